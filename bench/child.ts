@@ -1,0 +1,126 @@
+// Starts and ends the processes that a benchmark measures.
+// Peers and scenarios go through startServer, so that every process is known by its own handle: its address comes from
+// its own ready line, and it is ended by its own pid. Whatever still lives when the benchmark exits is killed there.
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+
+const READY_LINE = /ready (http:\/\/\S+)/;
+const OUTPUT_KEPT_BYTES = 8192;
+
+export interface RunningServer {
+  readonly pid: number;
+  readonly url: URL;
+  /** From spawn to the ready line. */
+  readonly readyMs: number;
+  /** Everything since the start on stderr, cut to its last few kilobytes. */
+  readonly stderr: () => string;
+  /** SIGTERM, then waits for the end; resolves to the milliseconds it took. */
+  stop(): Promise<number>;
+  /** SIGKILL, then waits for the end. */
+  kill(): Promise<void>;
+}
+
+const living = new Set<ChildProcess>();
+
+process.on("exit", () => {
+  for (const child of living) child.kill("SIGKILL");
+});
+
+/** Spawns a process that is ended with the benchmark at the latest. */
+export function spawnOwned(command: string, args: readonly string[], env: Record<string, string> = {}): ChildProcess {
+  const child = spawn(command, args, { stdio: ["ignore", "pipe", "pipe"], env: { ...process.env, ...env } });
+  living.add(child);
+  child.once("exit", () => living.delete(child));
+  return child;
+}
+
+/** Runs a program to its end and returns its stdout; a failure carries what it said on stderr. */
+export async function runToEnd(command: string, args: readonly string[], timeoutMs: number): Promise<string> {
+  const child = spawnOwned(command, args);
+  let stdout = "";
+  child.stdout!.setEncoding("utf8").on("data", (text: string) => {
+    stdout += text;
+  });
+  const stderr = keepTail(child);
+  const timer = setTimeout(() => child.kill("SIGKILL"), timeoutMs);
+  try {
+    const [code, signal] = await once(child, "close");
+    if (code === 0) return stdout;
+    throw new Error(`${command} ended with ${signal ?? code}: ${stderr()}${stdout.slice(-500)}`);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Starts a server and waits until it prints `… ready http://HOST:PORT` on stdout. */
+export async function startServer(
+  command: string,
+  args: readonly string[],
+  timeoutMs = 120_000,
+): Promise<RunningServer> {
+  const startedAt = performance.now();
+  const child = spawnOwned(command, args);
+  const stderr = keepTail(child);
+  const url = await readyUrl(child, `${command} ${args.join(" ")}`, stderr, timeoutMs);
+  return runningServer(child, url, performance.now() - startedAt, stderr);
+}
+
+export function runningServer(child: ChildProcess, url: URL, readyMs: number, stderr: () => string): RunningServer {
+  const end = async (signal: NodeJS.Signals) => {
+    if (child.exitCode !== null || child.signalCode !== null) {
+      throw new Error(
+        `the server (pid ${child.pid}) had ended by itself (${child.signalCode ?? child.exitCode}): ${stderr()}`,
+      );
+    }
+    const exited = once(child, "exit");
+    child.kill(signal);
+    await exited;
+  };
+  return {
+    pid: child.pid!,
+    url,
+    readyMs,
+    stderr,
+    async stop() {
+      const askedAt = performance.now();
+      await end("SIGTERM");
+      return performance.now() - askedAt;
+    },
+    kill: () => end("SIGKILL"),
+  };
+}
+
+/** Keeps the last of stderr, for error messages, without letting a talkative server fill memory. */
+export function keepTail(child: ChildProcess): () => string {
+  let tail = "";
+  child.stderr!.setEncoding("utf8").on("data", (text: string) => {
+    tail = (tail + text).slice(-OUTPUT_KEPT_BYTES);
+  });
+  return () => tail;
+}
+
+async function readyUrl(child: ChildProcess, what: string, stderr: () => string, timeoutMs: number): Promise<URL> {
+  const found = new Promise<URL>((resolve, reject) => {
+    let text = "";
+    child.stdout!.setEncoding("utf8").on("data", (more: string) => {
+      text = (text + more).slice(-OUTPUT_KEPT_BYTES);
+      const match = READY_LINE.exec(text);
+      if (match) resolve(new URL(match[1]!));
+    });
+    child.once("error", reject);
+    child.once("exit", (code, signal) => reject(new Error(`${what} ended with ${signal ?? code}: ${stderr()}`)));
+  });
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`${what} was not ready after ${timeoutMs} ms: ${stderr()}`)), timeoutMs);
+  });
+  try {
+    return await Promise.race([found, late]);
+  } catch (error) {
+    child.kill("SIGKILL");
+    throw error;
+  } finally {
+    clearTimeout(timer);
+  }
+}

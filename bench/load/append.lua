@@ -1,0 +1,33 @@
+-- What wrk sends: POST requests that are built once, before the clock starts, and then sent in turn.
+-- load/wrk.ts passes the number of streams, the content type, a file of bodies laid end to end and the size of each.
+-- The result is printed as one line of JSON, which load/wrk.ts reads.
+
+local requests = {}
+local turn = 0
+
+function init(args)
+  local streams, content_type, body_file, body_bytes = tonumber(args[1]), args[2], args[3], tonumber(args[4])
+  local file = assert(io.open(body_file, "rb"))
+  while true do
+    local body = file:read(body_bytes)
+    if not body then break end
+    local path = "/v1/stream/bench/" .. (#requests % streams)
+    requests[#requests + 1] = wrk.format("POST", path, { ["Content-Type"] = content_type }, body)
+  end
+  file:close()
+end
+
+function request()
+  turn = turn % #requests + 1
+  return requests[turn]
+end
+
+function done(summary, latency)
+  local errors = summary.errors
+  io.write(string.format(
+    '\nRESULT {"requests":%d,"micros":%d,"refused":%d,"broken":%d,"p50Micros":%d,"p99Micros":%d}\n',
+    summary.requests, summary.duration, errors.status,
+    errors.connect + errors.read + errors.write + errors.timeout,
+    latency:percentile(50), latency:percentile(99)
+  ))
+end

@@ -1,0 +1,66 @@
+// Runs wrk against a server: 64 connections from one thread, one request in flight on each.
+// The append scenarios use it for every HTTP server, with the same script and the same bodies, so that the only thing
+// that differs is what answers. A reply that is not 2xx is never counted as an append.
+
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { runToEnd } from "../child.ts";
+
+const SCRIPT = new URL("append.lua", import.meta.url).pathname;
+const CONNECTIONS = 64;
+
+/** What is posted: the bodies are all of one length, and body i goes to stream i modulo `streams`. */
+export interface PostLoad {
+  readonly streams: number;
+  readonly contentType: string;
+  readonly bodyFile: string;
+  readonly bodyBytes: number;
+}
+
+export interface WrkResult {
+  readonly accepted: number;
+  readonly seconds: number;
+  readonly refused: number;
+  readonly broken: number;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+}
+
+export function preparePosts(
+  directory: string,
+  streams: number,
+  contentType: string,
+  bodies: readonly string[],
+): PostLoad {
+  const bodyBytes = Buffer.byteLength(bodies[0]!);
+  if (bodies.some((body) => Buffer.byteLength(body) !== bodyBytes)) throw new Error("bodies must be of one length");
+  const bodyFile = join(directory, "bodies");
+  writeFileSync(bodyFile, bodies.join(""));
+  return { streams, contentType, bodyFile, bodyBytes };
+}
+
+export async function runWrk(url: URL, load: PostLoad, seconds: number): Promise<WrkResult> {
+  const output = await runToEnd(
+    "wrk",
+    [
+      ...["--threads", "1", "--connections", String(CONNECTIONS), "--duration", `${seconds}s`, "--timeout", "10s"],
+      ...["--script", SCRIPT, url.origin, "--"],
+      ...[String(load.streams), load.contentType, load.bodyFile, String(load.bodyBytes)],
+    ],
+    (seconds + 30) * 1000,
+  );
+  const line = /^RESULT (.*)$/m.exec(output);
+  if (!line) throw new Error(`wrk printed no result: ${output}`);
+  const raw = JSON.parse(line[1]!) as Record<
+    "requests" | "micros" | "refused" | "broken" | "p50Micros" | "p99Micros",
+    number
+  >;
+  return {
+    accepted: raw.requests - raw.refused,
+    seconds: raw.micros / 1e6,
+    refused: raw.refused,
+    broken: raw.broken,
+    p50Ms: raw.p50Micros / 1000,
+    p99Ms: raw.p99Micros / 1000,
+  };
+}

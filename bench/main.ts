@@ -1,0 +1,106 @@
+// The benchmark's entry: picks the scenarios, runs them one after another and leaves a report in bench/results.
+// scripts/bench.mjs starts it once everything that it needs is installed. A scenario that fails is reported as failed
+// and does not stop the others; the run then ends with code 1.
+
+import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { describeMachine, hasProgram } from "./machine.ts";
+import { type Options, parseOptions, USAGE } from "./options.ts";
+import { startSluice } from "./peers/sluice.ts";
+import { type Report, renderMarkdown, type ScenarioReport, writeReport } from "./report.ts";
+import type { Bench, Scenario } from "./scenario.ts";
+import { append1, append100 } from "./scenarios/append.ts";
+import { appendBatch } from "./scenarios/append-batch.ts";
+import { idle } from "./scenarios/idle.ts";
+import { readAlone, readInterleaved } from "./scenarios/read.ts";
+import { restart } from "./scenarios/restart.ts";
+import { sse100, sse1000, sseLatency } from "./scenarios/sse.ts";
+
+const SCENARIOS: readonly Scenario[] = [
+  append1,
+  append100,
+  appendBatch,
+  readAlone,
+  readInterleaved,
+  sse100,
+  sse1000,
+  sseLatency,
+  idle,
+  restart,
+];
+const RESULTS = new URL("results", import.meta.url).pathname;
+
+async function main(): Promise<void> {
+  const options = parseOptions(process.argv.slice(2));
+  const chosen = choose(options.names);
+  if (options.list) {
+    for (const { name, title } of SCENARIOS) console.log(`${name.padEnd(18)}${title}`);
+    return;
+  }
+  if (!existsSync(options.server)) throw new Error(`${options.server} does not exist`);
+  mkdirSync(options.directory, { recursive: true });
+  const workspace = mkdtempSync(join(options.directory, "sluice-bench-"));
+  process.on("exit", () => rmSync(workspace, { recursive: true, force: true }));
+  for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => process.exit(130));
+
+  const report: Report = {
+    startedAt: new Date().toISOString(),
+    options,
+    machine: describeMachine(workspace),
+    scenarios: [],
+  };
+  let files = writeReport(RESULTS, report);
+  for (const scenario of chosen) {
+    report.scenarios.push(await runScenario(scenario, options, workspace));
+    files = writeReport(RESULTS, report);
+  }
+  console.log(`\n${renderMarkdown(report)}\n${files.json}\n${files.markdown}`);
+  if (report.scenarios.some(({ failure }) => failure !== undefined)) process.exitCode = 1;
+}
+
+function choose(names: readonly string[]): readonly Scenario[] {
+  const matches = (name: string) => SCENARIOS.filter((each) => each.name === name || each.name.startsWith(`${name}-`));
+  for (const name of names) {
+    if (matches(name).length === 0) throw new Error(`no scenario "${name}"\n\n${USAGE}`);
+  }
+  return names.length === 0
+    ? SCENARIOS
+    : SCENARIOS.filter((each) => names.some((name) => matches(name).includes(each)));
+}
+
+async function runScenario(scenario: Scenario, options: Options, workspace: string): Promise<ScenarioReport> {
+  const { name, title } = scenario;
+  console.log(`\n${name}: ${title}`);
+  const bench = openBench(options, workspace, name);
+  if (scenario.needsWrk && !bench.tools.wrk) {
+    const failure = "left out: wrk is not installed (Debian: apt-get install wrk)";
+    console.log(`  ${failure}`);
+    return { name, title, failure };
+  }
+  try {
+    return { name, title, outcome: await scenario.run(bench) };
+  } catch (error) {
+    console.error(error);
+    return { name, title, failure: (error as Error).message };
+  } finally {
+    rmSync(join(workspace, name), { recursive: true, force: true });
+  }
+}
+
+function openBench(options: Options, workspace: string, name: string): Bench {
+  const own = join(workspace, name);
+  mkdirSync(own, { recursive: true });
+  return {
+    options,
+    tools: { wrk: hasProgram("wrk"), redis: hasProgram("redis-server") && hasProgram("redis-benchmark") },
+    freshDirectory: (label) => mkdtempSync(join(own, `${label}-`)),
+    removeDirectory: (path) => rmSync(path, { recursive: true, force: true }),
+    startOurs: (dataDirectory, nodeArgs) => startSluice(options.server, dataDirectory, nodeArgs),
+    log: (line) => console.log(`  ${line}`),
+  };
+}
+
+await main().catch((error: Error) => {
+  console.error(error.message);
+  process.exit(2);
+});

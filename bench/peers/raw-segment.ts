@@ -1,0 +1,14 @@
+// Measures what the disk alone allows: fixed records into a preallocated file with fdatasync per 64 of them.
+// The append-batch scenario compares with it.
+
+import { join } from "node:path";
+import { runToEnd } from "../child.ts";
+
+export const RAW_SEGMENT = "raw segment, fdatasync per 64 records";
+
+const PROGRAM = new URL("raw-segment-writer.mjs", import.meta.url).pathname;
+
+export async function writeRawSegment(directory: string, seconds: number): Promise<number> {
+  const args = [PROGRAM, join(directory, "segment"), String(seconds)];
+  return Number(await runToEnd(process.execPath, args, (seconds + 60) * 1000));
+}

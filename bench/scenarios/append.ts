@@ -1,0 +1,145 @@
+// append-1 and append-100: one 256-byte message per request, 64 connections, one stream or a hundred.
+// Every contender gets a fresh process and an empty directory in every round, and a short load before the clock starts.
+// Ours pays for what it leaves behind the journal: the drain is added to the time.
+
+import { createStreams, streamPath } from "../load/fill.ts";
+import { plainMessage } from "../load/message.ts";
+import { type PostLoad, preparePosts, runWrk, type WrkResult } from "../load/wrk.ts";
+import { BARE_HTTP, startBareHttp } from "../peers/bare-http.ts";
+import { DURABLE_STREAMS, startDurableStreams } from "../peers/durable-streams.ts";
+import { benchmarkXadd, REDIS, startRedis } from "../peers/redis.ts";
+import { drainAndStop } from "../peers/sluice.ts";
+import { type Contender, formatNumber, ratioTarget, takeTurns } from "../rounds.ts";
+import { type Bench, emptyOutcome, type Figure, OURS, type Outcome, type Scenario } from "../scenario.ts";
+import { median } from "../statistics.ts";
+
+const DIFFERENT_BODIES = 100;
+const CONTENT_TYPE = "application/octet-stream";
+const LEAST_RATIO = new Map([
+  [BARE_HTTP, 0.75],
+  [DURABLE_STREAMS, 20],
+  [REDIS, 0.8],
+]);
+
+export const append1: Scenario = {
+  name: "append-1",
+  title: "append, 64 connections, 1 stream",
+  needsWrk: true,
+  run: (bench) => runAppend(bench, 1),
+};
+
+export const append100: Scenario = {
+  name: "append-100",
+  title: "append, 64 connections, 100 streams",
+  needsWrk: true,
+  run: (bench) => runAppend(bench, 100),
+};
+
+async function runAppend(bench: Bench, streams: number): Promise<Outcome> {
+  const outcome = emptyOutcome();
+  const bodies = Array.from({ length: DIFFERENT_BODIES }, (_, i) => plainMessage(i));
+  const load = preparePosts(bench.freshDirectory("load"), streams, CONTENT_TYPE, bodies);
+  const contenders: Contender[] = [
+    { name: OURS, run: () => loadOurs(bench, load, bench.options.seconds, outcome.notes) },
+    { name: BARE_HTTP, run: () => loadBareHttp(bench, load, outcome.notes) },
+    { name: DURABLE_STREAMS, run: () => loadDurableStreams(bench, load, outcome.notes) },
+  ];
+  if (bench.tools.redis) contenders.push(redisContender(bench, streams));
+  else outcome.notes.push("No comparison with Redis: redis-server and redis-benchmark are not installed.");
+
+  const what = "appends acknowledged";
+  const { figures, comparisons } = await takeTurns(bench, what, "messages/s", contenders);
+  outcome.figures.push(...figures);
+  outcome.comparisons.push(...comparisons);
+  for (const comparison of comparisons) {
+    outcome.targets.push(ratioTarget(comparison, LEAST_RATIO.get(comparison.peer)!));
+  }
+  if (bench.options.sustainedSeconds > 0) await addSustained(bench, load, figures, outcome);
+  return outcome;
+}
+
+/** One long run of ours, drain included, against what each peer reached in its rounds. */
+async function addSustained(bench: Bench, load: PostLoad, figures: readonly Figure[], outcome: Outcome): Promise<void> {
+  const seconds = bench.options.sustainedSeconds;
+  const rate = await loadOurs(bench, load, seconds, outcome.notes);
+  const what = `appends over ${seconds} s with the drain`;
+  bench.log(`${what}: ${formatNumber(rate)} messages/s`);
+  outcome.figures.push({ contender: OURS, what, unit: "messages/s", values: [rate] });
+  for (const peer of figures.filter((figure) => figure.contender !== OURS)) {
+    outcome.targets.push(
+      ratioTarget(
+        { what, peer: peer.contender, ratios: [rate / median(peer.values)] },
+        LEAST_RATIO.get(peer.contender)!,
+      ),
+    );
+  }
+}
+
+export async function loadOurs(bench: Bench, load: PostLoad, seconds: number, notes: string[]): Promise<number> {
+  const directory = bench.freshDirectory("ours");
+  const server = await bench.startOurs(directory);
+  await createAll(server.url, load);
+  await warmUp(bench, server.url, load);
+  const result = await runWrk(server.url, load, seconds);
+  const drain = await drainAndStop(server);
+  bench.removeDirectory(directory);
+  noteTrouble(OURS, result, notes);
+  bench.log(
+    `  ${formatNumber(result.accepted / result.seconds)}/s before the drain, p50 ${result.p50Ms} ms, ` +
+      `p99 ${result.p99Ms} ms, drain ${drain.seconds.toFixed(2)} s by ${drain.how}`,
+  );
+  return result.accepted / (result.seconds + drain.seconds);
+}
+
+async function loadBareHttp(bench: Bench, load: PostLoad, notes: string[]): Promise<number> {
+  const server = await startBareHttp();
+  await warmUp(bench, server.url, load);
+  const result = await runWrk(server.url, load, bench.options.seconds);
+  await server.stop();
+  noteTrouble(BARE_HTTP, result, notes);
+  return result.accepted / result.seconds;
+}
+
+async function loadDurableStreams(bench: Bench, load: PostLoad, notes: string[]): Promise<number> {
+  const directory = bench.freshDirectory("durable-streams");
+  const server = await startDurableStreams(directory);
+  await createAll(server.url, load);
+  await warmUp(bench, server.url, load);
+  const result = await runWrk(server.url, load, bench.options.seconds);
+  await server.stop();
+  bench.removeDirectory(directory);
+  noteTrouble(DURABLE_STREAMS, result, notes);
+  return result.accepted / result.seconds;
+}
+
+function redisContender(bench: Bench, streams: number): Contender {
+  return {
+    name: REDIS,
+    async run() {
+      const directory = bench.freshDirectory("redis");
+      const server = await startRedis(directory);
+      const rate = await benchmarkXadd(server, streams, bench.options.seconds);
+      await server.stop();
+      bench.removeDirectory(directory);
+      return rate;
+    },
+  };
+}
+
+function createAll(url: URL, load: PostLoad): Promise<void> {
+  return createStreams(
+    url,
+    Array.from({ length: load.streams }, (_, i) => streamPath(i)),
+    load.contentType,
+    Math.min(load.streams, 8),
+  );
+}
+
+async function warmUp(bench: Bench, url: URL, load: PostLoad): Promise<void> {
+  await runWrk(url, load, bench.options.quick ? 1 : 2);
+}
+
+function noteTrouble(contender: string, result: WrkResult, notes: string[]): void {
+  if (result.refused + result.broken === 0) return;
+  notes.push(`${contender}: ${result.refused} requests refused and ${result.broken} broken in one round; not counted.`);
+}

@@ -1,0 +1,69 @@
+/**
+ * The one error table: every refusal that reaches a client has its code, its status and whether a retry can help here.
+ * Doors render it; nobody else chooses a status.
+ */
+const table = {
+  // What the request says is wrong.
+  "bad-request": { status: 400, title: "The request is malformed", retryable: false },
+  "bad-path": { status: 400, title: "The stream path is not valid", retryable: false },
+  "bad-project": { status: 400, title: "The project name is not valid", retryable: false },
+  "bad-header": { status: 400, title: "A header is not valid", retryable: false },
+  "bad-query": { status: 400, title: "A query parameter is not valid", retryable: false },
+  "bad-body": { status: 400, title: "The body is not valid", retryable: false },
+  "bad-offset": { status: 400, title: "The offset is not valid", retryable: false },
+  "empty-body": { status: 400, title: "The body is empty", retryable: false },
+  "reserved-name": { status: 403, title: "The name is reserved", retryable: false },
+  "too-large": { status: 413, title: "The body is too large", retryable: false },
+  "no-route": { status: 404, title: "There is nothing at this address", retryable: false },
+  "method-not-allowed": { status: 405, title: "The method is not allowed here", retryable: false },
+  "body-timeout": { status: 408, title: "The body did not arrive in time", retryable: true },
+
+  // What the stream says.
+  "stream-not-found": { status: 404, title: "There is no such stream", retryable: false },
+  "stream-gone": { status: 410, title: "The stream was deleted", retryable: false },
+  "stream-exists": { status: 409, title: "The stream exists with another configuration", retryable: false },
+  "stream-closed": { status: 409, title: "The stream is closed", retryable: false },
+  "content-type-mismatch": { status: 409, title: "The content type is not the stream's", retryable: false },
+  "sequence-regression": { status: 409, title: "Stream-Seq must be greater than the last one", retryable: false },
+  "producer-fenced": { status: 403, title: "A newer epoch of this producer has taken over", retryable: false },
+  "producer-gap": { status: 409, title: "Earlier messages of this producer are missing", retryable: true },
+  "producer-epoch-start": { status: 400, title: "A new producer epoch starts at sequence 0", retryable: false },
+  "offset-trimmed": { status: 410, title: "Retention has taken messages after this offset", retryable: false },
+  "offset-ahead": { status: 400, title: "The offset lies beyond the end of the stream", retryable: false },
+  "fork-source-gone": { status: 409, title: "The source of the fork was deleted", retryable: false },
+
+  // What the server says.
+  "too-many-waiters": { status: 503, title: "Too many readers are waiting", retryable: true },
+  overloaded: { status: 503, title: "The server has more work than it can take", retryable: true },
+  draining: { status: 503, title: "The server is shutting down", retryable: true },
+  "storage-full": { status: 503, title: "The disk is full", retryable: true },
+  "storage-failed": { status: 503, title: "The storage does not accept writes", retryable: true },
+  unavailable: { status: 503, title: "The storage cannot be reached", retryable: true },
+  "data-damaged": { status: 500, title: "Stored data is damaged", retryable: false },
+  internal: { status: 500, title: "Something went wrong in the server", retryable: true },
+} as const;
+
+export type ErrorCode = keyof typeof table;
+
+export interface ErrorKind {
+  readonly status: number;
+  readonly title: string;
+  readonly retryable: boolean;
+}
+
+export const errors: Readonly<Record<ErrorCode, ErrorKind>> = table;
+
+/** RFC 9457. */
+export interface Problem {
+  type: string;
+  title: string;
+  status: number;
+  detail: string;
+  code: string;
+  retryable: boolean;
+}
+
+export function problem(code: ErrorCode, detail: string): Problem {
+  const { status, title, retryable } = errors[code];
+  return { type: `urn:sluice:problem:${code}`, title, status, detail, code, retryable };
+}

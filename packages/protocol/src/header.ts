@@ -1,0 +1,36 @@
+/** The header names of the wire, as they are written; node lower-cases what it receives, so compare without case. */
+export const header = {
+  allow: "Allow",
+  cacheControl: "Cache-Control",
+  contentType: "Content-Type",
+  etag: "ETag",
+  ifNoneMatch: "If-None-Match",
+  location: "Location",
+  retryAfter: "Retry-After",
+
+  streamNextOffset: "Stream-Next-Offset",
+  streamEarliestOffset: "Stream-Earliest-Offset",
+  streamUpToDate: "Stream-Up-To-Date",
+  streamCursor: "Stream-Cursor",
+  streamClosed: "Stream-Closed",
+  streamSeq: "Stream-Seq",
+  streamTtl: "Stream-TTL",
+  streamExpiresAt: "Stream-Expires-At",
+  streamForkedFrom: "Stream-Forked-From",
+  streamForkOffset: "Stream-Fork-Offset",
+  streamForkSubOffset: "Stream-Fork-Sub-Offset",
+  streamMaxMessages: "Stream-Max-Messages",
+  streamMaxBytes: "Stream-Max-Bytes",
+  streamMaxAgeSeconds: "Stream-Max-Age-Seconds",
+  sseDataEncoding: "Stream-SSE-Data-Encoding",
+
+  producerId: "Producer-Id",
+  producerEpoch: "Producer-Epoch",
+  producerSeq: "Producer-Seq",
+  producerExpectedSeq: "Producer-Expected-Seq",
+  producerReceivedSeq: "Producer-Received-Seq",
+
+  messageId: "Message-Id",
+  messageKey: "Message-Key",
+  messageAttributes: "Message-Attributes",
+} as const;

@@ -1,0 +1,4 @@
+/** What crosses the wire. Imports nothing, so that a browser and a server can share it. */
+export * from "./error.ts";
+export * from "./header.ts";
+export * from "./offset.ts";

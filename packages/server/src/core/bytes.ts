@@ -1,0 +1,42 @@
+/** Bytes without Node's Buffer, so that the code above can run elsewhere. */
+const encoder = new TextEncoder();
+
+export const EMPTY = new Uint8Array(0);
+
+export function utf8(text: string): Uint8Array {
+  return encoder.encode(text);
+}
+
+export function concat(parts: readonly Uint8Array[]): Uint8Array {
+  if (parts.length === 1) return parts[0]!;
+  let length = 0;
+  for (const part of parts) length += part.length;
+  const whole = new Uint8Array(length);
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
+}
+
+/** A multiple of three, so that the pieces join without padding, and few enough arguments for one call. */
+const BASE64_PIECE = 3 * 8_192;
+
+export function base64(bytes: Uint8Array): string {
+  let text = "";
+  for (let at = 0; at < bytes.length; at += BASE64_PIECE) {
+    text += btoa(String.fromCharCode.apply(null, bytes.subarray(at, at + BASE64_PIECE) as unknown as number[]));
+  }
+  return text;
+}
+
+export function base64url(bytes: Uint8Array): string {
+  return base64(bytes).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+}
+
+export function hex(bytes: Uint8Array): string {
+  let text = "";
+  for (const byte of bytes) text += byte.toString(16).padStart(2, "0");
+  return text;
+}

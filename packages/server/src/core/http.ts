@@ -1,0 +1,87 @@
+/**
+ * The small request/reply shape that every HTTP route is written against. `doors/http` adapts it to `node:http`; another
+ * adapter can put it on `fetch`. Routes parse a request, call a service and return a reply; they know no socket.
+ */
+import type { ErrorCode } from "@sluice/protocol";
+
+export interface HttpRequest {
+  readonly method: string;
+  /** The path as it came, still percent-encoded, without the query. */
+  readonly path: string;
+  /** The text after `?`, or "". */
+  readonly search: string;
+  /** Scheme, host and port that the client addressed, for links back to us. */
+  readonly origin: string;
+  /** A header by its lower-case name. A repeated one comes joined by commas. */
+  header(name: string): string | undefined;
+  /** The whole body. Stops reading, without waiting for the rest, at the first byte beyond `maxBytes`. */
+  body(maxBytes: number): Promise<Body>;
+  /** Runs once when the client goes away before the reply ended. */
+  onGone(task: () => void): void;
+}
+
+export type Body = { readonly kind: "body"; readonly bytes: Uint8Array } | { readonly kind: "too-large" };
+
+/** Names and values in turn: what `writeHead` takes without building an object. */
+export type Headers = string[];
+
+export interface Reply {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly body?: Uint8Array | string | undefined;
+  /** Takes over the open connection after the headers are out. */
+  readonly live?: ((sink: Sink) => void) | undefined;
+}
+
+/** An open response that is written to over time. */
+export interface Sink {
+  /** Bytes handed over and not yet taken by the network. */
+  readonly buffered: number;
+  write(bytes: Uint8Array): void;
+  /** Runs once when `buffered` has fallen to nothing. */
+  onDrain(task: () => void): void;
+  /** Runs once when the connection is gone, whoever ended it. */
+  onGone(task: () => void): void;
+  end(): void;
+  /** Drops the connection with whatever is still buffered. */
+  cut(): void;
+}
+
+/** A refusal on its way to the client: an entry of the error table, what was wrong, and headers that belong to it. */
+export class Refusal extends Error {
+  constructor(
+    readonly code: ErrorCode,
+    detail: string,
+    readonly headers: Headers = [],
+  ) {
+    super(detail);
+    this.name = "Refusal";
+  }
+}
+
+/** The values of a query parameter, decoded; [] when absent. Malformed escapes are left as they are. */
+export function queryValues(search: string, name: string): string[] {
+  const values: string[] = [];
+  if (search === "") return values;
+  for (const part of search.split("&")) {
+    const at = part.indexOf("=");
+    const key = at < 0 ? part : part.slice(0, at);
+    if (decode(key) === name) values.push(at < 0 ? "" : decode(part.slice(at + 1)));
+  }
+  return values;
+}
+
+/** The only value of a query parameter. Two of the same name are refused rather than one silently chosen. */
+export function queryValue(search: string, name: string): string | undefined {
+  const values = queryValues(search, name);
+  if (values.length > 1) throw new Refusal("bad-query", `the query parameter ${name} is given ${values.length} times`);
+  return values[0];
+}
+
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text.replaceAll("+", " "));
+  } catch {
+    return text;
+  }
+}

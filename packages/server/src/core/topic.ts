@@ -1,0 +1,36 @@
+/**
+ * Topic filters, as MQTT writes them: a path read as levels between slashes, `+` for any one level, `#` at the end for this
+ * level and everything below it.
+ */
+export interface TopicFilter {
+  readonly levels: readonly string[];
+  /** What every matching path starts with. */
+  readonly literalPrefix: string;
+}
+
+/** Undefined when the text is not a filter: a wildcard must stand alone in its level, and `#` in the last one. */
+export function parseFilter(text: string): TopicFilter | undefined {
+  if (text === "") return undefined;
+  const levels = text.split("/");
+  for (const [i, level] of levels.entries()) {
+    if (level === "+" || (level === "#" && i === levels.length - 1)) continue;
+    if (level.includes("+") || level.includes("#")) return undefined;
+  }
+  const wild = levels.findIndex((level) => level === "+" || level === "#");
+  if (wild < 0) return { levels, literalPrefix: text };
+  const literal = levels.slice(0, wild).join("/");
+  // `a/#` matches `a` itself too, so the slash before `#` is not part of what all matches share.
+  const isOpenEnd = levels[wild] === "#" || literal === "";
+  return { levels, literalPrefix: isOpenEnd ? literal : `${literal}/` };
+}
+
+export function matchesFilter({ levels }: TopicFilter, path: string): boolean {
+  const parts = path.split("/");
+  for (const [i, level] of levels.entries()) {
+    if (level === "#") return true;
+    if (i >= parts.length) return false;
+    if (level !== "+" && level !== parts[i]) return false;
+    if (i === levels.length - 2 && levels[i + 1] === "#" && parts.length === i + 1) return true;
+  }
+  return parts.length === levels.length;
+}

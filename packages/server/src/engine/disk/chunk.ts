@@ -1,0 +1,99 @@
+/**
+ * Chunks: consecutive messages of a stream in one value of the store, up to 64 KiB, larger only for a larger message. The
+ * applier builds them, the log reader walks them. The key holds the number of the first message.
+ *
+ *   0  u32  number of messages
+ *   4       the records (record.ts), one behind the other
+ */
+import { CHUNK_BYTES, MERGE_FACTOR } from "./limits.ts";
+import { recordLength } from "./record.ts";
+import { SEAL_BYTES } from "./sealed.ts";
+
+const COUNT_BYTES = 4;
+
+export const chunkCount = (chunk: Buffer): number => chunk.readUInt32LE(0);
+export const chunkRecords = (chunk: Buffer): Buffer => chunk.subarray(COUNT_BYTES);
+
+/** Messages that follow each other without a hole, in as many pieces as they were committed in. */
+export interface Run {
+  readonly generation: number;
+  readonly firstSeq: number;
+  count: number;
+  bytes: number;
+  readonly parts: Part[];
+}
+
+export interface Part {
+  readonly records: Buffer;
+  readonly count: number;
+}
+
+/** A chunk with room for its seal. */
+export interface Chunk {
+  readonly firstSeq: number;
+  readonly bytes: number;
+  readonly value: Buffer;
+}
+
+/** Small pieces join a small last chunk, so that a trickle rewrites each byte a bounded number of times. */
+export function joins(lastBytes: number, pieceBytes: number): boolean {
+  return lastBytes < MERGE_FACTOR * pieceBytes && lastBytes + pieceBytes <= CHUNK_BYTES;
+}
+
+/** Cuts a run into chunks at the borders of messages. */
+export function cutRun(run: Run): Chunk[] {
+  const chunks: Chunk[] = [];
+  let open: Part[] = [];
+  let openBytes = 0;
+  let openCount = 0;
+  let firstSeq = run.firstSeq;
+  const close = (): void => {
+    if (openCount === 0) return;
+    chunks.push({ firstSeq, bytes: openBytes, value: build(open, openCount, openBytes) });
+    firstSeq += openCount;
+    open = [];
+    openBytes = 0;
+    openCount = 0;
+  };
+  for (const part of run.parts) {
+    for (const piece of fit(part, CHUNK_BYTES - openBytes)) {
+      if (openBytes + piece.records.length > CHUNK_BYTES) close();
+      open.push(piece);
+      openBytes += piece.records.length;
+      openCount += piece.count;
+    }
+  }
+  close();
+  return chunks;
+}
+
+/** The part itself where it fits, otherwise pieces of it: a first that fits the room, then some of at most a chunk. */
+function fit(part: Part, room: number): Part[] {
+  if (part.records.length <= room || part.count === 1) return [part];
+  const pieces: Part[] = [];
+  let limit = room;
+  let start = 0;
+  let at = 0;
+  let count = 0;
+  for (let i = 0; i < part.count; i++) {
+    const length = recordLength(part.records, at);
+    if (count > 0 && at + length - start > limit) {
+      pieces.push({ records: part.records.subarray(start, at), count });
+      start = at;
+      count = 0;
+      limit = CHUNK_BYTES;
+    }
+    at += length;
+    count++;
+  }
+  pieces.push({ records: part.records.subarray(start, at), count });
+  return pieces;
+}
+
+function build(parts: readonly Part[], count: number, bytes: number): Buffer {
+  const value = Buffer.allocUnsafe(SEAL_BYTES + COUNT_BYTES + bytes);
+  value.writeUInt32LE(count, SEAL_BYTES);
+  let at = SEAL_BYTES + COUNT_BYTES;
+  for (const { records } of parts) at += records.copy(value, at);
+  return value;
+}

@@ -1,0 +1,58 @@
+/**
+ * What memory holds of an entity while something of it is not in the store yet, or its newest messages are cached.
+ * An entity at rest has none of this: it costs nothing.
+ *
+ * What must stay true: number, rev, head and reminder are those of the last durable commit; a queued one shows nowhere.
+ */
+import { type Entity, type Head, NO_HEAD } from "../contract.ts";
+import { Fifo } from "./fifo.ts";
+
+/** A row that the store does not have yet: a place in a commit's block, or -1 for a dropped row. */
+export interface OverlayRow {
+  readonly lsn: number;
+  readonly block: Buffer;
+  readonly start: number;
+  readonly end: number;
+}
+
+/** Messages of one commit in memory, still encoded. */
+export interface TailBlock {
+  readonly lsn: number;
+  /** Undefined once the messages are gone for readers. */
+  state: EntityState | undefined;
+  buffer: Buffer;
+  readonly firstSeq: number;
+  readonly count: number;
+  readonly start: number;
+  readonly end: number;
+}
+
+export class EntityState {
+  /** The number of the incarnation; 0 when the entity does not exist. */
+  number = 0;
+  rev = 0;
+  head: Head = NO_HEAD;
+  remindAtMs: number | null = null;
+
+  /** Whether a commit is queued or being written. */
+  pending = false;
+  /** Commits that arrived meanwhile; they look again when it has settled. */
+  waiting: (() => void)[] | undefined;
+
+  /** The newest durable commit. */
+  lastLsn = 0;
+  /** Commits up to here changed whether the name exists, or the reminder. */
+  nameLsn = 0;
+  reminderLsn = 0;
+
+  /** By table NUL key. */
+  rows: Map<string, OverlayRow> | undefined;
+  /** The newest messages without a hole up to the last one. */
+  readonly blocks = new Fifo<TailBlock>();
+
+  constructor(readonly entity: Entity) {}
+
+  get exists(): boolean {
+    return this.number !== 0;
+  }
+}

@@ -1,0 +1,102 @@
+/**
+ * What the store keeps of an entity besides rows and log. The journal carries bytes 8 to 80 in every commit, so that the
+ * applier copies them without looking inside.
+ *
+ *    0  f64  rev: the lsn of the last commit
+ *    8  f64  head: generation, last generation, last seq, bytes, at, start generation, start seq, start bytes
+ *   72  f64  reminder, epoch ms; NaN for none
+ *   80  u16  lengths of project, kind and id, then their UTF-8
+ *
+ * Numbers are little-endian doubles: exact up to 2^53, which no counter here reaches.
+ */
+import { type Entity, entity, type Head } from "../contract.ts";
+import { SEAL_BYTES } from "./sealed.ts";
+
+/** Head and reminder. */
+export const FIXED_BYTES = 72;
+const REV_BYTES = 8;
+const NAME_AT = REV_BYTES + FIXED_BYTES;
+
+export interface HeadRow {
+  readonly rev: number;
+  readonly head: Head;
+  readonly remindAtMs: number | null;
+  readonly entity: Entity;
+}
+
+export function writeHead(into: Buffer, at: number, head: Head, remindAtMs: number | null): void {
+  into.writeDoubleLE(head.generation, at);
+  into.writeDoubleLE(head.last.generation, at + 8);
+  into.writeDoubleLE(head.last.seq, at + 16);
+  into.writeDoubleLE(head.bytes, at + 24);
+  into.writeDoubleLE(head.at, at + 32);
+  into.writeDoubleLE(head.start.generation, at + 40);
+  into.writeDoubleLE(head.start.seq, at + 48);
+  into.writeDoubleLE(head.startBytes, at + 56);
+  into.writeDoubleLE(remindAtMs ?? Number.NaN, at + 64);
+}
+
+export function readHead(from: Buffer, at: number): Head {
+  return {
+    generation: from.readDoubleLE(at),
+    last: { generation: from.readDoubleLE(at + 8), seq: from.readDoubleLE(at + 16) },
+    bytes: from.readDoubleLE(at + 24),
+    at: from.readDoubleLE(at + 32),
+    start: { generation: from.readDoubleLE(at + 40), seq: from.readDoubleLE(at + 48) },
+    startBytes: from.readDoubleLE(at + 56),
+  };
+}
+
+export function readReminder(from: Buffer, at: number): number | null {
+  const atMs = from.readDoubleLE(at + 64);
+  return Number.isNaN(atMs) ? null : atMs;
+}
+
+/** The length of a name as a commit and a head row carry it. */
+export function nameBytes(e: Entity): number {
+  return 6 + Buffer.byteLength(e.project) + Buffer.byteLength(e.kind) + Buffer.byteLength(e.id);
+}
+
+/** Returns where the name ends. */
+export function writeName(into: Buffer, at: number, e: Entity): number {
+  let to = at + 6;
+  const parts = [e.project, e.kind, e.id];
+  for (let i = 0; i < parts.length; i++) {
+    const length = into.write(parts[i]!, to);
+    into.writeUInt16LE(length, at + i * 2);
+    to += length;
+  }
+  return to;
+}
+
+export function nameLength(from: Buffer, at: number): number {
+  return 6 + from.readUInt16LE(at) + from.readUInt16LE(at + 2) + from.readUInt16LE(at + 4);
+}
+
+export function readName(from: Buffer, at: number): Entity {
+  const kindAt = at + 6 + from.readUInt16LE(at);
+  const idAt = kindAt + from.readUInt16LE(at + 2);
+  const end = idAt + from.readUInt16LE(at + 4);
+  return entity(from.toString("utf8", at + 6, kindAt), from.toString("utf8", kindAt, idAt), from.toString("utf8", idAt, end));
+}
+
+/** Builds a row, with room for the seal, from the fixed part of a commit and the name's bytes. */
+export function headRow(rev: number, fixed: Buffer, name: Buffer): Buffer {
+  const row = Buffer.allocUnsafe(SEAL_BYTES + NAME_AT + name.length);
+  row.writeDoubleLE(rev, SEAL_BYTES);
+  fixed.copy(row, SEAL_BYTES + REV_BYTES);
+  name.copy(row, SEAL_BYTES + NAME_AT);
+  return row;
+}
+
+export function readHeadRow(row: Buffer): HeadRow {
+  return {
+    rev: row.readDoubleLE(0),
+    head: readHead(row, REV_BYTES),
+    remindAtMs: readReminder(row, REV_BYTES),
+    entity: readName(row, NAME_AT),
+  };
+}
+
+export const nameOfRow = (row: Buffer): Buffer => row.subarray(NAME_AT);
+export const reminderOfRow = (row: Buffer): number | null => readReminder(row, REV_BYTES);

@@ -1,0 +1,272 @@
+/**
+ * The journal's writer: takes commits, writes all that wait as one frame, flushes once, and reports them durable. The engine
+ * feeds it; nothing else writes segments.
+ *
+ * What must stay true: frame n+1 is written only after the flush of frame n returned. A commit is reported durable, refused
+ * with certainty (then its frame can never be read back), or the journal stops for good. A failed flush is never retried:
+ * the kernel may have dropped the pages and would call the next one a success.
+ */
+import type { World } from "../../core/world.ts";
+import { EngineError } from "../contract.ts";
+import { faultCode, isFull } from "./files.ts";
+import { chainSeed, FRAME_HEADER_BYTES, finishFrame, frameBytes, SEGMENT_HEADER_BYTES } from "./frame.ts";
+import type { Limits } from "./limits.ts";
+import type { Segment, Segments } from "./segments.ts";
+
+export interface QueuedCommit {
+  lsn: number;
+  readonly block: Buffer;
+  refuse(error: EngineError): void;
+}
+
+/** Where frames lie that the store does not have yet. */
+export interface Extent {
+  readonly segment: number;
+  readonly from: number;
+  readonly to: number;
+}
+
+export interface JournalEvents<C extends QueuedCommit> {
+  durable(commits: readonly C[], extent: Extent): void;
+}
+
+const NO_HEADER = Buffer.alloc(FRAME_HEADER_BYTES);
+
+export class Journal<C extends QueuedCommit> {
+  private queue: C[] = [];
+  private queuedBytes = 0;
+  private unappliedBytes = 0;
+  private scheduled = false;
+  private writing = false;
+  private segment: Segment | undefined;
+  private position = 0;
+  private previous = 0;
+  private sealedLsn: number;
+  private sealing: (() => void) | undefined;
+  private lastWriteMs = 0;
+  private frame = Buffer.allocUnsafeSlow(256 * 1024);
+  private idle: (() => void)[] = [];
+  private failure: EngineError | undefined;
+  /** Why the last attempt was refused, until one succeeds. */
+  private full: EngineError | undefined;
+
+  constructor(
+    private readonly world: World,
+    private readonly limits: Limits,
+    private readonly segments: Segments,
+    private nextLsn: number,
+    private readonly events: JournalEvents<C>,
+  ) {
+    this.sealedLsn = nextLsn;
+  }
+
+  /** Opens the first segment of this life, so that a full or failing disk shows at once. */
+  async start(): Promise<void> {
+    this.enter(await this.segments.next(0, true));
+  }
+
+  append(commit: C): void {
+    const refusal = this.failure ?? this.overloaded();
+    if (refusal !== undefined) {
+      commit.refuse(refusal);
+      return;
+    }
+    this.queue.push(commit);
+    this.queuedBytes += commit.block.length;
+    this.kick();
+  }
+
+  private overloaded(): EngineError | undefined {
+    if (this.queuedBytes < this.limits.queueBytes) return undefined;
+    return this.full ?? new EngineError("overloaded", "Too many commits wait for the journal.");
+  }
+
+  health(): EngineError | undefined {
+    return this.failure ?? this.full;
+  }
+
+  /** The store has taken this much more of the journal. */
+  applied(bytes: number): void {
+    this.unappliedBytes -= bytes;
+    this.kick();
+  }
+
+  /** The store cannot take more for now, or can again. */
+  storeFull(error: EngineError | undefined): void {
+    this.full = error;
+    this.kick();
+  }
+
+  get lagBytes(): number {
+    return this.unappliedBytes;
+  }
+
+  private kick(): void {
+    if (this.scheduled || this.writing || this.queue.length === 0) return;
+    this.scheduled = true;
+    this.world.soon(() => {
+      this.scheduled = false;
+      void this.writeNext();
+    });
+  }
+
+  private async writeNext(): Promise<void> {
+    if (this.writing || this.failure !== undefined || this.queue.length === 0) return;
+    if (this.unappliedBytes > this.limits.lagBytes) {
+      if (this.full !== undefined) this.refuseAll(this.takeBatch(), this.full);
+      return;
+    }
+    this.writing = true;
+    await this.writeBatch(this.takeBatch());
+    this.rest();
+  }
+
+  private takeBatch(): C[] {
+    let bytes = 0;
+    let count = 0;
+    for (const { block } of this.queue) {
+      if (count > 0 && bytes + block.length > this.limits.batchBytes) break;
+      bytes += block.length;
+      count++;
+    }
+    const batch = count === this.queue.length ? this.queue : this.queue.slice(0, count);
+    this.queue = count === this.queue.length ? [] : this.queue.slice(count);
+    this.queuedBytes -= bytes;
+    return batch;
+  }
+
+  private async writeBatch(batch: readonly C[]): Promise<void> {
+    const payload = this.gather(batch);
+    try {
+      const extent = await this.writeFrame(payload, batch.length);
+      let lsn = this.nextLsn;
+      for (const commit of batch) commit.lsn = lsn++;
+      this.nextLsn = lsn;
+      this.unappliedBytes += extent.to - extent.from;
+      this.full = undefined;
+      this.events.durable(batch, extent);
+      this.sealLater();
+    } catch (fault) {
+      this.refuseAll(batch, this.judge(fault));
+    }
+  }
+
+  /** Copies the blocks behind each other into the frame that is about to be written. */
+  private gather(batch: readonly C[]): number {
+    let payload = 0;
+    for (const { block } of batch) payload += block.length;
+    const needed = frameBytes(payload);
+    if (needed > this.frame.length || this.frame.length > 4 * Math.max(needed, this.limits.batchBytes)) {
+      this.frame = Buffer.allocUnsafeSlow(Math.max(needed, 256 * 1024));
+    }
+    let at = FRAME_HEADER_BYTES;
+    for (const { block } of batch) {
+      this.frame.set(block, at);
+      at += block.length;
+    }
+    return payload;
+  }
+
+  /** Writes and flushes one frame; the position moves only when both succeeded. */
+  private async writeFrame(payload: number, count: number): Promise<Extent> {
+    const bytes = frameBytes(payload);
+    if (this.position + bytes > this.segment!.size) await this.turnPage(bytes);
+    const { file, header } = this.segment!;
+    const from = this.position;
+    const frame = { firstLsn: this.nextLsn, count, previous: this.previous };
+    const checksum = finishFrame(this.frame, payload, frame, header.salt);
+    try {
+      await file.write(this.frame.subarray(0, bytes), from);
+    } catch (fault) {
+      // What was written of it may not be taken for a frame: its header goes, or the journal stops.
+      if (isFull(fault)) await file.write(NO_HEADER, from).catch((second) => this.stop(second));
+      throw fault;
+    }
+    await file.sync().catch((fault) => {
+      this.stop(fault);
+      throw fault;
+    });
+    this.position = from + bytes;
+    this.previous = checksum;
+    this.lastWriteMs = this.world.now();
+    return { segment: header.number, from, to: this.position };
+  }
+
+  private async turnPage(frame: number): Promise<void> {
+    const next = await this.segments.next(frame);
+    const old = this.segment;
+    this.enter(next);
+    await old?.file.close();
+  }
+
+  private enter(segment: Segment): void {
+    this.segment = segment;
+    this.position = SEGMENT_HEADER_BYTES;
+    if (segment.header.chainStart) this.previous = chainSeed(segment.header);
+  }
+
+  /** A full disk may have room again later; anything else is the end of writing until a restart. */
+  private judge(fault: unknown): EngineError {
+    if (this.failure !== undefined) return this.failure;
+    if (!isFull(fault)) return this.stop(fault);
+    this.full = new EngineError("storage-full", `The disk of ${this.segments.dir} is full (${faultCode(fault)}).`);
+    return this.full;
+  }
+
+  /** No more writes until a restart. */
+  stop(fault: unknown): EngineError {
+    const reason = fault instanceof Error ? fault.message : String(fault);
+    this.failure ??=
+      fault instanceof EngineError
+        ? fault
+        : new EngineError("storage-failed", `Writing to ${this.segments.dir} failed: ${reason}. Restart to try again.`);
+    this.refuseAll(this.queue.splice(0), this.failure);
+    this.queuedBytes = 0;
+    return this.failure;
+  }
+
+  private refuseAll(commits: readonly C[], error: EngineError): void {
+    for (const commit of commits) commit.refuse(error);
+  }
+
+  /** One timer at a time: it looks whether the journal has been quiet, and waits on if not. */
+  private sealLater(): void {
+    this.sealing ??= this.world.after(this.limits.sealAfterMs, () => {
+      this.sealing = undefined;
+      if (this.writing || this.queue.length > 0 || this.world.now() - this.lastWriteMs < this.limits.sealAfterMs / 2) {
+        this.sealLater();
+      } else void this.seal();
+    });
+  }
+
+  /** An empty frame: it proves that the batch before it was flushed, so that later damage to that one is noticed. */
+  private async seal(): Promise<void> {
+    if (this.writing || this.failure !== undefined || this.sealedLsn === this.nextLsn) return;
+    this.writing = true;
+    try {
+      await this.writeFrame(0, 0);
+      this.sealedLsn = this.nextLsn;
+    } catch (fault) {
+      // Without room for a seal the journal stays unsealed; nothing is lost by that.
+      if (!isFull(fault)) this.stop(fault);
+    }
+    this.rest();
+  }
+
+  private rest(): void {
+    this.writing = false;
+    if (this.queue.length > 0 && this.failure === undefined) this.kick();
+    else for (const wake of this.idle.splice(0)) wake();
+  }
+
+  /** Writes what waits, seals, and lets go of the files. */
+  async close(): Promise<void> {
+    while ((this.writing || this.scheduled || this.queue.length > 0) && this.failure === undefined) {
+      await new Promise<void>((wake) => this.idle.push(wake));
+    }
+    this.sealing?.();
+    await this.seal();
+    await this.segment?.file.close();
+    await this.segments.close();
+  }
+}

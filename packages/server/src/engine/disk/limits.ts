@@ -1,0 +1,48 @@
+/** The bounds of the disk engine, in one place. `openDisk` takes a part of them; the rest keep these values. */
+export interface Limits {
+  /** The usual size of a journal segment; a larger frame gets a larger segment of its own. */
+  readonly segmentBytes: number;
+  /** What one batch takes at most, unless a single commit is larger. */
+  readonly batchBytes: number;
+  /** Commits that wait for the journal; beyond it new ones are refused as overloaded. */
+  readonly queueBytes: number;
+  /** What may be in the journal and not yet in LMDB; beyond it batches wait. */
+  readonly lagBytes: number;
+  /** Recent messages kept in memory, applied ones; what is not applied yet is kept regardless. */
+  readonly tailBytes: number;
+  /** Recycled or prepared segment files beyond the current one. */
+  readonly spareSegments: number;
+  /** How long after the last batch the journal is sealed. */
+  readonly sealAfterMs: number;
+  /** How long little work may wait for the applier. */
+  readonly applyAfterMs: number;
+  /** How much work is given to the applier at once without waiting. */
+  readonly applyBytes: number;
+  /** How long the applier waits before it tries again on a full disk. */
+  readonly retryFullMs: number;
+}
+
+const KIB = 1_024;
+const MIB = KIB * KIB;
+
+export const DEFAULT_LIMITS: Limits = {
+  segmentBytes: 16 * MIB,
+  batchBytes: 4 * MIB,
+  queueBytes: 64 * MIB,
+  lagBytes: 32 * MIB,
+  tailBytes: 64 * MIB,
+  spareSegments: 3,
+  sealAfterMs: 100,
+  applyAfterMs: 50,
+  applyBytes: MIB,
+  retryFullMs: 250,
+};
+
+/** What one transaction of the applier takes from the journal at most, unless a single frame is larger. */
+export const TRANSACTION_BYTES = 4 * MIB;
+/** Consecutive messages of a stream share one value up to this size. */
+export const CHUNK_BYTES = 64 * KIB;
+/** A new piece joins the stream's last chunk while that one is smaller than this many times the piece. */
+export const MERGE_FACTOR = 8;
+/** How many keys of garbage one transaction deletes at most. */
+export const GARBAGE_KEYS = 512;

@@ -1,0 +1,132 @@
+/**
+ * LMDB behind the `Store` port. The engine's thread opens it to read (and to recover), the apply worker to write; both share
+ * one environment of the process.
+ *
+ * What must stay true: a committed transaction is flushed. lmdb-js makes commits visible before they are flushed unless
+ * `overlappingSync` is off; with it off, and without `noSync`, the commit writes the pages, calls fdatasync and then writes
+ * the meta page through a descriptor opened with O_DSYNC, all before it returns. The map grows by itself; old maps stay until
+ * their readers are gone.
+ */
+import { type Database, type Key, open, type RootDatabase } from "lmdb";
+import { EngineError } from "../contract.ts";
+import { isFull } from "./files.ts";
+import { MAX_KEY_BYTES } from "./keys.ts";
+import type { Store, Writing } from "./store.ts";
+
+/** Address space, not memory: growing the map from nothing would leave many old maps behind. */
+const FIRST_MAP_BYTES = 1024 ** 3;
+
+type Binary = RootDatabase<Buffer, Key>;
+
+export function openLmdb(path: string): Store {
+  try {
+    const database = open<Buffer, Key>({
+      path,
+      encoding: "binary",
+      keyEncoding: "binary",
+      cache: false,
+      compression: false,
+      overlappingSync: false,
+      noSubdir: true,
+      mapSize: FIRST_MAP_BYTES,
+    });
+    const longest = (database as unknown as { maxKeySize: number }).maxKeySize;
+    if (longest < MAX_KEY_BYTES) throw new Error(`its keys are limited to ${longest} bytes`);
+    return new LmdbStore(database, path);
+  } catch (fault) {
+    throw translate(fault, path);
+  }
+}
+
+/** Faults of LMDB carry numbers, its own (negative) or the operating system's, and a text. */
+function translate(fault: unknown, path: string): Error {
+  if (fault instanceof EngineError) return fault;
+  const message = fault instanceof Error ? fault.message : String(fault);
+  if (isFull(fault) || /no space left|MAP_FULL|quota/i.test(message)) {
+    return new EngineError("storage-full", `The disk of ${path} is full: ${message}.`);
+  }
+  if (/MDB_(CORRUPTED|PAGE_NOTFOUND|INVALID|PANIC|BAD_TXN|VERSION_MISMATCH|PROBLEM)|Invalid key size/.test(message)) {
+    return new EngineError("data-damaged", `The store ${path} is damaged: ${message}.`);
+  }
+  return new EngineError("storage-failed", `The store ${path} failed: ${message}.`);
+}
+
+class LmdbStore implements Store, Writing {
+  constructor(
+    private readonly database: Binary,
+    private readonly path: string,
+  ) {}
+
+  get(key: Buffer): Buffer | undefined {
+    try {
+      return asBuffer(this.database.getBinary(key));
+    } catch (fault) {
+      throw translate(fault, this.path);
+    }
+  }
+
+  scan(from: Buffer, to: Buffer, visit: (key: Buffer, value: Buffer) => boolean): void {
+    this.walk(() => {
+      for (const { key, value } of this.database.getRange({ start: from, end: to })) {
+        if (!visit(asBuffer(key as Uint8Array)!, asBuffer(value)!)) return;
+      }
+    });
+  }
+
+  keys(from: Buffer, to: Buffer, visit: (key: Buffer) => boolean): void {
+    this.walk(() => {
+      for (const key of this.database.getKeys({ start: from, end: to })) {
+        if (!visit(asBuffer(key as Uint8Array)!)) return;
+      }
+    });
+  }
+
+  lastKey(from: Buffer, to: Buffer): Buffer | undefined {
+    let last: Buffer | undefined;
+    this.walk(() => {
+      // A reverse range starts at the greatest key that is not above `start`; `to` itself is never a key here.
+      for (const key of this.database.getKeys({ start: to, end: from, reverse: true, inclusiveEnd: true, limit: 1 })) {
+        last = asBuffer(key as Uint8Array);
+      }
+    });
+    return last !== undefined && last.compare(from) >= 0 && last.compare(to) < 0 ? last : undefined;
+  }
+
+  transact(change: (tx: Writing) => void): void {
+    try {
+      (this.database as Database<Buffer, Key>).transactionSync(() => change(this));
+    } catch (fault) {
+      throw translate(fault, this.path);
+    }
+  }
+
+  put(key: Buffer, value: Buffer): void {
+    this.database.putSync(key, value);
+  }
+
+  remove(key: Buffer): void {
+    this.database.removeSync(key);
+  }
+
+  refresh(): void {
+    this.database.resetReadTxn();
+  }
+
+  close(): Promise<void> {
+    return this.database.close();
+  }
+
+  private walk(run: () => void): void {
+    try {
+      run();
+    } catch (fault) {
+      throw translate(fault, this.path);
+    }
+  }
+}
+
+/** lmdb-js gives plain byte arrays for copies. */
+function asBuffer(bytes: Uint8Array | undefined): Buffer | undefined {
+  if (bytes === undefined || Buffer.isBuffer(bytes)) return bytes as Buffer | undefined;
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}

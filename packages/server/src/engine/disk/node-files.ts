@@ -1,0 +1,85 @@
+/**
+ * The file system of Node behind the `Files` port. `openDisk` and the apply worker use it.
+ *
+ * What must stay true: nothing here touches the disk on the event loop; every call goes through libuv's threads. Raw
+ * descriptors with callbacks are used instead of FileHandles, because the journal writes thousands of batches per second.
+ */
+import * as fs from "node:fs";
+import { EngineError } from "../contract.ts";
+import { type File, type Files, faultCode, type Release } from "./files.ts";
+import { lockDirectory } from "./lock.ts";
+
+const MODES = { read: "r", write: "r+", create: "w+" } as const;
+
+export const nodeFiles: Files = {
+  async makeDir(dir: string): Promise<void> {
+    try {
+      await fs.promises.mkdir(dir, { recursive: true });
+      await fs.promises.access(dir, fs.constants.W_OK | fs.constants.R_OK | fs.constants.X_OK);
+    } catch (fault) {
+      throw new EngineError("storage-failed", `The data directory ${dir} cannot be written (${faultCode(fault)}).`);
+    }
+  },
+  names: (dir: string) => fs.promises.readdir(dir),
+  rename: (from: string, to: string) => fs.promises.rename(from, to),
+  remove: (path: string) => fs.promises.rm(path),
+  lock: (dir: string): Promise<Release> => lockDirectory(dir),
+  open: (path, how) => settle<number>((done) => fs.open(path, MODES[how], 0o640, done)).then((fd) => new NodeFile(fd)),
+  async syncDir(dir: string): Promise<void> {
+    // Windows cannot open a directory; its renames are durable by themselves.
+    if (process.platform === "win32") return;
+    const fd = await settle<number>((done) => fs.open(dir, "r", done));
+    try {
+      await settle<void>((done) => fs.fsync(fd, done));
+    } finally {
+      await settle<void>((done) => fs.close(fd, done));
+    }
+  },
+};
+
+class NodeFile implements File {
+  constructor(private readonly fd: number) {}
+
+  async size(): Promise<number> {
+    return (await settle<fs.Stats>((done) => fs.fstat(this.fd, done))).size;
+  }
+
+  async read(into: Uint8Array, at: number): Promise<number> {
+    let count = 0;
+    while (count < into.length) {
+      const got = await settle<number>((done) => fs.read(this.fd, into, count, into.length - count, at + count, done));
+      if (got === 0) break;
+      count += got;
+    }
+    return count;
+  }
+
+  write(bytes: Uint8Array, at: number): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const writeFrom = (from: number): void => {
+        fs.write(this.fd, bytes, from, bytes.length - from, at + from, (fault, count) => {
+          if (fault) reject(fault);
+          else if (from + count < bytes.length) writeFrom(from + count);
+          else resolve();
+        });
+      };
+      writeFrom(0);
+    });
+  }
+
+  sync(): Promise<void> {
+    return settle<void>((done) => fs.fdatasync(this.fd, done));
+  }
+
+  close(): Promise<void> {
+    return settle<void>((done) => fs.close(this.fd, done));
+  }
+}
+
+type Callback<T> = (fault: NodeJS.ErrnoException | null, value?: T) => void;
+
+function settle<T>(start: (done: Callback<T>) => void): Promise<T> {
+  return new Promise((resolve, reject) => {
+    start((fault, value) => (fault ? reject(fault) : resolve(value as T)));
+  });
+}

@@ -1,0 +1,30 @@
+/**
+ * Values that can prove themselves: every value in LMDB starts with a checksum over its key and its bytes, because LMDB has
+ * none of its own. The applier seals, every reader opens.
+ *
+ *   0  u32  crc32 of the key, then of the bytes after this field
+ *   4  ...  the value
+ */
+import { crc32 } from "node:zlib";
+import { EngineError } from "../contract.ts";
+
+export const SEAL_BYTES = 4;
+
+/** Fills in the checksum of a value that was built with `SEAL_BYTES` of room in front. */
+export function seal(key: Buffer, value: Buffer): Buffer {
+  value.writeUInt32LE(crc32(value.subarray(SEAL_BYTES), crc32(key)), 0);
+  return value;
+}
+
+/** The value behind its checksum; `what` tells the reader of an error which entity and position is damaged. */
+export function unseal(key: Buffer, value: Buffer, what: () => string): Buffer {
+  if (value.length >= SEAL_BYTES) {
+    const bytes = value.subarray(SEAL_BYTES);
+    if (value.readUInt32LE(0) === crc32(bytes, crc32(key))) return bytes;
+  }
+  throw damaged(what(), key);
+}
+
+export function damaged(what: string, key: Buffer): EngineError {
+  return new EngineError("data-damaged", `The store is damaged: ${what} (key ${key.toString("hex")} in store.mdb).`);
+}

@@ -1,0 +1,171 @@
+/**
+ * The files of the journal: which exist, which comes next, which can be used again. The journal takes the next one from here;
+ * the applier's reports retire old ones.
+ *
+ * What must stay true: a file carries its final name only after its header (number and salt) and its full size were
+ * flushed; so under a final name a bad header is damage, never a crash. A file is used again only when the store has all of
+ * it, and only under a name that no crash can mistake.
+ */
+import type { World } from "../../core/world.ts";
+import type { File, Files } from "./files.ts";
+import { encodeSegmentHeader, SEGMENT_HEADER_BYTES, type SegmentHeader } from "./frame.ts";
+import type { Limits } from "./limits.ts";
+
+const SUFFIX = ".seg";
+const TEMPORARY = "next.tmp";
+const ZEROES = Buffer.alloc(1024 * 1024);
+
+export interface Segment {
+  readonly header: SegmentHeader;
+  readonly file: File;
+  size: number;
+}
+
+export const segmentName = (number: number): string => `${String(number).padStart(16, "0")}${SUFFIX}`;
+
+/** The numbers of the segments in a directory, ascending. Names that are not ours are left alone. */
+export async function segmentNumbers(files: Files, dir: string): Promise<number[]> {
+  const names = await files.names(dir);
+  const numbers = names.filter((name) => /^\d{16}\.seg$/.test(name)).map((name) => Number(name.slice(0, 16)));
+  return numbers.sort((a, b) => a - b);
+}
+
+interface Used {
+  readonly number: number;
+  readonly size: number;
+}
+
+export class Segments {
+  /** In the directory and holding something that the store may not have, oldest first. */
+  private readonly used: Used[] = [];
+  /** In the directory, wholly in the store. */
+  private readonly free: Used[] = [];
+  private ready: Promise<Segment> | undefined;
+  private chores: Promise<void> = Promise.resolve();
+
+  constructor(
+    private readonly files: Files,
+    readonly dir: string,
+    private readonly world: Pick<World, "randomBytes">,
+    private readonly limits: Limits,
+    private nextNumber: number,
+  ) {}
+
+  path(number: number): string {
+    return `${this.dir}/${segmentName(number)}`;
+  }
+
+  /** Files of an earlier life whose content the store has. */
+  adopt(number: number, size: number): void {
+    this.free.push({ number, size });
+  }
+
+  /** An empty segment with room for a frame of this size. The next one is prepared in the background. */
+  async next(frameBytes: number, chainStart = false): Promise<Segment> {
+    const taken = this.ready ?? this.prepare(chainStart);
+    this.ready = undefined;
+    const segment = await taken;
+    const needed = SEGMENT_HEADER_BYTES + frameBytes;
+    if (segment.size < needed) {
+      try {
+        await grow(segment, needed);
+      } catch (fault) {
+        // It stays the next one, for a frame that fits.
+        this.ready = Promise.resolve(segment);
+        throw fault;
+      }
+    }
+    this.used.push({ number: segment.header.number, size: segment.size });
+    this.prepareNext();
+    return segment;
+  }
+
+  /** A failure here is nobody's yet: whoever needs the segment tries again and is told. */
+  private prepareNext(): void {
+    const ready = this.prepare(false);
+    this.ready = ready;
+    ready.catch(() => {
+      if (this.ready === ready) this.ready = undefined;
+    });
+  }
+
+  /** The store has everything in the segments before this one. */
+  retire(before: number): void {
+    while (this.used[0] !== undefined && this.used[0].number < before) this.free.push(this.used.shift()!);
+    this.chores = this.chores.then(() => this.removeSpare());
+  }
+
+  private async removeSpare(): Promise<void> {
+    while (this.free.length > this.limits.spareSegments) {
+      const { number } = this.free.shift()!;
+      // A file that cannot be removed now is adopted by the next life.
+      await this.files.remove(this.path(number)).catch(() => undefined);
+    }
+  }
+
+  private prepare(chainStart: boolean): Promise<Segment> {
+    const prepared = this.chores.then(() => this.make(chainStart));
+    this.chores = prepared.then(
+      () => undefined,
+      () => undefined,
+    );
+    return prepared;
+  }
+
+  private async make(chainStart: boolean): Promise<Segment> {
+    const number = this.nextNumber;
+    const salt = Buffer.from(this.world.randomBytes(4)).readUInt32LE(0);
+    const header = { number, salt, chainStart };
+    const file = await this.openSpare();
+    try {
+      await fillAndSync(file, header, this.limits.segmentBytes);
+    } catch (fault) {
+      await file.close().catch(() => undefined);
+      await this.files.remove(`${this.dir}/${TEMPORARY}`).catch(() => undefined);
+      throw fault;
+    }
+    await this.files.rename(`${this.dir}/${TEMPORARY}`, this.path(number));
+    await this.files.syncDir(this.dir);
+    this.nextNumber = number + 1;
+    return { header, file, size: this.limits.segmentBytes };
+  }
+
+  /** A file under the temporary name: an old segment of the usual size, whose blocks are allocated already, or a new one. */
+  private async openSpare(): Promise<File> {
+    const temporary = `${this.dir}/${TEMPORARY}`;
+    const index = this.free.findIndex(({ size }) => size === this.limits.segmentBytes);
+    if (index === -1) return this.files.open(temporary, "create");
+    const [spare] = this.free.splice(index, 1);
+    await this.files.rename(this.path(spare!.number), temporary);
+    // Before the header changes, the old name must be gone for good.
+    await this.files.syncDir(this.dir);
+    return this.files.open(temporary, "write");
+  }
+
+  /** Waits for what runs in the background and closes the file that was prepared for later. */
+  async close(): Promise<void> {
+    await this.chores;
+    const segment = await this.ready?.catch(() => undefined);
+    await segment?.file.close();
+  }
+}
+
+async function fillAndSync(file: File, header: SegmentHeader, size: number): Promise<void> {
+  const allocated = await file.size();
+  await writeZeroes(file, allocated, size);
+  await file.write(encodeSegmentHeader(header), 0);
+  await file.sync();
+}
+
+async function writeZeroes(file: File, from: number, to: number): Promise<void> {
+  for (let at = from; at < to; at += ZEROES.length) {
+    await file.write(ZEROES.subarray(0, Math.min(ZEROES.length, to - at)), at);
+  }
+}
+
+async function grow(segment: Segment, size: number): Promise<void> {
+  await writeZeroes(segment.file, segment.size, size);
+  await segment.file.sync();
+  segment.size = size;
+}
+

@@ -1,0 +1,72 @@
+/**
+ * Looks an entity up, in the overlay first and in the store behind it. Every read of the engine starts here; all of it is
+ * synchronous, so no read transaction lives across a turn.
+ */
+import { type Entity, type Head, NO_HEAD, type RowKey } from "../contract.ts";
+import type { EntityState } from "./entity-state.ts";
+import { type HeadRow, readHeadRow } from "./head-row.ts";
+import { directoryKey, headKey, readNumber, rowKey, rowSuffix } from "./keys.ts";
+import type { Overlay } from "./overlay.ts";
+import { damaged, unseal } from "./sealed.ts";
+import type { Reading } from "./store.ts";
+
+export interface View {
+  readonly number: number;
+  readonly rev: number;
+  readonly head: Head;
+  readonly remindAtMs: number | null;
+  /** Undefined when memory holds nothing of the entity. */
+  readonly state: EntityState | undefined;
+}
+
+const ABSENT: View = { number: 0, rev: 0, head: NO_HEAD, remindAtMs: null, state: undefined };
+
+export class Viewer {
+  constructor(
+    private readonly store: Reading,
+    private readonly overlay: Overlay,
+  ) {}
+
+  view(e: Entity): View {
+    const state = this.overlay.states.get(e.key);
+    if (state === undefined) return this.stored(e);
+    const { number, rev, head, remindAtMs } = state;
+    return { number, rev, head, remindAtMs, state };
+  }
+
+  private stored(e: Entity): View {
+    const key = directoryKey(e.project, e.kind, e.id);
+    const value = this.store.get(key);
+    if (value === undefined) return ABSENT;
+    const number = readNumber(
+      unseal(key, value, () => `the directory entry of ${e.key}`),
+      0,
+    );
+    const row = this.headRow(number, e.key);
+    if (row === undefined) throw damaged(`the head of ${e.key} is missing`, headKey(number));
+    return { number, rev: row.rev, head: row.head, remindAtMs: row.remindAtMs, state: undefined };
+  }
+
+  headRow(number: number, name = `entity ${number}`): HeadRow | undefined {
+    const key = headKey(number);
+    const value = this.store.get(key);
+    return (
+      value &&
+      readHeadRow(
+        unseal(key, value, () => `the head of ${name}`),
+      )
+    );
+  }
+
+  /** A copy, because what a keeper remembers must not pin a whole commit. */
+  row(e: Entity, { number, state }: View, { table, key }: RowKey): Uint8Array | undefined {
+    const changed = state?.rows?.get(`${table}\0${key}`);
+    if (changed !== undefined) {
+      return changed.start < 0 ? undefined : Uint8Array.prototype.slice.call(changed.block, changed.start, changed.end);
+    }
+    if (number === 0) return undefined;
+    const storeKey = rowKey(number, rowSuffix(table, key));
+    const value = this.store.get(storeKey);
+    return value && unseal(storeKey, value, () => `row ${table}/${key} of ${e.key}`);
+  }
+}

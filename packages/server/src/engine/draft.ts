@@ -1,0 +1,192 @@
+/**
+ * The state a keeper works on: what was loaded, plus the changes of inputs that have run but are not committed yet.
+ * Only its keeper touches it. Rules see it as a `View` and hand back `Change`s, which are applied here and collected as
+ * effects for the engine.
+ */
+import { type Effect, type Head, type Message, NO_HEAD, type Rev, type RowKey, type Snapshot } from "./contract.ts";
+import type { Table } from "./table.ts";
+
+/** What a rule asks for. Rows are values here; the draft turns them into the engine's effects. */
+export type Change = Exclude<Effect, { op: "put" | "drop" }> | Put | Drop;
+
+interface Put {
+  readonly op: "put";
+  readonly table: Table<unknown>;
+  readonly key: string;
+  readonly value: unknown;
+}
+
+interface Drop {
+  readonly op: "drop";
+  readonly table: Table<unknown>;
+  readonly key: string;
+}
+
+export function put<T>(table: Table<T>, key: string, value: T): Change {
+  return { op: "put", table: table as Table<unknown>, key, value };
+}
+
+export function drop<T>(table: Table<T>, key: string): Change {
+  return { op: "drop", table: table as Table<unknown>, key };
+}
+
+/** A row as it was loaded, decoded when a rule first looks at it. `table` tells that it is decoded. */
+interface Cell {
+  bytes: Uint8Array | undefined;
+  value: unknown;
+  decoded: boolean;
+}
+
+/** More rows than this are forgotten between batches; a keeper is a working set, not a cache of the entity. */
+const MAX_ROWS = 1_000;
+
+export class Draft {
+  rev: Rev = 0;
+  exists = false;
+  head: Head = NO_HEAD;
+  nextGeneration = 0;
+  /** Set when the commit must end here: nothing may follow a destroy. */
+  sealed = false;
+  appendedBytes = 0;
+  keys: RowKey[] = [];
+  private loaded = false;
+  private readonly cells = new Map<string, Cell>();
+  private effects: Effect[] = [];
+
+  get<T>(table: Table<T>, key: string): T | undefined {
+    const cell = this.cells.get(cellName(table.name, key));
+    if (cell === undefined) throw new Error(`a rule looked at ${table.name}/${key}, which was not asked for`);
+    if (!cell.decoded) {
+      cell.value = cell.bytes === undefined ? undefined : table.decode(cell.bytes);
+      cell.decoded = true;
+      cell.bytes = undefined;
+    }
+    return cell.value as T | undefined;
+  }
+
+  apply(change: Change): void {
+    switch (change.op) {
+      case "put":
+        this.setRow(change.table.name, change.key, change.value);
+        this.effects.push({ op: "put", table: change.table.name, key: change.key, value: change.table.encode(change.value) });
+        return;
+      case "drop":
+        this.setRow(change.table.name, change.key, undefined);
+        this.effects.push({ op: "drop", table: change.table.name, key: change.key });
+        return;
+      case "append":
+        this.append(change.messages);
+        break;
+      case "begin":
+        this.exists = true;
+        this.head = { ...NO_HEAD, generation: change.generation, last: change.at, start: change.at };
+        this.nextGeneration = change.generation + 1;
+        break;
+      case "trim":
+        this.head = { ...this.head, start: change.through, startBytes: change.bytes };
+        break;
+      case "destroy":
+        this.sealed = true;
+        break;
+      case "remind":
+        break;
+    }
+    this.effects.push(change);
+  }
+
+  takeEffects(): readonly Effect[] {
+    const taken = this.effects;
+    this.effects = [];
+    this.appendedBytes = 0;
+    return taken;
+  }
+
+  committed(rev: Rev): void {
+    this.rev = rev;
+    this.exists = rev !== 0;
+    // What a later incarnation may look like only the engine knows.
+    if (this.sealed || this.cells.size > MAX_ROWS) this.forget();
+  }
+
+  /** Undefined when everything these inputs need is at hand; otherwise what to load. */
+  missing(inputs: readonly { readonly keys: readonly RowKey[] }[]): readonly RowKey[] | undefined {
+    let wanted: Map<string, RowKey> | undefined;
+    for (const { keys } of inputs) {
+      for (const key of keys) {
+        const name = cellName(key.table, key.key);
+        if (this.cells.has(name)) continue;
+        wanted ??= new Map();
+        wanted.set(name, key);
+      }
+    }
+    if (wanted) return [...wanted.values()];
+    return this.loaded ? undefined : [];
+  }
+
+  /** Takes in what `missing` asked for; false when that is of another rev than what is here already. */
+  fill(keys: readonly RowKey[], snapshot: Snapshot): boolean {
+    if (this.loaded && snapshot.rev !== this.rev) return false;
+    if (!this.loaded) {
+      this.rev = snapshot.rev;
+      this.exists = snapshot.rev !== 0;
+      this.head = snapshot.head;
+      this.nextGeneration = snapshot.nextGeneration;
+      this.loaded = true;
+    }
+    for (const [i, key] of keys.entries()) this.addCell(key, snapshot.rows[i]);
+    return true;
+  }
+
+  /** Starts over from what a conflict returned. */
+  replace(snapshot: Snapshot): void {
+    const keys = this.keys;
+    this.forget();
+    this.fill(keys, snapshot);
+  }
+
+  forget(): void {
+    this.loaded = false;
+    this.sealed = false;
+    this.appendedBytes = 0;
+    this.effects = [];
+    this.cells.clear();
+    this.keys = [];
+  }
+
+  private append(messages: readonly Message[]): void {
+    let bytes = 0;
+    for (const message of messages) bytes += message.payload.length;
+    const { head } = this;
+    this.head = {
+      generation: head.generation,
+      last: { generation: head.generation, seq: head.last.seq + messages.length },
+      bytes: head.bytes + bytes,
+      at: messages[messages.length - 1]!.at,
+      start: head.start,
+      startBytes: head.startBytes,
+    };
+    this.appendedBytes += bytes;
+  }
+
+  private addCell(key: RowKey, bytes: Uint8Array | undefined): void {
+    this.keys.push({ table: key.table, key: key.key });
+    this.cells.set(cellName(key.table, key.key), { bytes, value: undefined, decoded: false });
+  }
+
+  private setRow(table: string, key: string, value: unknown): void {
+    const name = cellName(table, key);
+    const cell = this.cells.get(name);
+    if (cell === undefined) {
+      this.keys.push({ table, key });
+      this.cells.set(name, { bytes: undefined, value, decoded: true });
+    } else {
+      cell.value = value;
+      cell.decoded = true;
+      cell.bytes = undefined;
+    }
+  }
+}
+
+function cellName(table: string, key: string): string {
+  return `${table}/${key}`;
+}

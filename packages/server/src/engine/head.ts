@@ -1,0 +1,57 @@
+/**
+ * What a commit's effects make of a head: the numbering of messages and the sums that go with it, as a pure function.
+ * Engines call it before they change anything, so that a defective commit is thrown out whole.
+ */
+import { comparePositions, type Position } from "@sluice/protocol";
+import { type Effect, type Head, type Message, NO_HEAD } from "./contract.ts";
+
+/** The head after all of these effects; throws on effects that no correct caller sends. */
+export function headAfter(head: Head, effects: readonly Effect[]): Head {
+  let next = head;
+  for (const [i, effect] of effects.entries()) {
+    if (effect.op === "destroy" && i < effects.length - 1)
+      throw new Error("destroy must be the last effect of its commit");
+    next = step(next, effect);
+  }
+  return next;
+}
+
+function step(head: Head, effect: Effect): Head {
+  switch (effect.op) {
+    case "begin":
+      return begun(head, effect.generation, effect.at);
+    case "append":
+      return appended(head, effect.messages);
+    case "trim":
+      return trimmed(head, effect.through, effect.bytes);
+    case "destroy":
+      return NO_HEAD;
+    default:
+      return head;
+  }
+}
+
+function begun(head: Head, generation: number, at: Position): Head {
+  if (generation <= head.generation || generation < at.generation) {
+    throw new Error(`generation ${generation} cannot follow ${head.generation} at ${at.generation}_${at.seq}`);
+  }
+  return { generation, last: at, bytes: 0, at: 0, start: at, startBytes: 0 };
+}
+
+function appended(head: Head, messages: readonly Message[]): Head {
+  const newest = messages.at(-1);
+  if (newest === undefined) return head;
+  // Without a generation of its own a log would give out the same offsets again after a destroy.
+  if (head.generation === 0) throw new Error("append to a log that was never begun");
+  let { bytes } = head;
+  for (const { payload } of messages) bytes += payload.length;
+  const last = { generation: head.generation, seq: head.last.seq + messages.length };
+  return { ...head, last, bytes, at: newest.at };
+}
+
+/** Trimming again what is gone already changes nothing. */
+function trimmed(head: Head, through: Position, bytes: number): Head {
+  if (comparePositions(through, head.start) <= 0) return head;
+  if (comparePositions(through, head.last) > 0) throw new Error("trim beyond the last message");
+  return { ...head, start: through, startBytes: bytes };
+}

@@ -1,0 +1,72 @@
+/**
+ * Looks for entities whose reminder has passed and hands each to the feature that owns its kind. A reminder is a hint: the
+ * feature rereads the entity before it acts, and commits a new reminder or none. Started and stopped by compose.
+ */
+import type { Cancel, World } from "../core/world.ts";
+import type { Engine, Entity } from "./contract.ts";
+
+export interface SweepLimits {
+  readonly everyMs: number;
+  readonly batch: number;
+}
+
+/** Batches of one shard per pass, so that one busy shard does not starve the others. */
+const MAX_ROUNDS = 100;
+
+export const SWEEP_LIMITS: SweepLimits = { everyMs: 500, batch: 100 };
+
+export class Sweeper {
+  private readonly handlers = new Map<string, (e: Entity) => Promise<void>>();
+  private cancel: Cancel | undefined;
+  private round: Promise<void> = Promise.resolve();
+  private stopped = false;
+
+  constructor(
+    private readonly engine: Engine,
+    private readonly world: World,
+    private readonly report: (e: Entity, fault: unknown) => void,
+    private readonly limits: SweepLimits = SWEEP_LIMITS,
+  ) {}
+
+  handle(kind: string, handler: (e: Entity) => Promise<void>): void {
+    this.handlers.set(kind, handler);
+  }
+
+  start(): void {
+    this.cancel = this.world.after(this.limits.everyMs, () => {
+      this.round = this.sweepAll().finally(() => {
+        if (!this.stopped) this.start();
+      });
+    });
+  }
+
+  async stop(): Promise<void> {
+    this.stopped = true;
+    this.cancel?.();
+    await this.round;
+  }
+
+  /** One pass over every shard; goes on while a shard keeps handing out full batches and they get done. */
+  async sweepAll(): Promise<void> {
+    for (let shard = 0; shard < this.engine.shards; shard++) {
+      for (let round = 0; round < MAX_ROUNDS && !this.stopped; round++) {
+        if ((await this.sweepShard(shard)) < this.limits.batch) break;
+      }
+    }
+  }
+
+  private async sweepShard(shard: number): Promise<number> {
+    const due = await this.engine.due(shard, this.limits.batch);
+    let done = 0;
+    for (const e of due) {
+      try {
+        await this.handlers.get(e.kind)?.(e);
+        done++;
+      } catch (fault) {
+        // It stays due, and the next round tries again; the others must not wait for it.
+        this.report(e, fault);
+      }
+    }
+    return done;
+  }
+}

@@ -1,0 +1,34 @@
+/**
+ * The fixed window counter behind `hit`, for engines that live in one process.
+ *
+ * A window opens with the first hit of its key and lasts `windowMs`. What must stay true: no window allows more than its
+ * limit, so a full table refuses new keys rather than forget a living window.
+ */
+import type { Hit } from "./contract.ts";
+import { ExpiringMap } from "./expiring-map.ts";
+
+interface Window {
+  readonly untilMs: number;
+  hits: number;
+}
+
+const MAX_WINDOWS = 1_000_000;
+
+export class WindowCounter {
+  private readonly windows: ExpiringMap<Window>;
+
+  constructor(max = MAX_WINDOWS) {
+    this.windows = new ExpiringMap(max);
+  }
+
+  hit(key: string, limit: number, windowMs: number, nowMs: number): Hit {
+    let window = this.windows.get(key, nowMs);
+    if (window === undefined) {
+      window = { untilMs: nowMs + windowMs, hits: 0 };
+      this.windows.set(key, window, nowMs);
+    }
+    if (window.hits >= limit) return { kind: "limited", retryAfterMs: window.untilMs - nowMs };
+    window.hits++;
+    return { kind: "allowed", remaining: limit - window.hits };
+  }
+}

@@ -1,0 +1,29 @@
+/**
+ * The world as it is: the machine's clock, timers and randomness. `compose` hands it to everything below; nothing else
+ * may reach for them, so that the same code runs in a seeded simulation.
+ */
+import { randomBytes } from "node:crypto";
+import type { Cancel, World } from "./core/world.ts";
+
+/** A longer delay overflows the timer, which would then fire at once. */
+const MAX_DELAY_MS = 2 ** 31 - 1;
+
+export function realWorld(): World {
+  return {
+    now: Date.now,
+    after,
+    soon: (task) => void setImmediate(task),
+    random: Math.random,
+    randomBytes: (count) => new Uint8Array(randomBytes(count)),
+  };
+}
+
+function after(ms: number, task: () => void): Cancel {
+  let timer: NodeJS.Timeout;
+  const wait = (leftMs: number): void => {
+    const delayMs = Math.min(leftMs, MAX_DELAY_MS);
+    timer = setTimeout(() => (delayMs < leftMs ? wait(leftMs - delayMs) : task()), delayMs);
+  };
+  wait(ms);
+  return () => clearTimeout(timer);
+}

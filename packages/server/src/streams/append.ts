@@ -1,0 +1,147 @@
+/**
+ * The rule for appending and closing, producers included. Pure; the service submits it to the stream's keeper.
+ *
+ * What wins when several things are wrong: a fenced producer, then closed, then content type, then the producer's sequence,
+ * then Stream-Seq.
+ */
+import type { Position } from "@sluice/protocol";
+import type { Message } from "../engine/contract.ts";
+import { type Change, put } from "../engine/draft.ts";
+import type { Decision, View } from "../engine/keeper.ts";
+import { cutForRetention } from "./retention.ts";
+import {
+  lifeOf,
+  type Meta,
+  mediaType,
+  metaTable,
+  type Producer,
+  type ProducerTriple,
+  producerTable,
+  seqTable,
+  slides,
+} from "./state.ts";
+
+export interface Append {
+  /** [] only when closing without data. */
+  readonly payloads: readonly Uint8Array[];
+  /** Needed when there are payloads. */
+  readonly contentType?: string | undefined;
+  readonly close: boolean;
+  readonly seq?: string | undefined;
+  readonly producer?: ProducerTriple | undefined;
+  readonly messageId?: string | undefined;
+  readonly messageKey?: string | undefined;
+  readonly attributes?: Readonly<Record<string, string>> | undefined;
+}
+
+/** `producer` carries the epoch and the highest accepted sequence, to be echoed. */
+interface Accepted {
+  readonly next: Position;
+  readonly closed: boolean;
+  readonly producer?: Producer | undefined;
+}
+
+export type AppendOutcome =
+  | (Accepted & { readonly kind: "appended"; readonly isCloseOnly: boolean })
+  | (Accepted & { readonly kind: "duplicate" })
+  | { readonly kind: "absent" }
+  | { readonly kind: "gone" }
+  | { readonly kind: "closed"; readonly next: Position }
+  | { readonly kind: "wrong-type"; readonly contentType: string }
+  | { readonly kind: "seq-regression"; readonly last: string }
+  | { readonly kind: "producer-fenced"; readonly epoch: number }
+  | { readonly kind: "producer-epoch-start" }
+  | { readonly kind: "producer-gap"; readonly expected: number; readonly received: number };
+
+export function appendRule(view: View, now: number, input: Append): Decision<AppendOutcome> {
+  const meta = view.get(metaTable, "");
+  const life = lifeOf(meta, view.head, now);
+  if (meta === undefined || life === "absent") return { outcome: { kind: "absent" } };
+  if (life === "gone") return { outcome: { kind: "gone" } };
+
+  const refusal = refuse(view, meta, input);
+  if (refusal) return { outcome: refusal };
+
+  const changes: Change[] = [];
+  const { producer, close, payloads } = input;
+  if (payloads.length > 0) {
+    const messages = toMessages(input, now);
+    changes.push({ op: "append", messages }, ...cutForRetention(view, meta.config.retention, messages, now));
+  }
+  if (producer) changes.push(put(producerTable, producer.id, { epoch: producer.epoch, seq: producer.seq }));
+  if (input.seq !== undefined) changes.push(put(seqTable, "", input.seq));
+  if (close && !meta.closed) {
+    changes.push(put(metaTable, "", { ...meta, closed: true, closedBy: producer, touchedAt: now }));
+  } else if (slides(meta, view.head, now) && payloads.length === 0) {
+    changes.push(put(metaTable, "", { ...meta, touchedAt: now }));
+  }
+
+  const { generation, last } = view.head;
+  const next = payloads.length === 0 ? last : { generation, seq: last.seq + payloads.length };
+  const isCloseOnly = payloads.length === 0;
+  return { outcome: { kind: "appended", next, closed: close || meta.closed, producer, isCloseOnly }, changes };
+}
+
+/** The first reason not to append, a recognised repetition included. */
+function refuse(view: View, meta: Meta, input: Append): AppendOutcome | undefined {
+  const { producer, payloads } = input;
+  const known = producer && view.get(producerTable, producer.id);
+  if (producer && known && producer.epoch < known.epoch) return { kind: "producer-fenced", epoch: known.epoch };
+
+  if (meta.closed) return refuseClosed(view, meta, input, known);
+  if (payloads.length > 0 && mediaType(input.contentType ?? "") !== mediaType(meta.config.contentType)) {
+    return { kind: "wrong-type", contentType: meta.config.contentType };
+  }
+  if (producer) {
+    const refusal = refuseProducer(view, producer, known);
+    if (refusal) return refusal;
+  }
+  if (input.seq !== undefined) {
+    const last = view.get(seqTable, "");
+    if (last !== undefined && input.seq <= last) return { kind: "seq-regression", last };
+  }
+  return undefined;
+}
+
+/** On a closed stream: repetitions of what was accepted are fine, so is closing again without data; nothing else is. */
+function refuseClosed(view: View, meta: Meta, input: Append, known: Producer | undefined): AppendOutcome {
+  const { producer, payloads } = input;
+  const { last } = view.head;
+  if (producer === undefined) {
+    if (payloads.length === 0) return { kind: "appended", next: last, closed: true, isCloseOnly: true };
+    return { kind: "closed", next: last };
+  }
+  const repeated = known !== undefined && producer.epoch === known.epoch && producer.seq <= known.seq;
+  // Only the very request that closed it may close again; a plain append that was accepted before may be repeated.
+  if (repeated && (!input.close || isSame(meta.closedBy, producer))) {
+    return { kind: "duplicate", next: last, closed: true, producer: known };
+  }
+  return { kind: "closed", next: last };
+}
+
+function refuseProducer(
+  view: View,
+  producer: ProducerTriple,
+  known: Producer | undefined,
+): AppendOutcome | undefined {
+  if (known === undefined || producer.epoch > known.epoch) {
+    if (producer.seq === 0) return undefined;
+    if (known !== undefined) return { kind: "producer-epoch-start" };
+    return { kind: "producer-gap", expected: 0, received: producer.seq };
+  }
+  if (producer.seq <= known.seq) return { kind: "duplicate", next: view.head.last, closed: false, producer: known };
+  if (producer.seq === known.seq + 1) return undefined;
+  return { kind: "producer-gap", expected: known.seq + 1, received: producer.seq };
+}
+
+function isSame(a: ProducerTriple | undefined, b: ProducerTriple): boolean {
+  return a !== undefined && a.id === b.id && a.epoch === b.epoch && a.seq === b.seq;
+}
+
+function toMessages(input: Append, at: number): Message[] {
+  const { payloads, messageId, messageKey, attributes } = input;
+  if (messageId === undefined && messageKey === undefined && attributes === undefined) {
+    return payloads.map((payload) => ({ payload, at }));
+  }
+  return payloads.map((payload) => ({ payload, at, id: messageId, key: messageKey, attributes }));
+}

@@ -1,0 +1,76 @@
+/**
+ * How a fork finds its place in its source: which offset, which ancestors, which part of a message. Called by the service
+ * before the source and the fork are told.
+ */
+import { comparePositions, type Position } from "@sluice/protocol";
+import type { Engine, Head } from "../engine/contract.ts";
+import { readPage } from "./reading.ts";
+import { type Ancestor, isJson, type Meta } from "./state.ts";
+
+/** Deeper chains of forks are refused; each level costs a reader of old messages a look. */
+export const MAX_LINEAGE = 64;
+
+export interface ForkPoint {
+  readonly kind: "point";
+  readonly lineage: readonly Ancestor[];
+  /** The part of the source's next message that the fork takes over as a message of its own. */
+  readonly prefix: readonly Uint8Array[];
+}
+
+export type ForkPointOutcome = ForkPoint | { readonly kind: "ahead" | "trimmed" | "sub-offset" | "too-deep" };
+
+export async function findForkPoint(
+  engine: Engine,
+  project: string,
+  source: { readonly path: string; readonly meta: Meta; readonly head: Head },
+  offset: Position | undefined,
+  subOffset: number,
+): Promise<ForkPointOutcome> {
+  const { meta, head, path } = source;
+  let through = offset ?? head.last;
+  if (comparePositions(through, head.last) > 0) return { kind: "ahead" };
+  let prefix: readonly Uint8Array[] = [];
+  if (subOffset > 0) {
+    const found = await within(engine, project, path, meta, through, subOffset);
+    if (found === undefined) return { kind: "sub-offset" };
+    ({ through, prefix } = found);
+  }
+  const lineage = lineageOf(path, meta, through);
+  return lineage.length > MAX_LINEAGE ? { kind: "too-deep" } : { kind: "point", lineage, prefix };
+}
+
+/** The ancestors that matter up to `through`, each with how far it is read. */
+function lineageOf(path: string, meta: Meta, through: Position): readonly Ancestor[] {
+  const inherited = meta.origin?.lineage ?? [];
+  const needed: Ancestor[] = [];
+  for (const ancestor of inherited) {
+    if (comparePositions(through, ancestor.through) <= 0) return [...needed, { path: ancestor.path, through }];
+    needed.push(ancestor);
+  }
+  return [...needed, { path, through }];
+}
+
+/** JSON: `count` messages further on. Otherwise: the first `count` bytes of the next message. */
+async function within(
+  engine: Engine,
+  project: string,
+  path: string,
+  meta: Meta,
+  after: Position,
+  count: number,
+): Promise<{ through: Position; prefix: readonly Uint8Array[] } | undefined> {
+  let through = after;
+  let left = count;
+  while (left > 0) {
+    const page = await readPage(engine, project, path, through, 1);
+    const message = page.kind === "page" ? page.messages[0] : undefined;
+    if (message === undefined) return undefined;
+    if (!isJson(meta.config.contentType)) {
+      if (left > message.payload.length) return undefined;
+      return { through, prefix: [message.payload.slice(0, left)] };
+    }
+    through = message.position;
+    left--;
+  }
+  return { through, prefix: [] };
+}

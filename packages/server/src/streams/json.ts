@@ -1,0 +1,87 @@
+/**
+ * JSON bodies become messages: one array level is flattened, anything else is one message. The bytes of a message stay as
+ * the client wrote them, so that no number loses a digit. Called by the routes before anything is submitted.
+ */
+const decoder = new TextDecoder("utf-8", { fatal: true });
+
+const TAB = 0x09;
+const NEWLINE = 0x0a;
+const RETURN = 0x0d;
+const SPACE = 0x20;
+const QUOTE = 0x22;
+const COMMA = 0x2c;
+const OPEN_BRACKET = 0x5b;
+const BACKSLASH = 0x5c;
+const CLOSE_BRACKET = 0x5d;
+const OPEN_BRACE = 0x7b;
+const CLOSE_BRACE = 0x7d;
+
+export type JsonBody = { readonly kind: "messages"; readonly payloads: Uint8Array[] } | { readonly kind: "invalid"; readonly why: string };
+
+export function jsonMessages(body: Uint8Array): JsonBody {
+  try {
+    JSON.parse(decoder.decode(body));
+  } catch (error) {
+    return { kind: "invalid", why: error instanceof SyntaxError ? error.message : "the body is not valid UTF-8" };
+  }
+  const start = skipSpace(body, 0);
+  if (body[start] === OPEN_BRACKET) return { kind: "messages", payloads: elements(body, start) };
+  return { kind: "messages", payloads: [trimmed(body, start, body.length)] };
+}
+
+/** The elements of a valid array that opens at `open`. */
+function elements(bytes: Uint8Array, open: number): Uint8Array[] {
+  const found: Uint8Array[] = [];
+  let depth = 0;
+  let from = skipSpace(bytes, open + 1);
+  if (bytes[from] === CLOSE_BRACKET) return found;
+  for (let i = from; i < bytes.length; i++) {
+    switch (bytes[i]) {
+      case QUOTE:
+        i = endOfString(bytes, i);
+        break;
+      case OPEN_BRACKET:
+      case OPEN_BRACE:
+        depth++;
+        break;
+      case CLOSE_BRACKET:
+      case CLOSE_BRACE:
+        if (depth === 0) {
+          found.push(trimmed(bytes, from, i));
+          return found;
+        }
+        depth--;
+        break;
+      case COMMA:
+        if (depth === 0) {
+          found.push(trimmed(bytes, from, i));
+          from = skipSpace(bytes, i + 1);
+        }
+        break;
+    }
+  }
+  throw new Error("a JSON array that was found valid does not end");
+}
+
+/** The index of the closing quote of the string that opens at `open`. */
+function endOfString(bytes: Uint8Array, open: number): number {
+  let i = open + 1;
+  while (bytes[i] !== QUOTE) i += bytes[i] === BACKSLASH ? 2 : 1;
+  return i;
+}
+
+function skipSpace(bytes: Uint8Array, from: number): number {
+  let i = from;
+  while (isSpace(bytes[i])) i++;
+  return i;
+}
+
+function trimmed(bytes: Uint8Array, from: number, to: number): Uint8Array {
+  let end = to;
+  while (end > from && isSpace(bytes[end - 1])) end--;
+  return bytes.subarray(from, end);
+}
+
+function isSpace(byte: number | undefined): boolean {
+  return byte === SPACE || byte === NEWLINE || byte === RETURN || byte === TAB;
+}

@@ -1,0 +1,208 @@
+/**
+ * The rules of a stream's life: creating, sliding its TTL, deleting, ending, being held, and the source's side of a fork.
+ * Pure; the service and the sweep submit them to the stream's keeper.
+ */
+import { comparePositions, type Position } from "@sluice/protocol";
+import type { Message } from "../engine/contract.ts";
+import { type Change, drop, put } from "../engine/draft.ts";
+import type { Decision, View } from "../engine/keeper.ts";
+import { cutByAge, nextAgeCheck } from "./retention.ts";
+import {
+  endsAt,
+  type ForkOrigin,
+  forkTable,
+  hasForks,
+  holdsTable,
+  lifeOf,
+  type Meta,
+  mediaType,
+  metaTable,
+  type Retention,
+  type StreamConfig,
+  slides,
+} from "./state.ts";
+
+export interface Create {
+  readonly config: StreamConfig;
+  readonly closed: boolean;
+  readonly payloads: readonly Uint8Array[];
+  readonly origin?: ForkOrigin | undefined;
+}
+
+export type CreateOutcome =
+  | { readonly kind: "created"; readonly meta: Meta; readonly next: Position }
+  | { readonly kind: "exists"; readonly meta: Meta; readonly next: Position }
+  | { readonly kind: "differs"; readonly what: string }
+  | { readonly kind: "gone" }
+  /** A stream that is over still lies here; end it first, then ask again. */
+  | { readonly kind: "over" };
+
+export function createRule(view: View, now: number, input: Create): Decision<CreateOutcome> {
+  const existing = view.get(metaTable, "");
+  if (existing !== undefined) return { outcome: compareWith(existing, view, now, input) };
+
+  const { config, closed, payloads, origin } = input;
+  const generation = view.nextGeneration;
+  const base = origin?.lineage.at(-1)?.through ?? { generation, seq: 0 };
+  const meta: Meta = { config, createdAt: now, touchedAt: now, closed, origin };
+  const messages: Message[] = payloads.map((payload) => ({ payload, at: now }));
+
+  const changes: Change[] = [{ op: "begin", generation, at: base }, put(metaTable, "", meta)];
+  if (messages.length > 0) changes.push({ op: "append", messages });
+  const check = nextCheck(meta, { ...view.head, at: messages.length > 0 ? now : 0 }, now);
+  if (check !== undefined) changes.push({ op: "remind", atMs: check });
+  const next = messages.length > 0 ? { generation, seq: base.seq + messages.length } : base;
+  return { outcome: { kind: "created", meta, next }, changes };
+}
+
+function compareWith(existing: Meta, view: View, now: number, input: Create): CreateOutcome {
+  const life = lifeOf(existing, view.head, now);
+  if (life === "absent") return { kind: "over" };
+  if (life === "gone") return { kind: "gone" };
+  const what = difference(existing, input);
+  if (what !== undefined) return { kind: "differs", what };
+  return { kind: "exists", meta: existing, next: view.head.last };
+}
+
+function difference(existing: Meta, { config, closed, origin }: Create): string | undefined {
+  if (mediaType(existing.config.contentType) !== mediaType(config.contentType)) return "Content-Type";
+  if (existing.config.ttlSeconds !== config.ttlSeconds) return "Stream-TTL";
+  if (existing.config.expiresAt !== config.expiresAt) return "Stream-Expires-At";
+  if (!sameRetention(existing.config.retention, config.retention)) return "the retention";
+  if (existing.closed !== closed) return "Stream-Closed";
+  if (existing.origin?.source !== origin?.source) return "Stream-Forked-From";
+  if (existing.origin?.askedOffset !== origin?.askedOffset) return "Stream-Fork-Offset";
+  if (existing.origin?.askedSubOffset !== origin?.askedSubOffset) return "Stream-Fork-Sub-Offset";
+  return undefined;
+}
+
+function sameRetention(a: Retention = {}, b: Retention = {}): boolean {
+  return a.maxMessages === b.maxMessages && a.maxBytes === b.maxBytes && a.maxAgeMs === b.maxAgeMs;
+}
+
+/** A read slides the TTL; stored only when that moves the end by enough. */
+export function touchRule(view: View, now: number): Decision<void> {
+  const meta = view.get(metaTable, "");
+  if (meta === undefined || lifeOf(meta, view.head, now) !== "live" || !slides(meta, view.head, now)) {
+    return { outcome: undefined };
+  }
+  return { outcome: undefined, changes: [put(metaTable, "", { ...meta, touchedAt: now })] };
+}
+
+/** `origin` tells which source must hear that this fork has gone. */
+export type DeleteOutcome =
+  | { readonly kind: "deleted"; readonly origin?: ForkOrigin | undefined }
+  | { readonly kind: "kept-for-forks" }
+  | { readonly kind: "absent" }
+  | { readonly kind: "gone" };
+
+export function deleteRule(view: View, now: number): Decision<DeleteOutcome> {
+  const meta = view.get(metaTable, "");
+  const life = lifeOf(meta, view.head, now);
+  if (meta === undefined || life === "absent") return { outcome: { kind: "absent" } };
+  if (life === "gone") return { outcome: { kind: "gone" } };
+  return remove(meta, now);
+}
+
+/** Ends a stream whose time is over; otherwise says when to look again. Also cuts by age. */
+export function sweepRule(view: View, now: number): Decision<DeleteOutcome | { readonly kind: "kept" }> {
+  const meta = view.get(metaTable, "");
+  if (meta === undefined) return { outcome: { kind: "absent" } };
+  const end = endsAt(meta, view.head);
+  if (end !== undefined && now >= end && !meta.deleted) return remove(meta, now);
+  if (meta.deleted && !hasForks(meta)) return remove(meta, now);
+  const { retention } = meta.config;
+  const changes = retention?.maxAgeMs === undefined ? [] : [...cutByAge(view, retention, now)];
+  changes.push({ op: "remind", atMs: nextCheck(meta, view.head, now) ?? null });
+  return { outcome: { kind: "kept" }, changes };
+}
+
+function remove(meta: Meta, now: number): Decision<DeleteOutcome> {
+  if (hasForks(meta)) {
+    const remind: Change = { op: "remind", atMs: now + FORK_CHECK_MS };
+    const changes = [put(metaTable, "", { ...meta, deleted: true }), remind];
+    return { outcome: { kind: "kept-for-forks" }, changes };
+  }
+  return { outcome: { kind: "deleted", origin: meta.origin }, changes: [{ op: "destroy" }] };
+}
+
+function nextCheck(meta: Meta, head: View["head"], now: number): number | undefined {
+  if (meta.deleted) return undefined;
+  const end = endsAt(meta, head);
+  const age = meta.config.retention && nextAgeCheck(meta.config.retention, now);
+  if (end === undefined) return age;
+  return age === undefined ? end : Math.min(end, age);
+}
+
+export interface AddFork {
+  readonly path: string;
+  readonly id: string;
+  /** Up to here the fork reads our log. */
+  readonly through: Position;
+  readonly contentType: string;
+}
+
+export type AddForkOutcome =
+  | { readonly kind: "added" }
+  | { readonly kind: "absent" | "gone" | "ahead" | "trimmed" | "wrong-type" };
+
+/** The source takes note of a fork before the fork exists, so that nothing it will read can go. */
+export function addForkRule(view: View, now: number, input: AddFork): Decision<AddForkOutcome> {
+  const meta = view.get(metaTable, "");
+  const { head } = view;
+  const life = lifeOf(meta, head, now);
+  if (meta === undefined || life === "absent") return { outcome: { kind: "absent" } };
+  if (life === "gone") return { outcome: { kind: "gone" } };
+  if (mediaType(meta.config.contentType) !== mediaType(input.contentType)) return { outcome: { kind: "wrong-type" } };
+  if (comparePositions(input.through, head.last) > 0) return { outcome: { kind: "ahead" } };
+
+  const forks = { count: (meta.forks?.count ?? 0) + 1, needAfter: meta.forks?.needAfter ?? head.start };
+  return {
+    outcome: { kind: "added" },
+    changes: [
+      put(forkTable, input.path, { id: input.id, since: now }),
+      put(metaTable, "", { ...meta, forks }),
+      // Should the fork never come into being, the sweep finds that out.
+      { op: "remind", atMs: Math.min(now + FORK_CHECK_MS, nextCheck(meta, head, now) ?? Number.POSITIVE_INFINITY) },
+    ],
+  };
+}
+
+/** How long after a fork was announced or is about to go the source makes sure that it really is there. */
+export const FORK_CHECK_MS = 10_000;
+
+/** A fork has gone. The last one of a deleted source takes the source with it. */
+export function dropForkRule(view: View, now: number, path: string, id: string): Decision<DeleteOutcome | { readonly kind: "kept" }> {
+  const meta = view.get(metaTable, "");
+  const row = view.get(forkTable, path);
+  if (meta === undefined || row === undefined || row.id !== id) return { outcome: { kind: "kept" } };
+  const count = (meta.forks?.count ?? 1) - 1;
+  const rest: Meta = { ...meta, forks: count === 0 ? undefined : { ...meta.forks!, count } };
+  if (count === 0 && meta.deleted) return remove(rest, now);
+  return { outcome: { kind: "kept" }, changes: [drop(forkTable, path), put(metaTable, "", rest)] };
+}
+
+/** Asks the sweep to look at the forks of this source soon: one of them is about to go. */
+export function watchForksRule(view: View, now: number): Decision<void> {
+  const meta = view.get(metaTable, "");
+  if (meta === undefined) return { outcome: undefined };
+  const check = Math.min(now + FORK_CHECK_MS, nextCheck(meta, view.head, now) ?? Number.POSITIVE_INFINITY);
+  return { outcome: undefined, changes: [{ op: "remind", atMs: check }] };
+}
+
+const MAX_HOLDS = 1_000;
+
+/** Somebody needs the messages after `position`; undefined ends that. Retention waits for the lowest hold. */
+export function holdRule(
+  view: View,
+  now: number,
+  holder: string,
+  position: Position | undefined,
+): Decision<"held" | "released" | "absent" | "too-many"> {
+  if (lifeOf(view.get(metaTable, ""), view.head, now) !== "live") return { outcome: "absent" };
+  const holds = { ...view.get(holdsTable, "") };
+  if (position === undefined) delete holds[holder];
+  else holds[holder] = position;
+  if (Object.keys(holds).length > MAX_HOLDS) return { outcome: "too-many" };
+  return { outcome: position ? "held" : "released", changes: [put(holdsTable, "", holds)] };
+}

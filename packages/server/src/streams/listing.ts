@@ -1,0 +1,69 @@
+/** `GET /v1/{project}/streams`: the streams of a project, page by page, by prefix or topic filter. */
+import { formatOffset } from "@sluice/protocol";
+import { type HttpRequest, queryValue, Refusal, type Reply } from "../core/http.ts";
+import { matchesFilter, parseFilter, type TopicFilter } from "../core/topic.ts";
+import { isReserved } from "./parse.ts";
+import type { Streams } from "./service.ts";
+import { endsAt } from "./state.ts";
+
+const DEFAULT_LIMIT = 100;
+const MAX_LIMIT = 1_000;
+/** Names looked at for one page, so that a filter that matches little cannot make a request long; `next` goes on. */
+const MAX_SCANNED = 10_000;
+
+export async function listStreams(streams: Streams, project: string, request: HttpRequest): Promise<Reply> {
+  const { search } = request;
+  const limit = parseLimit(queryValue(search, "limit"));
+  const filter = parseFilterParameter(queryValue(search, "filter"));
+  const prefix = queryValue(search, "prefix") ?? filter?.literalPrefix ?? "";
+  let after = queryValue(search, "after") ?? "";
+  const found: object[] = [];
+  let next: string | undefined;
+  for (let scanned = 0; ; ) {
+    const page = await streams.list(project, prefix, after, Math.min(limit - found.length, MAX_LIMIT));
+    for (const path of page.ids) {
+      after = path;
+      if (isReserved(path) || (filter && !matchesFilter(filter, path))) continue;
+      const entry = await describeEntry(streams, project, path);
+      if (entry) found.push(entry);
+    }
+    scanned += page.ids.length;
+    next = page.next === undefined ? undefined : after;
+    if (next === undefined || found.length >= limit || scanned >= MAX_SCANNED) break;
+  }
+  const body = JSON.stringify({ streams: found, next });
+  return { status: 200, headers: ["Content-Type", "application/json", "Cache-Control", "no-store"], body };
+}
+
+async function describeEntry(streams: Streams, project: string, path: string): Promise<object | undefined> {
+  const described = await streams.describe(project, path);
+  if (described.kind !== "live") return undefined;
+  const { meta, head } = described;
+  return {
+    path,
+    contentType: meta.config.contentType,
+    nextOffset: formatOffset(head.last),
+    messages: head.last.seq - head.start.seq,
+    bytes: head.bytes - head.startBytes,
+    closed: meta.closed,
+    createdAt: meta.createdAt,
+    lastAppendAt: head.at === 0 ? null : head.at,
+    expiresAt: endsAt(meta, head) ?? null,
+  };
+}
+
+function parseLimit(text: string | undefined): number {
+  if (text === undefined) return DEFAULT_LIMIT;
+  const limit = Number(text);
+  if (!/^\d{1,9}$/.test(text) || limit < 1 || limit > MAX_LIMIT) {
+    throw new Refusal("bad-query", `the query parameter limit must be a number from 1 to ${MAX_LIMIT}`);
+  }
+  return limit;
+}
+
+function parseFilterParameter(text: string | undefined): TopicFilter | undefined {
+  if (text === undefined) return undefined;
+  const filter = parseFilter(text);
+  if (filter === undefined) throw new Refusal("bad-query", "the query parameter filter is not a topic filter");
+  return filter;
+}

@@ -1,0 +1,185 @@
+/**
+ * What the stream routes read off a request: paths, offsets, headers. Everything malformed is refused here, naming the
+ * header or parameter, before anything is submitted.
+ */
+import { BEGINNING, header, NOW, type Position, parseOffset } from "@sluice/protocol";
+import { utf8 } from "../core/bytes.ts";
+import { type HttpRequest, queryValue, Refusal } from "../core/http.ts";
+import type { ProducerTriple, Retention, StreamConfig } from "./state.ts";
+
+export const MAX_PATH_BYTES = 1_024;
+const MAX_CONTENT_TYPE_CHARS = 256;
+const MAX_ID_BYTES = 512;
+const MAX_SEQ_CHARS = 1_024;
+const MAX_KEY_BYTES = 1_024;
+const MAX_ATTRIBUTES_BYTES = 4_096;
+const RESERVED = ["session:", "$", "__ds"];
+
+/** Characters that no name may hold: they would break listings, logs and headers. */
+function hasControlCharacter(text: string): boolean {
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i);
+    if (code < 0x20 || code === 0x7f) return true;
+  }
+  return false;
+}
+
+/** A stream's path from its percent-encoded form. */
+export function parsePath(encoded: string): string {
+  let path: string;
+  try {
+    path = decodeURIComponent(encoded);
+  } catch {
+    throw new Refusal("bad-path", "the path has a malformed percent escape");
+  }
+  return checkPath(path);
+}
+
+export function checkPath(path: string): string {
+  if (path === "") throw new Refusal("bad-path", "the path is empty");
+  if (path.length > MAX_PATH_BYTES || utf8(path).length > MAX_PATH_BYTES) {
+    throw new Refusal("bad-path", `the path is longer than ${MAX_PATH_BYTES} bytes`);
+  }
+  if (hasControlCharacter(path)) throw new Refusal("bad-path", "the path holds a control character");
+  return path;
+}
+
+export function isReserved(path: string): boolean {
+  return RESERVED.some((prefix) => path.startsWith(prefix));
+}
+
+/** Refuses to write where only the server writes. */
+export function refuseReserved(path: string): void {
+  if (isReserved(path)) throw new Refusal("reserved-name", `paths starting with ${RESERVED.join(", ")} are reserved`);
+}
+
+/** Where a GET starts: at the earliest message kept, at the tail, or after a position. */
+export type From = typeof BEGINNING | typeof NOW | Position;
+
+export function parseFrom(search: string): From | undefined {
+  const text = queryValue(search, "offset");
+  if (text === undefined || text === BEGINNING || text === NOW) return text;
+  const position = parseOffset(text);
+  if (position === undefined) throw new Refusal("bad-offset", `the query parameter offset is not an offset of ours, ${BEGINNING} or ${NOW}`);
+  return position;
+}
+
+/** A decimal number as the protocol wants it: no sign, no leading zero, no point, no exponent. */
+export function parseCount(request: HttpRequest, name: string): number | undefined {
+  const text = request.header(name.toLowerCase());
+  if (text === undefined) return undefined;
+  const value = Number(text);
+  if (!/^(0|[1-9]\d*)$/.test(text) || !Number.isSafeInteger(value)) {
+    throw new Refusal("bad-header", `${name} must be a whole number from 0 to 2^53-1 in plain decimal`);
+  }
+  return value;
+}
+
+/** Far enough for everyone, and safe to add to a time. */
+const MAX_TTL_SECONDS = 100 * 365 * 24 * 3_600;
+const RFC3339 = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})$/i;
+
+export function parseConfig(request: HttpRequest): Omit<StreamConfig, "contentType"> & { contentType: string | undefined } {
+  const ttlSeconds = parseCount(request, header.streamTtl);
+  if (ttlSeconds !== undefined && ttlSeconds > MAX_TTL_SECONDS) {
+    throw new Refusal("bad-header", `${header.streamTtl} must be at most ${MAX_TTL_SECONDS}`);
+  }
+  const expires = request.header("stream-expires-at");
+  if (ttlSeconds !== undefined && expires !== undefined) {
+    throw new Refusal("bad-header", `${header.streamTtl} and ${header.streamExpiresAt} exclude each other`);
+  }
+  const expiresAt = expires === undefined ? undefined : Date.parse(expires);
+  if (expires !== undefined && (!RFC3339.test(expires) || Number.isNaN(expiresAt))) {
+    throw new Refusal("bad-header", `${header.streamExpiresAt} must be an RFC 3339 time`);
+  }
+  return { contentType: parseContentType(request), ttlSeconds, expiresAt, retention: parseRetention(request) };
+}
+
+function parseRetention(request: HttpRequest): Retention | undefined {
+  const maxMessages = parseLimit(request, header.streamMaxMessages);
+  const maxBytes = parseLimit(request, header.streamMaxBytes);
+  const maxAgeSeconds = parseLimit(request, header.streamMaxAgeSeconds);
+  if (maxMessages === undefined && maxBytes === undefined && maxAgeSeconds === undefined) return undefined;
+  return { maxMessages, maxBytes, maxAgeMs: maxAgeSeconds === undefined ? undefined : maxAgeSeconds * 1_000 };
+}
+
+function parseLimit(request: HttpRequest, name: string): number | undefined {
+  const limit = parseCount(request, name);
+  if (limit === 0) throw new Refusal("bad-header", `${name} must be at least 1`);
+  return limit;
+}
+
+const MEDIA_TYPE = /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+\s*(;.*)?$/;
+
+export function parseContentType(request: HttpRequest): string | undefined {
+  const text = request.header("content-type")?.trim();
+  if (text === undefined || text === "") return undefined;
+  if (text.length > MAX_CONTENT_TYPE_CHARS || !MEDIA_TYPE.test(text)) {
+    throw new Refusal("bad-header", `${header.contentType} must be a media type of at most ${MAX_CONTENT_TYPE_CHARS} characters`);
+  }
+  return text;
+}
+
+export function parseClosed(request: HttpRequest): boolean {
+  return request.header("stream-closed")?.toLowerCase() === "true";
+}
+
+export function parseSeq(request: HttpRequest): string | undefined {
+  const seq = request.header("stream-seq");
+  if (seq !== undefined && (seq === "" || seq.length > MAX_SEQ_CHARS)) {
+    throw new Refusal("bad-header", `${header.streamSeq} must have 1 to ${MAX_SEQ_CHARS} characters`);
+  }
+  return seq;
+}
+
+export function parseProducer(request: HttpRequest): ProducerTriple | undefined {
+  const id = request.header("producer-id");
+  const epoch = parseCount(request, header.producerEpoch);
+  const seq = parseCount(request, header.producerSeq);
+  if (id === undefined && epoch === undefined && seq === undefined) return undefined;
+  if (id === undefined || epoch === undefined || seq === undefined) {
+    throw new Refusal("bad-header", "Producer-Id, Producer-Epoch and Producer-Seq must be given together");
+  }
+  checkSize(header.producerId, id, MAX_ID_BYTES);
+  if (id.startsWith("fanout:")) throw new Refusal("reserved-name", `${header.producerId} must not start with fanout:`);
+  return { id, epoch, seq };
+}
+
+export interface Metadata {
+  readonly messageId?: string | undefined;
+  readonly messageKey?: string | undefined;
+  readonly attributes?: Readonly<Record<string, string>> | undefined;
+}
+
+export function parseMetadata(request: HttpRequest): Metadata {
+  const messageId = request.header("message-id");
+  if (messageId !== undefined) checkSize(header.messageId, messageId, MAX_ID_BYTES);
+  const messageKey = request.header("message-key");
+  if (messageKey !== undefined) checkSize(header.messageKey, messageKey, MAX_KEY_BYTES);
+  return { messageId, messageKey, attributes: parseAttributes(request.header("message-attributes")) };
+}
+
+function checkSize(name: string, value: string, maxBytes: number): void {
+  if (value === "" || utf8(value).length > maxBytes) {
+    throw new Refusal("bad-header", `${name} must have 1 to ${maxBytes} bytes`);
+  }
+}
+
+function parseAttributes(text: string | undefined): Readonly<Record<string, string>> | undefined {
+  if (text === undefined) return undefined;
+  checkSize(header.messageAttributes, text, MAX_ATTRIBUTES_BYTES);
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    value = undefined;
+  }
+  if (typeof value !== "object" || value === null || Array.isArray(value) || !Object.values(value).every(isString)) {
+    throw new Refusal("bad-header", `${header.messageAttributes} must be a JSON object of strings`);
+  }
+  return value as Record<string, string>;
+}
+
+function isString(value: unknown): value is string {
+  return typeof value === "string";
+}

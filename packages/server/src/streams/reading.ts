@@ -1,0 +1,119 @@
+/**
+ * Reading a stream's log as its readers see it: a fork's ancestors first, then its own messages. Everything here is
+ * committed state straight from the engine; keepers are not involved. Called by the service only.
+ */
+import { comparePositions, type Position, ZERO } from "@sluice/protocol";
+import type { Engine, Head, LoggedMessage } from "../engine/contract.ts";
+import { lifeOf, META, type Meta, metaTable, streamEntity } from "./state.ts";
+
+export type Described =
+  | { readonly kind: "live"; readonly meta: Meta; readonly head: Head }
+  | { readonly kind: "absent" }
+  | { readonly kind: "gone" };
+
+export interface StreamPage {
+  readonly kind: "page";
+  readonly meta: Meta;
+  readonly head: Head;
+  readonly messages: readonly LoggedMessage[];
+  /** Where the reader stands after these messages. */
+  readonly next: Position;
+  /** Nothing committed lies after `next`. */
+  readonly atTail: boolean;
+}
+
+export type ReadOutcome =
+  | StreamPage
+  | { readonly kind: "absent" }
+  | { readonly kind: "gone" }
+  /** Retention has taken messages between `after` and `earliest`. */
+  | { readonly kind: "trimmed"; readonly earliest: Position }
+  | { readonly kind: "ahead"; readonly tail: Position };
+
+export async function describe(engine: Engine, project: string, path: string): Promise<Described> {
+  const { head, rows } = await engine.load(streamEntity(project, path), [META]);
+  const meta = rows[0] && metaTable.decode(rows[0]);
+  const life = lifeOf(meta, head, engine.now());
+  if (meta === undefined || life === "absent") return { kind: "absent" };
+  if (life === "gone") return { kind: "gone" };
+  return { kind: "live", meta, head };
+}
+
+/** `after` undefined starts at the earliest message kept. */
+export async function readPage(
+  engine: Engine,
+  project: string,
+  path: string,
+  after: Position | undefined,
+  maxBytes: number,
+): Promise<ReadOutcome> {
+  const described = await describe(engine, project, path);
+  if (described.kind !== "live") return described;
+  const { meta, head } = described;
+  if (after !== undefined && comparePositions(after, head.last) > 0) {
+    if (engine.exclusive) return { kind: "ahead", tail: head.last };
+    // Where a failover can lose the end of a history, such a reader waits for what comes next; that will sort after it.
+    return { kind: "page", meta, head, messages: [], next: after, atTail: true };
+  }
+  const earliest = await earliestOf(engine, project, meta, head);
+  if (after !== undefined && comparePositions(after, earliest) < 0) {
+    return { kind: "trimmed", earliest };
+  }
+  return collect(engine, project, path, meta, after ?? earliest, maxBytes);
+}
+
+/** Where reading from the beginning starts: after the last cut, in the stream itself or in the ancestor nearest to it. */
+async function earliestOf(engine: Engine, project: string, meta: Meta, head: Head): Promise<Position> {
+  const lineage = meta.origin?.lineage ?? [];
+  const base = lineage.at(-1)?.through ?? ZERO;
+  if (head.start.seq > base.seq) return head.start;
+  for (let i = lineage.length - 1; i >= 0; i--) {
+    const { path, through } = lineage[i]!;
+    const { head: ancestor } = await engine.load(streamEntity(project, path), []);
+    const ancestorBase = lineage[i - 1]?.through ?? ZERO;
+    if (ancestor.start.seq <= ancestorBase.seq) continue;
+    return comparePositions(ancestor.start, through) < 0 ? ancestor.start : through;
+  }
+  return ZERO;
+}
+
+async function collect(
+  engine: Engine,
+  project: string,
+  path: string,
+  meta: Meta,
+  after: Position,
+  maxBytes: number,
+): Promise<StreamPage> {
+  const messages: LoggedMessage[] = [];
+  let bytes = 0;
+  for (const ancestor of meta.origin?.lineage ?? []) {
+    let from = messages.at(-1)?.position ?? after;
+    const source = streamEntity(project, ancestor.path);
+    while (comparePositions(from, ancestor.through) < 0 && (bytes < maxBytes || messages.length === 0)) {
+      const page = await engine.read(source, from, maxBytes - bytes);
+      const taken = takeThrough(page.messages, ancestor.through);
+      if (taken.length === 0) break;
+      for (const message of taken) bytes += message.payload.length;
+      messages.push(...taken);
+      from = messages.at(-1)!.position;
+      if (taken.length < page.messages.length) break;
+    }
+    if (bytes >= maxBytes) break;
+  }
+  const inherited = meta.origin?.lineage.at(-1)?.through;
+  const from = messages.at(-1)?.position ?? after;
+  const reachedOwn = inherited === undefined || comparePositions(from, inherited) >= 0 || bytes < maxBytes;
+  const own = await engine.read(streamEntity(project, path), from, reachedOwn ? Math.max(1, maxBytes - bytes) : 0);
+  // The head is the one that the page was read under, so that "at the tail" and "closed" are told of the same moment.
+  if (!reachedOwn) return { kind: "page", meta, head: own.head, messages, next: from, atTail: false };
+  messages.push(...own.messages);
+  const next = own.atTail ? own.head.last : (messages.at(-1)?.position ?? after);
+  return { kind: "page", meta, head: own.head, messages, next, atTail: own.atTail };
+}
+
+function takeThrough(messages: readonly LoggedMessage[], through: Position): readonly LoggedMessage[] {
+  const last = messages.at(-1);
+  if (last === undefined || comparePositions(last.position, through) <= 0) return messages;
+  return messages.filter((message) => comparePositions(message.position, through) <= 0);
+}

@@ -1,0 +1,116 @@
+/**
+ * Where a stream's log may be cut. A mark is set every twentieth of the smallest limit; cutting goes from mark to mark, so
+ * a little more than asked is kept and nothing has to be counted. Pure; called by the append rule and the sweep.
+ *
+ * What must stay true: at least what was asked for is kept, and nothing that somebody holds, unless what is held grows
+ * beyond the hold limit; then the holder will find a gap and be told.
+ */
+import { comparePositions, type Position } from "@sluice/protocol";
+import type { Message } from "../engine/contract.ts";
+import { type Change, put } from "../engine/draft.ts";
+import type { View } from "../engine/keeper.ts";
+import { holdsTable, type Mark, marksTable, metaTable, type Retention } from "./state.ts";
+
+const MARKS_PER_LIMIT = 20;
+/** How many bytes may be kept for the sake of holders, over what was asked. */
+export const HOLD_LIMIT_BYTES = 1024 * 1024 * 1024;
+
+/** The changes that follow from appending `messages` to the view, which does not hold them yet. */
+export function cutForRetention(
+  view: View,
+  retention: Retention | undefined,
+  messages: readonly Message[],
+  now: number,
+): readonly Change[] {
+  if (retention === undefined) return [];
+  const marks = view.get(marksTable, "") ?? [];
+  const { generation } = view.head;
+  let { bytes } = view.head;
+  let { seq } = view.head.last;
+  const added: Mark[] = [];
+  for (const message of messages) {
+    seq++;
+    bytes += message.payload.length;
+    const mark = { position: { generation, seq }, bytes, at: message.at };
+    if (isMarkDue(retention, added.at(-1) ?? marks.at(-1), mark)) added.push(mark);
+  }
+  return cut(view, retention, marks, added, { position: { generation, seq }, bytes, at: now });
+}
+
+/** The changes that follow from time alone. */
+export function cutByAge(view: View, retention: Retention, now: number): readonly Change[] {
+  const marks = view.get(marksTable, "") ?? [];
+  const { head } = view;
+  const tail = { position: head.last, bytes: head.bytes, at: head.at };
+  const last = marks.at(-1);
+  const isNew = last === undefined || comparePositions(last.position, head.last) < 0;
+  return cut(view, retention, marks, isNew && head.at > 0 ? [tail] : [], { ...tail, at: now });
+}
+
+function isMarkDue(retention: Retention, last: Mark | undefined, next: Mark): boolean {
+  if (last === undefined) return true;
+  const { maxMessages, maxBytes, maxAgeMs } = retention;
+  return (
+    (maxMessages !== undefined && next.position.seq - last.position.seq >= maxMessages / MARKS_PER_LIMIT) ||
+    (maxBytes !== undefined && next.bytes - last.bytes >= maxBytes / MARKS_PER_LIMIT) ||
+    (maxAgeMs !== undefined && next.at - last.at >= maxAgeMs / MARKS_PER_LIMIT)
+  );
+}
+
+function cut(
+  view: View,
+  retention: Retention,
+  marks: readonly Mark[],
+  added: readonly Mark[],
+  tail: Mark,
+): readonly Change[] {
+  const all = added.length > 0 ? [...marks, ...added] : marks;
+  const at = lastCuttable(retention, all, tail, lowestHold(view), view.head.startBytes);
+  const changes: Change[] = [];
+  if (at >= 0) {
+    const { position, bytes } = all[at]!;
+    changes.push({ op: "trim", through: position, bytes });
+  }
+  if (at >= 0 || added.length > 0) changes.push(put(marksTable, "", all.slice(at + 1)));
+  return changes;
+}
+
+/** The index of the last mark that may be cut at, or -1. */
+function lastCuttable(
+  retention: Retention,
+  marks: readonly Mark[],
+  tail: Mark,
+  hold: Position | undefined,
+  startBytes: number,
+): number {
+  const overHoldLimit = tail.bytes - startBytes > (retention.maxBytes ?? 0) + HOLD_LIMIT_BYTES;
+  for (let i = marks.length - 1; i >= 0; i--) {
+    const mark = marks[i]!;
+    if (hold !== undefined && !overHoldLimit && comparePositions(mark.position, hold) > 0) continue;
+    if (isBeyond(retention, mark, tail)) return i;
+  }
+  return -1;
+}
+
+/** Whether all that is asked for lies after this mark. */
+function isBeyond({ maxMessages, maxBytes, maxAgeMs }: Retention, mark: Mark, tail: Mark): boolean {
+  return (
+    (maxMessages !== undefined && tail.position.seq - mark.position.seq >= maxMessages) ||
+    (maxBytes !== undefined && tail.bytes - mark.bytes >= maxBytes) ||
+    (maxAgeMs !== undefined && mark.at <= tail.at - maxAgeMs)
+  );
+}
+
+function lowestHold(view: View): Position | undefined {
+  let lowest = view.get(metaTable, "")?.forks?.needAfter;
+  for (const position of Object.values(view.get(holdsTable, "") ?? {})) {
+    if (lowest === undefined || comparePositions(position, lowest) < 0) lowest = position;
+  }
+  return lowest;
+}
+
+/** When the sweep should look at the stream again for the sake of age. */
+export function nextAgeCheck(retention: Retention, now: number): number | undefined {
+  if (retention.maxAgeMs === undefined) return undefined;
+  return now + Math.max(1_000, retention.maxAgeMs / MARKS_PER_LIMIT);
+}

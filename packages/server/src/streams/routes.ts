@@ -1,0 +1,266 @@
+/**
+ * The Durable Streams protocol over the request/reply shape: parse, call the service, render. One method, one function.
+ * Live reads are in live-routes.ts.
+ */
+import { BEGINNING, formatOffset, header, NOW, type Position } from "@sluice/protocol";
+import { type Headers, type HttpRequest, queryValue, type Reply, Refusal } from "../core/http.ts";
+import type { AppendOutcome } from "./append.ts";
+import { jsonMessages } from "./json.ts";
+import type { LiveRoutes } from "./live-routes.ts";
+import {
+  checkPath,
+  parseClosed,
+  parseConfig,
+  parseContentType,
+  parseCount,
+  parseFrom,
+  parseMetadata,
+  parsePath,
+  parseProducer,
+  parseSeq,
+  refuseReserved,
+} from "./parse.ts";
+import type { StreamPage } from "./reading.ts";
+import { absent, gone, unreadable } from "./refusals.ts";
+import { contentTypeFor, type Format, renderBody } from "./render.ts";
+import type { CreateResult, Fork, Streams } from "./service.ts";
+import { isJson, type Meta } from "./state.ts";
+
+export const STREAM_METHODS = "GET, HEAD, PUT, POST, DELETE, OPTIONS";
+
+export interface RouteLimits {
+  readonly bodyBytes: number;
+  readonly pageBytes: number;
+}
+
+export class StreamRoutes {
+  constructor(
+    private readonly streams: Streams,
+    private readonly live: LiveRoutes,
+    private readonly limits: RouteLimits,
+  ) {}
+
+  handle(project: string, path: string, request: HttpRequest): Promise<Reply> {
+    switch (request.method) {
+      case "POST":
+        return this.append(project, path, request);
+      case "GET":
+        return this.read(project, path, request);
+      case "HEAD":
+        return this.head(project, path);
+      case "PUT":
+        return this.create(project, path, request);
+      case "DELETE":
+        return this.delete(project, path);
+      default:
+        throw new Refusal("method-not-allowed", `a stream does not know ${request.method}`, [header.allow, STREAM_METHODS]);
+    }
+  }
+
+  private async append(project: string, path: string, request: HttpRequest): Promise<Reply> {
+    refuseReserved(path);
+    const close = parseClosed(request);
+    const contentType = parseContentType(request);
+    const seq = parseSeq(request);
+    const producer = parseProducer(request);
+    const metadata = parseMetadata(request);
+    const payloads = await this.payloads(request, contentType);
+    if (payloads.length === 0 && !close) throw new Refusal("empty-body", "an append needs a body, or Stream-Closed: true");
+    if (payloads.length > 0 && contentType === undefined) {
+      throw new Refusal("bad-header", `${header.contentType} is missing`);
+    }
+    const append = { payloads, contentType, close, seq, producer, ...metadata };
+    return renderAppend(await this.streams.append(project, path, append), path);
+  }
+
+  private async create(project: string, path: string, request: HttpRequest): Promise<Reply> {
+    refuseReserved(path);
+    const config = parseConfig(request);
+    const fork = parseFork(project, request);
+    const contentType = config.contentType ?? (fork && (await this.contentTypeOf(project, fork.source)));
+    const payloads = await this.payloads(request, contentType);
+    const created = await this.streams.create(project, path, { config, closed: parseClosed(request), payloads, fork });
+    if (created.kind !== "created" && created.kind !== "exists") throw createRefusal(created, path);
+    const headers: Headers = [header.contentType, created.meta.config.contentType, ...tailHeaders(created.next, created.meta)];
+    if (created.kind === "created") headers.push(header.location, request.origin + request.path);
+    return { status: created.kind === "created" ? 201 : 200, headers };
+  }
+
+  private async contentTypeOf(project: string, path: string): Promise<string | undefined> {
+    const described = await this.streams.describe(project, path);
+    return described.kind === "live" ? described.meta.config.contentType : undefined;
+  }
+
+  /** The messages in the body: a JSON array is flattened by one level, anything else is one message. */
+  private async payloads(request: HttpRequest, contentType: string | undefined): Promise<readonly Uint8Array[]> {
+    const body = await request.body(this.limits.bodyBytes);
+    if (body.kind === "too-large") {
+      throw new Refusal("too-large", `a body may have at most ${this.limits.bodyBytes} bytes`);
+    }
+    if (body.bytes.length === 0) return [];
+    if (contentType === undefined || !isJson(contentType)) return [body.bytes];
+    const json = jsonMessages(body.bytes);
+    if (json.kind === "invalid") throw new Refusal("bad-body", `the body is not JSON: ${json.why}`);
+    if (json.payloads.length === 0 && request.method === "POST") {
+      throw new Refusal("empty-body", "an empty array appends nothing");
+    }
+    return json.payloads;
+  }
+
+  private async head(project: string, path: string): Promise<Reply> {
+    const described = await this.streams.describe(project, path);
+    if (described.kind === "absent") throw absent(path);
+    if (described.kind === "gone") throw gone(path);
+    const { meta, head } = described;
+    const headers: Headers = [header.contentType, meta.config.contentType, header.cacheControl, "no-store"];
+    headers.push(...tailHeaders(head.last, meta));
+    const { ttlSeconds, expiresAt, retention } = meta.config;
+    if (ttlSeconds !== undefined) headers.push(header.streamTtl, String(ttlSeconds));
+    if (expiresAt !== undefined) headers.push(header.streamExpiresAt, new Date(expiresAt).toISOString());
+    if (retention?.maxMessages !== undefined) headers.push(header.streamMaxMessages, String(retention.maxMessages));
+    if (retention?.maxBytes !== undefined) headers.push(header.streamMaxBytes, String(retention.maxBytes));
+    if (retention?.maxAgeMs !== undefined) headers.push(header.streamMaxAgeSeconds, String(retention.maxAgeMs / 1_000));
+    return { status: 200, headers };
+  }
+
+  private async delete(project: string, path: string): Promise<Reply> {
+    refuseReserved(path);
+    const outcome = await this.streams.delete(project, path);
+    if (outcome.kind === "absent") throw absent(path);
+    if (outcome.kind === "gone") throw gone(path);
+    return { status: 204, headers: [] };
+  }
+
+  private async read(project: string, path: string, request: HttpRequest): Promise<Reply> {
+    const from = parseFrom(request.search);
+    const format = parseFormat(request.search);
+    const live = queryValue(request.search, "live");
+    if (live !== undefined) return this.live.handle(live, project, path, from, format, request);
+    if (from === NOW) return this.readNow(project, path, format);
+    const after = from === BEGINNING ? undefined : from;
+    const page = await this.streams.read(project, path, after, this.limits.pageBytes);
+    if (page.kind !== "page") throw unreadable(page, path);
+    return renderPage(page, after, format, request.header("if-none-match"));
+  }
+
+  /** The tail, without what is there: where to start when only what comes next is wanted. */
+  private async readNow(project: string, path: string, format: Format): Promise<Reply> {
+    const described = await this.streams.describe(project, path);
+    if (described.kind !== "live") throw unreadable(described, path);
+    await this.streams.touch(project, path);
+    const { meta, head } = described;
+    const headers: Headers = [header.contentType, contentTypeFor(meta.config.contentType, format), header.cacheControl, "no-store"];
+    headers.push(header.streamUpToDate, "true", ...tailHeaders(head.last, meta));
+    return { status: 200, headers, body: renderBody(meta.config.contentType, format, []) };
+  }
+}
+
+export function parseFormat(search: string): Format {
+  const format = queryValue(search, "format");
+  if (format === undefined || format === "raw") return "raw";
+  if (format === "envelope") return "envelope";
+  throw new Refusal("bad-query", "the query parameter format must be raw or envelope");
+}
+
+/** The source may be named by its URL path or, within the project, by its own path. */
+function parseFork(project: string, request: HttpRequest): Fork | undefined {
+  const from = request.header("stream-forked-from");
+  const offset = request.header("stream-fork-offset");
+  const subOffset = parseCount(request, header.streamForkSubOffset);
+  if (from === undefined) {
+    if (offset !== undefined || subOffset !== undefined) {
+      throw new Refusal("bad-header", `${header.streamForkOffset} and ${header.streamForkSubOffset} need ${header.streamForkedFrom}`);
+    }
+    return undefined;
+  }
+  const url = /^\/v1\/(?:([\w-]+)\/)?stream\/(.+)$/.exec(from);
+  if (url && (url[1] ?? "default") !== project) throw new Refusal("bad-header", "a fork and its source share a project");
+  return { source: url ? parsePath(url[2]!) : checkPath(from), offset, subOffset: subOffset ?? 0 };
+}
+
+function tailHeaders(next: Position, meta: Meta): Headers {
+  const headers: Headers = [header.streamNextOffset, formatOffset(next)];
+  if (meta.closed) headers.push(header.streamClosed, "true");
+  return headers;
+}
+
+function renderPage(page: StreamPage, after: Position | undefined, format: Format, ifNoneMatch: string | undefined): Reply {
+  const { meta, next, atTail, messages } = page;
+  const isFinal = atTail && meta.closed;
+  const etag = `"${after ? formatOffset(after) : BEGINNING}:${formatOffset(next)}${format === "raw" ? "" : ":e"}${isFinal ? ":c" : ""}"`;
+  // What lies before the tail never changes; at the tail a cache must ask.
+  const cache = atTail ? "no-cache" : "private, max-age=60, stale-while-revalidate=300";
+  const headers: Headers = [header.etag, etag, header.cacheControl, cache, header.streamNextOffset, formatOffset(next)];
+  if (atTail) headers.push(header.streamUpToDate, "true");
+  if (isFinal) headers.push(header.streamClosed, "true");
+  if (ifNoneMatch === etag) return { status: 304, headers };
+  headers.push(header.contentType, contentTypeFor(meta.config.contentType, format));
+  return { status: 200, headers, body: renderBody(meta.config.contentType, format, messages) };
+}
+
+function renderAppend(outcome: AppendOutcome, path: string): Reply {
+  switch (outcome.kind) {
+    case "appended":
+    case "duplicate": {
+      const headers: Headers = [header.streamNextOffset, formatOffset(outcome.next)];
+      if (outcome.closed) headers.push(header.streamClosed, "true");
+      if (outcome.producer === undefined) return { status: 204, headers };
+      headers.push(header.producerEpoch, String(outcome.producer.epoch), header.producerSeq, String(outcome.producer.seq));
+      return { status: outcome.kind === "duplicate" || outcome.isCloseOnly ? 204 : 200, headers };
+    }
+    case "absent":
+      throw absent(path);
+    case "gone":
+      throw gone(path);
+    case "closed":
+      throw new Refusal("stream-closed", "the stream is closed; nothing can be appended", [
+        header.streamClosed,
+        "true",
+        header.streamNextOffset,
+        formatOffset(outcome.next),
+      ]);
+    case "wrong-type":
+      throw new Refusal("content-type-mismatch", `the stream has ${header.contentType} ${outcome.contentType}`);
+    case "seq-regression":
+      throw new Refusal("sequence-regression", `${header.streamSeq} must sort after ${JSON.stringify(outcome.last)}`);
+    case "producer-fenced":
+      throw new Refusal("producer-fenced", `the epoch of this producer is ${outcome.epoch} by now`, [
+        header.producerEpoch,
+        String(outcome.epoch),
+      ]);
+    case "producer-epoch-start":
+      throw new Refusal("producer-epoch-start", `${header.producerSeq} must be 0 in a new epoch`);
+    case "producer-gap":
+      throw new Refusal("producer-gap", `expected ${header.producerSeq} ${outcome.expected}, got ${outcome.received}`, [
+        header.producerExpectedSeq,
+        String(outcome.expected),
+        header.producerReceivedSeq,
+        String(outcome.received),
+      ]);
+  }
+}
+
+function createRefusal(result: Exclude<CreateResult, { kind: "created" | "exists" }>, path: string): Refusal {
+  switch (result.kind) {
+    case "differs":
+      return new Refusal("stream-exists", `${path} exists and differs in ${result.what}`);
+    case "gone":
+      return new Refusal("stream-exists", `${path} was deleted but is kept for its forks`);
+    case "source-absent":
+      return new Refusal("stream-not-found", `${header.streamForkedFrom} names a stream that does not exist`);
+    case "source-gone":
+      return new Refusal("fork-source-gone", `${header.streamForkedFrom} names a deleted stream`);
+    case "source-type":
+      return new Refusal("content-type-mismatch", `the source has ${header.contentType} ${result.contentType}`);
+    case "bad-fork-offset":
+      return new Refusal("bad-header", `${header.streamForkOffset} is not an offset of ours`);
+    case "fork-ahead":
+      return new Refusal("bad-header", `${header.streamForkOffset} lies beyond the end of the source`);
+    case "fork-trimmed":
+      return new Refusal("bad-header", `${header.streamForkOffset} lies before the earliest message kept`);
+    case "fork-sub-offset":
+      return new Refusal("bad-header", `${header.streamForkSubOffset} goes beyond what follows the fork offset`);
+    case "fork-too-deep":
+      return new Refusal("bad-request", "too many forks of forks");
+  }
+}

@@ -1,0 +1,153 @@
+/**
+ * What is stored of a stream besides its log, and what can be read off it. One entity per stream, kind "stream".
+ *
+ *   meta      ""            configuration, closure, life
+ *   seq       ""            the last Stream-Seq
+ *   marks     ""            where retention may cut
+ *   holds     ""            who still needs which messages
+ *   producer  Producer-Id   epoch and last sequence, committed with the data they cover
+ *   fork      fork's path   the forks that read our log
+ */
+import type { Position } from "@sluice/protocol";
+import { type Entity, entity, type Head } from "../engine/contract.ts";
+import { jsonTable } from "../engine/table.ts";
+
+export const STREAM = "stream";
+
+export function streamEntity(project: string, path: string): Entity {
+  return entity(project, STREAM, path);
+}
+
+export interface Retention {
+  readonly maxMessages?: number | undefined;
+  readonly maxBytes?: number | undefined;
+  readonly maxAgeMs?: number | undefined;
+}
+
+/** What a PUT asks for and a later PUT is compared with. */
+export interface StreamConfig {
+  readonly contentType: string;
+  readonly ttlSeconds?: number | undefined;
+  /** Epoch ms. */
+  readonly expiresAt?: number | undefined;
+  readonly retention?: Retention | undefined;
+}
+
+/** One ancestor whose messages, up to and including `through`, a fork reads as its own. */
+export interface Ancestor {
+  readonly path: string;
+  readonly through: Position;
+}
+
+export interface ForkOrigin {
+  readonly source: string;
+  /** What the PUT asked for, so that a repeated PUT can be compared. */
+  readonly askedOffset?: string | undefined;
+  readonly askedSubOffset: number;
+  /** Ties the fork to its row in the source, so that a later stream of the same name is not taken for it. */
+  readonly id: string;
+  /** Oldest first; the last one is the source itself. */
+  readonly lineage: readonly Ancestor[];
+}
+
+export interface Producer {
+  readonly epoch: number;
+  readonly seq: number;
+}
+
+export interface ProducerTriple extends Producer {
+  readonly id: string;
+}
+
+export interface Meta {
+  readonly config: StreamConfig;
+  readonly createdAt: number;
+  /** The last use that slides the TTL, appends aside (those are in the head). */
+  readonly touchedAt: number;
+  readonly closed: boolean;
+  /** Who closed it, so that a retry of the closing request is recognised. */
+  readonly closedBy?: ProducerTriple | undefined;
+  /** Deleted, but kept for its forks. */
+  readonly deleted?: boolean | undefined;
+  readonly origin?: ForkOrigin | undefined;
+  /** How many forks read our log, and from where on they need it. */
+  readonly forks?: { readonly count: number; readonly needAfter: Position } | undefined;
+}
+
+export interface Mark {
+  readonly position: Position;
+  /** `Head.bytes` at this position. */
+  readonly bytes: number;
+  readonly at: number;
+}
+
+export interface ForkRow {
+  readonly id: string;
+  readonly since: number;
+}
+
+export const metaTable = jsonTable<Meta>("meta");
+export const seqTable = jsonTable<string>("seq");
+export const marksTable = jsonTable<readonly Mark[]>("marks");
+export const holdsTable = jsonTable<Readonly<Record<string, Position>>>("holds");
+export const producerTable = jsonTable<Producer>("producer");
+export const forkTable = jsonTable<ForkRow>("fork");
+
+export const META = metaTable.at("");
+export const SEQ = seqTable.at("");
+export const MARKS = marksTable.at("");
+export const HOLDS = holdsTable.at("");
+
+/**
+ * A TTL slides on use, and a use is stored only when it moves the end by more than a tenth. So the stored time may be that
+ * much too old, and the end is put that much later: late, never early.
+ */
+const SLIDE_PART = 10;
+
+/** When the stream ends, or undefined when it is kept. */
+export function endsAt(meta: Meta, head: Head): number | undefined {
+  const { ttlSeconds, expiresAt } = meta.config;
+  if (expiresAt !== undefined) return expiresAt;
+  if (ttlSeconds === undefined) return undefined;
+  return lastUse(meta, head) + ttlSeconds * (1_000 + 1_000 / SLIDE_PART);
+}
+
+/** Whether a use now is worth storing. */
+export function slides(meta: Meta, head: Head, now: number): boolean {
+  const { ttlSeconds } = meta.config;
+  return ttlSeconds !== undefined && now - lastUse(meta, head) > (ttlSeconds * 1_000) / SLIDE_PART;
+}
+
+function lastUse(meta: Meta, head: Head): number {
+  return Math.max(meta.touchedAt, head.at);
+}
+
+/** `absent`: nothing here, or over. `gone`: deleted or over, but forks still read it. */
+export type Life = "absent" | "gone" | "live";
+
+export function lifeOf(meta: Meta | undefined, head: Head, now: number): Life {
+  if (meta === undefined) return "absent";
+  if (meta.deleted) return "gone";
+  const end = endsAt(meta, head);
+  if (end === undefined || now < end) return "live";
+  return hasForks(meta) ? "gone" : "absent";
+}
+
+export function hasForks(meta: Meta): boolean {
+  return meta.forks !== undefined && meta.forks.count > 0;
+}
+
+/** Type and subtype in lower case; parameters do not count when types are compared. */
+export function mediaType(contentType: string): string {
+  const end = contentType.indexOf(";");
+  return (end < 0 ? contentType : contentType.slice(0, end)).trim().toLowerCase();
+}
+
+export function isJson(contentType: string): boolean {
+  const type = mediaType(contentType);
+  return type === "application/json" || type.endsWith("+json");
+}
+
+export function isText(contentType: string): boolean {
+  return mediaType(contentType).startsWith("text/");
+}

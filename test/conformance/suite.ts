@@ -1,0 +1,17 @@
+/** The public Durable Streams suite against a running server of ours, on the engine that the caller chooses. */
+import { runConformanceTests } from "@durable-streams/server-conformance-tests";
+import { createServer, type RunningServer, type ServerOptions } from "@sluice/server";
+import { afterAll, beforeAll, describe } from "vitest";
+
+export function describeConformance(engine: string, options: () => Partial<ServerOptions>): void {
+  describe(`Durable Streams on ${engine}`, () => {
+    const config = { baseUrl: "", longPollTimeoutMs: 500, subscriptions: true };
+    let server: RunningServer;
+    beforeAll(async () => {
+      server = await createServer({ host: "127.0.0.1", port: 0, longPollMs: 500, ...options() });
+      config.baseUrl = server.url;
+    });
+    afterAll(() => server.close());
+    runConformanceTests(config);
+  });
+}

@@ -1,0 +1,314 @@
+/**
+ * Runs operations on one engine and tells what could be observed, in terms that do not depend on the engine's own numbers:
+ * revs and owners as the how-manyth that was seen, generations as "own", "older" or "newer". Two engines agree when their
+ * drivers tell the same. What only one engine can be asked about itself (a rev never returns, an offered generation is the
+ * greatest) is asserted here.
+ */
+import { type Position, ZERO } from "@sluice/protocol";
+import { expect } from "vitest";
+import type {
+  Effect,
+  Engine,
+  Entity,
+  Head,
+  Message,
+  Owner,
+  Page,
+  Snapshot,
+} from "../../../packages/server/src/engine/contract.ts";
+import type { OpenedEngine } from "../suite/fixture.ts";
+import {
+  type CommitPlan,
+  type EffectPlan,
+  ENTITIES,
+  LONGEST_MS,
+  type MessagePlan,
+  type Operation,
+  type PositionPlan,
+  TABLES,
+} from "./operations.ts";
+
+/** What the driver remembers of an entity in order to speak of it relatively. */
+interface Memory {
+  readonly revs: number[];
+  readonly owners: Owner[];
+  highestGeneration: number;
+}
+
+const WIDE = 1 << 30;
+
+export class Driver {
+  private engine: Engine;
+  private readonly memories = ENTITIES.map((): Memory => ({ revs: [], owners: [], highestGeneration: 0 }));
+  private readonly seenRevs = new Map<number, string>();
+  private readonly seenOwners = new Map<string, number>();
+
+  constructor(private readonly opened: OpenedEngine) {
+    this.engine = opened.engine;
+  }
+
+  async run(operation: Operation): Promise<unknown> {
+    const { engine } = this;
+    switch (operation.op) {
+      case "commit":
+        return this.together([operation.plan]);
+      case "together":
+        return this.together(operation.plans);
+      case "rivals":
+        return this.rivals(operation.plan, operation.count);
+      case "load":
+        return this.load(operation.e, operation.keys);
+      case "read":
+        return this.read(operation.e, operation.after, operation.maxBytes);
+      case "rows":
+        return shownRows(await engine.rows(ENTITIES[operation.e]!, operation.table, operation.after, operation.limit));
+      case "list": {
+        const { project, kind } = ENTITIES[operation.e]!;
+        return engine.list(project, kind, operation.prefix, operation.after, operation.limit);
+      }
+      case "projects":
+        return [...(await engine.projects(ENTITIES[operation.e]!.kind))].sort();
+      case "due":
+        return this.due();
+      case "claim": {
+        const result = await engine.claim(ENTITIES[operation.e]!, operation.node, operation.ttlMs);
+        if (result.kind === "held") return result;
+        this.memories[operation.e]!.owners.push(result);
+        return this.shownOwner(result);
+      }
+      case "release": {
+        const owner = pick(this.memories[operation.e]!.owners, operation.owner);
+        return owner && engine.release(ENTITIES[operation.e]!, owner);
+      }
+      case "hit":
+        return engine.hit(operation.key, operation.limit, operation.windowMs);
+      case "advance":
+        return this.opened.advance(operation.ms);
+      case "restart":
+        return this.restart();
+    }
+  }
+
+  async restart(): Promise<void> {
+    await this.opened.advance(LONGEST_MS);
+    if (this.opened.reopen) this.engine = await this.opened.reopen();
+  }
+
+  /** Everything there is. */
+  async dump(): Promise<unknown> {
+    const entities = [];
+    for (const [i, e] of ENTITIES.entries()) {
+      const tables = [];
+      for (const table of TABLES) tables.push(shownRows(await this.engine.rows(e, table, "", 1_000)));
+      const listed = await this.engine.list(e.project, e.kind, "", "", 1_000);
+      entities.push({
+        ...(await this.load(i, [""])),
+        page: await this.read(i, { from: "zero", seq: 0 }, WIDE),
+        tables,
+        listed,
+      });
+    }
+    return { entities, due: await this.due() };
+  }
+
+  private async together(plans: readonly CommitPlan[]): Promise<unknown[]> {
+    const commits = [];
+    for (const plan of plans) commits.push(await this.prepare(plan));
+    const results = await Promise.all(commits.map((commit) => commit()));
+    return results.map((show) => show());
+  }
+
+  private async rivals(plan: CommitPlan, count: number): Promise<string[]> {
+    const results = (await this.together(Array<CommitPlan>(count).fill(plan))) as { kind: string }[];
+    return results.map(({ kind }) => kind).sort();
+  }
+
+  /**
+   * Loads what the commit builds on, so that the returned call starts it at once. Its result is noted and shown by another
+   * call, because commits that are in flight together may resolve in any order.
+   */
+  private async prepare(plan: CommitPlan): Promise<() => Promise<() => unknown>> {
+    const e = ENTITIES[plan.e]!;
+    const memory = this.memories[plan.e]!;
+    const snapshot = await this.snapshot(plan.e, []);
+    const rev = memory.revs.at(-1 - plan.age) ?? snapshot.rev;
+    const owner = plan.owner === undefined ? undefined : pick(memory.owners, plan.owner);
+    const keys = plan.keys.map((key) => ({ table: TABLES[0], key }));
+    const effects = await this.effects(snapshot, plan.effects);
+    return async () => {
+      const result = await this.engine.commit(e, { rev, owner, keys }, effects);
+      return () => {
+        if (result.kind === "fenced") return result;
+        if (result.kind === "conflict") return { kind: result.kind, ...this.shownSnapshot(plan.e, result.snapshot) };
+        this.noteRev(plan.e, result.rev);
+        for (const effect of effects) if (effect.op === "begin") this.noteGeneration(plan.e, effect.generation);
+        return { kind: result.kind, rev: this.shownRev(result.rev), head: shownHead(result.head) };
+      };
+    };
+  }
+
+  private async effects({ head, nextGeneration }: Snapshot, plans: readonly EffectPlan[]): Promise<Effect[]> {
+    const effects: Effect[] = [];
+    let now = head;
+    for (const plan of plans) {
+      const effect = await this.effect(plan, now, Math.max(nextGeneration, now.generation + 1));
+      if (effect === undefined) continue;
+      effects.push(effect);
+      now = foresee(now, effect);
+    }
+    return effects;
+  }
+
+  /** Undefined where the plan makes no sense on this head: no message can be appended to a log that was never begun. */
+  private async effect(plan: EffectPlan, head: Head, nextGeneration: number): Promise<Effect | undefined> {
+    switch (plan.op) {
+      case "begin": {
+        if (plan.from === "zero")
+          return { op: "begin", generation: nextGeneration, at: { generation: 0, seq: plan.seq } };
+        if (plan.from === "own")
+          return { op: "begin", generation: nextGeneration, at: { generation: nextGeneration, seq: 0 } };
+        const source = await this.engine.load(ENTITIES[plan.from]!, []);
+        const at = source.head.last;
+        return { op: "begin", generation: Math.max(nextGeneration, at.generation + 1), at };
+      }
+      case "append":
+        if (head.generation === 0) return undefined;
+        return { op: "append", messages: plan.messages.map(messageOf) };
+      case "put":
+        return { op: "put", table: plan.table, key: plan.key, value: filled(plan.size, plan.fill) };
+      case "trim": {
+        const left = head.last.seq - head.start.seq;
+        if (left === 0) return undefined;
+        const seq = head.start.seq + Math.ceil(left * plan.share);
+        const through = { generation: head.generation, seq };
+        // Only the engine knows the bytes there; any number will do for comparing, as it is kept as given.
+        return { op: "trim", through, bytes: seq * 7 };
+      }
+      case "remind":
+        return { op: "remind", atMs: plan.inMs === null ? null : this.engine.now() + plan.inMs };
+      default:
+        return plan;
+    }
+  }
+
+  private async snapshot(e: number, keys: readonly string[]): Promise<Snapshot> {
+    const asked = keys.map((key) => ({ table: TABLES[0], key }));
+    const snapshot = await this.engine.load(ENTITIES[e]!, asked);
+    this.noteRev(e, snapshot.rev);
+    expect(snapshot.nextGeneration).toBeGreaterThan(this.memories[e]!.highestGeneration);
+    return snapshot;
+  }
+
+  private async load(e: number, keys: readonly string[]) {
+    return this.shownSnapshot(e, await this.snapshot(e, keys));
+  }
+
+  private async read(e: number, plan: PositionPlan, maxBytes: number): Promise<unknown> {
+    const { head } = await this.engine.load(ENTITIES[e]!, []);
+    return shownPage(await this.engine.read(ENTITIES[e]!, positionOf(plan, head), maxBytes));
+  }
+
+  private async due(): Promise<string[]> {
+    const found: Entity[] = [];
+    for (let shard = 0; shard < this.engine.shards; shard++) found.push(...(await this.engine.due(shard, 100)));
+    return found.map(({ key }) => key).sort();
+  }
+
+  private shownSnapshot(e: number, snapshot: Snapshot) {
+    this.noteRev(e, snapshot.rev);
+    const { rev, head, rows } = snapshot;
+    return { rev: this.shownRev(rev), head: shownHead(head), rows: rows.map((value) => value && shownBytes(value)) };
+  }
+
+  private noteRev(e: number, rev: number): void {
+    const { revs } = this.memories[e]!;
+    if (revs.at(-1) === rev) return;
+    // 0 comes back whenever the entity is destroyed; every other rev means one state for good.
+    if (rev !== 0) expect(this.memories.some((memory) => memory.revs.includes(rev))).toBe(false);
+    revs.push(rev);
+  }
+
+  private noteGeneration(e: number, generation: number): void {
+    const memory = this.memories[e]!;
+    expect(generation).toBeGreaterThan(memory.highestGeneration);
+    memory.highestGeneration = generation;
+  }
+
+  private shownRev(rev: number): string {
+    if (rev === 0) return "none";
+    if (!this.seenRevs.has(rev)) this.seenRevs.set(rev, `rev ${this.seenRevs.size}`);
+    return this.seenRevs.get(rev)!;
+  }
+
+  private shownOwner({ epoch, nonce }: Owner): string {
+    const name = `${epoch} ${nonce}`;
+    if (!this.seenOwners.has(name)) this.seenOwners.set(name, this.seenOwners.size);
+    return `owner ${this.seenOwners.get(name)}`;
+  }
+}
+
+function pick<T>(list: readonly T[], index: number): T | undefined {
+  return list.length === 0 ? undefined : list[index % list.length];
+}
+
+/** Enough of the next head for planning what may follow in the same commit. */
+function foresee(head: Head, effect: Effect): Head {
+  if (effect.op === "begin") return { ...head, generation: effect.generation, last: effect.at, start: effect.at };
+  if (effect.op === "append" && effect.messages.length > 0) {
+    return { ...head, last: { generation: head.generation, seq: head.last.seq + effect.messages.length } };
+  }
+  if (effect.op === "trim") return { ...head, start: effect.through };
+  return head;
+}
+
+function positionOf({ from, seq }: PositionPlan, { generation }: Head): Position {
+  if (from === "zero") return { ...ZERO, seq };
+  if (from === "older") return { generation: Math.max(0, generation - 1), seq };
+  return { generation: from === "newer" ? generation + 1 : generation, seq };
+}
+
+function messageOf({ size, fill, ...rest }: MessagePlan): Message {
+  return { ...rest, payload: filled(size, fill) };
+}
+
+function filled(size: number, fill: number): Uint8Array {
+  const bytes = new Uint8Array(size);
+  for (let i = 0; i < size; i++) bytes[i] = fill + i * 31;
+  return bytes;
+}
+
+/** Short enough to be read in a counterexample, yet different for different bytes. */
+function shownBytes(value: Uint8Array): string {
+  if (value.length <= 16) return Buffer.from(value).toString("hex");
+  let sum = 0;
+  for (const byte of value) sum = (Math.imul(sum, 31) + byte) | 0;
+  return `${value.length} bytes, sum ${sum}`;
+}
+
+function shownRows(rows: readonly { readonly key: string; readonly value: Uint8Array }[]) {
+  return rows.map(({ key, value }) => [key, shownBytes(value)]);
+}
+
+function shownHead(head: Head) {
+  const { last, start, bytes, startBytes, at } = head;
+  const shown = ({ generation, seq }: Position) => {
+    const age = generation === head.generation ? "own" : generation < head.generation ? "older" : "newer";
+    return `${age} ${seq}`;
+  };
+  return { begun: head.generation > 0, last: shown(last), start: shown(start), bytes, startBytes, at };
+}
+
+function shownPage({ messages, head, atTail }: Page) {
+  const shown = messages.map(({ position, payload, at, id, key, attributes }) => {
+    expect(position.generation).toBe(head.generation);
+    return {
+      seq: position.seq,
+      payload: shownBytes(payload),
+      at,
+      id,
+      key,
+      attributes: Object.entries(attributes ?? {}),
+    };
+  });
+  return { messages: shown, head: shownHead(head), atTail };
+}

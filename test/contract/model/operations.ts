@@ -1,0 +1,190 @@
+/**
+ * What a model-based run may do, as data: operations name their entity, rev, position or owner relatively ("the newest rev",
+ * "the second owner that was given"), so that the same sequence means the same on engines whose numbers differ.
+ */
+import fc from "fast-check";
+import { type Entity, entity } from "../../../packages/server/src/engine/contract.ts";
+import { AWKWARD_KEYS } from "../suite/fixture.ts";
+
+export const ENTITIES: readonly Entity[] = [
+  entity("p", "stream", "a"),
+  entity("p", "stream", "a/t"),
+  entity("p", "stream", "\uFF5E"),
+  entity("p", "stream", "\u{1F600}"),
+  entity("p", "session", "a"),
+  entity("q", "stream", "a"),
+];
+export const TABLES = ["t", "t/a"] as const;
+/** Claims and windows last no longer than this; a restart lets them all end, because engines may forget them. */
+export const LONGEST_MS = 5_000;
+
+export interface MessagePlan {
+  readonly size: number;
+  readonly fill: number;
+  readonly at: number;
+  readonly id: string | undefined;
+  readonly key: string | undefined;
+  readonly attributes: Record<string, string> | undefined;
+}
+
+export type EffectPlan =
+  /** `from`: at zero, in its own new generation, or (a fork) at the tail of another entity's log. */
+  | { readonly op: "begin"; readonly from: "zero" | "own" | number; readonly seq: number }
+  | { readonly op: "append"; readonly messages: readonly MessagePlan[] }
+  | { readonly op: "put"; readonly table: string; readonly key: string; readonly size: number; readonly fill: number }
+  | { readonly op: "drop"; readonly table: string; readonly key: string }
+  /** How much of what is left goes, from a bit to all. */
+  | { readonly op: "trim"; readonly share: number }
+  | { readonly op: "remind"; readonly inMs: number | null }
+  | { readonly op: "destroy" };
+
+export interface CommitPlan {
+  readonly e: number;
+  /** The newest rev, or one that was seen this many revs ago. */
+  readonly age: number;
+  readonly owner: number | undefined;
+  readonly keys: readonly string[];
+  readonly effects: readonly EffectPlan[];
+}
+
+export interface PositionPlan {
+  readonly from: "zero" | "own" | "older" | "newer";
+  readonly seq: number;
+}
+
+export type Operation =
+  | { readonly op: "commit"; readonly plan: CommitPlan }
+  /** Commits to different entities in flight together. */
+  | { readonly op: "together"; readonly plans: readonly CommitPlan[] }
+  /** The same commit by several callers at once: one of them wins. */
+  | { readonly op: "rivals"; readonly plan: CommitPlan; readonly count: number }
+  | { readonly op: "load"; readonly e: number; readonly keys: readonly string[] }
+  | { readonly op: "read"; readonly e: number; readonly after: PositionPlan; readonly maxBytes: number }
+  | { readonly op: "rows"; readonly e: number; readonly table: string; readonly after: string; readonly limit: number }
+  | { readonly op: "list"; readonly e: number; readonly prefix: string; readonly after: string; readonly limit: number }
+  | { readonly op: "projects"; readonly e: number }
+  | { readonly op: "due" }
+  | { readonly op: "claim"; readonly e: number; readonly node: string; readonly ttlMs: number }
+  | { readonly op: "release"; readonly e: number; readonly owner: number }
+  | { readonly op: "hit"; readonly key: string; readonly limit: number; readonly windowMs: number }
+  | { readonly op: "advance"; readonly ms: number }
+  | { readonly op: "restart" };
+
+const e = fc.nat({ max: ENTITIES.length - 1 });
+const key = fc.constantFrom("", "k", "kk", ...AWKWARD_KEYS);
+const table = fc.constantFrom(...TABLES);
+const fill = fc.nat({ max: 255 });
+/** Mostly small; sometimes larger than what an engine may put into one value. */
+const size = fc.oneof(
+  { weight: 12, arbitrary: fc.nat({ max: 60 }) },
+  { weight: 1, arbitrary: fc.nat({ max: 150_000 }) },
+);
+const maybe = (arbitrary: fc.Arbitrary<string>) => fc.option(arbitrary, { nil: undefined, freq: 2 });
+
+const messagePlan: fc.Arbitrary<MessagePlan> = fc.record({
+  size,
+  fill,
+  at: fc.nat({ max: 2 ** 40 }),
+  id: maybe(fc.string({ maxLength: 8, unit: "grapheme" })),
+  key: maybe(fc.string({ maxLength: 8 })),
+  attributes: fc.option(
+    fc.dictionary(fc.string({ maxLength: 5 }), fc.string({ maxLength: 5, unit: "grapheme" }), {
+      maxKeys: 3,
+      noNullPrototype: true,
+    }),
+    {
+      nil: undefined,
+      freq: 2,
+    },
+  ),
+});
+
+const effectPlan = fc.oneof(
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      op: fc.constant("begin" as const),
+      from: fc.oneof(fc.constantFrom("zero" as const, "own" as const), e),
+      seq: fc.nat({ max: 3 }),
+    }),
+  },
+  {
+    weight: 6,
+    arbitrary: fc.record({ op: fc.constant("append" as const), messages: fc.array(messagePlan, { maxLength: 6 }) }),
+  },
+  { weight: 4, arbitrary: fc.record({ op: fc.constant("put" as const), table, key, size, fill }) },
+  { weight: 2, arbitrary: fc.record({ op: fc.constant("drop" as const), table, key }) },
+  { weight: 2, arbitrary: fc.record({ op: fc.constant("trim" as const), share: fc.constantFrom(0.01, 0.3, 0.7, 1) }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      op: fc.constant("remind" as const),
+      inMs: fc.option(fc.integer({ min: -2_000, max: 4_000 })),
+    }),
+  },
+) satisfies fc.Arbitrary<EffectPlan>;
+
+/** Destroying is rare, or no log would grow, and comes last, as the contract demands. */
+const effectPlans: fc.Arbitrary<readonly EffectPlan[]> = fc
+  .tuple(fc.array(effectPlan, { maxLength: 5 }), fc.nat({ max: 11 }))
+  .map(([effects, die]) => (die === 0 ? [...effects, { op: "destroy" }] : effects));
+
+const commitPlan: fc.Arbitrary<CommitPlan> = fc.record({
+  e,
+  age: fc.oneof({ weight: 5, arbitrary: fc.constant(0) }, { weight: 1, arbitrary: fc.nat({ max: 4 }) }),
+  owner: fc.option(fc.nat({ max: 5 }), { nil: undefined, freq: 5 }),
+  keys: fc.array(key, { maxLength: 3 }),
+  effects: effectPlans,
+});
+
+const position: fc.Arbitrary<PositionPlan> = fc.record({
+  from: fc.constantFrom("zero", "own", "own", "own", "older", "newer"),
+  seq: fc.nat({ max: 12 }),
+});
+const limit = fc.integer({ min: 1, max: 5 });
+const prefix = fc.constantFrom("", "", "a", "a/", "\u{1F600}", "\uFF5E", "none");
+const ms = fc.integer({ min: 1, max: LONGEST_MS });
+
+export function operations(restarts: boolean, maxLength: number): fc.Arbitrary<Operation[]> {
+  const any: fc.Arbitrary<Operation> = fc.oneof(
+    { weight: 14, arbitrary: fc.record({ op: fc.constant("commit" as const), plan: commitPlan }) },
+    {
+      weight: 3,
+      arbitrary: fc.record({
+        op: fc.constant("together" as const),
+        plans: fc.uniqueArray(commitPlan, { selector: (plan) => plan.e, maxLength: 5 }),
+      }),
+    },
+    {
+      weight: 1,
+      arbitrary: fc.record({
+        op: fc.constant("rivals" as const),
+        plan: commitPlan,
+        count: fc.integer({ min: 2, max: 4 }),
+      }),
+    },
+    { weight: 2, arbitrary: fc.record({ op: fc.constant("load" as const), e, keys: fc.array(key, { maxLength: 4 }) }) },
+    {
+      weight: 5,
+      arbitrary: fc.record({
+        op: fc.constant("read" as const),
+        e,
+        after: position,
+        maxBytes: fc.oneof(fc.nat({ max: 200 }), fc.nat({ max: 200_000 })),
+      }),
+    },
+    { weight: 2, arbitrary: fc.record({ op: fc.constant("rows" as const), e, table, after: key, limit }) },
+    { weight: 2, arbitrary: fc.record({ op: fc.constant("list" as const), e, prefix, after: key, limit }) },
+    { weight: 1, arbitrary: fc.record({ op: fc.constant("projects" as const), e }) },
+    { weight: 2, arbitrary: fc.constant({ op: "due" as const }) },
+    {
+      weight: 2,
+      arbitrary: fc.record({ op: fc.constant("claim" as const), e, node: fc.constantFrom("n1", "n2"), ttlMs: ms }),
+    },
+    { weight: 1, arbitrary: fc.record({ op: fc.constant("release" as const), e, owner: fc.nat({ max: 5 }) }) },
+    { weight: 1, arbitrary: fc.record({ op: fc.constant("hit" as const), key, limit, windowMs: ms }) },
+    { weight: 2, arbitrary: fc.record({ op: fc.constant("advance" as const), ms }) },
+    { weight: restarts ? 2 : 0, arbitrary: fc.constant({ op: "restart" as const }) },
+  );
+  return fc.array(any, { maxLength, size: "max" });
+}

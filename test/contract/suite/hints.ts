@@ -1,0 +1,144 @@
+/** What the hints promise: watchers hear of commits once these can be seen; reminders come due, and stay until changed. */
+import { expect } from "vitest";
+import type { Entity } from "../../../packages/server/src/engine/contract.ts";
+import { type Behaviour, type Fixture, put, stream } from "./fixture.ts";
+
+const [a, b, c] = [stream("a"), stream("b"), stream("c")];
+
+export function hints(behaviour: Behaviour): void {
+  behaviour("wake a watcher after a commit by anyone, once it can be seen", async (on) => {
+    let rev = (await on.load(a)).rev;
+    for (let i = 0; i < 3; i++) {
+      let seen: string | undefined;
+      const woken = new Promise<void>((resolve, reject) => {
+        const unwatch = on.engine.watch(a, () => {
+          unwatch();
+          on.row(a, "t", "x").then((value) => {
+            seen = value;
+            resolve();
+          }, reject);
+        });
+      });
+      ({ rev } = await on.commit(a, [put("x", String(i))], { rev }));
+      await woken;
+      expect(seen).toBe(String(i));
+    }
+  });
+
+  behaviour("wake every watcher of an entity, also after its destruction and before its creation", async (on) => {
+    for (const effect of [put("x", "1"), { op: "destroy" } as const, put("x", "2")]) {
+      const all = Promise.all([woken(on, a), woken(on, a), woken(on, a)]);
+      await on.commit(a, [effect]);
+      await all;
+    }
+  });
+
+  behaviour("call a watcher outside of the commit: it may read and commit itself", async (on) => {
+    let inside = false;
+    const both = new Promise<void>((resolve, reject) => {
+      const unwatch = on.engine.watch(a, () => {
+        unwatch();
+        expect(inside).toBe(false);
+        on.commit(a, [put("y", "by the watcher")]).then(() => resolve(), reject);
+      });
+    });
+    const { rev } = await on.load(a);
+    inside = true;
+    const committing = on.engine.commit(a, { rev }, [put("x", "1")]);
+    inside = false;
+    await committing;
+    await both;
+    expect(await on.row(a, "t", "y")).toBe("by the watcher");
+  });
+
+  behaviour("leave a watcher alone once it has unwatched, and only that one", async (on) => {
+    let calls = 0;
+    let heard = () => {};
+    const wake = () => {
+      calls++;
+      heard();
+    };
+    const unwatch = on.engine.watch(a, wake);
+    const unwatchAgain = on.engine.watch(a, wake);
+    unwatch();
+    unwatch();
+    const stillWatched = new Promise<void>((resolve) => {
+      heard = resolve;
+    });
+    await on.commit(a, [put("x", "1")]);
+    await stillWatched;
+    unwatchAgain();
+    const before = calls;
+    const other = woken(on, a);
+    await on.commit(a, [put("x", "2")]);
+    await other;
+    expect(calls).toBe(before);
+  });
+
+  behaviour("name an entity as due from its time on, until a commit changes its reminder", async (on) => {
+    const now = on.engine.now();
+    await on.commit(a, [{ op: "remind", atMs: now + 2_000 }]);
+    expect(await on.due()).toEqual([]);
+    await on.advance(2_000);
+    await on.lives(async () => expect(await on.due()).toEqual([a.key]));
+    await on.commit(a, [put("x", "1")]);
+    await on.lives(async () => expect(await on.due()).toEqual([a.key]));
+    await on.commit(a, [{ op: "remind", atMs: now + 600_000 }]);
+    await on.lives(async () => expect(await on.due()).toEqual([]));
+  });
+
+  behaviour("keep one reminder per entity: the newest replaces the earlier, null forgets it", async (on) => {
+    const now = on.engine.now();
+    await on.commit(a, [{ op: "remind", atMs: now + 600_000 }]);
+    await on.commit(a, [{ op: "remind", atMs: now - 1 }]);
+    await on.commit(b, [{ op: "remind", atMs: now - 1 }]);
+    await on.commit(c, [{ op: "remind", atMs: now - 2 }]);
+    await on.commit(c, [
+      { op: "remind", atMs: now - 1 },
+      { op: "remind", atMs: null },
+    ]);
+    await on.lives(async () => expect((await on.due()).sort()).toEqual([a.key, b.key]));
+    await on.commit(a, [{ op: "remind", atMs: null }]);
+    await on.lives(async () => expect(await on.due()).toEqual([b.key]));
+    await on.commit(b, [{ op: "destroy" }]);
+    await on.lives(async () => expect(await on.due()).toEqual([]));
+  });
+
+  behaviour("name the oldest reminder of a shard first, at most as many as asked", async (on) => {
+    const now = on.engine.now();
+    const times = new Map<string, number>();
+    for (let i = 0; i < 40; i++) {
+      const e = stream(`s${i}`);
+      times.set(e.key, now - 1 - ((i * 37) % 40) * 1_000);
+      await on.commit(e, [{ op: "remind", atMs: times.get(e.key)! }]);
+    }
+    await on.lives(async () => {
+      expect((await on.due()).sort()).toEqual([...times.keys()].sort());
+      for (let shard = 0; shard < on.engine.shards; shard++) {
+        const all = await on.engine.due(shard, 1_000);
+        const reminded = all.map(({ key }) => times.get(key)!);
+        expect(reminded).toEqual([...reminded].sort((x, y) => x - y));
+        expect(await on.engine.due(shard, 3)).toEqual(all.slice(0, 3));
+      }
+    });
+  });
+
+  behaviour("name due entities whole: project, kind, id and key", async (on) => {
+    const e: Entity = stream("with/slashes é");
+    await on.commit(e, [{ op: "remind", atMs: 1 }]);
+    await on.lives(async () => {
+      const found: Entity[] = [];
+      for (let shard = 0; shard < on.engine.shards; shard++) found.push(...(await on.engine.due(shard, 10)));
+      expect(found).toEqual([e]);
+    });
+  });
+}
+
+function woken(on: Fixture, e: Entity): Promise<void> {
+  return new Promise((resolve) => {
+    const unwatch = on.engine.watch(e, () => {
+      unwatch();
+      resolve();
+    });
+  });
+}

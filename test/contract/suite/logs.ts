@@ -1,0 +1,240 @@
+/** What a log promises: numbers without holes, generations that only rise, sums that fit, and messages exactly as given. */
+import { comparePositions, formatOffset, type Position } from "@sluice/protocol";
+import { expect } from "vitest";
+import { NO_HEAD } from "../../../packages/server/src/engine/contract.ts";
+import { append, type Behaviour, bytes, type Fixture, message, put, stream } from "./fixture.ts";
+
+const a = stream("a");
+
+export function logs(behaviour: Behaviour): void {
+  behaviour("begins empty, at the position it was told", async (on) => {
+    const { nextGeneration: generation } = await on.load(a);
+    const at = { generation, seq: 0 };
+    const { head } = await on.commit(a, [{ op: "begin", generation, at }]);
+    expect(head).toEqual({ generation, last: at, bytes: 0, at: 0, start: at, startBytes: 0 });
+    await on.lives(async () => {
+      expect((await on.load(a)).head).toEqual(head);
+      expect(await on.messages(a)).toEqual([]);
+    });
+  });
+
+  behaviour("numbers messages from 1 without a hole, over commits and restarts", async (on) => {
+    const generation = await on.begin(a);
+    await on.append(a, "1", "2", "3");
+    await on.append(a, "4");
+    await on.commit(a, [append("5"), put("x", "1"), append("6", "7")]);
+    await on.reopen();
+    await on.append(a, "8");
+    await on.lives(async () => {
+      expect((await on.messages(a)).map(({ position }) => position)).toEqual(positions(generation, 1, 8));
+      expect(await on.payloads(a)).toEqual(["1", "2", "3", "4", "5", "6", "7", "8"]);
+    });
+  });
+
+  behaviour("knows its last position, its bytes and the time of its last message", async (on) => {
+    const generation = await on.begin(a);
+    await on.commit(a, [{ op: "append", messages: [message("four", { at: 10 }), message("sixsix", { at: 12 })] }]);
+    const { head } = await on.commit(a, [{ op: "append", messages: [message("", { at: 11 })] }]);
+    const start = { generation, seq: 0 };
+    expect(head).toEqual({ generation, last: { generation, seq: 3 }, bytes: 10, at: 11, start, startBytes: 0 });
+    await on.lives(async () => {
+      expect((await on.load(a)).head).toEqual(head);
+      expect((await on.engine.read(a, start, 1)).head).toEqual(head);
+    });
+  });
+
+  behaviour("returns with each commit the head that the commit made", async (on) => {
+    await on.begin(a);
+    for (const payload of ["x", "yy", "zzz"]) {
+      const { head } = await on.append(a, payload);
+      expect((await on.load(a)).head).toEqual(head);
+    }
+  });
+
+  behaviour("begun at a position of another generation goes on with the next number, in its own", async (on) => {
+    const { nextGeneration } = await on.load(a);
+    const generation = nextGeneration + 5;
+    const at = { generation: nextGeneration - 1, seq: 41 };
+    const { head } = await on.commit(a, [{ op: "begin", generation, at }, append("42"), append("43", "44")]);
+    expect(head).toMatchObject({ generation, start: at, last: { generation, seq: 44 }, bytes: 6, startBytes: 0 });
+    await on.lives(async () => {
+      expect((await on.messages(a)).map(({ position }) => position)).toEqual(positions(generation, 42, 3));
+      expect(await on.payloads(a, at)).toEqual(["42", "43", "44"]);
+      expect((await on.load(a)).head).toEqual(head);
+    });
+  });
+
+  behaviour("begun anew is empty and counts from zero; rows and reminder stay", async (on) => {
+    await on.begin(a);
+    await on.commit(a, [append("old", "older"), put("x", "1"), { op: "remind", atMs: on.engine.now() }]);
+    const { nextGeneration: generation } = await on.load(a);
+    const at = { generation, seq: 0 };
+    const { head } = await on.commit(a, [{ op: "begin", generation, at }, append("new")]);
+    expect(head).toMatchObject({ generation, last: { generation, seq: 1 }, bytes: 3, start: at, startBytes: 0 });
+    await on.lives(async () => {
+      expect(await on.payloads(a)).toEqual(["new"]);
+      expect(await on.row(a, "t", "x")).toBe("1");
+      expect(await on.due()).toEqual([a.key]);
+    });
+  });
+
+  behaviour(
+    "is offered a generation greater than all it ever had, destroyed incarnations and other lives included",
+    async (on) => {
+      let highest = 0;
+      const expectGreater = async () => {
+        const { nextGeneration } = await on.load(a);
+        expect(nextGeneration).toBeGreaterThan(highest);
+        highest = nextGeneration;
+      };
+      for (let life = 0; life < 3; life++) {
+        for (let incarnation = 0; incarnation < 3; incarnation++) {
+          await expectGreater();
+          await on.begin(a);
+          await expectGreater();
+          await on.begin(a);
+          await on.append(a, "x");
+          await on.commit(a, [{ op: "destroy" }]);
+          await on.reopen();
+        }
+      }
+    },
+  );
+
+  behaviour("never shows an offset at or below one that was shown before, whatever happened between", async (on) => {
+    let shown = "";
+    const check = async () => {
+      for (const { position } of await on.messages(a)) {
+        const offset = formatOffset(position);
+        expect(offset > shown).toBe(true);
+        shown = offset;
+      }
+    };
+    for (let incarnation = 0; incarnation < 4; incarnation++) {
+      await on.begin(a);
+      await on.append(a, "1", "2");
+      await check();
+      await on.commit(a, [{ op: "destroy" }]);
+      await on.reopen();
+    }
+  });
+
+  behaviour("refuses as a conflict a generation that another incarnation used since it was offered", async (on) => {
+    const { rev, nextGeneration: generation } = await on.load(a);
+    const begin = { op: "begin", generation, at: { generation, seq: 0 } } as const;
+    await on.commit(a, [begin, append("shown")]);
+    await on.commit(a, [{ op: "destroy" }]);
+    const result = await on.engine.commit(a, { rev, keys: [] }, [begin, append("other")]);
+    expect(result).toEqual({ kind: "conflict", snapshot: await on.load(a) });
+    expect((await on.load(a)).nextGeneration).toBeGreaterThan(generation);
+  });
+
+  behaviour("trimmed shows at once, to readers and in its head, what is left", async (on) => {
+    const { generation, through } = await fiveMessages(on);
+    const { head } = await on.commit(a, [{ op: "trim", through: through(2), bytes: 6 }]);
+    expect(head).toMatchObject({ start: through(2), startBytes: 6, last: through(5), bytes: 15 });
+    await on.lives(async () => {
+      expect(await on.payloads(a)).toEqual(["333", "444", "555"]);
+      expect(await on.payloads(a, through(1))).toEqual(["333", "444", "555"]);
+      expect(await on.payloads(a, through(3))).toEqual(["444", "555"]);
+      expect((await on.load(a)).head).toEqual(head);
+      expect((await on.messages(a))[0]?.position).toEqual({ generation, seq: 3 });
+    });
+  });
+
+  behaviour("trimmed to its end is empty and goes on with the next number", async (on) => {
+    const { through } = await fiveMessages(on);
+    const { head } = await on.commit(a, [{ op: "trim", through: through(5), bytes: 15 }]);
+    expect(head).toMatchObject({ start: through(5), startBytes: 15, last: through(5), bytes: 15, at: 1 });
+    await on.lives(async () => {
+      expect(await on.engine.read(a, through(0), 100)).toEqual({ messages: [], head, atTail: true });
+    });
+    await on.append(a, "666");
+    await on.lives(async () => expect((await on.messages(a)).map(({ position }) => position)).toEqual([through(6)]));
+  });
+
+  behaviour("trimmed again and again keeps only what follows", async (on) => {
+    const { through } = await fiveMessages(on);
+    for (let seq = 1; seq <= 4; seq++) {
+      await on.commit(a, [{ op: "trim", through: through(seq), bytes: seq * 3 }]);
+      expect((await on.messages(a)).map(({ position }) => position.seq)).toEqual([2, 3, 4, 5].slice(seq - 1));
+    }
+    await on.lives(async () => expect(await on.payloads(a)).toEqual(["555"]));
+  });
+
+  behaviour("keeps id, key, attributes, time and every byte of a message", async (on) => {
+    await on.begin(a);
+    const every = Uint8Array.from({ length: 256 }, (_, i) => i);
+    const framed = new Uint8Array(300).fill(7);
+    framed.set(every, 20);
+    const messages = [
+      message(every, {
+        at: 1_700_000_000_000,
+        id: "id-1",
+        key: "k/é",
+        attributes: { a: "1", "": "", "\u{1F600}": "é" },
+      }),
+      message(framed.subarray(20, 276), { at: 2, key: "only a key" }),
+      message(Buffer.from(every), { at: 3, id: "only an id" }),
+      message("", { at: 0, id: "", key: "" }),
+      message("x", { at: 5, attributes: JSON.parse('{"__proto__":"a","constructor":"b"}') }),
+    ];
+    await on.commit(a, [{ op: "append", messages }]);
+    await on.lives(async () => {
+      const found = await on.messages(a);
+      expect(found.length).toBe(messages.length);
+      for (const [i, { payload, at, id, key, attributes }] of messages.entries()) {
+        expect(Buffer.compare(found[i]!.payload, payload)).toBe(0);
+        expect([found[i]!.at, found[i]!.id, found[i]!.key]).toEqual([at, id, key]);
+        expect(Object.entries(found[i]!.attributes ?? {})).toEqual(Object.entries(attributes ?? {}));
+      }
+    });
+  });
+
+  behaviour("takes messages of 8 MiB and of nothing, side by side", async (on) => {
+    await on.begin(a);
+    const large = Uint8Array.from({ length: 8 * 1024 * 1024 }, (_, i) => (i * 31) ^ (i >>> 8));
+    await on.commit(a, [append(bytes("")), append(large), append(bytes(""))]);
+    await on.append(a, large);
+    await on.lives(async () => {
+      const found = await on.messages(a);
+      expect(found.map(({ payload }) => payload.length)).toEqual([0, large.length, 0, large.length]);
+      expect(Buffer.compare(found[1]!.payload, large)).toBe(0);
+      expect(Buffer.compare(found[3]!.payload, large)).toBe(0);
+      expect((await on.load(a)).head.bytes).toBe(2 * large.length);
+    });
+  });
+
+  behaviour("takes ten thousand messages in one commit and in many", async (on) => {
+    const generation = await on.begin(a);
+    const payloads = Array.from({ length: 10_000 }, (_, i) => `message ${i}`);
+    await on.append(a, ...payloads);
+    for (let i = 0; i < 100; i++) await on.append(a, `late ${i}`);
+    await on.lives(async () => {
+      const found = await on.messages(a);
+      expect(found.map(({ position }) => position)).toEqual(positions(generation, 1, 10_100));
+      expect((await on.payloads(a)).slice(9_999, 10_002)).toEqual(["message 9999", "late 0", "late 1"]);
+    });
+  });
+
+  behaviour("never begun has no generation, however many rows its entity has", async (on) => {
+    await on.commit(a, [put("x", "1")]);
+    await on.lives(async () => {
+      expect((await on.load(a)).head).toEqual(NO_HEAD);
+      expect(await on.messages(a)).toEqual([]);
+    });
+  });
+}
+
+function positions(generation: number, from: number, count: number): Position[] {
+  const made = Array.from({ length: count }, (_, i) => ({ generation, seq: from + i }));
+  for (let i = 1; i < made.length; i++) expect(comparePositions(made[i - 1]!, made[i]!)).toBeLessThan(0);
+  return made;
+}
+
+async function fiveMessages(on: Fixture) {
+  const generation = await on.begin(a);
+  await on.append(a, "111", "222");
+  await on.append(a, "333", "444", "555");
+  return { generation, through: (seq: number): Position => ({ generation, seq }) };
+}

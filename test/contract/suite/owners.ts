@@ -1,0 +1,155 @@
+/** What ownership and the limiter promise: one owner at a time, stale ones fenced, and no more hits than a window allows. */
+import { expect } from "vitest";
+import type { Owner } from "../../../packages/server/src/engine/contract.ts";
+import { append, type Behaviour, type Fixture, put, stream } from "./fixture.ts";
+
+const [a, b] = [stream("a"), stream("b")];
+const TTL_MS = 2_000;
+
+export function owners(behaviour: Behaviour): void {
+  behaviour("go to the first who claims; others are told who holds it, and until when", async (on) => {
+    const before = on.engine.now();
+    await claimed(on, "first");
+    const held = await on.engine.claim(a, "second", TTL_MS);
+    expect(held).toMatchObject({ kind: "held", node: "first" });
+    const { untilMs } = held as { untilMs: number };
+    expect(untilMs).toBeGreaterThanOrEqual(before + TTL_MS);
+    expect(untilMs).toBeLessThanOrEqual(on.engine.now() + TTL_MS);
+    expect((await on.engine.claim(b, "second", TTL_MS)).kind).toBe("owner");
+  });
+
+  behaviour("of many claims at once succeed for exactly one node", async (on) => {
+    const results = await Promise.all(["1", "2", "3", "4", "5"].map((node) => on.engine.claim(a, node, TTL_MS)));
+    expect(results.map(({ kind }) => kind).sort()).toEqual(["held", "held", "held", "held", "owner"]);
+  });
+
+  behaviour("are renewed by the same node, which stays the same owner for longer", async (on) => {
+    const owner = await claimed(on, "first");
+    await on.advance(TTL_MS / 2);
+    expect(await claimed(on, "first")).toEqual(owner);
+    await on.advance(TTL_MS / 2);
+    expect((await on.engine.claim(a, "second", TTL_MS)).kind).toBe("held");
+    expect((await commitAs(on, owner)).kind).toBe("done");
+  });
+
+  behaviour("end with their time: another may claim, as another owner", async (on) => {
+    const owner = await claimed(on, "first");
+    await on.advance(TTL_MS);
+    expect((await commitAs(on, owner)).kind).toBe("fenced");
+    const next = await claimed(on, "second");
+    expect(next).not.toEqual(owner);
+    expect((await commitAs(on, owner)).kind).toBe("fenced");
+    expect((await commitAs(on, next)).kind).toBe("done");
+  });
+
+  behaviour("that ended stay ended, even when the same node claims again", async (on) => {
+    const owner = await claimed(on, "first");
+    await on.advance(TTL_MS);
+    const again = await claimed(on, "first");
+    expect([again.epoch, again.nonce]).not.toEqual([owner.epoch, owner.nonce]);
+    expect((await commitAs(on, owner)).kind).toBe("fenced");
+    expect((await commitAs(on, again)).kind).toBe("done");
+  });
+
+  behaviour("are released by their owner only", async (on) => {
+    const owner = await claimed(on, "first");
+    await on.engine.release(a, { ...owner, epoch: owner.epoch + 1 });
+    await on.engine.release(a, { ...owner, nonce: "other" });
+    await on.engine.release(b, owner);
+    expect((await on.engine.claim(a, "second", TTL_MS)).kind).toBe("held");
+    await on.engine.release(a, owner);
+    expect((await commitAs(on, owner)).kind).toBe("fenced");
+    const next = await claimed(on, "second");
+    await on.engine.release(a, owner);
+    expect((await commitAs(on, next)).kind).toBe("done");
+  });
+
+  behaviour("are compared by epoch and nonce, both, inside the entity they guard", async (on) => {
+    const owner = await claimed(on, "first");
+    const nobodys = [
+      { ...owner, epoch: owner.epoch + 1 },
+      { ...owner, epoch: owner.epoch - 1 },
+      { ...owner, nonce: `${owner.nonce}x` },
+    ];
+    for (const other of nobodys) expect(await commitAs(on, other)).toEqual({ kind: "fenced" });
+    expect((await on.engine.commit(b, { rev: 0, owner }, [put("x", "1")])).kind).toBe("fenced");
+    expect((await commitAs(on, owner)).kind).toBe("done");
+  });
+
+  behaviour("whose commit is fenced have written nothing", async (on) => {
+    await on.begin(a);
+    const owner = await claimed(on, "first");
+    await on.engine.release(a, owner);
+    const { rev } = await on.load(a);
+    const effects = [append("lost"), put("x", "lost"), { op: "remind", atMs: 1 } as const];
+    expect(await on.engine.commit(a, { rev, owner, keys: [] }, effects)).toEqual({ kind: "fenced" });
+    await on.lives(async () => {
+      expect(await on.messages(a)).toEqual([]);
+      expect(await on.row(a, "t", "x")).toBeUndefined();
+      expect(await on.due()).toEqual([]);
+    });
+  });
+
+  behaviour("are checked by a commit without effects, and before its rev", async (on) => {
+    const { rev } = await on.commit(a, [put("x", "1")]);
+    const owner = await claimed(on, "first");
+    expect((await on.engine.commit(a, { rev, owner }, [])).kind).toBe("done");
+    expect((await on.engine.commit(a, { rev: 0, owner }, [])).kind).toBe("conflict");
+    await on.engine.release(a, owner);
+    expect((await on.engine.commit(a, { rev, owner }, [])).kind).toBe("fenced");
+    expect((await on.engine.commit(a, { rev: 0, owner }, [put("x", "2")])).kind).toBe("fenced");
+  });
+
+  behaviour("do not hold up commits that name no owner, and outlive the entity's destruction", async (on) => {
+    const owner = await claimed(on, "first");
+    await on.commit(a, [put("x", "1")]);
+    await on.commit(a, [{ op: "destroy" }]);
+    expect((await commitAs(on, owner)).kind).toBe("done");
+  });
+
+  behaviour("of an earlier life of the engine are fenced when another life has given the claim anew", async (on) => {
+    const owner = await claimed(on, "first");
+    if (!(await on.reopen())) return;
+    await on.advance(TTL_MS);
+    const next = await claimed(on, "first");
+    expect([next.epoch, next.nonce]).not.toEqual([owner.epoch, owner.nonce]);
+    expect((await commitAs(on, owner)).kind).toBe("fenced");
+    expect((await commitAs(on, next)).kind).toBe("done");
+  });
+
+  behaviour("hit a window at most as often as its limit, and are told when to come back", async (on) => {
+    for (const remaining of [2, 1, 0])
+      expect(await on.engine.hit("k", 3, TTL_MS)).toEqual({ kind: "allowed", remaining });
+    for (let i = 0; i < 3; i++) {
+      const limited = await on.engine.hit("k", 3, TTL_MS);
+      expect(limited.kind).toBe("limited");
+      const { retryAfterMs } = limited as { retryAfterMs: number };
+      expect(retryAfterMs).toBeGreaterThan(0);
+      expect(retryAfterMs).toBeLessThanOrEqual(TTL_MS);
+      if (i === 2) await on.advance(retryAfterMs);
+    }
+    expect(await on.engine.hit("k", 3, TTL_MS)).toEqual({ kind: "allowed", remaining: 2 });
+  });
+
+  behaviour("hit one key without touching another, and at once without losing count", async (on) => {
+    const hits = await Promise.all(Array.from({ length: 50 }, () => on.engine.hit("k", 20, TTL_MS)));
+    expect(hits.filter(({ kind }) => kind === "allowed").length).toBe(20);
+    expect(await on.engine.hit("k2", 20, TTL_MS)).toEqual({ kind: "allowed", remaining: 19 });
+    expect((await on.engine.hit("none", 0, TTL_MS)).kind).toBe("limited");
+  });
+
+  behaviour("find a healthy engine accepting writes", async (on) => {
+    expect(on.engine.health()).toBeUndefined();
+  });
+}
+
+async function claimed(on: Fixture, node: string): Promise<Owner> {
+  const result = await on.engine.claim(a, node, TTL_MS);
+  expect(result.kind).toBe("owner");
+  return result as Owner;
+}
+
+async function commitAs(on: Fixture, owner: Owner) {
+  const { rev } = await on.load(a);
+  return on.engine.commit(a, { rev, owner }, [put("x", "1")]);
+}

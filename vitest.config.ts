@@ -1,0 +1,20 @@
+import { fileURLToPath } from "node:url";
+import { defineConfig } from "vitest/config";
+
+const src = (path: string) => fileURLToPath(new URL(path, import.meta.url));
+
+export default defineConfig({
+  resolve: {
+    alias: {
+      "@sluice/protocol": src("packages/protocol/src/index.ts"),
+      "@sluice/server": src("packages/server/src/index.ts"),
+    },
+  },
+  test: {
+    include: ["test/**/*.test.ts", "packages/*/src/**/*.test.ts"],
+    testTimeout: 30_000,
+    hookTimeout: 60_000,
+    pool: "forks",
+    maxWorkers: 2,
+  },
+});
