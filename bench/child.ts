@@ -23,9 +23,12 @@ export interface RunningServer {
 
 const living = new Set<ChildProcess>();
 
-process.on("exit", () => {
+process.on("exit", killLiving);
+
+/** Ends whatever a scenario that failed has left running. */
+export function killLiving(): void {
   for (const child of living) child.kill("SIGKILL");
-});
+}
 
 /** Spawns a process that is ended with the benchmark at the latest. */
 export function spawnOwned(command: string, args: readonly string[], env: Record<string, string> = {}): ChildProcess {

@@ -4,11 +4,12 @@
 
 import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { killLiving } from "./child.ts";
 import { describeMachine, hasProgram } from "./machine.ts";
 import { type Options, parseOptions, USAGE } from "./options.ts";
 import { startSluice } from "./peers/sluice.ts";
 import { type Report, renderMarkdown, type ScenarioReport, writeReport } from "./report.ts";
-import type { Bench, Scenario } from "./scenario.ts";
+import type { Bench, Outcome, Scenario } from "./scenario.ts";
 import { append1, append100 } from "./scenarios/append.ts";
 import { appendBatch } from "./scenarios/append-batch.ts";
 import { idle } from "./scenarios/idle.ts";
@@ -78,13 +79,20 @@ async function runScenario(scenario: Scenario, options: Options, workspace: stri
     return { name, title, failure };
   }
   try {
-    return { name, title, outcome: await scenario.run(bench) };
+    return { name, title, outcome: withFaults(await scenario.run(bench)) };
   } catch (error) {
     console.error(error);
     return { name, title, failure: (error as Error).message };
   } finally {
+    killLiving();
     rmSync(join(workspace, name), { recursive: true, force: true });
   }
+}
+
+/** A figure that rests on lost or refused messages meets nothing. */
+function withFaults(outcome: Outcome): Outcome {
+  if (outcome.faults.length === 0) return outcome;
+  return { ...outcome, targets: outcome.targets.map((target) => ({ ...target, met: false })) };
 }
 
 function openBench(options: Options, workspace: string, name: string): Bench {

@@ -100,7 +100,10 @@ function figureRows({ name, outcome }: ScenarioReport): string[] {
 }
 
 function notes(scenarios: readonly ScenarioReport[]): string[] {
-  const lines = scenarios.flatMap(({ name, outcome }) => (outcome?.notes ?? []).map((note) => `- ${name}: ${note}`));
+  const lines = scenarios.flatMap(({ name, outcome }) => [
+    ...(outcome?.faults ?? []).map((fault) => `- **${name}**: ${fault}`),
+    ...(outcome?.notes ?? []).map((note) => `- ${name}: ${note}`),
+  ]);
   return lines.length > 0 ? ["", "## Notes", "", ...lines] : [];
 }
 

@@ -50,12 +50,19 @@ export interface Outcome {
   readonly figures: Figure[];
   readonly comparisons: Comparison[];
   readonly targets: TargetLine[];
-  /** What a reader of the figures must know: errors seen, comparisons left out, odd conditions. */
+  /** What a reader of the figures must know: comparisons left out, trouble of a peer, odd conditions. */
   readonly notes: string[];
+  /** Where our server refused, dropped or lost something. With one of these no target of the scenario is met. */
+  readonly faults: string[];
 }
 
 export const OURS = "sluice";
 
 export function emptyOutcome(): Outcome {
-  return { figures: [], comparisons: [], targets: [], notes: [] };
+  return { figures: [], comparisons: [], targets: [], notes: [], faults: [] };
+}
+
+/** Trouble of ours is a fault, trouble of a peer is a note. */
+export function recordTrouble(outcome: Outcome, contender: string, trouble: string): void {
+  (contender === OURS ? outcome.faults : outcome.notes).push(`${contender}: ${trouble}`);
 }

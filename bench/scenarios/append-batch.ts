@@ -26,7 +26,7 @@ async function runAppendBatch(bench: Bench): Promise<Outcome> {
   const outcome = emptyOutcome();
   const bodies = Array.from({ length: DIFFERENT_BODIES }, (_, i) => jsonBatch(i, MESSAGES_PER_REQUEST));
   const load = preparePosts(bench.freshDirectory("load"), 1, "application/json", bodies);
-  const ours = async (seconds: number) => MESSAGES_PER_REQUEST * (await loadOurs(bench, load, seconds, outcome.notes));
+  const ours = async (seconds: number) => MESSAGES_PER_REQUEST * (await loadOurs(bench, load, seconds, outcome));
 
   const { figures, comparisons } = await takeTurns(bench, "messages acknowledged", "messages/s", [
     { name: OURS, run: () => ours(bench.options.seconds) },

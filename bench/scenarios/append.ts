@@ -10,7 +10,15 @@ import { DURABLE_STREAMS, startDurableStreams } from "../peers/durable-streams.t
 import { benchmarkXadd, REDIS, startRedis } from "../peers/redis.ts";
 import { drainAndStop } from "../peers/sluice.ts";
 import { type Contender, formatNumber, ratioTarget, takeTurns } from "../rounds.ts";
-import { type Bench, emptyOutcome, type Figure, OURS, type Outcome, type Scenario } from "../scenario.ts";
+import {
+  type Bench,
+  emptyOutcome,
+  type Figure,
+  OURS,
+  type Outcome,
+  recordTrouble,
+  type Scenario,
+} from "../scenario.ts";
 import { median } from "../statistics.ts";
 
 const DIFFERENT_BODIES = 100;
@@ -40,9 +48,9 @@ async function runAppend(bench: Bench, streams: number): Promise<Outcome> {
   const bodies = Array.from({ length: DIFFERENT_BODIES }, (_, i) => plainMessage(i));
   const load = preparePosts(bench.freshDirectory("load"), streams, CONTENT_TYPE, bodies);
   const contenders: Contender[] = [
-    { name: OURS, run: () => loadOurs(bench, load, bench.options.seconds, outcome.notes) },
-    { name: BARE_HTTP, run: () => loadBareHttp(bench, load, outcome.notes) },
-    { name: DURABLE_STREAMS, run: () => loadDurableStreams(bench, load, outcome.notes) },
+    { name: OURS, run: () => loadOurs(bench, load, bench.options.seconds, outcome) },
+    { name: BARE_HTTP, run: () => loadBareHttp(bench, load, outcome) },
+    { name: DURABLE_STREAMS, run: () => loadDurableStreams(bench, load, outcome) },
   ];
   if (bench.tools.redis) contenders.push(redisContender(bench, streams));
   else outcome.notes.push("No comparison with Redis: redis-server and redis-benchmark are not installed.");
@@ -61,7 +69,7 @@ async function runAppend(bench: Bench, streams: number): Promise<Outcome> {
 /** One long run of ours, drain included, against what each peer reached in its rounds. */
 async function addSustained(bench: Bench, load: PostLoad, figures: readonly Figure[], outcome: Outcome): Promise<void> {
   const seconds = bench.options.sustainedSeconds;
-  const rate = await loadOurs(bench, load, seconds, outcome.notes);
+  const rate = await loadOurs(bench, load, seconds, outcome);
   const what = `appends over ${seconds} s with the drain`;
   bench.log(`${what}: ${formatNumber(rate)} messages/s`);
   outcome.figures.push({ contender: OURS, what, unit: "messages/s", values: [rate] });
@@ -75,7 +83,7 @@ async function addSustained(bench: Bench, load: PostLoad, figures: readonly Figu
   }
 }
 
-export async function loadOurs(bench: Bench, load: PostLoad, seconds: number, notes: string[]): Promise<number> {
+export async function loadOurs(bench: Bench, load: PostLoad, seconds: number, outcome: Outcome): Promise<number> {
   const directory = bench.freshDirectory("ours");
   const server = await bench.startOurs(directory);
   await createAll(server.url, load);
@@ -83,7 +91,7 @@ export async function loadOurs(bench: Bench, load: PostLoad, seconds: number, no
   const result = await runWrk(server.url, load, seconds);
   const drain = await drainAndStop(server);
   bench.removeDirectory(directory);
-  noteTrouble(OURS, result, notes);
+  noteTrouble(OURS, result, outcome);
   bench.log(
     `  ${formatNumber(result.accepted / result.seconds)}/s before the drain, p50 ${result.p50Ms} ms, ` +
       `p99 ${result.p99Ms} ms, drain ${drain.seconds.toFixed(2)} s by ${drain.how}`,
@@ -91,16 +99,16 @@ export async function loadOurs(bench: Bench, load: PostLoad, seconds: number, no
   return result.accepted / (result.seconds + drain.seconds);
 }
 
-async function loadBareHttp(bench: Bench, load: PostLoad, notes: string[]): Promise<number> {
+async function loadBareHttp(bench: Bench, load: PostLoad, outcome: Outcome): Promise<number> {
   const server = await startBareHttp();
   await warmUp(bench, server.url, load);
   const result = await runWrk(server.url, load, bench.options.seconds);
   await server.stop();
-  noteTrouble(BARE_HTTP, result, notes);
+  noteTrouble(BARE_HTTP, result, outcome);
   return result.accepted / result.seconds;
 }
 
-async function loadDurableStreams(bench: Bench, load: PostLoad, notes: string[]): Promise<number> {
+async function loadDurableStreams(bench: Bench, load: PostLoad, outcome: Outcome): Promise<number> {
   const directory = bench.freshDirectory("durable-streams");
   const server = await startDurableStreams(directory);
   await createAll(server.url, load);
@@ -108,7 +116,7 @@ async function loadDurableStreams(bench: Bench, load: PostLoad, notes: string[])
   const result = await runWrk(server.url, load, bench.options.seconds);
   await server.stop();
   bench.removeDirectory(directory);
-  noteTrouble(DURABLE_STREAMS, result, notes);
+  noteTrouble(DURABLE_STREAMS, result, outcome);
   return result.accepted / result.seconds;
 }
 
@@ -139,7 +147,8 @@ async function warmUp(bench: Bench, url: URL, load: PostLoad): Promise<void> {
   await runWrk(url, load, bench.options.quick ? 1 : 2);
 }
 
-function noteTrouble(contender: string, result: WrkResult, notes: string[]): void {
+function noteTrouble(contender: string, result: WrkResult, outcome: Outcome): void {
   if (result.refused + result.broken === 0) return;
-  notes.push(`${contender}: ${result.refused} requests refused and ${result.broken} broken in one round; not counted.`);
+  const trouble = `${result.refused} requests refused and ${result.broken} broken in one round; not counted.`;
+  recordTrouble(outcome, contender, trouble);
 }

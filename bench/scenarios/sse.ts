@@ -1,16 +1,16 @@
 // sse-100, sse-1000: readers of one stream, saturated, in deliveries per second; a delivery is one message reaching one
 // reader, and messages that share a write count each. sse-latency: 100 readers at 100 messages per second, from the
 // moment a message was due to the moment a reader has it. Publishers and readers share this process and its clock.
-// After each saturated round every reader must have every acknowledged message, or the round is worth nothing.
+// After each round every reader must have every acknowledged message; where one has not, no target is met.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { RunningServer } from "../child.ts";
 import { createStreams, streamPath } from "../load/fill.ts";
 import { publishOne, publishPaced, publishSaturated } from "../load/publish.ts";
 import { SseReaders } from "../load/sse-readers.ts";
-import { DURABLE_STREAMS, startDurableStreams } from "../peers/durable-streams.ts";
+import { BARE_FAN_OUT, startBareFanOut } from "../peers/bare-fan-out.ts";
 import { formatNumber, ownTarget, takeTurns } from "../rounds.ts";
-import { type Bench, emptyOutcome, OURS, type Outcome, type Scenario } from "../scenario.ts";
+import { type Bench, emptyOutcome, OURS, type Outcome, recordTrouble, type Scenario } from "../scenario.ts";
 import { percentile } from "../statistics.ts";
 
 const LEAST_DELIVERIES_PER_SECOND = 300_000;
@@ -48,12 +48,12 @@ async function runSaturated(bench: Bench, readerCount: number): Promise<Outcome>
     name,
     run: () =>
       withReaders(bench, start, readerCount, undefined, (server, path, readers) =>
-        saturate(bench, name, server, path, readers, outcome.notes),
+        saturate(bench, name, server, path, readers, outcome),
       ),
   });
   const turns = await takeTurns(bench, "deliveries", "deliveries/s", [
     contender(OURS, (directory) => bench.startOurs(directory)),
-    contender(DURABLE_STREAMS, startDurableStreams),
+    contender(BARE_FAN_OUT, startBareFanOut),
   ]);
   outcome.figures.push(...turns.figures);
   outcome.comparisons.push(...turns.comparisons);
@@ -67,7 +67,7 @@ async function saturate(
   server: RunningServer,
   path: string,
   readers: SseReaders,
-  notes: string[],
+  outcome: Outcome,
 ): Promise<number> {
   const { delivery } = readers;
   let rate = 0;
@@ -83,7 +83,7 @@ async function saturate(
   const expected = published * delivery.perReader.length;
   if (delivery.deliveries !== expected || delivery.cutOff > 0) {
     const off = `${formatNumber(delivery.deliveries)} of ${formatNumber(expected)} deliveries`;
-    notes.push(`${name}: ${off}, ${delivery.cutOff} readers cut off in one round.`);
+    recordTrouble(outcome, name, `${off}, ${delivery.cutOff} readers cut off in one round.`);
   }
   return rate;
 }
@@ -106,7 +106,7 @@ async function runLatency(bench: Bench): Promise<Outcome> {
         await settled(readers, 1 + warmed + published);
         const expected = published * LATENCY_READERS;
         if (latenciesMs.length !== expected) {
-          outcome.notes.push(`${name}: ${latenciesMs.length} of ${expected} deliveries in one round.`);
+          recordTrouble(outcome, name, `${latenciesMs.length} of ${expected} deliveries in one round.`);
         }
         const sorted = Float64Array.from(latenciesMs).sort();
         bench.log(`  p50 ${percentile(sorted, 50).toFixed(2)} ms, highest ${percentile(sorted, 100).toFixed(2)} ms`);
@@ -116,7 +116,7 @@ async function runLatency(bench: Bench): Promise<Outcome> {
   });
   const turns = await takeTurns(bench, "p99 from due to delivered", "ms", [
     contender(OURS, (directory) => bench.startOurs(directory)),
-    contender(DURABLE_STREAMS, startDurableStreams),
+    contender(BARE_FAN_OUT, startBareFanOut),
   ]);
   outcome.figures.push(...turns.figures);
   outcome.comparisons.push(...turns.comparisons);

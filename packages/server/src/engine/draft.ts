@@ -3,7 +3,8 @@
  * Only its keeper touches it. Rules see it as a `View` and hand back `Change`s, which are applied here and collected as
  * effects for the engine.
  */
-import { type Effect, type Head, type Message, NO_HEAD, type Rev, type RowKey, type Snapshot } from "./contract.ts";
+import { type Effect, type Head, NO_HEAD, type Rev, type RowKey, type Snapshot } from "./contract.ts";
+import { headStep } from "./head.ts";
 import type { Table } from "./table.ts";
 
 /** What a rule asks for. Rows are values here; the draft turns them into the engine's effects. */
@@ -75,22 +76,17 @@ export class Draft {
         this.effects.push({ op: "drop", table: change.table.name, key: change.key });
         return;
       case "append":
-        this.append(change.messages);
+        for (const { payload } of change.messages) this.appendedBytes += payload.length;
         break;
       case "begin":
         this.exists = true;
-        this.head = { ...NO_HEAD, generation: change.generation, last: change.at, start: change.at };
         this.nextGeneration = change.generation + 1;
-        break;
-      case "trim":
-        this.head = { ...this.head, start: change.through, startBytes: change.bytes };
         break;
       case "destroy":
         this.sealed = true;
         break;
-      case "remind":
-        break;
     }
+    this.head = headStep(this.head, change);
     this.effects.push(change);
   }
 
@@ -151,21 +147,6 @@ export class Draft {
     this.effects = [];
     this.cells.clear();
     this.keys = [];
-  }
-
-  private append(messages: readonly Message[]): void {
-    let bytes = 0;
-    for (const message of messages) bytes += message.payload.length;
-    const { head } = this;
-    this.head = {
-      generation: head.generation,
-      last: { generation: head.generation, seq: head.last.seq + messages.length },
-      bytes: head.bytes + bytes,
-      at: messages[messages.length - 1]!.at,
-      start: head.start,
-      startBytes: head.startBytes,
-    };
-    this.appendedBytes += bytes;
   }
 
   private addCell(key: RowKey, bytes: Uint8Array | undefined): void {

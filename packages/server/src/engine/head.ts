@@ -11,12 +11,13 @@ export function headAfter(head: Head, effects: readonly Effect[]): Head {
   for (const [i, effect] of effects.entries()) {
     if (effect.op === "destroy" && i < effects.length - 1)
       throw new Error("destroy must be the last effect of its commit");
-    next = step(next, effect);
+    next = headStep(next, effect);
   }
   return next;
 }
 
-function step(head: Head, effect: Effect): Head {
+/** The head after one effect. Effects on rows leave it as it is. */
+export function headStep(head: Head, effect: Effect): Head {
   switch (effect.op) {
     case "begin":
       return begun(head, effect.generation, effect.at);

@@ -119,17 +119,23 @@ export class Keeper {
     const now = this.engine.now();
     for (let i = 0; i < batch.length; i++) {
       const input = batch[i]!;
-      try {
-        const { outcome, changes } = input.rule(draft, now);
-        input.outcome = outcome;
-        if (changes) for (const change of changes) draft.apply(change);
-      } catch (defect) {
-        // A rule throws before it has changed anything, so the others of the batch are not its victims.
-        input.fault = defect;
-      }
+      const changes = this.decide(input, now);
+      if (changes) for (const change of changes) draft.apply(change);
       if (draft.sealed || draft.appendedBytes >= limits.batchBytes) return i + 1;
     }
     return batch.length;
+  }
+
+  private decide(input: Input, now: number): readonly Change[] | undefined {
+    try {
+      const { outcome, changes } = input.rule(this.draft, now);
+      input.outcome = outcome;
+      return changes;
+    } catch (defect) {
+      // Rules change nothing by themselves, so the others of the batch are not its victims.
+      input.fault = defect;
+      return undefined;
+    }
   }
 
   /** False on a conflict: the draft then holds what the winner left. */

@@ -8,7 +8,7 @@
  */
 import type { World } from "../../core/world.ts";
 import { EngineError } from "../contract.ts";
-import { faultCode, isFull } from "./files.ts";
+import { type File, faultCode, isFull } from "./files.ts";
 import { chainSeed, FRAME_HEADER_BYTES, finishFrame, frameBytes, SEGMENT_HEADER_BYTES } from "./frame.ts";
 import type { Limits } from "./limits.ts";
 import type { Segment, Segments } from "./segments.ts";
@@ -49,6 +49,8 @@ export class Journal<C extends QueuedCommit> {
   private failure: EngineError | undefined;
   /** Why the last attempt was refused, until one succeeds. */
   private full: EngineError | undefined;
+  /** Why the store takes nothing for now. */
+  private storeRefusal: EngineError | undefined;
 
   constructor(
     private readonly world: World,
@@ -78,11 +80,11 @@ export class Journal<C extends QueuedCommit> {
 
   private overloaded(): EngineError | undefined {
     if (this.queuedBytes < this.limits.queueBytes) return undefined;
-    return this.full ?? new EngineError("overloaded", "Too many commits wait for the journal.");
+    return this.health() ?? new EngineError("overloaded", "Too many commits wait for the journal.");
   }
 
   health(): EngineError | undefined {
-    return this.failure ?? this.full;
+    return this.failure ?? this.full ?? this.storeRefusal;
   }
 
   /** The store has taken this much more of the journal. */
@@ -93,7 +95,7 @@ export class Journal<C extends QueuedCommit> {
 
   /** The store cannot take more for now, or can again. */
   storeFull(error: EngineError | undefined): void {
-    this.full = error;
+    this.storeRefusal = error;
     this.kick();
   }
 
@@ -113,7 +115,8 @@ export class Journal<C extends QueuedCommit> {
   private async writeNext(): Promise<void> {
     if (this.writing || this.failure !== undefined || this.queue.length === 0) return;
     if (this.unappliedBytes > this.limits.lagBytes) {
-      if (this.full !== undefined) this.refuseAll(this.takeBatch(), this.full);
+      // The applier's next report starts the batch, unless the store has no room to get there.
+      if (this.storeRefusal !== undefined) this.refuseAll(this.queue.splice(0), this.storeRefusal);
       return;
     }
     this.writing = true;
@@ -178,25 +181,36 @@ export class Journal<C extends QueuedCommit> {
     try {
       await file.write(this.frame.subarray(0, bytes), from);
     } catch (fault) {
-      // What was written of it may not be taken for a frame: its header goes, or the journal stops.
-      if (isFull(fault)) await file.write(NO_HEADER, from).catch((second) => this.stop(second));
+      if (isFull(fault)) await this.erase(file, from);
       throw fault;
     }
-    await file.sync().catch((fault) => {
-      this.stop(fault);
-      throw fault;
-    });
+    await this.flush(file);
     this.position = from + bytes;
     this.previous = checksum;
     this.lastWriteMs = this.world.now();
     return { segment: header.number, from, to: this.position };
   }
 
+  /** What was written of a frame that will be refused may never be taken for one: its header goes, or the journal stops. */
+  private async erase(file: File, at: number): Promise<void> {
+    await file.write(NO_HEADER, at).catch((fault) => {
+      throw this.stop(fault);
+    });
+    await this.flush(file);
+  }
+
+  private async flush(file: File): Promise<void> {
+    await file.sync().catch((fault) => {
+      throw this.stop(fault);
+    });
+  }
+
   private async turnPage(frame: number): Promise<void> {
     const next = await this.segments.next(frame);
     const old = this.segment;
     this.enter(next);
-    await old?.file.close();
+    // Everything in it is flushed; a fault of closing it concerns nobody.
+    await old?.file.close().catch(() => undefined);
   }
 
   private enter(segment: Segment): void {
@@ -221,12 +235,17 @@ export class Journal<C extends QueuedCommit> {
         ? fault
         : new EngineError("storage-failed", `Writing to ${this.segments.dir} failed: ${reason}. Restart to try again.`);
     this.refuseAll(this.queue.splice(0), this.failure);
-    this.queuedBytes = 0;
     return this.failure;
   }
 
   private refuseAll(commits: readonly C[], error: EngineError): void {
     for (const commit of commits) commit.refuse(error);
+    if (this.queue.length === 0) this.queuedBytes = 0;
+    this.wakeIdle();
+  }
+
+  private wakeIdle(): void {
+    if (this.queue.length === 0 && !this.writing) for (const wake of this.idle.splice(0)) wake();
   }
 
   /** One timer at a time: it looks whether the journal has been quiet, and waits on if not. */
@@ -255,13 +274,13 @@ export class Journal<C extends QueuedCommit> {
 
   private rest(): void {
     this.writing = false;
-    if (this.queue.length > 0 && this.failure === undefined) this.kick();
-    else for (const wake of this.idle.splice(0)) wake();
+    this.kick();
+    this.wakeIdle();
   }
 
   /** Writes what waits, seals, and lets go of the files. */
   async close(): Promise<void> {
-    while ((this.writing || this.scheduled || this.queue.length > 0) && this.failure === undefined) {
+    while (this.writing || this.queue.length > 0) {
       await new Promise<void>((wake) => this.idle.push(wake));
     }
     this.sealing?.();

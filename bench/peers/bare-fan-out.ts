@@ -1,0 +1,12 @@
+// Starts bare `node:http` fanning messages out to SSE readers from memory: what Node allows when nothing is stored.
+// The SSE scenarios compare with it.
+
+import { startServer } from "../child.ts";
+
+export const BARE_FAN_OUT = "bare node:http fan-out";
+
+const PROGRAM = new URL("bare-fan-out-server.mjs", import.meta.url).pathname;
+
+export function startBareFanOut() {
+  return startServer(process.execPath, [PROGRAM]);
+}

@@ -1,0 +1,87 @@
+/**
+ * The apply worker seen from the engine's thread: starts it, hands extents over, passes its reports on. A worker that dies
+ * is a storage failure; it is not started again, because what killed it is not known.
+ */
+import { createRequire } from "node:module";
+import { Worker } from "node:worker_threads";
+import { EngineError } from "../contract.ts";
+import type { Applied, ApplyRunner } from "./apply-runner.ts";
+import type { Extent } from "./journal.ts";
+
+/** What the engine's thread sends: extents, or `close`. */
+export type ToWorker = { readonly extents: readonly Extent[] } | "close";
+
+/** What the worker answers. */
+export type FromWorker =
+  | { readonly kind: "applied"; readonly applied: Applied }
+  | { readonly kind: "done"; readonly hasGarbage: boolean }
+  | { readonly kind: "failed"; readonly code: EngineError["code"]; readonly message: string };
+
+export interface WorkerPlace {
+  readonly journalDir: string;
+  readonly storePath: string;
+}
+
+interface Call {
+  report(applied: Applied): void;
+  resolve(hasGarbage: boolean): void;
+  reject(error: EngineError): void;
+}
+
+export class ApplyThread implements ApplyRunner {
+  private readonly worker: Worker;
+  private call: Call | undefined;
+  private dead: EngineError | undefined;
+  private readonly exited: Promise<void>;
+
+  constructor(place: WorkerPlace) {
+    this.worker = startWorker(place);
+    this.worker.unref();
+    this.worker.on("message", (message: FromWorker) => this.hear(message));
+    this.worker.on("error", (fault) => this.die(`The apply worker failed: ${fault.message}`));
+    this.exited = new Promise((resolve) => {
+      this.worker.on("exit", () => {
+        this.die("The apply worker ended.");
+        resolve();
+      });
+    });
+  }
+
+  apply(extents: readonly Extent[], report: (applied: Applied) => void): Promise<boolean> {
+    if (this.dead !== undefined) return Promise.reject(this.dead);
+    return new Promise((resolve, reject) => {
+      this.call = { report, resolve, reject };
+      this.worker.postMessage({ extents } satisfies ToWorker);
+    });
+  }
+
+  private hear(message: FromWorker): void {
+    const { call } = this;
+    if (message.kind === "applied") {
+      call?.report(message.applied);
+      return;
+    }
+    this.call = undefined;
+    if (message.kind === "done") call?.resolve(message.hasGarbage);
+    else call?.reject(new EngineError(message.code, message.message));
+  }
+
+  private die(message: string): void {
+    this.dead ??= new EngineError("storage-failed", message);
+    this.call?.reject(this.dead);
+    this.call = undefined;
+  }
+
+  async close(): Promise<void> {
+    if (this.dead === undefined) this.worker.postMessage("close" satisfies ToWorker);
+    await this.exited;
+  }
+}
+
+function startWorker(place: WorkerPlace): Worker {
+  const fromSource = import.meta.url.endsWith(".ts");
+  const url = new URL(fromSource ? "./worker.ts" : "./worker.js", import.meta.url);
+  // Run from source, the thread needs the loader that the main thread was given.
+  const execArgv = fromSource ? ["--import", createRequire(import.meta.url).resolve("tsx")] : undefined;
+  return new Worker(url, { workerData: place, ...(execArgv && { execArgv }) });
+}

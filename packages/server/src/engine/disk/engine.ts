@@ -1,0 +1,295 @@
+/**
+ * The disk engine: a journal in front, an ordered store behind, and between them in memory what the store does not have yet.
+ * `open.ts` puts the parts together; keepers and features use it through the contract.
+ *
+ * What must stay true: a commit is visible, told and watched only after its frame was flushed; at most one commit per entity
+ * is between the check of its rev and that moment, the others wait and look again; reads are synchronous.
+ */
+import type { Position } from "@sluice/protocol";
+import type { World } from "../../core/world.ts";
+import {
+  type CommitAt,
+  type Conflict,
+  type Done,
+  type Effect,
+  type Engine,
+  EngineError,
+  type Entity,
+  type Fenced,
+  type Hit,
+  type Listing,
+  NO_HEAD,
+  type Owner,
+  type Page,
+  type Row,
+  type RowKey,
+  type Snapshot,
+  type Unwatch,
+} from "../contract.ts";
+import { headAfter } from "../head.ts";
+import { Ownership } from "../ownership.ts";
+import { WindowCounter } from "../window-counter.ts";
+import type { Applied } from "./apply-runner.ts";
+import { ApplyScheduler } from "./apply-scheduler.ts";
+import { CREATED, DESTROYED, type Encoded, encodeCommit, type Outcome, REMINDED } from "./commit-block.ts";
+import { Directory } from "./directory.ts";
+import { EntityState } from "./entity-state.ts";
+import { type Extent, Journal, type QueuedCommit } from "./journal.ts";
+import { readPage } from "./log-reader.ts";
+import type { DiskParts } from "./open.ts";
+import { type DurableCommit, Overlay } from "./overlay.ts";
+import type { Store } from "./store.ts";
+import { type View, Viewer } from "./view.ts";
+import { Watchers } from "./watchers.ts";
+
+/** Claims of one life count up from its boot, so that no later life gives the same epoch. */
+const CLAIMS_PER_BOOT = 2 ** 20;
+
+type Answer = Done | Conflict | Fenced;
+
+class Commit implements QueuedCommit, DurableCommit {
+  lsn = 0;
+
+  constructor(
+    readonly state: EntityState,
+    readonly encoded: Encoded,
+    readonly outcome: Outcome,
+    readonly resolve: (answer: Answer) => void,
+    readonly refuse: (error: EngineError) => void,
+  ) {}
+
+  get block(): Buffer {
+    return this.encoded.block;
+  }
+}
+
+export class DiskEngine implements Engine {
+  readonly exclusive = true;
+  readonly shards = 1;
+  private readonly world: World;
+  private readonly store: Store;
+  private readonly overlay: Overlay;
+  private readonly viewer: Viewer;
+  private readonly directory: Directory;
+  private readonly journal: Journal<Commit>;
+  private readonly scheduler: ApplyScheduler;
+  private readonly ownership: Ownership;
+  private readonly counter = new WindowCounter();
+  private readonly watchers = new Watchers();
+  private lastNumber: number;
+  private closed = false;
+
+  constructor(private readonly parts: DiskParts) {
+    const { world, store, meta, limits, segments } = parts;
+    this.world = world;
+    this.store = store;
+    this.overlay = new Overlay(limits.tailBytes, meta);
+    this.viewer = new Viewer(store, this.overlay);
+    this.directory = new Directory(store, this.overlay, this.viewer);
+    this.ownership = new Ownership(world, meta.boots * CLAIMS_PER_BOOT);
+    this.lastNumber = meta.lastNumber;
+    this.journal = new Journal(world, limits, segments, meta.appliedThrough + 1, {
+      durable: (commits, extent) => this.durable(commits, extent),
+    });
+    this.scheduler = new ApplyScheduler(world, limits, parts.runner, {
+      applied: (applied) => this.applied(applied),
+      full: (error) => this.journal.storeFull(error),
+      failed: (error) => void this.journal.stop(error),
+    });
+  }
+
+  /** Must have resolved before the first commit. */
+  start(): Promise<void> {
+    return this.journal.start();
+  }
+
+  now(): number {
+    return this.world.now();
+  }
+
+  load(e: Entity, keys: readonly RowKey[]): Snapshot {
+    const view = this.viewer.view(e);
+    return {
+      rev: view.rev,
+      head: view.head,
+      nextGeneration: Math.max(this.overlay.destroyedGeneration, view.head.generation) + 1,
+      rows: keys.map((key) => this.viewer.row(e, view, key)),
+    };
+  }
+
+  commit(e: Entity, at: CommitAt, effects: readonly Effect[]): Promise<Answer> {
+    return new Promise((resolve, reject) => this.tryCommit(e, at, effects, resolve, reject));
+  }
+
+  private tryCommit(
+    e: Entity,
+    at: CommitAt,
+    effects: readonly Effect[],
+    resolve: (answer: Answer) => void,
+    reject: (error: Error) => void,
+  ): void {
+    try {
+      const found = this.overlay.states.get(e.key);
+      if (found?.pending) {
+        // What the other commit does is not durable, so nothing may be told that rests on it.
+        found.waiting ??= [];
+        found.waiting.push(() => this.tryCommit(e, at, effects, resolve, reject));
+        return;
+      }
+      const view = found ?? this.viewer.view(e);
+      const answer = this.answerAtOnce(e, at, effects, view);
+      if (answer !== undefined) {
+        resolve(answer);
+        return;
+      }
+      const outcome = this.decide(view, effects);
+      const encoded = encodeCommit(e, effects, outcome);
+      const state = found ?? this.hold(e, view);
+      state.pending = true;
+      const refuse = (error: EngineError) => {
+        this.settled(state);
+        reject(error);
+      };
+      this.journal.append(new Commit(state, encoded, outcome, resolve, refuse));
+    } catch (fault) {
+      reject(fault as Error);
+    }
+  }
+
+  /** Everything that needs no write. */
+  private answerAtOnce(
+    e: Entity,
+    at: CommitAt,
+    effects: readonly Effect[],
+    { rev, number, head }: Omit<View, "state">,
+  ): Answer | undefined {
+    if (this.closed) throw new EngineError("storage-failed", "The engine is closed.");
+    if (at.owner !== undefined && !this.ownership.stands(e.key, at.owner)) return { kind: "fenced" };
+    if (at.rev !== rev || (number === 0 && this.beginsWithUsedGeneration(effects))) {
+      return { kind: "conflict", snapshot: this.load(e, at.keys ?? []) };
+    }
+    return effects.length === 0 ? { kind: "done", rev, head } : undefined;
+  }
+
+  /** Since the caller saw no entity, one was created and destroyed: rev 0 cannot tell, the generation can. */
+  private beginsWithUsedGeneration(effects: readonly Effect[]): boolean {
+    const { destroyedGeneration } = this.overlay;
+    return effects.some((effect) => effect.op === "begin" && effect.generation <= destroyedGeneration);
+  }
+
+  private decide(view: Omit<View, "state">, effects: readonly Effect[]): Outcome {
+    const destroyed = effects[effects.length - 1]?.op === "destroy";
+    // A destroyed entity's last head tells which generations are used up.
+    const head = headAfter(view.head, destroyed ? effects.slice(0, -1) : effects);
+    let flags = (view.number === 0 ? CREATED : 0) | (destroyed ? DESTROYED : 0);
+    let { remindAtMs } = view;
+    for (const effect of effects) {
+      if (effect.op !== "remind") continue;
+      remindAtMs = effect.atMs;
+      flags |= REMINDED;
+    }
+    const number = view.number === 0 ? ++this.lastNumber : view.number;
+    return { number, head, remindAtMs, flags, before: view.head };
+  }
+
+  /** From here on the entity is known to memory, until the store has all of it and its blocks are evicted. */
+  private hold(e: Entity, view: Omit<View, "state">): EntityState {
+    const state = new EntityState(e);
+    state.number = view.number;
+    state.rev = view.rev;
+    state.head = view.head;
+    state.remindAtMs = view.remindAtMs;
+    this.overlay.states.set(e.key, state);
+    return state;
+  }
+
+  private durable(commits: readonly Commit[], extent: Extent): void {
+    for (const commit of commits) this.overlay.add(commit);
+    this.scheduler.durable(extent);
+    for (const { state, resolve, lsn, outcome } of commits) {
+      if (outcome.flags & DESTROYED) resolve({ kind: "done", rev: 0, head: NO_HEAD });
+      else resolve({ kind: "done", rev: lsn, head: outcome.head });
+      this.watchers.note(state.entity.key);
+      this.settled(state);
+    }
+    this.watchers.wakeNoted();
+  }
+
+  /** The entity's commit has settled; whoever waited for it looks again. */
+  private settled(state: EntityState): void {
+    state.pending = false;
+    const { waiting } = state;
+    if (waiting === undefined) {
+      this.overlay.settle(state);
+      return;
+    }
+    state.waiting = undefined;
+    for (const look of waiting) look();
+    this.overlay.settle(state);
+  }
+
+  /** Readers of the store must see the transaction before the overlay forgets it. */
+  private applied(applied: Applied): void {
+    this.store.refresh();
+    this.overlay.applied(applied.lsn);
+    this.parts.segments.retire(applied.segment);
+    this.journal.applied(applied.bytes);
+  }
+
+  rows(e: Entity, table: string, after: string, limit: number): readonly Row[] {
+    return this.directory.rows(e, this.viewer.view(e), table, after, limit);
+  }
+
+  read(e: Entity, after: Position, maxBytes: number): Page {
+    return readPage(this.store, e, this.viewer.view(e), after, maxBytes);
+  }
+
+  async claim(e: Entity, node: string, ttlMs: number) {
+    return this.ownership.claim(e.key, node, ttlMs);
+  }
+
+  async release(e: Entity, owner: Owner): Promise<void> {
+    this.ownership.release(e.key, owner);
+  }
+
+  watch(e: Entity, wake: () => void): Unwatch {
+    return this.watchers.watch(e.key, wake);
+  }
+
+  due(_shard: number, limit: number): readonly Entity[] {
+    return this.directory.due(this.world.now(), limit);
+  }
+
+  list(project: string, kind: string, prefix: string, after: string, limit: number): Listing {
+    return this.directory.list(project, kind, prefix, after, limit);
+  }
+
+  projects(kind: string): readonly string[] {
+    return this.directory.projects(kind);
+  }
+
+  async hit(key: string, limit: number, windowMs: number): Promise<Hit> {
+    return this.counter.hit(key, limit, windowMs, this.world.now());
+  }
+
+  health(): EngineError | undefined {
+    return this.journal.health();
+  }
+
+  /** What is in the journal and not in the store yet. */
+  get lagBytes(): number {
+    return this.journal.lagBytes;
+  }
+
+  async close(): Promise<void> {
+    if (this.closed) return;
+    this.closed = true;
+    try {
+      await this.journal.close();
+      await this.scheduler.close();
+      await this.store.close();
+    } finally {
+      await this.parts.unlock();
+    }
+  }
+}

@@ -1,0 +1,140 @@
+/**
+ * Opens a data directory: lock, format, store, recovery, a fresh segment, then the engine. `compose` calls `openDisk`; a
+ * simulation calls `openParts` with parts of its own.
+ *
+ *   <dir>/format               one line: what this directory is, and its version
+ *   <dir>/lock.sock            held by the process that owns the directory (lock.ts)
+ *   <dir>/journal/<n>.seg      segments of the journal (frame.ts)
+ *   <dir>/store.mdb, -lock     LMDB (keys.ts)
+ *
+ * What must stay true: nothing is written before the lock is held, and nothing is replayed onto a directory of another
+ * format. Whatever is wrong is told with the place; opening never repairs by forgetting.
+ */
+import type { World } from "../../core/world.ts";
+import { type Engine, EngineError } from "../contract.ts";
+import { Applier } from "./applier.ts";
+import type { ApplyRunner } from "./apply-runner.ts";
+import { ApplyThread } from "./apply-thread.ts";
+import { DiskEngine } from "./engine.ts";
+import { type Files, type Release, faultCode, isFull, readWhole, writeWhole } from "./files.ts";
+import { FORMAT_VERSION } from "./frame.ts";
+import { DEFAULT_LIMITS, type Limits } from "./limits.ts";
+import { openLmdb } from "./lmdb-store.ts";
+import { type Meta, readMeta, writeMeta } from "./meta.ts";
+import { nodeFiles } from "./node-files.ts";
+import { recover } from "./recovery.ts";
+import { Segments } from "./segments.ts";
+import type { Store } from "./store.ts";
+
+export interface DiskOptions {
+  readonly dir: string;
+  readonly world: World;
+  readonly limits?: Partial<Limits>;
+}
+
+/** The outside of the engine: real in a server, simulated in tests. */
+export interface DiskPorts {
+  readonly files: Files;
+  openStore(path: string): Store;
+  startApply(place: { readonly journalDir: string; readonly storePath: string }, store: Store): ApplyRunner;
+}
+
+/** What the engine is made of, once the directory is open. */
+export interface DiskParts {
+  readonly world: World;
+  readonly limits: Limits;
+  readonly store: Store;
+  readonly segments: Segments;
+  readonly runner: ApplyRunner;
+  readonly meta: Meta;
+  readonly unlock: Release;
+}
+
+const REAL_PORTS: DiskPorts = { files: nodeFiles, openStore: openLmdb, startApply: (place) => new ApplyThread(place) };
+
+export function openDisk(options: DiskOptions): Promise<Engine> {
+  return openWith(options, REAL_PORTS);
+}
+
+export async function openWith(options: DiskOptions, ports: DiskPorts): Promise<DiskEngine> {
+  const { dir, world } = options;
+  const { files } = ports;
+  const limits = { ...DEFAULT_LIMITS, ...options.limits };
+  try {
+    await files.makeDir(dir);
+    const unlock = await files.lock(dir);
+    try {
+      await checkFormat(files, dir);
+      return await openLocked(dir, world, limits, ports, unlock);
+    } catch (fault) {
+      await unlock();
+      throw fault;
+    }
+  } catch (fault) {
+    throw explain(fault, dir);
+  }
+}
+
+async function openLocked(dir: string, world: World, limits: Limits, ports: DiskPorts, unlock: Release): Promise<DiskEngine> {
+  const { files } = ports;
+  const journalDir = `${dir}/journal`;
+  const storePath = `${dir}/store.mdb`;
+  await files.makeDir(journalDir);
+  await files.syncDir(dir);
+  const store = ports.openStore(storePath);
+  try {
+    const segments = await replay(files, journalDir, world, limits, store);
+    const meta = countBoot(store);
+    store.refresh();
+    const runner = ports.startApply({ journalDir, storePath }, store);
+    const engine = new DiskEngine({ world, limits, store, segments, runner, meta, unlock });
+    await engine.start();
+    return engine;
+  } catch (fault) {
+    await store.close();
+    throw fault;
+  }
+}
+
+/** Brings the store up to the end of the journal; the old files become spares, in order from the oldest. */
+async function replay(files: Files, dir: string, world: World, limits: Limits, store: Store): Promise<Segments> {
+  await files.remove(`${dir}/next.tmp`).catch(() => undefined);
+  const old = await recover(files, dir, new Applier(store), readMeta(store).appliedThrough);
+  const segments = new Segments(files, dir, world, limits, (old.at(-1)?.number ?? 0) + 1);
+  for (const { number, size } of old) segments.adopt(number, size);
+  segments.retire(0);
+  return segments;
+}
+
+/** Every opening has a number of its own, and the claims of this life start from it. */
+function countBoot(store: Store): Meta {
+  const meta = readMeta(store);
+  meta.boots++;
+  store.transact((tx) => writeMeta(tx, meta));
+  return meta;
+}
+
+const FORMAT_TEXT = `Sluice data directory, format ${FORMAT_VERSION}\n`;
+
+async function checkFormat(files: Files, dir: string): Promise<void> {
+  const names = await files.names(dir);
+  if (!names.includes("format")) {
+    if (names.includes("store.mdb")) throw new EngineError("data-damaged", `${dir}/format is missing, but there is data.`);
+    await writeWhole(files, dir, "format", Buffer.from(FORMAT_TEXT));
+    return;
+  }
+  const text = (await readWhole(files, `${dir}/format`)).toString("latin1");
+  if (text === FORMAT_TEXT) return;
+  const version = /^Sluice data directory, format (\d+)\n$/.exec(text)?.[1];
+  if (version === undefined) throw new EngineError("data-damaged", `${dir}/format is damaged: it does not name a format.`);
+  throw new EngineError(
+    "data-damaged",
+    `The data directory ${dir} has format ${version}; this program reads and writes format ${FORMAT_VERSION}.`,
+  );
+}
+
+function explain(fault: unknown, dir: string): Error {
+  if (fault instanceof EngineError || !(fault instanceof Error) || faultCode(fault) === "") return fault as Error;
+  if (isFull(fault)) return new EngineError("storage-full", `The disk of the data directory ${dir} is full.`);
+  return new EngineError("storage-failed", `The data directory ${dir} cannot be opened: ${fault.message}.`);
+}

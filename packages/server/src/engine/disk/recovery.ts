@@ -1,0 +1,134 @@
+/**
+ * Reads the journal of an earlier life and brings into the store what is missing there. `openDisk` runs it before anything
+ * else may read or write.
+ *
+ * What must stay true: frames count only as far as they follow each other. Where the chain breaks and a later frame can still
+ * prove itself, something that was once good is damaged, and opening is refused with the place; where nothing provable
+ * follows, the rest was never acknowledged (or is an old use of the file) and is ignored.
+ */
+import { EngineError } from "../contract.ts";
+import type { Applier, Commits } from "./applier.ts";
+import { type Files, readWhole } from "./files.ts";
+import {
+  chainSeed,
+  decodeFrame,
+  decodeSegmentHeader,
+  type Frame,
+  findFrame,
+  SEGMENT_HEADER_BYTES,
+  type SegmentHeader,
+} from "./frame.ts";
+import { TRANSACTION_BYTES } from "./limits.ts";
+import { segmentName, segmentNumbers } from "./segments.ts";
+
+export interface OldSegment {
+  readonly number: number;
+  readonly size: number;
+}
+
+/** Applies what the store does not have; returns the files, all of which can be used again. */
+export async function recover(files: Files, dir: string, applier: Applier, appliedThrough: number): Promise<OldSegment[]> {
+  const numbers = await segmentNumbers(files, dir);
+  const replay = new Replay(dir, applier, appliedThrough);
+  const old: OldSegment[] = [];
+  for (const number of numbers) {
+    const bytes = await readWhole(files, `${dir}/${segmentName(number)}`);
+    replay.segment(number, bytes);
+    old.push({ number, size: bytes.length });
+  }
+  replay.finish();
+  return old;
+}
+
+/** A place where something is not as it should be; damage if it turns out that something good follows. */
+interface Doubt {
+  readonly number: number;
+  readonly position: number;
+  readonly what: string;
+}
+
+class Replay {
+  private doubt: Doubt | undefined;
+  /** A bad header is always damage, unless the store turns out to have the segment already. */
+  private badHeader: Doubt | undefined;
+  private previous: number | undefined;
+  private waiting: Commits[] = [];
+  private waitingBytes = 0;
+
+  constructor(
+    private readonly dir: string,
+    private readonly applier: Applier,
+    private through: number,
+  ) {}
+
+  segment(number: number, bytes: Buffer): void {
+    const header = decodeSegmentHeader(bytes);
+    if (header === undefined || header.number !== number) {
+      this.badHeader ??= { number, position: 0, what: "the header is not valid" };
+      this.previous = undefined;
+      return;
+    }
+    if (header.chainStart) this.previous = chainSeed(header);
+    this.frames(header, bytes);
+  }
+
+  private frames(header: SegmentHeader, bytes: Buffer): void {
+    let at: number | undefined = SEGMENT_HEADER_BYTES;
+    while (at !== undefined && at < bytes.length) {
+      const frame = decodeFrame(bytes, at, header.salt);
+      if (frame !== undefined) {
+        this.frame(header.number, bytes, at, frame);
+        at = frame.next;
+        continue;
+      }
+      this.doubt ??= { number: header.number, position: at, what: "a frame is not valid" };
+      at = findFrame(bytes, at + 8, header.salt);
+    }
+  }
+
+  private frame(number: number, bytes: Buffer, at: number, frame: Frame): void {
+    const last = frame.firstLsn + frame.count - 1;
+    const chained = this.previous === undefined || frame.previous === this.previous;
+    this.previous = frame.checksum;
+    if (last <= this.through && frame.firstLsn <= this.through + 1) {
+      // The store has it, so whatever was doubtful before it is of no concern.
+      this.doubt = undefined;
+      this.badHeader = undefined;
+      return;
+    }
+    if (frame.firstLsn !== this.through + 1 || !chained || this.badHeader !== undefined) this.refuse(number, at);
+    this.doubt = undefined;
+    this.through = last;
+    this.take({ firstLsn: frame.firstLsn, count: frame.count, payload: bytes.subarray(frame.start, frame.end) });
+  }
+
+  private refuse(number: number, at: number): never {
+    const doubt = this.badHeader ?? this.doubt ?? { number, position: at, what: "commits before this frame are missing" };
+    throw this.damaged(doubt, `valid data follows at byte ${at} of ${segmentName(number)}`);
+  }
+
+  private damaged({ number, position, what }: Doubt, proof: string): EngineError {
+    const place = `${this.dir}/${segmentName(number)}`;
+    return new EngineError(
+      "data-damaged",
+      `The journal is damaged: ${place} at byte ${position}: ${what}, but ${proof}. Commits after ${this.through} are affected.`,
+    );
+  }
+
+  private take(commits: Commits): void {
+    this.waiting.push(commits);
+    this.waitingBytes += commits.payload.length;
+    if (this.waitingBytes >= TRANSACTION_BYTES) this.flush();
+  }
+
+  private flush(): void {
+    if (this.waiting.length > 0) this.applier.apply(this.waiting);
+    this.waiting = [];
+    this.waitingBytes = 0;
+  }
+
+  finish(): void {
+    if (this.badHeader !== undefined) throw this.damaged(this.badHeader, "headers are flushed before they are used");
+    this.flush();
+  }
+}

@@ -1,0 +1,31 @@
+/** The apply worker: opens the store and the journal, and applies the extents that it is told. Started by apply-thread.ts. */
+import { parentPort, workerData } from "node:worker_threads";
+import { EngineError } from "../contract.ts";
+import { Applier } from "./applier.ts";
+import { InlineRunner } from "./apply-runner.ts";
+import type { FromWorker, ToWorker, WorkerPlace } from "./apply-thread.ts";
+import { ExtentReader } from "./extent-reader.ts";
+import { openLmdb } from "./lmdb-store.ts";
+import { nodeFiles } from "./node-files.ts";
+
+const port = parentPort!;
+const place = workerData as WorkerPlace;
+const store = openLmdb(place.storePath);
+const runner = new InlineRunner(new Applier(store), new ExtentReader(nodeFiles, place.journalDir));
+const tell = (message: FromWorker): void => port.postMessage(message);
+
+port.on("message", async (message: ToWorker) => {
+  if (message === "close") {
+    await runner.close();
+    await store.close();
+    port.close();
+    return;
+  }
+  try {
+    const hasGarbage = await runner.apply(message.extents, (applied) => tell({ kind: "applied", applied }));
+    tell({ kind: "done", hasGarbage });
+  } catch (fault) {
+    const code = fault instanceof EngineError ? fault.code : "storage-failed";
+    tell({ kind: "failed", code, message: fault instanceof Error ? fault.message : String(fault) });
+  }
+});

@@ -1,0 +1,36 @@
+// Makes a fresh clone ready: installs what package-lock.json names, then builds. Does nothing that is done already.
+import { spawnSync } from "node:child_process";
+import { existsSync, statSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+
+export const root = fileURLToPath(new URL("..", import.meta.url));
+
+/** Runs a command with our standard streams; ends this process when it fails. */
+export function run(command, args, options = {}) {
+  const { status, error } = spawnSync(command, args, { cwd: root, stdio: "inherit", ...options });
+  if (error) console.error(`${command}: ${error.message}`);
+  if (status !== 0) process.exit(status ?? 1);
+}
+
+export function bin(name) {
+  return `${root}node_modules/.bin/${name}`;
+}
+
+function changedAt(path) {
+  return existsSync(path) ? statSync(path).mtimeMs : 0;
+}
+
+/** Output of the steps goes to stderr, so that stdout belongs to what runs afterwards. */
+const quiet = { stdio: ["ignore", 2, 2] };
+
+export function installAndBuild() {
+  const [major, minor] = process.versions.node.split(".").map(Number);
+  if (major < 20 || (major === 20 && minor < 15)) {
+    console.error(`Sluice needs Node.js 20.15 or newer; this is ${process.version}`);
+    process.exit(1);
+  }
+  if (changedAt(`${root}node_modules/.package-lock.json`) < changedAt(`${root}package-lock.json`)) {
+    run("npm", ["ci", "--no-audit", "--no-fund"], quiet);
+  }
+  run(bin("tsc"), ["-b"], quiet);
+}

@@ -1,0 +1,25 @@
+/** Ways to open the disk engine for tests: on a directory of its own that goes away afterwards. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Applier } from "../../packages/server/src/engine/disk/applier.ts";
+import { InlineRunner } from "../../packages/server/src/engine/disk/apply-runner.ts";
+import { ExtentReader } from "../../packages/server/src/engine/disk/extent-reader.ts";
+import type { Files } from "../../packages/server/src/engine/disk/files.ts";
+import { openLmdb } from "../../packages/server/src/engine/disk/lmdb-store.ts";
+import { nodeFiles } from "../../packages/server/src/engine/disk/node-files.ts";
+import type { DiskPorts } from "../../packages/server/src/engine/disk/open.ts";
+
+/** Real files and LMDB, with the applier on the same thread: no thread to start, and the same order every time. */
+export function inlinePorts(files: Files = nodeFiles): DiskPorts {
+  return {
+    files,
+    openStore: openLmdb,
+    startApply: ({ journalDir }, store) => new InlineRunner(new Applier(store), new ExtentReader(files, journalDir)),
+  };
+}
+
+export function temporaryDir(): { readonly dir: string; remove(): void } {
+  const dir = mkdtempSync(join(tmpdir(), "sluice-"));
+  return { dir, remove: () => rmSync(dir, { recursive: true, force: true }) };
+}
