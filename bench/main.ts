@@ -5,7 +5,7 @@
 import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { killLiving } from "./child.ts";
-import { describeMachine, hasProgram } from "./machine.ts";
+import { busyShare, describeMachine, hasProgram } from "./machine.ts";
 import { type Options, parseOptions, USAGE } from "./options.ts";
 import { startSluice } from "./peers/sluice.ts";
 import { type Report, renderMarkdown, type ScenarioReport, writeReport } from "./report.ts";
@@ -29,6 +29,8 @@ const SCENARIOS: readonly Scenario[] = [
   idle,
   restart,
 ];
+/** Above this share of the processors, somebody else's work is part of the measurement. */
+const BUSY_LIMIT = 0.1;
 const RESULTS = new URL("results", import.meta.url).pathname;
 
 async function main(): Promise<void> {
@@ -74,12 +76,19 @@ async function runScenario(scenario: Scenario, options: Options, workspace: stri
   console.log(`\n${name}: ${title}`);
   const bench = openBench(options, workspace, name);
   if (scenario.needsWrk && !bench.tools.wrk) {
-    const failure = "left out: wrk is not installed (Debian: apt-get install wrk)";
-    console.log(`  ${failure}`);
-    return { name, title, failure };
+    const leftOut = "left out: wrk is not installed (Debian: apt-get install wrk)";
+    console.log(`  ${leftOut}`);
+    return { name, title, leftOut };
   }
   try {
-    return { name, title, outcome: withFaults(await scenario.run(bench)) };
+    const busy = await busyShare(1000);
+    const outcome = withFaults(await scenario.run(bench));
+    if (busy > BUSY_LIMIT) {
+      outcome.notes.push(
+        `Other work kept ${Math.round(busy * 100)}% of the machine busy when this began; do not trust it.`,
+      );
+    }
+    return { name, title, outcome };
   } catch (error) {
     console.error(error);
     return { name, title, failure: (error as Error).message };

@@ -14,8 +14,10 @@ export interface ScenarioReport {
   readonly name: string;
   readonly title: string;
   readonly outcome?: Outcome;
-  /** Why there is no outcome. */
+  /** What went wrong, when there is no outcome. */
   readonly failure?: string;
+  /** What was missing on this machine, when there is no outcome. */
+  readonly leftOut?: string;
 }
 
 export interface Report {
@@ -82,8 +84,9 @@ export function renderMarkdown(report: Report): string {
   ].join("\n");
 }
 
-function targetRows({ name, title, outcome, failure }: ScenarioReport): string[] {
-  if (!outcome) return [`| ${name} | ${title} | | ${oneLine(failure ?? "no result")} | no |`];
+function targetRows({ name, title, outcome, failure, leftOut }: ScenarioReport): string[] {
+  if (leftOut !== undefined) return [`| ${name} | ${title} | | ${leftOut} | not run |`];
+  if (!outcome) return [`| ${name} | ${title} | | failed: ${oneLine(failure ?? "no result")} | **no** |`];
   return outcome.targets.map(
     ({ what, target, measured, met }) => `| ${name} | ${what} | ${target} | ${measured} | ${met ? "yes" : "**no**"} |`,
   );

@@ -9,9 +9,10 @@ import { manualWorld } from "../support/world.ts";
 import type { OpenEngine } from "./engine-suite.ts";
 import { Driver } from "./model/driver.ts";
 import { type Operation, operations } from "./model/operations.ts";
+import { diskOpener, EAGER } from "./open-disk.ts";
 
 const deep = process.env.SLUICE_DEEP === "1";
-const LIMIT_MS = deep ? 300_000 : 9_000;
+const LIMIT_MS = deep ? 300_000 : 5_000;
 const seed = process.env.SLUICE_SEED === undefined ? undefined : Number(process.env.SLUICE_SEED);
 
 const memory: OpenEngine = async () => {
@@ -19,12 +20,6 @@ const memory: OpenEngine = async () => {
   const engine = openMemory({ world });
   return { engine, advance: world.advance, close: () => engine.close() };
 };
-const other: OpenEngine = async () => {
-  const world = manualWorld(2);
-  const engine = openMemory({ world });
-  return { engine, advance: world.advance, close: () => engine.close() };
-};
-
 /** Compares after every operation, then everything there is, then everything again after a restart. */
 async function agree(open: OpenEngine, sequence: readonly Operation[]): Promise<void> {
   const [one, two] = [await memory(), await open()];
@@ -62,4 +57,6 @@ function describeModel(name: string, open: OpenEngine): void {
   });
 }
 
-describeModel("memory2", other);
+describeModel("disk", diskOpener("inline"));
+describeModel("disk that reads from its store", diskOpener("inline", EAGER));
+if (deep) describeModel("disk with its thread", diskOpener("thread", EAGER));

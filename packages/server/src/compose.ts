@@ -7,7 +7,7 @@ import type { World } from "./core/world.ts";
 import { HttpDoor } from "./doors/http/node-adapter.ts";
 import { type Features, route } from "./doors/http/router.ts";
 import type { Engine, Entity } from "./engine/contract.ts";
-const openDisk = (_: unknown): Promise<Engine> => { throw new Error("not yet"); };
+import { openDisk } from "./engine/disk/open.ts";
 import { Keepers } from "./engine/keeper.ts";
 import { openMemory } from "./engine/memory/memory.ts";
 import { Sweeper } from "./engine/sweeper.ts";

@@ -71,9 +71,11 @@ export class Driver {
       case "due":
         return this.due();
       case "claim": {
-        const result = await engine.claim(ENTITIES[operation.e]!, operation.node, operation.ttlMs);
+        const { owners } = this.memories[operation.e]!;
+        const held = operation.held === undefined ? undefined : pick(owners, operation.held);
+        const result = await engine.claim(ENTITIES[operation.e]!, operation.node, operation.ttlMs, held);
         if (result.kind === "held") return result;
-        this.memories[operation.e]!.owners.push(result);
+        owners.push(result);
         return this.shownOwner(result);
       }
       case "release": {

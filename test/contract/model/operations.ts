@@ -64,7 +64,13 @@ export type Operation =
   | { readonly op: "list"; readonly e: number; readonly prefix: string; readonly after: string; readonly limit: number }
   | { readonly op: "projects"; readonly e: number }
   | { readonly op: "due" }
-  | { readonly op: "claim"; readonly e: number; readonly node: string; readonly ttlMs: number }
+  | {
+      readonly op: "claim";
+      readonly e: number;
+      readonly node: string;
+      readonly ttlMs: number;
+      readonly held: number | undefined;
+    }
   | { readonly op: "release"; readonly e: number; readonly owner: number }
   | { readonly op: "hit"; readonly key: string; readonly limit: number; readonly windowMs: number }
   | { readonly op: "advance"; readonly ms: number }
@@ -179,7 +185,13 @@ export function operations(restarts: boolean, maxLength: number): fc.Arbitrary<O
     { weight: 2, arbitrary: fc.constant({ op: "due" as const }) },
     {
       weight: 2,
-      arbitrary: fc.record({ op: fc.constant("claim" as const), e, node: fc.constantFrom("n1", "n2"), ttlMs: ms }),
+      arbitrary: fc.record({
+        op: fc.constant("claim" as const),
+        e,
+        node: fc.constantFrom("n1", "n2"),
+        ttlMs: ms,
+        held: fc.option(fc.nat({ max: 5 }), { nil: undefined }),
+      }),
     },
     { weight: 1, arbitrary: fc.record({ op: fc.constant("release" as const), e, owner: fc.nat({ max: 5 }) }) },
     { weight: 1, arbitrary: fc.record({ op: fc.constant("hit" as const), key, limit, windowMs: ms }) },

@@ -99,7 +99,9 @@ export class Fixture {
   async rowKeys(e: Entity, table: string, pageSize = 1_000): Promise<string[]> {
     const keys: string[] = [];
     for (;;) {
-      const page = await this.engine.rows(e, table, keys.at(-1) ?? "", pageSize);
+      const after = keys.at(-1) ?? "";
+      const page = await this.engine.rows(e, table, after, pageSize);
+      expect(page.map(({ key }) => key)).not.toContain(after);
       keys.push(...page.map(({ key }) => key));
       if (page.length < pageSize) return keys;
     }
@@ -111,6 +113,7 @@ export class Fixture {
     for (let after: string | undefined = ""; after !== undefined; ) {
       const page = await this.engine.list(project, kind, prefix, after, pageSize);
       expect(page.ids.length).toBeLessThanOrEqual(pageSize);
+      expect(page.ids).not.toContain(after);
       ids.push(...page.ids);
       after = page.next;
     }

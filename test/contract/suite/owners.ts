@@ -23,13 +23,41 @@ export function owners(behaviour: Behaviour): void {
     expect(results.map(({ kind }) => kind).sort()).toEqual(["held", "held", "held", "held", "owner"]);
   });
 
-  behaviour("are renewed by the same node, which stays the same owner for longer", async (on) => {
+  behaviour("are renewed by who names them, and stay the same for longer", async (on) => {
     const owner = await claimed(on, "first");
     await on.advance(TTL_MS / 2);
-    expect(await claimed(on, "first")).toEqual(owner);
+    expect(await on.engine.claim(a, "first", TTL_MS, owner)).toEqual(owner);
     await on.advance(TTL_MS / 2);
     expect((await on.engine.claim(a, "second", TTL_MS)).kind).toBe("held");
     expect((await commitAs(on, owner)).kind).toBe("done");
+  });
+
+  behaviour("are not renewed by anyone else: not by their own node, nor under another name", async (on) => {
+    const owner = await claimed(on, "first");
+    const others = [undefined, { ...owner, epoch: owner.epoch + 1 }, { ...owner, nonce: "other" }];
+    for (const held of others) {
+      expect(await on.engine.claim(a, "first", TTL_MS, held)).toMatchObject({ kind: "held", node: "first" });
+    }
+    await on.advance(TTL_MS);
+    expect((await commitAs(on, owner)).kind).toBe("fenced");
+  });
+
+  behaviour("that ended cannot be renewed: there is a new one, or another holder", async (on) => {
+    const owner = await claimed(on, "first");
+    await on.advance(TTL_MS);
+    const next = await on.engine.claim(a, "first", TTL_MS, owner);
+    expect(next.kind).toBe("owner");
+    expect(next).not.toEqual(owner);
+    expect((await on.engine.claim(a, "first", TTL_MS, owner)).kind).toBe("held");
+    expect((await commitAs(on, owner)).kind).toBe("fenced");
+  });
+
+  behaviour("come and go without changing the entity's rev", async (on) => {
+    const { rev } = await on.commit(a, [put("x", "1")]);
+    const owner = await claimed(on, "first");
+    expect((await on.load(a)).rev).toBe(rev);
+    await on.engine.release(a, owner);
+    expect((await on.load(a)).rev).toBe(rev);
   });
 
   behaviour("end with their time: another may claim, as another owner", async (on) => {

@@ -27,12 +27,14 @@ export class Ownership {
     private epoch: number,
   ) {}
 
-  /** The node that holds the entity already renews its claim and stays the same owner. */
-  claim(key: string, node: string, ttlMs: number): Owner | Held {
+  /** Who names the ownership that stands renews it. Whoever else asks is told who holds it, the holder's own node included. */
+  claim(key: string, node: string, ttlMs: number, held?: Owner): Owner | Held {
     const now = this.world.now();
-    const held = this.claims.get(key, now);
-    if (held !== undefined && held.node !== node) return { kind: "held", node: held.node, untilMs: held.untilMs };
-    const owner = held?.owner ?? this.newOwner();
+    const standing = this.claims.get(key, now);
+    if (standing !== undefined && (held === undefined || !sameOwner(standing.owner, held))) {
+      return { kind: "held", node: standing.node, untilMs: standing.untilMs };
+    }
+    const owner = standing?.owner ?? this.newOwner();
     this.claims.set(key, { owner, node, untilMs: now + ttlMs }, now);
     return owner;
   }
@@ -44,11 +46,15 @@ export class Ownership {
 
   stands(key: string, owner: Owner): boolean {
     const claim = this.claims.get(key, this.world.now());
-    return claim !== undefined && claim.owner.epoch === owner.epoch && claim.owner.nonce === owner.nonce;
+    return claim !== undefined && sameOwner(claim.owner, owner);
   }
 
   private newOwner(): Owner {
     const digits = Array.from(this.world.randomBytes(NONCE_BYTES), (byte) => byte.toString(16).padStart(2, "0"));
     return { kind: "owner", epoch: ++this.epoch, nonce: digits.join("") };
   }
+}
+
+function sameOwner(a: Owner, b: Owner): boolean {
+  return a.epoch === b.epoch && a.nonce === b.nonce;
 }

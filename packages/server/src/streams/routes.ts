@@ -75,6 +75,9 @@ export class StreamRoutes {
 
   private async create(project: string, path: string, request: HttpRequest): Promise<Reply> {
     refuseReserved(path);
+    if (request.header("stream-shards") !== undefined) {
+      throw new Refusal("bad-header", "Stream-Shards is not supported by this version");
+    }
     const config = parseConfig(request);
     const fork = parseFork(project, request);
     const contentType = config.contentType ?? (fork && (await this.contentTypeOf(project, fork.source)));

@@ -128,6 +128,7 @@ class NodeRequest implements HttpRequest {
 
   onGone(task: () => void): void {
     const { outgoing } = this;
+    if (outgoing.destroyed) return queueMicrotask(task);
     outgoing.once("close", () => {
       if (!outgoing.writableFinished) task();
     });
@@ -182,7 +183,8 @@ class NodeSink implements Sink {
   }
 
   onGone(task: () => void): void {
-    this.outgoing.once("close", task);
+    if (this.outgoing.destroyed) queueMicrotask(task);
+    else this.outgoing.once("close", task);
   }
 
   end(): void {

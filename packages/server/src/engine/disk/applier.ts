@@ -35,7 +35,7 @@ export interface Commits {
 export class Applier {
   private readonly writer = new EntityWriter();
   /** Whether the last transaction left garbage for the next. */
-  hasGarbage = true;
+  hasGarbage = false;
 
   constructor(private readonly store: Store) {}
 

@@ -20,10 +20,14 @@ export interface ApplyRunner {
    * to whether garbage is left; rejects with an EngineError, after which unreported extents may be given again.
    */
   apply(extents: readonly Extent[], report: (applied: Applied) => void): Promise<boolean>;
+  /** Whether applying what is left at the end of a life is worth it; the next life replays it otherwise. */
+  readonly worthDraining: boolean;
   close(): Promise<void>;
 }
 
 export class InlineRunner implements ApplyRunner {
+  readonly worthDraining = true;
+
   constructor(
     private readonly applier: Applier,
     private readonly reader: ExtentReader,

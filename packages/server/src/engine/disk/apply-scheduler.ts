@@ -21,7 +21,6 @@ export class ApplyScheduler {
   private extents: Extent[] = [];
   private bytes = 0;
   private running = false;
-  private hasGarbage = true;
   private failed = false;
   private closing = false;
   private timer: Cancel | undefined;
@@ -32,8 +31,9 @@ export class ApplyScheduler {
     private readonly limits: Limits,
     private readonly runner: ApplyRunner,
     private readonly events: ApplyEvents,
+    private hasGarbage: boolean,
   ) {
-    this.later(limits.applyAfterMs);
+    if (hasGarbage) this.later(limits.applyAfterMs);
   }
 
   durable(extent: Extent): void {
@@ -102,10 +102,10 @@ export class ApplyScheduler {
     } else this.events.failed(error);
   }
 
-  /** Applies what is left, so that the next start has nothing to replay, and stops. */
+  /** Applies what is left where that is cheap, so that the next start has nothing to replay, and stops. */
   async close(): Promise<void> {
     this.closing = true;
-    while (!this.failed && (this.running || this.extents.length > 0)) {
+    while (!this.failed && (this.running || (this.extents.length > 0 && this.runner.worthDraining))) {
       const drained = new Promise<void>((done) => this.drained.push(done));
       this.run();
       await drained;

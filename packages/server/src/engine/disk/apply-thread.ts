@@ -1,6 +1,6 @@
 /**
- * The apply worker seen from the engine's thread: starts it, hands extents over, passes its reports on. A worker that dies
- * is a storage failure; it is not started again, because what killed it is not known.
+ * The apply worker seen from the engine's thread: starts it when there is something to apply, hands extents over, passes its
+ * reports on. A worker that dies is a storage failure; it is not started again, because what killed it is not known.
  */
 import { createRequire } from "node:module";
 import { Worker } from "node:worker_threads";
@@ -29,30 +29,38 @@ interface Call {
 }
 
 export class ApplyThread implements ApplyRunner {
-  private readonly worker: Worker;
+  private worker: Worker | undefined;
   private call: Call | undefined;
   private dead: EngineError | undefined;
-  private readonly exited: Promise<void>;
+  private exited: Promise<void> = Promise.resolve();
 
-  constructor(place: WorkerPlace) {
-    this.worker = startWorker(place);
-    this.worker.unref();
-    this.worker.on("message", (message: FromWorker) => this.hear(message));
-    this.worker.on("error", (fault) => this.die(`The apply worker failed: ${fault.message}`));
-    this.exited = new Promise((resolve) => {
-      this.worker.on("exit", () => {
-        this.die("The apply worker ended.");
-        resolve();
-      });
-    });
+  constructor(private readonly place: WorkerPlace) {}
+
+  get worthDraining(): boolean {
+    return this.worker !== undefined;
   }
 
   apply(extents: readonly Extent[], report: (applied: Applied) => void): Promise<boolean> {
     if (this.dead !== undefined) return Promise.reject(this.dead);
     return new Promise((resolve, reject) => {
       this.call = { report, resolve, reject };
+      this.worker ??= this.start();
       this.worker.postMessage({ extents } satisfies ToWorker);
     });
+  }
+
+  private start(): Worker {
+    const worker = startWorker(this.place);
+    worker.unref();
+    worker.on("message", (message: FromWorker) => this.hear(message));
+    worker.on("error", (fault) => this.die(`The apply worker failed: ${fault.message}`));
+    this.exited = new Promise((resolve) => {
+      worker.on("exit", () => {
+        this.die("The apply worker ended.");
+        resolve();
+      });
+    });
+    return worker;
   }
 
   private hear(message: FromWorker): void {
@@ -73,15 +81,16 @@ export class ApplyThread implements ApplyRunner {
   }
 
   async close(): Promise<void> {
-    if (this.dead === undefined) this.worker.postMessage("close" satisfies ToWorker);
+    if (this.dead === undefined) this.worker?.postMessage("close" satisfies ToWorker);
     await this.exited;
   }
 }
 
 function startWorker(place: WorkerPlace): Worker {
-  const fromSource = import.meta.url.endsWith(".ts");
-  const url = new URL(fromSource ? "./worker.ts" : "./worker.js", import.meta.url);
-  // Run from source, the thread needs the loader that the main thread was given.
-  const execArgv = fromSource ? ["--import", createRequire(import.meta.url).resolve("tsx")] : undefined;
-  return new Worker(url, { workerData: place, ...(execArgv && { execArgv }) });
+  if (!import.meta.url.endsWith(".ts")) return new Worker(new URL("./worker.js", import.meta.url), { workerData: place });
+  // Run from source, the thread has to load TypeScript by itself.
+  const loader = createRequire(import.meta.url).resolve("tsx/esm/api").replace(/\.cjs$/, ".mjs");
+  const entry = new URL("./worker.ts", import.meta.url).href;
+  const script = `import(${JSON.stringify(loader)}).then(({ register }) => (register(), import(${JSON.stringify(entry)})))`;
+  return new Worker(script, { eval: true, workerData: place, execArgv: [] });
 }

@@ -16,6 +16,7 @@ import {
   EngineError,
   type Entity,
   type Fenced,
+  type Held,
   type Hit,
   type Listing,
   NO_HEAD,
@@ -30,10 +31,11 @@ import { headAfter } from "../head.ts";
 import { Ownership } from "../ownership.ts";
 import { WindowCounter } from "../window-counter.ts";
 import type { Applied } from "./apply-runner.ts";
-import { ApplyScheduler } from "./apply-scheduler.ts";
+import { type ApplyEvents, ApplyScheduler } from "./apply-scheduler.ts";
 import { CREATED, DESTROYED, type Encoded, encodeCommit, type Outcome, REMINDED } from "./commit-block.ts";
 import { Directory } from "./directory.ts";
 import { EntityState } from "./entity-state.ts";
+import { hasGarbage } from "./garbage.ts";
 import { type Extent, Journal, type QueuedCommit } from "./journal.ts";
 import { readPage } from "./log-reader.ts";
 import type { DiskParts } from "./open.ts";
@@ -91,11 +93,12 @@ export class DiskEngine implements Engine {
     this.journal = new Journal(world, limits, segments, meta.appliedThrough + 1, {
       durable: (commits, extent) => this.durable(commits, extent),
     });
-    this.scheduler = new ApplyScheduler(world, limits, parts.runner, {
+    const events: ApplyEvents = {
       applied: (applied) => this.applied(applied),
       full: (error) => this.journal.storeFull(error),
       failed: (error) => void this.journal.stop(error),
-    });
+    };
+    this.scheduler = new ApplyScheduler(world, limits, parts.runner, events, hasGarbage(store));
   }
 
   /** Must have resolved before the first commit. */
@@ -244,8 +247,8 @@ export class DiskEngine implements Engine {
     return readPage(this.store, e, this.viewer.view(e), after, maxBytes);
   }
 
-  async claim(e: Entity, node: string, ttlMs: number) {
-    return this.ownership.claim(e.key, node, ttlMs);
+  async claim(e: Entity, node: string, ttlMs: number, held?: Owner): Promise<Owner | Held> {
+    return this.ownership.claim(e.key, node, ttlMs, held);
   }
 
   async release(e: Entity, owner: Owner): Promise<void> {

@@ -20,7 +20,7 @@ import {
   rowsFirst,
 } from "./keys.ts";
 import { SEAL_BYTES, seal, unseal } from "./sealed.ts";
-import type { Writing } from "./store.ts";
+import type { Reading, Writing } from "./store.ts";
 
 export function noteTrimmed(tx: Writing, number: number, generation: number, seq: number): void {
   const key = garbageKey(number, generation);
@@ -31,6 +31,15 @@ export function noteTrimmed(tx: Writing, number: number, generation: number, seq
 
 export function noteDestroyed(tx: Writing, number: number): void {
   noteTrimmed(tx, number, MAX_NUMBER, 0);
+}
+
+export function hasGarbage(store: Reading): boolean {
+  let found = false;
+  store.keys(GARBAGE_FIRST, GARBAGE_END, () => {
+    found = true;
+    return false;
+  });
+  return found;
 }
 
 /** Deletes up to `limit` keys; true when there is more to delete. */
@@ -44,7 +53,7 @@ export function collectGarbage(tx: Writing, limit: number): boolean {
     left -= doomed.length + 1;
     if (doomed.length === 0) tx.remove(note.key);
   }
-  return firstNote(tx) !== undefined;
+  return hasGarbage(tx);
 }
 
 interface Note {

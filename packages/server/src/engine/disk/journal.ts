@@ -188,6 +188,7 @@ export class Journal<C extends QueuedCommit> {
     this.position = from + bytes;
     this.previous = checksum;
     this.lastWriteMs = this.world.now();
+    if (this.position * 2 > this.segment!.size) this.segments.prepareAhead();
     return { segment: header.number, from, to: this.position };
   }
 

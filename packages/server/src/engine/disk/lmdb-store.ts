@@ -84,12 +84,13 @@ class LmdbStore implements Store, Writing {
   lastKey(from: Buffer, to: Buffer): Buffer | undefined {
     let last: Buffer | undefined;
     this.walk(() => {
-      // A reverse range starts at the greatest key that is not above `start`; `to` itself is never a key here.
-      for (const key of this.database.getKeys({ start: to, end: from, reverse: true, inclusiveEnd: true, limit: 1 })) {
-        last = asBuffer(key as Uint8Array);
+      // A reverse range starts at the greatest key that is not above `start`, which may be `to` itself.
+      for (const found of this.database.getKeys({ start: to, end: from, reverse: true, inclusiveEnd: true, limit: 2 })) {
+        const key = asBuffer(found as Uint8Array)!;
+        if (last === undefined && key.compare(to) < 0) last = key;
       }
     });
-    return last !== undefined && last.compare(from) >= 0 && last.compare(to) < 0 ? last : undefined;
+    return last;
   }
 
   transact(change: (tx: Writing) => void): void {

@@ -91,6 +91,7 @@ async function openLocked(dir: string, world: World, limits: Limits, ports: Disk
     await engine.start();
     return engine;
   } catch (fault) {
+    // No thread was started yet: that waits for something to apply.
     await store.close();
     throw fault;
   }

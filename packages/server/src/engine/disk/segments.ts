@@ -60,7 +60,7 @@ export class Segments {
     this.free.push({ number, size });
   }
 
-  /** An empty segment with room for a frame of this size. The next one is prepared in the background. */
+  /** An empty segment with room for a frame of this size. */
   async next(frameBytes: number, chainStart = false): Promise<Segment> {
     const taken = this.ready ?? this.prepare(chainStart);
     this.ready = undefined;
@@ -76,12 +76,12 @@ export class Segments {
       }
     }
     this.used.push({ number: segment.header.number, size: segment.size });
-    this.prepareNext();
     return segment;
   }
 
-  /** A failure here is nobody's yet: whoever needs the segment tries again and is told. */
-  private prepareNext(): void {
+  /** Makes the next segment in the background. A failure is nobody's yet: whoever needs it tries again and is told. */
+  prepareAhead(): void {
+    if (this.ready !== undefined) return;
     const ready = this.prepare(false);
     this.ready = ready;
     ready.catch(() => {

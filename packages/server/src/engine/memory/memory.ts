@@ -17,6 +17,7 @@ import type {
   Entity,
   Fenced,
   Head,
+  Held,
   Hit,
   Listing,
   LoggedMessage,
@@ -30,7 +31,7 @@ import type {
   Unwatch,
 } from "../contract.ts";
 import { NO_HEAD } from "../contract.ts";
-import { headAfter } from "../head.ts";
+import { headAfter, headStep } from "../head.ts";
 import { Ownership } from "../ownership.ts";
 import { WindowCounter } from "../window-counter.ts";
 import { SortedMap } from "./sorted-map.ts";
@@ -112,7 +113,7 @@ class MemoryEngine implements Engine {
 
   private apply(state: State, effect: Effect): void {
     const before = state.head;
-    state.head = headAfter(before, [effect]);
+    state.head = headStep(before, effect);
     switch (effect.op) {
       case "begin":
         state.log = [];
@@ -160,8 +161,8 @@ class MemoryEngine implements Engine {
     return { messages: log.slice(from, to), head, atTail: to === log.length };
   }
 
-  async claim(e: Entity, node: string, ttlMs: number) {
-    return this.ownership.claim(e.key, node, ttlMs);
+  async claim(e: Entity, node: string, ttlMs: number, held?: Owner): Promise<Owner | Held> {
+    return this.ownership.claim(e.key, node, ttlMs, held);
   }
 
   async release(e: Entity, owner: Owner): Promise<void> {

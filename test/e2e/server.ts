@@ -1,0 +1,100 @@
+/**
+ * A running server for one test, on the engine the test asks for, and the few calls that most tests make of it. Whatever is
+ * opened here is closed when the test or the suite that opened it ends. A fault that the server reports fails the test:
+ * nothing that a client does may reach the server's log as a fault.
+ */
+import { createServer, type RunningServer, type ServerOptions } from "@sluice/server";
+import { afterAll, describe, expect, onTestFinished } from "vitest";
+import { temporaryDir } from "../support/disk.ts";
+
+export type EngineName = "memory" | "disk";
+
+export interface Fixture {
+  readonly server: RunningServer;
+  readonly url: string;
+  readonly port: number;
+  /** What the server has reported; checked to be empty at the end. */
+  readonly reports: string[];
+  close(): Promise<void>;
+}
+
+/** The same behaviours on every engine. */
+export function describeOnEngines(name: string, body: (engine: EngineName) => void): void {
+  for (const engine of ["memory", "disk"] as const) describe(`${name} (${engine})`, () => body(engine));
+}
+
+export async function openServer(engine: EngineName, options: Partial<ServerOptions> = {}): Promise<Fixture> {
+  const reports: string[] = [];
+  const report = (what: string, fault: unknown) => void reports.push(`${what}: ${(fault as Error).stack ?? fault}`);
+  const directory = engine === "disk" ? temporaryDir() : undefined;
+  const server = await createServer({ port: 0, data: directory?.dir, drainMs: 2_000, report, ...options });
+  let closing: Promise<void> | undefined;
+  const close = async () => {
+    await server.close();
+    directory?.remove();
+    expect(reports).toEqual([]);
+  };
+  return { server, url: server.url, port: server.port, reports, close: () => (closing ??= close()) };
+}
+
+/** For one test. */
+export async function serverForTest(engine: EngineName, options: Partial<ServerOptions> = {}): Promise<Fixture> {
+  const fixture = await openServer(engine, options);
+  onTestFinished(() => fixture.close());
+  return fixture;
+}
+
+/** Shared by the tests of a suite: call it in the body of a describe, inside a beforeAll. */
+export function closeAfterSuite(fixture: () => Fixture): void {
+  afterAll(() => fixture().close());
+}
+
+type HeaderBag = Record<string, string>;
+
+export function create(url: string, headers: HeaderBag = {}, body?: BodyInit): Promise<Response> {
+  return fetch(url, { method: "PUT", headers, ...(body === undefined ? {} : { body }) });
+}
+
+export function append(url: string, contentType: string, body: BodyInit, headers: HeaderBag = {}): Promise<Response> {
+  return fetch(url, { method: "POST", headers: { "Content-Type": contentType, ...headers }, body });
+}
+
+/** Creates a stream that must not exist yet, and returns its URL. */
+export async function createdStream(fixture: Fixture, path: string, contentType: string, headers: HeaderBag = {}): Promise<string> {
+  const url = `${fixture.url}/v1/stream/${path}`;
+  const response = await create(url, { "Content-Type": contentType, ...headers });
+  expect(response.status, await response.text()).toBe(201);
+  return url;
+}
+
+/** Appends and returns the offset after the last message of the body. */
+export async function appended(url: string, contentType: string, body: BodyInit, headers: HeaderBag = {}): Promise<string> {
+  const response = await append(url, contentType, body, headers);
+  expect([200, 204], await response.text()).toContain(response.status);
+  return response.headers.get("stream-next-offset")!;
+}
+
+/** Looks again until it holds; fails with the last reason when it does not within ten seconds. */
+export async function eventually(check: () => void | Promise<void>, withinMs = 10_000): Promise<void> {
+  const until = Date.now() + withinMs;
+  for (;;) {
+    try {
+      return await check();
+    } catch (reason) {
+      if (Date.now() > until) throw reason;
+      await sleep(10);
+    }
+  }
+}
+
+export function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+/** Rejects, saying what was waited for, instead of letting the test run into its own limit. */
+export function within<T>(ms: number, what: string, promise: Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(new Error(`${what}: nothing within ${ms} ms`)), ms);
+    promise.then(resolve, reject).finally(() => clearTimeout(timer));
+  });
+}

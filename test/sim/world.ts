@@ -1,0 +1,141 @@
+/**
+ * The simulated world: one clock, one queue of everything that is going to happen, one source of chance. Timers, turns of
+ * the event loop, storage completions and network deliveries are all events here. The simulation steps it; server code sees
+ * the `World` of its process.
+ *
+ * What must stay true: nothing happens outside of an event, the next event is drawn by the seed among those whose time has
+ * come, and the clock moves only when none is ready. So a run depends on its seed and on nothing else.
+ */
+import { setImmediate as nextTurn } from "node:timers";
+import type { Cancel, World } from "../../packages/server/src/core/world.ts";
+import { EventQueue, type SimEvent } from "./event-queue.ts";
+import { Random } from "./random.ts";
+
+const START_MS = Date.UTC(2026, 0, 1);
+
+export type Log = (line: string) => void;
+
+export class SimWorld {
+  readonly random: Random;
+  private readonly order: Random;
+  private readonly queue = new EventQueue();
+  private nowMs = START_MS;
+  private steps = 0;
+
+  /** `log` is left out where nobody reads it: building the lines would cost more than the run. */
+  constructor(
+    seed: number,
+    readonly log?: Log | undefined,
+  ) {
+    this.random = new Random(seed);
+    this.order = this.random.branch();
+  }
+
+  now(): number {
+    return this.nowMs;
+  }
+
+  /** Since the run began; for the log. */
+  get elapsedMs(): number {
+    return this.nowMs - START_MS;
+  }
+
+  get step(): number {
+    return this.steps;
+  }
+
+  schedule(label: string, delayMs: number, task: () => void, process?: Process): Cancel {
+    const event: SimEvent = { atMs: this.nowMs + Math.max(0, Math.ceil(delayMs)), label, task, process, isOff: false };
+    this.queue.add(event, this.nowMs);
+    return () => {
+      event.isOff = true;
+    };
+  }
+
+  sleep(ms: number): Promise<void> {
+    return new Promise((resolve) => this.schedule("sleep", ms, resolve));
+  }
+
+  process(name: string): Process {
+    return new Process(this, name, this.random.branch());
+  }
+
+  /**
+   * Runs events until `isOver`. After each one comes a real turn of the event loop: by then every microtask that the event
+   * led to has run, however many there were, so the next event meets a world at rest. No real I/O or timer is in play, so
+   * that turn brings nothing else.
+   */
+  run(isOver: () => boolean, maxSteps: number): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const turn = (): void => {
+        try {
+          if (isOver()) return resolve();
+          if (this.steps >= maxSteps) throw new Error(`the run is not over after ${maxSteps} events`);
+          this.runOne();
+        } catch (fault) {
+          return reject(fault);
+        }
+        nextTurn(turn);
+      };
+      turn();
+    });
+  }
+
+  private runOne(): void {
+    const event = this.queue.take(this.nowMs, (count) => this.order.below(count));
+    if (event === undefined) throw new Error("nothing is left that could happen, and the run is not over");
+    this.nowMs = Math.max(this.nowMs, event.atMs);
+    this.steps++;
+    this.log?.(`${this.steps} +${this.elapsedMs} ${event.process ? `${event.process.name} ` : ""}${event.label}`);
+    event.task();
+  }
+}
+
+/** One life of the server process: what it has planned dies with it. */
+export class Process implements World {
+  alive = true;
+  private readonly endings: (() => void)[] = [];
+
+  constructor(
+    private readonly sim: SimWorld,
+    readonly name: string,
+    private readonly chance: Random,
+  ) {}
+
+  now(): number {
+    return this.sim.now();
+  }
+
+  after(ms: number, task: () => void): Cancel {
+    return this.sim.schedule("timer", ms, task, this);
+  }
+
+  soon(task: () => void): void {
+    this.sim.schedule("turn", 0, task, this);
+  }
+
+  random(): number {
+    return this.chance.next();
+  }
+
+  randomBytes(count: number): Uint8Array {
+    return Uint8Array.from({ length: count }, () => this.chance.below(256));
+  }
+
+  /** An event of this process: a completion of its storage, something that its network hands over. */
+  schedule(label: string, delayMs: number, task: () => void): Cancel {
+    return this.sim.schedule(label, delayMs, task, this);
+  }
+
+  /** What the rest of the world has to do when this process is no more. */
+  onEnd(task: () => void): void {
+    this.endings.push(task);
+  }
+
+  /** From here on nothing of it runs, whatever it had planned or was waiting for. */
+  end(): void {
+    if (!this.alive) return;
+    this.alive = false;
+    for (const task of this.endings.splice(0)) task();
+  }
+}
