@@ -3,7 +3,6 @@
 
 import { execFileSync } from "node:child_process";
 import { cpus, release, totalmem, type } from "node:os";
-import { setTimeout as sleep } from "node:timers/promises";
 import { durableStreamsVersion } from "./peers/durable-streams.ts";
 
 export interface Machine {
@@ -48,23 +47,4 @@ function firstGroup(text: string, pattern?: RegExp): string | undefined {
 
 export function hasProgram(name: string): boolean {
   return said("which", [name]) !== undefined;
-}
-
-/** How busy the processors are while the benchmark itself does nothing: 0 is idle, 1 is all of them. */
-export async function busyShare(milliseconds: number): Promise<number> {
-  const before = processorTimes();
-  await sleep(milliseconds);
-  const after = processorTimes();
-  const total = after.total - before.total;
-  return total === 0 ? 0 : 1 - (after.idle - before.idle) / total;
-}
-
-function processorTimes(): { idle: number; total: number } {
-  let idle = 0;
-  let total = 0;
-  for (const { times } of cpus()) {
-    idle += times.idle;
-    total += times.user + times.nice + times.sys + times.idle + times.irq;
-  }
-  return { idle, total };
 }

@@ -5,7 +5,8 @@
 import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { killLiving } from "./child.ts";
-import { busyShare, describeMachine, hasProgram } from "./machine.ts";
+import { observeConditions } from "./conditions.ts";
+import { describeMachine, hasProgram } from "./machine.ts";
 import { type Options, parseOptions, USAGE } from "./options.ts";
 import { startSluice } from "./peers/sluice.ts";
 import { type Report, renderMarkdown, type ScenarioReport, writeReport } from "./report.ts";
@@ -81,14 +82,12 @@ async function runScenario(scenario: Scenario, options: Options, workspace: stri
     return { name, title, leftOut };
   }
   try {
-    const busy = await busyShare(1000);
+    const conditions = await observeConditions(join(workspace, name));
     const outcome = withFaults(await scenario.run(bench));
-    if (busy > BUSY_LIMIT) {
-      outcome.notes.push(
-        `Other work kept ${Math.round(busy * 100)}% of the machine busy when this began; do not trust it.`,
-      );
+    if (conditions.busyShare > BUSY_LIMIT) {
+      outcome.notes.push("Other work was going on when this began (see Conditions); do not trust it.");
     }
-    return { name, title, outcome };
+    return { name, title, outcome, conditions };
   } catch (error) {
     console.error(error);
     return { name, title, failure: (error as Error).message };

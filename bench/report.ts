@@ -4,6 +4,7 @@
 
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import type { Conditions } from "./conditions.ts";
 import type { Machine } from "./machine.ts";
 import { DEFAULT_SERVER, type Options } from "./options.ts";
 import { formatSpread } from "./rounds.ts";
@@ -14,6 +15,7 @@ export interface ScenarioReport {
   readonly name: string;
   readonly title: string;
   readonly outcome?: Outcome;
+  readonly conditions?: Conditions;
   /** What went wrong, when there is no outcome. */
   readonly failure?: string;
   /** What was missing on this machine, when there is no outcome. */
@@ -79,6 +81,14 @@ export function renderMarkdown(report: Report): string {
     "| scenario | contender | what | measured | ours / contender |",
     "|---|---|---|---|---|",
     ...report.scenarios.flatMap(figureRows),
+    "",
+    "## Conditions",
+    "",
+    "Just before each scenario: processors in use by others, and one small append with fdatasync.",
+    "",
+    "| scenario | busy | sync p50 | sync p99 |",
+    "|---|---|---|---|",
+    ...report.scenarios.flatMap(conditionRows),
     ...notes(report.scenarios),
     "",
   ].join("\n");
@@ -88,7 +98,8 @@ function targetRows({ name, title, outcome, failure, leftOut }: ScenarioReport):
   if (leftOut !== undefined) return [`| ${name} | ${title} | | ${leftOut} | not run |`];
   if (!outcome) return [`| ${name} | ${title} | | failed: ${oneLine(failure ?? "no result")} | **no** |`];
   return outcome.targets.map(
-    ({ what, target, measured, met }) => `| ${name} | ${what} | ${target} | ${measured} | ${met ? "yes" : "**no**"} |`,
+    ({ what, target, measured, met }) =>
+      `| ${name} | ${what} | ${target} | ${measured} | ${met === undefined ? "unclear" : met ? "yes" : "**no**"} |`,
   );
 }
 
@@ -100,6 +111,12 @@ function figureRows({ name, outcome }: ScenarioReport): string[] {
     const measured = `${formatSpread(figure.values)} ${figure.unit}`;
     return `| ${name} | ${figure.contender} | ${figure.what} | ${measured} | ${ratio ? `${formatSpread(ratio.ratios)}x` : ""} |`;
   });
+}
+
+function conditionRows({ name, conditions }: ScenarioReport): string[] {
+  if (!conditions) return [];
+  const { busyShare, syncP50Ms, syncP99Ms } = conditions;
+  return [`| ${name} | ${Math.round(busyShare * 100)}% | ${syncP50Ms.toFixed(2)} ms | ${syncP99Ms.toFixed(2)} ms |`];
 }
 
 function notes(scenarios: readonly ScenarioReport[]): string[] {

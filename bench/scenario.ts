@@ -43,7 +43,8 @@ export interface TargetLine {
   readonly what: string;
   readonly target: string;
   readonly measured: string;
-  readonly met: boolean;
+  /** Undefined when the measurement cannot tell. */
+  readonly met: boolean | undefined;
 }
 
 export interface Outcome {

@@ -1,5 +1,6 @@
 // Preloaded into our server by the idle scenario (`node --expose-gc --import`): on SIGUSR2 it collects garbage and
-// prints the heap in use, of the main thread and of every worker, as one line on stderr. The server knows nothing of it.
+// prints one line on stderr: the heap in use, summed over the main thread and every worker, and what is not per thread.
+// Only the heap is summed: buffers outside it may be seen from several threads. The server knows nothing of the probe.
 
 import { BroadcastChannel, isMainThread } from "node:worker_threads";
 
@@ -9,8 +10,7 @@ let workersHeapBytes = 0;
 
 function heapBytes() {
   globalThis.gc();
-  const { heapUsed, external } = process.memoryUsage();
-  return heapUsed + external;
+  return process.memoryUsage().heapUsed;
 }
 
 channel.onmessage = ({ data }) => {
@@ -24,8 +24,11 @@ if (isMainThread) {
     workersHeapBytes = 0;
     channel.postMessage({ ask: true });
     setTimeout(() => {
-      const { rss } = process.memoryUsage();
-      process.stderr.write(`heap-probe ${JSON.stringify({ heapBytes: heapBytes() + workersHeapBytes, rss })}\n`);
+      const total = heapBytes() + workersHeapBytes;
+      const { rss, external } = process.memoryUsage();
+      process.stderr.write(
+        `heap-probe ${JSON.stringify({ heapBytes: total, externalBytes: external, rssBytes: rss })}\n`,
+      );
     }, WORKERS_ANSWER_WITHIN_MS);
   });
 }

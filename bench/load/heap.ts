@@ -9,8 +9,10 @@ export const HEAP_PROBE_ARGS = ["--expose-gc", "--import", new URL("heap-probe.m
 const ANSWER_LIMIT_MS = 30_000;
 
 export interface Memory {
-  /** After a collection: objects on the heap, and what they hold outside it, of all threads. */
+  /** In use after a collection, of all threads. */
   readonly heapBytes: number;
+  /** Held by objects but outside the heap, buffers above all. */
+  readonly externalBytes: number;
   readonly rssBytes: number;
 }
 
@@ -21,10 +23,7 @@ export async function measureMemory(server: RunningServer): Promise<Memory> {
   while (performance.now() < deadline) {
     await sleep(100);
     const latest = answers(server);
-    if (latest.length > seen) {
-      const { heapBytes, rss } = JSON.parse(latest.at(-1)![1]!) as { heapBytes: number; rss: number };
-      return { heapBytes, rssBytes: rss };
-    }
+    if (latest.length > seen) return JSON.parse(latest.at(-1)![1]!) as Memory;
   }
   throw new Error(`the heap probe did not answer: ${server.stderr()}`);
 }

@@ -15,6 +15,8 @@ export interface PostLoad {
   readonly contentType: string;
   readonly bodyFile: string;
   readonly bodyBytes: number;
+  /** One of the bodies. */
+  readonly sample: string;
 }
 
 export interface WrkResult {
@@ -36,7 +38,7 @@ export function preparePosts(
   if (bodies.some((body) => Buffer.byteLength(body) !== bodyBytes)) throw new Error("bodies must be of one length");
   const bodyFile = join(directory, "bodies");
   writeFileSync(bodyFile, bodies.join(""));
-  return { streams, contentType, bodyFile, bodyBytes };
+  return { streams, contentType, bodyFile, bodyBytes, sample: bodies[0]! };
 }
 
 export async function runWrk(url: URL, load: PostLoad, seconds: number): Promise<WrkResult> {

@@ -7,7 +7,13 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Effect, type Engine, type Entity, entity, type Message } from "../../packages/server/src/engine/contract.ts";
+import {
+  type Effect,
+  type Engine,
+  type Entity,
+  entity,
+  type Message,
+} from "../../packages/server/src/engine/contract.ts";
 import { openDisk } from "../../packages/server/src/engine/disk/open.ts";
 import { realWorld } from "../../packages/server/src/real-world.ts";
 

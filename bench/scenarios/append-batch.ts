@@ -1,5 +1,5 @@
 // append-batch: a JSON array of 100 messages of 256 bytes per request, 64 connections, one stream.
-// Compared with what the disk allows a single writer that does nothing else. The target is met by either limb: the
+// Compared with a writer that does nothing but write and sync, 64 records at a time. The target is met by either limb: the
 // absolute rate, or half of the raw rate in the same rounds.
 
 import { jsonBatch } from "../load/message.ts";

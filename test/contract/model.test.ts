@@ -12,14 +12,17 @@ import { type Operation, operations } from "./model/operations.ts";
 import { diskOpener, EAGER } from "./open-disk.ts";
 
 const deep = process.env.SLUICE_DEEP === "1";
-const LIMIT_MS = deep ? 300_000 : 5_000;
-const seed = process.env.SLUICE_SEED === undefined ? undefined : Number(process.env.SLUICE_SEED);
+const RUN_MS = deep ? 120_000 : 4_000;
+/** How long a found failure may be made smaller before it is shown as it is. */
+const SHRINK_MS = 20_000;
+const RUNS_PER_SEED = 20;
 
 const memory: OpenEngine = async () => {
   const world = manualWorld(1);
   const engine = openMemory({ world });
   return { engine, advance: world.advance, close: () => engine.close() };
 };
+
 /** Compares after every operation, then everything there is, then everything again after a restart. */
 async function agree(open: OpenEngine, sequence: readonly Operation[]): Promise<void> {
   const [one, two] = [await memory(), await open()];
@@ -34,26 +37,33 @@ async function agree(open: OpenEngine, sequence: readonly Operation[]): Promise<
   }
 }
 
-function describeModel(name: string, open: OpenEngine): void {
-  describe(`${name}, compared with memory`, () => {
-    for (const [title, restarts, length] of [
-      ["cannot be told apart by long runs of operations", false, 120],
-      ["cannot be told apart by operations with restarts in between", true, 40],
-    ] as const) {
-      it(
-        title,
-        async () => {
-          const property = fc.asyncProperty(operations(restarts, length), (sequence) => agree(open, sequence));
-          const numRuns = deep ? 100_000 : 1_000;
-          await fc.assert(property, {
-            numRuns,
-            interruptAfterTimeLimit: LIMIT_MS,
-            ...(seed === undefined ? {} : { seed }),
-          });
-        },
-        LIMIT_MS * 10,
-      );
+/** Runs one seed after another until the time is over; the first failure is made smaller for a while, then thrown. */
+async function search(open: OpenEngine, sequences: fc.Arbitrary<Operation[]>): Promise<void> {
+  const endMs = Date.now() + RUN_MS;
+  let failedMs: number | undefined;
+  const property = fc.asyncProperty(sequences, async (sequence) => {
+    if (failedMs !== undefined && Date.now() > failedMs + SHRINK_MS) return;
+    try {
+      await agree(open, sequence);
+    } catch (difference) {
+      failedMs ??= Date.now();
+      throw difference;
     }
+  });
+  let seed = Number(process.env.SLUICE_SEED ?? Date.now() & 0x7fffffff);
+  do await fc.assert(property, { seed: seed++, numRuns: RUNS_PER_SEED });
+  while (Date.now() < endMs);
+}
+
+function describeModel(name: string, open: OpenEngine): void {
+  const timeoutMs = RUN_MS + SHRINK_MS + 60_000;
+  describe(`${name}, compared with memory`, () => {
+    it("cannot be told apart by long runs of operations", () => search(open, operations(false, 120)), timeoutMs);
+    it(
+      "cannot be told apart by operations with restarts in between",
+      () => search(open, operations(true, 40)),
+      timeoutMs,
+    );
   });
 }
 

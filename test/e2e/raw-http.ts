@@ -71,7 +71,11 @@ export class RawConnection {
 
   /** Waits until the server has closed the connection; returns what is left unread. */
   async untilClosed(ms = ANSWER_MS): Promise<Buffer> {
-    await within(ms, "the end of the connection", this.waitFor(() => this.isEnded || undefined));
+    await within(
+      ms,
+      "the end of the connection",
+      this.waitFor(() => this.isEnded || undefined),
+    );
     return this.received;
   }
 
@@ -87,7 +91,8 @@ export class RawConnection {
     const headers = parseHeaders(lines);
     if (status === 100) return this.read(method);
     const isBare = method === "HEAD" || status === 204 || status === 304;
-    if (isBare || headers.get("content-type") === "text/event-stream") return { status, headers, body: Buffer.alloc(0) };
+    if (isBare || headers.get("content-type") === "text/event-stream")
+      return { status, headers, body: Buffer.alloc(0) };
     const body = await this.readBody(headers);
     return body === undefined ? "closed" : { status, headers, body };
   }

@@ -50,17 +50,23 @@ export function closeAfterSuite(fixture: () => Fixture): void {
 }
 
 type HeaderBag = Record<string, string>;
+type Payload = NonNullable<RequestInit["body"]>;
 
-export function create(url: string, headers: HeaderBag = {}, body?: BodyInit): Promise<Response> {
+export function create(url: string, headers: HeaderBag = {}, body?: Payload): Promise<Response> {
   return fetch(url, { method: "PUT", headers, ...(body === undefined ? {} : { body }) });
 }
 
-export function append(url: string, contentType: string, body: BodyInit, headers: HeaderBag = {}): Promise<Response> {
+export function append(url: string, contentType: string, body: Payload, headers: HeaderBag = {}): Promise<Response> {
   return fetch(url, { method: "POST", headers: { "Content-Type": contentType, ...headers }, body });
 }
 
 /** Creates a stream that must not exist yet, and returns its URL. */
-export async function createdStream(fixture: Fixture, path: string, contentType: string, headers: HeaderBag = {}): Promise<string> {
+export async function createdStream(
+  fixture: Fixture,
+  path: string,
+  contentType: string,
+  headers: HeaderBag = {},
+): Promise<string> {
   const url = `${fixture.url}/v1/stream/${path}`;
   const response = await create(url, { "Content-Type": contentType, ...headers });
   expect(response.status, await response.text()).toBe(201);
@@ -68,7 +74,12 @@ export async function createdStream(fixture: Fixture, path: string, contentType:
 }
 
 /** Appends and returns the offset after the last message of the body. */
-export async function appended(url: string, contentType: string, body: BodyInit, headers: HeaderBag = {}): Promise<string> {
+export async function appended(
+  url: string,
+  contentType: string,
+  body: Payload,
+  headers: HeaderBag = {},
+): Promise<string> {
   const response = await append(url, contentType, body, headers);
   expect([200, 204], await response.text()).toContain(response.status);
   return response.headers.get("stream-next-offset")!;

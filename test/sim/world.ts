@@ -77,7 +77,7 @@ export class SimWorld {
         }
         nextTurn(turn);
       };
-      turn();
+      nextTurn(turn);
     });
   }
 

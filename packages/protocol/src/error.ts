@@ -32,6 +32,22 @@ const table = {
   "offset-ahead": { status: 400, title: "The offset lies beyond the end of the stream", retryable: false },
   "fork-source-gone": { status: 409, title: "The source of the fork was deleted", retryable: false },
 
+  // What a wake subscription says.
+  "subscription-not-found": { status: 404, title: "There is no such subscription", retryable: false },
+  "subscription-already-exists": {
+    status: 409,
+    title: "The subscription exists with another configuration",
+    retryable: false,
+  },
+  "webhook-url-rejected": { status: 400, title: "The webhook must not be called at this address", retryable: false },
+  "token-invalid": { status: 401, title: "The token is missing or malformed", retryable: false },
+  "token-expired": { status: 401, title: "The token has expired", retryable: false },
+  fenced: { status: 409, title: "The wake is over or belongs to somebody else", retryable: false },
+  "already-claimed": { status: 409, title: "Somebody else holds the wake", retryable: true },
+  "no-pending-work": { status: 409, title: "Nothing is pending", retryable: true },
+  "invalid-offset": { status: 409, title: "The offset cannot be acknowledged", retryable: false },
+  "too-many-links": { status: 409, title: "The subscription would be linked to too many streams", retryable: false },
+
   // What the server says.
   "too-many-waiters": { status: 503, title: "Too many readers are waiting", retryable: true },
   overloaded: { status: 503, title: "The server has more work than it can take", retryable: true },

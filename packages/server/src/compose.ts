@@ -2,10 +2,12 @@
  * The composition root: options in, running server out. The one place that knows every part, and the outermost one that may
  * touch the clock, timers and randomness (through `realWorld`).
  */
-import { parsePath } from "./streams/parse.ts";
+
 import type { World } from "./core/world.ts";
 import { HttpDoor } from "./doors/http/node-adapter.ts";
 import { type Features, route } from "./doors/http/router.ts";
+import { nodeEd25519 } from "./doors/webhook/node-ed25519.ts";
+import { NodeWebhookSender } from "./doors/webhook/node-webhook.ts";
 import type { Engine, Entity } from "./engine/contract.ts";
 import { openDisk } from "./engine/disk/open.ts";
 import { Keepers } from "./engine/keeper.ts";
@@ -14,9 +16,15 @@ import { Sweeper } from "./engine/sweeper.ts";
 import { realWorld } from "./real-world.ts";
 import { listStreams } from "./streams/listing.ts";
 import { LiveRoutes } from "./streams/live-routes.ts";
+import { parsePath } from "./streams/parse.ts";
 import { StreamRoutes } from "./streams/routes.ts";
 import { Streams } from "./streams/service.ts";
 import { STREAM } from "./streams/state.ts";
+import type { WebhookSender } from "./wakes/delivery.ts";
+import { SigningKeys } from "./wakes/keys.ts";
+import { WakeRoutes } from "./wakes/routes.ts";
+import { Wakes } from "./wakes/service.ts";
+import { WAKE } from "./wakes/state.ts";
 
 export interface ServerOptions {
   readonly host: string;
@@ -32,6 +40,13 @@ export interface ServerOptions {
   readonly liveReaders: number;
   readonly slowReaderBytes: number;
   readonly requestMs: number;
+  /** Whether webhooks may be plain http to this machine, as in development. */
+  readonly webhookLoopback: boolean;
+  /** How old a key that signs webhooks gets, and how long it stays published afterwards. */
+  readonly webhookKeyMs: number;
+  readonly webhookKeyKeepMs: number;
+  /** Scheme, host and port under which webhook receivers reach us; what the subscriber addressed, if undefined. */
+  readonly publicUrl?: string | undefined;
   /** Faults that no client is told about. */
   readonly report: (what: string, fault: unknown) => void;
 }
@@ -48,6 +63,9 @@ export const DEFAULTS: ServerOptions = {
   liveReaders: 50_000,
   slowReaderBytes: 1024 * 1024,
   requestMs: 60_000,
+  webhookLoopback: true,
+  webhookKeyMs: 30 * 24 * 3_600_000,
+  webhookKeyKeepMs: 24 * 3_600_000,
   report: (what, fault) => console.error(what, fault),
 };
 
@@ -63,7 +81,8 @@ export interface RunningServer {
 export async function createServer(options: Partial<ServerOptions> = {}): Promise<RunningServer> {
   const settings = { ...DEFAULTS, ...options };
   const world = realWorld();
-  const engine = settings.data === undefined ? await openMemory({ world }) : await openDisk({ dir: settings.data, world });
+  const engine =
+    settings.data === undefined ? await openMemory({ world }) : await openDisk({ dir: settings.data, world });
   try {
     return await serve(settings, world, engine);
   } catch (fault) {
@@ -96,30 +115,48 @@ async function serve(settings: ServerOptions, world: World, engine: Engine): Pro
   return { url, port: door.port, live: app.live, close: () => (closing ??= close()) };
 }
 
-/** Everything between an engine and a door; the simulator runs exactly this. */
-export function buildApp(settings: ServerOptions, world: World, engine: Engine) {
+/** Everything between an engine and a door; the simulator runs exactly this, with a sender of its own. */
+export function buildApp(
+  settings: ServerOptions,
+  world: World,
+  engine: Engine,
+  sender: WebhookSender = new NodeWebhookSender({ world, allowLoopback: settings.webhookLoopback }),
+) {
   const keepers = new Keepers(engine, (task) => world.soon(task));
   const streams = new Streams(engine, keepers, world);
   const live = new LiveRoutes(streams, world, { ...settings, readers: settings.liveReaders });
   const routes = new StreamRoutes(streams, live, settings);
   const sweeper = new Sweeper(engine, world, (e: Entity, fault) => settings.report(`sweeping ${e.key} failed`, fault));
   sweeper.handle(STREAM, (e) => streams.sweep(e.project, e.id));
+  const keySettings = { keyMs: settings.webhookKeyMs, keyKeepMs: settings.webhookKeyKeepMs };
+  const keys = new SigningKeys(engine, keepers, world, nodeEd25519, keySettings, settings.report);
+  const wakes = new Wakes({ engine, keepers, streams, world, keys, sender, report: settings.report });
+  const wakeRoutes = new WakeRoutes(wakes, keys, settings);
+  sweeper.handle(WAKE, (e) => wakes.sweep(e.project, e.id));
 
   let draining = false;
   const features: Features = {
     stream: async (project, encodedPath, request) => routes.handle(project, parsePath(encodedPath), request),
     listStreams: (project, request) => listStreams(streams, project, request),
+    control: (project, rest, request) => wakeRoutes.handle(project, rest, request),
     notReady: () => (draining ? "the server is shutting down" : engine.health()?.message),
   };
   return {
     features,
     streams,
     live,
-    start: () => sweeper.start(),
+    wakes,
+    keys,
+    start: () => {
+      sweeper.start();
+      wakes.start();
+    },
     drain: () => {
       draining = true;
       live.drain();
     },
-    stop: () => sweeper.stop(),
+    stop: async () => {
+      await Promise.all([sweeper.stop(), wakes.stop()]);
+    },
   };
 }

@@ -7,6 +7,7 @@
 import { type Position, ZERO } from "@sluice/protocol";
 import { expect } from "vitest";
 import type {
+  CommitAt,
   Effect,
   Engine,
   Entity,
@@ -25,6 +26,7 @@ import {
   type MessagePlan,
   type Operation,
   type PositionPlan,
+  type RoomPlan,
   TABLES,
 } from "./operations.ts";
 
@@ -59,7 +61,7 @@ export class Driver {
       case "load":
         return this.load(operation.e, operation.keys);
       case "read":
-        return this.read(operation.e, operation.after, operation.maxBytes);
+        return this.read(operation.e, operation.after, operation.room);
       case "rows":
         return shownRows(await engine.rows(ENTITIES[operation.e]!, operation.table, operation.after, operation.limit));
       case "list": {
@@ -105,7 +107,7 @@ export class Driver {
       const listed = await this.engine.list(e.project, e.kind, "", "", 1_000);
       entities.push({
         ...(await this.load(i, [""])),
-        page: await this.read(i, { from: "zero", seq: 0 }, WIDE),
+        page: shownPage(await this.engine.read(e, ZERO, WIDE)),
         tables,
         listed,
       });
@@ -136,17 +138,33 @@ export class Driver {
     const rev = memory.revs.at(-1 - plan.age) ?? snapshot.rev;
     const owner = plan.owner === undefined ? undefined : pick(memory.owners, plan.owner);
     const keys = plan.keys.map((key) => ({ table: TABLES[0], key }));
-    const effects = await this.effects(snapshot, plan.effects);
+    const planned = await this.effects(snapshot, plan.effects);
     return async () => {
-      const result = await this.engine.commit(e, { rev, owner, keys }, effects);
+      const { result, effects } = await this.commit(e, { rev, owner, keys }, planned, snapshot.nextGeneration);
+      scribble(effects);
       return () => {
         if (result.kind === "fenced") return result;
         if (result.kind === "conflict") return { kind: result.kind, ...this.shownSnapshot(plan.e, result.snapshot) };
         this.noteRev(plan.e, result.rev);
         for (const effect of effects) if (effect.op === "begin") this.noteGeneration(plan.e, effect.generation);
+        if (result.head.generation > 0) expect(result.head.generation).toBe(memory.highestGeneration);
         return { kind: result.kind, rev: this.shownRev(result.rev), head: shownHead(result.head) };
       };
     };
+  }
+
+  /**
+   * An engine may refuse a begin because some other entity was destroyed since its generation was offered: it need not
+   * remember which of the destroyed had which. A keeper then runs again with a newer offer, and so does this.
+   */
+  private async commit(e: Entity, at: CommitAt, planned: readonly Effect[], offered: number) {
+    let effects = planned;
+    for (let attempt = 0; ; attempt++) {
+      const result = await this.engine.commit(e, at, effects);
+      if (result.kind !== "conflict" || result.snapshot.rev !== at.rev) return { result, effects };
+      expect(attempt).toBeLessThan(ENTITIES.length);
+      effects = planned.map((effect) => later(effect, offered, result.snapshot.nextGeneration - offered));
+    }
   }
 
   private async effects({ head, nextGeneration }: Snapshot, plans: readonly EffectPlan[]): Promise<Effect[]> {
@@ -165,6 +183,7 @@ export class Driver {
   private async effect(plan: EffectPlan, head: Head, nextGeneration: number): Promise<Effect | undefined> {
     switch (plan.op) {
       case "begin": {
+        if (head.generation > 0 && !plan.anew) return undefined;
         if (plan.from === "zero")
           return { op: "begin", generation: nextGeneration, at: { generation: 0, seq: plan.seq } };
         if (plan.from === "own")
@@ -205,9 +224,13 @@ export class Driver {
     return this.shownSnapshot(e, await this.snapshot(e, keys));
   }
 
-  private async read(e: number, plan: PositionPlan, maxBytes: number): Promise<unknown> {
+  private async read(e: number, plan: PositionPlan, room: RoomPlan): Promise<unknown> {
     const { head } = await this.engine.load(ENTITIES[e]!, []);
-    return shownPage(await this.engine.read(ENTITIES[e]!, positionOf(plan, head), maxBytes));
+    const after = positionOf(plan, head);
+    const { messages } = await this.engine.read(ENTITIES[e]!, after, WIDE);
+    let maxBytes = room.more;
+    for (const { payload } of messages.slice(0, room.messages)) maxBytes += payload.length;
+    return shownPage(await this.engine.read(ENTITIES[e]!, after, Math.max(0, maxBytes)));
   }
 
   private async due(): Promise<string[]> {
@@ -251,6 +274,28 @@ export class Driver {
 
 function pick<T>(list: readonly T[], index: number): T | undefined {
   return list.length === 0 ? undefined : list[index % list.length];
+}
+
+/** A caller may do with its buffers what it likes once its commit has resolved. */
+function scribble(effects: readonly Effect[]): void {
+  for (const effect of effects) {
+    if (effect.op === "put") effect.value.fill(0xee);
+    if (effect.op === "append") for (const { payload } of effect.messages) payload.fill(0xee);
+  }
+}
+
+/** The same effect when everything from the offered generation on has moved. */
+function later(effect: Effect, offered: number, by: number): Effect {
+  const moved = (generation: number) => (generation >= offered ? generation + by : generation);
+  if (effect.op === "begin") {
+    return {
+      ...effect,
+      generation: moved(effect.generation),
+      at: { ...effect.at, generation: moved(effect.at.generation) },
+    };
+  }
+  if (effect.op !== "trim") return effect;
+  return { ...effect, through: { ...effect.through, generation: moved(effect.through.generation) } };
 }
 
 /** Enough of the next head for planning what may follow in the same commit. */

@@ -28,8 +28,8 @@ export interface MessagePlan {
 }
 
 export type EffectPlan =
-  /** `from`: at zero, in its own new generation, or (a fork) at the tail of another entity's log. */
-  | { readonly op: "begin"; readonly from: "zero" | "own" | number; readonly seq: number }
+  /** `from`: at zero, in its own new generation, or (a fork) at the tail of another entity's log. `anew`: even if there is a log. */
+  | { readonly op: "begin"; readonly from: "zero" | "own" | number; readonly seq: number; readonly anew: boolean }
   | { readonly op: "append"; readonly messages: readonly MessagePlan[] }
   | { readonly op: "put"; readonly table: string; readonly key: string; readonly size: number; readonly fill: number }
   | { readonly op: "drop"; readonly table: string; readonly key: string }
@@ -52,6 +52,12 @@ export interface PositionPlan {
   readonly seq: number;
 }
 
+/** How many bytes a page may have: what this many messages take, and a little more or less. */
+export interface RoomPlan {
+  readonly messages: number;
+  readonly more: number;
+}
+
 export type Operation =
   | { readonly op: "commit"; readonly plan: CommitPlan }
   /** Commits to different entities in flight together. */
@@ -59,7 +65,7 @@ export type Operation =
   /** The same commit by several callers at once: one of them wins. */
   | { readonly op: "rivals"; readonly plan: CommitPlan; readonly count: number }
   | { readonly op: "load"; readonly e: number; readonly keys: readonly string[] }
-  | { readonly op: "read"; readonly e: number; readonly after: PositionPlan; readonly maxBytes: number }
+  | { readonly op: "read"; readonly e: number; readonly after: PositionPlan; readonly room: RoomPlan }
   | { readonly op: "rows"; readonly e: number; readonly table: string; readonly after: string; readonly limit: number }
   | { readonly op: "list"; readonly e: number; readonly prefix: string; readonly after: string; readonly limit: number }
   | { readonly op: "projects"; readonly e: number }
@@ -82,26 +88,21 @@ const table = fc.constantFrom(...TABLES);
 const fill = fc.nat({ max: 255 });
 /** Mostly small; sometimes larger than what an engine may put into one value. */
 const size = fc.oneof(
-  { weight: 12, arbitrary: fc.nat({ max: 60 }) },
+  { weight: 6, arbitrary: fc.nat({ max: 60 }) },
+  { weight: 6, arbitrary: fc.constantFrom(0, 10, 20) },
   { weight: 1, arbitrary: fc.nat({ max: 150_000 }) },
 );
-const maybe = (arbitrary: fc.Arbitrary<string>) => fc.option(arbitrary, { nil: undefined, freq: 2 });
 
 const messagePlan: fc.Arbitrary<MessagePlan> = fc.record({
   size,
   fill,
   at: fc.nat({ max: 2 ** 40 }),
-  id: maybe(fc.string({ maxLength: 8, unit: "grapheme" })),
-  key: maybe(fc.string({ maxLength: 8 })),
-  attributes: fc.option(
-    fc.dictionary(fc.string({ maxLength: 5 }), fc.string({ maxLength: 5, unit: "grapheme" }), {
-      maxKeys: 3,
-      noNullPrototype: true,
-    }),
-    {
-      nil: undefined,
-      freq: 2,
-    },
+  id: fc.constantFrom(undefined, "", "id", "id \u{1F600}"),
+  key: fc.constantFrom(undefined, "", "key/é"),
+  attributes: fc.constantFrom<Record<string, string> | undefined>(
+    undefined,
+    { a: "1" },
+    { b: "", "\u{1F600}": "é", "": "empty" },
   ),
 });
 
@@ -112,6 +113,7 @@ const effectPlan = fc.oneof(
       op: fc.constant("begin" as const),
       from: fc.oneof(fc.constantFrom("zero" as const, "own" as const), e),
       seq: fc.nat({ max: 3 }),
+      anew: fc.nat({ max: 4 }).map((n) => n === 0),
     }),
   },
   {
@@ -132,7 +134,7 @@ const effectPlan = fc.oneof(
 
 /** Destroying is rare, or no log would grow, and comes last, as the contract demands. */
 const effectPlans: fc.Arbitrary<readonly EffectPlan[]> = fc
-  .tuple(fc.array(effectPlan, { maxLength: 5 }), fc.nat({ max: 11 }))
+  .tuple(fc.array(effectPlan, { maxLength: 5 }), fc.nat({ max: 15 }))
   .map(([effects, die]) => (die === 0 ? [...effects, { op: "destroy" }] : effects));
 
 const commitPlan: fc.Arbitrary<CommitPlan> = fc.record({
@@ -176,7 +178,7 @@ export function operations(restarts: boolean, maxLength: number): fc.Arbitrary<O
         op: fc.constant("read" as const),
         e,
         after: position,
-        maxBytes: fc.oneof(fc.nat({ max: 200 }), fc.nat({ max: 200_000 })),
+        room: fc.record({ messages: fc.nat({ max: 10 }), more: fc.constantFrom(-1, 0, 1, 30) }),
       }),
     },
     { weight: 2, arbitrary: fc.record({ op: fc.constant("rows" as const), e, table, after: key, limit }) },

@@ -55,6 +55,7 @@ function parse(args: readonly string[]): Partial<ServerOptions> {
 function count(name: string, text: string | undefined, max: number): number | undefined {
   if (text === undefined) return undefined;
   const value = Number(text);
-  if (!/^\d+$/.test(text) || value > max) throw new Error(`${name} must be a whole number from 0 to ${max}, not ${text}`);
+  if (!/^\d+$/.test(text) || value > max)
+    throw new Error(`${name} must be a whole number from 0 to ${max}, not ${text}`);
   return value;
 }

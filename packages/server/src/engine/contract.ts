@@ -103,7 +103,7 @@ export interface Snapshot {
 
 export type Effect =
   /**
-   * A new, empty history. `generation` is what the snapshot offered; if the entity has had it or a later one since, the
+   * A new, empty history. `generation` is what the snapshot offered, or greater; if the entity has had it or a later one since, the
    * commit conflicts. The first message will be number `at.seq + 1`.
    */
   | { readonly op: "begin"; readonly generation: number; readonly at: Position }

@@ -119,11 +119,7 @@ function refuseClosed(view: View, meta: Meta, input: Append, known: Producer | u
   return { kind: "closed", next: last };
 }
 
-function refuseProducer(
-  view: View,
-  producer: ProducerTriple,
-  known: Producer | undefined,
-): AppendOutcome | undefined {
+function refuseProducer(view: View, producer: ProducerTriple, known: Producer | undefined): AppendOutcome | undefined {
   if (known === undefined || producer.epoch > known.epoch) {
     if (producer.seq === 0) return undefined;
     if (known !== undefined) return { kind: "producer-epoch-start" };

@@ -2,7 +2,11 @@
  * JSON bodies become messages: one array level is flattened, anything else is one message. The bytes of a message stay as
  * the client wrote them, so that no number loses a digit. Called by the routes before anything is submitted.
  */
-const decoder = new TextDecoder("utf-8", { fatal: true });
+/** A byte order mark is not JSON; dropped silently here, it would stay in the bytes that are stored. */
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/** A body of millions of tiny messages costs gigabytes as objects, and everybody else the time it takes. */
+export const MAX_BODY_MESSAGES = 100_000;
 
 const TAB = 0x09;
 const NEWLINE = 0x0a;
@@ -16,7 +20,10 @@ const CLOSE_BRACKET = 0x5d;
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 
-export type JsonBody = { readonly kind: "messages"; readonly payloads: Uint8Array[] } | { readonly kind: "invalid"; readonly why: string };
+export type JsonBody =
+  | { readonly kind: "messages"; readonly payloads: Uint8Array[] }
+  | { readonly kind: "invalid"; readonly why: string }
+  | { readonly kind: "too-many" };
 
 export function jsonMessages(body: Uint8Array): JsonBody {
   try {
@@ -25,12 +32,15 @@ export function jsonMessages(body: Uint8Array): JsonBody {
     return { kind: "invalid", why: error instanceof SyntaxError ? error.message : "the body is not valid UTF-8" };
   }
   const start = skipSpace(body, 0);
-  if (body[start] === OPEN_BRACKET) return { kind: "messages", payloads: elements(body, start) };
+  if (body[start] === OPEN_BRACKET) {
+    const payloads = elements(body, start);
+    return payloads === undefined ? { kind: "too-many" } : { kind: "messages", payloads };
+  }
   return { kind: "messages", payloads: [trimmed(body, start, body.length)] };
 }
 
-/** The elements of a valid array that opens at `open`. */
-function elements(bytes: Uint8Array, open: number): Uint8Array[] {
+/** The elements of a valid array that opens at `open`; undefined when they are too many. */
+function elements(bytes: Uint8Array, open: number): Uint8Array[] | undefined {
   const found: Uint8Array[] = [];
   let depth = 0;
   let from = skipSpace(bytes, open + 1);
@@ -54,6 +64,8 @@ function elements(bytes: Uint8Array, open: number): Uint8Array[] {
         break;
       case COMMA:
         if (depth === 0) {
+          // This one and the one after the comma.
+          if (found.length + 2 > MAX_BODY_MESSAGES) return undefined;
           found.push(trimmed(bytes, from, i));
           from = skipSpace(bytes, i + 1);
         }

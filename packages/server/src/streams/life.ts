@@ -42,8 +42,10 @@ export function createRule(view: View, now: number, input: Create): Decision<Cre
   if (existing !== undefined) return { outcome: compareWith(existing, view, now, input) };
 
   const { config, closed, payloads, origin } = input;
-  const generation = view.nextGeneration;
-  const base = origin?.lineage.at(-1)?.through ?? { generation, seq: 0 };
+  const through = origin?.lineage.at(-1)?.through;
+  // A fork's own messages must sort after those it inherits.
+  const generation = Math.max(view.nextGeneration, through?.generation ?? 0);
+  const base = through ?? { generation, seq: 0 };
   const meta: Meta = { config, createdAt: now, touchedAt: now, closed, origin };
   const messages: Message[] = payloads.map((payload) => ({ payload, at: now }));
 
@@ -172,7 +174,12 @@ export function addForkRule(view: View, now: number, input: AddFork): Decision<A
 export const FORK_CHECK_MS = 10_000;
 
 /** A fork has gone. The last one of a deleted source takes the source with it. */
-export function dropForkRule(view: View, now: number, path: string, id: string): Decision<DeleteOutcome | { readonly kind: "kept" }> {
+export function dropForkRule(
+  view: View,
+  now: number,
+  path: string,
+  id: string,
+): Decision<DeleteOutcome | { readonly kind: "kept" }> {
   const meta = view.get(metaTable, "");
   const row = view.get(forkTable, path);
   if (meta === undefined || row === undefined || row.id !== id) return { outcome: { kind: "kept" } };

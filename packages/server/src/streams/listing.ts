@@ -1,8 +1,9 @@
 /** `GET /v1/{project}/streams`: the streams of a project, page by page, by prefix or topic filter. */
 import { formatOffset } from "@sluice/protocol";
+import { utf8 } from "../core/bytes.ts";
 import { type HttpRequest, queryValue, Refusal, type Reply } from "../core/http.ts";
 import { matchesFilter, parseFilter, type TopicFilter } from "../core/topic.ts";
-import { isReserved } from "./parse.ts";
+import { isReserved, MAX_PATH_BYTES } from "./parse.ts";
 import type { Streams } from "./service.ts";
 import { endsAt } from "./state.ts";
 
@@ -14,9 +15,9 @@ const MAX_SCANNED = 10_000;
 export async function listStreams(streams: Streams, project: string, request: HttpRequest): Promise<Reply> {
   const { search } = request;
   const limit = parseLimit(queryValue(search, "limit"));
-  const filter = parseFilterParameter(queryValue(search, "filter"));
-  const prefix = queryValue(search, "prefix") ?? filter?.literalPrefix ?? "";
-  let after = queryValue(search, "after") ?? "";
+  const filter = parseFilterParameter(pathValue(search, "filter"));
+  const prefix = pathValue(search, "prefix") ?? filter?.literalPrefix ?? "";
+  let after = pathValue(search, "after") ?? "";
   const found: object[] = [];
   let next: string | undefined;
   for (let scanned = 0; ; ) {
@@ -50,6 +51,15 @@ async function describeEntry(streams: Streams, project: string, path: string): P
     lastAppendAt: head.at === 0 ? null : head.at,
     expiresAt: endsAt(meta, head) ?? null,
   };
+}
+
+/** A parameter that is compared with paths, and therefore as long as one at most. */
+function pathValue(search: string, name: string): string | undefined {
+  const text = queryValue(search, name);
+  if (text !== undefined && utf8(text).length > MAX_PATH_BYTES) {
+    throw new Refusal("bad-query", `the query parameter ${name} is longer than ${MAX_PATH_BYTES} bytes`);
+  }
+  return text;
 }
 
 function parseLimit(text: string | undefined): number {

@@ -76,7 +76,10 @@ export class LiveRoutes {
     if (from === undefined) throw new Refusal("bad-query", "a live read needs the query parameter offset");
     if (this.draining) throw new Refusal("draining", "the server is shutting down", [header.retryAfter, "1"]);
     if (this.count >= this.limits.readers) {
-      throw new Refusal("too-many-waiters", `${this.limits.readers} readers are waiting already`, [header.retryAfter, "1"]);
+      throw new Refusal("too-many-waiters", `${this.limits.readers} readers are waiting already`, [
+        header.retryAfter,
+        "1",
+      ]);
     }
     const cursor = queryValue(request.search, "cursor");
     if (mode === "sse") return this.sse(project, path, from, format, cursor);
@@ -107,7 +110,8 @@ export class LiveRoutes {
     request: HttpRequest,
   ): Promise<Reply> {
     const { page, after } = await this.start(project, path, from);
-    const answer = page.messages.length > 0 || page.meta.closed ? page : await this.wait(project, path, after, page, request);
+    const answer =
+      page.messages.length > 0 || page.meta.closed ? page : await this.wait(project, path, after, page, request);
     return this.renderPoll(answer, format, cursor);
   }
 
@@ -189,7 +193,17 @@ export class LiveRoutes {
     const floor = nextCursor(cursor, this.world.now(), this.world.random());
     const live = (sink: Sink) => {
       this.count++;
-      const reader = new SseReader(this.streams, this.feeds, this.world, this.limits, project, path, format, floor, sink);
+      const reader = new SseReader(
+        this.streams,
+        this.feeds,
+        this.world,
+        this.limits,
+        project,
+        path,
+        format,
+        floor,
+        sink,
+      );
       this.open.add(reader);
       sink.onGone(() => {
         this.count--;

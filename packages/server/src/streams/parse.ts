@@ -60,7 +60,8 @@ export function parseFrom(search: string): From | undefined {
   const text = queryValue(search, "offset");
   if (text === undefined || text === BEGINNING || text === NOW) return text;
   const position = parseOffset(text);
-  if (position === undefined) throw new Refusal("bad-offset", `the query parameter offset is not an offset of ours, ${BEGINNING} or ${NOW}`);
+  if (position === undefined)
+    throw new Refusal("bad-offset", `the query parameter offset is not an offset of ours, ${BEGINNING} or ${NOW}`);
   return position;
 }
 
@@ -79,7 +80,9 @@ export function parseCount(request: HttpRequest, name: string): number | undefin
 const MAX_TTL_SECONDS = 100 * 365 * 24 * 3_600;
 const RFC3339 = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})$/i;
 
-export function parseConfig(request: HttpRequest): Omit<StreamConfig, "contentType"> & { contentType: string | undefined } {
+export function parseConfig(
+  request: HttpRequest,
+): Omit<StreamConfig, "contentType"> & { contentType: string | undefined } {
   const ttlSeconds = parseCount(request, header.streamTtl);
   if (ttlSeconds !== undefined && ttlSeconds > MAX_TTL_SECONDS) {
     throw new Refusal("bad-header", `${header.streamTtl} must be at most ${MAX_TTL_SECONDS}`);
@@ -115,7 +118,10 @@ export function parseContentType(request: HttpRequest): string | undefined {
   const text = request.header("content-type")?.trim();
   if (text === undefined || text === "") return undefined;
   if (text.length > MAX_CONTENT_TYPE_CHARS || !MEDIA_TYPE.test(text)) {
-    throw new Refusal("bad-header", `${header.contentType} must be a media type of at most ${MAX_CONTENT_TYPE_CHARS} characters`);
+    throw new Refusal(
+      "bad-header",
+      `${header.contentType} must be a media type of at most ${MAX_CONTENT_TYPE_CHARS} characters`,
+    );
   }
   return text;
 }

@@ -94,8 +94,10 @@ async function collect(
       const page = await engine.read(source, from, maxBytes - bytes);
       const taken = takeThrough(page.messages, ancestor.through);
       if (taken.length === 0) break;
-      for (const message of taken) bytes += message.payload.length;
-      messages.push(...taken);
+      for (const message of taken) {
+        bytes += message.payload.length;
+        messages.push(message);
+      }
       from = messages.at(-1)!.position;
       if (taken.length < page.messages.length) break;
     }
@@ -107,7 +109,8 @@ async function collect(
   const own = await engine.read(streamEntity(project, path), from, reachedOwn ? Math.max(1, maxBytes - bytes) : 0);
   // The head is the one that the page was read under, so that "at the tail" and "closed" are told of the same moment.
   if (!reachedOwn) return { kind: "page", meta, head: own.head, messages, next: from, atTail: false };
-  messages.push(...own.messages);
+  // One by one: a page of tiny messages has more of them than a call may have arguments.
+  for (const message of own.messages) messages.push(message);
   const next = own.atTail ? own.head.last : (messages.at(-1)?.position ?? after);
   return { kind: "page", meta, head: own.head, messages, next, atTail: own.atTail };
 }

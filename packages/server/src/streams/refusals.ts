@@ -19,7 +19,10 @@ export function unreadable(outcome: Exclude<ReadOutcome, { kind: "page" }>, path
       return gone(path);
     case "trimmed": {
       const earliest = formatOffset(outcome.earliest);
-      return new Refusal("offset-trimmed", `the earliest offset kept is ${earliest}`, [header.streamEarliestOffset, earliest]);
+      return new Refusal("offset-trimmed", `the earliest offset kept is ${earliest}`, [
+        header.streamEarliestOffset,
+        earliest,
+      ]);
     }
     case "ahead":
       return new Refusal("offset-ahead", `the stream ends at ${formatOffset(outcome.tail)}`, [

@@ -3,12 +3,13 @@
  * Live reads are in live-routes.ts.
  */
 import { BEGINNING, formatOffset, header, NOW, type Position } from "@sluice/protocol";
-import { type Headers, type HttpRequest, queryValue, type Reply, Refusal } from "../core/http.ts";
+import { type Headers, type HttpRequest, queryValue, Refusal, type Reply } from "../core/http.ts";
 import type { AppendOutcome } from "./append.ts";
-import { jsonMessages } from "./json.ts";
+import { jsonMessages, MAX_BODY_MESSAGES } from "./json.ts";
 import type { LiveRoutes } from "./live-routes.ts";
 import {
   checkPath,
+  isReserved,
   parseClosed,
   parseConfig,
   parseContentType,
@@ -53,7 +54,10 @@ export class StreamRoutes {
       case "DELETE":
         return this.delete(project, path);
       default:
-        throw new Refusal("method-not-allowed", `a stream does not know ${request.method}`, [header.allow, STREAM_METHODS]);
+        throw new Refusal("method-not-allowed", `a stream does not know ${request.method}`, [
+          header.allow,
+          STREAM_METHODS,
+        ]);
     }
   }
 
@@ -65,7 +69,8 @@ export class StreamRoutes {
     const producer = parseProducer(request);
     const metadata = parseMetadata(request);
     const payloads = await this.payloads(request, contentType);
-    if (payloads.length === 0 && !close) throw new Refusal("empty-body", "an append needs a body, or Stream-Closed: true");
+    if (payloads.length === 0 && !close)
+      throw new Refusal("empty-body", "an append needs a body, or Stream-Closed: true");
     if (payloads.length > 0 && contentType === undefined) {
       throw new Refusal("bad-header", `${header.contentType} is missing`);
     }
@@ -84,7 +89,11 @@ export class StreamRoutes {
     const payloads = await this.payloads(request, contentType);
     const created = await this.streams.create(project, path, { config, closed: parseClosed(request), payloads, fork });
     if (created.kind !== "created" && created.kind !== "exists") throw createRefusal(created, path);
-    const headers: Headers = [header.contentType, created.meta.config.contentType, ...tailHeaders(created.next, created.meta)];
+    const headers: Headers = [
+      header.contentType,
+      created.meta.config.contentType,
+      ...tailHeaders(created.next, created.meta),
+    ];
     if (created.kind === "created") headers.push(header.location, request.origin + request.path);
     return { status: created.kind === "created" ? 201 : 200, headers };
   }
@@ -104,6 +113,9 @@ export class StreamRoutes {
     if (contentType === undefined || !isJson(contentType)) return [body.bytes];
     const json = jsonMessages(body.bytes);
     if (json.kind === "invalid") throw new Refusal("bad-body", `the body is not JSON: ${json.why}`);
+    if (json.kind === "too-many") {
+      throw new Refusal("too-large", `a body may have at most ${MAX_BODY_MESSAGES} messages`);
+    }
     if (json.payloads.length === 0 && request.method === "POST") {
       throw new Refusal("empty-body", "an empty array appends nothing");
     }
@@ -152,7 +164,12 @@ export class StreamRoutes {
     if (described.kind !== "live") throw unreadable(described, path);
     await this.streams.touch(project, path);
     const { meta, head } = described;
-    const headers: Headers = [header.contentType, contentTypeFor(meta.config.contentType, format), header.cacheControl, "no-store"];
+    const headers: Headers = [
+      header.contentType,
+      contentTypeFor(meta.config.contentType, format),
+      header.cacheControl,
+      "no-store",
+    ];
     headers.push(header.streamUpToDate, "true", ...tailHeaders(head.last, meta));
     return { status: 200, headers, body: renderBody(meta.config.contentType, format, []) };
   }
@@ -172,13 +189,34 @@ function parseFork(project: string, request: HttpRequest): Fork | undefined {
   const subOffset = parseCount(request, header.streamForkSubOffset);
   if (from === undefined) {
     if (offset !== undefined || subOffset !== undefined) {
-      throw new Refusal("bad-header", `${header.streamForkOffset} and ${header.streamForkSubOffset} need ${header.streamForkedFrom}`);
+      throw new Refusal(
+        "bad-header",
+        `${header.streamForkOffset} and ${header.streamForkSubOffset} need ${header.streamForkedFrom}`,
+      );
     }
     return undefined;
   }
   const url = /^\/v1\/(?:([\w-]+)\/)?stream\/(.+)$/.exec(from);
-  if (url && (url[1] ?? "default") !== project) throw new Refusal("bad-header", "a fork and its source share a project");
-  return { source: url ? parsePath(url[2]!) : checkPath(from), offset, subOffset: subOffset ?? 0 };
+  if (url && (url[1] ?? "default") !== project) {
+    throw new Refusal("bad-header", `${header.streamForkedFrom} must name a stream of the same project`);
+  }
+  return {
+    source: parseSource(url ? () => parsePath(url[2]!) : () => checkPath(from)),
+    offset,
+    subOffset: subOffset ?? 0,
+  };
+}
+
+function parseSource(parse: () => string): string {
+  let source: string;
+  try {
+    source = parse();
+  } catch (fault) {
+    if (fault instanceof Refusal) throw new Refusal("bad-header", `${header.streamForkedFrom}: ${fault.message}`);
+    throw fault;
+  }
+  if (isReserved(source)) throw new Refusal("reserved-name", `${header.streamForkedFrom} names a reserved path`);
+  return source;
 }
 
 function tailHeaders(next: Position, meta: Meta): Headers {
@@ -187,7 +225,12 @@ function tailHeaders(next: Position, meta: Meta): Headers {
   return headers;
 }
 
-function renderPage(page: StreamPage, after: Position | undefined, format: Format, ifNoneMatch: string | undefined): Reply {
+function renderPage(
+  page: StreamPage,
+  after: Position | undefined,
+  format: Format,
+  ifNoneMatch: string | undefined,
+): Reply {
   const { meta, next, atTail, messages } = page;
   const isFinal = atTail && meta.closed;
   const etag = `"${after ? formatOffset(after) : BEGINNING}:${formatOffset(next)}${format === "raw" ? "" : ":e"}${isFinal ? ":c" : ""}"`;
@@ -208,7 +251,12 @@ function renderAppend(outcome: AppendOutcome, path: string): Reply {
       const headers: Headers = [header.streamNextOffset, formatOffset(outcome.next)];
       if (outcome.closed) headers.push(header.streamClosed, "true");
       if (outcome.producer === undefined) return { status: 204, headers };
-      headers.push(header.producerEpoch, String(outcome.producer.epoch), header.producerSeq, String(outcome.producer.seq));
+      headers.push(
+        header.producerEpoch,
+        String(outcome.producer.epoch),
+        header.producerSeq,
+        String(outcome.producer.seq),
+      );
       return { status: outcome.kind === "duplicate" || outcome.isCloseOnly ? 204 : 200, headers };
     }
     case "absent":
@@ -264,6 +312,6 @@ function createRefusal(result: Exclude<CreateResult, { kind: "created" | "exists
     case "fork-sub-offset":
       return new Refusal("bad-header", `${header.streamForkSubOffset} goes beyond what follows the fork offset`);
     case "fork-too-deep":
-      return new Refusal("bad-request", "too many forks of forks");
+      return new Refusal("bad-request", `${header.streamForkedFrom} names a fork of too many forks`);
   }
 }

@@ -23,7 +23,19 @@ import {
   watchForksRule,
 } from "./life.ts";
 import { type Described, describe, type ReadOutcome, readPage } from "./reading.ts";
-import { type ForkOrigin, forkTable, HOLDS, MARKS, META, mediaType, producerTable, SEQ, slides, STREAM, streamEntity } from "./state.ts";
+import {
+  type ForkOrigin,
+  forkTable,
+  HOLDS,
+  MARKS,
+  META,
+  mediaType,
+  producerTable,
+  SEQ,
+  STREAM,
+  slides,
+  streamEntity,
+} from "./state.ts";
 
 /** What a PUT of a fork asks for; what it leaves open comes from the source. */
 export interface Fork {
@@ -39,11 +51,23 @@ export interface CreateRequest extends Omit<Create, "origin" | "config"> {
 
 export type CreateResult =
   | Exclude<CreateOutcome, { kind: "over" }>
-  | { readonly kind: "source-absent" | "source-gone" | "fork-ahead" | "fork-trimmed" | "fork-sub-offset" | "fork-too-deep" }
+  | {
+      readonly kind:
+        | "source-absent"
+        | "source-gone"
+        | "fork-ahead"
+        | "fork-trimmed"
+        | "fork-sub-offset"
+        | "fork-too-deep";
+    }
   | { readonly kind: "source-type"; readonly contentType: string }
   | { readonly kind: "bad-fork-offset" };
 
-export type StreamEvent = { readonly kind: "appended" | "created" | "deleted"; readonly project: string; readonly path: string };
+export type StreamEvent = {
+  readonly kind: "appended" | "created" | "deleted";
+  readonly project: string;
+  readonly path: string;
+};
 
 export const DEFAULT_CONTENT_TYPE = "application/octet-stream";
 
@@ -77,7 +101,11 @@ export class Streams {
     return this.createAt(project, path, { ...request, config });
   }
 
-  private async createAt(project: string, path: string, input: Create): Promise<Exclude<CreateOutcome, { kind: "over" }>> {
+  private async createAt(
+    project: string,
+    path: string,
+    input: Create,
+  ): Promise<Exclude<CreateOutcome, { kind: "over" }>> {
     const stream = streamEntity(project, path);
     for (;;) {
       const outcome = await this.keepers.submit(stream, [META], (view, now) => createRule(view, now, input));
@@ -110,7 +138,8 @@ export class Streams {
     const origin = originOf(fork, id, point.lineage);
     const through = point.lineage.at(-1)!.through;
     const added = await this.addFork(project, fork.source, { path, id, through, contentType });
-    if (added !== "added") return added === "wrong-type" ? { kind: "source-type", contentType } : { kind: forkRefusal(added) };
+    if (added !== "added")
+      return added === "wrong-type" ? { kind: "source-type", contentType } : { kind: forkRefusal(added) };
     const inherits = request.config.ttlSeconds === undefined && request.config.expiresAt === undefined;
     const { ttlSeconds, expiresAt } = inherits ? meta.config : request.config;
     const config = { ...request.config, contentType, ttlSeconds, expiresAt };
@@ -133,7 +162,11 @@ export class Streams {
     return { ...request, config: { ...request.config, contentType, ttlSeconds, expiresAt }, origin };
   }
 
-  private async addFork(project: string, source: string, fork: { path: string; id: string; through: Position; contentType: string }) {
+  private async addFork(
+    project: string,
+    source: string,
+    fork: { path: string; id: string; through: Position; contentType: string },
+  ) {
     const entity = streamEntity(project, source);
     const keys = [META, forkTable.at(fork.path)];
     return (await this.keepers.submit(entity, keys, (view, now) => addForkRule(view, now, fork))).kind;

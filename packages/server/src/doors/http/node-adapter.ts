@@ -2,10 +2,10 @@
  * `node:http` on one side, the request/reply shape on the other. Owns sockets, body limits, time limits and shutdown;
  * knows no address and no feature.
  */
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
-import { errors, problem } from "@sluice/protocol";
-import type { Body, HttpRequest, Reply, Sink } from "../../core/http.ts";
+import { type ErrorCode, errors, problem } from "@sluice/protocol";
+import { type Body, type HttpRequest, Refusal, type Reply, type Sink } from "../../core/http.ts";
 import { renderFault } from "./problem.ts";
 
 export interface HttpDoorOptions {
@@ -18,16 +18,49 @@ export interface HttpDoorOptions {
 }
 
 const SAFE = ["X-Content-Type-Options", "nosniff", "Cross-Origin-Resource-Policy", "cross-origin"];
-/** How long a client that sent too much may take to read that it did. */
+/** How long a client that is hung up on may take to read why. */
 const LINGER_MS = 500;
+/** How late a request that takes too long may be found, at most. */
+const TIMEOUT_CHECK_MS = 5_000;
+
+/** One connection: who waits for an answer on it, and whether it ends when they have got theirs. */
+interface Line {
+  waiting: number;
+  /** The latest request on it. Answers go out in the order of the requests. */
+  latest: IncomingMessage;
+  /** Ends when no more than this many still wait. */
+  endsAt: number | undefined;
+}
 
 export class HttpDoor {
   private readonly server: Server;
+  private readonly lines = new WeakMap<Socket, Line>();
+  private closing = false;
 
   private constructor(private readonly options: HttpDoorOptions) {
-    this.server = createServer({ requestTimeout: options.requestMs, headersTimeout: Math.min(options.requestMs, 15_000), keepAliveTimeout: 65_000 });
-    this.server.on("request", (incoming, outgoing) => this.serve(incoming, outgoing));
-    this.server.on("clientError", refuseGarbage);
+    this.server = createServer({
+      requestTimeout: options.requestMs,
+      headersTimeout: Math.min(options.requestMs, 15_000),
+      keepAliveTimeout: 65_000,
+      connectionsCheckingInterval: Math.min(options.requestMs, TIMEOUT_CHECK_MS),
+      // We refuse it ourselves, in our own words.
+      requireHostHeader: false,
+    });
+    this.server.on("connection", (socket) => socket.setMaxListeners(0));
+    this.server.on("request", (incoming, outgoing) => this.serve(new NodeRequest(incoming, outgoing)));
+    this.server.on("checkContinue", (incoming, outgoing) => this.serve(new NodeRequest(incoming, outgoing, true)));
+    this.server.on("checkExpectation", (incoming, outgoing) => {
+      this.serve(new NodeRequest(incoming, outgoing, true), () => {
+        throw new Refusal("bad-header", "Expect must be 100-continue");
+      });
+    });
+    this.server.on("connect", (_, socket) => {
+      socket.on("error", () => {});
+      hangUp(socket as Socket, "method-not-allowed", "CONNECT is not known here", [
+        "Allow: GET, HEAD, PUT, POST, DELETE, OPTIONS",
+      ]);
+    });
+    this.server.on("clientError", (error, socket) => this.refuseGarbage(error, socket as Socket));
   }
 
   static async open(options: HttpDoorOptions): Promise<HttpDoor> {
@@ -48,6 +81,7 @@ export class HttpDoor {
 
   /** Takes no more connections; resolves when those in flight have been answered. */
   close(): Promise<void> {
+    this.closing = true;
     const closed = new Promise<void>((resolve) => this.server.close(() => resolve()));
     this.server.closeIdleConnections();
     return closed;
@@ -58,19 +92,67 @@ export class HttpDoor {
     this.server.closeAllConnections();
   }
 
-  private serve(incoming: IncomingMessage, outgoing: ServerResponse): void {
-    const request = new NodeRequest(incoming, outgoing);
+  private serve(request: NodeRequest, handle = this.options.handle): void {
+    this.track(request);
     let answer: Promise<Reply> | Reply;
     try {
-      answer = this.options.handle(request);
+      request.check();
+      answer = handle(request);
     } catch (fault) {
       answer = renderFault(fault, this.options.report);
     }
-    if (!(answer instanceof Promise)) return send(request, answer);
-    answer.then(
-      (reply) => send(request, reply),
-      (fault) => send(request, renderFault(fault, this.options.report)),
-    );
+    if (!(answer instanceof Promise)) this.send(request, answer);
+    else {
+      answer.then(
+        (reply) => this.send(request, reply),
+        (fault) => this.send(request, renderFault(fault, this.options.report)),
+      );
+    }
+  }
+
+  private send(request: NodeRequest, reply: Reply): void {
+    if (this.closing) request.outgoing.shouldKeepAlive = false;
+    try {
+      send(request, reply);
+    } catch (fault) {
+      // An answer that cannot be written is a defect of ours, and no reason to take the others down.
+      this.options.report(fault);
+      request.outgoing.destroy();
+    }
+  }
+
+  /** Counts who waits on a connection, so that one which is to end does so after the last answer. */
+  private track({ incoming, outgoing }: NodeRequest): void {
+    const { socket } = incoming;
+    const line = this.lines.get(socket) ?? { waiting: 0, latest: incoming, endsAt: undefined };
+    if (line.waiting++ === 0) this.lines.set(socket, line);
+    line.latest = incoming;
+    outgoing.on("close", () => {
+      line.waiting--;
+      if (line.waiting <= (line.endsAt ?? -1) || (this.closing && line.waiting === 0)) socket.destroySoon();
+    });
+  }
+
+  /** What is not HTTP, or not in time, is told so, unless answers are owed to requests before it: then those come first. */
+  private refuseGarbage(error: NodeJS.ErrnoException, socket: Socket): void {
+    if (error.code === "ECONNRESET" || !socket.writable) {
+      socket.destroy();
+      return;
+    }
+    const line = this.lines.get(socket);
+    const isWithinBody = line !== undefined && !line.latest.complete;
+    const owed = line === undefined ? 0 : isWithinBody ? line.waiting - 1 : line.waiting;
+    // Below zero: the request was answered before its body came.
+    if (owed < 0) socket.destroySoon();
+    else if (owed > 0) line!.endsAt = line!.waiting - owed;
+    else if (error.code === "HPE_HEADER_OVERFLOW") hangUp(socket, "bad-request", "the headers are too large");
+    else if (error.code === "ERR_HTTP_REQUEST_TIMEOUT") hangUp(socket, "body-timeout", "the request took too long");
+    else
+      hangUp(
+        socket,
+        "bad-request",
+        isWithinBody ? "the body is not framed as HTTP/1.1 wants it" : "this is not HTTP/1.1",
+      );
   }
 }
 
@@ -78,18 +160,23 @@ class NodeRequest implements HttpRequest {
   readonly method: string;
   readonly path: string;
   readonly search: string;
-  /** Set when the client was cut short: the rest of what it sends is not read. */
-  overflowed = false;
 
+  /** `mustHangUp`: the client was cut short, or waits to be told to go on; what it may yet send is not read. */
   constructor(
     readonly incoming: IncomingMessage,
     readonly outgoing: ServerResponse,
+    public mustHangUp = false,
   ) {
-    const url = incoming.url!;
+    const url = pathOf(incoming.url!);
     const mark = url.indexOf("?");
     this.method = incoming.method!;
     this.path = mark < 0 ? url : url.slice(0, mark);
     this.search = mark < 0 ? "" : url.slice(mark + 1);
+  }
+
+  check(): void {
+    const { headers, httpVersion } = this.incoming;
+    if (headers.host === undefined && httpVersion === "1.1") throw new Refusal("bad-header", "Host is missing");
   }
 
   get origin(): string {
@@ -103,36 +190,64 @@ class NodeRequest implements HttpRequest {
   body(maxBytes: number): Promise<Body> {
     const { incoming } = this;
     if (Number(incoming.headers["content-length"]) > maxBytes) {
-      this.overflowed = true;
+      this.mustHangUp = true;
       return Promise.resolve({ kind: "too-large" });
+    }
+    if (this.mustHangUp) {
+      this.mustHangUp = false;
+      this.outgoing.writeContinue();
     }
     return new Promise((resolve, reject) => {
       let first: Buffer | undefined;
       let rest: Buffer[] | undefined;
       let length = 0;
       incoming.on("data", (chunk: Buffer) => {
-        if (this.overflowed) return;
+        if (this.mustHangUp) return;
         length += chunk.length;
         if (length > maxBytes) {
-          this.overflowed = true;
+          this.mustHangUp = true;
           incoming.pause();
           resolve({ kind: "too-large" });
         } else if (first === undefined) first = chunk;
         else if (rest === undefined) rest = [first, chunk];
         else rest.push(chunk);
       });
-      incoming.on("end", () => resolve({ kind: "body", bytes: rest ? Buffer.concat(rest, length) : (first ?? Buffer.alloc(0)) }));
-      incoming.on("error", reject);
+      incoming.on("end", () =>
+        resolve({ kind: "body", bytes: rest ? Buffer.concat(rest, length) : (first ?? Buffer.alloc(0)) }),
+      );
+      // Nobody will read this; it ends the request without being taken for a fault of ours.
+      incoming.on("error", () => reject(new Refusal("bad-request", "the body ended early")));
     });
   }
 
   onGone(task: () => void): void {
-    const { outgoing } = this;
-    if (outgoing.destroyed) return queueMicrotask(task);
-    outgoing.once("close", () => {
-      if (!outgoing.writableFinished) task();
+    onOver(this, () => {
+      if (!this.outgoing.writableFinished) task();
     });
   }
+}
+
+/** A proxy's client may put the whole URL where the path belongs. */
+function pathOf(url: string): string {
+  return url.startsWith("/") ? url : url.replace(/^https?:\/\/[^/?#]*/i, "");
+}
+
+/**
+ * Runs once when the answer is out or its connection is gone. Node tells nothing of an answer that still queues behind
+ * another when the connection goes, so the connection is watched too.
+ */
+function onOver({ incoming: { socket }, outgoing }: NodeRequest, task: () => void): void {
+  if (outgoing.destroyed || socket.destroyed) {
+    queueMicrotask(task);
+    return;
+  }
+  const run = () => {
+    outgoing.off("close", run);
+    socket.off("close", run);
+    task();
+  };
+  outgoing.on("close", run);
+  socket.on("close", run);
 }
 
 function send(request: NodeRequest, reply: Reply): void {
@@ -140,15 +255,19 @@ function send(request: NodeRequest, reply: Reply): void {
   if (outgoing.destroyed) return;
   const headers = reply.headers;
   headers.push(...SAFE);
-  if (request.overflowed) return sendAndHangUp(request, reply);
+  if (request.mustHangUp) {
+    sendAndHangUp(request, reply);
+    return;
+  }
   const { body, live, status } = reply;
   if (live) {
     outgoing.writeHead(status, headers);
     outgoing.flushHeaders();
-    live(new NodeSink(outgoing));
+    live(new NodeSink(request));
     return;
   }
-  if (body !== undefined) headers.push("Content-Length", String(typeof body === "string" ? Buffer.byteLength(body) : body.length));
+  if (body !== undefined)
+    headers.push("Content-Length", String(typeof body === "string" ? Buffer.byteLength(body) : body.length));
   else if (status !== 204 && status !== 304 && request.method !== "HEAD") headers.push("Content-Length", "0");
   outgoing.writeHead(status, headers);
   if (body === undefined || request.method === "HEAD") outgoing.end();
@@ -164,9 +283,12 @@ function sendAndHangUp({ incoming, outgoing }: NodeRequest, reply: Reply): void 
 }
 
 class NodeSink implements Sink {
-  constructor(private readonly outgoing: ServerResponse) {
+  private readonly outgoing: ServerResponse;
+
+  constructor(private readonly request: NodeRequest) {
+    this.outgoing = request.outgoing;
     // A reset by the client is not ours to report; `close` follows it.
-    outgoing.on("error", () => {});
+    this.outgoing.on("error", () => {});
   }
 
   get buffered(): number {
@@ -183,8 +305,7 @@ class NodeSink implements Sink {
   }
 
   onGone(task: () => void): void {
-    if (this.outgoing.destroyed) queueMicrotask(task);
-    else this.outgoing.once("close", task);
+    onOver(this.request, task);
   }
 
   end(): void {
@@ -196,20 +317,18 @@ class NodeSink implements Sink {
   }
 }
 
-/** What is not HTTP, or not in time, gets a plain answer where the socket still takes one. */
-function refuseGarbage(error: NodeJS.ErrnoException, socket: Socket): void {
-  if (error.code === "ECONNRESET" || !socket.writable) return void socket.destroy();
-  const code = error.code === "ERR_HTTP_REQUEST_TIMEOUT" ? "body-timeout" : "bad-request";
-  const isHeaders = error.code === "HPE_HEADER_OVERFLOW";
-  const detail = isHeaders ? "the headers are too large" : code === "body-timeout" ? "the request took too long" : "this is not HTTP/1.1";
+/** Answers where there is no response to write to, and ends the connection. */
+function hangUp(socket: Socket, code: ErrorCode, detail: string, more: readonly string[] = []): void {
   const body = JSON.stringify(problem(code, detail));
   const { status } = errors[code];
   const lines = [
-    `HTTP/1.1 ${status} ${status === 408 ? "Request Timeout" : "Bad Request"}`,
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
     "Content-Type: application/problem+json",
     `Content-Length: ${Buffer.byteLength(body)}`,
     "X-Content-Type-Options: nosniff",
     "Connection: close",
+    ...more,
   ];
   socket.end(`${lines.join("\r\n")}\r\n\r\n${body}`);
+  setTimeout(() => socket.destroy(), LINGER_MS).unref();
 }

@@ -4,6 +4,7 @@
  *   /v1/stream/{path}              project default
  *   /v1/{project}/stream/{path}
  *   /v1/{project}/streams
+ *   …/stream/__ds/{rest}           control: subscriptions and their keys
  *   /health  /ready
  */
 import { header } from "@sluice/protocol";
@@ -12,6 +13,7 @@ import { type Headers, type HttpRequest, Refusal, type Reply } from "../../core/
 export interface Features {
   stream(project: string, encodedPath: string, request: HttpRequest): Promise<Reply>;
   listStreams(project: string, request: HttpRequest): Promise<Reply>;
+  control(project: string, rest: string, request: HttpRequest): Promise<Reply>;
   /** Undefined when the server takes requests; otherwise why not. */
   notReady(): string | undefined;
 }
@@ -62,13 +64,14 @@ const PREFLIGHT: Headers = [
 ];
 
 const STREAM_PREFIX = "/v1/stream/";
+const CONTROL_PREFIX = "__ds/";
 
 /** Throws a Refusal for what it does not know. */
 export function route(features: Features, request: HttpRequest): Promise<Reply> | Reply {
   const { path } = request;
   if (request.method === "OPTIONS") return { status: 204, headers: [...PREFLIGHT] };
   if (path.startsWith(STREAM_PREFIX)) {
-    return features.stream(DEFAULT_PROJECT, path.slice(STREAM_PREFIX.length), request);
+    return routeStream(features, DEFAULT_PROJECT, path.slice(STREAM_PREFIX.length), request);
   }
   if (path.startsWith("/v1/")) return routeProject(features, request, path.slice("/v1/".length));
   if (path === "/health") return answerProbe(request, undefined);
@@ -82,8 +85,9 @@ function routeProject(features: Features, request: HttpRequest, rest: string): P
   const isShort = ROUTE_WORDS.has(first);
   const project = isShort ? DEFAULT_PROJECT : first;
   const tail = isShort ? rest : slash < 0 ? "" : rest.slice(slash + 1);
-  if (!PROJECT.test(project)) throw new Refusal("bad-project", "a project is named by 1 to 128 letters, digits, _ and -");
-  if (tail.startsWith("stream/")) return features.stream(project, tail.slice("stream/".length), request);
+  if (!PROJECT.test(project))
+    throw new Refusal("bad-project", "a project is named by 1 to 128 letters, digits, _ and -");
+  if (tail.startsWith("stream/")) return routeStream(features, project, tail.slice("stream/".length), request);
   if (tail === "streams") {
     onlyGet(request);
     return features.listStreams(project, request);
@@ -91,10 +95,16 @@ function routeProject(features: Features, request: HttpRequest, rest: string): P
   throw new Refusal("no-route", `there is nothing at ${request.path}`);
 }
 
+function routeStream(features: Features, project: string, path: string, request: HttpRequest): Promise<Reply> {
+  if (path.startsWith(CONTROL_PREFIX)) return features.control(project, path.slice(CONTROL_PREFIX.length), request);
+  return features.stream(project, path, request);
+}
+
 function answerProbe(request: HttpRequest, problem: string | undefined): Reply {
   onlyGet(request);
   const body = JSON.stringify(problem === undefined ? { status: "ok" } : { status: "unavailable", reason: problem });
   const headers: Headers = [header.contentType, "application/json", header.cacheControl, "no-store"];
+  if (problem !== undefined) headers.push(header.retryAfter, "1");
   return { status: problem === undefined ? 200 : 503, headers, body };
 }
 

@@ -45,13 +45,14 @@ export class ApplyThread implements ApplyRunner {
     return new Promise((resolve, reject) => {
       this.call = { report, resolve, reject };
       this.worker ??= this.start();
+      // Only while it works does the thread keep the process alive.
+      this.worker.ref();
       this.worker.postMessage({ extents } satisfies ToWorker);
     });
   }
 
   private start(): Worker {
     const worker = startWorker(this.place);
-    worker.unref();
     worker.on("message", (message: FromWorker) => this.hear(message));
     worker.on("error", (fault) => this.die(`The apply worker failed: ${fault.message}`));
     this.exited = new Promise((resolve) => {
@@ -70,6 +71,7 @@ export class ApplyThread implements ApplyRunner {
       return;
     }
     this.call = undefined;
+    this.worker?.unref();
     if (message.kind === "done") call?.resolve(message.hasGarbage);
     else call?.reject(new EngineError(message.code, message.message));
   }
@@ -81,7 +83,10 @@ export class ApplyThread implements ApplyRunner {
   }
 
   async close(): Promise<void> {
-    if (this.dead === undefined) this.worker?.postMessage("close" satisfies ToWorker);
+    if (this.dead === undefined) {
+      this.worker?.ref();
+      this.worker?.postMessage("close" satisfies ToWorker);
+    }
     await this.exited;
   }
 }

@@ -1,0 +1,74 @@
+/**
+ * Hears of every event in every stream and tells the subscriptions concerned. The service wires it to the streams.
+ *
+ * What must stay true: an append pays for one entry in a map, whatever subscriptions exist; everything else happens in a
+ * later turn. What does not fit into the queue is not forgotten: then every subscription is looked at again.
+ */
+import type { World } from "../core/world.ts";
+import type { StreamEvent } from "../streams/service.ts";
+import type { SubscriptionIndex } from "./matching.ts";
+import type { Waker } from "./waking.ts";
+
+/** Streams whose events wait for the next turn. */
+const MAX_QUEUED = 100_000;
+
+/** What happened to one stream since the last turn. */
+interface Heard {
+  readonly project: string;
+  readonly path: string;
+  hasGone: boolean;
+  isThere: boolean;
+  isNew: boolean;
+}
+
+export class Follower {
+  private queue = new Map<string, Heard>();
+  private isScheduled = false;
+  private isOverrun = false;
+
+  constructor(
+    private readonly index: SubscriptionIndex,
+    private readonly waker: Waker,
+    private readonly world: World,
+    private readonly maxQueued = MAX_QUEUED,
+  ) {}
+
+  hear({ kind, project, path }: StreamEvent): void {
+    if (!this.index.has(project)) return;
+    const key = `${project}/${path}`;
+    const heard = this.queue.get(key) ?? { project, path, hasGone: false, isThere: false, isNew: false };
+    this.schedule();
+    if (this.queue.size < this.maxQueued) this.queue.set(key, heard);
+    else if (!this.queue.has(key)) this.isOverrun = true;
+    heard.isThere = kind !== "deleted";
+    if (kind === "deleted") heard.hasGone = true;
+    if (kind === "created") heard.isNew = true;
+  }
+
+  private schedule(): void {
+    if (this.isScheduled) return;
+    this.isScheduled = true;
+    this.world.soon(() => this.flush());
+  }
+
+  /** Tells now what would be told in the next turn, so that whoever asks after an append finds it taken into account. */
+  flush(): void {
+    this.isScheduled = false;
+    const queue = this.queue;
+    this.queue = new Map();
+    for (const { project, path, hasGone, isThere, isNew } of queue.values()) {
+      for (const subscription of this.index.match(project, path)) {
+        subscription.hear(path, hasGone, isThere);
+        this.waker.follow(subscription);
+      }
+      // A wake stream that was missing until now.
+      if (isNew) for (const subscription of this.index.writers(project, path)) void this.waker.tick(subscription, true);
+    }
+    if (!this.isOverrun) return;
+    this.isOverrun = false;
+    for (const subscription of this.index.all()) {
+      subscription.isUnsure = true;
+      void this.waker.tick(subscription);
+    }
+  }
+}

@@ -1,0 +1,71 @@
+/**
+ * The patterns of wake subscriptions: a path read as levels between slashes, `*` for exactly one level, `**` for any number
+ * of levels, none included. `%2A` stands for a star that is meant literally. Used by parsing, the index and linking.
+ *
+ * What must stay true: matching costs at most levels of the pattern times levels of the path, whatever both hold.
+ */
+const ONE = "*";
+const ANY = "**";
+
+export interface Glob {
+  readonly text: string;
+  readonly levels: readonly string[];
+  /** What every matching path starts with. */
+  readonly literalPrefix: string;
+  /** The first level when it is literal: what an index can sort patterns by. */
+  readonly firstLevel: string | undefined;
+}
+
+/** Undefined when a star shares its level with something else: such a pattern would silently match nothing. */
+export function parseGlob(text: string): Glob | undefined {
+  if (text === "") return undefined;
+  const written = text.split("/");
+  if (written.some((level) => level.includes("*") && level !== ONE && level !== ANY)) return undefined;
+  const wild = written.findIndex(isWild);
+  const literal = (wild < 0 ? written : written.slice(0, wild)).map(unescaped);
+  const literalPrefix = prefixOf(written, wild, literal.join("/"));
+  return { text, levels: written.map(asLevel), literalPrefix, firstLevel: literal[0] };
+}
+
+/** `a/**` matches `a` itself, so the slash belongs to the prefix only when some level must follow. */
+function prefixOf(written: readonly string[], wild: number, literal: string): string {
+  if (wild <= 0) return wild === 0 ? "" : literal;
+  return written.slice(wild).some((level) => level !== ANY) ? `${literal}/` : literal;
+}
+
+function isWild(level: string): boolean {
+  return level === ONE || level === ANY;
+}
+
+function unescaped(level: string): string {
+  return level.replaceAll(/%2A/gi, "*");
+}
+
+/** Literal levels get a mark in front, so that an escaped star is not taken for a wildcard. */
+function asLevel(level: string): string {
+  return isWild(level) ? level : `=${unescaped(level)}`;
+}
+
+/** Goes back only to the last `**`: an earlier one can always leave to the later one what it would have to take. */
+export function matchesGlob({ levels }: Glob, path: string): boolean {
+  const parts = path.split("/");
+  let at = 0;
+  let part = 0;
+  let lastAny = -1;
+  let resumeAt = 0;
+  while (part < parts.length) {
+    const level = levels[at];
+    if (level === ANY) {
+      lastAny = at++;
+      resumeAt = part;
+    } else if (level === ONE || level === `=${parts[part]}`) {
+      at++;
+      part++;
+    } else if (lastAny >= 0) {
+      at = lastAny + 1;
+      part = ++resumeAt;
+    } else return false;
+  }
+  while (levels[at] === ANY) at++;
+  return at === levels.length;
+}

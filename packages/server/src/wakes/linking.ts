@@ -1,0 +1,193 @@
+/**
+ * Brings links and streams together: finds the streams that a pattern matches, takes note of those that came and went, and
+ * reads links and tails. Strings single-entity steps together; the rules decide. Called by the service and the waker, within
+ * a step of the subscription.
+ */
+import { BEGINNING, type Position, parseOffset, ZERO } from "@sluice/protocol";
+import type { World } from "../core/world.ts";
+import type { Engine } from "../engine/contract.ts";
+import type { Keepers } from "../engine/keeper.ts";
+import type { Streams } from "../streams/service.ts";
+import { type NoteOutcome, noteRule } from "./links.ts";
+import type { SubscriptionIndex } from "./matching.ts";
+import {
+  isPending,
+  type Link,
+  type LinkInfo,
+  linkTable,
+  MAX_LINKS,
+  MAX_WAKE_STREAMS,
+  META,
+  STATE,
+  type Tail,
+  wakeEntity,
+} from "./state.ts";
+import type { Subscription } from "./subscription.ts";
+
+/** Rows or names read between two turns of the event loop, so that a large subscription does not hold up others. */
+const PAGE = 200;
+
+export class Linker {
+  constructor(
+    private readonly engine: Engine,
+    private readonly keepers: Keepers,
+    private readonly streams: Streams,
+    private readonly world: World,
+    private readonly index: SubscriptionIndex,
+    private readonly report: (what: string, fault: unknown) => void,
+  ) {}
+
+  /** Undefined when there is no such stream. */
+  async tailOf(project: string, path: string): Promise<Position | undefined> {
+    const described = await this.streams.describe(project, path);
+    return described.kind === "live" ? described.head.last : undefined;
+  }
+
+  async tailsOf(project: string, paths: readonly string[]): Promise<Tail[]> {
+    const tails: Tail[] = [];
+    for (const path of paths) tails.push({ path, tail: (await this.tailOf(project, path)) ?? ZERO });
+    return tails;
+  }
+
+  /** The streams that the pattern matches by now, at most one more than can be linked. */
+  async matching(subscription: Subscription): Promise<Tail[]> {
+    const found: Tail[] = [];
+    for await (const path of this.candidates(subscription)) {
+      const tail = await this.tailOf(subscription.project, path);
+      if (tail) found.push({ path, tail });
+      if (found.length > MAX_LINKS) break;
+    }
+    return found;
+  }
+
+  private async *candidates(subscription: Subscription): AsyncGenerator<string> {
+    if (subscription.glob === undefined) return;
+    let after = "";
+    for (;;) {
+      const page = await this.streams.list(subscription.project, subscription.glob.literalPrefix, after, PAGE);
+      for (const path of page.ids) if (subscription.wants(path)) yield path;
+      if (page.next === undefined) return;
+      after = page.next;
+      await this.pause();
+    }
+  }
+
+  async *links(subscription: Subscription): AsyncGenerator<{ path: string; link: Link }> {
+    const e = wakeEntity(subscription.project, subscription.id);
+    let after = "";
+    for (;;) {
+      const rows = await this.engine.rows(e, linkTable.name, after, PAGE);
+      for (const { key, value } of rows) yield { path: key, link: linkTable.decode(value) };
+      if (rows.length < PAGE) return;
+      after = rows.at(-1)!.key;
+      await this.pause();
+    }
+  }
+
+  /** Takes note of everything heard; streams that have gone first, since one of the same name may have come since. */
+  async takeNotes(subscription: Subscription): Promise<NoteOutcome> {
+    let outcome: NoteOutcome;
+    do {
+      const unlink = take(subscription.toUnlink);
+      const link = unlink.length > 0 ? [] : take(subscription.toLink);
+      const keys = [META, STATE, ...unlink.map(linkTable.at), ...link.map(linkTable.at)];
+      const note = { incarnation: subscription.incarnation, unlink, link };
+      const e = wakeEntity(subscription.project, subscription.id);
+      outcome = await this.keepers.submit(e, keys, (view, now) => noteRule(view, now, note));
+      if (outcome.kind === "absent") return outcome;
+      for (const path of unlink) this.index.unlink(subscription, path);
+      if (outcome.refused > 0) {
+        this.report(
+          `${e.key} has ${MAX_LINKS} links; ${outcome.refused} more streams match`,
+          new Error("too many links"),
+        );
+      }
+    } while (subscription.toUnlink.size > 0 || subscription.toLink.size > 0);
+    return outcome;
+  }
+
+  /** After a restart or a fault: links what matches and is not linked, unlinks what has gone, suspects what has work. */
+  async relink(subscription: Subscription): Promise<void> {
+    await this.survey(subscription);
+    const e = wakeEntity(subscription.project, subscription.id);
+    for await (const path of this.candidates(subscription)) {
+      const { rows } = await this.engine.load(e, [linkTable.at(path)]);
+      if (rows[0] === undefined || !linkTable.decode(rows[0]).glob) subscription.hear(path, false, true);
+    }
+    await this.takeNotes(subscription);
+  }
+
+  /** Looks at every link, so that suspicion is exact afterwards and the index knows the explicit ones. */
+  async survey(subscription: Subscription): Promise<void> {
+    subscription.takeSuspects();
+    for await (const { path, link } of this.links(subscription)) {
+      if (link.explicit) this.index.link(subscription, path);
+      const tail = await this.tailOf(subscription.project, path);
+      if (tail === undefined && wasThere(link)) subscription.hear(path, true, false);
+      if (tail !== undefined && isPending(link, tail)) subscription.suspect(path);
+    }
+  }
+
+  /** The suspected links that do have work, at most as many as a wake takes on. The others stay suspected or are cleared. */
+  async pending(subscription: Subscription): Promise<LinkInfo[]> {
+    const { project, id } = subscription;
+    // Where others append too, we do not hear of everything.
+    if (!this.engine.exclusive) subscription.suspectAll();
+    try {
+      let suspects = subscription.takeSuspects();
+      if (suspects === undefined) {
+        await this.survey(subscription);
+        suspects = subscription.takeSuspects();
+      }
+      const found: LinkInfo[] = [];
+      let looked = 0;
+      for (const path of suspects ?? []) {
+        if (++looked % PAGE === 0) await this.pause();
+        const { rows } = await this.engine.load(wakeEntity(project, id), [linkTable.at(path)]);
+        const tail = rows[0] && (await this.tailOf(project, path));
+        if (tail === undefined) continue;
+        const link = linkTable.decode(rows[0]!);
+        if (!isPending(link, tail)) continue;
+        subscription.suspect(path);
+        if (found.length < MAX_WAKE_STREAMS) found.push({ path, link, tail });
+      }
+      return found;
+    } catch (fault) {
+      subscription.suspectAll();
+      throw fault;
+    }
+  }
+
+  /** What a payload lists: the streams that `pin` knows a tail for, then others as long as there is room. */
+  async infos(
+    subscription: Subscription,
+    pin: (path: string, link: Link) => Position | undefined,
+  ): Promise<LinkInfo[]> {
+    const listed: LinkInfo[] = [];
+    const others: { path: string; link: Link }[] = [];
+    for await (const { path, link } of this.links(subscription)) {
+      const tail = pin(path, link);
+      if (tail !== undefined) listed.push({ path, link, tail });
+      else if (others.length < MAX_WAKE_STREAMS) others.push({ path, link });
+    }
+    for (const { path, link } of others.slice(0, Math.max(0, MAX_WAKE_STREAMS - listed.length))) {
+      listed.push({ path, link, tail: (await this.tailOf(subscription.project, path)) ?? ZERO });
+    }
+    return listed;
+  }
+
+  private pause(): Promise<void> {
+    return new Promise((resolve) => this.world.soon(resolve));
+  }
+}
+
+function take(paths: Set<string>): string[] {
+  const taken = [...paths].slice(0, PAGE);
+  for (const path of taken) paths.delete(path);
+  return taken;
+}
+
+/** Whether the stream existed when or after it was linked, so that its absence means that it was deleted. */
+function wasThere({ acked, explicit }: Link): boolean {
+  return !explicit || (acked !== BEGINNING && parseOffset(acked)!.generation > 0);
+}

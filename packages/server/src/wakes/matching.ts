@@ -1,0 +1,148 @@
+/**
+ * Which subscriptions want to hear of a stream. An index in memory over all subscriptions of this process: patterns sorted
+ * by their first level, explicit streams by name, and the answers of the last paths asked for.
+ *
+ * What must stay true: an answer for a path asked before costs one look-up, however many subscriptions exist. The index is
+ * bounded by how many subscriptions and explicit links creation admits; the remembered answers by MAX_REMEMBERED.
+ */
+import type { Subscription } from "./subscription.ts";
+
+/** Subscriptions and explicit links that one process takes on, in all projects together. */
+export const MAX_SUBSCRIPTIONS = 10_000;
+export const MAX_EXPLICIT_LINKS = 1_000_000;
+const MAX_REMEMBERED = 10_000;
+
+const NONE: readonly Subscription[] = [];
+
+export class SubscriptionIndex {
+  private readonly projects = new Map<string, ProjectIndex>();
+  size = 0;
+  explicitLinks = 0;
+
+  has(project: string): boolean {
+    return this.projects.has(project);
+  }
+
+  get(project: string, id: string): Subscription | undefined {
+    return this.projects.get(project)?.subscriptions.get(id);
+  }
+
+  *all(): Iterable<Subscription> {
+    for (const { subscriptions } of this.projects.values()) yield* subscriptions.values();
+  }
+
+  /** Takes the place of an earlier subscription of the same id. */
+  add(subscription: Subscription): void {
+    const { project, id } = subscription;
+    const earlier = this.get(project, id);
+    if (earlier) this.remove(earlier);
+    const index = this.projects.get(project) ?? new ProjectIndex();
+    this.projects.set(project, index);
+    index.add(subscription);
+    this.size++;
+    this.explicitLinks += subscription.explicit.size;
+  }
+
+  remove(subscription: Subscription): void {
+    const index = this.projects.get(subscription.project);
+    if (index?.subscriptions.get(subscription.id) !== subscription) return;
+    subscription.stop();
+    index.remove(subscription);
+    this.size--;
+    this.explicitLinks -= subscription.explicit.size;
+    if (index.subscriptions.size === 0) this.projects.delete(subscription.project);
+  }
+
+  /** Keeps track of an explicit link of a subscription that is in the index. */
+  link(subscription: Subscription, path: string): void {
+    if (subscription.isStopped || subscription.explicit.has(path)) return;
+    subscription.explicit.add(path);
+    this.explicitLinks++;
+    this.projects.get(subscription.project)?.linkExplicit(subscription, path);
+  }
+
+  unlink(subscription: Subscription, path: string): void {
+    if (subscription.isStopped || !subscription.explicit.delete(path)) return;
+    this.explicitLinks--;
+    this.projects.get(subscription.project)?.unlinkExplicit(subscription, path);
+  }
+
+  /** Who is linked to this stream, or wants to be. */
+  match(project: string, path: string): readonly Subscription[] {
+    return this.projects.get(project)?.match(path) ?? NONE;
+  }
+
+  /** Whose wake events go into this stream. */
+  writers(project: string, path: string): Iterable<Subscription> {
+    return this.projects.get(project)?.byWakeStream.get(path) ?? NONE;
+  }
+}
+
+class ProjectIndex {
+  readonly subscriptions = new Map<string, Subscription>();
+  readonly byWakeStream = new Map<string, Set<Subscription>>();
+  private readonly byFirstLevel = new Map<string, Set<Subscription>>();
+  private readonly wild = new Set<Subscription>();
+  private readonly byStream = new Map<string, Set<Subscription>>();
+  private readonly remembered = new Map<string, readonly Subscription[]>();
+
+  add(subscription: Subscription): void {
+    const { id, glob, explicit, config } = subscription;
+    this.subscriptions.set(id, subscription);
+    if (glob?.firstLevel !== undefined) addTo(this.byFirstLevel, glob.firstLevel, subscription);
+    else if (glob) this.wild.add(subscription);
+    for (const path of explicit) addTo(this.byStream, path, subscription);
+    if (config.wakeStream !== undefined) addTo(this.byWakeStream, config.wakeStream, subscription);
+    this.remembered.clear();
+  }
+
+  remove(subscription: Subscription): void {
+    const { id, glob, explicit, config } = subscription;
+    this.subscriptions.delete(id);
+    if (glob?.firstLevel !== undefined) removeFrom(this.byFirstLevel, glob.firstLevel, subscription);
+    this.wild.delete(subscription);
+    for (const path of explicit) removeFrom(this.byStream, path, subscription);
+    if (config.wakeStream !== undefined) removeFrom(this.byWakeStream, config.wakeStream, subscription);
+    this.remembered.clear();
+  }
+
+  linkExplicit(subscription: Subscription, path: string): void {
+    addTo(this.byStream, path, subscription);
+    this.remembered.delete(path);
+  }
+
+  unlinkExplicit(subscription: Subscription, path: string): void {
+    removeFrom(this.byStream, path, subscription);
+    this.remembered.delete(path);
+  }
+
+  match(path: string): readonly Subscription[] {
+    const known = this.remembered.get(path);
+    if (known !== undefined) return known;
+    const found = this.find(path);
+    if (this.remembered.size >= MAX_REMEMBERED) this.remembered.clear();
+    this.remembered.set(path, found);
+    return found;
+  }
+
+  private find(path: string): readonly Subscription[] {
+    const found = new Set(this.byStream.get(path));
+    const slash = path.indexOf("/");
+    const first = slash < 0 ? path : path.slice(0, slash);
+    for (const subscription of this.byFirstLevel.get(first) ?? NONE)
+      if (subscription.wants(path)) found.add(subscription);
+    for (const subscription of this.wild) if (subscription.wants(path)) found.add(subscription);
+    return found.size === 0 ? NONE : [...found];
+  }
+}
+
+function addTo(sets: Map<string, Set<Subscription>>, key: string, subscription: Subscription): void {
+  const set = sets.get(key) ?? new Set();
+  sets.set(key, set.add(subscription));
+}
+
+function removeFrom(sets: Map<string, Set<Subscription>>, key: string, subscription: Subscription): void {
+  const set = sets.get(key);
+  set?.delete(subscription);
+  if (set?.size === 0) sets.delete(key);
+}

@@ -1,0 +1,287 @@
+/**
+ * The rules of a wake: it begins when a linked stream has messages that nobody acknowledged, its notification is attempted
+ * until it gets through, somebody holds it under a lease, and it ends by `done`, release or the end of the lease. Pure;
+ * submitted to the subscription's keeper.
+ *
+ * What must stay true: at most one wake is in progress; every wake has a greater generation than the one before; whoever
+ * acts for a wake shows its id, its generation and its secret, and all three must be the current ones.
+ */
+import { BEGINNING, comparePositions, formatOffset, type Position, parseOffset, ZERO } from "@sluice/protocol";
+import { type Change, put } from "../engine/draft.ts";
+import type { Decision, View } from "../engine/keeper.ts";
+import { known } from "./links.ts";
+import {
+  ackedPosition,
+  isPending,
+  type Link,
+  linkTable,
+  type Meta,
+  nextDue,
+  type State,
+  stateTable,
+  type Tail,
+  type Wake,
+  wakeAt,
+} from "./state.ts";
+import { isSameSecret, type Token } from "./tokens.ts";
+
+/** How long a token is good for, however often the lease is extended. */
+export const TOKEN_MS = 3_600_000;
+/** An attempt without a result after this time was lost with the process that made it. */
+export const LOST_ATTEMPT_MS = 20_000;
+const FIRST_RETRY_MS = 1_000;
+const MAX_RETRY_MS = 60_000;
+const JITTER_PART = 0.2;
+
+/** How long to wait after this many failures in a row; `random` is uniform in [0, 1). */
+export function retryDelay(failures: number, random: number): number {
+  const base = Math.min(FIRST_RETRY_MS * 2 ** (failures - 1), MAX_RETRY_MS);
+  return Math.round(base * (1 + JITTER_PART * (2 * random - 1)));
+}
+
+/** Stores the state, and the reminder that follows from it. */
+function saved<O>(outcome: O, state: State, more: readonly Change[] = []): Decision<O> {
+  return { outcome, changes: [...more, put(stateTable, "", state), { op: "remind", atMs: nextDue(state) ?? null }] };
+}
+
+/** What a new wake needs of the outside. */
+export interface Fresh {
+  readonly wakeId: string;
+  readonly secret: string;
+}
+
+export type WakeOutcome =
+  | { readonly kind: "absent" | "busy" | "idle" }
+  | { readonly kind: "woken"; readonly meta: Meta; readonly wake: Wake };
+
+/** Begins a wake if none is in progress and something of `tails` is pending. A webhook's snapshot is taken here. */
+export function wakeRule(
+  view: View,
+  now: number,
+  { incarnation, fresh, tails }: { incarnation: string; fresh: Fresh; tails: readonly Tail[] },
+): Decision<WakeOutcome> {
+  const found = known(view, incarnation);
+  if (found === undefined) return { outcome: { kind: "absent" } };
+  const { meta, state } = found;
+  if (wakeAt(state, now)) return { outcome: { kind: "busy" } };
+  const pending = stillPending(view, tails);
+  if (pending.length === 0) return { outcome: { kind: "idle" } };
+
+  const isWebhook = meta.config.type === "webhook";
+  const generation = state.generation + 1;
+  const wake: Wake = {
+    id: fresh.wakeId,
+    generation,
+    trigger: pending[0]!.path,
+    attempt: { number: 1, nextAt: now + LOST_ATTEMPT_MS },
+    secret: isWebhook ? fresh.secret : undefined,
+    tokenUntil: isWebhook ? now + TOKEN_MS : undefined,
+  };
+  const snapshots = pending.map(({ path, tail }) =>
+    put(linkTable, path, { ...view.get(linkTable, path)!, snapshot: { generation, offset: formatOffset(tail) } }),
+  );
+  return saved({ kind: "woken", meta, wake }, { ...state, generation, wake }, isWebhook ? snapshots : []);
+}
+
+function stillPending(view: View, tails: readonly Tail[]): readonly Tail[] {
+  return tails.filter(({ path, tail }) => {
+    const link = view.get(linkTable, path);
+    return link !== undefined && isPending(link, tail);
+  });
+}
+
+export type DueOutcome =
+  | { readonly kind: "absent" | "waiting" | "expired" }
+  | { readonly kind: "attempt"; readonly meta: Meta; readonly wake: Wake };
+
+export interface Due {
+  readonly incarnation: string;
+  /** Does not wait for the time of the next attempt after a failure. */
+  readonly retryNow: boolean;
+  /** The generation whose notification is on its way in this process. */
+  readonly inFlight: number | undefined;
+}
+
+/** What time asks for: the end of a lease, or the next attempt. */
+export function dueRule(view: View, now: number, { incarnation, retryNow, inFlight }: Due): Decision<DueOutcome> {
+  const found = known(view, incarnation);
+  if (found === undefined) return { outcome: { kind: "absent" } };
+  const { meta, state } = found;
+  const wake = wakeAt(state, now);
+  if (wake !== state.wake) return saved({ kind: "expired" }, { ...state, wake: undefined });
+  const isDue = wake?.attempt !== undefined && (wake.attempt.nextAt <= now || (retryNow && state.failures > 0));
+  if (wake?.attempt === undefined || !isDue) {
+    return { outcome: { kind: "waiting" }, changes: [{ op: "remind", atMs: nextDue(state) ?? null }] };
+  }
+  const isLost = wake.generation !== inFlight;
+  const number = wake.attempt.number + (isLost ? 1 : 0);
+  const again = { ...wake, attempt: { number, nextAt: now + LOST_ATTEMPT_MS } };
+  const outcome: DueOutcome = isLost ? { kind: "attempt", meta, wake: again } : { kind: "waiting" };
+  return saved(outcome, { ...state, wake: again });
+}
+
+export interface Result {
+  readonly incarnation: string;
+  readonly generation: number;
+  readonly attempt: number;
+  readonly kind: "sent" | "done" | "failed";
+  /** The streams of the wake's snapshot, which `done` acknowledges. */
+  readonly snapshot: readonly string[];
+  readonly random: number;
+}
+
+/** Takes in what became of an attempt. A result of any other attempt than the current one changes nothing. */
+export function resultRule(view: View, now: number, result: Result): Decision<"stale" | "kept" | "ended"> {
+  const found = known(view, result.incarnation);
+  const wake = found && wakeAt(found.state, now);
+  if (found === undefined || wake === undefined || wake.generation !== result.generation) return { outcome: "stale" };
+  if (wake.attempt !== undefined && wake.attempt.number !== result.attempt) return { outcome: "stale" };
+  const { meta, state } = found;
+  const healthy: State = { ...state, status: "active", failures: 0 };
+  switch (result.kind) {
+    case "done":
+      return saved("ended", { ...healthy, wake: undefined }, ackSnapshot(view, wake.generation, result.snapshot));
+    case "sent": {
+      const leaseUntil =
+        meta.config.type === "webhook" ? (wake.leaseUntil ?? now + meta.config.leaseMs) : wake.leaseUntil;
+      return saved("kept", { ...healthy, wake: { ...wake, attempt: undefined, leaseUntil } });
+    }
+    case "failed": {
+      // Without an attempt somebody has already acted for this wake: it did get through.
+      if (wake.attempt === undefined) return { outcome: "stale" };
+      const failures = state.failures + 1;
+      const attempt = { number: wake.attempt.number, nextAt: now + retryDelay(failures, result.random) };
+      return saved("kept", { ...state, status: "failed", failures, wake: { ...wake, attempt } });
+    }
+  }
+}
+
+function ackSnapshot(view: View, generation: number, paths: readonly string[]): readonly Change[] {
+  const changes: Change[] = [];
+  for (const path of paths) {
+    const link = view.get(linkTable, path);
+    if (link?.snapshot === undefined || link.snapshot.generation !== generation) continue;
+    const reached = comparePositions(parseOffset(link.snapshot.offset)!, ackedPosition(link)) > 0;
+    const acked = reached ? link.snapshot.offset : link.acked;
+    changes.push(put(linkTable, path, { ...link, acked, snapshot: undefined }));
+  }
+  return changes;
+}
+
+export type ClaimOutcome =
+  | { readonly kind: "absent" | "wrong-type" | "idle" }
+  | { readonly kind: "held"; readonly holder: string; readonly generation: number }
+  | { readonly kind: "claimed"; readonly meta: Meta; readonly wake: Wake };
+
+/** A worker takes the wake in progress, or begins one itself when there is work and nobody was told yet. */
+export function claimRule(
+  view: View,
+  now: number,
+  { worker, fresh, tails }: { worker: string; fresh: Fresh; tails: readonly Tail[] },
+): Decision<ClaimOutcome> {
+  const found = known(view);
+  if (found === undefined) return { outcome: { kind: "absent" } };
+  const { meta, state } = found;
+  if (meta.config.type !== "pull-wake") return { outcome: { kind: "wrong-type" } };
+  const current = wakeAt(state, now);
+  if (current?.holder !== undefined) {
+    return { outcome: { kind: "held", holder: current.holder, generation: current.generation } };
+  }
+  const pending = stillPending(view, tails);
+  // Whoever was told of this wake has been here; work that comes later needs a new one to be told of.
+  if (pending.length === 0) return saved({ kind: "idle" }, { ...state, wake: undefined });
+  const begun = current ?? { id: fresh.wakeId, generation: state.generation + 1, trigger: pending[0]!.path };
+  const wake: Wake = {
+    ...begun,
+    attempt: undefined,
+    secret: fresh.secret,
+    tokenUntil: now + TOKEN_MS,
+    holder: worker,
+    leaseUntil: now + meta.config.leaseMs,
+  };
+  const next: State = { ...state, generation: wake.generation, status: "active", failures: 0, wake };
+  return saved({ kind: "claimed", meta, wake }, next);
+}
+
+/** Who says so: the token from the header, wake id and generation from the body. */
+export interface Proof {
+  readonly token: Token;
+  readonly wakeId: string;
+  readonly generation: number;
+}
+
+export interface Ack {
+  readonly path: string;
+  readonly offset: string;
+}
+
+export type ProofFailure = { readonly kind: "absent" | "fenced" | "token-expired" | "wrong-type" };
+
+export type AckOutcome =
+  | ProofFailure
+  | { readonly kind: "bad-ack"; readonly why: string }
+  | { readonly kind: "acked"; readonly isReleased: boolean };
+
+/** The holder's word: acknowledges, extends the lease, and with `done` ends the wake. All of it or nothing. */
+export function ackRule(
+  view: View,
+  now: number,
+  input: { proof: Proof; pullOnly: boolean; acks: readonly Ack[]; tails: ReadonlyMap<string, Position>; done: boolean },
+): Decision<AckOutcome> {
+  const held = prove(view, now, input.proof, input.pullOnly);
+  if (held.kind !== "held") return { outcome: held };
+  const { state, wake, meta } = held;
+  const acked = new Map<string, Link>();
+  for (const ack of input.acks) {
+    const link = acked.get(ack.path) ?? view.get(linkTable, ack.path);
+    const why = link === undefined ? "is not linked" : refuseAck(ack, link, input.tails.get(ack.path) ?? ZERO);
+    if (why !== undefined) return { outcome: { kind: "bad-ack", why: `${ack.path}: ${why}` } };
+    acked.set(ack.path, { ...link!, acked: ack.offset });
+  }
+  const changes = [...acked].map(([path, link]) => put(linkTable, path, link));
+  const leaseUntil = now + meta.config.leaseMs;
+  const next = input.done ? undefined : { ...wake, attempt: undefined, leaseUntil };
+  const outcome: AckOutcome = { kind: "acked", isReleased: input.done };
+  return saved(outcome, { ...state, status: "active", failures: 0, wake: next }, changes);
+}
+
+function refuseAck({ offset }: Ack, link: Link, tail: Position): string | undefined {
+  if (offset === BEGINNING) return `${BEGINNING} acknowledges nothing`;
+  const position = parseOffset(offset);
+  if (position === undefined) return "the offset is not one of ours";
+  if (comparePositions(position, ackedPosition(link)) < 0)
+    return `the offset lies before ${link.acked}, which is acknowledged`;
+  if (comparePositions(position, tail) > 0) return `the offset lies beyond the tail ${formatOffset(tail)}`;
+  return undefined;
+}
+
+/** Gives the wake back unfinished. */
+export function releaseRule(
+  view: View,
+  now: number,
+  proof: Proof,
+): Decision<ProofFailure | { readonly kind: "released" }> {
+  const held = prove(view, now, proof, true);
+  if (held.kind !== "held") return { outcome: held };
+  return saved({ kind: "released" }, { ...held.state, wake: undefined });
+}
+
+type Held = { readonly kind: "held"; readonly meta: Meta; readonly state: State; readonly wake: Wake };
+
+function prove(view: View, now: number, { token, wakeId, generation }: Proof, pullOnly: boolean): Held | ProofFailure {
+  const found = known(view);
+  if (found === undefined) return { kind: "absent" };
+  const { meta, state } = found;
+  if (pullOnly && meta.config.type !== "pull-wake") return { kind: "wrong-type" };
+  if (token.until <= now) return { kind: "token-expired" };
+  const wake = wakeAt(state, now);
+  const isCurrent =
+    wake?.secret !== undefined &&
+    token.incarnation === meta.incarnation &&
+    token.generation === wake.generation &&
+    generation === wake.generation &&
+    wakeId === wake.id &&
+    isSameSecret(token.secret, wake.secret);
+  if (!isCurrent) return { kind: "fenced" };
+  return wake.tokenUntil! <= now ? { kind: "token-expired" } : { kind: "held", meta, state, wake };
+}

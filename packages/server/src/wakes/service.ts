@@ -1,0 +1,223 @@
+/**
+ * Wake subscriptions as the routes see them: put, get, delete, link. It turns calls into rules on the subscription's keeper
+ * and strings the steps together; it decides nothing itself. What the holders of wakes say is in holding.ts.
+ */
+import { hex } from "../core/bytes.ts";
+import type { World } from "../core/world.ts";
+import type { Engine } from "../engine/contract.ts";
+import type { Keepers } from "../engine/keeper.ts";
+import type { Streams } from "../streams/service.ts";
+import { Delivery, type WebhookSender } from "./delivery.ts";
+import { Follower } from "./following.ts";
+import { Holding } from "./holding.ts";
+import type { SigningKeys } from "./keys.ts";
+import { Linker } from "./linking.ts";
+import { addStreamsRule, confirmRule, createRule, deleteRule, removeStreamRule } from "./links.ts";
+import { MAX_EXPLICIT_LINKS, MAX_SUBSCRIPTIONS, SubscriptionIndex } from "./matching.ts";
+import {
+  type Config,
+  FRESH,
+  type Link,
+  linkTable,
+  META,
+  type Meta,
+  metaTable,
+  STATE,
+  type State,
+  stateTable,
+  WAKE,
+  wakeEntity,
+} from "./state.ts";
+import { Subscription } from "./subscription.ts";
+import { Waker } from "./waking.ts";
+
+export interface Parts {
+  readonly engine: Engine;
+  readonly keepers: Keepers;
+  readonly streams: Streams;
+  readonly world: World;
+  readonly keys: SigningKeys;
+  readonly sender: WebhookSender;
+  readonly report: (what: string, fault: unknown) => void;
+}
+
+export interface Stored {
+  readonly meta: Meta;
+  readonly state: State;
+  readonly links: readonly { readonly path: string; readonly link: Link }[];
+}
+
+export type PutResult =
+  | { readonly kind: "created" | "exists"; readonly stored: Stored }
+  | { readonly kind: "differs" | "too-many-links" | "too-many-subscriptions" };
+
+const INCARNATION_BYTES = 8;
+const START_PAGE = 100;
+
+export class Wakes {
+  private readonly index = new SubscriptionIndex();
+  private readonly linker: Linker;
+  private readonly waker: Waker;
+  private readonly follower: Follower;
+  /** Claims, acks and releases. */
+  readonly holding: Holding;
+  private isStopped = false;
+  /** Resolves when every stored subscription has been looked at once. */
+  ready: Promise<void> = Promise.resolve();
+
+  constructor(private readonly parts: Parts) {
+    const { engine, keepers, streams, world, keys, sender, report } = parts;
+    this.linker = new Linker(engine, keepers, streams, world, this.index, report);
+    const delivery = new Delivery(streams, keys, sender);
+    this.waker = new Waker(engine, keepers, world, this.index, this.linker, delivery, report);
+    this.follower = new Follower(this.index, this.waker, world);
+    this.holding = new Holding(keepers, this.linker, this.waker, (project, id) => this.findNow(project, id));
+    streams.onEvent((event) => this.follower.hear(event));
+  }
+
+  /** Finds the stored subscriptions and what happened to their streams while nobody was there. */
+  start(): void {
+    this.parts.keys.start();
+    this.ready = this.findAll().catch((fault) => {
+      if (this.isStopped) return;
+      this.parts.report("finding the stored subscriptions failed", fault);
+      this.parts.world.after(1_000, () => this.isStopped || this.start());
+    });
+  }
+
+  private async findAll(): Promise<void> {
+    const { engine } = this.parts;
+    const found: Subscription[] = [];
+    for (const project of await engine.projects(WAKE)) {
+      for (let after: string | undefined = ""; after !== undefined; ) {
+        const page = await engine.list(project, WAKE, "", after, START_PAGE);
+        for (const id of page.ids) {
+          const subscription = await this.find(project, id);
+          if (subscription) found.push(subscription);
+        }
+        after = page.next;
+      }
+    }
+    for (const subscription of found) await this.waker.tick(subscription);
+  }
+
+  async stop(): Promise<void> {
+    this.isStopped = true;
+    this.parts.keys.stop();
+    await this.waker.stop();
+    await this.ready;
+  }
+
+  /** The reminder of a subscription has passed. */
+  async sweep(project: string, id: string): Promise<void> {
+    const subscription = await this.find(project, id);
+    if (subscription) await this.waker.tick(subscription);
+  }
+
+  /** As `find`, with everything taken into account that has happened to streams so far. */
+  private async findNow(project: string, id: string): Promise<Subscription | undefined> {
+    const subscription = await this.find(project, id);
+    this.follower.flush();
+    return subscription;
+  }
+
+  /** What the index holds, or, if it has not heard of it yet, what is stored. */
+  private async find(project: string, id: string): Promise<Subscription | undefined> {
+    const known = this.index.get(project, id);
+    if (known) return known;
+    const { rows } = await this.parts.engine.load(wakeEntity(project, id), [META]);
+    const meanwhile = this.index.get(project, id);
+    if (meanwhile || rows[0] === undefined) return meanwhile;
+    const subscription = new Subscription(project, id, metaTable.decode(rows[0]));
+    this.index.add(subscription);
+    return subscription;
+  }
+
+  async put(project: string, id: string, config: Config, base: string): Promise<PutResult> {
+    const e = wakeEntity(project, id);
+    const { keepers, keys, world } = this.parts;
+    if (config.type === "webhook") await keys.kid(project);
+    const confirmed = await keepers.submit(e, [META], (view) => confirmRule(view, config, base));
+    if (confirmed.kind === "differs") return confirmed;
+    if (confirmed.kind === "exists") return this.stored(project, id, "exists");
+    if (this.isFull(config.streams.length)) return { kind: "too-many-subscriptions" };
+
+    const incarnation = hex(world.randomBytes(INCARNATION_BYTES));
+    const draft = new Subscription(project, id, { config, incarnation, base, createdAt: 0 });
+    const explicit = await this.linker.tailsOf(project, config.streams);
+    const matching = await this.linker.matching(draft);
+    const input = { config, base, incarnation, explicit, matching };
+    const created = await keepers.submit(e, [META, STATE], (view, now) => createRule(view, now, input));
+    if (created.kind === "created") {
+      const subscription = new Subscription(project, id, created.meta);
+      for (const { path } of explicit) subscription.explicit.add(path);
+      this.index.add(subscription);
+      // Streams may have come or grown since they were looked at.
+      void this.waker.tick(subscription);
+    }
+    return created.kind === "created" || created.kind === "exists" ? this.stored(project, id, created.kind) : created;
+  }
+
+  private isFull(explicit: number): boolean {
+    return this.index.size >= MAX_SUBSCRIPTIONS || this.index.explicitLinks + explicit > MAX_EXPLICIT_LINKS;
+  }
+
+  private async stored(project: string, id: string, kind: "created" | "exists"): Promise<PutResult> {
+    const stored = await this.get(project, id);
+    // Deleted by somebody else right after: to the caller it was there.
+    return stored ? { kind, stored } : { kind: "differs" };
+  }
+
+  async get(project: string, id: string): Promise<Stored | undefined> {
+    const subscription = await this.find(project, id);
+    if (subscription === undefined) return undefined;
+    const { rows } = await this.parts.engine.load(wakeEntity(project, id), [META, STATE]);
+    if (rows[0] === undefined) return undefined;
+    const links: { path: string; link: Link }[] = [];
+    for await (const entry of this.linker.links(subscription)) links.push(entry);
+    return { meta: metaTable.decode(rows[0]), state: rows[1] ? stateTable.decode(rows[1]) : FRESH, links };
+  }
+
+  /** One step, and it is gone; whatever was under way for it is fenced. */
+  async delete(project: string, id: string): Promise<"deleted" | "absent"> {
+    const subscription = await this.find(project, id);
+    const outcome = await this.parts.keepers.submit(wakeEntity(project, id), [META], deleteRule);
+    if (subscription) this.index.remove(subscription);
+    return outcome;
+  }
+
+  async addStreams(project: string, id: string, paths: readonly string[]) {
+    const subscription = await this.find(project, id);
+    if (subscription === undefined) return "absent";
+    if (this.index.explicitLinks + paths.length > MAX_EXPLICIT_LINKS) return "too-many-subscriptions";
+    if (paths.some((path) => path === subscription.config.wakeStream)) return "own-wake-stream";
+    return this.waker.step(subscription, async () => {
+      const tails = await this.linker.tailsOf(project, paths);
+      const keys = [META, STATE, ...paths.map(linkTable.at)];
+      const outcome = await this.parts.keepers.submit(wakeEntity(project, id), keys, (view) =>
+        addStreamsRule(view, tails),
+      );
+      if (outcome !== "added") return outcome;
+      for (const path of paths) {
+        this.index.link(subscription, path);
+        subscription.hear(path, false, true);
+      }
+      // Something may have been appended between the look at the tail and now.
+      this.waker.follow(subscription);
+      return outcome;
+    });
+  }
+
+  async removeStream(project: string, id: string, path: string): Promise<"removed" | "absent"> {
+    const subscription = await this.find(project, id);
+    if (subscription === undefined) return "absent";
+    return this.waker.step(subscription, async () => {
+      const keys = [META, STATE, linkTable.at(path)];
+      const outcome = await this.parts.keepers.submit(wakeEntity(project, id), keys, (view) =>
+        removeStreamRule(view, path),
+      );
+      if (outcome === "removed") this.index.unlink(subscription, path);
+      return outcome;
+    });
+  }
+}

@@ -1,0 +1,125 @@
+/**
+ * What this process remembers of one subscription besides what is stored: who waits for whom, which streams may have work,
+ * when to look again. All of it can be lost and built anew. The index holds one per subscription; the waker works on it.
+ *
+ * What must stay true: the steps of one subscription run one after another, and a link that is not suspected has nothing
+ * pending, as long as this process hears of every append.
+ */
+import { Refusal } from "../core/http.ts";
+import type { Cancel, World } from "../core/world.ts";
+import { isReserved } from "../streams/parse.ts";
+import { type Glob, matchesGlob, parseGlob } from "./glob.ts";
+import type { Config, Meta } from "./state.ts";
+
+/** Steps that wait for one subscription; beyond that a request is refused. Our own are few, since they join up. */
+const MAX_WAITING = 1_000;
+/** Streams that wait to be linked or unlinked; beyond that everything is looked at again instead. */
+const MAX_NOTES = 20_000;
+
+export class Subscription {
+  readonly config: Config;
+  readonly incarnation: string;
+  readonly glob: Glob | undefined;
+  /** Streams linked by name: what the index looks up besides the pattern. */
+  readonly explicit = new Set<string>();
+  /** What happened to streams and is not taken note of yet. */
+  readonly toLink = new Set<string>();
+  readonly toUnlink = new Set<string>();
+  /** The generation whose notification is on its way; time does not start another. */
+  inFlight: number | undefined;
+  /** A step that takes note of what happened is waiting already. */
+  isFollowing = false;
+  /** Something may have been missed, by a restart or a fault: everything is looked at again. */
+  isUnsure = true;
+  isStopped = false;
+  private suspects: Set<string> | undefined;
+  private last: Promise<unknown> = Promise.resolve();
+  private waiting = 0;
+  private timer: Cancel | undefined;
+
+  constructor(
+    readonly project: string,
+    readonly id: string,
+    meta: Meta,
+  ) {
+    this.config = meta.config;
+    this.incarnation = meta.incarnation;
+    this.glob = meta.config.pattern === undefined ? undefined : parseGlob(meta.config.pattern);
+  }
+
+  /** Whether the pattern wants this stream. Its own wake stream never does: each wake would cause the next. */
+  wants(path: string): boolean {
+    if (this.glob === undefined || path === this.config.wakeStream || isReserved(path)) return false;
+    return matchesGlob(this.glob, path);
+  }
+
+  /** Refuses a request when too many others wait for this subscription already. */
+  admit(): void {
+    if (this.waiting < MAX_WAITING) return;
+    throw new Refusal("overloaded", `more than ${MAX_WAITING} requests wait for one subscription`);
+  }
+
+  /** Runs the step after all that were asked for before, whatever becomes of those. */
+  serially<T>(step: () => Promise<T>): Promise<T> {
+    this.waiting++;
+    const run = this.last.then(step).finally(() => this.waiting--);
+    this.last = run.catch(() => {});
+    return run;
+  }
+
+  /** Resolves when everything asked for so far is done. */
+  get settled(): Promise<unknown> {
+    return this.last;
+  }
+
+  /** Something happened to a stream: it has gone, or it is there and may have work, or first one and then the other. */
+  hear(path: string, hasGone: boolean, isThere: boolean): void {
+    if (hasGone) {
+      this.toUnlink.add(path);
+      this.toLink.delete(path);
+    }
+    if (isThere) {
+      if (this.wants(path)) this.toLink.add(path);
+      this.suspect(path);
+    }
+    if (this.toLink.size + this.toUnlink.size <= MAX_NOTES) return;
+    this.toLink.clear();
+    this.toUnlink.clear();
+    this.isUnsure = true;
+  }
+
+  suspect(path: string): void {
+    this.suspects?.add(path);
+  }
+
+  suspectAll(): void {
+    this.suspects = undefined;
+  }
+
+  /**
+   * The links that may have work, or undefined when every link may; from now on none does until suspected again. Taken
+   * before anything is read, so that what is appended in the meantime is not forgotten.
+   */
+  takeSuspects(): ReadonlySet<string> | undefined {
+    const taken = this.suspects;
+    this.suspects = new Set();
+    return taken;
+  }
+
+  /** Looks again at a time; replaces the earlier time. */
+  arm(world: World, atMs: number | undefined, task: () => void): void {
+    this.timer?.();
+    this.timer = undefined;
+    if (atMs === undefined || this.isStopped) return;
+    this.timer = world.after(Math.max(0, atMs - world.now()), () => {
+      this.timer = undefined;
+      task();
+    });
+  }
+
+  stop(): void {
+    this.isStopped = true;
+    this.timer?.();
+    this.timer = undefined;
+  }
+}

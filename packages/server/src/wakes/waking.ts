@@ -1,0 +1,199 @@
+/**
+ * Drives subscriptions: looks for work, begins wakes, has them told, and acts when time asks for it. The rules decide; this
+ * strings their steps together and keeps the timers. Called by the follower, the service, the sweep and its own timers.
+ *
+ * What must stay true: after every step the timer stands at what the stored state asks for, and after a fault everything
+ * about the subscription is looked at again.
+ */
+import { parseOffset } from "@sluice/protocol";
+import { base64url, hex } from "../core/bytes.ts";
+import type { World } from "../core/world.ts";
+import type { Engine } from "../engine/contract.ts";
+import type { Keepers } from "../engine/keeper.ts";
+import type { Delivery } from "./delivery.ts";
+import type { Linker } from "./linking.ts";
+import type { SubscriptionIndex } from "./matching.ts";
+import { dueRule, type Fresh, type Result, resultRule, wakeRule } from "./rules.ts";
+import {
+  type LinkInfo,
+  linkTable,
+  META,
+  type Meta,
+  nextDue,
+  STATE,
+  stateTable,
+  type Wake,
+  wakeEntity,
+} from "./state.ts";
+import type { Subscription } from "./subscription.ts";
+
+/** How long after a fault everything is looked at again. */
+const UNSURE_MS = 1_000;
+const WAKE_ID_BYTES = 12;
+const SECRET_BYTES = 24;
+
+export class Waker {
+  private readonly flights = new Set<Promise<void>>();
+  private isStopped = false;
+
+  constructor(
+    private readonly engine: Engine,
+    private readonly keepers: Keepers,
+    private readonly world: World,
+    private readonly index: SubscriptionIndex,
+    private readonly linker: Linker,
+    private readonly delivery: Delivery,
+    private readonly report: (what: string, fault: unknown) => void,
+  ) {}
+
+  /** Runs a step for a request. */
+  async step<T>(subscription: Subscription, task: () => Promise<T>): Promise<T> {
+    subscription.admit();
+    return this.serially(subscription, task);
+  }
+
+  /** The timer stands right afterwards. */
+  private serially<T>(subscription: Subscription, task: () => Promise<T>): Promise<T> {
+    return subscription.serially(async () => {
+      try {
+        return await task();
+      } finally {
+        await this.rearm(subscription).catch((fault) => this.doubt(subscription, fault));
+      }
+    });
+  }
+
+  /** A step that nobody waits for an answer of. */
+  private async quietly(subscription: Subscription, task: () => Promise<unknown>): Promise<void> {
+    if (this.isStopped || subscription.isStopped) return;
+    try {
+      await this.serially(subscription, task);
+    } catch (fault) {
+      this.doubt(subscription, fault);
+    }
+  }
+
+  /** After a fault nothing that is remembered counts. */
+  doubt(subscription: Subscription, fault: unknown): void {
+    if (this.isStopped || subscription.isStopped) return;
+    this.report(`the subscription ${subscription.project}/${subscription.id} has to be looked at again`, fault);
+    subscription.isUnsure = true;
+    subscription.suspectAll();
+    subscription.arm(this.world, this.world.now() + UNSURE_MS, () => this.tick(subscription));
+  }
+
+  private async rearm(subscription: Subscription): Promise<void> {
+    if (this.isStopped || subscription.isStopped) return;
+    const { rows } = await this.engine.load(wakeEntity(subscription.project, subscription.id), [STATE]);
+    const due = rows[0] && nextDue(stateTable.decode(rows[0]));
+    const again = subscription.isUnsure ? this.world.now() + UNSURE_MS : Number.POSITIVE_INFINITY;
+    const at = Math.min(due ?? Number.POSITIVE_INFINITY, again);
+    subscription.arm(this.world, at === Number.POSITIVE_INFINITY ? undefined : at, () => this.tick(subscription));
+  }
+
+  /** Something happened to streams of this subscription. Several such calls become one step. */
+  follow(subscription: Subscription): void {
+    if (subscription.isFollowing) return;
+    subscription.isFollowing = true;
+    void this.quietly(subscription, async () => {
+      subscription.isFollowing = false;
+      const noted = await this.linker.takeNotes(subscription);
+      if (noted.kind === "noted" && !noted.isBusy) await this.check(subscription);
+    });
+  }
+
+  /** Time, the sweep or a doubt asks. `retryNow` does not wait for the time of the next attempt. */
+  tick(subscription: Subscription, retryNow = false): Promise<void> {
+    return this.quietly(subscription, async () => {
+      const { incarnation, inFlight, isUnsure } = subscription;
+      if (isUnsure) {
+        await this.linker.relink(subscription);
+        subscription.isUnsure = false;
+      }
+      const e = wakeEntity(subscription.project, subscription.id);
+      const due = { incarnation, retryNow, inFlight };
+      const outcome = await this.keepers.submit(e, [META, STATE], (view, now) => dueRule(view, now, due));
+      if (outcome.kind === "absent") this.index.remove(subscription);
+      else if (outcome.kind === "attempt") this.launch(subscription, outcome.meta, outcome.wake);
+      else if (outcome.kind === "expired" || isUnsure) await this.check(subscription);
+    });
+  }
+
+  /** Begins a wake if there is work and none is in progress; tells whether one is in progress now. Within a step. */
+  async check(subscription: Subscription): Promise<boolean> {
+    const { incarnation } = subscription;
+    const tails = await this.linker.pending(subscription);
+    if (tails.length === 0) return false;
+    const e = wakeEntity(subscription.project, subscription.id);
+    const keys = [META, STATE, ...tails.map(({ path }) => linkTable.at(path))];
+    const input = { incarnation, fresh: this.fresh(), tails };
+    const outcome = await this.keepers.submit(e, keys, (view, now) => wakeRule(view, now, input));
+    if (outcome.kind === "woken") this.launch(subscription, outcome.meta, outcome.wake);
+    return outcome.kind === "woken" || outcome.kind === "busy";
+  }
+
+  fresh(): Fresh {
+    const wakeId = `w_${hex(this.world.randomBytes(WAKE_ID_BYTES))}`;
+    return { wakeId, secret: base64url(this.world.randomBytes(SECRET_BYTES)) };
+  }
+
+  /** Has the wake told, outside of any step, and takes in what became of it. */
+  private launch(subscription: Subscription, meta: Meta, wake: Wake): void {
+    if (this.isStopped) return;
+    const { project, id } = subscription;
+    subscription.inFlight = wake.generation;
+    let infos: readonly LinkInfo[] = [];
+    const snapshot = async () => {
+      infos = await this.linker.infos(subscription, (_, link) =>
+        link.snapshot?.generation === wake.generation ? parseOffset(link.snapshot.offset) : undefined,
+      );
+      return infos;
+    };
+    const flight = this.delivery
+      .attempt({ project, id, meta, wake }, snapshot)
+      .catch((fault): Result["kind"] => {
+        if (!this.isStopped) this.report(`telling the wake of ${project}/${id} failed`, fault);
+        return "failed";
+      })
+      .then((kind) => this.land(subscription, wake, kind, infos))
+      .finally(() => this.flights.delete(flight));
+    this.flights.add(flight);
+  }
+
+  private async land(
+    subscription: Subscription,
+    wake: Wake,
+    kind: Result["kind"],
+    infos: readonly LinkInfo[],
+  ): Promise<void> {
+    const { incarnation } = subscription;
+    const { generation } = wake;
+    const taken = infos.filter(({ link }) => link.snapshot?.generation === generation);
+    const snapshot = taken.map(({ path }) => path);
+    const result: Result = {
+      incarnation,
+      generation,
+      attempt: wake.attempt!.number,
+      kind,
+      snapshot,
+      random: this.world.random(),
+    };
+    await this.quietly(subscription, async () => {
+      if (subscription.inFlight === generation) subscription.inFlight = undefined;
+      const e = wakeEntity(subscription.project, subscription.id);
+      const keys = [META, STATE, ...snapshot.map(linkTable.at)];
+      const outcome = await this.keepers.submit(e, keys, (view, now) => resultRule(view, now, result));
+      if (outcome === "ended") await this.check(subscription);
+    });
+    if (subscription.inFlight === generation) subscription.inFlight = undefined;
+  }
+
+  /** Starts nothing any more, gives up what is in flight, and waits for the steps that run. What is open is stored. */
+  async stop(): Promise<void> {
+    this.isStopped = true;
+    const subscriptions = [...this.index.all()];
+    for (const subscription of subscriptions) subscription.stop();
+    this.delivery.close();
+    await Promise.allSettled([...this.flights, ...subscriptions.map((subscription) => subscription.settled)]);
+  }
+}

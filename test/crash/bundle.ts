@@ -1,0 +1,31 @@
+/**
+ * Builds a child script and the apply worker into plain JavaScript, so that a child starts in a moment instead of loading
+ * TypeScript first. The files lie under node_modules, where the child finds lmdb.
+ */
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { build } from "esbuild";
+
+const ROOT = resolve(import.meta.dirname, "../..");
+
+/** The path of the built script. */
+export async function bundle(script: string): Promise<string> {
+  const outdir = join(ROOT, "node_modules/.cache/sluice-crash", `${script}-${process.pid}`);
+  mkdirSync(outdir, { recursive: true });
+  writeFileSync(join(outdir, "package.json"), `{"type":"module"}`);
+  await build({
+    entryPoints: {
+      child: join(ROOT, "test/crash", `${script}.ts`),
+      worker: join(ROOT, "packages/server/src/engine/disk/worker.ts"),
+    },
+    outdir,
+    bundle: true,
+    platform: "node",
+    format: "esm",
+    target: "node20",
+    external: ["lmdb"],
+    alias: { "@sluice/protocol": join(ROOT, "packages/protocol/src/index.ts") },
+    logLevel: "error",
+  });
+  return join(outdir, "child.js");
+}

@@ -1,0 +1,128 @@
+/** Many live readers of one stream under concurrent appends: all of them see the same messages, each once, in the order of the log. */
+import { expect, it } from "vitest";
+import { appended, createdStream, describeOnEngines, eventually, type Fixture, serverForTest } from "./server.ts";
+import { SseClient } from "./sse-client.ts";
+
+const JSON_TYPE = "application/json";
+
+/** Writers that append in their own order, single messages and batches, sometimes more than a page. */
+async function write(url: string, writers: number, each: number): Promise<string> {
+  const offsets = await Promise.all(
+    Array.from({ length: writers }, async (_, writer) => {
+      let offset = "";
+      for (let i = 0; i < each; i++) {
+        const size = i % 10 === 0 ? 40 : 1;
+        const batch = Array.from({ length: size }, (_, k) => ({
+          writer,
+          i,
+          k,
+          pad: "x".repeat(i % 7 === 0 ? 900 : 10),
+        }));
+        offset = await appended(url, JSON_TYPE, JSON.stringify(batch));
+      }
+      return offset;
+    }),
+  );
+  return offsets.sort().at(-1)!;
+}
+
+function messagesOf(client: SseClient): string[] {
+  return client.data.flatMap((data) => (JSON.parse(data) as unknown[]).map((message) => JSON.stringify(message)));
+}
+
+async function wholeLog(url: string, from = "-1"): Promise<string[]> {
+  const messages: string[] = [];
+  for (let at = from; ; ) {
+    const page = await fetch(`${url}?offset=${at}`);
+    for (const message of (await page.json()) as unknown[]) messages.push(JSON.stringify(message));
+    at = page.headers.get("stream-next-offset")!;
+    if (page.headers.get("stream-up-to-date") === "true") return messages;
+  }
+}
+
+async function longPollUntil(url: string, last: string, isWritten: () => boolean): Promise<string[]> {
+  const messages: string[] = [];
+  for (let at = last; ; ) {
+    const response = await fetch(`${url}?offset=${at}&live=long-poll`);
+    if (response.status === 200) {
+      for (const message of (await response.json()) as unknown[]) messages.push(JSON.stringify(message));
+    } else expect(response.status).toBe(204);
+    at = response.headers.get("stream-next-offset")!;
+    if (isWritten() && response.status === 204) return messages;
+  }
+}
+
+describeOnEngines("live readers", (engine) => {
+  async function open(): Promise<{ fixture: Fixture; url: string }> {
+    // Small pages, so that bursts span several of them; a generous limit, so that nobody is slow.
+    const fixture = await serverForTest(engine, {
+      pageBytes: 4_096,
+      slowReaderBytes: 64 * 1024 * 1024,
+      longPollMs: 300,
+    });
+    return { fixture, url: await createdStream(fixture, "s", JSON_TYPE) };
+  }
+
+  it("that were there from the start see exactly the log", async () => {
+    const { fixture, url } = await open();
+    const clients = await Promise.all(Array.from({ length: 30 }, () => SseClient.open(`${url}?offset=-1&live=sse`)));
+    let isWritten = false;
+    const poll = longPollUntil(url, "-1", () => isWritten);
+    const last = await write(url, 6, 60);
+    isWritten = true;
+    const log = await wholeLog(url);
+    for (const client of clients) {
+      await client.upTo(last);
+      expect(messagesOf(client)).toEqual(log);
+      client.close();
+    }
+    expect(await poll).toEqual(log);
+    await eventually(() => expect(fixture.server.live).toMatchObject({ readers: 0, watchedStreams: 0 }));
+  });
+
+  it("that join while it grows, from the beginning, from the middle or from now on, miss nothing and see nothing twice", async () => {
+    const { fixture, url } = await open();
+    const early = await write(url, 2, 20);
+    const middle = (await fetch(`${url}?offset=-1`)).headers.get("stream-next-offset")!;
+    const writing = write(url, 4, 60);
+    const clients: { client: SseClient; from: string }[] = [];
+    for (let i = 0; i < 24; i++) {
+      const from = ["-1", middle, early, "now"][i % 4]!;
+      clients.push({ client: await SseClient.open(`${url}?offset=${from}&live=sse`), from });
+    }
+    const last = await writing;
+    const whole = await wholeLog(url);
+    for (const { client, from } of clients) {
+      await client.upTo(last);
+      const seen = messagesOf(client);
+      if (from === "now") expect(whole.slice(whole.length - seen.length)).toEqual(seen);
+      else expect(seen).toEqual(await wholeLog(url, from));
+      client.close();
+    }
+    await eventually(() => expect(fixture.server.live).toMatchObject({ readers: 0, watchedStreams: 0 }));
+  });
+
+  it("are told after every data event where they stand, and each such place reads on seamlessly", async () => {
+    const { url } = await open();
+    const client = await SseClient.open(`${url}?offset=-1&live=sse`);
+    const last = await write(url, 2, 20);
+    await client.upTo(last);
+    client.close();
+    const { events } = client;
+    const log = await wholeLog(url);
+    let seen = 0;
+    let at = "";
+    for (const [i, { event, data }] of events.entries()) {
+      if (event === "data") {
+        expect(events[i + 1]?.event).toBe("control");
+        seen += (JSON.parse(data) as unknown[]).length;
+        continue;
+      }
+      const { streamNextOffset } = JSON.parse(data) as { streamNextOffset: string };
+      expect(streamNextOffset >= at).toBe(true);
+      at = streamNextOffset;
+      if (i % 10 === 1) expect(await wholeLog(url, at)).toEqual(log.slice(seen));
+    }
+    expect(seen).toBe(log.length);
+  });
+});

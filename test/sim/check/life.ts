@@ -1,0 +1,140 @@
+/**
+ * Whether a stream may have been there, or not, when a call said so. A life of a path is one stretch of time: what was known
+ * to live before a moment and after it lived at that moment. So
+ *
+ * - "absent" and "gone" are wrong within the time in which a life is known to last, and otherwise need a reason: somebody
+ *   deleted the stream, or its TTL had passed since its last use;
+ * - a delete that was acknowledged ends the life it meets; a new life needs the end of the one before;
+ * - "gone" needs a fork for which the stream is kept;
+ * - a listing names every stream that was there throughout.
+ */
+import { type Call, show } from "../history.ts";
+import type { Incarnation, Ledger } from "./ledger.ts";
+import { type Observation, observe } from "./observations.ts";
+
+interface Life {
+  readonly incarnation: Incarnation;
+  /** Everything that shows that it lived at some moment of an interval. */
+  readonly signs: readonly Observation[];
+  /** It is known to live from here to there; only if the first is smaller. */
+  readonly from: number;
+  readonly to: number;
+}
+
+export function checkLife(ledger: Ledger): string[] {
+  const observations = observe(ledger);
+  const violations: string[] = [];
+  for (const path of ledger.paths) {
+    const lives = ledger.incarnationsOf(path).map((incarnation) => lifeOf(incarnation, observations));
+    const calls = ledger.history.calls.filter((call) => isAbout(call, path));
+    for (const call of calls) violations.push(...checkCall(ledger, call, path, lives, calls));
+    for (const [i, life] of lives.entries()) violations.push(...checkSuccession(lives[i - 1], life, calls));
+  }
+  return violations;
+}
+
+function lifeOf(incarnation: Incarnation, observations: readonly Observation[]): Life {
+  const { path, generation } = incarnation;
+  const signs = observations.filter((one) => one.path === path && one.position.generation === generation);
+  const from = Math.min(...signs.map(({ returned }) => returned));
+  const to = Math.max(...signs.map(({ invoked }) => invoked));
+  return { incarnation, signs, from, to };
+}
+
+/** Creating a fork says something about its source. */
+function isAbout({ op, result }: Call, path: string): boolean {
+  if (op.kind === "create" && op.fork && isAbsence(result)) return op.fork.source === path;
+  return op.path === path || op.kind === "list";
+}
+
+function isAbsence(result: Call["result"]): boolean {
+  return result.kind === "refused" && ["stream-not-found", "stream-gone", "fork-source-gone"].includes(result.code);
+}
+
+function checkCall(ledger: Ledger, call: Call, path: string, lives: readonly Life[], calls: readonly Call[]): string[] {
+  const { op, result, invoked, returned } = call;
+  if (returned === undefined) return [];
+  const during = lives.find(({ from, to }) => from < invoked.tick && returned.tick < to);
+  if (op.kind === "list" && result.kind === "done") {
+    const isListed = result.listed!.some((listed) => listed.path === path);
+    return during && !isListed ? [`a listing misses ${path}, which was there throughout: ${show(call)}`] : [];
+  }
+  if (op.kind === "delete" && result.kind === "done") {
+    return during ? [`a deleted stream lives on: ${show(call)} | ${show(after(during, returned.tick).call)}`] : [];
+  }
+  if (!isAbsence(result)) return [];
+  if (during) {
+    return [`a stream that lived throughout was not found: ${show(call)} | ${show(after(during, returned.tick).call)}`];
+  }
+  const violations: string[] = [];
+  const before = lives.findLast(({ from }) => from < invoked.tick);
+  if (before && !mayHaveEnded(before, call, calls)) {
+    violations.push(`a stream has gone without a reason: ${show(call)} | ${show(lastSign(before, call).call)}`);
+  }
+  const isGone = result.kind === "refused" && result.code !== "stream-not-found";
+  if (isGone && !hadFork(ledger, path, returned.tick)) {
+    violations.push(`a stream is kept for forks that nobody made: ${show(call)}`);
+  }
+  return violations;
+}
+
+function after({ signs }: Life, tick: number): Observation {
+  return signs.find(({ invoked }) => invoked > tick)!;
+}
+
+/** The last sign of life before a call. */
+function lastSign({ signs }: Life, call: Call): Observation {
+  const before = signs.filter(({ returned }) => returned < call.invoked.tick);
+  return before.reduce((a, b) => (b.invoked > a.invoked ? b : a));
+}
+
+/** Whether something can have ended this life before the call returned. */
+function mayHaveEnded(life: Life, call: Call, calls: readonly Call[]): boolean {
+  const sign = lastSign(life, call);
+  const isDeleted = calls.some((other) => isDeletion(other) && ended(other) > sign.invoked && other.invoked.tick < call.returned!.tick);
+  return isDeleted || mayHaveExpired(life, call);
+}
+
+/** A TTL may end late, never early. Looking at a stream with HEAD or in a listing does not prolong it. */
+function mayHaveExpired({ incarnation, signs }: Life, call: Call): boolean {
+  const { create } = incarnation;
+  if (create === undefined) return true;
+  const ttlSeconds = create.op.ttlSeconds;
+  if (ttlSeconds === undefined) return false;
+  const uses = signs.filter(
+    (one) => one.returned < call.invoked.tick && one.call.op.kind !== "head" && one.call.op.kind !== "list" && isUse(one.call),
+  );
+  const lastMs = Math.max(0, ...uses.map((one) => one.call.invoked.ms));
+  return call.returned!.ms >= lastMs + ttlSeconds * 1_000;
+}
+
+/** A refused call and a repeated PUT use nothing. */
+function isUse({ op, result }: Call): boolean {
+  return result.kind === "done" && !(op.kind === "create" && result.status === 200) && !(op.kind === "append" && op.ids.length === 0);
+}
+
+function checkSuccession(before: Life | undefined, life: Life, calls: readonly Call[]): string[] {
+  if (before === undefined || before.incarnation.create?.op.ttlSeconds !== undefined) return [];
+  const earliest = life.signs.reduce((a, b) => (b.returned < a.returned ? b : a));
+  const isDeleted = calls.some((call) => isDeletion(call) && ended(call) > before.to && call.invoked.tick < earliest.returned);
+  if (isDeleted) return [];
+  return [`a stream was created anew although nobody had deleted it: ${show(earliest.call)}`];
+}
+
+function isDeletion({ op, result }: Call): boolean {
+  return op.kind === "delete" && (result.kind === "done" || result.kind === "unknown");
+}
+
+function ended({ returned }: Call): number {
+  return returned?.tick ?? Number.POSITIVE_INFINITY;
+}
+
+function hadFork({ history }: Ledger, path: string, before: number): boolean {
+  return history.calls.some(
+    ({ op, result, invoked }) =>
+      op.kind === "create" &&
+      op.fork?.source === path &&
+      invoked.tick < before &&
+      (result.kind === "done" || result.kind === "unknown" || result.kind === "refused"),
+  );
+}

@@ -1,0 +1,77 @@
+/**
+ * Every refusal needs a state, somewhere within the call, that justifies it. Those that speak of a stream's absence are in
+ * life.ts, of its closure in closing.ts, of trimmed messages in retention.ts; the rest is here. Clients of a scenario send
+ * nothing malformed and only offsets that they were given, so refusals that blame the request are wrong by themselves.
+ */
+import { type Append, type Call, type Refused, show } from "../history.ts";
+import type { Ledger } from "./ledger.ts";
+
+const CHECKED_ELSEWHERE = new Set(["stream-not-found", "stream-gone", "fork-source-gone", "stream-closed", "offset-trimmed"]);
+
+export function checkRefusals(ledger: Ledger): string[] {
+  const violations: string[] = [];
+  for (const call of ledger.history.calls) {
+    if (call.result.kind !== "refused" || CHECKED_ELSEWHERE.has(call.result.code)) continue;
+    if (!isJustified(ledger, call, call.result)) violations.push(`a refusal without a reason: ${show(call)}`);
+  }
+  return violations;
+}
+
+function isJustified(ledger: Ledger, call: Call, refused: Refused): boolean {
+  const { op } = call;
+  if (refused.code === "stream-exists") return mayExist(ledger, call);
+  if (op.kind !== "append") return false;
+  const earlier = attempts(ledger, call as Call<Append>);
+  const { producer, seq } = op;
+  switch (refused.code) {
+    case "sequence-regression":
+      return earlier.some(({ op }) => op.seq !== undefined && op.seq >= seq!);
+    case "producer-fenced":
+      return earlier.some(({ op }) => op.producer?.id === producer!.id && op.producer.epoch > producer!.epoch);
+    case "producer-gap":
+    case "producer-epoch-start":
+      return mayMissPredecessor(ledger, call as Call<Append>);
+    default:
+      return false;
+  }
+}
+
+/** Appends to the same path that may have happened before this one was answered. */
+function attempts({ history }: Ledger, { op, returned }: Call<Append>): Call<Append>[] {
+  return history.calls.filter(
+    (other): other is Call<Append> =>
+      other.op.kind === "append" &&
+      other.op.path === op.path &&
+      (other.result.kind === "done" || other.result.kind === "unknown") &&
+      other.invoked.tick < returned!.tick,
+  );
+}
+
+/** A gap is a lie when the predecessor was acknowledged before, in a life of the stream that lasted beyond the answer. */
+function mayMissPredecessor(ledger: Ledger, call: Call<Append>): boolean {
+  const { id, epoch, seq } = call.op.producer!;
+  const known = attempts(ledger, call).find(({ op: { producer }, result, returned }) => {
+    const isPredecessor = producer?.id === id && producer.epoch === epoch && producer.seq === seq - 1;
+    if (!isPredecessor || result.kind !== "done" || returned!.tick > call.invoked.tick) return false;
+    const { generation } = result.next!;
+    return ledger.mutations.some(
+      ({ incarnation, invoked }) =>
+        incarnation.path === call.op.path && incarnation.generation === generation && invoked > call.returned!.tick,
+    );
+  });
+  return seq > 0 && known === undefined;
+}
+
+/** Somebody may have created it before; a creation that an acknowledged delete has ended does not count. */
+function mayExist({ history }: Ledger, call: Call): boolean {
+  const deletes = history.calls.filter(
+    ({ op, result, returned }) =>
+      op.kind === "delete" && op.path === call.op.path && result.kind === "done" && returned!.tick < call.invoked.tick,
+  );
+  const isKept = history.calls.some(({ op }) => op.kind === "create" && op.fork?.source === call.op.path);
+  return history.calls.some(({ op, result, invoked, returned }) => {
+    if (op.kind !== "create" || op.path !== call.op.path || invoked.tick > call.returned!.tick) return false;
+    if (result.kind !== "done" && result.kind !== "unknown") return false;
+    return isKept || !deletes.some((end) => (returned?.tick ?? Number.POSITIVE_INFINITY) < end.invoked.tick);
+  });
+}

@@ -1,0 +1,107 @@
+/**
+ * A world of one seed for the simulated disk: time passes only from event to event, and what happens next is decided by the
+ * seed. Two runs of a seed are the same run.
+ */
+import type { World } from "../../../packages/server/src/core/world.ts";
+
+interface Event {
+  readonly atMs: number;
+  readonly order: number;
+  readonly task: () => void;
+}
+
+export class SimClock implements World {
+  private events: Event[] = [];
+  private nowMs = Date.UTC(2026, 0, 1);
+  private count = 0;
+  private state: number;
+
+  constructor(seed: number) {
+    this.state = seed | 0;
+  }
+
+  now = (): number => this.nowMs;
+
+  after = (ms: number, task: () => void) => {
+    // Things that are due together happen in an order of the seed's choice.
+    const event = { atMs: this.nowMs + ms, order: this.random(), task };
+    this.events.push(event);
+    return () => {
+      this.events = this.events.filter((other) => other !== event);
+    };
+  };
+
+  soon = (task: () => void): void => {
+    this.after(0, task);
+  };
+
+  /** An operation of the simulated hardware: it ends some time later, and in no particular order with others. */
+  io<T>(run: () => T): Promise<T> {
+    return new Promise((resolve, reject) => {
+      this.after(this.random() * 0.5, () => {
+        try {
+          resolve(run());
+        } catch (fault) {
+          reject(fault);
+        }
+      });
+    });
+  }
+
+  random = (): number => {
+    this.count++;
+    this.state = (this.state + 0x9e3779b9) | 0;
+    let x = Math.imul(this.state ^ (this.state >>> 16), 0x85ebca6b);
+    x = Math.imul(x ^ (x >>> 13), 0xc2b2ae35);
+    return ((x ^ (x >>> 16)) >>> 0) / 2 ** 32;
+  };
+
+  randomBytes = (length: number): Uint8Array => Uint8Array.from({ length }, () => Math.floor(this.random() * 256));
+
+  below(limit: number): number {
+    return Math.floor(this.random() * limit);
+  }
+
+  chance(probability: number): boolean {
+    return this.random() < probability;
+  }
+
+  /** Lets the next event happen and everything that follows from it at once; false when nothing is left to happen. */
+  async step(): Promise<boolean> {
+    let next: Event | undefined;
+    for (const event of this.events) {
+      if (!next || event.atMs < next.atMs || (event.atMs === next.atMs && event.order < next.order)) next = event;
+    }
+    if (next === undefined) return false;
+    const { atMs, task } = next;
+    this.events = this.events.filter((other) => other !== next);
+    this.nowMs = Math.max(this.nowMs, atMs);
+    task();
+    await settled();
+    return true;
+  }
+
+  /** Steps until the promise has settled, which must not take for ever. */
+  async until<T>(promise: Promise<T>, maxSteps = 100_000): Promise<T> {
+    let pending = true;
+    const done = promise.finally(() => {
+      pending = false;
+    });
+    done.catch(() => undefined);
+    await settled();
+    for (let steps = 0; pending; steps++) {
+      if (steps > maxSteps || !(await this.step())) throw new Error("nothing happens any more, and still it waits");
+    }
+    return done;
+  }
+
+  /** Nothing of what was to happen will. */
+  forget(): void {
+    this.events = [];
+  }
+}
+
+/** After the promise reactions that are queued, and those that they queue. */
+function settled(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}

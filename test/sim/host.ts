@@ -1,0 +1,148 @@
+/**
+ * The machine that the server runs on: starts it, lets it die at any event, shuts it down as `compose` would, and starts it
+ * again on what the storage kept. The part between engine and door is the real one (`buildApp`, `route`, `renderFault`).
+ */
+import { buildApp, DEFAULTS, type ServerOptions } from "../../packages/server/src/compose.ts";
+import type { Reply } from "../../packages/server/src/core/http.ts";
+import { renderFault } from "../../packages/server/src/doors/http/problem.ts";
+import { route } from "../../packages/server/src/doors/http/router.ts";
+import { type Engine, EngineError } from "../../packages/server/src/engine/contract.ts";
+import type { Exchange } from "./exchange.ts";
+import type { Door } from "./network.ts";
+import type { Death, Storage } from "./storage.ts";
+import type { Process, SimWorld } from "./world.ts";
+
+export type App = ReturnType<typeof buildApp>;
+
+export type HostSettings = Partial<Omit<ServerOptions, "report">>;
+
+interface Server {
+  readonly process: Process;
+  readonly engine: Engine;
+  readonly app: App;
+}
+
+export class Host implements Door {
+  /** Faults that the server reported because no client is told: each is a defect. */
+  readonly faults: string[] = [];
+  private readonly settings: ServerOptions;
+  private process: Process | undefined;
+  private server: Server | undefined;
+  private listening = false;
+  private readonly open = new Set<Exchange>();
+  private lives = 0;
+
+  constructor(
+    private readonly world: SimWorld,
+    private readonly storage: Storage,
+    settings: HostSettings,
+  ) {
+    const report = (what: string, fault: unknown) => this.reportFault(what, fault);
+    this.settings = { ...DEFAULTS, ...settings, report };
+  }
+
+  get app(): App | undefined {
+    return this.server?.app;
+  }
+
+  get isUp(): boolean {
+    return this.listening;
+  }
+
+  /** How often it has started. */
+  get boots(): number {
+    return this.lives;
+  }
+
+  async start(): Promise<void> {
+    const process = this.world.process(`boot ${++this.lives}`);
+    this.process = process;
+    const opened = this.storage.open(process);
+    // A process that dies while it opens its engine never gets further; whoever waits for it is set free.
+    const engine = await Promise.race([opened, new Promise<undefined>((resolve) => process.onEnd(() => resolve(undefined)))]);
+    if (engine === undefined || !process.alive) return;
+    const app = buildApp(this.settings, process, engine);
+    this.server = { process, engine, app };
+    process.onEnd(() => this.hangUp());
+    app.start();
+    this.listening = true;
+  }
+
+  /** At whatever event this is: nothing is finished, flushed or told. */
+  crash(how: Death): void {
+    this.world.log?.(`  ${how}`);
+    this.process?.end();
+    this.storage.died(how);
+  }
+
+  /** As a signal would: no new connections, what is in flight gets its time, then everything is closed. */
+  async shutDown(): Promise<void> {
+    const { server } = this;
+    if (server === undefined) return;
+    const { app, engine, process } = server;
+    this.listening = false;
+    app.drain();
+    const cancel = process.after(this.settings.drainMs, () => {
+      for (const exchange of [...this.open]) exchange.reset("cut");
+    });
+    await this.whileAlive(process, this.allAnswered());
+    cancel();
+    await this.whileAlive(process, app.stop());
+    await this.whileAlive(process, engine.close());
+    process.end();
+  }
+
+  accept(exchange: Exchange): boolean {
+    const { server } = this;
+    if (server === undefined || !this.listening) return false;
+    this.open.add(exchange);
+    exchange.arrive(server.process, () => this.forget(exchange));
+    this.serve(server, exchange).then(
+      (reply) => exchange.send(reply),
+      (fault) => exchange.send(renderFault(fault, (unexpected) => this.reportRequest(exchange, unexpected))),
+    );
+    return true;
+  }
+
+  private async serve({ app }: Server, exchange: Exchange): Promise<Reply> {
+    return route(app.features, exchange);
+  }
+
+  private forget(exchange: Exchange): void {
+    this.open.delete(exchange);
+    if (this.open.size === 0) for (const wake of this.waiting.splice(0)) wake();
+  }
+
+  private readonly waiting: (() => void)[] = [];
+
+  private allAnswered(): Promise<void> {
+    return this.open.size === 0 ? Promise.resolve() : new Promise((resolve) => this.waiting.push(resolve));
+  }
+
+  /** Waiting for a process that dies in the meantime ends with it. */
+  private whileAlive(process: Process, work: Promise<void>): Promise<void> {
+    return Promise.race([work, new Promise<void>((resolve) => (process.alive ? process.onEnd(resolve) : resolve()))]);
+  }
+
+  /** The sockets of a dead process close. */
+  private hangUp(): void {
+    this.listening = false;
+    this.server = undefined;
+    for (const exchange of [...this.open]) exchange.reset("reset");
+    this.open.clear();
+    for (const wake of this.waiting.splice(0)) wake();
+  }
+
+  private reportRequest(exchange: Exchange, fault: unknown): void {
+    // A body that never came whole because its client left is nobody's defect.
+    if (!exchange.isAbandoned) this.reportFault(`${exchange.method} ${exchange.path}`, fault);
+  }
+
+  private reportFault(what: string, fault: unknown): void {
+    const text = fault instanceof Error ? (fault.stack ?? fault.message) : String(fault);
+    this.world.log?.(`  fault: ${what}: ${text}`);
+    // A storage that does not answer is part of the weather; damaged data is not.
+    if (fault instanceof EngineError && fault.code !== "data-damaged") return;
+    this.faults.push(`${what}: ${text}`);
+  }
+}

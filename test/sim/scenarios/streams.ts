@@ -1,0 +1,162 @@
+/**
+ * Streams under concurrent clients, faults and restarts: one scenario per thing that is pushed hard, and one for everything
+ * at once. Roles are in streams/; checkers in ../check.
+ */
+import { checkStreams } from "../check/index.ts";
+import { show } from "../history.ts";
+import type { HostSettings } from "../host.ts";
+import type { Random } from "../random.ts";
+import type { Play, Scenario, Stage } from "../scenario.ts";
+import { auditAll, takeDown } from "./streams/audit.ts";
+import { Cast, type StreamPlan } from "./streams/cast.ts";
+import { followLive, pollLong, readPages } from "./streams/readers.ts";
+import { closeSomeDay, createOften, deleteNowAndThen, lookAround } from "./streams/upheaval.ts";
+import { produce, writeInSequence, writePlainly } from "./streams/writers.ts";
+
+const LONG_POLL_MS = 2_500;
+
+/** How often each role is cast, and which streams they meet at. */
+interface Profile {
+  readonly name: string;
+  readonly streams: number;
+  readonly forks?: number;
+  readonly extras?: readonly Partial<StreamPlan>[];
+  readonly roles: Readonly<Record<Role, number>>;
+  /** How many clients beside the creators. */
+  readonly clients: readonly [number, number];
+}
+
+const ROLES = {
+  plain: (cast: Cast, plan: StreamPlan) => writePlainly(cast, plan, cast.random.between(2, 12)),
+  sequence: (cast: Cast, plan: StreamPlan) => writeInSequence(cast, plan, cast.random.between(2, 10)),
+  producer: (cast: Cast, plan: StreamPlan) => produce(cast, plan, cast.random.between(2, 12)),
+  pager: (cast: Cast, plan: StreamPlan) => readPages(cast, plan, cast.random.between(1, 4)),
+  poller: (cast: Cast, plan: StreamPlan) => pollLong(cast, plan, cast.random.between(2, 8)),
+  follower: (cast: Cast, plan: StreamPlan) => followLive(cast, plan, cast.random.between(1, 5)),
+  deleter: (cast: Cast, plan: StreamPlan) => deleteNowAndThen(cast, plan, cast.random.between(1, 3)),
+  closer: (cast: Cast, plan: StreamPlan) => closeSomeDay(cast, plan),
+  looker: (cast: Cast, plan: StreamPlan) => lookAround(cast, plan, cast.random.between(1, 8)),
+};
+
+type Role = keyof typeof ROLES;
+
+const NONE: Record<Role, number> = {
+  plain: 0,
+  sequence: 0,
+  producer: 0,
+  pager: 0,
+  poller: 0,
+  follower: 0,
+  deleter: 0,
+  closer: 0,
+  looker: 0,
+};
+
+const SOON_OVER: readonly Partial<StreamPlan>[] = [
+  { ttlSeconds: 1 },
+  { ttlSeconds: 3 },
+  { retention: { maxMessages: 5 } },
+  { retention: { maxBytes: 60 } },
+  { retention: { maxAgeSeconds: 2 } },
+  { retention: { maxMessages: 3 }, ttlSeconds: 6 },
+];
+
+const PROFILES: readonly Profile[] = [
+  {
+    name: "acknowledged messages are durable, once and in order, whoever writes them",
+    streams: 2,
+    roles: { ...NONE, plain: 3, sequence: 2, producer: 5, pager: 2, looker: 1, closer: 0.3 },
+    clients: [3, 7],
+  },
+  {
+    name: "live readers see everything once, in order, and leave no trace",
+    streams: 1,
+    roles: { ...NONE, plain: 3, producer: 1, poller: 3, follower: 4, closer: 0.5, deleter: 0.2 },
+    clients: [4, 8],
+  },
+  {
+    name: "streams that are closed, deleted and created anew are linearizable",
+    streams: 1,
+    roles: { ...NONE, plain: 3, sequence: 1, producer: 2, pager: 1, poller: 1, follower: 1, deleter: 3, closer: 1, looker: 3 },
+    clients: [4, 8],
+  },
+  {
+    name: "forks keep what they have inherited",
+    streams: 2,
+    forks: 2,
+    extras: [{}, {}, { retention: { maxMessages: 4 } }, { retention: { maxAgeSeconds: 2 } }],
+    roles: { ...NONE, plain: 4, producer: 1, pager: 2, poller: 1, follower: 1, deleter: 2, looker: 2 },
+    clients: [5, 9],
+  },
+  {
+    name: "retention keeps what was asked for, and a TTL never ends early",
+    streams: 2,
+    extras: SOON_OVER,
+    roles: { ...NONE, plain: 4, producer: 1, pager: 2, poller: 2, follower: 2, looker: 2 },
+    clients: [3, 7],
+  },
+  {
+    name: "everything at once",
+    streams: 2,
+    forks: 1,
+    extras: [{}, {}, ...SOON_OVER],
+    roles: { plain: 3, sequence: 1, producer: 2, pager: 1, poller: 1, follower: 2, deleter: 1.5, closer: 0.5, looker: 1 },
+    clients: [5, 10],
+  },
+];
+
+export const streamScenarios: readonly Scenario[] = PROFILES.map((profile) => ({
+  name: profile.name,
+  settings,
+  begin: (stage) => new StreamPlay(stage, profile),
+}));
+
+function settings(random: Random): HostSettings {
+  return {
+    longPollMs: LONG_POLL_MS,
+    sseMs: 6_000,
+    drainMs: 1_000,
+    bodyBytes: 4_096,
+    pageBytes: random.pick([1, 40, 200, 100_000]),
+    liveReaders: random.pick([2, 100, 100]),
+    slowReaderBytes: random.pick([100, 1_000, 100_000]),
+  };
+}
+
+class StreamPlay implements Play {
+  private readonly cast: Cast;
+  private leftovers: string[] = [];
+
+  constructor(
+    stage: Stage,
+    private readonly profile: Profile,
+  ) {
+    this.cast = new Cast(stage, LONG_POLL_MS);
+    this.cast.draw(profile.streams, profile.forks ?? 0, profile.extras ?? []);
+  }
+
+  async act(): Promise<void> {
+    const { cast, profile } = this;
+    const { random } = cast;
+    const clients = cast.plans.map((plan) => createOften(cast, plan, random.between(1, 3)));
+    for (let left = random.between(...profile.clients); left > 0; left--) {
+      const role = ROLES[random.weighted(profile.roles)];
+      const plan = random.pick(cast.plans);
+      clients.push(cast.pause(random.pick([0, 500, 3_000])).then(() => role(cast, plan)));
+    }
+    await Promise.all(clients);
+  }
+
+  async audit(): Promise<void> {
+    await auditAll(this.cast);
+    if (this.cast.random.chance(0.3)) this.leftovers = await takeDown(this.cast);
+  }
+
+  violations(): string[] {
+    return [...checkStreams(this.cast.history), ...this.leftovers];
+  }
+
+  tell(): string[] {
+    return this.cast.history.calls.map(show);
+  }
+}

@@ -1,0 +1,46 @@
+/**
+ * Those who change more than messages: closing, deleting, creating anew, forking, and looking at it all in between.
+ */
+import type { Append } from "../../history.ts";
+import type { Cast, StreamPlan } from "./cast.ts";
+
+export async function createOften(cast: Cast, plan: StreamPlan, rounds: number): Promise<void> {
+  const client = cast.client("creator");
+  for (let round = 0; round < rounds; round++) {
+    await cast.create(client, plan, cast.random.chance(0.03));
+    await cast.pause(round === 0 ? 100 : 1_500);
+  }
+}
+
+/** Deletes now and then, and often creates it again at once. */
+export async function deleteNowAndThen(cast: Cast, plan: StreamPlan, rounds: number): Promise<void> {
+  const client = cast.client("deleter");
+  for (let round = 0; round < rounds; round++) {
+    await cast.pause(2_500);
+    await client.delete(plan.path);
+    if (cast.random.chance(0.3)) await cast.pause(500);
+    if (cast.random.chance(0.7)) await cast.create(client, plan);
+  }
+}
+
+/** Closes with or without a last message. */
+export async function closeSomeDay(cast: Cast, plan: StreamPlan): Promise<void> {
+  const client = cast.client("closer");
+  await cast.pause(6_000);
+  for (let attempt = 0; attempt < 3; attempt++) {
+    const items = cast.random.chance(0.5) ? cast.items(plan) : [];
+    const op: Append = { kind: "append", path: plan.path, ids: items.map(({ id }) => id), close: true };
+    const result = cast.note(plan.path, await client.append(op, items));
+    if (result.kind === "done") return;
+    await cast.pause(1_000);
+  }
+}
+
+export async function lookAround(cast: Cast, plan: StreamPlan, rounds: number): Promise<void> {
+  const client = cast.client("looker");
+  for (let round = 0; round < rounds; round++) {
+    if (cast.random.chance(0.7)) cast.note(plan.path, await client.head(plan.path));
+    else await client.list();
+    await cast.pause(600);
+  }
+}

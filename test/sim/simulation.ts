@@ -1,0 +1,93 @@
+/**
+ * One run: a world, a storage, a host, a network and a scenario from one seed. Returns what went wrong, and the full log
+ * where it is asked for. Everything that a run does follows from its seed.
+ */
+import { Host } from "./host.ts";
+import { Network } from "./network.ts";
+import type { Play, Scenario } from "./scenario.ts";
+import type { OpenStorage } from "./storage.ts";
+import { Trouble } from "./trouble.ts";
+import { SimWorld } from "./world.ts";
+
+/** More than any run needs; one that does not end is a defect. */
+const MAX_STEPS = 300_000;
+/** How long after the last client has gone nothing may be left of it. */
+const SETTLE_MS = 200;
+
+export interface Outcome {
+  readonly violations: readonly string[];
+  readonly steps: number;
+  readonly elapsedMs: number;
+  readonly boots: number;
+  /** [] unless asked for. */
+  readonly log: readonly string[];
+  readonly story: readonly string[];
+}
+
+export async function simulate(
+  scenario: Scenario,
+  openStorage: OpenStorage,
+  seed: number,
+  keepsLog = false,
+): Promise<Outcome> {
+  const log: string[] = [];
+  const world = new SimWorld(seed, keepsLog ? (line) => void log.push(line) : undefined);
+  const storage = openStorage(world);
+  const host = new Host(world, storage, scenario.settings(world.random.branch()));
+  const network = new Network(world, world.random.branch(), host);
+  const play = scenario.begin({ world, host, network, random: world.random.branch() });
+  const violations: string[] = [];
+
+  const live = async (): Promise<void> => {
+    await host.start();
+    const trouble = new Trouble(world, host, world.random.branch());
+    await play.act();
+    network.calm();
+    storage.calm();
+    await trouble.stop();
+    while (network.inFlight > 0) await world.sleep(100);
+    await play.audit();
+    await world.sleep(SETTLE_MS);
+    violations.push(...leftovers(host));
+  };
+  violations.push(...(await runToEnd(world, live)));
+  violations.push(...host.faults.map((fault) => `[fault] ${fault}`), ...judge(play));
+  const { step: steps, elapsedMs } = world;
+  return { violations, steps, elapsedMs, boots: host.boots, log, story: violations.length > 0 ? play.tell() : [] };
+}
+
+/** Live readers leave no trace. */
+function leftovers({ app }: Host): string[] {
+  const { readers, watchedStreams } = app!.live;
+  if (readers === 0 && watchedStreams === 0) return [];
+  return [`[waiters] all clients have gone, and ${readers} readers of ${watchedStreams} streams are left`];
+}
+
+/** Returns what broke the run itself. */
+async function runToEnd(world: SimWorld, live: () => Promise<void>): Promise<string[]> {
+  const broken: string[] = [];
+  let isOver = false;
+  const note = (what: string) => (fault: unknown) => {
+    broken.push(`[${what}] ${fault instanceof Error ? fault.stack : String(fault)}`);
+    isOver = true;
+  };
+  const unhandled = note("unhandled");
+  process.on("unhandledRejection", unhandled);
+  try {
+    live().then(() => {
+      isOver = true;
+    }, note("broken"));
+    await world.run(() => isOver, MAX_STEPS).catch(note("stuck"));
+  } finally {
+    process.off("unhandledRejection", unhandled);
+  }
+  return broken;
+}
+
+function judge(play: Play): string[] {
+  try {
+    return play.violations();
+  } catch (fault) {
+    return [`[checker] ${fault instanceof Error ? fault.stack : String(fault)}`];
+  }
+}

@@ -1,0 +1,6 @@
+/** The stream scenarios on the memory engine: every process of the server is one over the same data. */
+import { streamScenarios } from "./scenarios/streams.ts";
+import { describeSeeds } from "./seeds.ts";
+import { memoryStorage } from "./storage.ts";
+
+describeSeeds("Streams in simulation, on memory", memoryStorage, streamScenarios, 200);

@@ -1,0 +1,63 @@
+/**
+ * What befalls the host during a run: kills, power cuts and clean restarts at arbitrary moments, with some time in between.
+ * The simulation starts it with the clients and ends it before the audit.
+ */
+import type { Host } from "./host.ts";
+import type { Random } from "./random.ts";
+import type { SimWorld } from "./world.ts";
+
+type Blow = "kill" | "power-cut" | "restart";
+
+export class Trouble {
+  private over = false;
+  private readonly done: Promise<void>;
+  private readonly every: number;
+  private readonly shares: Record<Blow, number>;
+
+  constructor(
+    private readonly world: SimWorld,
+    private readonly host: Host,
+    private readonly random: Random,
+  ) {
+    this.every = random.pick([0, 300, 2_000, 8_000]);
+    this.shares = random.pick<Record<Blow, number>>([
+      { kill: 1, "power-cut": 0, restart: 0 },
+      { kill: 0, "power-cut": 1, restart: 0 },
+      { kill: 1, "power-cut": 1, restart: 1 },
+      { kill: 0, "power-cut": 0, restart: 1 },
+    ]);
+    this.done = this.every === 0 ? Promise.resolve() : this.go();
+  }
+
+  /** Nothing more befalls the host, and it is up. */
+  async stop(): Promise<void> {
+    this.over = true;
+    await this.done;
+    while (!this.host.isUp) await this.host.start();
+  }
+
+  private async go(): Promise<void> {
+    while (!this.over) {
+      await this.world.sleep(this.random.between(1, this.every));
+      if (this.over) return;
+      const blow = this.random.weighted(this.shares);
+      if (blow === "restart") await this.host.shutDown();
+      else this.host.crash(blow);
+      await this.world.sleep(this.random.between(0, this.random.pick([0, 10, 500])));
+      await this.startUnderFire();
+    }
+  }
+
+  /** Sometimes it dies again while it opens its storage. */
+  private async startUnderFire(): Promise<void> {
+    while (!this.host.isUp) {
+      const started = this.host.start();
+      if (this.random.chance(0.2)) this.world.schedule("dies early", this.random.between(0, 20), () => this.dieEarly());
+      await started;
+    }
+  }
+
+  private dieEarly(): void {
+    if (!this.host.isUp && !this.over) this.host.crash(this.random.chance(0.5) ? "kill" : "power-cut");
+  }
+}

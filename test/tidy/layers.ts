@@ -1,0 +1,78 @@
+/**
+ * Who may import whom: protocol <- core <- engine contract and keeper <- features <- doors <- compose <- cli. Every source file
+ * belongs to exactly one layer; a new folder is given its place here before it gets its first file.
+ */
+import { posix } from "node:path";
+import type { Source } from "./source-tree.ts";
+
+interface Layer {
+  readonly name: string;
+  readonly where: RegExp;
+  /** Other layers; one's own is always allowed. */
+  readonly imports: readonly string[];
+  /** Packages from npm. */
+  readonly packages?: readonly string[];
+  /** Whether its code must run without Node: in a browser or a worker. */
+  readonly portable?: boolean;
+}
+
+const SERVER = "packages/server/src";
+const GROUND = ["engine", "core", "protocol"];
+const FEATURES = ["streams", "wakes", "sessions", "live", "groups", "pull", "channels"];
+/** What one feature may take from another; everything else goes through compose. */
+const BETWEEN_FEATURES: Readonly<Record<string, readonly string[]>> = { wakes: ["streams"] };
+const ENGINES: Readonly<Record<string, readonly string[]>> = { memory: [], disk: ["lmdb"], redis: ["ioredis"] };
+const BELOW_COMPOSE = [...GROUND, ...FEATURES, ...Object.keys(ENGINES), "doors", "real-world"];
+
+export const LAYERS: readonly Layer[] = [
+  { name: "protocol", where: /^packages\/protocol\/src\//, imports: [], portable: true },
+  { name: "client", where: /^packages\/client\/src\//, imports: ["protocol"], portable: true },
+  { name: "core", where: under("core/"), imports: ["protocol"], portable: true },
+  { name: "engine", where: under("engine/[^/]+$"), imports: ["core", "protocol"], portable: true },
+  ...Object.entries(ENGINES).map(([name, packages]) => ({
+    name,
+    where: under(`engine/${name}/`),
+    imports: GROUND,
+    packages,
+    portable: name === "memory",
+  })),
+  ...FEATURES.map((name) => ({
+    name,
+    where: under(`${name}/`),
+    imports: [...GROUND, ...(BETWEEN_FEATURES[name] ?? [])],
+    portable: true,
+  })),
+  { name: "doors", where: under("doors/"), imports: [...GROUND, ...FEATURES], portable: true },
+  { name: "real-world", where: under("real-world\\.ts$"), imports: ["core"] },
+  { name: "compose", where: under("compose\\.ts$"), imports: BELOW_COMPOSE },
+  { name: "index", where: under("index\\.ts$"), imports: [...BELOW_COMPOSE, "compose"] },
+  { name: "cli", where: under("cli/"), imports: [...GROUND, "compose", "real-world"] },
+];
+
+function under(pattern: string): RegExp {
+  return new RegExp(`^${SERVER}/${pattern}`);
+}
+
+export function layerOf(path: string): Layer | undefined {
+  return LAYERS.find(({ where }) => where.test(path));
+}
+
+/** Why this import is not allowed, or undefined. */
+export function objection(source: Source, specifier: string): string | undefined {
+  const from = layerOf(source.path);
+  if (from === undefined || specifier.startsWith("node:")) return undefined;
+  const target = targetOf(source.path, specifier);
+  if (target === undefined) {
+    return from.packages?.includes(specifier) ? undefined : `${from.name} may not import the package ${specifier}`;
+  }
+  const to = layerOf(target);
+  if (to === undefined) return `${specifier} belongs to no layer`;
+  return to === from || from.imports.includes(to.name) ? undefined : `${from.name} may not import ${to.name}`;
+}
+
+/** The file an import means, if it is one of ours. */
+function targetOf(path: string, specifier: string): string | undefined {
+  if (specifier.startsWith(".")) return posix.join(posix.dirname(path), specifier);
+  const own = /^@sluice\/([a-z-]+)$/.exec(specifier);
+  return own ? `packages/${own[1]}/src/index.ts` : undefined;
+}

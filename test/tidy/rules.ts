@@ -1,0 +1,147 @@
+/**
+ * The rules of the house that a machine can check. Each is a pure function from the source tree to what is wrong with it,
+ * named by file and line. Exceptions are listed in one table here, with their reason, and nowhere else.
+ */
+import { layerOf, objection } from "./layers.ts";
+import type { Place, Source } from "./source-tree.ts";
+
+export type Rule = (sources: readonly Source[]) => string[];
+
+const MAX_LINES = 400;
+
+/** The only places that may reach for the clock, timers or randomness of the machine, and why. */
+export const MAY_TELL_TIME: readonly (readonly [where: RegExp, reason: string])[] = [
+  [/^packages\/server\/src\/real-world\.ts$/, "it is the injected world"],
+  [/^packages\/server\/src\/compose\.ts$/, "it chooses the world"],
+  [/^packages\/server\/src\/cli\//, "it runs outside of any server"],
+  [/^packages\/client\/src\//, "it runs in the user's program"],
+  [/^packages\/server\/src\/doors\/http\/node-adapter\.ts$/, "sockets have time limits that no rule depends on"],
+];
+
+/** The only files of portable layers that may use Node, and why. */
+export const MAY_USE_NODE: readonly (readonly [where: RegExp, reason: string])[] = [
+  [/^packages\/server\/src\/doors\/http\/node-adapter\.ts$/, "it is the adapter to node:http"],
+];
+
+const TIME_AND_CHANCE = new Set([
+  "Date.now",
+  "setTimeout",
+  "setInterval",
+  "setImmediate",
+  "Math.random",
+  "performance.now",
+  "performance.timeOrigin",
+  "process.hrtime",
+  "process.hrtime.bigint",
+  "randomUUID",
+  "crypto.randomUUID",
+  "crypto.getRandomValues",
+]);
+const NODE_GLOBALS = new Set(["Buffer", "process", "NodeJS", "require", "__dirname", "__filename", "setImmediate"]);
+const TEST_ESCAPES = new Set(["skip", "only", "skipIf", "runIf", "todo", "fails"]);
+const VAGUE = /(^|[-/])(utils?|helpers?|managers?)(?=[-./]|$)/;
+const KEBAB = /^[a-z0-9]+(-[a-z0-9]+)*$/;
+
+export const importsPointOneWay: Rule = (sources) =>
+  inCode(sources).flatMap((source) => [
+    ...(layerOf(source.path)
+      ? []
+      : [at(source, 1, "belongs to no layer; give its folder a place in test/tidy/layers.ts")]),
+    ...source.imports.flatMap(({ name, line }) => {
+      const says = objection(source, name);
+      return says === undefined ? [] : [at(source, line, says)];
+    }),
+  ]);
+
+export const timeAndChanceAreInjected: Rule = (sources) =>
+  inCode(sources)
+    .filter(({ path }) => !isListed(MAY_TELL_TIME, path))
+    .flatMap((source) => {
+      const used = source.uses.filter(({ name }) => TIME_AND_CHANCE.has(name.replace(/^globalThis\./, "")));
+      const dates = source.bareNews.filter(({ name }) => name === "Date()");
+      const timers = source.imports.filter(({ name }) => /^(node:)?timers(\/|$)/.test(name));
+      return [...used, ...dates, ...timers].map(({ name, line }) =>
+        at(source, line, `uses ${name} instead of the World`),
+      );
+    });
+
+export const portableCodeKnowsNoNode: Rule = (sources) =>
+  inCode(sources)
+    .filter(({ path }) => layerOf(path)?.portable && !isListed(MAY_USE_NODE, path))
+    .flatMap((source) => {
+      const imported = source.imports.filter(({ name }) => name.startsWith("node:"));
+      const used = source.uses.filter(({ name }) => NODE_GLOBALS.has(name.split(".")[0]!));
+      return [...imported, ...used].map(({ name, line }) => at(source, line, `uses ${name}, which only Node has`));
+    });
+
+export const exceptionsNameWhatExists: Rule = (sources) =>
+  [...MAY_TELL_TIME, ...MAY_USE_NODE]
+    .filter(([where]) => where.source.endsWith("$") && !sources.some(({ path }) => where.test(path)))
+    .map(([where]) => `test/tidy/rules.ts: ${where.source} is excepted, but there is no such file`);
+
+export const filesAreShort: Rule = (sources) =>
+  sources.flatMap((source) => {
+    const lines = source.text.trimEnd().split("\n").length;
+    return lines > MAX_LINES ? [at(source, lines, `has ${lines} lines; ${MAX_LINES} is the limit`)] : [];
+  });
+
+/** A test says what it is about by its names. */
+export const filesOpenWithAComment: Rule = (sources) =>
+  sources
+    .filter(({ path }) => !/\.(test|config)\.ts$/.test(path))
+    .filter(({ text }) => !/^(#!.*\n)?(\/\*\*|\/\/)/.test(text))
+    .map((source) => at(source, 1, "does not open by saying what it owns"));
+
+export const namesAreKebabCase: Rule = (sources) =>
+  sources.flatMap((source) => {
+    const segments = source.path.replace(/(\.(test|config))?\.(ts|js|mjs)$/, "").split("/");
+    return segments.every((segment) => KEBAB.test(segment)) ? [] : [at(source, 1, "is not named in kebab-case")];
+  });
+
+export const namesSaySomething: Rule = (sources) =>
+  sources.filter(({ path }) => VAGUE.test(path)).map((source) => at(source, 1, "has a name that says nothing"));
+
+export const noTestEscapes: Rule = (sources) =>
+  sources
+    .filter(({ path, isTest }) => isTest || path.startsWith("vitest.config"))
+    .flatMap((source) => {
+      const skipped = source.uses.filter(
+        ({ name }) =>
+          /^(it|test|describe|suite|bench|ctx|context)\./.test(name) &&
+          name.split(".").some((part) => TEST_ESCAPES.has(part)),
+      );
+      const retried = source.properties.filter(({ name }) => name === "retry" || name === "repeats");
+      return [...skipped, ...retried].map(({ name, line }) =>
+        at(source, line, `uses ${name}: a test passes or it does not`),
+      );
+    });
+
+export const relativeImportsNameTheirFile: Rule = (sources) =>
+  sources
+    .filter(({ path }) => path.endsWith(".ts"))
+    .flatMap((source) =>
+      source.imports
+        .filter(({ name }) => name.startsWith(".") && !name.endsWith(".ts"))
+        .map(({ name, line }) => at(source, line, `imports ${name} without .ts`)),
+    );
+
+/** A lock file that names one registry's addresses cannot be installed from another. */
+export function lockNamesNoRegistry({ path, text }: Pick<Source, "path" | "text">): string[] {
+  const lines = text.split("\n").map((content, i): Place => ({ name: content, line: i + 1 }));
+  return lines
+    .filter(({ name }) => /"resolved": "http/.test(name))
+    .map(({ line }) => `${path}:${line}: names a registry's address`);
+}
+
+/** Sources of the packages, without their tests. */
+function inCode(sources: readonly Source[]): Source[] {
+  return sources.filter(({ path, isTest }) => /^packages\/[a-z-]+\/src\//.test(path) && !isTest);
+}
+
+function isListed(list: readonly (readonly [RegExp, string])[], path: string): boolean {
+  return list.some(([where]) => where.test(path));
+}
+
+function at(source: Source, line: number, says: string): string {
+  return `${source.path}:${line}: ${says}`;
+}
