@@ -18,7 +18,20 @@ const TABLE = "producer";
 /** How far back a life looks that only passes by; the last one looks at everything. */
 const GLANCE = 200;
 
-const say = (line: string): void => void writeSync(1, `${line}\n`);
+const pause = new Int32Array(new SharedArrayBuffer(4));
+
+function say(line: string): void {
+  for (;;) {
+    try {
+      writeSync(1, `${line}\n`);
+      return;
+    } catch (fault) {
+      // The pipe is full; what is said must be out before anything else happens.
+      if ((fault as { code?: string }).code !== "EAGAIN") throw fault;
+      Atomics.wait(pause, 0, 0, 1);
+    }
+  }
+}
 
 async function total(engine: Engine, e: Entity): Promise<number> {
   const [value] = (await engine.load(e, [{ table: TABLE, key: "total" }])).rows;
@@ -70,7 +83,13 @@ async function write(engine: Engine, i: number, e: Entity, from: number): Promis
 }
 
 try {
-  const limits = { segmentBytes: 1 << 19, lagBytes: 1 << 21, applyBytes: 1 << 16, applyAfterMs: 10, tailBytes: 1 << 18 };
+  const limits = {
+    segmentBytes: 1 << 19,
+    lagBytes: 1 << 21,
+    applyBytes: 1 << 16,
+    applyAfterMs: 10,
+    tailBytes: 1 << 18,
+  };
   const engine = await openDisk({ dir, world: realWorld(), limits });
   const entities = Array.from({ length: Number(streams) }, (_, i) => entity("p", "stream", `s${i}`));
   const counts: number[] = [];

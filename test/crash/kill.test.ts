@@ -43,14 +43,20 @@ class Promises {
 
   private compare(i: number, n: number): void {
     if (n !== this.done[i] && !this.tried[i]!.has(n)) {
-      this.wrong.push(`stream ${i} has ${n} messages; ${this.done[i]} were acknowledged, ${[...this.tried[i]!]} in doubt`);
+      this.wrong.push(
+        `stream ${i} has ${n} messages; ${this.done[i]} were acknowledged, ${[...this.tried[i]!]} in doubt`,
+      );
     }
     this.done[i] = n;
     this.tried[i]!.clear();
   }
 }
 
-function start(dir: string, mode: "write" | "check", promises: Promises): { child: ChildProcess; ready: Promise<void>; ended: Promise<void> } {
+function start(
+  dir: string,
+  mode: "write" | "check",
+  promises: Promises,
+): { child: ChildProcess; ready: Promise<void>; ended: Promise<void> } {
   const child = spawn(process.execPath, [script, dir, String(STREAMS), mode], { stdio: ["ignore", "pipe", "inherit"] });
   const lines = createInterface({ input: child.stdout! });
   const ready = new Promise<void>((resolve) => {
@@ -62,7 +68,12 @@ function start(dir: string, mode: "write" | "check", promises: Promises): { chil
   });
   // All lines are read when both the pipe and the process have ended.
   const ended = Promise.all([
-    new Promise<void>((resolve) => child.on("exit", () => resolve())),
+    new Promise<void>((resolve) =>
+      child.on("exit", (code) => {
+        if (code !== null && code !== 0) promises.wrong.push(`a child ended by itself with code ${code}`);
+        resolve();
+      }),
+    ),
     new Promise<void>((resolve) => lines.on("close", () => resolve())),
   ]).then(() => undefined);
   return { child, ready, ended };
@@ -88,7 +99,9 @@ async function killAgainAndAgain(dir: string): Promise<Promises> {
 }
 
 describe("after a kill", () => {
-  it(`${DIRECTORIES * KILLS} times over, everything acknowledged is there and nothing by halves`, { timeout: KILLS * 5_000 }, async () => {
+  it(`${DIRECTORIES * KILLS} times over, everything acknowledged is there and nothing by halves`, {
+    timeout: KILLS * 5_000,
+  }, async () => {
     const directories = Array.from({ length: DIRECTORIES }, temporaryDir);
     try {
       const all = await Promise.all(directories.map(({ dir }) => killAgainAndAgain(dir)));

@@ -55,7 +55,8 @@ class Scene {
       {
         files,
         openStore: () => this.store,
-        startApply: ({ journalDir }, store) => new InlineRunner(new Applier(store), new ExtentReader(files, journalDir)),
+        startApply: ({ journalDir }, store) =>
+          new InlineRunner(new Applier(store), new ExtentReader(files, journalDir)),
       },
     );
   }
@@ -73,7 +74,8 @@ class Scene {
         fault = refusal;
       },
     );
-    for (let i = 0; i < steps || (engine === undefined && fault === undefined && i < steps * 2); i++) await this.clock.step();
+    for (let i = 0; i < steps || (engine === undefined && fault === undefined && i < steps * 2); i++)
+      await this.clock.step();
     if (fault !== undefined && !this.mayRefuse(fault)) throw fault;
     this.drive.cut();
   }
@@ -112,12 +114,15 @@ async function play(seed: number, prepare: (scene: Scene) => void = () => undefi
   }
 }
 
-const seeds = (count: number): number[] => (ONLY === undefined ? Array.from({ length: count }, (_, i) => i + 1) : [ONLY]);
+const seeds = (count: number): number[] =>
+  ONLY === undefined ? Array.from({ length: count }, (_, i) => i + 1) : [ONLY];
 const full = (): Error => Object.assign(new Error("no space left"), { code: "ENOSPC" });
 const broken = (): Error => Object.assign(new Error("input/output error"), { code: "EIO" });
 
 describe("after a power cut", () => {
-  it(`everything acknowledged is there and nothing by halves, for ${SEEDS} seeds`, { timeout: SEEDS * 100 }, async () => {
+  it(`everything acknowledged is there and nothing by halves, for ${SEEDS} seeds`, {
+    timeout: SEEDS * 100,
+  }, async () => {
     let told = 0;
     for (const seed of seeds(SEEDS)) {
       const scene = await play(seed);
@@ -147,7 +152,8 @@ describe("after a power cut", () => {
     for (const seed of seeds(SEEDS / 5)) {
       await play(seed, ({ drive, clock }) => {
         let left = clock.below(60);
-        drive.fault = (op) => ((op === "sync" || op === "write") && --left < 0 && clock.chance(0.5) ? broken() : undefined);
+        drive.fault = (op) =>
+          (op === "sync" || op === "write") && --left < 0 && clock.chance(0.5) ? broken() : undefined;
       });
     }
   });

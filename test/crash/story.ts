@@ -34,12 +34,18 @@ export async function look(engine: Engine, e: Entity): Promise<Seen> {
     if (page.atTail) break;
   }
   const rows: Record<string, string> = {};
-  for (const { key, value } of await engine.rows(e, TABLE, "", 1_000)) rows[key] = Buffer.from(value).toString("latin1");
+  for (const { key, value } of await engine.rows(e, TABLE, "", 1_000))
+    rows[key] = Buffer.from(value).toString("latin1");
   return { exists: rev !== 0, messages, rows };
 }
 
 /** A commit that the entity could get next. `nextGeneration` is what the engine offers, `start` how many were trimmed. */
-export function nextStep(seen: Seen, nextGeneration: number, head: { generation: number; startSeq: number }, dice: Dice): Step {
+export function nextStep(
+  seen: Seen,
+  nextGeneration: number,
+  head: { generation: number; startSeq: number },
+  dice: Dice,
+): Step {
   if (!seen.exists) return begin(NOTHING, nextGeneration, dice);
   const kind = dice(100);
   if (kind < 4) return { effects: [{ op: "destroy" }], after: NOTHING };
@@ -120,7 +126,8 @@ export class Storyteller {
       }
     } catch (fault) {
       // Only a writer that stopped for good may end the story.
-      if (!(fault instanceof EngineError) || fault.code !== "storage-failed") this.wrong = `${this.e.key}: ${String((fault as Error).stack ?? fault)}`;
+      if (!(fault instanceof EngineError) || fault.code !== "storage-failed")
+        this.wrong = `${this.e.key}: ${String((fault as Error).stack ?? fault)}`;
     }
   }
 
@@ -129,10 +136,16 @@ export class Storyteller {
       throw new Error("a reader does not see what was acknowledged");
     }
     const { rev, head, nextGeneration } = await engine.load(this.e, []);
-    const { effects, after } = nextStep(this.known, nextGeneration, { generation: head.generation, startSeq: head.start.seq }, this.dice);
+    const { effects, after } = nextStep(
+      this.known,
+      nextGeneration,
+      { generation: head.generation, startSeq: head.start.seq },
+      this.dice,
+    );
     this.doubt = after;
     const result = await engine.commit(this.e, { rev }, effects).catch((fault: unknown) => {
-      if (!(fault instanceof EngineError) || (fault.code !== "storage-full" && fault.code !== "overloaded")) throw fault;
+      if (!(fault instanceof EngineError) || (fault.code !== "storage-full" && fault.code !== "overloaded"))
+        throw fault;
       // Refused with certainty: it may never be seen.
       this.doubt = undefined;
       return undefined;

@@ -1,6 +1,6 @@
 /** Many live readers of one stream under concurrent appends: all of them see the same messages, each once, in the order of the log. */
 import { expect, it } from "vitest";
-import { appended, createdStream, describeOnEngines, eventually, type Fixture, serverForTest } from "./server.ts";
+import { appended, createdStream, describeOnEngines, type Fixture, nobodyIsLeft, serverForTest } from "./server.ts";
 import { SseClient } from "./sse-client.ts";
 
 const JSON_TYPE = "application/json";
@@ -65,10 +65,10 @@ describeOnEngines("live readers", (engine) => {
 
   it("that were there from the start see exactly the log", async () => {
     const { fixture, url } = await open();
-    const clients = await Promise.all(Array.from({ length: 30 }, () => SseClient.open(`${url}?offset=-1&live=sse`)));
+    const clients = await Promise.all(Array.from({ length: 15 }, () => SseClient.open(`${url}?offset=-1&live=sse`)));
     let isWritten = false;
     const poll = longPollUntil(url, "-1", () => isWritten);
-    const last = await write(url, 6, 60);
+    const last = await write(url, 5, 40);
     isWritten = true;
     const log = await wholeLog(url);
     for (const client of clients) {
@@ -77,16 +77,16 @@ describeOnEngines("live readers", (engine) => {
       client.close();
     }
     expect(await poll).toEqual(log);
-    await eventually(() => expect(fixture.server.live).toMatchObject({ readers: 0, watchedStreams: 0 }));
+    await nobodyIsLeft(fixture);
   });
 
   it("that join while it grows, from the beginning, from the middle or from now on, miss nothing and see nothing twice", async () => {
     const { fixture, url } = await open();
     const early = await write(url, 2, 20);
     const middle = (await fetch(`${url}?offset=-1`)).headers.get("stream-next-offset")!;
-    const writing = write(url, 4, 60);
+    const writing = write(url, 4, 40);
     const clients: { client: SseClient; from: string }[] = [];
-    for (let i = 0; i < 24; i++) {
+    for (let i = 0; i < 16; i++) {
       const from = ["-1", middle, early, "now"][i % 4]!;
       clients.push({ client: await SseClient.open(`${url}?offset=${from}&live=sse`), from });
     }
@@ -99,7 +99,7 @@ describeOnEngines("live readers", (engine) => {
       else expect(seen).toEqual(await wholeLog(url, from));
       client.close();
     }
-    await eventually(() => expect(fixture.server.live).toMatchObject({ readers: 0, watchedStreams: 0 }));
+    await nobodyIsLeft(fixture);
   });
 
   it("are told after every data event where they stand, and each such place reads on seamlessly", async () => {

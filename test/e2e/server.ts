@@ -1,6 +1,6 @@
 /**
  * A running server for one test, on the engine the test asks for, and the few calls that most tests make of it. Whatever is
- * opened here is closed when the test or the suite that opened it ends. A fault that the server reports fails the test:
+ * opened here is closed when the test or the suite that opened it ends. A fault that the server reports, or a warning, fails the test:
  * nothing that a client does may reach the server's log as a fault.
  */
 import { createServer, type RunningServer, type ServerOptions } from "@sluice/server";
@@ -27,11 +27,14 @@ export async function openServer(engine: EngineName, options: Partial<ServerOpti
   const reports: string[] = [];
   const report = (what: string, fault: unknown) => void reports.push(`${what}: ${(fault as Error).stack ?? fault}`);
   const directory = engine === "disk" ? temporaryDir() : undefined;
+  const warn = (warning: Error) => void reports.push(`a warning: ${warning.stack}`);
+  process.on("warning", warn);
   const server = await createServer({ port: 0, data: directory?.dir, drainMs: 2_000, report, ...options });
   let closing: Promise<void> | undefined;
   const close = async () => {
     await server.close();
     directory?.remove();
+    process.off("warning", warn);
     expect(reports).toEqual([]);
   };
   return { server, url: server.url, port: server.port, reports, close: () => (closing ??= close()) };
@@ -83,6 +86,14 @@ export async function appended(
   const response = await append(url, contentType, body, headers);
   expect([200, 204], await response.text()).toContain(response.status);
   return response.headers.get("stream-next-offset")!;
+}
+
+/** Every live reader has left, and with it what the server kept for it. */
+export function nobodyIsLeft({ server }: Fixture): Promise<void> {
+  return eventually(() => {
+    const { readers, watchedStreams } = server.live;
+    expect({ readers, watchedStreams }).toEqual({ readers: 0, watchedStreams: 0 });
+  });
 }
 
 /** Looks again until it holds; fails with the last reason when it does not within ten seconds. */

@@ -80,13 +80,16 @@ export class Exchange implements HttpRequest {
   send(reply: Reply): void {
     if (this.closed) return;
     const head = headOf(reply);
-    if (reply.live) return this.sendLive(head, reply.live);
-    const { body } = reply;
+    if (reply.live) this.sendLive(head, reply.live);
+    else this.sendWhole(head, reply);
+  }
+
+  private sendWhole(head: ReplyHead, { status, body }: Reply): void {
     const bytes = typeof body === "string" ? Buffer.from(body) : (body ?? new Uint8Array());
     this.replied = true;
     this.close();
     if (this.network.losesReply) return;
-    this.network.world.schedule(`reply ${reply.status}`, this.network.delayMs(), () => {
+    this.network.world.schedule(`reply ${status}`, this.network.delayMs(), () => {
       this.toClient((client) => {
         client.head(head);
         if (bytes.length > 0 && this.method !== "HEAD") client.chunk(bytes.slice());

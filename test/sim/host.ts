@@ -49,6 +49,11 @@ export class Host implements Door {
     return this.listening;
   }
 
+  /** Whether its storage takes writes; some failures last until a restart. */
+  get isHealthy(): boolean {
+    return this.server?.engine.health() === undefined;
+  }
+
   /** How often it has started. */
   get boots(): number {
     return this.lives;
@@ -57,15 +62,26 @@ export class Host implements Door {
   async start(): Promise<void> {
     const process = this.world.process(`boot ${++this.lives}`);
     this.process = process;
-    const opened = this.storage.open(process);
-    // A process that dies while it opens its engine never gets further; whoever waits for it is set free.
-    const engine = await Promise.race([opened, new Promise<undefined>((resolve) => process.onEnd(() => resolve(undefined)))]);
+    const engine = await this.openStorage(process);
     if (engine === undefined || !process.alive) return;
     const app = buildApp(this.settings, process, engine);
     this.server = { process, engine, app };
     process.onEnd(() => this.hangUp());
     app.start();
     this.listening = true;
+  }
+
+  /** Undefined when the storage refuses for now, or the process dies while it opens it and never gets further. */
+  private async openStorage(process: Process): Promise<Engine | undefined> {
+    const death = new Promise<undefined>((resolve) => process.onEnd(() => resolve(undefined)));
+    try {
+      return await Promise.race([this.storage.open(process), death]);
+    } catch (fault) {
+      if (!isWeather(fault)) throw fault;
+      this.world.log?.(`  the storage does not open: ${fault}`);
+      process.end();
+      return undefined;
+    }
   }
 
   /** At whatever event this is: nothing is finished, flushed or told. */
@@ -141,8 +157,12 @@ export class Host implements Door {
   private reportFault(what: string, fault: unknown): void {
     const text = fault instanceof Error ? (fault.stack ?? fault.message) : String(fault);
     this.world.log?.(`  fault: ${what}: ${text}`);
-    // A storage that does not answer is part of the weather; damaged data is not.
-    if (fault instanceof EngineError && fault.code !== "data-damaged") return;
+    if (isWeather(fault)) return;
     this.faults.push(`${what}: ${text}`);
   }
+}
+
+/** A storage that does not answer, is full or has failed is to be expected; damaged data is not. */
+function isWeather(fault: unknown): boolean {
+  return fault instanceof EngineError && fault.code !== "data-damaged";
 }

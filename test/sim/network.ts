@@ -71,7 +71,6 @@ export interface Door {
 
 export class Network {
   private weather: Weather;
-  private underWay = 0;
 
   constructor(
     readonly world: SimWorld,
@@ -79,11 +78,6 @@ export class Network {
     private readonly door: Door,
   ) {
     this.weather = drawWeather(random);
-  }
-
-  /** Requests that have been sent and have neither arrived nor been lost. */
-  get inFlight(): number {
-    return this.underWay;
   }
 
   calm(): void {
@@ -100,16 +94,14 @@ export class Network {
 
   delayMs(): number {
     const { maxMs, stalls, stallMs } = this.weather;
-    return this.random.between(0, this.random.chance(stalls) ? stallMs : maxMs);
+    return this.world.expect(this.random.between(0, this.random.chance(stalls) ? stallMs : maxMs));
   }
 
   /** Sends a request. `readMs` is how long the client lets bytes of a live reply lie, at most. */
   open(spec: Spec, listener: Listener, readMs = 1): Exchange {
     const exchange = new Exchange(this, spec, listener, readMs);
     if (this.random.chance(this.weather.lostRequests)) return exchange;
-    this.underWay++;
     this.world.schedule(`arrives ${spec.method} ${spec.path}`, this.delayMs(), () => {
-      this.underWay--;
       if (this.door.accept(exchange)) return;
       this.world.schedule("refused", this.delayMs(), () => exchange.toClient((client) => client.refused()));
     });

@@ -16,11 +16,20 @@ const REPEAT_EVERY = 25;
 const DEEP_FACTOR = 20;
 const MS_PER_SEED = 1_000;
 
-export function describeSeeds(title: string, openStorage: OpenStorage, scenarios: readonly Scenario[], count: number): void {
+export function describeSeeds(
+  title: string,
+  openStorage: OpenStorage,
+  scenarios: readonly Scenario[],
+  count: number,
+): void {
   const seeds = seedsOf(count);
   describe(title, () => {
     for (const scenario of scenarios) {
-      it(`${scenario.name} (${seeds.length} seeds)`, () => runAll(scenario, openStorage, seeds), 30_000 + seeds.length * MS_PER_SEED);
+      it(
+        `${scenario.name} (${seeds.length} seeds)`,
+        () => runAll(scenario, openStorage, seeds),
+        30_000 + seeds.length * MS_PER_SEED,
+      );
     }
   });
 }

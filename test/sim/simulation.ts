@@ -45,10 +45,12 @@ export async function simulate(
     network.calm();
     storage.calm();
     await trouble.stop();
-    while (network.inFlight > 0) await world.sleep(100);
-    await play.audit();
-    await world.sleep(SETTLE_MS);
-    violations.push(...leftovers(host));
+    for (const after of [async () => {}, () => play.audit()]) {
+      await after();
+      await world.quiet();
+      await world.sleep(SETTLE_MS);
+      violations.push(...leftovers(host));
+    }
   };
   violations.push(...(await runToEnd(world, live)));
   violations.push(...host.faults.map((fault) => `[fault] ${fault}`), ...judge(play));

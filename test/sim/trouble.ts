@@ -33,7 +33,8 @@ export class Trouble {
   async stop(): Promise<void> {
     this.over = true;
     await this.done;
-    while (!this.host.isUp) await this.host.start();
+    if (!this.host.isHealthy) await this.host.shutDown();
+    await this.startAgain();
   }
 
   private async go(): Promise<void> {
@@ -48,12 +49,20 @@ export class Trouble {
     }
   }
 
+  private async startAgain(): Promise<void> {
+    while (!this.host.isUp) {
+      await this.host.start();
+      if (!this.host.isUp) await this.world.sleep(10);
+    }
+  }
+
   /** Sometimes it dies again while it opens its storage. */
   private async startUnderFire(): Promise<void> {
     while (!this.host.isUp) {
       const started = this.host.start();
       if (this.random.chance(0.2)) this.world.schedule("dies early", this.random.between(0, 20), () => this.dieEarly());
       await started;
+      if (!this.host.isUp) await this.world.sleep(10);
     }
   }
 

@@ -21,6 +21,7 @@ export class SimWorld {
   private readonly queue = new EventQueue();
   private nowMs = START_MS;
   private steps = 0;
+  private quietAtMs = START_MS;
 
   /** `log` is left out where nobody reads it: building the lines would cost more than the run. */
   constructor(
@@ -52,6 +53,17 @@ export class SimWorld {
     };
   }
 
+  /** Somebody else's doing that takes this long: `quiet` waits for it. */
+  expect(delayMs: number): number {
+    this.quietAtMs = Math.max(this.quietAtMs, this.nowMs + delayMs);
+    return delayMs;
+  }
+
+  /** Until everything that was on its way has arrived, and whatever followed from it. */
+  async quiet(): Promise<void> {
+    while (this.nowMs <= this.quietAtMs) await this.sleep(this.quietAtMs - this.nowMs + 1);
+  }
+
   sleep(ms: number): Promise<void> {
     return new Promise((resolve) => this.schedule("sleep", ms, resolve));
   }
@@ -69,13 +81,16 @@ export class SimWorld {
     return new Promise((resolve, reject) => {
       const turn = (): void => {
         try {
-          if (isOver()) return resolve();
+          if (isOver()) {
+            resolve();
+            return;
+          }
           if (this.steps >= maxSteps) throw new Error(`the run is not over after ${maxSteps} events`);
           this.runOne();
+          nextTurn(turn);
         } catch (fault) {
-          return reject(fault);
+          reject(fault);
         }
-        nextTurn(turn);
       };
       nextTurn(turn);
     });
@@ -124,7 +139,7 @@ export class Process implements World {
 
   /** An event of this process: a completion of its storage, something that its network hands over. */
   schedule(label: string, delayMs: number, task: () => void): Cancel {
-    return this.sim.schedule(label, delayMs, task, this);
+    return this.sim.schedule(label, this.sim.expect(delayMs), task, this);
   }
 
   /** What the rest of the world has to do when this process is no more. */

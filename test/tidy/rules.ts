@@ -21,6 +21,8 @@ export const MAY_TELL_TIME: readonly (readonly [where: RegExp, reason: string])[
 /** The only files of portable layers that may use Node, and why. */
 export const MAY_USE_NODE: readonly (readonly [where: RegExp, reason: string])[] = [
   [/^packages\/server\/src\/doors\/http\/node-adapter\.ts$/, "it is the adapter to node:http"],
+  [/^packages\/server\/src\/doors\/webhook\/node-webhook\.ts$/, "it resolves names and opens sockets itself"],
+  [/^packages\/server\/src\/doors\/webhook\/node-ed25519\.ts$/, "it signs with node:crypto"],
 ];
 
 const TIME_AND_CHANCE = new Set([

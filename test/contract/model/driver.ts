@@ -4,7 +4,7 @@
  * drivers tell the same. What only one engine can be asked about itself (a rev never returns, an offered generation is the
  * greatest) is asserted here.
  */
-import { type Position, ZERO } from "@sluice/protocol";
+import { ZERO } from "@sluice/protocol";
 import { expect } from "vitest";
 import type {
   CommitAt,
@@ -12,9 +12,7 @@ import type {
   Engine,
   Entity,
   Head,
-  Message,
   Owner,
-  Page,
   Snapshot,
 } from "../../../packages/server/src/engine/contract.ts";
 import type { OpenedEngine } from "../suite/fixture.ts";
@@ -23,12 +21,13 @@ import {
   type EffectPlan,
   ENTITIES,
   LONGEST_MS,
-  type MessagePlan,
   type Operation,
   type PositionPlan,
   type RoomPlan,
   TABLES,
 } from "./operations.ts";
+import { filled, foresee, later, messageOf, pick, positionOf, scribble } from "./planned.ts";
+import { shownBytes, shownHead, shownPage, shownRows } from "./shown.ts";
 
 /** What the driver remembers of an entity in order to speak of it relatively. */
 interface Memory {
@@ -270,92 +269,4 @@ export class Driver {
     if (!this.seenOwners.has(name)) this.seenOwners.set(name, this.seenOwners.size);
     return `owner ${this.seenOwners.get(name)}`;
   }
-}
-
-function pick<T>(list: readonly T[], index: number): T | undefined {
-  return list.length === 0 ? undefined : list[index % list.length];
-}
-
-/** A caller may do with its buffers what it likes once its commit has resolved. */
-function scribble(effects: readonly Effect[]): void {
-  for (const effect of effects) {
-    if (effect.op === "put") effect.value.fill(0xee);
-    if (effect.op === "append") for (const { payload } of effect.messages) payload.fill(0xee);
-  }
-}
-
-/** The same effect when everything from the offered generation on has moved. */
-function later(effect: Effect, offered: number, by: number): Effect {
-  const moved = (generation: number) => (generation >= offered ? generation + by : generation);
-  if (effect.op === "begin") {
-    return {
-      ...effect,
-      generation: moved(effect.generation),
-      at: { ...effect.at, generation: moved(effect.at.generation) },
-    };
-  }
-  if (effect.op !== "trim") return effect;
-  return { ...effect, through: { ...effect.through, generation: moved(effect.through.generation) } };
-}
-
-/** Enough of the next head for planning what may follow in the same commit. */
-function foresee(head: Head, effect: Effect): Head {
-  if (effect.op === "begin") return { ...head, generation: effect.generation, last: effect.at, start: effect.at };
-  if (effect.op === "append" && effect.messages.length > 0) {
-    return { ...head, last: { generation: head.generation, seq: head.last.seq + effect.messages.length } };
-  }
-  if (effect.op === "trim") return { ...head, start: effect.through };
-  return head;
-}
-
-function positionOf({ from, seq }: PositionPlan, { generation }: Head): Position {
-  if (from === "zero") return { ...ZERO, seq };
-  if (from === "older") return { generation: Math.max(0, generation - 1), seq };
-  return { generation: from === "newer" ? generation + 1 : generation, seq };
-}
-
-function messageOf({ size, fill, ...rest }: MessagePlan): Message {
-  return { ...rest, payload: filled(size, fill) };
-}
-
-function filled(size: number, fill: number): Uint8Array {
-  const bytes = new Uint8Array(size);
-  for (let i = 0; i < size; i++) bytes[i] = fill + i * 31;
-  return bytes;
-}
-
-/** Short enough to be read in a counterexample, yet different for different bytes. */
-function shownBytes(value: Uint8Array): string {
-  if (value.length <= 16) return Buffer.from(value).toString("hex");
-  let sum = 0;
-  for (const byte of value) sum = (Math.imul(sum, 31) + byte) | 0;
-  return `${value.length} bytes, sum ${sum}`;
-}
-
-function shownRows(rows: readonly { readonly key: string; readonly value: Uint8Array }[]) {
-  return rows.map(({ key, value }) => [key, shownBytes(value)]);
-}
-
-function shownHead(head: Head) {
-  const { last, start, bytes, startBytes, at } = head;
-  const shown = ({ generation, seq }: Position) => {
-    const age = generation === head.generation ? "own" : generation < head.generation ? "older" : "newer";
-    return `${age} ${seq}`;
-  };
-  return { begun: head.generation > 0, last: shown(last), start: shown(start), bytes, startBytes, at };
-}
-
-function shownPage({ messages, head, atTail }: Page) {
-  const shown = messages.map(({ position, payload, at, id, key, attributes }) => {
-    expect(position.generation).toBe(head.generation);
-    return {
-      seq: position.seq,
-      payload: shownBytes(payload),
-      at,
-      id,
-      key,
-      attributes: Object.entries(attributes ?? {}),
-    };
-  });
-  return { messages: shown, head: shownHead(head), atTail };
 }

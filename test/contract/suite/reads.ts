@@ -65,6 +65,23 @@ export function reads(behaviour: Behaviour): void {
     });
   });
 
+  behaviour("counts payload bytes only: empty messages fit into any page", async (on) => {
+    await on.begin(a);
+    await on.append(a, "", "", "0123456789", "", "");
+    await on.append(a, "", "x");
+    await on.lives(async () => {
+      for (const [maxBytes, count] of [
+        [0, 2],
+        [9, 2],
+        [10, 6],
+        [11, 7],
+      ] as const) {
+        const page = await on.engine.read(a, ZERO, maxBytes);
+        expect([maxBytes, page.messages.length]).toEqual([maxBytes, count]);
+      }
+    });
+  });
+
   behaviour("continues after any position of the log", async (on) => {
     const { at } = await messagesOfTen(on, 6);
     await on.lives(async () => {

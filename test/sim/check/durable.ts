@@ -16,7 +16,8 @@ export function checkDurable(ledger: Ledger): string[] {
     if (life === undefined) continue;
     violations.push(...checkMessages(ledger, life, final), ...checkDuplicates(ledger, life, final));
     const closed = observations.find(
-      (one) => one.closed && one.path === path && one.position.generation === life.generation && Number.isFinite(one.returned),
+      (one) =>
+        one.closed && one.path === path && one.position.generation === life.generation && Number.isFinite(one.returned),
     );
     if (closed && !final.closed) violations.push(`${path} was closed, and the end found it open: ${show(closed.call)}`);
   }

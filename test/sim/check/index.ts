@@ -27,5 +27,7 @@ const CHECKERS: Readonly<Record<string, (ledger: Ledger) => string[]>> = {
 
 export function checkStreams(history: History): string[] {
   const ledger = new Ledger(history);
-  return Object.entries(CHECKERS).flatMap(([name, check]) => check(ledger).map((violation) => `[${name}] ${violation}`));
+  return Object.entries(CHECKERS).flatMap(([name, check]) =>
+    check(ledger).map((violation) => `[${name}] ${violation}`),
+  );
 }

@@ -7,9 +7,10 @@
  * - the messages of one call lie next to each other, in their order.
  *
  * Offsets are opaque to clients but not to us: (generation, number). Every page ends at an offset and has no holes, so the
- * place of each of its messages follows by counting back; that there are none is for the readers' checker to say.
+ * number of each of its messages follows by counting back; that there are none is for the readers' checker to say. What a
+ * fork has inherited lies in its source: who wrote a message tells whose it is.
  */
-import { comparePositions, type Position } from "@sluice/protocol";
+import type { Position } from "@sluice/protocol";
 import { type Append, type Call, type Create, type History, type Read, show, showPosition } from "../history.ts";
 
 export interface Incarnation {
@@ -36,14 +37,16 @@ export class Ledger {
   readonly violations: string[] = [];
   readonly mutations: Mutation[] = [];
   private readonly byPath = new Map<string, Map<number, Incarnation>>();
-  private readonly forkPaths = new Set<string>();
+  /** The paths of forks, and what they were ever asked to be forks of. */
+  private readonly sources = new Map<string, Set<string>>();
   /** Every attempt to write a message. */
   private readonly writers = new Map<string, Call<Create | Append>[]>();
 
   constructor(readonly history: History) {
     for (const call of history.calls) if (isWrite(call)) this.noteWriter(call);
     this.findIncarnations();
-    for (const call of history.calls) this.placeAll(call);
+    for (const call of history.calls) if (isWrite(call) && wrote(call)) this.placeWrite(call);
+    for (const call of history.calls) if (call.op.kind === "read") this.placePage(call as Call<Read>);
     for (const [id, calls] of this.writers) if (calls[0]!.op.ids[0] === id) this.findMutations(calls);
   }
 
@@ -56,41 +59,71 @@ export class Ledger {
   }
 
   isFork(path: string): boolean {
-    return this.forkPaths.has(path);
+    return this.sources.has(path);
   }
 
   get paths(): string[] {
     return [...this.byPath.keys()];
   }
 
+  /** Where a message was written to. */
+  private pathOf(id: string): string | undefined {
+    return this.writers.get(id)?.[0]?.op.path;
+  }
+
   writersOf(id: string): readonly Call<Create | Append>[] {
     return this.writers.get(id) ?? [];
   }
 
-  /** Where the message numbered `seq` really lies for a reader of `path` who stands at `at` or before; undefined if unsure. */
-  owner(path: string, at: Position, seq: number): Incarnation | undefined {
-    const own = this.incarnation(path, at.generation);
-    if (own && (!this.isFork(path) || (own.base !== undefined && at.seq > own.base))) {
-      return own.base === undefined || seq > own.base ? own : this.inherited(own, seq);
-    }
-    // The reader stands in what a fork has inherited; of which fork, several may say the same.
-    const found = new Set<Incarnation>();
-    for (const fork of this.incarnationsOf(path)) {
-      const origin = fork.create?.op.fork;
-      if (origin === undefined || comparePositions(at, origin.at) > 0) continue;
-      const owner = this.owner(origin.source, at, seq);
-      if (owner) found.add(owner);
-    }
-    return found.size === 1 ? [...found][0] : undefined;
+  /** The life of the path itself that a page is known to be from: it tells the tail, or holds a message written there. */
+  lifeOfPage({ op, result }: Call<Read>): Incarnation | undefined {
+    if (result.kind !== "done" || result.next === undefined) return undefined;
+    const isOwn = !this.isFork(op.path) || result.upToDate || result.ids?.some((id) => this.pathOf(id) === op.path);
+    return isOwn ? this.incarnation(op.path, result.next.generation) : undefined;
   }
 
-  private inherited({ create }: Incarnation, seq: number): Incarnation | undefined {
-    const origin = create?.op.fork;
-    return origin && this.owner(origin.source, origin.at, seq);
+  /** Whether a fork at `path` may have inherited from `source`, directly or through other forks. */
+  inheritsFrom(path: string, source: string, depth = 8): boolean {
+    return [...(this.sources.get(path) ?? [])].some(
+      (direct) => direct === source || (depth > 0 && this.inheritsFrom(direct, source, depth - 1)),
+    );
+  }
+
+  /** How many messages may have been written to a path by then without anyone having seen them. */
+  unseenWrites(path: string, until: number): number {
+    const lives = this.incarnationsOf(path);
+    let count = 0;
+    for (const { op, result, invoked } of this.history.calls) {
+      if (op.kind !== "append" || op.path !== path || result.kind !== "unknown" || invoked.tick > until) continue;
+      count += op.ids.filter((id) => !lives.some(({ seqs }) => seqs.has(id))).length;
+    }
+    return count;
+  }
+
+  /** Whether retention cuts at some source of this fork, which then shows in what it has inherited. */
+  mayInheritCut(path: string): boolean {
+    return this.history.calls.some(
+      ({ op }) => op.kind === "create" && op.retention !== undefined && this.inheritsFrom(path, op.path),
+    );
+  }
+
+  /** The TTL that a stream of this life has: a fork without one of its own takes its source's. */
+  ttlOf({ create }: Incarnation): number | undefined {
+    if (create === undefined) return undefined;
+    if (create.op.fork === undefined) return create.op.ttlSeconds;
+    const ttls = this.incarnationsOf(create.op.fork.source).map(
+      (source) => this.ttlOf(source) ?? Number.POSITIVE_INFINITY,
+    );
+    // Which life of the source it was forked from need not be known; nothing ends earlier than the shortest.
+    const shortest = Math.min(...ttls);
+    return Number.isFinite(shortest) ? shortest : undefined;
   }
 
   private noteWriter(call: Call<Create | Append>): void {
-    if (call.op.kind === "create" && call.op.fork) this.forkPaths.add(call.op.path);
+    if (call.op.kind === "create" && call.op.fork) {
+      const { path, fork } = call.op;
+      this.sources.set(path, (this.sources.get(path) ?? new Set()).add(fork.source));
+    }
     for (const id of call.op.ids) {
       const calls = this.writers.get(id);
       if (calls) calls.push(call);
@@ -100,10 +133,10 @@ export class Ledger {
 
   private findIncarnations(): void {
     const { calls } = this.history;
-    for (const { op, result, ...call } of calls) {
-      if (op.kind !== "create" || result.kind !== "done" || result.status !== 201 || !result.next) continue;
-      const { generation, seq } = result.next;
-      this.add(op.path, generation, seq - op.ids.length, { op, result, ...call });
+    for (const call of calls) {
+      if (call.op.kind !== "create" || !wrote(call as Call<Create>)) continue;
+      const { generation, seq } = nextOf(call)!;
+      this.add(call.op.path, generation, seq - call.op.ids.length, call as Call<Create>);
     }
     for (const { op, result } of calls) {
       if (op.kind === "read" && result.kind === "done") this.findInPage(op.path, result.next, result.ids ?? []);
@@ -145,36 +178,48 @@ export class Ledger {
     return this.history.calls.find((call): call is Call<Create> => call.op.path === path && isCreator(call));
   }
 
-  private placeAll(call: Call): void {
-    const { op, result } = call;
-    if (result.kind !== "done" || result.next === undefined) return;
-    if (isWrite(call) && wrote(call)) this.place(call, op.path, result.next, call.op.ids);
-    if (op.kind === "read") this.place(call as Call<Read>, op.path, result.next, result.ids ?? []);
+  private placeWrite(call: Call<Create | Append>): void {
+    const next = nextOf(call)!;
+    const life = this.incarnation(call.op.path, next.generation)!;
+    for (const [i, id] of call.op.ids.entries()) this.place(call, life, next.seq - call.op.ids.length + i + 1, id);
   }
 
-  private place(call: Call, path: string, next: Position, ids: readonly string[]): void {
+  private placePage(call: Call<Read>): void {
+    const { path } = call.op;
+    const next = nextOf(call);
+    if (call.result.kind !== "done" || next === undefined) return;
+    const { ids = [], offsets } = call.result;
     for (const [i, id] of ids.entries()) {
-      const seq = next.seq - ids.length + i + 1;
-      const owner = this.owner(path, next, seq);
-      if (owner) this.placeOne(call, owner, seq, id);
+      const source = this.pathOf(id);
+      if (source === undefined || (source !== path && !this.inheritsFrom(path, source))) {
+        this.violations.push(`${path} holds ${id}, which nobody wrote there: ${show(call)}`);
+        continue;
+      }
+      const isLast = i === ids.length - 1;
+      const generation = source === path || isLast ? next.generation : offsets?.[i]?.generation;
+      const life = generation === undefined ? this.lifeWith(source, id) : this.incarnation(source, generation);
+      if (life) this.place(call, life, next.seq - ids.length + i + 1, id);
     }
   }
 
-  private placeOne(call: Call, owner: Incarnation, seq: number, id: string): void {
-    const writers = this.writersOf(id);
-    const here = `${owner.path} at ${showPosition({ generation: owner.generation, seq })}`;
-    if (!writers.some(({ op }) => op.path === owner.path)) {
-      this.violations.push(`${here} holds ${id}, which nobody wrote there: ${show(call)}`);
-    }
-    const before = owner.ids.get(seq);
-    const elsewhere = owner.seqs.get(id);
+  /** The only life of a path that has this message, if it is the only one. */
+  private lifeWith(path: string, id: string): Incarnation | undefined {
+    const lives = this.incarnationsOf(path);
+    const found = lives.filter(({ seqs }) => seqs.has(id));
+    return found.length === 1 ? found[0] : lives.length === 1 ? lives[0] : undefined;
+  }
+
+  private place(call: Call, life: Incarnation, seq: number, id: string): void {
+    const here = `${life.path} at ${showPosition({ generation: life.generation, seq })}`;
+    const before = life.ids.get(seq);
+    const elsewhere = life.seqs.get(id);
     if (before !== undefined && before !== id) {
       this.violations.push(`${here} held ${before} and now ${id}: ${show(call)}`);
     } else if (elsewhere !== undefined && elsewhere !== seq) {
       this.violations.push(`${here} repeats ${id}, which lies at ${elsewhere} already: ${show(call)}`);
     } else {
-      owner.ids.set(seq, id);
-      owner.seqs.set(id, seq);
+      life.ids.set(seq, id);
+      life.seqs.set(id, seq);
     }
   }
 
@@ -187,7 +232,8 @@ export class Ledger {
       if (at < 0) continue;
       const firstSeq = places[at]! - at;
       const isSplit = places.some((seq, i) => seq !== undefined && seq !== firstSeq + i);
-      if (isSplit) this.violations.push(`the messages of one write do not lie together: ${show(calls[0]!)} at ${places}`);
+      if (isSplit)
+        this.violations.push(`the messages of one write do not lie together: ${show(calls[0]!)} at ${places}`);
       const lastSeq = firstSeq + ids.length - 1;
       const acknowledged = calls.find((call) => wrote(call) && nextOf(call)?.generation === incarnation.generation);
       const open = calls.find(({ result }) => result.kind === "unknown");

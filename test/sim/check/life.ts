@@ -9,7 +9,7 @@
  * - a listing names every stream that was there throughout.
  */
 import { type Call, show } from "../history.ts";
-import type { Incarnation, Ledger } from "./ledger.ts";
+import { type Incarnation, isWrite, type Ledger, wrote } from "./ledger.ts";
 import { type Observation, observe } from "./observations.ts";
 
 interface Life {
@@ -25,10 +25,11 @@ export function checkLife(ledger: Ledger): string[] {
   const observations = observe(ledger);
   const violations: string[] = [];
   for (const path of ledger.paths) {
-    const lives = ledger.incarnationsOf(path).map((incarnation) => lifeOf(incarnation, observations));
+    const all = ledger.incarnationsOf(path).map((incarnation) => lifeOf(incarnation, observations));
+    const lives = all.filter(({ signs }) => signs.length > 0);
     const calls = ledger.history.calls.filter((call) => isAbout(call, path));
     for (const call of calls) violations.push(...checkCall(ledger, call, path, lives, calls));
-    for (const [i, life] of lives.entries()) violations.push(...checkSuccession(lives[i - 1], life, calls));
+    for (const [i, life] of lives.entries()) violations.push(...checkSuccession(ledger, lives[i - 1], life, calls));
   }
   return violations;
 }
@@ -68,7 +69,7 @@ function checkCall(ledger: Ledger, call: Call, path: string, lives: readonly Lif
   }
   const violations: string[] = [];
   const before = lives.findLast(({ from }) => from < invoked.tick);
-  if (before && !mayHaveEnded(before, call, calls)) {
+  if (before && !mayHaveEnded(ledger, before, call, calls)) {
     violations.push(`a stream has gone without a reason: ${show(call)} | ${show(lastSign(before, call).call)}`);
   }
   const isGone = result.kind === "refused" && result.code !== "stream-not-found";
@@ -89,34 +90,47 @@ function lastSign({ signs }: Life, call: Call): Observation {
 }
 
 /** Whether something can have ended this life before the call returned. */
-function mayHaveEnded(life: Life, call: Call, calls: readonly Call[]): boolean {
+function mayHaveEnded(ledger: Ledger, life: Life, call: Call, calls: readonly Call[]): boolean {
   const sign = lastSign(life, call);
-  const isDeleted = calls.some((other) => isDeletion(other) && ended(other) > sign.invoked && other.invoked.tick < call.returned!.tick);
-  return isDeleted || mayHaveExpired(life, call);
+  const isDeleted = calls.some(
+    (other) => isDeletion(other) && ended(other) > sign.invoked && other.invoked.tick < call.returned!.tick,
+  );
+  return isDeleted || mayHaveExpired(ledger, life, call);
 }
 
 /** A TTL may end late, never early. Looking at a stream with HEAD or in a listing does not prolong it. */
-function mayHaveExpired({ incarnation, signs }: Life, call: Call): boolean {
-  const { create } = incarnation;
-  if (create === undefined) return true;
-  const ttlSeconds = create.op.ttlSeconds;
+function mayHaveExpired(ledger: Ledger, { incarnation, signs }: Life, call: Call): boolean {
+  if (incarnation.create === undefined) return true;
+  const ttlSeconds = ledger.ttlOf(incarnation);
   if (ttlSeconds === undefined) return false;
-  const uses = signs.filter(
-    (one) => one.returned < call.invoked.tick && one.call.op.kind !== "head" && one.call.op.kind !== "list" && isUse(one.call),
-  );
-  const lastMs = Math.max(0, ...uses.map((one) => one.call.invoked.ms));
-  return call.returned!.ms >= lastMs + ttlSeconds * 1_000;
+  const uses = signs.filter(({ call: use, returned }) => returned < call.invoked.tick && isUse(use));
+  return call.returned!.ms >= lastUse(uses, ttlSeconds * 1_000) + ttlSeconds * 1_000;
 }
 
-/** A refused call and a repeated PUT use nothing. */
-function isUse({ op, result }: Call): boolean {
-  return result.kind === "done" && !(op.kind === "create" && result.status === 200) && !(op.kind === "append" && op.ids.length === 0);
+/** A read that comes back when the time was up already may have come too late to prolong it. */
+function lastUse(uses: readonly Observation[], ttlMs: number): number {
+  let last: number | undefined;
+  for (const { call } of uses.toSorted((a, b) => a.invoked - b.invoked)) {
+    if (call.op.kind !== "read" || last === undefined || call.returned!.ms < last + ttlMs) last = call.invoked.ms;
+  }
+  return last ?? 0;
 }
 
-function checkSuccession(before: Life | undefined, life: Life, calls: readonly Call[]): string[] {
-  if (before === undefined || before.incarnation.create?.op.ttlSeconds !== undefined) return [];
+/** What slides a TTL for certain. A repetition, a refusal and a mere look do not. */
+function isUse(call: Call): boolean {
+  const { op, result } = call;
+  if (result.kind !== "done") return false;
+  if (op.kind === "create") return result.status === 201;
+  return isWrite(call) ? wrote(call) : op.kind === "read";
+}
+
+function checkSuccession(ledger: Ledger, before: Life | undefined, life: Life, calls: readonly Call[]): string[] {
+  if (before === undefined || before.incarnation.create === undefined) return [];
+  if (ledger.ttlOf(before.incarnation) !== undefined) return [];
   const earliest = life.signs.reduce((a, b) => (b.returned < a.returned ? b : a));
-  const isDeleted = calls.some((call) => isDeletion(call) && ended(call) > before.to && call.invoked.tick < earliest.returned);
+  const isDeleted = calls.some(
+    (call) => isDeletion(call) && ended(call) > before.to && call.invoked.tick < earliest.returned,
+  );
   if (isDeleted) return [];
   return [`a stream was created anew although nobody had deleted it: ${show(earliest.call)}`];
 }

@@ -3,7 +3,7 @@
  * lived in this generation and ended here (or had come at least this far), open or closed.
  */
 import type { Position } from "@sluice/protocol";
-import type { Call, Result } from "../history.ts";
+import type { Call, Read, Result } from "../history.ts";
 import { isWrite, type Ledger, type Mutation, wrote } from "./ledger.ts";
 
 export interface Observation {
@@ -18,9 +18,20 @@ export interface Observation {
   readonly returned: number;
 }
 
-export function observe(ledger: Ledger): Observation[] {
+const known = new WeakMap<Ledger, readonly Observation[]>();
+
+export function observe(ledger: Ledger): readonly Observation[] {
+  let observations = known.get(ledger);
+  if (observations === undefined) {
+    observations = findAll(ledger);
+    known.set(ledger, observations);
+  }
+  return observations;
+}
+
+function findAll(ledger: Ledger): Observation[] {
   const found = ledger.mutations.map(ofMutation);
-  for (const call of ledger.history.calls) found.push(...ofCall(call));
+  for (const call of ledger.history.calls) found.push(...ofCall(ledger, call));
   return found.filter(({ position }) => position.generation > 0);
 }
 
@@ -40,7 +51,7 @@ function ofMutation({ call, incarnation, lastSeq, invoked, returned }: Mutation)
   return { call, path: incarnation.path, position, role: "write", closed: closes || undefined, invoked, returned };
 }
 
-function ofCall(call: Call): Observation[] {
+function ofCall(ledger: Ledger, call: Call): Observation[] {
   const { op, result, returned } = call;
   if (returned === undefined) return [];
   const base = { call, invoked: call.invoked.tick, returned: returned.tick };
@@ -50,6 +61,8 @@ function ofCall(call: Call): Observation[] {
   const position = "next" in result ? result.next : undefined;
   // What a call wrote is a mutation of the ledger's already.
   if (position === undefined || (isWrite(call) && wrote(call))) return [];
+  // A page of a fork that holds nothing of its own says nothing about the fork's own end.
+  if (op.kind === "read" && result.kind === "done" && !ledger.lifeOfPage(call as Call<Read>)) return [];
   const role = op.kind === "read" && result.kind === "done" && !result.upToDate ? "floor" : "tail";
   return [{ ...base, path: op.path, position, role, closed: closedIn(call, result) }];
 }

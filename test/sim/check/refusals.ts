@@ -6,7 +6,13 @@
 import { type Append, type Call, type Refused, show } from "../history.ts";
 import type { Ledger } from "./ledger.ts";
 
-const CHECKED_ELSEWHERE = new Set(["stream-not-found", "stream-gone", "fork-source-gone", "stream-closed", "offset-trimmed"]);
+const CHECKED_ELSEWHERE = new Set([
+  "stream-not-found",
+  "stream-gone",
+  "fork-source-gone",
+  "stream-closed",
+  "offset-trimmed",
+]);
 
 export function checkRefusals(ledger: Ledger): string[] {
   const violations: string[] = [];
@@ -20,6 +26,7 @@ export function checkRefusals(ledger: Ledger): string[] {
 function isJustified(ledger: Ledger, call: Call, refused: Refused): boolean {
   const { op } = call;
   if (refused.code === "stream-exists") return mayExist(ledger, call);
+  if (op.kind === "create" && op.fork) return mayHaveLeft(ledger, call, op.fork.source);
   if (op.kind !== "append") return false;
   const earlier = attempts(ledger, call as Call<Append>);
   const { producer, seq } = op;
@@ -34,6 +41,15 @@ function isJustified(ledger: Ledger, call: Call, refused: Refused): boolean {
     default:
       return false;
   }
+}
+
+/** A fork offset can only be wrong when what it points into has been cut, or belongs to an earlier life of the source. */
+function mayHaveLeft(ledger: Ledger, call: Call, source: string): boolean {
+  return ledger.history.calls.some(({ op, result, invoked }) => {
+    if (op.path !== source || invoked.tick > call.returned!.tick) return false;
+    if (op.kind === "create") return op.retention !== undefined || op.ttlSeconds !== undefined || op.fork !== undefined;
+    return op.kind === "delete" && (result.kind === "done" || result.kind === "unknown");
+  });
 }
 
 /** Appends to the same path that may have happened before this one was answered. */

@@ -13,7 +13,6 @@ interface Event {
 export class SimClock implements World {
   private events: Event[] = [];
   private nowMs = Date.UTC(2026, 0, 1);
-  private count = 0;
   private state: number;
 
   constructor(seed: number) {
@@ -49,7 +48,6 @@ export class SimClock implements World {
   }
 
   random = (): number => {
-    this.count++;
     this.state = (this.state + 0x9e3779b9) | 0;
     let x = Math.imul(this.state ^ (this.state >>> 16), 0x85ebca6b);
     x = Math.imul(x ^ (x >>> 13), 0xc2b2ae35);

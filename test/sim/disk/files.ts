@@ -25,7 +25,11 @@ class Inode {
 type NameChange = (names: Map<string, Inode>) => void;
 
 /** May throw instead of letting an operation happen. `bytes` is how much a write has; the fault may let a part of it through. */
-export type Fault = (op: "write" | "sync" | "create" | "rename" | "syncDir", path: string, bytes?: number) => Error | undefined;
+export type Fault = (
+  op: "write" | "sync" | "create" | "rename" | "syncDir",
+  path: string,
+  bytes?: number,
+) => Error | undefined;
 
 export class SimDrive {
   private names = new Map<string, Inode>();
@@ -61,7 +65,8 @@ export class SimDrive {
     for (const write of shuffled(writes, clock)) {
       for (let from = 0; from < write.bytes.length; ) {
         const to = Math.min(write.bytes.length, from + SECTOR - ((write.at + from) % SECTOR));
-        if (clock.random() < keep) inode.durable = overwritten(inode.durable, write.at + from, write.bytes.subarray(from, to));
+        if (clock.random() < keep)
+          inode.durable = overwritten(inode.durable, write.at + from, write.bytes.subarray(from, to));
         from = to;
       }
     }
@@ -76,7 +81,10 @@ export class SimDrive {
     const dir = (path: string): string => path.slice(0, path.lastIndexOf("/"));
     return {
       makeDir: () => clock.io(() => undefined),
-      names: (of) => clock.io(() => [...this.names.keys()].filter((path) => dir(path) === of).map((path) => path.slice(of.length + 1))),
+      names: (of) =>
+        clock.io(() =>
+          [...this.names.keys()].filter((path) => dir(path) === of).map((path) => path.slice(of.length + 1)),
+        ),
       open: (path, how) => clock.io(() => this.open(path, how)),
       rename: (from, to) => {
         this.check("rename", from);
@@ -198,7 +206,8 @@ class SimFile implements File {
     const count = inode.unsynced.length;
     return this.clock.io(() => {
       if (fault !== undefined) throw fault;
-      for (const { at, bytes } of inode.unsynced.splice(0, count)) inode.durable = overwritten(inode.durable, at, bytes);
+      for (const { at, bytes } of inode.unsynced.splice(0, count))
+        inode.durable = overwritten(inode.durable, at, bytes);
     });
   }
 

@@ -9,6 +9,7 @@ import type { Random } from "../random.ts";
 import type { Play, Scenario, Stage } from "../scenario.ts";
 import { auditAll, takeDown } from "./streams/audit.ts";
 import { Cast, type StreamPlan } from "./streams/cast.ts";
+import { checkWaiters } from "./streams/liveness.ts";
 import { followLive, pollLong, readPages } from "./streams/readers.ts";
 import { closeSomeDay, createOften, deleteNowAndThen, lookAround } from "./streams/upheaval.ts";
 import { produce, writeInSequence, writePlainly } from "./streams/writers.ts";
@@ -77,7 +78,18 @@ const PROFILES: readonly Profile[] = [
   {
     name: "streams that are closed, deleted and created anew are linearizable",
     streams: 1,
-    roles: { ...NONE, plain: 3, sequence: 1, producer: 2, pager: 1, poller: 1, follower: 1, deleter: 3, closer: 1, looker: 3 },
+    roles: {
+      ...NONE,
+      plain: 3,
+      sequence: 1,
+      producer: 2,
+      pager: 1,
+      poller: 1,
+      follower: 1,
+      deleter: 3,
+      closer: 1,
+      looker: 3,
+    },
     clients: [4, 8],
   },
   {
@@ -100,7 +112,17 @@ const PROFILES: readonly Profile[] = [
     streams: 2,
     forks: 1,
     extras: [{}, {}, ...SOON_OVER],
-    roles: { plain: 3, sequence: 1, producer: 2, pager: 1, poller: 1, follower: 2, deleter: 1.5, closer: 0.5, looker: 1 },
+    roles: {
+      plain: 3,
+      sequence: 1,
+      producer: 2,
+      pager: 1,
+      poller: 1,
+      follower: 2,
+      deleter: 1.5,
+      closer: 0.5,
+      looker: 1,
+    },
     clients: [5, 10],
   },
 ];
@@ -125,7 +147,7 @@ function settings(random: Random): HostSettings {
 
 class StreamPlay implements Play {
   private readonly cast: Cast;
-  private leftovers: string[] = [];
+  private readonly problems: string[] = [];
 
   constructor(
     stage: Stage,
@@ -148,12 +170,13 @@ class StreamPlay implements Play {
   }
 
   async audit(): Promise<void> {
+    this.problems.push(...(await checkWaiters(this.cast)));
     await auditAll(this.cast);
-    if (this.cast.random.chance(0.3)) this.leftovers = await takeDown(this.cast);
+    if (this.cast.random.chance(0.3)) this.problems.push(...(await takeDown(this.cast)));
   }
 
   violations(): string[] {
-    return [...checkStreams(this.cast.history), ...this.leftovers];
+    return [...checkStreams(this.cast.history), ...this.problems];
   }
 
   tell(): string[] {

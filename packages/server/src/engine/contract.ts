@@ -51,7 +51,7 @@ export interface Head {
   readonly generation: number;
   /** The position of the last message, trimmed or not: what a reader at the tail stands at. */
   readonly last: Position;
-  /** Payload bytes ever appended; never shrinks. */
+  /** Payload bytes ever appended in this history; trimming does not lower it. */
   readonly bytes: number;
   /** When the last message was appended, 0 before the first. */
   readonly at: number;

@@ -29,6 +29,9 @@ export async function findForkPoint(
   const { meta, head, path } = source;
   let through = offset ?? head.last;
   if (comparePositions(through, head.last) > 0) return { kind: "ahead" };
+  // Forking from the very beginning takes nothing over, so nothing can be missing.
+  if (through.seq > 0 && (await readPage(engine, project, path, through, 1)).kind === "trimmed")
+    return { kind: "trimmed" };
   let prefix: readonly Uint8Array[] = [];
   if (subOffset > 0) {
     const found = await within(engine, project, path, meta, through, subOffset);

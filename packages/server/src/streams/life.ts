@@ -3,10 +3,10 @@
  * Pure; the service and the sweep submit them to the stream's keeper.
  */
 import { comparePositions, type Position } from "@sluice/protocol";
-import type { Message } from "../engine/contract.ts";
+import { type Message, NO_HEAD } from "../engine/contract.ts";
 import { type Change, drop, put } from "../engine/draft.ts";
 import type { Decision, View } from "../engine/keeper.ts";
-import { cutByAge, nextAgeCheck } from "./retention.ts";
+import { cutAtCreation, cutByAge, nextAgeCheck } from "./retention.ts";
 import {
   endsAt,
   type ForkOrigin,
@@ -51,6 +51,8 @@ export function createRule(view: View, now: number, input: Create): Decision<Cre
 
   const changes: Change[] = [{ op: "begin", generation, at: base }, put(metaTable, "", meta)];
   if (messages.length > 0) changes.push({ op: "append", messages });
+  const head = { ...NO_HEAD, generation, last: base, start: base };
+  changes.push(...cutAtCreation(head, config.retention, messages, now));
   const check = nextCheck(meta, { ...view.head, at: messages.length > 0 ? now : 0 }, now);
   if (check !== undefined) changes.push({ op: "remind", atMs: check });
   const next = messages.length > 0 ? { generation, seq: base.seq + messages.length } : base;
@@ -70,7 +72,8 @@ function difference(existing: Meta, { config, closed, origin }: Create): string 
   if (mediaType(existing.config.contentType) !== mediaType(config.contentType)) return "Content-Type";
   if (existing.config.ttlSeconds !== config.ttlSeconds) return "Stream-TTL";
   if (existing.config.expiresAt !== config.expiresAt) return "Stream-Expires-At";
-  if (!sameRetention(existing.config.retention, config.retention)) return "the retention";
+  const retention = retentionDifference(existing.config.retention, config.retention);
+  if (retention !== undefined) return retention;
   if (existing.closed !== closed) return "Stream-Closed";
   if (existing.origin?.source !== origin?.source) return "Stream-Forked-From";
   if (existing.origin?.askedOffset !== origin?.askedOffset) return "Stream-Fork-Offset";
@@ -78,8 +81,11 @@ function difference(existing: Meta, { config, closed, origin }: Create): string 
   return undefined;
 }
 
-function sameRetention(a: Retention = {}, b: Retention = {}): boolean {
-  return a.maxMessages === b.maxMessages && a.maxBytes === b.maxBytes && a.maxAgeMs === b.maxAgeMs;
+function retentionDifference(a: Retention = {}, b: Retention = {}): string | undefined {
+  if (a.maxMessages !== b.maxMessages) return "Stream-Max-Messages";
+  if (a.maxBytes !== b.maxBytes) return "Stream-Max-Bytes";
+  if (a.maxAgeMs !== b.maxAgeMs) return "Stream-Max-Age-Seconds";
+  return undefined;
 }
 
 /** A read slides the TTL; stored only when that moves the end by enough. */

@@ -2,17 +2,17 @@
  * Live reads: long-poll and SSE. A live reader waits for commits, is counted against a limit, and leaves no trace when its
  * client goes away. A reader that does not read is cut off at a byte limit; nobody else notices.
  */
-import { BEGINNING, comparePositions, formatOffset, header, NOW, type Position } from "@sluice/protocol";
-import { concat } from "../core/bytes.ts";
+import { BEGINNING, formatOffset, header, NOW, type Position } from "@sluice/protocol";
 import { type Headers, type HttpRequest, queryValue, Refusal, type Reply, type Sink } from "../core/http.ts";
-import type { Cancel, World } from "../core/world.ts";
-import { currentCursor, nextCursor } from "./cursor.ts";
-import { type FeedReader, Feeds, type Frame } from "./feed.ts";
+import type { World } from "../core/world.ts";
+import { nextCursor } from "./cursor.ts";
+import { Feeds } from "./feed.ts";
 import type { From } from "./parse.ts";
 import type { StreamPage } from "./reading.ts";
 import { unreadable } from "./refusals.ts";
-import { contentTypeFor, type Format, needsBase64, renderBody, renderControl, renderData } from "./render.ts";
+import { contentTypeFor, type Format, needsBase64, renderBody } from "./render.ts";
 import type { Streams } from "./service.ts";
+import { SseReader } from "./sse-reader.ts";
 
 export interface LiveLimits {
   readonly longPollMs: number;
@@ -75,15 +75,26 @@ export class LiveRoutes {
     }
     if (from === undefined) throw new Refusal("bad-query", "a live read needs the query parameter offset");
     if (this.draining) throw new Refusal("draining", "the server is shutting down", [header.retryAfter, "1"]);
-    if (this.count >= this.limits.readers) {
-      throw new Refusal("too-many-waiters", `${this.limits.readers} readers are waiting already`, [
-        header.retryAfter,
-        "1",
-      ]);
-    }
     const cursor = queryValue(request.search, "cursor");
-    if (mode === "sse") return this.sse(project, path, from, format, cursor);
-    return this.longPoll(project, path, from, format, cursor, request);
+    const leave = this.enter(request);
+    if (mode === "sse") return this.sse(project, path, from, format, cursor, leave);
+    return this.longPoll(project, path, from, format, cursor, request).finally(leave);
+  }
+
+  /** Counts a reader before it takes its first look, so that a crowd that comes at once is counted too. Returns how to leave. */
+  private enter(request: HttpRequest): () => void {
+    const { readers } = this.limits;
+    if (this.count >= readers) {
+      throw new Refusal("too-many-waiters", `${readers} readers are waiting already`, [header.retryAfter, "1"]);
+    }
+    this.count++;
+    let left = false;
+    const leave = () => {
+      if (!left) this.count--;
+      left = true;
+    };
+    request.onGone(leave);
+    return leave;
   }
 
   private async start(project: string, path: string, from: From): Promise<Start> {
@@ -110,8 +121,8 @@ export class LiveRoutes {
     request: HttpRequest,
   ): Promise<Reply> {
     const { page, after } = await this.start(project, path, from);
-    const answer =
-      page.messages.length > 0 || page.meta.closed ? page : await this.wait(project, path, after, page, request);
+    const isAnswer = page.messages.length > 0 || page.meta.closed || this.draining;
+    const answer = isAnswer ? page : await this.wait(project, path, after, page, request);
     return this.renderPoll(answer, format, cursor);
   }
 
@@ -123,7 +134,6 @@ export class LiveRoutes {
     empty: StreamPage,
     request: HttpRequest,
   ): Promise<StreamPage> {
-    this.count++;
     return new Promise<StreamPage>((resolve, reject) => {
       let last = empty;
       let looking = false;
@@ -153,7 +163,6 @@ export class LiveRoutes {
       const leave = () => {
         if (left) return;
         left = true;
-        this.count--;
         this.polls.delete(finish);
         unwatch();
         cancel();
@@ -186,27 +195,21 @@ export class LiveRoutes {
     from: From,
     format: Format,
     cursor: string | undefined,
+    leave: () => void,
   ): Promise<Reply> {
-    const { page } = await this.start(project, path, from);
+    const { page } = await this.start(project, path, from).catch((fault) => {
+      leave();
+      throw fault;
+    });
     const headers: Headers = [header.contentType, "text/event-stream", header.cacheControl, "no-cache, no-transform"];
     if (needsBase64(page.meta.config.contentType, format)) headers.push(header.sseDataEncoding, "base64");
     const floor = nextCursor(cursor, this.world.now(), this.world.random());
     const live = (sink: Sink) => {
-      this.count++;
-      const reader = new SseReader(
-        this.streams,
-        this.feeds,
-        this.world,
-        this.limits,
-        project,
-        path,
-        format,
-        floor,
-        sink,
-      );
+      const source = { streams: this.streams, feeds: this.feeds, project, path, format };
+      const reader = new SseReader(source, this.world, this.limits, floor, sink);
       this.open.add(reader);
       sink.onGone(() => {
-        this.count--;
+        leave();
         this.open.delete(reader);
         reader.leave();
       });
@@ -215,134 +218,4 @@ export class LiveRoutes {
     };
     return { status: 200, headers, live };
   }
-}
-
-/** One SSE connection: reads on by itself until it is at the tail, then takes frames from the feed. */
-class SseReader implements FeedReader {
-  position: Position = { generation: 0, seq: 0 };
-  private unjoin: (() => void) | undefined;
-  private readonly recycle: Cancel;
-  private ended = false;
-  private catchingUp = false;
-
-  constructor(
-    private readonly streams: Streams,
-    private readonly feeds: Feeds,
-    private readonly world: World,
-    private readonly limits: LiveLimits,
-    private readonly project: string,
-    private readonly path: string,
-    private readonly format: Format,
-    private readonly cursorFloor: number,
-    private readonly sink: Sink,
-  ) {
-    this.recycle = world.after(limits.sseMs, () => this.end());
-  }
-
-  begin(page: StreamPage): void {
-    this.write(page, renderData(page.meta.config.contentType, this.format, page.messages));
-    this.goOn(page);
-  }
-
-  take(frame: Frame): void {
-    if (this.ended) return;
-    const { page, data, withControl } = frame;
-    const cursor = this.cursor();
-    let bytes = withControl.get(cursor);
-    if (bytes === undefined) {
-      bytes = concat([data, this.control(page, cursor)]);
-      withControl.set(cursor, bytes);
-    }
-    this.position = page.next;
-    this.send(bytes);
-    if (isOver(page)) this.end();
-  }
-
-  resync(): void {
-    if (this.ended || this.catchingUp) return;
-    this.unjoin?.();
-    this.unjoin = undefined;
-    this.catchingUp = true;
-    this.catchUp().then(
-      (page) => {
-        this.catchingUp = false;
-        if (page) this.goOn(page);
-      },
-      () => this.end(),
-    );
-  }
-
-  end(): void {
-    if (this.ended) return;
-    this.leave();
-    this.sink.end();
-  }
-
-  leave(): void {
-    this.ended = true;
-    this.recycle();
-    this.unjoin?.();
-    this.unjoin = undefined;
-  }
-
-  /** After a page is written: the tail, more pages, or the end. */
-  private goOn(page: StreamPage): void {
-    if (this.ended) return;
-    if (isOver(page)) this.end();
-    else if (page.atTail) this.unjoin = this.feeds.join(this.project, this.path, this.format, this);
-    else this.resync();
-  }
-
-  /** Reads page by page, each only when the client has taken the one before. Returns the page at the tail. */
-  private async catchUp(): Promise<StreamPage | undefined> {
-    for (;;) {
-      await this.drained();
-      if (this.ended) return undefined;
-      const page = await this.streams.read(this.project, this.path, this.position, this.limits.pageBytes);
-      if (this.ended) return undefined;
-      if (page.kind !== "page") {
-        this.end();
-        return undefined;
-      }
-      if (page.messages.length > 0 || comparePositions(page.next, this.position) > 0 || isOver(page)) {
-        this.write(page, renderData(page.meta.config.contentType, this.format, page.messages));
-      }
-      if (page.atTail) return page;
-    }
-  }
-
-  private drained(): Promise<void> {
-    if (this.sink.buffered === 0) return Promise.resolve();
-    return new Promise((resolve) => {
-      this.sink.onDrain(resolve);
-      this.sink.onGone(resolve);
-    });
-  }
-
-  private write(page: StreamPage, data: Uint8Array): void {
-    this.position = page.next;
-    this.send(concat([data, this.control(page, this.cursor())]));
-  }
-
-  private control({ next, atTail, meta }: StreamPage, cursor: number): Uint8Array {
-    return renderControl({ next, atTail, closed: atTail && meta.closed, cursor });
-  }
-
-  private cursor(): number {
-    return Math.max(currentCursor(this.world.now()), this.cursorFloor);
-  }
-
-  private send(bytes: Uint8Array): void {
-    // A page may be larger than the limit by itself; what counts is what was not taken before.
-    if (this.sink.buffered > this.limits.slowReaderBytes) {
-      this.leave();
-      this.sink.cut();
-      return;
-    }
-    this.sink.write(bytes);
-  }
-}
-
-function isOver(page: StreamPage): boolean {
-  return page.atTail && page.meta.closed;
 }

@@ -102,6 +102,9 @@ function parseRetention(request: HttpRequest): Retention | undefined {
   const maxMessages = parseLimit(request, header.streamMaxMessages);
   const maxBytes = parseLimit(request, header.streamMaxBytes);
   const maxAgeSeconds = parseLimit(request, header.streamMaxAgeSeconds);
+  if (maxAgeSeconds !== undefined && maxAgeSeconds > MAX_TTL_SECONDS) {
+    throw new Refusal("bad-header", `${header.streamMaxAgeSeconds} must be at most ${MAX_TTL_SECONDS}`);
+  }
   if (maxMessages === undefined && maxBytes === undefined && maxAgeSeconds === undefined) return undefined;
   return { maxMessages, maxBytes, maxAgeMs: maxAgeSeconds === undefined ? undefined : maxAgeSeconds * 1_000 };
 }

@@ -14,7 +14,8 @@ const OPEN = utf8("[");
 const COMMA = utf8(",");
 const CLOSE = utf8("]");
 const EMPTY_ARRAY = utf8("[]");
-const decoder = new TextDecoder();
+/** A byte order mark belongs to the payload. */
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
 export function renderBody(contentType: string, format: Format, messages: readonly LoggedMessage[]): Uint8Array {
   if (format === "envelope") return array(messages.map((message) => utf8(envelope(contentType, message))));

@@ -6,12 +6,14 @@
  * beyond the hold limit; then the holder will find a gap and be told.
  */
 import { comparePositions, type Position } from "@sluice/protocol";
-import type { Message } from "../engine/contract.ts";
+import type { Head, Message } from "../engine/contract.ts";
 import { type Change, put } from "../engine/draft.ts";
 import type { View } from "../engine/keeper.ts";
 import { holdsTable, type Mark, marksTable, metaTable, type Retention } from "./state.ts";
 
 const MARKS_PER_LIMIT = 20;
+/** More than these are thinned out. The three limits together need fewer; the others wait for a hold to go. */
+const MAX_MARKS = 100;
 /** How many bytes may be kept for the sake of holders, over what was asked. */
 export const HOLD_LIMIT_BYTES = 1024 * 1024 * 1024;
 
@@ -23,10 +25,31 @@ export function cutForRetention(
   now: number,
 ): readonly Change[] {
   if (retention === undefined) return [];
-  const marks = view.get(marksTable, "") ?? [];
-  const { generation } = view.head;
-  let { bytes } = view.head;
-  let { seq } = view.head.last;
+  return cutAfterAppend(view.head, marksOf(view), lowestHold(view), retention, messages, now);
+}
+
+/** The same for messages that a stream is created with; `head` is the one it begins with. */
+export function cutAtCreation(
+  head: Head,
+  retention: Retention | undefined,
+  messages: readonly Message[],
+  now: number,
+): readonly Change[] {
+  if (retention === undefined || messages.length === 0) return [];
+  return cutAfterAppend(head, [], undefined, retention, messages, now);
+}
+
+function cutAfterAppend(
+  head: Head,
+  marks: readonly Mark[],
+  hold: Position | undefined,
+  retention: Retention,
+  messages: readonly Message[],
+  now: number,
+): readonly Change[] {
+  const { generation } = head;
+  let { bytes } = head;
+  let { seq } = head.last;
   const added: Mark[] = [];
   for (const message of messages) {
     seq++;
@@ -34,17 +57,19 @@ export function cutForRetention(
     const mark = { position: { generation, seq }, bytes, at: message.at };
     if (isMarkDue(retention, added.at(-1) ?? marks.at(-1), mark)) added.push(mark);
   }
-  return cut(view, retention, marks, added, { position: { generation, seq }, bytes, at: now });
+  const tail = { position: { generation, seq }, bytes, at: now };
+  return cut(retention, marks, added, tail, hold, head.startBytes);
 }
 
 /** The changes that follow from time alone. */
 export function cutByAge(view: View, retention: Retention, now: number): readonly Change[] {
-  const marks = view.get(marksTable, "") ?? [];
+  const marks = marksOf(view);
   const { head } = view;
   const tail = { position: head.last, bytes: head.bytes, at: head.at };
   const last = marks.at(-1);
   const isNew = last === undefined || comparePositions(last.position, head.last) < 0;
-  return cut(view, retention, marks, isNew && head.at > 0 ? [tail] : [], { ...tail, at: now });
+  const added = isNew && head.at > 0 ? [tail] : [];
+  return cut(retention, marks, added, { ...tail, at: now }, lowestHold(view), head.startBytes);
 }
 
 function isMarkDue(retention: Retention, last: Mark | undefined, next: Mark): boolean {
@@ -58,21 +83,37 @@ function isMarkDue(retention: Retention, last: Mark | undefined, next: Mark): bo
 }
 
 function cut(
-  view: View,
   retention: Retention,
   marks: readonly Mark[],
   added: readonly Mark[],
   tail: Mark,
+  hold: Position | undefined,
+  startBytes: number,
 ): readonly Change[] {
   const all = added.length > 0 ? [...marks, ...added] : marks;
-  const at = lastCuttable(retention, all, tail, lowestHold(view), view.head.startBytes);
+  const at = lastCuttable(retention, all, tail, hold, startBytes);
   const changes: Change[] = [];
   if (at >= 0) {
     const { position, bytes } = all[at]!;
     changes.push({ op: "trim", through: position, bytes });
   }
-  if (at >= 0 || added.length > 0) changes.push(put(marksTable, "", all.slice(at + 1)));
+  if (at >= 0 || added.length > 0) changes.push(put(marksTable, "", thinned(all.slice(at + 1), retention, tail)));
   return changes;
+}
+
+/**
+ * Marks are written with every append that sets one, so a long hold must not pile them up. Of those that only the hold
+ * keeps from being cut at, every other one goes, but the last stays: there the cut is made when the hold goes.
+ */
+function thinned(marks: readonly Mark[], retention: Retention, tail: Mark): readonly Mark[] {
+  let kept = marks;
+  while (kept.length > MAX_MARKS) {
+    const within = kept.findIndex((mark) => !isBeyond(retention, mark, tail));
+    const last = (within < 0 ? kept.length : within) - 1;
+    if (last < 2) break;
+    kept = kept.filter((_, i) => i >= last || i % 2 === 0);
+  }
+  return kept;
 }
 
 /** The index of the last mark that may be cut at, or -1. */
@@ -99,6 +140,10 @@ function isBeyond({ maxMessages, maxBytes, maxAgeMs }: Retention, mark: Mark, ta
     (maxBytes !== undefined && tail.bytes - mark.bytes >= maxBytes) ||
     (maxAgeMs !== undefined && mark.at <= tail.at - maxAgeMs)
   );
+}
+
+function marksOf(view: View): readonly Mark[] {
+  return view.get(marksTable, "") ?? [];
 }
 
 function lowestHold(view: View): Position | undefined {

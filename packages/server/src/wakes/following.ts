@@ -62,13 +62,14 @@ export class Follower {
         this.waker.follow(subscription);
       }
       // A wake stream that was missing until now.
-      if (isNew) for (const subscription of this.index.writers(project, path)) void this.waker.tick(subscription, true);
+      if (isNew)
+        for (const subscription of this.index.writers(project, path)) void this.waker.tick(subscription, "retry");
     }
     if (!this.isOverrun) return;
     this.isOverrun = false;
     for (const subscription of this.index.all()) {
       subscription.isUnsure = true;
-      void this.waker.tick(subscription);
+      void this.waker.tick(subscription, "time");
     }
   }
 }

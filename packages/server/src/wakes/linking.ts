@@ -96,12 +96,7 @@ export class Linker {
       outcome = await this.keepers.submit(e, keys, (view, now) => noteRule(view, now, note));
       if (outcome.kind === "absent") return outcome;
       for (const path of unlink) this.index.unlink(subscription, path);
-      if (outcome.refused > 0) {
-        this.report(
-          `${e.key} has ${MAX_LINKS} links; ${outcome.refused} more streams match`,
-          new Error("too many links"),
-        );
-      }
+      if (outcome.refused > 0) this.reportFull(subscription);
     } while (subscription.toUnlink.size > 0 || subscription.toLink.size > 0);
     return outcome;
   }
@@ -113,8 +108,19 @@ export class Linker {
     for await (const path of this.candidates(subscription)) {
       const { rows } = await this.engine.load(e, [linkTable.at(path)]);
       if (rows[0] === undefined || !linkTable.decode(rows[0]).glob) subscription.hear(path, false, true);
+      if (subscription.toLink.size < PAGE) continue;
+      const noted = await this.takeNotes(subscription);
+      if (noted.kind === "absent" || noted.refused > 0) return;
     }
     await this.takeNotes(subscription);
+  }
+
+  /** Later streams are linked on their next append, if there is room by then. */
+  private reportFull(subscription: Subscription): void {
+    if (subscription.isKnownFull) return;
+    subscription.isKnownFull = true;
+    const { project, id } = subscription;
+    this.report(`more streams match ${project}/${id} than can be linked`, new Error(`at most ${MAX_LINKS} links`));
   }
 
   /** Looks at every link, so that suspicion is exact afterwards and the index knows the explicit ones. */

@@ -31,6 +31,8 @@ export interface WakeRouteSettings {
   readonly publicUrl?: string | undefined;
 }
 
+const MAX_BASE_CHARS = 1_024;
+
 export class WakeRoutes {
   constructor(
     private readonly wakes: Wakes,
@@ -218,7 +220,9 @@ export class WakeRoutes {
   private baseOf(request: HttpRequest): string {
     const streams = "/stream/";
     const path = request.path.slice(0, request.path.indexOf(streams) + streams.length);
-    return (this.settings.publicUrl ?? request.origin) + path;
+    const base = (this.settings.publicUrl ?? request.origin) + path;
+    if (base.length <= MAX_BASE_CHARS && URL.canParse(base)) return base;
+    throw new Refusal("bad-header", "Host does not make an address that links back to us could use");
   }
 }
 

@@ -11,6 +11,7 @@ import { type Change, put } from "../engine/draft.ts";
 import type { Decision, View } from "../engine/keeper.ts";
 import { known } from "./links.ts";
 import {
+  type Attempt,
   ackedPosition,
   isPending,
   type Link,
@@ -96,28 +97,32 @@ export type DueOutcome =
 
 export interface Due {
   readonly incarnation: string;
-  /** Does not wait for the time of the next attempt after a failure. */
-  readonly retryNow: boolean;
+  /** `swept`: the reminder has passed. `first-look`: whatever was under way before is lost. `retry`: do not wait any longer. */
+  readonly why: "time" | "swept" | "first-look" | "retry";
   /** The generation whose notification is on its way in this process. */
   readonly inFlight: number | undefined;
 }
 
 /** What time asks for: the end of a lease, or the next attempt. */
-export function dueRule(view: View, now: number, { incarnation, retryNow, inFlight }: Due): Decision<DueOutcome> {
-  const found = known(view, incarnation);
+export function dueRule(view: View, now: number, due: Due): Decision<DueOutcome> {
+  const found = known(view, due.incarnation);
   if (found === undefined) return { outcome: { kind: "absent" } };
   const { meta, state } = found;
   const wake = wakeAt(state, now);
   if (wake !== state.wake) return saved({ kind: "expired" }, { ...state, wake: undefined });
-  const isDue = wake?.attempt !== undefined && (wake.attempt.nextAt <= now || (retryNow && state.failures > 0));
-  if (wake?.attempt === undefined || !isDue) {
-    return { outcome: { kind: "waiting" }, changes: [{ op: "remind", atMs: nextDue(state) ?? null }] };
+  if (wake?.attempt === undefined || !isAttemptDue(state, wake.attempt, now, due.why)) {
+    const isStale = due.why === "swept";
+    return { outcome: { kind: "waiting" }, changes: isStale ? [{ op: "remind", atMs: nextDue(state) ?? null }] : [] };
   }
-  const isLost = wake.generation !== inFlight;
-  const number = wake.attempt.number + (isLost ? 1 : 0);
+  const isUnderWay = wake.generation === due.inFlight;
+  const number = wake.attempt.number + (isUnderWay ? 0 : 1);
   const again = { ...wake, attempt: { number, nextAt: now + LOST_ATTEMPT_MS } };
-  const outcome: DueOutcome = isLost ? { kind: "attempt", meta, wake: again } : { kind: "waiting" };
+  const outcome: DueOutcome = isUnderWay ? { kind: "waiting" } : { kind: "attempt", meta, wake: again };
   return saved(outcome, { ...state, wake: again });
+}
+
+function isAttemptDue({ failures }: State, { nextAt }: Attempt, now: number, why: Due["why"]): boolean {
+  return nextAt <= now || (why === "retry" && failures > 0) || (why === "first-look" && failures === 0);
 }
 
 export interface Result {

@@ -98,7 +98,7 @@ export class Wakes {
         after = page.next;
       }
     }
-    for (const subscription of found) await this.waker.tick(subscription);
+    for (const subscription of found) await this.waker.tick(subscription, "time");
   }
 
   async stop(): Promise<void> {
@@ -111,7 +111,7 @@ export class Wakes {
   /** The reminder of a subscription has passed. */
   async sweep(project: string, id: string): Promise<void> {
     const subscription = await this.find(project, id);
-    if (subscription) await this.waker.tick(subscription);
+    if (subscription) await this.waker.tick(subscription, "swept");
   }
 
   /** As `find`, with everything taken into account that has happened to streams so far. */
@@ -153,7 +153,7 @@ export class Wakes {
       for (const { path } of explicit) subscription.explicit.add(path);
       this.index.add(subscription);
       // Streams may have come or grown since they were looked at.
-      void this.waker.tick(subscription);
+      void this.waker.tick(subscription, "time");
     }
     return created.kind === "created" || created.kind === "exists" ? this.stored(project, id, created.kind) : created;
   }

@@ -31,6 +31,10 @@ export class Subscription {
   isFollowing = false;
   /** Something may have been missed, by a restart or a fault: everything is looked at again. */
   isUnsure = true;
+  /** Faults in a row. */
+  doubts = 0;
+  /** It was reported that there is no room for more links. */
+  isKnownFull = false;
   isStopped = false;
   private suspects: Set<string> | undefined;
   private last: Promise<unknown> = Promise.resolve();

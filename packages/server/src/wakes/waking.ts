@@ -13,7 +13,7 @@ import type { Keepers } from "../engine/keeper.ts";
 import type { Delivery } from "./delivery.ts";
 import type { Linker } from "./linking.ts";
 import type { SubscriptionIndex } from "./matching.ts";
-import { dueRule, type Fresh, type Result, resultRule, wakeRule } from "./rules.ts";
+import { type Due, dueRule, type Fresh, type Result, resultRule, wakeRule } from "./rules.ts";
 import {
   type LinkInfo,
   linkTable,
@@ -27,8 +27,9 @@ import {
 } from "./state.ts";
 import type { Subscription } from "./subscription.ts";
 
-/** How long after a fault everything is looked at again. */
-const UNSURE_MS = 1_000;
+/** How long after a fault everything is looked at again; the time doubles while faults go on. */
+const FIRST_DOUBT_MS = 1_000;
+const MAX_DOUBT_MS = 60_000;
 const WAKE_ID_BYTES = 12;
 const SECRET_BYTES = 24;
 
@@ -73,22 +74,27 @@ export class Waker {
     }
   }
 
-  /** After a fault nothing that is remembered counts. */
+  /** After a fault nothing that is remembered counts. Faults in a row are reported once. */
   doubt(subscription: Subscription, fault: unknown): void {
     if (this.isStopped || subscription.isStopped) return;
-    this.report(`the subscription ${subscription.project}/${subscription.id} has to be looked at again`, fault);
+    const { project, id } = subscription;
+    if (subscription.doubts++ === 0) this.report(`the subscription ${project}/${id} will be looked at again`, fault);
     subscription.isUnsure = true;
     subscription.suspectAll();
-    subscription.arm(this.world, this.world.now() + UNSURE_MS, () => this.tick(subscription));
+    subscription.arm(this.world, this.doubtUntil(subscription), () => this.tick(subscription, "time"));
+  }
+
+  private doubtUntil({ doubts }: Subscription): number {
+    return this.world.now() + Math.min(FIRST_DOUBT_MS * 2 ** Math.max(0, doubts - 1), MAX_DOUBT_MS);
   }
 
   private async rearm(subscription: Subscription): Promise<void> {
     if (this.isStopped || subscription.isStopped) return;
     const { rows } = await this.engine.load(wakeEntity(subscription.project, subscription.id), [STATE]);
     const due = rows[0] && nextDue(stateTable.decode(rows[0]));
-    const again = subscription.isUnsure ? this.world.now() + UNSURE_MS : Number.POSITIVE_INFINITY;
-    const at = Math.min(due ?? Number.POSITIVE_INFINITY, again);
-    subscription.arm(this.world, at === Number.POSITIVE_INFINITY ? undefined : at, () => this.tick(subscription));
+    const doubt = subscription.isUnsure ? this.doubtUntil(subscription) : undefined;
+    const at = due === undefined || doubt === undefined ? (due ?? doubt) : Math.min(due, doubt);
+    subscription.arm(this.world, at, () => this.tick(subscription, "time"));
   }
 
   /** Something happened to streams of this subscription. Several such calls become one step. */
@@ -102,20 +108,19 @@ export class Waker {
     });
   }
 
-  /** Time, the sweep or a doubt asks. `retryNow` does not wait for the time of the next attempt. */
-  tick(subscription: Subscription, retryNow = false): Promise<void> {
+  /** Time, the sweep, a doubt or a wake stream that has appeared asks. */
+  tick(subscription: Subscription, why: "time" | "swept" | "retry"): Promise<void> {
     return this.quietly(subscription, async () => {
       const { incarnation, inFlight, isUnsure } = subscription;
-      if (isUnsure) {
-        await this.linker.relink(subscription);
-        subscription.isUnsure = false;
-      }
+      subscription.isUnsure = false;
+      if (isUnsure) await this.linker.relink(subscription);
+      const due: Due = { incarnation, inFlight, why: isUnsure && why === "time" ? "first-look" : why };
       const e = wakeEntity(subscription.project, subscription.id);
-      const due = { incarnation, retryNow, inFlight };
       const outcome = await this.keepers.submit(e, [META, STATE], (view, now) => dueRule(view, now, due));
       if (outcome.kind === "absent") this.index.remove(subscription);
       else if (outcome.kind === "attempt") this.launch(subscription, outcome.meta, outcome.wake);
       else if (outcome.kind === "expired" || isUnsure) await this.check(subscription);
+      subscription.doubts = 0;
     });
   }
 

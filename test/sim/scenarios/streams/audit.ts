@@ -60,7 +60,8 @@ export async function takeDown(cast: Cast): Promise<string[]> {
   const left: string[] = [];
   for (const { path } of cast.plans) {
     const result = await client.head(path);
-    if (result.kind !== "refused" || result.code !== "stream-not-found") left.push(`[afterlife] ${path} is still there`);
+    if (result.kind !== "refused" || result.code !== "stream-not-found")
+      left.push(`[afterlife] ${path} is still there`);
   }
   return left;
 }

@@ -70,7 +70,11 @@ export class StreamClient {
 
   /** Every stream of the project, on one page. */
   list(): Promise<Result> {
-    return this.call({ kind: "list", path: "" } satisfies List, { method: "GET", path: "/v1/default/streams", search: "limit=1000" });
+    return this.call({ kind: "list", path: "" } satisfies List, {
+      method: "GET",
+      path: "/v1/default/streams",
+      search: "limit=1000",
+    });
   }
 
   private body(contentType: string, items: readonly Item[]): Uint8Array | undefined {
@@ -132,7 +136,14 @@ export class StreamClient {
         const { streamNextOffset, upToDate = false, streamClosed: closed = false } = JSON.parse(text);
         const next = parseOffset(streamNextOffset)!;
         const call = this.history.begin(this.name, { ...op, from }, invoked);
-        const done: Done = { kind: "done", status: 200, next, closed, upToDate, ...decode(this.typeOf(op.path), op.format, data) };
+        const done: Done = {
+          kind: "done",
+          status: 200,
+          next,
+          closed,
+          upToDate,
+          ...decode(this.typeOf(op.path), op.format, data),
+        };
         this.finish(call, done);
         data = "";
         from = next;
@@ -176,7 +187,11 @@ function refusal(head: ReplyHead, text: string, isBare: boolean): Result {
   const { status } = head;
   if (status >= 500) return { kind: "unknown", why: String(status) };
   // A HEAD has no body that could tell the code.
-  const code = isBare ? (status === 410 ? "stream-gone" : "stream-not-found") : (JSON.parse(text) as { code: string }).code;
+  const code = isBare
+    ? status === 410
+      ? "stream-gone"
+      : "stream-not-found"
+    : (JSON.parse(text) as { code: string }).code;
   return {
     kind: "refused",
     status,

@@ -44,6 +44,7 @@ export async function produce(cast: Cast, plan: StreamPlan, count: number): Prom
   const client = cast.client("producer");
   const id = client.name;
   const window = cast.random.pick([1, 1, 2, 4]);
+  const all: Promise<void>[] = [];
   let sent = 0;
   for (let epoch = 0; sent < count && epoch < 4; epoch++) {
     const underWay = new Set<Promise<void>>();
@@ -54,12 +55,14 @@ export async function produce(cast: Cast, plan: StreamPlan, count: number): Prom
         if (!isDelivered) isOver = true;
       });
       underWay.add(delivery);
+      all.push(delivery);
       if (underWay.size >= window) await Promise.race(underWay);
       await cast.pause(50);
     }
     if (cast.random.chance(0.7)) await Promise.all(underWay);
     if (isOver && cast.random.chance(0.5)) await cast.create(client, plan);
   }
+  await Promise.all(all);
 }
 
 /** False when the producer cannot go on in this epoch. */
@@ -74,7 +77,8 @@ async function deliver(cast: Cast, client: StreamClient, plan: StreamPlan, produ
       if (cast.random.chance(0.05)) await client.append(op, items);
       return !close;
     }
-    const mayHelp = result.kind !== "refused" || result.code === "producer-gap" || result.code === "producer-epoch-start";
+    const mayHelp =
+      result.kind !== "refused" || result.code === "producer-gap" || result.code === "producer-epoch-start";
     if (!mayHelp) return false;
     await cast.pause(result.kind === "refused" ? 100 : 400);
   }

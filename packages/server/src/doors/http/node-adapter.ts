@@ -34,6 +34,7 @@ interface Line {
 
 export class HttpDoor {
   private readonly server: Server;
+  private readonly sockets = new Set<Socket>();
   private readonly lines = new WeakMap<Socket, Line>();
   private closing = false;
 
@@ -46,7 +47,7 @@ export class HttpDoor {
       // We refuse it ourselves, in our own words.
       requireHostHeader: false,
     });
-    this.server.on("connection", (socket) => socket.setMaxListeners(0));
+    this.server.on("connection", (socket) => this.welcome(socket));
     this.server.on("request", (incoming, outgoing) => this.serve(new NodeRequest(incoming, outgoing)));
     this.server.on("checkContinue", (incoming, outgoing) => this.serve(new NodeRequest(incoming, outgoing, true)));
     this.server.on("checkExpectation", (incoming, outgoing) => {
@@ -84,12 +85,21 @@ export class HttpDoor {
     this.closing = true;
     const closed = new Promise<void>((resolve) => this.server.close(() => resolve()));
     this.server.closeIdleConnections();
+    // Node counts those on which nothing was ever said among the busy ones.
+    for (const socket of this.sockets) if (socket.bytesRead === 0) socket.destroy();
     return closed;
   }
 
   /** Ends what is still open. */
   cut(): void {
     this.server.closeAllConnections();
+  }
+
+  private welcome(socket: Socket): void {
+    // As many requests as a client cares to send at once may each want to know when the connection goes.
+    socket.setMaxListeners(0);
+    this.sockets.add(socket);
+    socket.once("close", () => this.sockets.delete(socket));
   }
 
   private serve(request: NodeRequest, handle = this.options.handle): void {
@@ -241,7 +251,11 @@ function onOver({ incoming: { socket }, outgoing }: NodeRequest, task: () => voi
     queueMicrotask(task);
     return;
   }
+  let isOver = false;
   const run = () => {
+    // The end of the connection may end the answer in the middle of telling its own listeners.
+    if (isOver) return;
+    isOver = true;
     outgoing.off("close", run);
     socket.off("close", run);
     task();

@@ -18,12 +18,12 @@ import {
   REMINDED,
   visitBlock,
 } from "./commit-block.ts";
+import { EntityWork } from "./entity-work.ts";
 import { EntityWriter } from "./entity-writer.ts";
 import { collectGarbage } from "./garbage.ts";
 import { GARBAGE_KEYS } from "./limits.ts";
 import { type Meta, readMeta, writeMeta } from "./meta.ts";
 import type { Store, Writing } from "./store.ts";
-import { EntityWork } from "./entity-work.ts";
 
 /** The commits of a frame. */
 export interface Commits {

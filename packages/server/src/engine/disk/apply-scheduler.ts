@@ -93,7 +93,8 @@ export class ApplyScheduler {
   }
 
   private fail(fault: unknown): void {
-    const error = fault instanceof EngineError ? fault : new EngineError("storage-failed", `Applying failed: ${String(fault)}`);
+    const error =
+      fault instanceof EngineError ? fault : new EngineError("storage-failed", `Applying failed: ${String(fault)}`);
     // At the end of a life a full disk is no reason to wait: the journal has everything.
     this.failed = error.code !== "storage-full" || this.closing;
     if (error.code === "storage-full") {

@@ -92,9 +92,12 @@ export class ApplyThread implements ApplyRunner {
 }
 
 function startWorker(place: WorkerPlace): Worker {
-  if (!import.meta.url.endsWith(".ts")) return new Worker(new URL("./worker.js", import.meta.url), { workerData: place });
+  if (!import.meta.url.endsWith(".ts"))
+    return new Worker(new URL("./worker.js", import.meta.url), { workerData: place });
   // Run from source, the thread has to load TypeScript by itself.
-  const loader = createRequire(import.meta.url).resolve("tsx/esm/api").replace(/\.cjs$/, ".mjs");
+  const loader = createRequire(import.meta.url)
+    .resolve("tsx/esm/api")
+    .replace(/\.cjs$/, ".mjs");
   const entry = new URL("./worker.ts", import.meta.url).href;
   const script = `import(${JSON.stringify(loader)}).then(({ register }) => (register(), import(${JSON.stringify(entry)})))`;
   return new Worker(script, { eval: true, workerData: place, execArgv: [] });

@@ -239,7 +239,12 @@ function visitEffect(block: Buffer, at: number, visitor: BlockVisitor): number {
     case OP.append: {
       const start = at + 25;
       const end = start + block.readUInt32LE(at + 21);
-      visitor.append(block.readDoubleLE(at + 1), block.readDoubleLE(at + 9), block.readUInt32LE(at + 17), block.subarray(start, end));
+      visitor.append(
+        block.readDoubleLE(at + 1),
+        block.readDoubleLE(at + 9),
+        block.readUInt32LE(at + 17),
+        block.subarray(start, end),
+      );
       return end;
     }
     case OP.put: {

@@ -53,7 +53,8 @@ export class Directory {
   /** Jumps from project to project, so that the cost does not depend on how many entities they have. */
   projects(kind: string): string[] {
     const found = new Set<string>();
-    for (const { entity, exists } of this.overlay.renamed) if (exists && entity.kind === kind) found.add(entity.project);
+    for (const { entity, exists } of this.overlay.renamed)
+      if (exists && entity.kind === kind) found.add(entity.project);
     let from: Buffer = DIRECTORY_FIRST;
     for (;;) {
       let first: Buffer | undefined;
@@ -104,7 +105,8 @@ export class Directory {
       const row = this.viewer.headRow(reminderNumber(key));
       if (row === undefined || row.remindAtMs === null || row.remindAtMs > nowMs) continue;
       const state = this.overlay.states.get(row.entity.key);
-      if (state === undefined || !this.overlay.reminded.has(state)) due.push({ atMs: row.remindAtMs, entity: row.entity });
+      if (state === undefined || !this.overlay.reminded.has(state))
+        due.push({ atMs: row.remindAtMs, entity: row.entity });
     }
     due.sort((a, b) => a.atMs - b.atMs);
     return due.slice(0, limit).map(({ entity }) => entity);

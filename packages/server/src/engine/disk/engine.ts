@@ -57,11 +57,17 @@ class Commit implements QueuedCommit, DurableCommit {
     readonly encoded: Encoded,
     readonly outcome: Outcome,
     readonly resolve: (answer: Answer) => void,
-    readonly refuse: (error: EngineError) => void,
+    private readonly reject: (error: Error) => void,
+    private readonly settled: (state: EntityState) => void,
   ) {}
 
   get block(): Buffer {
     return this.encoded.block;
+  }
+
+  refuse(error: EngineError): void {
+    this.settled(this.state);
+    this.reject(error);
   }
 }
 
@@ -149,11 +155,7 @@ export class DiskEngine implements Engine {
       const encoded = encodeCommit(e, effects, outcome);
       const state = found ?? this.hold(e, view);
       state.pending = true;
-      const refuse = (error: EngineError) => {
-        this.settled(state);
-        reject(error);
-      };
-      this.journal.append(new Commit(state, encoded, outcome, resolve, refuse));
+      this.journal.append(new Commit(state, encoded, outcome, resolve, reject, this.settled));
     } catch (fault) {
       reject(fault as Error);
     }
@@ -219,7 +221,7 @@ export class DiskEngine implements Engine {
   }
 
   /** The entity's commit has settled; whoever waited for it looks again. */
-  private settled(state: EntityState): void {
+  private readonly settled = (state: EntityState): void => {
     state.pending = false;
     const { waiting } = state;
     if (waiting === undefined) {
@@ -229,7 +231,7 @@ export class DiskEngine implements Engine {
     state.waiting = undefined;
     for (const look of waiting) look();
     this.overlay.settle(state);
-  }
+  };
 
   /** Readers of the store must see the transaction before the overlay forgets it. */
   private applied(applied: Applied): void {

@@ -15,16 +15,20 @@ export interface OverlayRow {
   readonly end: number;
 }
 
-/** Messages of one commit in memory, still encoded. */
+/** Consecutive messages in memory, still encoded; those of later commits are added behind them. */
 export interface TailBlock {
-  readonly lsn: number;
   /** Undefined once the messages are gone for readers. */
   state: EntityState | undefined;
+  /** The newest commit with messages here. */
+  lsn: number;
+  /** Records up to `used`, room behind it. Never overwritten, because readers hold views. */
   buffer: Buffer;
+  used: number;
   readonly firstSeq: number;
-  readonly count: number;
-  readonly start: number;
-  readonly end: number;
+  count: number;
+  /** Where the newest commit's messages start: what a reader at the tail looks for. */
+  newestSeq: number;
+  newestAt: number;
 }
 
 export class EntityState {
@@ -41,6 +45,8 @@ export class EntityState {
 
   /** The newest durable commit. */
   lastLsn = 0;
+  /** Whether the overlay already waits for the store to have it. */
+  awaited = false;
   /** Commits up to here changed whether the name exists, or the reminder. */
   nameLsn = 0;
   reminderLsn = 0;

@@ -1,6 +1,7 @@
 /** What one transaction of the applier has to do to one entity, joined from all its commits in that transaction. */
-import type { BlockVisitor } from "./commit-block.ts";
+
 import type { Run } from "./chunk.ts";
+import type { BlockVisitor } from "./commit-block.ts";
 
 export interface RowWork {
   readonly suffix: Buffer;

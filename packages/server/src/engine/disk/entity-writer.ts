@@ -7,7 +7,17 @@ import { chunkCount, chunkRecords, cutRun, joins, type Run } from "./chunk.ts";
 import type { EntityWork } from "./entity-work.ts";
 import { noteDestroyed, noteTrimmed } from "./garbage.ts";
 import { headRow, nameOfRow, readName, readReminder, reminderOfRow } from "./head-row.ts";
-import { directoryKey, headKey, logFirstSeq, logKey, MAX_NUMBER, reminderKey, rowKey, writeNumber, readNumber } from "./keys.ts";
+import {
+  directoryKey,
+  headKey,
+  logFirstSeq,
+  logKey,
+  MAX_NUMBER,
+  readNumber,
+  reminderKey,
+  rowKey,
+  writeNumber,
+} from "./keys.ts";
 import { SEAL_BYTES, seal, unseal } from "./sealed.ts";
 import type { Writing } from "./store.ts";
 
@@ -36,7 +46,13 @@ export class EntityWriter {
     const directory = directoryKey(project, kind, id);
     const named = tx.get(directory);
     // A later incarnation may have taken the name already.
-    if (named !== undefined && readNumber(unseal(directory, named, () => `directory of ${id}`), 0) === work.number) {
+    if (
+      named !== undefined &&
+      readNumber(
+        unseal(directory, named, () => `directory of ${id}`),
+        0,
+      ) === work.number
+    ) {
       tx.remove(directory);
     }
     const atMs = reminderOfRow(old);

@@ -39,7 +39,8 @@ export class ExtentReader {
   }
 
   private async fill(file: File, extent: Extent, count: number): Promise<Buffer> {
-    if (this.buffer.length < count || this.buffer.length > 2 * TRANSACTION_BYTES) this.buffer = Buffer.allocUnsafeSlow(count);
+    if (this.buffer.length < count || this.buffer.length > 2 * TRANSACTION_BYTES)
+      this.buffer = Buffer.allocUnsafeSlow(count);
     const into = this.buffer.subarray(0, count);
     const got = await file.read(into, extent.from);
     if (got < count) throw this.damaged(extent.segment, extent.from + got);
@@ -79,7 +80,10 @@ export class ExtentReader {
   }
 
   private damaged(segment: number, position: number): EngineError {
-    return new EngineError("data-damaged", `The journal is damaged: ${this.dir}/${segmentName(segment)} at byte ${position}.`);
+    return new EngineError(
+      "data-damaged",
+      `The journal is damaged: ${this.dir}/${segmentName(segment)} at byte ${position}.`,
+    );
   }
 
   async close(): Promise<void> {

@@ -17,6 +17,10 @@ export class Fifo<T> {
     return this.items[this.first + index];
   }
 
+  last(): T | undefined {
+    return this.items[this.items.length - 1];
+  }
+
   shift(): T | undefined {
     if (this.first === this.items.length) return undefined;
     const item = this.items[this.first];

@@ -43,7 +43,8 @@ export function encodeSegmentHeader(header: SegmentHeader): Buffer {
 
 export function decodeSegmentHeader(bytes: Buffer): SegmentHeader | undefined {
   if (bytes.length < SEGMENT_HEADER_BYTES || !bytes.subarray(0, 8).equals(SEGMENT_MAGIC)) return undefined;
-  if (bytes.readUInt32LE(60) !== crc32(bytes.subarray(0, 60)) || bytes.readUInt32LE(8) !== FORMAT_VERSION) return undefined;
+  if (bytes.readUInt32LE(60) !== crc32(bytes.subarray(0, 60)) || bytes.readUInt32LE(8) !== FORMAT_VERSION)
+    return undefined;
   return {
     salt: bytes.readUInt32LE(12),
     number: bytes.readDoubleLE(16),

@@ -84,7 +84,12 @@ function doomedKeys(tx: Writing, note: Note, limit: number): Buffer[] {
 }
 
 /** A chunk is gone for good when the one behind it starts at or before the first message that is left. */
-function trimmedChunks(tx: Writing, number: number, through: { generation: number; seq: number }, limit: number): Buffer[] {
+function trimmedChunks(
+  tx: Writing,
+  number: number,
+  through: { generation: number; seq: number },
+  limit: number,
+): Buffer[] {
   const doomed: Buffer[] = [];
   let candidate: Buffer | undefined;
   tx.keys(logKey(number, 0, 0), logKey(number, through.generation, MAX_NUMBER), (key) => {

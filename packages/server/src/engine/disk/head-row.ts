@@ -77,7 +77,11 @@ export function readName(from: Buffer, at: number): Entity {
   const kindAt = at + 6 + from.readUInt16LE(at);
   const idAt = kindAt + from.readUInt16LE(at + 2);
   const end = idAt + from.readUInt16LE(at + 4);
-  return entity(from.toString("utf8", at + 6, kindAt), from.toString("utf8", kindAt, idAt), from.toString("utf8", idAt, end));
+  return entity(
+    from.toString("utf8", at + 6, kindAt),
+    from.toString("utf8", kindAt, idAt),
+    from.toString("utf8", idAt, end),
+  );
 }
 
 /** Builds a row, with room for the seal, from the fixed part of a commit and the name's bytes. */

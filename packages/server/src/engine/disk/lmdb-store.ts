@@ -7,10 +7,13 @@
  * the meta page through a descriptor opened with O_DSYNC, all before it returns. The map grows by itself; old maps stay until
  * their readers are gone.
  */
+import { statfsSync } from "node:fs";
+import { dirname } from "node:path";
 import { type Database, type Key, open, type RootDatabase } from "lmdb";
 import { EngineError } from "../contract.ts";
 import { isFull } from "./files.ts";
 import { MAX_KEY_BYTES } from "./keys.ts";
+import { TRANSACTION_BYTES } from "./limits.ts";
 import type { Store, Writing } from "./store.ts";
 
 /** Address space, not memory: growing the map from nothing would leave many old maps behind. */
@@ -42,13 +45,30 @@ export function openLmdb(path: string): Store {
 function translate(fault: unknown, path: string): Error {
   if (fault instanceof EngineError) return fault;
   const message = fault instanceof Error ? fault.message : String(fault);
-  if (isFull(fault) || /no space left|MAP_FULL|quota/i.test(message)) {
+  if (
+    isFull(fault) ||
+    /no space left|MAP_FULL|quota/i.test(message) ||
+    (/input\/output/i.test(message) && nearlyFull(path))
+  ) {
     return new EngineError("storage-full", `The disk of ${path} is full: ${message}.`);
   }
   if (/MDB_(CORRUPTED|PAGE_NOTFOUND|INVALID|PANIC|BAD_TXN|VERSION_MISMATCH|PROBLEM)|Invalid key size/.test(message)) {
     return new EngineError("data-damaged", `The store ${path} is damaged: ${message}.`);
   }
   return new EngineError("storage-failed", `The store ${path} failed: ${message}.`);
+}
+
+/**
+ * A write that the disk took only in part is an input/output error to LMDB, whatever the reason. The transaction is undone
+ * either way; when there is hardly any space, that was the reason, and trying again later makes sense.
+ */
+function nearlyFull(path: string): boolean {
+  try {
+    const { bavail, bsize } = statfsSync(dirname(path));
+    return bavail * bsize < 4 * TRANSACTION_BYTES;
+  } catch {
+    return false;
+  }
 }
 
 class LmdbStore implements Store, Writing {
@@ -85,7 +105,13 @@ class LmdbStore implements Store, Writing {
     let last: Buffer | undefined;
     this.walk(() => {
       // A reverse range starts at the greatest key that is not above `start`, which may be `to` itself.
-      for (const found of this.database.getKeys({ start: to, end: from, reverse: true, inclusiveEnd: true, limit: 2 })) {
+      for (const found of this.database.getKeys({
+        start: to,
+        end: from,
+        reverse: true,
+        inclusiveEnd: true,
+        limit: 2,
+      })) {
         const key = asBuffer(found as Uint8Array)!;
         if (last === undefined && key.compare(to) < 0) last = key;
       }

@@ -1,10 +1,11 @@
 /**
  * The lock of a data directory: one process owns it. `node-files` takes it first of all when an engine opens.
  *
- * Node has no flock. A file with a pid lies after a crash, in another container (other pids) and when pids are reused; an
- * abstract socket does not reach into another network namespace. So the lock is a listening unix socket *in* the directory:
- * the kernel lets go of it when the process dies, however it dies, and whoever can write the directory can ask it. The
- * owner answers with its pid. On Windows a named pipe plays the same part.
+ * Node has no flock. A file with a pid lies after a crash, in another container (other pids) and when pids are reused. So the
+ * lock is a listening unix socket *in* the directory: the kernel lets go of it when the process dies, however it dies, and
+ * whoever can write the directory can ask it. The owner answers with its pid. Some shared mounts of virtual machines cannot
+ * hold sockets; there an abstract socket named after the directory stands in, which does not reach into another container.
+ * On Windows a named pipe plays the part.
  *
  * What must stay true: a living owner is never displaced. A dead socket is moved aside before it is replaced and asked
  * once more under its new name, so that of two processes starting at once none can remove the other's fresh lock unseen.
@@ -14,45 +15,67 @@ import * as fs from "node:fs";
 import * as net from "node:net";
 import { join, resolve as resolvePath } from "node:path";
 import { EngineError } from "../contract.ts";
-import { faultCode } from "./files.ts";
+import { faultCode, type Release } from "./files.ts";
 
 const NAME = "lock.sock";
 const ATTEMPTS = 5;
 const ANSWER_MS = 2_000;
 /** The kernel cuts longer socket paths; beyond it the directory is named through its descriptor. */
 const MAX_SOCKET_PATH = 100;
+/** What a file system says that knows no sockets. */
+const NO_SOCKETS = new Set(["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EINVAL"]);
 
-export async function lockDirectory(dir: string): Promise<() => Promise<void>> {
-  const door = socketDoor(dir);
+/** A server on an address, or undefined when the address is taken; throws the system's fault. */
+export type Listen = (address: string) => Promise<net.Server | undefined>;
+
+export async function lockDirectory(dir: string, listenAt: Listen = listen): Promise<Release> {
+  const place = socketPlace(dir);
   try {
-    return await takeLock(dir, door);
+    const server = await takeLock(dir, place, listenAt);
+    return () => unlock(server, place);
   } catch (fault) {
-    door.close();
-    throw fault;
+    place.close();
+    if (fault instanceof EngineError) throw fault;
+    throw new EngineError("storage-failed", `The data directory ${dir} cannot be written (${faultCode(fault)}).`);
   }
 }
 
-async function takeLock(dir: string, door: SocketDoor): Promise<() => Promise<void>> {
+async function takeLock(dir: string, place: SocketPlace, listenAt: Listen): Promise<net.Server> {
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-    const server = await listen(dir, door.path(NAME));
-    if (server !== undefined) return () => unlock(server, door);
-    await refuseIfAlive(dir, door.path(NAME));
-    await moveAside(dir, door);
+    let server: net.Server | undefined;
+    try {
+      server = await listenAt(place.address(NAME));
+    } catch (fault) {
+      if (process.platform === "linux" && NO_SOCKETS.has(faultCode(fault))) return takeAbstract(dir, listenAt);
+      throw fault;
+    }
+    if (server !== undefined) return server;
+    await refuseIfAlive(dir, place.address(NAME));
+    await moveAside(dir, place);
   }
   throw new EngineError("storage-failed", `The lock of the data directory ${dir} could not be taken.`);
 }
 
+/** The kernel forgets an abstract name with its owner, so a taken one is a living one. */
+async function takeAbstract(dir: string, listenAt: Listen): Promise<net.Server> {
+  const address = `\0sluice-${digest(fs.realpathSync(dir))}`;
+  const server = await listenAt(address);
+  if (server !== undefined) return server;
+  await refuseIfAlive(dir, address);
+  throw new EngineError("storage-failed", `The lock of the data directory ${dir} could not be taken.`);
+}
+
 /** A dead lock goes away; one that turns out to be alive is put back and obeyed. */
-async function moveAside(dir: string, door: SocketDoor): Promise<void> {
+async function moveAside(dir: string, place: SocketPlace): Promise<void> {
   const aside = `${NAME}.${randomBytes(6).toString("hex")}`;
   try {
     await fs.promises.rename(join(dir, NAME), join(dir, aside));
   } catch (fault) {
     if (faultCode(fault) === "ENOENT") return;
-    throw notWritable(dir, fault);
+    throw fault;
   }
   try {
-    await refuseIfAlive(dir, door.path(aside));
+    await refuseIfAlive(dir, place.address(aside));
   } catch (fault) {
     await fs.promises.rename(join(dir, aside), join(dir, NAME));
     throw fault;
@@ -60,28 +83,28 @@ async function moveAside(dir: string, door: SocketDoor): Promise<void> {
   await fs.promises.rm(join(dir, aside), { force: true });
 }
 
-/** A server on the socket, or undefined when the name is taken. */
-function listen(dir: string, path: string): Promise<net.Server | undefined> {
+export function listen(address: string): Promise<net.Server | undefined> {
   return new Promise((resolve, reject) => {
     const server = net.createServer((socket) => {
       socket.on("error", () => socket.destroy());
-      socket.end(String(process.pid));
+      // Whoever asks gets the answer and nothing more, so that nobody can keep the lock from closing.
+      socket.end(String(process.pid), () => socket.destroy());
     });
     server.once("error", (fault) => {
       if (faultCode(fault) === "EADDRINUSE") resolve(undefined);
-      else reject(notWritable(dir, fault));
+      else reject(fault);
     });
-    server.listen(path, () => {
+    server.listen(address, () => {
       server.unref();
       resolve(server);
     });
   });
 }
 
-function refuseIfAlive(dir: string, path: string): Promise<void> {
+function refuseIfAlive(dir: string, address: string): Promise<void> {
   return new Promise((resolve, reject) => {
     let answer = "";
-    const socket = net.connect(path);
+    const socket = net.connect(address);
     const refuse = () => {
       socket.destroy();
       const who = /^\d+$/.test(answer) ? `process ${answer}` : "another process (it did not tell its id)";
@@ -100,34 +123,34 @@ function refuseIfAlive(dir: string, path: string): Promise<void> {
   });
 }
 
-function unlock(server: net.Server, door: SocketDoor): Promise<void> {
-  // Closing a listening unix socket removes its name as well.
+/** Closing a listening unix socket removes its name as well. */
+function unlock(server: net.Server, place: SocketPlace): Promise<void> {
   return new Promise((resolve) =>
     server.close(() => {
-      door.close();
+      place.close();
       resolve();
     }),
   );
 }
 
-function notWritable(dir: string, fault: unknown): EngineError {
-  return new EngineError("storage-failed", `The data directory ${dir} cannot be written (${faultCode(fault)}).`);
-}
-
-interface SocketDoor {
-  path(name: string): string;
+interface SocketPlace {
+  address(name: string): string;
   close(): void;
 }
 
-function socketDoor(dir: string): SocketDoor {
+function socketPlace(dir: string): SocketPlace {
   const absolute = resolvePath(dir);
   if (process.platform === "win32") {
-    const digest = createHash("sha256").update(absolute.toLowerCase()).digest("hex").slice(0, 32);
-    return { path: (name) => `\\\\.\\pipe\\sluice-${digest}-${name}`, close: () => {} };
+    return {
+      address: (name) => `\\\\.\\pipe\\sluice-${digest(absolute.toLowerCase())}-${name}`,
+      close: () => undefined,
+    };
   }
   if (join(absolute, `${NAME}.000000000000`).length <= MAX_SOCKET_PATH || process.platform !== "linux") {
-    return { path: (name) => join(absolute, name), close: () => {} };
+    return { address: (name) => join(absolute, name), close: () => undefined };
   }
   const fd = fs.openSync(absolute, "r");
-  return { path: (name) => `/proc/self/fd/${fd}/${name}`, close: () => fs.closeSync(fd) };
+  return { address: (name) => `/proc/self/fd/${fd}/${name}`, close: () => fs.closeSync(fd) };
 }
+
+const digest = (text: string): string => createHash("sha256").update(text).digest("hex").slice(0, 32);

@@ -64,7 +64,7 @@ class PageBuilder {
     }
     this.messages.push(message);
     this.next++;
-    if (this.next > this.head.last.seq || this.bytes >= this.maxBytes) this.full = true;
+    if (this.next > this.head.last.seq) this.full = true;
   }
 
   /** A page that is not full must have reached the tail. */
@@ -104,7 +104,8 @@ function readBlocks({ blocks }: EntityState, page: PageBuilder): void {
     else high = middle - 1;
   }
   for (let i = low; i < blocks.length && !page.full; i++) {
-    const { buffer, start, firstSeq, count } = blocks.at(i)!;
-    page.take(buffer, start, firstSeq, count);
+    const { buffer, firstSeq, count, newestSeq, newestAt } = blocks.at(i)!;
+    if (page.next >= newestSeq) page.take(buffer, newestAt, newestSeq, firstSeq + count - newestSeq);
+    else page.take(buffer, 0, firstSeq, count);
   }
 }

@@ -28,7 +28,10 @@ export function readMeta(store: Reading): Meta {
   const row = unseal(META_KEY, value, () => "the row about the store itself");
   const version = row.readDoubleLE(0);
   if (version !== FORMAT_VERSION) {
-    throw new EngineError("data-damaged", `The store has format ${version}; this program reads format ${FORMAT_VERSION}.`);
+    throw new EngineError(
+      "data-damaged",
+      `The store has format ${version}; this program reads format ${FORMAT_VERSION}.`,
+    );
   }
   return {
     appliedThrough: row.readDoubleLE(8),

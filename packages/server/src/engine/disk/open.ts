@@ -16,7 +16,7 @@ import { Applier } from "./applier.ts";
 import type { ApplyRunner } from "./apply-runner.ts";
 import { ApplyThread } from "./apply-thread.ts";
 import { DiskEngine } from "./engine.ts";
-import { type Files, type Release, faultCode, isFull, readWhole, writeWhole } from "./files.ts";
+import { type Files, faultCode, isFull, type Release, readWhole, writeWhole } from "./files.ts";
 import { FORMAT_VERSION } from "./frame.ts";
 import { DEFAULT_LIMITS, type Limits } from "./limits.ts";
 import { openLmdb } from "./lmdb-store.ts";
@@ -75,7 +75,13 @@ export async function openWith(options: DiskOptions, ports: DiskPorts): Promise<
   }
 }
 
-async function openLocked(dir: string, world: World, limits: Limits, ports: DiskPorts, unlock: Release): Promise<DiskEngine> {
+async function openLocked(
+  dir: string,
+  world: World,
+  limits: Limits,
+  ports: DiskPorts,
+  unlock: Release,
+): Promise<DiskEngine> {
   const { files } = ports;
   const journalDir = `${dir}/journal`;
   const storePath = `${dir}/store.mdb`;
@@ -120,14 +126,16 @@ const FORMAT_TEXT = `Sluice data directory, format ${FORMAT_VERSION}\n`;
 async function checkFormat(files: Files, dir: string): Promise<void> {
   const names = await files.names(dir);
   if (!names.includes("format")) {
-    if (names.includes("store.mdb")) throw new EngineError("data-damaged", `${dir}/format is missing, but there is data.`);
+    if (names.includes("store.mdb"))
+      throw new EngineError("data-damaged", `${dir}/format is missing, but there is data.`);
     await writeWhole(files, dir, "format", Buffer.from(FORMAT_TEXT));
     return;
   }
   const text = (await readWhole(files, `${dir}/format`)).toString("latin1");
   if (text === FORMAT_TEXT) return;
   const version = /^Sluice data directory, format (\d+)\n$/.exec(text)?.[1];
-  if (version === undefined) throw new EngineError("data-damaged", `${dir}/format is damaged: it does not name a format.`);
+  if (version === undefined)
+    throw new EngineError("data-damaged", `${dir}/format is damaged: it does not name a format.`);
   throw new EngineError(
     "data-damaged",
     `The data directory ${dir} has format ${version}; this program reads and writes format ${FORMAT_VERSION}.`,

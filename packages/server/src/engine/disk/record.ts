@@ -81,7 +81,13 @@ export function recordLength(from: Buffer, at: number): number {
   return length >= FIXED_BYTES && at + length <= from.length ? length : 0;
 }
 
-export function readRecord(from: Buffer, start: number, length: number, generation: number, seq: number): LoggedMessage {
+export function readRecord(
+  from: Buffer,
+  start: number,
+  length: number,
+  generation: number,
+  seq: number,
+): LoggedMessage {
   const flags = from[start + 4]!;
   const at = from.readDoubleLE(start + 5);
   const position = { generation, seq };

@@ -27,7 +27,12 @@ export interface OldSegment {
 }
 
 /** Applies what the store does not have; returns the files, all of which can be used again. */
-export async function recover(files: Files, dir: string, applier: Applier, appliedThrough: number): Promise<OldSegment[]> {
+export async function recover(
+  files: Files,
+  dir: string,
+  applier: Applier,
+  appliedThrough: number,
+): Promise<OldSegment[]> {
   const numbers = await segmentNumbers(files, dir);
   const replay = new Replay(dir, applier, appliedThrough);
   const old: OldSegment[] = [];
@@ -103,7 +108,8 @@ class Replay {
   }
 
   private refuse(number: number, at: number): never {
-    const doubt = this.badHeader ?? this.doubt ?? { number, position: at, what: "commits before this frame are missing" };
+    const doubt = this.badHeader ??
+      this.doubt ?? { number, position: at, what: "commits before this frame are missing" };
     throw this.damaged(doubt, `valid data follows at byte ${at} of ${segmentName(number)}`);
   }
 

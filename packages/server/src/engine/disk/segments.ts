@@ -168,4 +168,3 @@ async function grow(segment: Segment, size: number): Promise<void> {
   await segment.file.sync();
   segment.size = size;
 }
-

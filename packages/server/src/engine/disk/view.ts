@@ -50,12 +50,7 @@ export class Viewer {
   headRow(number: number, name = `entity ${number}`): HeadRow | undefined {
     const key = headKey(number);
     const value = this.store.get(key);
-    return (
-      value &&
-      readHeadRow(
-        unseal(key, value, () => `the head of ${name}`),
-      )
-    );
+    return value && readHeadRow(unseal(key, value, () => `the head of ${name}`));
   }
 
   /** A copy, because what a keeper remembers must not pin a whole commit. */

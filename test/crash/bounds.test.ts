@@ -1,0 +1,156 @@
+/**
+ * What the disk engine keeps within bounds: memory when entities rest, space when they are gone, and the work that waits
+ * when the store is slower than the journal. On simulated ports, so that everything can be seen and nothing depends on speed.
+ */
+import { beforeEach, describe, expect, it } from "vitest";
+import { type Effect, type Engine, EngineError, entity } from "../../packages/server/src/engine/contract.ts";
+import { Applier } from "../../packages/server/src/engine/disk/applier.ts";
+import { type ApplyRunner, InlineRunner } from "../../packages/server/src/engine/disk/apply-runner.ts";
+import type { DiskEngine } from "../../packages/server/src/engine/disk/engine.ts";
+import { ExtentReader } from "../../packages/server/src/engine/disk/extent-reader.ts";
+import type { Limits } from "../../packages/server/src/engine/disk/limits.ts";
+import { openWith } from "../../packages/server/src/engine/disk/open.ts";
+import type { Overlay } from "../../packages/server/src/engine/disk/overlay.ts";
+import { SimClock } from "../sim/disk/clock.ts";
+import { SimDrive } from "../sim/disk/files.ts";
+import { SimStore } from "../sim/disk/store.ts";
+
+let clock: SimClock;
+let store: SimStore;
+beforeEach(() => {
+  clock = new SimClock(1);
+  store = new SimStore();
+});
+
+async function open(limits: Partial<Limits>, hold: { closed: boolean } = { closed: false }): Promise<DiskEngine> {
+  const files = new SimDrive(clock).files();
+  return clock.until(
+    openWith(
+      { dir: "/d", world: clock, limits: { segmentBytes: 65_536, applyAfterMs: 5, applyBytes: 10_000, ...limits } },
+      {
+        files,
+        openStore: () => store,
+        startApply: ({ journalDir }) =>
+          gate(new InlineRunner(new Applier(store), new ExtentReader(files, journalDir)), hold),
+      },
+    ),
+  );
+}
+
+/** A runner that does not get on while the gate is closed. */
+function gate(runner: ApplyRunner, hold: { closed: boolean }): ApplyRunner {
+  return {
+    worthDraining: true,
+    close: () => runner.close(),
+    async apply(extents, report) {
+      while (hold.closed) await new Promise<void>((resolve) => clock.after(1, resolve));
+      return runner.apply(extents, report);
+    },
+  };
+}
+
+const begin: Effect = { op: "begin", generation: 1, at: { generation: 1, seq: 0 } };
+const append = (size: number): Effect => ({ op: "append", messages: [{ payload: Buffer.alloc(size, 1), at: 1 }] });
+const stream = (i: number) => entity("p", "stream", `s${i}`);
+
+async function settle(ms = 1_000): Promise<void> {
+  await clock.until(new Promise<void>((resolve) => clock.after(ms, resolve)));
+}
+
+function keys(): string[] {
+  const found: string[] = [];
+  store.keys(Buffer.from([0]), Buffer.from([255]), (key) => found.push(key.toString("latin1", 0, 1)) > 0);
+  return found;
+}
+
+describe("memory", () => {
+  it("holds nothing of entities that rest once their messages are evicted", async () => {
+    const engine = await open({ tailBytes: 20_000 });
+    for (let i = 0; i < 300; i++) {
+      const effects: Effect[] = [begin, append(500), { op: "put", table: "t", key: "k", value: Buffer.alloc(9) }];
+      await clock.until(engine.commit(stream(i), { rev: 0 }, [...effects, { op: "remind", atMs: 1e15 }]));
+    }
+    await settle();
+    const { states, renamed, reminded } = (engine as unknown as { overlay: Overlay }).overlay;
+    expect(states.size).toBeGreaterThan(5);
+    expect(states.size).toBeLessThan(40);
+    expect([renamed.size, reminded.size]).toEqual([0, 0]);
+    expect((await engine.list("p", "stream", "", "", 1_000)).ids).toHaveLength(300);
+    await clock.until(engine.close());
+  });
+});
+
+describe("space", () => {
+  it("comes back when entities are destroyed, logs begin anew and messages are trimmed", async () => {
+    const engine = await open({ tailBytes: 0 });
+    const e = entity("p", "stream", "doomed");
+    const many: Effect[] = Array.from({ length: 900 }, (_, i) => ({
+      op: "put",
+      table: "t",
+      key: `${i}`,
+      value: Buffer.alloc(5),
+    }));
+    let { rev } = await done(engine, e, 0, [begin, ...many]);
+    for (let i = 0; i < 40; i++) ({ rev } = await done(engine, e, rev, [append(50_000)]));
+    await settle();
+    expect(keys().filter((kind) => kind === "l").length).toBeGreaterThan(30);
+
+    ({ rev } = await done(engine, e, rev, [{ op: "trim", through: { generation: 1, seq: 38 }, bytes: 0 }]));
+    await settle();
+    expect(keys().filter((kind) => kind === "l").length).toBe(2);
+    expect(
+      (await engine.read(e, { generation: 0, seq: 0 }, 1 << 30)).messages.map(({ position }) => position.seq),
+    ).toEqual([39, 40]);
+
+    ({ rev } = await done(engine, e, rev, [{ op: "begin", generation: 2, at: { generation: 2, seq: 0 } }, append(10)]));
+    await settle();
+    expect(keys().filter((kind) => kind === "l").length).toBe(1);
+
+    await done(engine, e, rev, [{ op: "destroy" }]);
+    await settle();
+    expect((await engine.list("p", "stream", "doomed", "", 10)).ids).toEqual([]);
+    // Only the store's own row is left.
+    expect(keys()).toEqual(["m"]);
+    await clock.until(engine.close());
+  });
+});
+
+async function done(
+  engine: Engine,
+  e: ReturnType<typeof entity>,
+  rev: number,
+  effects: readonly Effect[],
+): Promise<{ rev: number }> {
+  const result = await clock.until(engine.commit(e, { rev }, effects));
+  if (result.kind !== "done") throw new Error(result.kind);
+  return result;
+}
+
+describe("work that waits", () => {
+  it("is held up by the lag, then refused as overloaded, and goes on when the store does", async () => {
+    const hold = { closed: true };
+    const engine = await open({ lagBytes: 50_000, queueBytes: 30_000, batchBytes: 5_000 }, hold);
+    let told = 0;
+    const refused: EngineError[] = [];
+    for (let i = 1_000; i < 1_200; i++) {
+      engine.commit(stream(i), { rev: 0 }, [begin, append(1_000)]).then(
+        () => told++,
+        (fault: EngineError) => refused.push(fault),
+      );
+      await settle(2);
+    }
+    expect(engine.lagBytes).toBeGreaterThan(50_000);
+    expect(engine.lagBytes).toBeLessThan(60_000);
+    expect(refused.length).toBeGreaterThan(50);
+    expect(refused.every((fault) => fault instanceof EngineError && fault.code === "overloaded")).toBe(true);
+    expect(told + refused.length).toBeLessThan(200);
+
+    hold.closed = false;
+    await settle();
+    expect(told + refused.length).toBe(200);
+    expect(engine.lagBytes).toBe(0);
+    const { rev } = await engine.load(stream(1_000), []);
+    expect((await done(engine, stream(1_000), rev, [append(5)])).rev).toBeGreaterThan(rev);
+    await clock.until(engine.close());
+  });
+});

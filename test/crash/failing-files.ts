@@ -1,0 +1,40 @@
+/** Real files whose operations can be made to fail, for faults that a test cannot order from a real disk. */
+import type { File, Files } from "../../packages/server/src/engine/disk/files.ts";
+import { nodeFiles } from "../../packages/server/src/engine/disk/node-files.ts";
+
+export type Operation = "write" | "sync";
+
+export class FailingFiles implements Files {
+  /** Asked before every write and sync; what it returns is thrown. */
+  fault: (operation: Operation, bytes: number) => Error | undefined = () => undefined;
+  makeDir = nodeFiles.makeDir;
+  names = nodeFiles.names;
+  rename = nodeFiles.rename;
+  remove = nodeFiles.remove;
+  syncDir = nodeFiles.syncDir;
+  lock = nodeFiles.lock;
+
+  async open(path: string, how: "read" | "write" | "create"): Promise<File> {
+    const file = await nodeFiles.open(path, how);
+    return {
+      size: () => file.size(),
+      read: (into, at) => file.read(into, at),
+      close: () => file.close(),
+      write: async (bytes, at) => {
+        const fault = this.fault("write", bytes.length);
+        // A half gets through, as it may on a real disk.
+        if (fault !== undefined) await file.write(bytes.subarray(0, bytes.length >> 1), at);
+        if (fault !== undefined) throw fault;
+        await file.write(bytes, at);
+      },
+      sync: async () => {
+        const fault = this.fault("sync", 0);
+        if (fault !== undefined) throw fault;
+        await file.sync();
+      },
+    };
+  }
+}
+
+export const systemFault = (code: string): Error =>
+  Object.assign(new Error(`${code}: a fault made by the test`), { code });

@@ -1,0 +1,64 @@
+/**
+ * The disk engine as a server runs it, with the apply worker in its thread: readers walk back and forth between the tail, the
+ * overlay and LMDB while writers write, and always see every message once and in order.
+ */
+import { describe, expect, it } from "vitest";
+import { type Engine, type Entity, entity } from "../../packages/server/src/engine/contract.ts";
+import { openDisk } from "../../packages/server/src/engine/disk/open.ts";
+import { realWorld } from "../../packages/server/src/real-world.ts";
+import { temporaryDir } from "../support/disk.ts";
+
+const COMMITS = 400;
+const PER_COMMIT = 25;
+const limits = { segmentBytes: 1 << 20, applyBytes: 1 << 16, applyAfterMs: 2, tailBytes: 1 << 17, lagBytes: 1 << 21 };
+
+async function write(engine: Engine, e: Entity): Promise<void> {
+  let rev = 0;
+  for (let i = 0; i < COMMITS; i++) {
+    const messages = Array.from({ length: PER_COMMIT }, (_, k) => ({
+      payload: Buffer.from(`${e.id}:${i * PER_COMMIT + k + 1}:`.padEnd((i * k) % 700, ".")),
+      at: i,
+    }));
+    const result = await engine.commit(e, { rev }, [
+      ...(rev === 0 ? [{ op: "begin", generation: 1, at: { generation: 1, seq: 0 } } as const] : []),
+      { op: "append", messages },
+      { op: "put", table: "t", key: "total", value: Buffer.from(String((i + 1) * PER_COMMIT)) },
+    ]);
+    if (result.kind !== "done") throw new Error(result.kind);
+    rev = result.rev;
+  }
+}
+
+/** Reads from the start to the end again and again until the writer has finished; returns how many messages it met. */
+async function readAlong(engine: Engine, e: Entity): Promise<number> {
+  let met = 0;
+  for (let after = 0; ; ) {
+    const { head, rows } = await engine.load(e, [{ table: "t", key: "total" }]);
+    expect(Number(Buffer.from(rows[0] ?? "0").toString())).toBe(head.last.seq);
+    const page = await engine.read(e, { generation: 1, seq: after }, 20_000);
+    for (const { position, payload } of page.messages) {
+      expect(position.seq).toBe(++after);
+      expect(Buffer.from(payload).toString().startsWith(`${e.id}:${after}:`)).toBe(true);
+    }
+    met += page.messages.length;
+    if (after === COMMITS * PER_COMMIT) return met;
+    // Sometimes from far back, so that the store is read as well.
+    if (page.atTail && Math.random() < 0.1) after = Math.floor(Math.random() * after);
+    await new Promise<void>((resolve) => setImmediate(resolve));
+  }
+}
+
+describe("with its thread", () => {
+  it("readers see every message once and in order while it is written and applied", { timeout: 90_000 }, async () => {
+    const { dir, remove } = temporaryDir();
+    const engine = await openDisk({ dir, world: realWorld(), limits });
+    const streams = Array.from({ length: 4 }, (_, i) => entity("p", "stream", `s${i}`));
+    const met = await Promise.all(streams.flatMap((e) => [write(engine, e).then(() => 0), readAlong(engine, e)]));
+    expect(Math.max(...met)).toBeGreaterThanOrEqual(COMMITS * PER_COMMIT);
+    await engine.close();
+    const again = await openDisk({ dir, world: realWorld(), limits });
+    for (const e of streams) expect(await readAlong(again, e)).toBe(COMMITS * PER_COMMIT);
+    await again.close();
+    remove();
+  });
+});

@@ -1,0 +1,89 @@
+/**
+ * Tens of thousands of malformed requests, and what is no request at all, against one running server: every complete one is
+ * answered, with a refusal that says what is wrong and never with a fault; nothing hangs, nothing is left behind. The seed
+ * is in the failure; SLUICE_FUZZ_SEED runs it again.
+ */
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import { describe, expect, it } from "vitest";
+import { garbageStorm, requestStorm, type StormSize } from "./fuzz/storm.ts";
+import { appended, createdStream, eventually, type Fixture, nobodyIsLeft, serverForTest } from "./server.ts";
+import { SseClient } from "./sse-client.ts";
+
+const SEED = Number(process.env.SLUICE_FUZZ_SEED ?? Math.floor(Math.random() * 2 ** 31));
+const SCALE = process.env.SLUICE_DEEP ? 10 : 1;
+const REQUESTS: StormSize = { batches: 500 * SCALE, batch: 24 };
+const GARBAGE: StormSize = { batches: 60 * SCALE, batch: 16 };
+const FEW: StormSize = { batches: 100 * SCALE, batch: 24 };
+const TEST_MS = 120_000 * SCALE;
+
+/** Small waits, so that live reads end by themselves; long enough that nothing else is timed out. */
+const WAITS = { longPollMs: 5, sseMs: 20, requestMs: 60_000 };
+
+async function storm(fixture: Fixture, seed: number, requests: StormSize, garbage: StormSize): Promise<number> {
+  await createdStream(fixture, "known1", "text/plain");
+  const sent = await requestStorm(fixture.port, seed, requests);
+  const thrown = await garbageStorm(fixture.port, seed, garbage);
+  await removeEverything(fixture);
+  await nobodyIsLeft(fixture);
+  return sent + thrown;
+}
+
+/** All streams of all projects that a storm may have made, its subscriptions aside. */
+async function removeEverything({ url }: Fixture): Promise<void> {
+  for (const project of ["default", "one", "two", "__proto__", "constructor", "__ds"]) {
+    for (;;) {
+      const listed = await fetch(`${url}/v1/${project}/streams?limit=1000`);
+      const { streams } = (await listed.json()) as { streams: { path: string }[] };
+      if (streams.length === 0) break;
+      for (const { path } of streams) {
+        await fetch(`${url}/v1/${project}/stream/${encodeURIComponent(path)}`, { method: "DELETE" });
+      }
+    }
+  }
+}
+
+async function stillWorks(fixture: Fixture): Promise<void> {
+  const url = await createdStream(fixture, "after-the-storm", "application/json");
+  const sse = await SseClient.open(`${url}?offset=-1&live=sse`);
+  const offset = await appended(url, "application/json", '["still", "here"]');
+  expect(await (await fetch(url)).json()).toEqual(["still", "here"]);
+  await sse.upTo(offset);
+  sse.close();
+  expect((await fetch(url, { method: "DELETE" })).status).toBe(204);
+  await nobodyIsLeft(fixture);
+}
+
+function heapAfterCollection(): number {
+  setFlagsFromString("--expose-gc");
+  const collect = runInNewContext("gc") as () => void;
+  for (let i = 0; i < 4; i++) collect();
+  return process.memoryUsage().heapUsed;
+}
+
+function openSockets(): number {
+  return process.getActiveResourcesInfo().filter((name) => name === "TCPSocketWrap").length;
+}
+
+describe("a storm of malformed requests", () => {
+  it("is answered request by request, and leaves the server as it was", { timeout: TEST_MS }, async () => {
+    const fixture = await serverForTest("memory", WAITS);
+    let total = await storm(fixture, SEED, FEW, GARBAGE);
+    await stillWorks(fixture);
+    total += await storm(fixture, SEED, REQUESTS, GARBAGE);
+    const heapBefore = heapAfterCollection();
+    total += await storm(fixture, SEED, REQUESTS, GARBAGE);
+    const heapAfter = heapAfterCollection();
+    await stillWorks(fixture);
+    expect(total).toBeGreaterThan(25_000);
+    expect(heapAfter - heapBefore, "bytes of heap more after the same storm again").toBeLessThan(4 * 1024 * 1024);
+    // Two for the connections that `fetch` keeps.
+    await eventually(() => expect(openSockets()).toBeLessThan(20));
+  });
+
+  it("does no harm on disk either", { timeout: TEST_MS }, async () => {
+    const fixture = await serverForTest("disk", WAITS);
+    expect(await storm(fixture, SEED + 1, FEW, { batches: 20, batch: 16 })).toBeGreaterThan(2_000);
+    await stillWorks(fixture);
+  });
+});

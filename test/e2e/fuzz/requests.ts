@@ -1,0 +1,229 @@
+/**
+ * Requests that are complete as HTTP goes and wrong in every other way: any method, any address, any value in any header of
+ * ours, any query, any body. The fuzz tests send them and judge the answers.
+ */
+import { header } from "@sluice/protocol";
+import fc from "fast-check";
+
+export interface FuzzRequest {
+  readonly method: string;
+  readonly target: string;
+  readonly headers: readonly (readonly [name: string, value: string])[];
+  /** Latin-1: a byte per character. */
+  readonly body: string;
+  readonly isChunked: boolean;
+}
+
+export function render({ method, target, headers, body, isChunked }: FuzzRequest): string {
+  const lines = headers.map(([name, value]) => `${name}: ${value}\r\n`).join("");
+  const start = `${method} ${target} HTTP/1.1\r\nHost: fuzz\r\n${lines}`;
+  if (!isChunked) return `${start}Content-Length: ${body.length}\r\n\r\n${body}`;
+  const chunk = body === "" ? "" : `${body.length.toString(16)}\r\n${body}\r\n`;
+  return `${start}Transfer-Encoding: chunked\r\n\r\n${chunk}0\r\n\r\n`;
+}
+
+const method = fc.oneof(
+  { weight: 40, arbitrary: fc.constantFrom("GET", "PUT", "POST", "DELETE", "HEAD") },
+  { weight: 3, arbitrary: fc.constantFrom("OPTIONS", "PATCH", "TRACE", "PROPFIND", "M-SEARCH", "PURGE", "QUERY") },
+  { weight: 1, arbitrary: fc.stringMatching(/^[A-Z]{1,10}$/) },
+);
+
+/** What a path may be made of: plain, escaped, badly escaped, and what others have tripped over. */
+const piece = fc.oneof(
+  { weight: 6, arbitrary: fc.stringMatching(/^[a-z0-9._~-]{1,8}$/) },
+  { weight: 3, arbitrary: fc.string({ unit: "binary", minLength: 1, maxLength: 6 }).map(encodeURIComponentSafely) },
+  { weight: 2, arbitrary: fc.stringMatching(/^(%[0-9a-fA-F]{2}){1,4}$/) },
+  {
+    weight: 3,
+    arbitrary: fc.constantFrom(
+      ..."%|%%|%z|%2|%00|%0d%0a|%7f|%ff|%c0%af|%ed%a0%80|%2e%2e|..|.|%2F|+|#|;|:|@|!|$|'|(|)|*|,|=|[|]|\\|^|`|{|}|||~".split(
+        "|",
+      ),
+    ),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.constantFrom("__ds", "session:1", "$shard", "__proto__", "constructor", "stream", "streams"),
+  },
+  { weight: 1, arbitrary: fc.integer({ min: 100, max: 1_500 }).map((length) => "p".repeat(length)) },
+);
+
+const path = fc.array(piece, { minLength: 0, maxLength: 5 }).map((pieces) => pieces.join("/"));
+const project = fc.oneof(fc.constantFrom("default", "one", "two"), piece);
+/** Few enough that requests meet: appends find a stream, creations find it taken. */
+const known = fc.integer({ min: 0, max: 19 }).map((number) => `known${number}`);
+
+const address = fc.oneof(
+  { weight: 12, arbitrary: known.map((name) => `/v1/stream/${name}`) },
+  { weight: 4, arbitrary: path.map((text) => `/v1/stream/${text}`) },
+  { weight: 4, arbitrary: fc.tuple(project, path).map(([name, text]) => `/v1/${name}/stream/${text}`) },
+  { weight: 2, arbitrary: project.map((name) => `/v1/${name}/streams`) },
+  {
+    weight: 2,
+    arbitrary: fc.constantFrom("/v1/streams", "/health", "/ready", "/", "/v1", "/v1/", "/v2/stream/a", "//", "*"),
+  },
+  { weight: 2, arbitrary: path.map((text) => `/v1/stream/__ds/${text}`) },
+  { weight: 1, arbitrary: path.map((text) => `/v1/stream/__ds/subscriptions/${text}`) },
+  { weight: 2, arbitrary: fc.stringMatching(/^[!-~]{1,40}$/).map((text) => `/${text}`) },
+  { weight: 1, arbitrary: path.map((text) => `http://else.where/v1/stream/${text}`) },
+);
+
+export const PARAMETERS = ["offset", "live", "format", "cursor", "limit", "filter", "prefix", "after"] as const;
+
+const queryValue = fc.oneof(
+  fc.constantFrom(
+    "-1",
+    "now",
+    "sse",
+    "long-poll",
+    "envelope",
+    "raw",
+    "1",
+    "0",
+    "1000",
+    "1001",
+    "+/x",
+    "%23",
+    "a/%2B",
+    "",
+    "%",
+    "%zz",
+  ),
+  fc.constantFrom(
+    "0000000000000001_0000000000000001",
+    "9007199254740991_0000000000000000",
+    "9999999999999999_9999999999999999",
+  ),
+  piece,
+  fc.integer({ min: 1_000, max: 3_000 }).map((length) => "v".repeat(length)),
+);
+const parameter = fc.oneof(
+  fc.tuple(fc.constantFrom(...PARAMETERS), queryValue).map(([name, value]) => `${name}=${value}`),
+  fc.constantFrom("offset", "&", "=", "offset==", "%6fffset=-1", "live=sse&live=sse", "x=y", "offset=-1&live=sse"),
+);
+const query = fc.oneof(
+  { weight: 2, arbitrary: fc.constant("") },
+  { weight: 3, arbitrary: fc.array(parameter, { maxLength: 4 }).map((parts) => `?${parts.join("&")}`) },
+);
+
+export const latin1 = fc.string({
+  unit: fc
+    .integer({ min: 0x20, max: 0xff })
+    .filter((code) => code !== 0x7f)
+    .map(String.fromCharCode),
+  maxLength: 30,
+});
+
+const headerValue = fc.oneof(
+  fc.constantFrom(
+    "",
+    "0",
+    "1",
+    "7",
+    "-1",
+    "+1",
+    "01",
+    "1.5",
+    "1e3",
+    "0x10",
+    "NaN",
+    "9007199254740991",
+    "9007199254740992",
+    "1, 2",
+  ),
+  fc.constantFrom(
+    "true",
+    "TRUE",
+    "yes",
+    "now",
+    "2030-01-01T00:00:00Z",
+    "2030-13-45T99:99:99Z",
+    "9999-12-31T23:59:59-23:59",
+    "tomorrow",
+  ),
+  fc.constantFrom(
+    "application/json",
+    "text/plain",
+    "text/plain; charset=utf-8",
+    "application/octet-stream",
+    "nonsense",
+    "a/b;;;",
+    "/",
+    "*/*",
+  ),
+  fc.constantFrom(
+    "{}",
+    '{"a":"b"}',
+    '{"a":1}',
+    "{",
+    "null",
+    "[]",
+    '{"__proto__":"x"}',
+    "fanout:1",
+    "known1",
+    "/v1/stream/known2",
+    "/v1/stream/%zz",
+  ),
+  fc.constantFrom(
+    "0000000000000001_0000000000000001",
+    "9007199254740991_0000000000000000",
+    '"-1:0"',
+    "*",
+    "\t",
+    "a\tb",
+  ),
+  latin1,
+  fc.integer({ min: 200, max: 5_000 }).map((length) => "h".repeat(length)),
+);
+const ourHeader = fc.tuple(fc.constantFrom(...Object.values(header)), headerValue);
+const otherHeader = fc.constantFrom<[string, string][]>(
+  ["Stream-Shards", "4"],
+  ["Accept", "text/event-stream"],
+  ["Last-Event-ID", "x"],
+  ["Authorization", "Bearer x"],
+  ["Origin", "null"],
+  ["Upgrade", "websocket"],
+  ["X-Junk", "\u00ff"],
+);
+
+const body = fc.oneof(
+  { weight: 3, arbitrary: fc.constant("") },
+  {
+    weight: 3,
+    arbitrary: fc.constantFrom(
+      "[]",
+      "[[]]",
+      "{}",
+      "1",
+      "[1,2,3]",
+      "null",
+      '"\\ud800"',
+      "[1,]",
+      "{",
+      "[",
+      "nul",
+      "\xff\xfe",
+      "\xef\xbb\xbf[1]",
+      '["\xc3"]',
+    ),
+  },
+  { weight: 2, arbitrary: fc.json().map((text) => Buffer.from(text).toString("latin1")) },
+  { weight: 2, arbitrary: latin1 },
+  { weight: 1, arbitrary: fc.integer({ min: 1, max: 5_000 }).map((depth) => "[".repeat(depth)) },
+  { weight: 1, arbitrary: fc.integer({ min: 1, max: 2_000 }).map((depth) => "[".repeat(depth) + "]".repeat(depth)) },
+  { weight: 1, arbitrary: fc.integer({ min: 1_000, max: 20_000 }).map((length) => "b".repeat(length)) },
+);
+
+export const fuzzRequest: fc.Arbitrary<FuzzRequest> = fc.record({
+  method,
+  target: fc.tuple(address, query).map(([before, after]) => before + after),
+  headers: fc.array(fc.oneof({ weight: 9, arbitrary: ourHeader }, { weight: 1, arbitrary: otherHeader }), {
+    maxLength: 5,
+  }),
+  body,
+  isChunked: fc.boolean(),
+});
+
+function encodeURIComponentSafely(text: string): string {
+  return encodeURIComponent(text.replace(/[\ud800-\udfff]/g, "\ufffd"));
+}

@@ -1,0 +1,252 @@
+/** `GET /v1/{project}/streams`: by prefix, by topic filter, page by page, each stream once, and never what is reserved. */
+import { beforeAll, expect, it } from "vitest";
+import { expectProblem } from "./problem.ts";
+import { RawConnection } from "./raw-http.ts";
+import {
+  append,
+  appended,
+  closeAfterSuite,
+  create,
+  createdStream,
+  describeOnEngines,
+  type Fixture,
+  openServer,
+  serverForTest,
+} from "./server.ts";
+
+interface Entry {
+  readonly path: string;
+  readonly contentType: string;
+  readonly nextOffset: string;
+  readonly messages: number;
+  readonly bytes: number;
+  readonly closed: boolean;
+  readonly createdAt: number;
+  readonly lastAppendAt: number | null;
+  readonly expiresAt: number | null;
+}
+
+interface Page {
+  readonly streams: readonly Entry[];
+  readonly next?: string;
+}
+
+interface Query {
+  readonly prefix?: string;
+  readonly filter?: string;
+  readonly limit?: string;
+  readonly after?: string;
+}
+
+async function list(url: string, query: Query = {}, project = "default"): Promise<Page> {
+  const response = await fetch(`${url}/v1/${project}/streams?${new URLSearchParams({ ...query })}`);
+  expect(response.status).toBe(200);
+  expect(response.headers.get("content-type")).toBe("application/json");
+  return (await response.json()) as Page;
+}
+
+async function paths(url: string, query: Query = {}, project = "default"): Promise<string[]> {
+  return (await list(url, query, project)).streams.map(({ path }) => path);
+}
+
+/** Follows `next` to the end. */
+async function allPaths(url: string, query: Query, project = "default"): Promise<string[]> {
+  const found: string[] = [];
+  for (let after: string | undefined = ""; after !== undefined; ) {
+    const page = await list(url, { ...query, ...(after === "" ? {} : { after }) }, project);
+    expect(page.streams.length).toBeLessThanOrEqual(Number(query.limit ?? 100));
+    found.push(...page.streams.map(({ path }) => path));
+    after = page.next;
+  }
+  return found;
+}
+
+/** Many requests at once on one connection: nothing else is as cheap. */
+async function createAll(fixture: Fixture, project: string, names: readonly string[]): Promise<void> {
+  const connection = await RawConnection.open(fixture.port);
+  for (let i = 0; i < names.length; i += 100) {
+    const batch = names.slice(i, i + 100);
+    const put = (name: string) => `PUT /v1/${project}/stream/${encodeURIComponent(name)} HTTP/1.1\r\nHost: a\r\n\r\n`;
+    connection.send(batch.map(put).join(""));
+    for (const name of batch) expect(await connection.answer("PUT"), name).toMatchObject({ status: 201 });
+  }
+  connection.destroy();
+}
+
+const byBytes = (a: string, b: string) => Buffer.compare(Buffer.from(a), Buffer.from(b));
+
+describeOnEngines("a listing", (engine) => {
+  let fixture: Fixture;
+  const many = Array.from({ length: 2_500 }, (_, i) => `t${i % 7}/item-${i}`);
+  const TOPICS = [
+    "a",
+    "a/b",
+    "a/b/c",
+    "a/c",
+    "a/c/",
+    "ab",
+    "ab/b",
+    "b",
+    "/",
+    "/b",
+    "a//b",
+    "ä/b",
+    "\u{1f30a}/b",
+    "\uff5e/b",
+  ];
+
+  beforeAll(async () => {
+    fixture = await openServer(engine);
+    await createAll(fixture, "many", many);
+    await createAll(fixture, "filters", TOPICS);
+  });
+  closeAfterSuite(() => fixture);
+
+  it.each([1_000, 100, 999])(
+    "pages through 2,500 streams, each exactly once, in order, %i at a time",
+    async (limit) => {
+      const found = await allPaths(fixture.url, { limit: String(limit) }, "many");
+      expect(found).toEqual([...many].sort(byBytes));
+    },
+  );
+
+  it("pages through what a prefix or a filter leaves of them", async () => {
+    const expected = many.filter((name) => name.startsWith("t3/")).sort(byBytes);
+    for (const query of [{ prefix: "t3/" }, { filter: "t3/+" }, { filter: "t3/#" }, { prefix: "t", filter: "t3/+" }]) {
+      expect(await allPaths(fixture.url, { ...query, limit: "50" }, "many")).toEqual(expected);
+    }
+    const endsWith7 = many.filter((name) => name.endsWith("/item-7"));
+    for (const name of endsWith7) {
+      expect(await allPaths(fixture.url, { filter: "+/item-7", limit: "1" }, "many")).toContain(name);
+    }
+  });
+
+  it("goes on after a stream that has gone in the meantime", async () => {
+    const names = ["gone/1", "gone/2", "gone/3"];
+    await createAll(fixture, "going", names);
+    const first = await list(fixture.url, { limit: "2" }, "going");
+    expect(first.next).toBe("gone/2");
+    await fetch(`${fixture.url}/v1/going/stream/gone/2`, { method: "DELETE" });
+    expect(await paths(fixture.url, { limit: "2", after: first.next! }, "going")).toEqual(["gone/3"]);
+    expect(await paths(fixture.url, {}, "going")).toEqual(["gone/1", "gone/3"]);
+  });
+
+  it.each<[string, string[]]>([
+    ["a", ["a"]],
+    ["+", ["a", "ab", "b"]],
+    ["#", TOPICS],
+    ["a/#", ["a", "a/b", "a/b/c", "a/c", "a/c/", "a//b"]],
+    ["a/+", ["a/b", "a/c"]],
+    ["a/+/+", ["a/b/c", "a/c/", "a//b"]],
+    ["a/+/#", ["a/b", "a/b/c", "a/c", "a/c/", "a//b"]],
+    ["+/b", ["a/b", "ab/b", "/b", "ä/b", "\u{1f30a}/b", "\uff5e/b"]],
+    ["+/b/#", ["a/b", "a/b/c", "ab/b", "/b", "ä/b", "\u{1f30a}/b", "\uff5e/b"]],
+    ["/+", ["/", "/b"]],
+    ["nothing/#", []],
+  ])("matches the topic filter %s as MQTT would", async (filter, expected) => {
+    expect(await paths(fixture.url, { filter }, "filters")).toEqual([...expected].sort(byBytes));
+  });
+
+  it("takes a prefix literally", async () => {
+    expect(await paths(fixture.url, { prefix: "a/" }, "filters")).toEqual(["a//b", "a/b", "a/b/c", "a/c", "a/c/"]);
+    expect(await paths(fixture.url, { prefix: "a/+" }, "filters")).toEqual([]);
+    expect(await paths(fixture.url, { prefix: "" }, "filters")).toEqual([...TOPICS].sort(byBytes));
+  });
+
+  it.each([
+    ["limit", "0"],
+    ["limit", "1001"],
+    ["limit", "-1"],
+    ["limit", "1e2"],
+    ["limit", " 5"],
+    ["limit", ""],
+    ["filter", ""],
+    ["filter", "a/#/b"],
+    ["filter", "a+/b"],
+    ["filter", "#a"],
+  ])("refuses a wrong parameter by its name: %s=%j", async (name, value) => {
+    const response = await fetch(`${fixture.url}/v1/filters/streams?${new URLSearchParams({ [name]: value })}`);
+    expect((await expectProblem(response, 400, "bad-query")).detail).toContain(`query parameter ${name}`);
+  });
+
+  it.each(["limit", "filter", "prefix", "after"])("refuses the parameter %s when it comes twice", async (name) => {
+    const response = await fetch(`${fixture.url}/v1/filters/streams?${name}=1&${name}=1`);
+    expect((await expectProblem(response, 400, "bad-query")).detail).toContain(`query parameter ${name}`);
+  });
+
+  it("of a project without streams is empty", async () => {
+    expect(await list(fixture.url, {}, "nobody")).toEqual({ streams: [] });
+  });
+});
+
+describeOnEngines("an entry of a listing", (engine) => {
+  it("tells what there is to know of a stream", async () => {
+    const fixture = await serverForTest(engine);
+    const before = Date.now();
+    const expiresAt = new Date(before + 3_600_000);
+    await createdStream(fixture, "plain", "text/plain; charset=utf-8");
+    const url = await createdStream(fixture, "full", "application/json", {
+      "Stream-Expires-At": expiresAt.toISOString(),
+    });
+    await appended(url, "application/json", "[1,22,333]");
+    const last = await append(url, "application/json", "4", { "Stream-Closed": "true" });
+    await createdStream(fixture, "ttl", "text/plain", { "Stream-TTL": "100" });
+
+    const [full, plain, ttl] = (await list(fixture.url)).streams;
+    expect(full).toEqual({
+      path: "full",
+      contentType: "application/json",
+      nextOffset: last.headers.get("stream-next-offset"),
+      messages: 4,
+      bytes: 7,
+      closed: true,
+      createdAt: expect.any(Number),
+      lastAppendAt: expect.any(Number),
+      expiresAt: expiresAt.getTime(),
+    });
+    expect(full!.createdAt).toBeGreaterThanOrEqual(before);
+    expect(full!.lastAppendAt).toBeGreaterThanOrEqual(full!.createdAt);
+    expect(plain).toMatchObject({ contentType: "text/plain; charset=utf-8", messages: 0, bytes: 0, closed: false });
+    expect(plain).toMatchObject({ lastAppendAt: null, expiresAt: null });
+    expect(ttl!.expiresAt).toBeGreaterThanOrEqual(before + 100_000);
+  });
+
+  it("appears with its stream and goes with it, by deletion, by time, and when only forks keep it", async () => {
+    const fixture = await serverForTest(engine);
+    const soon = { "Stream-Expires-At": new Date(Date.now() + 300).toISOString() };
+    await createdStream(fixture, "brief", "text/plain", soon);
+    const source = await createdStream(fixture, "source", "text/plain");
+    await createdStream(fixture, "fork", "text/plain", { "Stream-Forked-From": "/v1/stream/source" });
+    expect(await paths(fixture.url)).toContain("source");
+    expect((await fetch(source, { method: "DELETE" })).status).toBe(204);
+    await new Promise((resolve) => setTimeout(resolve, 400));
+    expect(await paths(fixture.url)).toEqual(["fork"]);
+  });
+
+  it("is never one of the server's own", async () => {
+    const fixture = await serverForTest(engine);
+    const { url } = fixture;
+    await createdStream(fixture, "mine", "text/plain");
+    // A subscription of the stream protocol keeps something of its own under __ds.
+    await create(`${url}/v1/stream/wakes`, { "Content-Type": "application/json" });
+    const subscription = JSON.stringify({ type: "pull-wake", pattern: "**", wake_stream: "wakes" });
+    await create(`${url}/v1/stream/__ds/subscriptions/one`, { "Content-Type": "application/json" }, subscription);
+    for (const name of ["session:1", "session:", "$shard", "$", "a/$shard/0", "__ds", "__dsx", "__ds/x"]) {
+      const response = await create(`${url}/v1/stream/${name}`);
+      if (name === "a/$shard/0") expect(response.status).toBe(201);
+      else expect(response.status, name).toBeGreaterThanOrEqual(400);
+      if (response.status === 403) await expectProblem(response, 403, "reserved-name");
+    }
+    for (const query of [
+      {},
+      { filter: "#" },
+      { filter: "+" },
+      { filter: "+/#" },
+      { prefix: "__ds" },
+      { prefix: "$" },
+    ]) {
+      for (const path of await paths(url, query)) expect(path).toMatch(/^(mine|wakes|a\/\$shard\/0)$/);
+    }
+    for (const filter of ["__ds/#", "session:1", "$/#", "$share/g/#"]) expect(await paths(url, { filter })).toEqual([]);
+  });
+});
