@@ -11,6 +11,7 @@ import { ExtentReader } from "../../packages/server/src/engine/disk/extent-reade
 import type { Limits } from "../../packages/server/src/engine/disk/limits.ts";
 import { openWith } from "../../packages/server/src/engine/disk/open.ts";
 import type { Overlay } from "../../packages/server/src/engine/disk/overlay.ts";
+import type { Writing } from "../../packages/server/src/engine/disk/store.ts";
 import { SimClock } from "../sim/disk/clock.ts";
 import { SimDrive } from "../sim/disk/files.ts";
 import { SimStore } from "../sim/disk/store.ts";
@@ -21,6 +22,50 @@ beforeEach(() => {
   clock = new SimClock(1);
   store = new SimStore();
 });
+
+/** Shows readers what there was at the last refresh, as the read transactions of another thread do. */
+class SnapshotStore extends SimStore {
+  private shown = new SimStore();
+  private writing = false;
+
+  override refresh(): void {
+    const shown = new SimStore();
+    this.transact(() => {
+      shown.transact((tx) =>
+        super.scan(FIRST, LAST, (key, value) => {
+          tx.put(key, value);
+          return true;
+        }),
+      );
+    });
+    this.shown = shown;
+  }
+
+  override transact(change: (tx: Writing) => void): void {
+    this.writing = true;
+    try {
+      super.transact(change);
+    } finally {
+      this.writing = false;
+    }
+  }
+
+  override get(key: Buffer): Buffer | undefined {
+    return this.writing ? super.get(key) : this.shown.get(key);
+  }
+
+  override keys(from: Buffer, to: Buffer, visit: (key: Buffer) => boolean): void {
+    if (this.writing) super.keys(from, to, visit);
+    else this.shown.keys(from, to, visit);
+  }
+
+  override lastKey(from: Buffer, to: Buffer): Buffer | undefined {
+    return this.writing ? super.lastKey(from, to) : this.shown.lastKey(from, to);
+  }
+}
+
+const FIRST = Buffer.from([0]);
+const LAST = Buffer.from([255]);
 
 async function open(limits: Partial<Limits>, hold: { closed: boolean } = { closed: false }): Promise<DiskEngine> {
   const files = new SimDrive(clock).files();
@@ -59,7 +104,7 @@ async function settle(ms = 1_000): Promise<void> {
 
 function keys(): string[] {
   const found: string[] = [];
-  store.keys(Buffer.from([0]), Buffer.from([255]), (key) => found.push(key.toString("latin1", 0, 1)) > 0);
+  store.keys(FIRST, LAST, (key) => found.push(key.toString("latin1", 0, 1)) > 0);
   return found;
 }
 
@@ -76,6 +121,25 @@ describe("memory", () => {
     expect(states.size).toBeLessThan(40);
     expect([renamed.size, reminded.size]).toEqual([0, 0]);
     expect((await engine.list("p", "stream", "", "", 1_000)).ids).toHaveLength(300);
+    await clock.until(engine.close());
+  });
+});
+
+describe("a reader", () => {
+  it("never falls between the overlay and a snapshot of the store", async () => {
+    store = new SnapshotStore();
+    const engine = await open({ tailBytes: 0, applyAfterMs: 1, applyBytes: 1 });
+    const e = stream(1);
+    let rev = 0;
+    for (let i = 1; i <= 30; i++) {
+      const row: Effect = { op: "put", table: "t", key: "k", value: Buffer.from(String(i)) };
+      ({ rev } = await done(engine, e, rev, [...(i === 1 ? [begin] : []), append(50), row]));
+      await settle(clock.below(3));
+      expect((await engine.read(e, { generation: 0, seq: 0 }, 1 << 20)).messages).toHaveLength(i);
+      const { rows } = await engine.load(e, [{ table: "t", key: "k" }]);
+      expect(Buffer.from(rows[0]!).toString()).toBe(String(i));
+      expect((await engine.list("p", "stream", "", "", 5)).ids).toEqual(["s1"]);
+    }
     await clock.until(engine.close());
   });
 });

@@ -25,12 +25,13 @@ interface Server {
 export class Host implements Door {
   /** Faults that the server reported because no client is told: each is a defect. */
   readonly faults: string[] = [];
-  private readonly settings: ServerOptions;
+  readonly settings: ServerOptions;
   private process: Process | undefined;
   private server: Server | undefined;
   private listening = false;
   private readonly open = new Set<Exchange>();
   private lives = 0;
+  private watchCount = 0;
 
   constructor(
     private readonly world: SimWorld,
@@ -54,6 +55,11 @@ export class Host implements Door {
     return this.server?.engine.health() === undefined;
   }
 
+  /** Who is to be woken by commits. */
+  get watches(): number {
+    return this.watchCount;
+  }
+
   /** How often it has started. */
   get boots(): number {
     return this.lives;
@@ -64,6 +70,10 @@ export class Host implements Door {
     this.process = process;
     const engine = await this.openStorage(process);
     if (engine === undefined || !process.alive) return;
+    this.watchCount = 0;
+    countWatches(engine, (change) => {
+      this.watchCount += change;
+    });
     const app = buildApp(this.settings, process, engine);
     this.server = { process, engine, app };
     process.onEnd(() => this.hangUp());
@@ -165,4 +175,18 @@ export class Host implements Door {
 /** A storage that does not answer, is full or has failed is to be expected; damaged data is not. */
 function isWeather(fault: unknown): boolean {
   return fault instanceof EngineError && fault.code !== "data-damaged";
+}
+
+function countWatches(engine: Engine, note: (change: 1 | -1) => void): void {
+  const watch = engine.watch.bind(engine);
+  engine.watch = (e, wake) => {
+    const unwatch = watch(e, wake);
+    note(1);
+    let isOver = false;
+    return () => {
+      if (!isOver) note(-1);
+      isOver = true;
+      unwatch();
+    };
+  };
 }

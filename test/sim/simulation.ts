@@ -59,10 +59,11 @@ export async function simulate(
 }
 
 /** Live readers leave no trace. */
-function leftovers({ app }: Host): string[] {
+function leftovers({ app, watches }: Host): string[] {
   const { readers, watchedStreams } = app!.live;
-  if (readers === 0 && watchedStreams === 0) return [];
-  return [`[waiters] all clients have gone, and ${readers} readers of ${watchedStreams} streams are left`];
+  if (readers === 0 && watchedStreams === 0 && watches === 0) return [];
+  const left = `${readers} readers, ${watchedStreams} streams that are read, ${watches} watches`;
+  return [`[waiters] all clients have gone, and there are ${left}`];
 }
 
 /** Returns what broke the run itself. */

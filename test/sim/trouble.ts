@@ -19,7 +19,7 @@ export class Trouble {
     private readonly host: Host,
     private readonly random: Random,
   ) {
-    this.every = random.pick([0, 300, 2_000, 8_000]);
+    this.every = random.pick([0, 100, 500, 3_000]);
     this.shares = random.pick<Record<Blow, number>>([
       { kill: 1, "power-cut": 0, restart: 0 },
       { kill: 0, "power-cut": 1, restart: 0 },

@@ -206,6 +206,12 @@ export class TestApp {
     return streams.find((stream) => stream.path === path)?.acked_offset;
   }
 
+  /** How much the index in memory holds. */
+  get known(): { size: number; explicitLinks: number } {
+    const { index } = this.app.wakes as unknown as { index: { size: number; explicitLinks: number } };
+    return { size: index.size, explicitLinks: index.explicitLinks };
+  }
+
   /** Waits until something of the stream is acknowledged, or everything up to `offset`. */
   ackedUpTo(id: string, path: string, offset?: string): Promise<void> {
     return this.until(async () => {

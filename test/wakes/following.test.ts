@@ -184,6 +184,8 @@ test("a deleted stream is unlinked, and one created anew under its name is new",
   await app.call("DELETE", "/v1/stream/events/a");
   await app.call("DELETE", "/v1/stream/named");
   await app.until(async () => (await app.shown("s")).streams.length === 0);
+  await app.quiet();
+  expect(app.known).toEqual({ size: 1, explicitLinks: 0 });
   const tail = await app.append("events/a");
   await app.append("named");
   await app.notified(told + 1);

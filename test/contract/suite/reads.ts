@@ -1,6 +1,7 @@
 /** What a reader is promised: pages without holes from wherever it stands, never empty before the tail, committed only. */
 import { type Position, ZERO } from "@sluice/protocol";
 import { expect } from "vitest";
+import { PAGE_MESSAGES } from "../../../packages/server/src/engine/contract.ts";
 import { append, type Behaviour, type Fixture, stream } from "./fixture.ts";
 
 const a = stream("a");
@@ -48,6 +49,14 @@ export function reads(behaviour: Behaviour): void {
         expect(met).toEqual(sizes);
       }
     });
+  });
+
+  behaviour("bounds a page of tiny messages by their number", async (on) => {
+    await on.begin(a);
+    await on.append(a, ...Array.from({ length: PAGE_MESSAGES + 1 }, () => ""));
+    const page = await on.engine.read(a, ZERO, 1 << 20);
+    expect([page.messages.length, page.atTail]).toEqual([PAGE_MESSAGES, false]);
+    expect((await on.engine.read(a, page.messages.at(-1)!.position, 1 << 20)).messages.length).toBe(1);
   });
 
   behaviour("takes a large message after small ones into the next page", async (on) => {

@@ -51,7 +51,7 @@ function judgeNaming(request: FuzzRequest, answer: RawResponse): void {
       return;
     case "bad-body":
     case "empty-body":
-      if (!isWhole("body", "array", "field", "must")) throw new Error(`the body is not named: ${detail}`);
+      if (!isWhole("body", "array", "field", "must", "path")) throw new Error(`the body is not named: ${detail}`);
       return;
   }
 }

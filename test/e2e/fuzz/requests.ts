@@ -214,7 +214,7 @@ const body = fc.oneof(
   { weight: 1, arbitrary: fc.integer({ min: 1_000, max: 20_000 }).map((length) => "b".repeat(length)) },
 );
 
-export const fuzzRequest: fc.Arbitrary<FuzzRequest> = fc.record({
+const wild: fc.Arbitrary<FuzzRequest> = fc.record({
   method,
   target: fc.tuple(address, query).map(([before, after]) => before + after),
   headers: fc.array(fc.oneof({ weight: 9, arbitrary: ourHeader }, { weight: 1, arbitrary: otherHeader }), {
@@ -223,6 +223,48 @@ export const fuzzRequest: fc.Arbitrary<FuzzRequest> = fc.record({
   body,
   isChunked: fc.boolean(),
 });
+
+const small = fc.integer({ min: 0, max: 3 }).map(String);
+const producer = fc.tuple(fc.constantFrom("p", "q"), small, small).map(([id, epoch, seq]): [string, string][] => [
+  ["Producer-Id", id],
+  ["Producer-Epoch", epoch],
+  ["Producer-Seq", seq],
+]);
+const sound = fc.tuple(
+  fc.constantFrom("application/json", "text/plain", "application/octet-stream").map((type) => [["Content-Type", type]]),
+  fc.oneof(
+    fc.constant([]),
+    producer,
+    small.map((seq) => [["Stream-Seq", seq]]),
+  ),
+  fc.oneof(
+    { weight: 4, arbitrary: fc.constant([]) },
+    { weight: 1, arbitrary: fc.constant([["Stream-Closed", "true"]]) },
+    { weight: 1, arbitrary: known.map((name) => [["Stream-Forked-From", name]]) },
+    { weight: 1, arbitrary: small.map((limit) => [["Stream-Max-Messages", limit]]) },
+    { weight: 1, arbitrary: small.map((ttl) => [["Stream-TTL", ttl]]) },
+    { weight: 1, arbitrary: ourHeader.map((one) => [one]) },
+  ),
+);
+
+/** All in order but for one thing at most, so that much of it gets past the first check. */
+const plausible: fc.Arbitrary<FuzzRequest> = fc.record({
+  method: fc.constantFrom("PUT", "PUT", "POST", "POST", "POST", "GET", "GET", "DELETE"),
+  target: fc
+    .tuple(
+      known,
+      fc.constantFrom("", "", "?offset=-1", "?offset=-1&live=long-poll", "?offset=now&live=sse", "?format=envelope"),
+    )
+    .map(([name, rest]) => `/v1/stream/${name}${rest}`),
+  headers: sound.map((groups) => groups.flat() as [string, string][]),
+  body: fc.constantFrom("[1,2,3]", '{"a":[1]}', '"text"', "7", ""),
+  isChunked: fc.boolean(),
+});
+
+export const fuzzRequest: fc.Arbitrary<FuzzRequest> = fc.oneof(
+  { weight: 2, arbitrary: wild },
+  { weight: 1, arbitrary: plausible },
+);
 
 function encodeURIComponentSafely(text: string): string {
   return encodeURIComponent(text.replace(/[\ud800-\udfff]/g, "\ufffd"));

@@ -1,7 +1,6 @@
 /** Sends malformed requests over a few keep-alive connections, and garbage over connections of its own, and judges every answer. */
 import fc from "fast-check";
-import { type Answer, RawConnection } from "../raw-http.ts";
-import { within } from "../server.ts";
+import { type Answer, RawConnection, type RawResponse } from "../raw-http.ts";
 import { type Garbage, garbage } from "./garbage.ts";
 import { judge, judgeAnswer } from "./judge.ts";
 import { type FuzzRequest, fuzzRequest, render } from "./requests.ts";
@@ -90,9 +89,12 @@ async function throwAt(port: number, item: Garbage): Promise<void> {
     }
     if (item.ending === "reset") return connection.reset();
     if (item.ending === "leave") return;
+    for (let i = 0; i < item.owed; i++) {
+      if (!(await judgedAnswer(connection))) throw new Error(`${i} answers, ${item.owed} owed`);
+    }
+    // To a server, the end of a client's side is the end of its patience; so it comes after what is owed.
     connection.socket.end();
-    const answers = await within(10_000, "the end of the connection", answersOn(connection));
-    if (answers < item.owed) throw new Error(`${answers} answers, ${item.owed} owed`);
+    while (await judgedAnswer(connection));
   } catch (reason) {
     throw new Error(`${(reason as Error).message}\n--- to ---\n${JSON.stringify(item)}`);
   } finally {
@@ -100,11 +102,11 @@ async function throwAt(port: number, item: Garbage): Promise<void> {
   }
 }
 
-async function answersOn(connection: RawConnection): Promise<number> {
-  for (let count = 0; ; count++) {
-    // What the method was nobody knows any more; none of them is a HEAD that gets a body.
-    const answer = await connection.answer("GET");
-    if (answer === "closed") return count;
-    judgeAnswer(answer, "GET");
-  }
+/** Undefined when the connection has ended instead. */
+async function judgedAnswer(connection: RawConnection): Promise<RawResponse | undefined> {
+  // What the method was nobody knows any more; none of them is a HEAD that gets a body.
+  const answer = await connection.answer("GET");
+  if (answer === "closed") return undefined;
+  judgeAnswer(answer, "GET");
+  return answer;
 }

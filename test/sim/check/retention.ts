@@ -21,7 +21,21 @@ export function checkTrims(ledger: Ledger): string[] {
 
 /** Whether everything up to and including message `through` may have gone by the time the call returned. */
 export function isTrimExplained(ledger: Ledger, life: Incarnation | undefined, through: number, call: Call): boolean {
-  if (ledger.isFork(call.op.path)) return ledger.mayInheritCut(call.op.path);
+  if (ledger.isFork(call.op.path)) return isInheritedCutExplained(ledger, life, through, call);
+  return isCutExplained(ledger, life, through, call);
+}
+
+/** A source keeps what its forks read, so whatever a fork misses was gone before there was a fork. */
+function isInheritedCutExplained(ledger: Ledger, fork: Incarnation | undefined, through: number, call: Call): boolean {
+  const create = fork?.create;
+  const origin = create?.op.fork;
+  // Which fork it was, or what its source has inherited itself, need not be known.
+  if (!create || !origin || ledger.isFork(origin.source)) return ledger.mayInheritCut(call.op.path);
+  const source = ledger.incarnation(origin.source, origin.at.generation);
+  return isCutExplained(ledger, source, through, create);
+}
+
+function isCutExplained(ledger: Ledger, life: Incarnation | undefined, through: number, call: Call): boolean {
   const retention = life?.create?.op.retention;
   if (life === undefined || retention === undefined) return false;
   const { maxMessages, maxBytes, maxAgeSeconds } = retention;
@@ -33,8 +47,8 @@ export function isTrimExplained(ledger: Ledger, life: Incarnation | undefined, t
   const unseen = ledger.unseenWrites(life.path, until);
   const tail = Math.max(through, ...seen.map(({ position }) => position.seq));
   if (maxMessages !== undefined && tail - through + unseen >= maxMessages) return true;
-  if (maxBytes !== undefined && (unseen > 0 || bytesBetween(ledger.history, life, through, tail) >= maxBytes))
-    return true;
+  const bytes = bytesBetween(ledger.history, life, through, tail);
+  if (maxBytes !== undefined && (unseen > 0 || bytes >= maxBytes)) return true;
   return maxAgeSeconds !== undefined && isOlder(ledger, life, through, call, maxAgeSeconds * 1_000);
 }
 

@@ -9,7 +9,7 @@ import type { Random } from "../random.ts";
 import type { Play, Scenario, Stage } from "../scenario.ts";
 import { auditAll, takeDown } from "./streams/audit.ts";
 import { Cast, type StreamPlan } from "./streams/cast.ts";
-import { checkWaiters } from "./streams/liveness.ts";
+import { checkWaiters, leaveInTheMiddle } from "./streams/liveness.ts";
 import { followLive, pollLong, readPages } from "./streams/readers.ts";
 import { closeSomeDay, createOften, deleteNowAndThen, lookAround } from "./streams/upheaval.ts";
 import { produce, writeInSequence, writePlainly } from "./streams/writers.ts";
@@ -150,7 +150,7 @@ class StreamPlay implements Play {
   private readonly problems: string[] = [];
 
   constructor(
-    stage: Stage,
+    private readonly stage: Stage,
     private readonly profile: Profile,
   ) {
     this.cast = new Cast(stage, LONG_POLL_MS);
@@ -170,9 +170,11 @@ class StreamPlay implements Play {
   }
 
   async audit(): Promise<void> {
-    this.problems.push(...(await checkWaiters(this.cast)));
-    await auditAll(this.cast);
-    if (this.cast.random.chance(0.3)) this.problems.push(...(await takeDown(this.cast)));
+    const { cast } = this;
+    this.problems.push(...(await checkWaiters(cast, this.stage.host.settings.liveReaders)));
+    await auditAll(cast);
+    if (cast.random.chance(0.3)) this.problems.push(...(await takeDown(cast)));
+    else await leaveInTheMiddle(cast);
   }
 
   violations(): string[] {

@@ -163,6 +163,9 @@ export interface CommitAt {
   readonly keys?: readonly RowKey[] | undefined;
 }
 
+/** Small messages cost more than their payload, so a page is bounded by their number too. */
+export const PAGE_MESSAGES = 10_000;
+
 export interface Page {
   /** Messages after the asked position, in order, without a hole. Empty only at the tail, or when asked beyond it. */
   readonly messages: readonly LoggedMessage[];
@@ -211,7 +214,10 @@ export interface Engine {
   commit(e: Entity, at: CommitAt, effects: readonly Effect[]): Promise<Done | Conflict | Fenced>;
   /** Rows of a table whose key is after `after` (bytewise), in order. */
   rows(e: Entity, table: string, after: string, limit: number): Awaitable<readonly Row[]>;
-  /** Messages after `after`, at least one when there is one, then as many as fit into `maxBytes` of payload. */
+  /**
+   * Messages after `after`, at least one when there is one, then as many as fit into `maxBytes` of payload; at most
+   * PAGE_MESSAGES.
+   */
   read(e: Entity, after: Position, maxBytes: number): Awaitable<Page>;
 
   /** With `held`, that ownership is renewed; it stays the same one. */

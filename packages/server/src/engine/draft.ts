@@ -69,7 +69,12 @@ export class Draft {
     switch (change.op) {
       case "put":
         this.setRow(change.table.name, change.key, change.value);
-        this.effects.push({ op: "put", table: change.table.name, key: change.key, value: change.table.encode(change.value) });
+        this.effects.push({
+          op: "put",
+          table: change.table.name,
+          key: change.key,
+          value: change.table.encode(change.value),
+        });
         return;
       case "drop":
         this.setRow(change.table.name, change.key, undefined);

@@ -68,11 +68,21 @@ export class Keeper {
   /** Runs the rule once the rows it needs are at hand; resolves with its outcome when that is durable. */
   submit<O>(keys: readonly RowKey[], rule: Rule<O>): Promise<O> {
     if (this.queue.length >= this.limits.queuedInputs) {
-      const refusal = new EngineError("overloaded", `more than ${this.limits.queuedInputs} requests wait for one entity`);
+      const refusal = new EngineError(
+        "overloaded",
+        `more than ${this.limits.queuedInputs} requests wait for one entity`,
+      );
       return Promise.reject(refusal);
     }
     return new Promise<O>((resolve, reject) => {
-      this.queue.push({ keys, rule, release: resolve as (outcome: unknown) => void, refuse: reject, outcome: undefined, fault: undefined });
+      this.queue.push({
+        keys,
+        rule,
+        release: resolve as (outcome: unknown) => void,
+        refuse: reject,
+        outcome: undefined,
+        fault: undefined,
+      });
       if (this.running) return;
       this.running = true;
       // Whatever else has arrived in this turn of the event loop joins the batch.

@@ -5,7 +5,8 @@ import { jsonMessages } from "./json.ts";
 
 function split(text: string): string[] | "invalid" {
   const body = jsonMessages(utf8(text));
-  return body.kind === "invalid" ? "invalid" : body.payloads.map((payload) => new TextDecoder().decode(payload));
+  if (body.kind !== "messages") return "invalid";
+  return body.payloads.map((payload) => new TextDecoder().decode(payload));
 }
 
 test("a value that is not an array is one message, as it was written", () => {

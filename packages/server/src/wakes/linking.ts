@@ -89,7 +89,7 @@ export class Linker {
     let outcome: NoteOutcome;
     do {
       const unlink = take(subscription.toUnlink);
-      const link = unlink.length > 0 ? [] : take(subscription.toLink);
+      const link = subscription.toUnlink.size > 0 ? [] : take(subscription.toLink);
       const keys = [META, STATE, ...unlink.map(linkTable.at), ...link.map(linkTable.at)];
       const note = { incarnation: subscription.incarnation, unlink, link };
       const e = wakeEntity(subscription.project, subscription.id);

@@ -64,8 +64,9 @@ export class StreamClient {
     return this.call({ kind: "head", path } satisfies Simple, { method: "HEAD" });
   }
 
-  read(op: Read): Promise<Result> {
-    return this.call(op, { method: "GET", search: searchOf(op) }, op.mode === "long-poll" ? this.longPollMs : 0);
+  /** A long-poll may be left before it ends; by default its client waits for it. */
+  read(op: Read, patienceMs = PATIENCE_MS + (op.mode === "long-poll" ? this.longPollMs : 0)): Promise<Result> {
+    return this.call(op, { method: "GET", search: searchOf(op) }, patienceMs);
   }
 
   /** Every stream of the project, on one page. */
@@ -82,9 +83,13 @@ export class StreamClient {
     return items.length === 0 ? undefined : encode(contentType, items);
   }
 
-  private async call(op: Operation, spec: Omit<Spec, "path"> & { path?: string }, extraMs = 0): Promise<Result> {
+  private async call(
+    op: Operation,
+    spec: Omit<Spec, "path"> & { path?: string },
+    patienceMs = PATIENCE_MS,
+  ): Promise<Result> {
     const call = this.history.begin(this.name, op);
-    const answer = await this.network.request({ path: `/v1/stream/${op.path}`, ...spec }, PATIENCE_MS + extraMs);
+    const answer = await this.network.request({ path: `/v1/stream/${op.path}`, ...spec }, patienceMs);
     this.finish(call, this.resultOf(op, answer));
     return call.result;
   }

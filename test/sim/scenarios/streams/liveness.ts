@@ -1,59 +1,91 @@
 /**
- * Whoever waits at the end of a stream gets what is appended there, soon: by long-poll and by SSE, however the append and
- * the beginning of the wait fall together. Asked after the run, when nothing dawdles any more: before that, late is not wrong.
+ * Whoever waits at the end of a stream gets what is appended there, soon: by long-poll and by SSE, however the appends and
+ * the beginnings of the waits fall together. Asked after the run, when nothing dawdles any more: before that, late is not
+ * wrong. Then some readers leave in the middle; the simulation looks whether anything is left of them.
  */
 import type { Position } from "@sluice/protocol";
 import type { Append, Read } from "../../history.ts";
 import type { Cast, StreamPlan } from "./cast.ts";
+import { goOn } from "./readers.ts";
 
-const ROUNDS = 3;
+const ROUNDS = 2;
+const WRITES = 3;
+const FOLLOWERS = 3;
+/** Within how much time writers write and readers arrive. */
+const CROWD_MS = 8;
 /** Far more than the calm network and storage take, far less than a waiter's patience. */
 const SOON_MS = 500;
 
 /** One line for each waiter that was forgotten. */
-export async function checkWaiters(cast: Cast): Promise<string[]> {
+export async function checkWaiters(cast: Cast, maxReaders: number): Promise<string[]> {
   const forgotten: string[] = [];
   for (const plan of cast.plans) {
-    for (let round = 0; round < ROUNDS; round++) forgotten.push(...(await checkOnce(cast, plan)));
+    for (let round = 0; round < ROUNDS; round++) forgotten.push(...(await checkOnce(cast, plan, maxReaders)));
   }
   return forgotten;
 }
 
-async function checkOnce(cast: Cast, plan: StreamPlan): Promise<string[]> {
+async function checkOnce(cast: Cast, plan: StreamPlan, maxReaders: number): Promise<string[]> {
+  const { world } = cast.stage;
   // The places of earlier readers are free again.
-  await cast.stage.world.quiet();
-  const writer = cast.client("waker");
-  const head = await writer.head(plan.path);
+  await world.quiet();
+  const head = await cast.client("waker").head(plan.path);
   if (head.kind !== "done" || head.closed || head.next === undefined) return [];
-  const items = cast.items(plan, 1);
-  const id = items[0]!.id;
-  const op: Append = { kind: "append", path: plan.path, ids: [id], close: false };
-  const write = cast.stage.world.sleep(cast.random.between(0, 6)).then(() => writer.append(op, items));
-  const startMs = cast.stage.world.now();
-  const waiters = [poll(cast, plan, head.next), follow(cast, plan, head.next)];
+  const from = head.next;
+  const startMs = world.now();
+  const soon = <T>(start: () => Promise<T>) => cast.pause(CROWD_MS).then(start);
+  const writes = Array.from({ length: WRITES }, () => soon(() => write(cast, plan)));
+  const followers = Math.min(FOLLOWERS, maxReaders - 1);
+  const waiters = [soon(() => poll(cast, plan, from))];
+  for (let i = 0; i < followers; i++) waiters.push(soon(() => follow(cast, plan, from)));
   const seenAtMs = await Promise.all(waiters);
   // The stream may have come to its end just now.
-  if ((await write).kind !== "done") return [];
-  const names = ["long-poll", "SSE"];
-  const late = names.filter((_, i) => seenAtMs[i] === undefined || seenAtMs[i]! > startMs + SOON_MS);
-  return late.map((name) => `[live] ${id} was appended to ${plan.path}, and its ${name} reader was not told in time`);
+  if ((await Promise.all(writes)).includes(false)) return [];
+  const isLate = (atMs: number | undefined) => atMs === undefined || atMs > startMs + SOON_MS;
+  return seenAtMs.flatMap((atMs, i) =>
+    isLate(atMs) ? [`[live] a ${i === 0 ? "long-poll" : "SSE"} reader of ${plan.path} was not told in time`] : [],
+  );
 }
 
-/** When the next message came, or undefined. Both readers stay for what their own next look would bring. */
+async function write(cast: Cast, plan: StreamPlan): Promise<boolean> {
+  const items = cast.items(plan, 1);
+  const op: Append = { kind: "append", path: plan.path, ids: items.map(({ id }) => id), close: false };
+  return (await cast.client("waker").append(op, items)).kind === "done";
+}
+
+/** When the first message came, or the news that retention took it already; or undefined. */
 async function poll(cast: Cast, { path }: StreamPlan, from: Position): Promise<number | undefined> {
-  const client = cast.client("waiter");
-  const result = await client.read({ kind: "read", path, from, mode: "long-poll", format: "raw" });
-  return result.kind === "done" && result.ids!.length > 0 ? cast.stage.world.now() : undefined;
+  const result = await cast.client("waiter").read({ kind: "read", path, from, mode: "long-poll", format: "raw" });
+  const isTold = result.kind === "refused" || (result.kind === "done" && result.ids!.length > 0);
+  return isTold ? cast.stage.world.now() : undefined;
 }
 
+/** When the last message came, or undefined. */
 async function follow(cast: Cast, { path }: StreamPlan, from: Position): Promise<number | undefined> {
-  const client = cast.client("watcher");
   const op: Read = { kind: "read", path, from, mode: "sse", format: "raw" };
   let seenAtMs: number | undefined;
+  let at: Read["from"] = from;
   const keeps = ({ next }: { next: Position }): boolean => {
-    if (next.seq > from.seq) seenAtMs = cast.stage.world.now();
+    if (next.seq >= from.seq + WRITES) seenAtMs = cast.stage.world.now();
     return seenAtMs === undefined;
   };
-  await client.follow(op, 1, keeps, 2 * SOON_MS);
+  const client = cast.client("watcher");
+  const untilMs = cast.stage.world.now() + 2 * SOON_MS;
+  // A reader that falls behind is cut off and comes back.
+  while (seenAtMs === undefined && cast.stage.world.now() < untilMs) {
+    const end = await client.follow({ ...op, from: at }, 1, keeps, 2 * SOON_MS);
+    at = goOn(at, end);
+  }
   return seenAtMs;
+}
+
+/** Readers of every kind that go away while they wait. */
+export async function leaveInTheMiddle(cast: Cast): Promise<void> {
+  const leavers = cast.plans.map(async ({ path }, i) => {
+    const from = "now";
+    const client = cast.client("leaver");
+    if (i % 2 === 0) await client.read({ kind: "read", path, from, mode: "long-poll", format: "raw" }, 20);
+    else await client.follow({ kind: "read", path, from, mode: "sse", format: "raw" }, 1, () => true, 20);
+  });
+  await Promise.all(leavers);
 }

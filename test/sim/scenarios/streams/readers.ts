@@ -26,7 +26,8 @@ export async function pollLong(cast: Cast, plan: StreamPlan, rounds: number): Pr
   let from = start(cast, plan, ["-1", "now"]);
   for (let round = 0; round < rounds; round++) {
     const op: Read = { kind: "read", path: plan.path, from, mode: "long-poll", format: formatOf(cast) };
-    const result = cast.note(plan.path, await client.read(op));
+    const patienceMs = cast.random.chance(0.2) ? cast.random.between(1, 2_000) : undefined;
+    const result = cast.note(plan.path, await client.read(op, patienceMs));
     from = follow(from, result);
     if (result.kind === "done" && result.closed && cast.random.chance(0.7)) return;
     await cast.pause(result.kind === "done" ? 20 : 400);
@@ -46,11 +47,15 @@ export async function followLive(cast: Cast, plan: StreamPlan, rounds: number): 
       return !cast.random.chance(0.02);
     };
     const end = await client.follow(op, readMs, keeps, cast.random.between(50, 8_000));
-    if (typeof end === "object" && "kind" in end) from = follow(from, end);
-    else from = end;
+    from = goOn(from, end);
     if (isOver && cast.random.chance(0.7)) return;
     await cast.pause(300);
   }
+}
+
+/** Where a reader whose connection has ended goes on: at the offset it was last given, or where it was sent. */
+export function goOn(from: From, end: From | Result): From {
+  return typeof end === "object" && "kind" in end ? follow(from, end) : end;
 }
 
 function start(cast: Cast, { path }: StreamPlan, words: readonly From[]): From {

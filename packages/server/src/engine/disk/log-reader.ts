@@ -4,7 +4,7 @@
  * What must stay true: messages come in order and without a hole; a hole is damage and is named, never skipped.
  */
 import type { Position } from "@sluice/protocol";
-import { EngineError, type Entity, type Head, type LoggedMessage, type Page } from "../contract.ts";
+import { EngineError, type Entity, type Head, type LoggedMessage, PAGE_MESSAGES, type Page } from "../contract.ts";
 import { chunkCount, chunkRecords } from "./chunk.ts";
 import type { EntityState } from "./entity-state.ts";
 import { logFirstSeq, logKey, MAX_NUMBER } from "./keys.ts";
@@ -64,7 +64,7 @@ class PageBuilder {
     }
     this.messages.push(message);
     this.next++;
-    if (this.next > this.head.last.seq) this.full = true;
+    if (this.next > this.head.last.seq || this.messages.length === PAGE_MESSAGES) this.full = true;
   }
 
   /** A page that is not full must have reached the tail. */

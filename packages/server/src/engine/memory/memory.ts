@@ -30,7 +30,7 @@ import type {
   Snapshot,
   Unwatch,
 } from "../contract.ts";
-import { NO_HEAD } from "../contract.ts";
+import { NO_HEAD, PAGE_MESSAGES } from "../contract.ts";
 import { headAfter, headStep } from "../head.ts";
 import { Ownership } from "../ownership.ts";
 import { WindowCounter } from "../window-counter.ts";
@@ -153,7 +153,7 @@ class MemoryEngine implements Engine {
     const from = indexAfter(state, after);
     let to = from;
     let bytes = 0;
-    while (to < log.length) {
+    while (to < log.length && to - from < PAGE_MESSAGES) {
       bytes += log[to]!.payload.length;
       if (bytes > maxBytes && to > from) break;
       to++;
