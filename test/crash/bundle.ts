@@ -2,11 +2,14 @@
  * Builds a child script and the apply worker into plain JavaScript, so that a child starts in a moment instead of loading
  * TypeScript first. The files lie under node_modules, where the child finds lmdb.
  */
-import { mkdirSync, writeFileSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
 import { build } from "esbuild";
 
 const ROOT = resolve(import.meta.dirname, "../..");
+
+/** Removes what `bundle` built. */
+export const removeBundle = (script: string): void => rmSync(dirname(script), { recursive: true, force: true });
 
 /** The path of the built script. */
 export async function bundle(script: string): Promise<string> {

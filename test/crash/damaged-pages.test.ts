@@ -10,7 +10,7 @@ import { type Effect, entity } from "../../packages/server/src/engine/contract.t
 import { openWith } from "../../packages/server/src/engine/disk/open.ts";
 import { realWorld } from "../../packages/server/src/real-world.ts";
 import { inlinePorts, temporaryDir } from "../support/disk.ts";
-import { bundle } from "./bundle.ts";
+import { bundle, removeBundle } from "./bundle.ts";
 import { copyOf } from "./damaged-dir.ts";
 import { expectedRow, expectedText, MESSAGES, ROWS, STREAMS } from "./pages-data.ts";
 
@@ -30,7 +30,10 @@ beforeAll(async () => {
   store = readFileSync(`${source.dir}/store.mdb`);
 });
 
-afterAll(() => source.remove());
+afterAll(() => {
+  source.remove();
+  removeBundle(script);
+});
 
 function history(i: number): Effect[] {
   const messages = Array.from({ length: MESSAGES }, (_, k) => ({ payload: Buffer.from(expectedText(i, k)), at: 1 }));

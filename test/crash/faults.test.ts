@@ -5,14 +5,14 @@
 import { execFileSync, spawn } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Engine, EngineError } from "../../packages/server/src/engine/contract.ts";
 import { type Listen, listen, lockDirectory } from "../../packages/server/src/engine/disk/lock.ts";
 import { openDisk, openWith } from "../../packages/server/src/engine/disk/open.ts";
 import { realWorld } from "../../packages/server/src/real-world.ts";
 import { inlinePorts, temporaryDir } from "../support/disk.ts";
 import { manualWorld } from "../support/world.ts";
-import { bundle } from "./bundle.ts";
+import { bundle, removeBundle } from "./bundle.ts";
 import { copyOf, countMessages, openAt, outcome, payload, STREAM, writeMessages } from "./damaged-dir.ts";
 import { FailingFiles, systemFault } from "./failing-files.ts";
 
@@ -228,6 +228,7 @@ describe("a directory that is in use", () => {
   beforeAll(async () => {
     script = await bundle("kill-child");
   });
+  afterAll(() => removeBundle(script));
 
   it("is refused with its name and the process that has it, until that one is gone", async () => {
     const { dir, remove } = temporaryDir();

@@ -4,9 +4,9 @@
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
-import { beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { temporaryDir } from "../support/disk.ts";
-import { bundle } from "./bundle.ts";
+import { bundle, removeBundle } from "./bundle.ts";
 
 const DIRECTORIES = 4;
 const KILLS = process.env.SLUICE_DEEP === "1" ? 1_000 : 50;
@@ -16,6 +16,7 @@ let script: string;
 beforeAll(async () => {
   script = await bundle("kill-child");
 });
+afterAll(() => removeBundle(script));
 
 /** What one directory has promised, over all the lives on it. */
 class Promises {

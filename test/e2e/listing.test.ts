@@ -1,5 +1,6 @@
 /** `GET /v1/{project}/streams`: by prefix, by topic filter, page by page, each stream once, and never what is reserved. */
 import { beforeAll, expect, it } from "vitest";
+import { appInTime } from "./app-in-time.ts";
 import { expectProblem } from "./problem.ts";
 import { RawConnection } from "./raw-http.ts";
 import {
@@ -223,30 +224,25 @@ describeOnEngines("an entry of a listing", (engine) => {
     expect(await paths(fixture.url)).toEqual(["fork"]);
   });
 
-  it("is never one of the server's own", async () => {
-    const fixture = await serverForTest(engine);
-    const { url } = fixture;
-    await createdStream(fixture, "mine", "text/plain");
-    // A subscription of the stream protocol keeps something of its own under __ds.
-    await create(`${url}/v1/stream/wakes`, { "Content-Type": "application/json" });
-    const subscription = JSON.stringify({ type: "pull-wake", pattern: "**", wake_stream: "wakes" });
-    await create(`${url}/v1/stream/__ds/subscriptions/one`, { "Content-Type": "application/json" }, subscription);
-    for (const name of ["session:1", "session:", "$shard", "$", "a/$shard/0", "__ds", "__dsx", "__ds/x"]) {
-      const response = await create(`${url}/v1/stream/${name}`);
-      if (name === "a/$shard/0") expect(response.status).toBe(201);
-      else expect(response.status, name).toBeGreaterThanOrEqual(400);
-      if (response.status === 403) await expectProblem(response, 403, "reserved-name");
+  it("is never one of the server's own, nor can anybody make one", async () => {
+    const { url, streams } = await appInTime(engine);
+    const own = ["session:1", "session:", "$", "$shard", "__ds", "__dsx", "__ds/x"];
+    for (const name of own) {
+      const response = await create(`${url}/v1/stream/${encodeURIComponent(name)}`);
+      await expectProblem(response, 403, "reserved-name");
+      const config = { contentType: "text/plain" };
+      expect(await streams.create("default", name, { config, closed: false, payloads: [] })).toMatchObject({
+        kind: "created",
+      });
     }
-    for (const query of [
-      {},
-      { filter: "#" },
-      { filter: "+" },
-      { filter: "+/#" },
-      { prefix: "__ds" },
-      { prefix: "$" },
-    ]) {
-      for (const path of await paths(url, query)) expect(path).toMatch(/^(mine|wakes|a\/\$shard\/0)$/);
-    }
-    for (const filter of ["__ds/#", "session:1", "$/#", "$share/g/#"]) expect(await paths(url, { filter })).toEqual([]);
+    // Only what a path starts with makes it reserved.
+    for (const name of ["a/$shard/0", "mine", "x__ds"])
+      expect((await create(`${url}/v1/stream/${name}`)).status).toBe(201);
+    expect(await paths(url)).toEqual(["a/$shard/0", "mine", "x__ds"]);
+    expect(await paths(url, { filter: "#" })).toEqual(["a/$shard/0", "mine", "x__ds"]);
+    expect(await paths(url, { filter: "+" })).toEqual(["mine", "x__ds"]);
+    expect(await allPaths(url, { limit: "1" })).toEqual(["a/$shard/0", "mine", "x__ds"]);
+    for (const prefix of ["__ds", "$", "session:"]) expect(await list(url, { prefix })).toEqual({ streams: [] });
+    for (const filter of own) expect(await list(url, { filter })).toEqual({ streams: [] });
   });
 });
