@@ -18,6 +18,7 @@ import type { EngineName } from "./server.ts";
 
 export interface AppInTime {
   readonly url: string;
+  readonly app: ReturnType<typeof buildApp>;
   readonly streams: Streams;
   now(): number;
   /** Moves the clock in steps of half a second, as often as the server sweeps, and sweeps after each. */
@@ -59,5 +60,5 @@ export async function appInTime(engineName: EngineName): Promise<AppInTime> {
       await sweeper.sweepAll();
     }
   };
-  return { url: `http://127.0.0.1:${door.port}`, streams: app.streams, now: () => world.now(), advance };
+  return { url: `http://127.0.0.1:${door.port}`, app, streams: app.streams, now: () => world.now(), advance };
 }

@@ -2,7 +2,7 @@
 import { createServer, type IncomingMessage, request } from "node:http";
 import { beforeAll, describe, expect, it } from "vitest";
 import { checkProblem, expectProblem } from "./problem.ts";
-import { exchange, RawConnection } from "./raw-http.ts";
+import { exchange, RawConnection, type RawResponse } from "./raw-http.ts";
 import {
   appended,
   closeAfterSuite,
@@ -11,6 +11,7 @@ import {
   type Fixture,
   openServer,
   serverForTest,
+  sleep,
   within,
 } from "./server.ts";
 import { SseClient } from "./sse-client.ts";
@@ -229,7 +230,11 @@ describe("closing", () => {
     const sse = await SseClient.open(`${stream}?offset=-1&live=sse`);
     await sse.upTo(offset);
     const poll = keepAlive(`${stream}?offset=${offset}&live=long-poll`);
-    await eventually(() => expect(server.live.readers).toBe(2));
+    // This one would use its connection again.
+    const other = await RawConnection.open(port);
+    other.send(`GET ${new URL(stream).pathname}?offset=now&live=sse HTTP/1.1\r\nHost: a\r\n\r\n`);
+    expect(await other.answer()).toMatchObject({ status: 200 });
+    await eventually(() => expect(server.live.readers).toBe(3));
     const writer = await RawConnection.open(port);
     const head = `POST ${new URL(stream).pathname} HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\n`;
     writer.send(`${head}Content-Length: 6\r\n\r\naft`);
@@ -245,7 +250,29 @@ describe("closing", () => {
     expect(answered.headers["stream-next-offset"]! >= offset).toBe(true);
     await expect(fetch(`${url}/health`)).rejects.toThrow();
     await within(10_000, "the end of the server", closed);
+    await other.closed;
     expect([server.live.readers, server.live.watchedStreams]).toEqual([0, 0]);
+  });
+
+  it("lets a slow client read the whole answer, and a live one all that was written to it", async () => {
+    const { server, port, url } = await serverForTest("memory", { drainMs: 60_000 });
+    const stream = await createdStream({ url } as Fixture, "s", "text/plain");
+    const body = "x".repeat(8 * 1024 * 1024);
+    await appended(stream, "text/plain", body);
+    const clients = await Promise.all([0, 1].map(() => RawConnection.open(port)));
+    for (const [i, client] of clients.entries()) {
+      client.socket.pause();
+      client.send(`GET /v1/stream/s${i === 0 ? "" : "?offset=-1&live=sse"} HTTP/1.1\r\nHost: a\r\n\r\n`);
+    }
+    await eventually(() => expect(server.live.readers).toBe(1));
+    const closed = server.close();
+    await sleep(50);
+    for (const client of clients) client.socket.resume();
+    expect(((await clients[0]!.answer()) as RawResponse).body.length).toBe(body.length);
+    const events = (await clients[1]!.untilClosed()).toString();
+    expect(events).toContain(body);
+    expect(events.endsWith("\r\n0\r\n\r\n")).toBe(true);
+    await within(10_000, "the end of the server", closed);
   });
 
   it("cuts what does not end within the drain time", async () => {

@@ -1,10 +1,13 @@
 /** Live readers come and go: how many there may be, that none is left behind when its client has gone, and how a stream's end reaches them. */
 import { describe, expect, it } from "vitest";
+import type { HttpRequest } from "../../packages/server/src/core/http.ts";
+import { appInTime } from "./app-in-time.ts";
 import { expectProblem } from "./problem.ts";
 import { RawConnection } from "./raw-http.ts";
 import {
   append,
   appended,
+  create,
   createdStream,
   describeOnEngines,
   eventually,
@@ -92,6 +95,28 @@ describeOnEngines("a client that goes away", (engine) => {
     // And what would have woken them does no harm.
     await appended(url, TEXT, "x");
     await nobodyIsLeft(fixture);
+  });
+
+  it.each(["long-poll", "sse"])("leaves no trace when it goes before its answer is ready: %s", async (mode) => {
+    const { url, app } = await appInTime(engine);
+    await create(`${url}/v1/stream/s`);
+    const goneTasks: (() => void)[] = [];
+    const request: HttpRequest = {
+      method: "GET",
+      path: "/v1/stream/s",
+      search: `offset=now&live=${mode}`,
+      origin: url,
+      header: () => undefined,
+      body: () => Promise.reject(new Error("a GET has no body")),
+      onGone: (task) => void goneTasks.push(task),
+    };
+    const answer = app.features.stream("default", "s", request);
+    expect(app.live.readers).toBe(1);
+    for (const task of goneTasks) task();
+    expect(app.live.readers).toBe(0);
+    // Whatever the answer is, nobody will be there to write it to.
+    await (mode === "sse" ? answer : Promise.race([answer, sleep(50)]));
+    expect([app.live.readers, app.live.watchedStreams]).toEqual([0, 0]);
   });
 
   it("leaves no trace when it had sent several live reads at once", async () => {

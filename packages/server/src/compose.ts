@@ -8,7 +8,7 @@ import { HttpDoor } from "./doors/http/node-adapter.ts";
 import { type Features, route } from "./doors/http/router.ts";
 import { nodeEd25519 } from "./doors/webhook/node-ed25519.ts";
 import { NodeWebhookSender } from "./doors/webhook/node-webhook.ts";
-import type { Engine, Entity } from "./engine/contract.ts";
+import type { Engine } from "./engine/contract.ts";
 import { openDisk } from "./engine/disk/open.ts";
 import { Keepers } from "./engine/keeper.ts";
 import { openMemory } from "./engine/memory/memory.ts";
@@ -126,7 +126,7 @@ export function buildApp(
   const streams = new Streams(engine, keepers, world);
   const live = new LiveRoutes(streams, world, { ...settings, readers: settings.liveReaders });
   const routes = new StreamRoutes(streams, live, settings);
-  const sweeper = new Sweeper(engine, world, (e: Entity, fault) => settings.report(`sweeping ${e.key} failed`, fault));
+  const sweeper = new Sweeper(engine, world, (e, fault) => settings.report(`sweeping ${e?.key ?? ""} failed`, fault));
   sweeper.handle(STREAM, (e) => streams.sweep(e.project, e.id));
   const keySettings = { keyMs: settings.webhookKeyMs, keyKeepMs: settings.webhookKeyKeepMs };
   const keys = new SigningKeys(engine, keepers, world, nodeEd25519, keySettings, settings.report);

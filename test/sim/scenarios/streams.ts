@@ -11,7 +11,7 @@ import { auditAll, takeDown } from "./streams/audit.ts";
 import { Cast, type StreamPlan } from "./streams/cast.ts";
 import { checkWaiters, leaveInTheMiddle } from "./streams/liveness.ts";
 import { followLive, pollLong, readPages } from "./streams/readers.ts";
-import { closeSomeDay, createOften, deleteNowAndThen, lookAround } from "./streams/upheaval.ts";
+import { closeSomeDay, createOften, deleteNowAndThen, lookAround, quarrel } from "./streams/upheaval.ts";
 import { produce, writeInSequence, writePlainly } from "./streams/writers.ts";
 
 const LONG_POLL_MS = 2_500;
@@ -36,6 +36,7 @@ const ROLES = {
   follower: (cast: Cast, plan: StreamPlan) => followLive(cast, plan, cast.random.between(1, 5)),
   deleter: (cast: Cast, plan: StreamPlan) => deleteNowAndThen(cast, plan, cast.random.between(1, 3)),
   closer: (cast: Cast, plan: StreamPlan) => closeSomeDay(cast, plan),
+  quarrel: (cast: Cast, plan: StreamPlan) => quarrel(cast, plan, cast.random.between(1, 3)),
   looker: (cast: Cast, plan: StreamPlan) => lookAround(cast, plan, cast.random.between(1, 8)),
 };
 
@@ -50,6 +51,7 @@ const NONE: Record<Role, number> = {
   follower: 0,
   deleter: 0,
   closer: 0,
+  quarrel: 0,
   looker: 0,
 };
 
@@ -86,8 +88,9 @@ const PROFILES: readonly Profile[] = [
       pager: 1,
       poller: 1,
       follower: 1,
-      deleter: 3,
+      deleter: 2,
       closer: 1,
+      quarrel: 2,
       looker: 3,
     },
     clients: [4, 8],
@@ -97,7 +100,7 @@ const PROFILES: readonly Profile[] = [
     streams: 2,
     forks: 2,
     extras: [{}, {}, { retention: { maxMessages: 4 } }, { retention: { maxAgeSeconds: 2 } }],
-    roles: { ...NONE, plain: 4, producer: 1, pager: 2, poller: 1, follower: 1, deleter: 2, looker: 2 },
+    roles: { ...NONE, plain: 4, producer: 1, pager: 2, poller: 1, follower: 1, deleter: 1, quarrel: 3, looker: 1 },
     clients: [5, 9],
   },
   {
@@ -119,8 +122,9 @@ const PROFILES: readonly Profile[] = [
       pager: 1,
       poller: 1,
       follower: 2,
-      deleter: 1.5,
+      deleter: 1,
       closer: 0.5,
+      quarrel: 1,
       looker: 1,
     },
     clients: [5, 10],

@@ -24,7 +24,7 @@ export class Sweeper {
   constructor(
     private readonly engine: Engine,
     private readonly world: World,
-    private readonly report: (e: Entity, fault: unknown) => void,
+    private readonly report: (e: Entity | undefined, fault: unknown) => void,
     private readonly limits: SweepLimits = SWEEP_LIMITS,
   ) {}
 
@@ -56,7 +56,13 @@ export class Sweeper {
   }
 
   private async sweepShard(shard: number): Promise<number> {
-    const due = await this.engine.due(shard, this.limits.batch);
+    let due: readonly Entity[];
+    try {
+      due = await this.engine.due(shard, this.limits.batch);
+    } catch (fault) {
+      this.report(undefined, fault);
+      return 0;
+    }
     let done = 0;
     for (const e of due) {
       try {

@@ -59,7 +59,23 @@ export function createRule(view: View, now: number, input: Create): Decision<Cre
   return { outcome: { kind: "created", meta, next }, changes };
 }
 
-function compareWith(existing: Meta, view: View, now: number, input: Create): CreateOutcome {
+/** Says how a repeated PUT compares with what is there; `vanished` when there is nothing any more. Creates nothing. */
+export function compareRule(
+  view: View,
+  now: number,
+  input: Create,
+): Decision<Exclude<CreateOutcome, { kind: "created" | "over" }> | { readonly kind: "vanished" }> {
+  const existing = view.get(metaTable, "");
+  const outcome = existing && compareWith(existing, view, now, input);
+  return { outcome: outcome === undefined || outcome.kind === "over" ? { kind: "vanished" } : outcome };
+}
+
+function compareWith(
+  existing: Meta,
+  view: View,
+  now: number,
+  input: Create,
+): Exclude<CreateOutcome, { kind: "created" }> {
   const life = lifeOf(existing, view.head, now);
   if (life === "absent") return { kind: "over" };
   if (life === "gone") return { kind: "gone" };
@@ -113,7 +129,11 @@ export function deleteRule(view: View, now: number): Decision<DeleteOutcome> {
 }
 
 /** Ends a stream whose time is over; otherwise says when to look again. Also cuts by age. */
-export function sweepRule(view: View, now: number): Decision<DeleteOutcome | { readonly kind: "kept" }> {
+export function sweepRule(
+  view: View,
+  now: number,
+  checkForksAt?: number,
+): Decision<DeleteOutcome | { readonly kind: "kept" }> {
   const meta = view.get(metaTable, "");
   if (meta === undefined) return { outcome: { kind: "absent" } };
   const end = endsAt(meta, view.head);
@@ -121,8 +141,12 @@ export function sweepRule(view: View, now: number): Decision<DeleteOutcome | { r
   if (meta.deleted && !hasForks(meta)) return remove(meta, now);
   const { retention } = meta.config;
   const changes = retention?.maxAgeMs === undefined ? [] : [...cutByAge(view, retention, now)];
-  changes.push({ op: "remind", atMs: nextCheck(meta, view.head, now) ?? null });
+  changes.push({ op: "remind", atMs: earlier(nextCheck(meta, view.head, now), checkForksAt) ?? null });
   return { outcome: { kind: "kept" }, changes };
+}
+
+function earlier(a: number | undefined, b: number | undefined): number | undefined {
+  return a === undefined ? b : b === undefined ? a : Math.min(a, b);
 }
 
 function remove(meta: Meta, now: number): Decision<DeleteOutcome> {
@@ -145,6 +169,8 @@ function nextCheck(meta: Meta, head: View["head"], now: number): number | undefi
 export interface AddFork {
   readonly path: string;
   readonly id: string;
+  /** The life of the source that was looked at. */
+  readonly generation: number;
   /** Up to here the fork reads our log. */
   readonly through: Position;
   readonly contentType: string;
@@ -162,13 +188,14 @@ export function addForkRule(view: View, now: number, input: AddFork): Decision<A
   if (meta === undefined || life === "absent") return { outcome: { kind: "absent" } };
   if (life === "gone") return { outcome: { kind: "gone" } };
   if (mediaType(meta.config.contentType) !== mediaType(input.contentType)) return { outcome: { kind: "wrong-type" } };
+  if (head.generation !== input.generation) return { outcome: { kind: "trimmed" } };
   if (comparePositions(input.through, head.last) > 0) return { outcome: { kind: "ahead" } };
 
   const forks = { count: (meta.forks?.count ?? 0) + 1, needAfter: meta.forks?.needAfter ?? head.start };
   return {
     outcome: { kind: "added" },
     changes: [
-      put(forkTable, input.path, { id: input.id, since: now }),
+      put(forkTable, input.id, { path: input.path, since: now }),
       put(metaTable, "", { ...meta, forks }),
       // Should the fork never come into being, the sweep finds that out.
       { op: "remind", atMs: Math.min(now + FORK_CHECK_MS, nextCheck(meta, head, now) ?? Number.POSITIVE_INFINITY) },
@@ -180,19 +207,14 @@ export function addForkRule(view: View, now: number, input: AddFork): Decision<A
 export const FORK_CHECK_MS = 10_000;
 
 /** A fork has gone. The last one of a deleted source takes the source with it. */
-export function dropForkRule(
-  view: View,
-  now: number,
-  path: string,
-  id: string,
-): Decision<DeleteOutcome | { readonly kind: "kept" }> {
+export function dropForkRule(view: View, now: number, id: string): Decision<DeleteOutcome | { readonly kind: "kept" }> {
   const meta = view.get(metaTable, "");
-  const row = view.get(forkTable, path);
-  if (meta === undefined || row === undefined || row.id !== id) return { outcome: { kind: "kept" } };
+  const row = view.get(forkTable, id);
+  if (meta === undefined || row === undefined) return { outcome: { kind: "kept" } };
   const count = (meta.forks?.count ?? 1) - 1;
   const rest: Meta = { ...meta, forks: count === 0 ? undefined : { ...meta.forks!, count } };
   if (count === 0 && meta.deleted) return remove(rest, now);
-  return { outcome: { kind: "kept" }, changes: [drop(forkTable, path), put(metaTable, "", rest)] };
+  return { outcome: { kind: "kept" }, changes: [drop(forkTable, id), put(metaTable, "", rest)] };
 }
 
 /** Asks the sweep to look at the forks of this source soon: one of them is about to go. */

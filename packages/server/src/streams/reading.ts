@@ -6,10 +6,13 @@ import { comparePositions, type Position, ZERO } from "@sluice/protocol";
 import type { Engine, Head, LoggedMessage } from "../engine/contract.ts";
 import { lifeOf, META, type Meta, metaTable, streamEntity } from "./state.ts";
 
-export type Described =
-  | { readonly kind: "live"; readonly meta: Meta; readonly head: Head }
-  | { readonly kind: "absent" }
-  | { readonly kind: "gone" };
+export type Described = { readonly kind: "live"; readonly meta: Meta; readonly head: Head } | Missing;
+
+/** `over`: by time only; whoever needs to be sure asks the keeper, where a use may be on its way that prolongs it. */
+export interface Missing {
+  readonly kind: "absent" | "gone";
+  readonly over: boolean;
+}
 
 export interface StreamPage {
   readonly kind: "page";
@@ -24,8 +27,7 @@ export interface StreamPage {
 
 export type ReadOutcome =
   | StreamPage
-  | { readonly kind: "absent" }
-  | { readonly kind: "gone" }
+  | Missing
   /** Retention has taken messages between `after` and `earliest`. */
   | { readonly kind: "trimmed"; readonly earliest: Position }
   | { readonly kind: "ahead"; readonly tail: Position };
@@ -34,8 +36,8 @@ export async function describe(engine: Engine, project: string, path: string): P
   const { head, rows } = await engine.load(streamEntity(project, path), [META]);
   const meta = rows[0] && metaTable.decode(rows[0]);
   const life = lifeOf(meta, head, engine.now());
-  if (meta === undefined || life === "absent") return { kind: "absent" };
-  if (life === "gone") return { kind: "gone" };
+  if (meta === undefined) return { kind: "absent", over: false };
+  if (life !== "live") return { kind: life, over: !meta.deleted };
   return { kind: "live", meta, head };
 }
 
@@ -47,6 +49,20 @@ export async function readPage(
   after: Position | undefined,
   maxBytes: number,
 ): Promise<ReadOutcome> {
+  for (;;) {
+    const page = await tryPage(engine, project, path, after, maxBytes);
+    if (page !== undefined) return page;
+  }
+}
+
+/** Undefined when the stream was cut or replaced between the looks that a page takes; then the page proves nothing. */
+async function tryPage(
+  engine: Engine,
+  project: string,
+  path: string,
+  after: Position | undefined,
+  maxBytes: number,
+): Promise<ReadOutcome | undefined> {
   const described = await describe(engine, project, path);
   if (described.kind !== "live") return described;
   const { meta, head } = described;
@@ -59,7 +75,11 @@ export async function readPage(
   if (after !== undefined && comparePositions(after, earliest) < 0) {
     return { kind: "trimmed", earliest };
   }
-  return collect(engine, project, path, meta, after ?? earliest, maxBytes);
+  const from = after ?? earliest;
+  const page = await collect(engine, project, path, meta, from, maxBytes);
+  const { generation, start } = page.head;
+  const isCut = comparePositions(start, head.start) > 0 && comparePositions(start, from) > 0;
+  return generation === head.generation && !isCut ? page : undefined;
 }
 
 /** Where reading from the beginning starts: after the last cut, in the stream itself or in the ancestor nearest to it. */

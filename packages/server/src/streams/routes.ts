@@ -124,8 +124,7 @@ export class StreamRoutes {
 
   private async head(project: string, path: string): Promise<Reply> {
     const described = await this.streams.describe(project, path);
-    if (described.kind === "absent") throw absent(path);
-    if (described.kind === "gone") throw gone(path);
+    if (described.kind !== "live") throw unreadable(described, path);
     const { meta, head } = described;
     const headers: Headers = [header.contentType, meta.config.contentType, header.cacheControl, "no-store"];
     headers.push(...tailHeaders(head.last, meta));

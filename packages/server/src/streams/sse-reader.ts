@@ -60,8 +60,7 @@ export class SseReader implements FeedReader {
   }
 
   take({ page, data, withControl }: Frame): void {
-    // While it catches up, what comes by the feed will come by its own reading.
-    if (this.ended || this.catchingUp || this.endIfAnother(page)) return;
+    if (this.ended || this.endIfAnother(page)) return;
     const cursor = this.cursor();
     let bytes = withControl.get(cursor);
     if (bytes === undefined) {
@@ -110,7 +109,7 @@ export class SseReader implements FeedReader {
   private join(): void {
     const { feeds, project, path, format } = this.source;
     const unjoin = feeds.join(project, path, format, this);
-    // The feed may be further on already, and have sent us to catch up.
+    // The feed may be further on already, and have sent us to catch up; what it brings meanwhile would come twice.
     if (this.catchingUp) unjoin();
     else this.unjoin = unjoin;
   }

@@ -13,6 +13,7 @@ import { type Entity, entity, type Head } from "../engine/contract.ts";
 import { jsonTable } from "../engine/table.ts";
 
 export const STREAM = "stream";
+export const DEFAULT_CONTENT_TYPE = "application/octet-stream";
 
 export function streamEntity(project: string, path: string): Entity {
   return entity(project, STREAM, path);
@@ -82,7 +83,7 @@ export interface Mark {
 }
 
 export interface ForkRow {
-  readonly id: string;
+  readonly path: string;
   readonly since: number;
 }
 

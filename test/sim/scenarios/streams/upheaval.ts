@@ -44,3 +44,40 @@ export async function lookAround(cast: Cast, plan: StreamPlan, rounds: number): 
     await cast.pause(600);
   }
 }
+
+/** Within how much time everyone turns up. */
+const CROWD_MS = 12;
+
+/**
+ * Several clients want contrary things of one stream at the same moment: create, delete, write, read; of a fork also its
+ * source, which is deleted and created anew under it. Whatever comes of it must be explained by some order.
+ */
+export async function quarrel(cast: Cast, plan: StreamPlan, rounds: number): Promise<void> {
+  const { random } = cast;
+  const client = cast.client("quarreller");
+  const recreate = async (target: StreamPlan) => {
+    await client.delete(target.path);
+    await cast.create(client, target);
+  };
+  const append = async () => {
+    const items = cast.items(plan, 2);
+    const op: Append = { kind: "append", path: plan.path, ids: items.map(({ id }) => id), close: random.chance(0.1) };
+    cast.note(plan.path, await client.append(op, items));
+  };
+  const read = async () => {
+    const from = cast.someOffset(plan.path) ?? "-1";
+    await client.read({ kind: "read", path: plan.path, from, mode: "catch-up", format: "raw" });
+  };
+  for (let round = 0; round < rounds; round++) {
+    await cast.pause(1_500);
+    const wishes: (() => Promise<unknown>)[] = [
+      () => recreate(plan),
+      () => cast.create(client, plan),
+      () => cast.create(client, plan),
+      append,
+      read,
+    ];
+    if (plan.sources) wishes.push(() => recreate(cast.planOf(random.pick(plan.sources!))));
+    await Promise.all(wishes.map((wish) => cast.pause(CROWD_MS).then(wish)));
+  }
+}

@@ -3,7 +3,7 @@
  * knows no address and no feature.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from "node:http";
-import type { AddressInfo, Socket } from "node:net";
+import { type AddressInfo, Server as NetServer, type Socket } from "node:net";
 import { type ErrorCode, errors, problem } from "@sluice/protocol";
 import { type Body, type HttpRequest, Refusal, type Reply, type Sink } from "../../core/http.ts";
 import { renderFault } from "./problem.ts";
@@ -83,16 +83,22 @@ export class HttpDoor {
   /** Takes no more connections; resolves when those in flight have been answered. */
   close(): Promise<void> {
     this.closing = true;
-    const closed = new Promise<void>((resolve) => this.server.close(() => resolve()));
-    this.server.closeIdleConnections();
-    // Node counts those on which nothing was ever said among the busy ones.
-    for (const socket of this.sockets) if (socket.bytesRead === 0) socket.destroy();
-    return closed;
+    // The server's own way to close cuts off answers that are written but not yet taken; a plain one waits for them.
+    const closed = new Promise<void>((resolve) => NetServer.prototype.close.call(this.server, () => resolve()));
+    for (const socket of this.sockets) if (this.isIdle(socket)) socket.destroy();
+    // With nobody left, its own way does no harm and stops its timer.
+    return closed.then(() => void this.server.close());
+  }
+
+  /** No answer is owed here, and no first request has begun to arrive. */
+  private isIdle(socket: Socket): boolean {
+    const line = this.lines.get(socket);
+    return line === undefined ? socket.bytesRead === 0 : line.waiting === 0 && line.latest.complete;
   }
 
   /** Ends what is still open. */
   cut(): void {
-    this.server.closeAllConnections();
+    for (const socket of this.sockets) socket.destroy();
   }
 
   private welcome(socket: Socket): void {

@@ -29,6 +29,7 @@ export async function findForkPoint(
   const { meta, head, path } = source;
   let through = offset ?? head.last;
   if (comparePositions(through, head.last) > 0) return { kind: "ahead" };
+  if (!isInHistory(meta, head, through)) return { kind: "trimmed" };
   // Forking from the very beginning takes nothing over, so nothing can be missing.
   if (through.seq > 0 && (await readPage(engine, project, path, through, 1)).kind === "trimmed")
     return { kind: "trimmed" };
@@ -40,6 +41,12 @@ export async function findForkPoint(
   }
   const lineage = lineageOf(path, meta, through);
   return lineage.length > MAX_LINEAGE ? { kind: "too-deep" } : { kind: "point", lineage, prefix };
+}
+
+/** Whether an offset is of this life of the stream, inherited or its own. */
+function isInHistory(meta: Meta, head: Head, { generation, seq }: Position): boolean {
+  if (generation === head.generation || (generation === 0 && seq === 0)) return true;
+  return meta.origin?.lineage.some(({ through }) => through.generation === generation && seq <= through.seq) ?? false;
 }
 
 /** The ancestors that matter up to `through`, each with how far it is read. */
