@@ -43,7 +43,7 @@ export async function appInTime(engineName: EngineName): Promise<AppInTime> {
     report: (f) => report("", f),
   });
   // Not started, for it would sweep whenever its own round is done; this one sweeps when the test says so.
-  const sweeper = new Sweeper(engine, world, (e, fault) => report(`sweeping ${e.key}`, fault));
+  const sweeper = new Sweeper(engine, world, (e, fault) => report(`sweeping ${e?.key}`, fault));
   sweeper.handle(STREAM, (e) => app.streams.sweep(e.project, e.id));
   onTestFinished(async () => {
     app.drain();

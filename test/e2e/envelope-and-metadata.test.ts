@@ -109,6 +109,12 @@ describeOnEngines("an envelope", (engine) => {
     expect(etag).not.toBe(raw.headers.get("etag"));
     expect((await fetch(`${url}?format=envelope`, { headers: { "If-None-Match": etag } })).status).toBe(304);
     expect((await fetch(url, { headers: { "If-None-Match": etag } })).status).toBe(200);
+    for (const known of [`"other", ${etag}`, `W/${etag}`, "*"]) {
+      expect((await fetch(`${url}?format=envelope`, { headers: { "If-None-Match": known } })).status, known).toBe(304);
+    }
+    for (const known of ['"other"', etag.slice(1, -1), ""]) {
+      expect((await fetch(`${url}?format=envelope`, { headers: { "If-None-Match": known } })).status, known).toBe(200);
+    }
   });
 
   it("is the only other format", async () => {

@@ -119,6 +119,20 @@ describeOnEngines("a client that goes away", (engine) => {
     expect([app.live.readers, app.live.watchedStreams]).toEqual([0, 0]);
   });
 
+  it("leaves no trace when it had asked for a word before it sends a body that it has not", async () => {
+    const fixture = await serverForTest(engine, { longPollMs: 60_000, sseMs: 60_000 });
+    const url = await createdStream(fixture, "s", TEXT);
+    for (const mode of ["long-poll", "sse"]) {
+      const connection = await RawConnection.open(fixture.port);
+      const head = `GET ${new URL(url).pathname}?offset=now&live=${mode} HTTP/1.1\r\nHost: a\r\n`;
+      connection.send(`${head}Expect: 100-continue\r\n\r\n`);
+      await eventually(() => expect(fixture.server.live.readers).toBe(1));
+      if (mode === "sse") expect(await connection.answer()).toMatchObject({ status: 200 });
+      connection.destroy();
+      await nobodyIsLeft(fixture);
+    }
+  });
+
   it("leaves no trace when it had sent several live reads at once", async () => {
     const fixture = await serverForTest(engine, { longPollMs: 60_000, sseMs: 60_000 });
     const url = await createdStream(fixture, "s", TEXT);

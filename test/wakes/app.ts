@@ -13,6 +13,7 @@ import { Keepers } from "../../packages/server/src/engine/keeper.ts";
 import { openMemory } from "../../packages/server/src/engine/memory/memory.ts";
 import { Streams } from "../../packages/server/src/streams/service.ts";
 import type { WebhookAnswer, WebhookRequest, WebhookSender } from "../../packages/server/src/wakes/delivery.ts";
+import type { SubscriptionIndex } from "../../packages/server/src/wakes/matching.ts";
 import { type ManualWorld, manualWorld } from "../support/world.ts";
 
 const MAX_TURNS = 5_000;
@@ -208,8 +209,21 @@ export class TestApp {
 
   /** How much the index in memory holds. */
   get known(): { size: number; explicitLinks: number } {
-    const { index } = this.app.wakes as unknown as { index: { size: number; explicitLinks: number } };
-    return { size: index.size, explicitLinks: index.explicitLinks };
+    return { size: this.index.size, explicitLinks: this.index.explicitLinks };
+  }
+
+  private get index(): SubscriptionIndex {
+    return (this.app.wakes as unknown as { index: SubscriptionIndex }).index;
+  }
+
+  /** Lets whatever concerns the subscription wait until the returned function is called. */
+  hold(id: string): () => void {
+    let letGo: () => void = () => {};
+    const gate = new Promise<void>((resolve) => {
+      letGo = resolve;
+    });
+    void this.index.get("default", id)!.serially(() => gate);
+    return letGo;
   }
 
   /** Waits until something of the stream is acknowledged, or everything up to `offset`. */

@@ -203,8 +203,11 @@ test("a stream that is deleted and created in one breath starts over", async () 
   const { streams } = app.app;
   const payloads = [new TextEncoder().encode("1")];
   const config = { contentType: "application/json" };
+  const letGo = app.hold("s");
   await streams.delete("default", "events/a");
   await streams.create("default", "events/a", { config, closed: false, payloads });
+  await app.quiet();
+  letGo();
   await app.notified(2);
   expect(app.receiver.last.streams[0]).toMatchObject({ path: "events/a", acked_offset: "-1", has_pending: true });
 });

@@ -18,7 +18,15 @@ test("offsets compare as text the way positions compare", () => {
 });
 
 test("anything else is no offset", () => {
-  for (const text of ["", "-1", "now", "1_2", "0000000000000001-0000000000000001", `${"9".repeat(16)}_${"0".repeat(16)}`, " "]) {
+  for (const text of [
+    "",
+    "-1",
+    "now",
+    "1_2",
+    "0000000000000001-0000000000000001",
+    `${"9".repeat(16)}_${"0".repeat(16)}`,
+    " ",
+  ]) {
     expect(parseOffset(text)).toBeUndefined();
   }
 });

@@ -178,6 +178,8 @@ const headerValue = fc.oneof(
 const ourHeader = fc.tuple(fc.constantFrom(...Object.values(header)), headerValue);
 const otherHeader = fc.constantFrom<[string, string][]>(
   ["Stream-Shards", "4"],
+  ["Expect", "100-continue"],
+  ["Expect", "miracles"],
   ["Accept", "text/event-stream"],
   ["Last-Event-ID", "x"],
   ["Authorization", "Bearer x"],

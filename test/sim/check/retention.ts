@@ -12,7 +12,9 @@ export function checkTrims(ledger: Ledger): string[] {
   for (const call of ledger.history.calls) {
     const { result, op } = call;
     if (result.kind !== "refused" || result.code !== "offset-trimmed") continue;
-    const life = result.earliest && ledger.incarnation(op.path, result.earliest.generation);
+    // Where a fork is cut it may be in what it has inherited, and then the offset does not tell which fork it was.
+    const isOurs = result.earliest && !ledger.isFork(op.path);
+    const life = isOurs ? ledger.incarnation(op.path, result.earliest!.generation) : undefined;
     if (result.earliest && isTrimExplained(ledger, life, result.earliest.seq, call)) continue;
     violations.push(`messages are gone that retention keeps: ${show(call)}`);
   }

@@ -216,7 +216,7 @@ class SimFile implements File {
   }
 }
 
-function overwritten(content: Buffer, at: number, bytes: Uint8Array): Buffer {
+function overwritten(content: Buffer, at: number, bytes: Uint8Array): Buffer<ArrayBuffer> {
   const grown = at + bytes.length > content.length ? Buffer.concat([content], at + bytes.length) : content;
   grown.set(bytes, at);
   return grown;

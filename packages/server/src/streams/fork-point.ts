@@ -60,6 +60,9 @@ function lineageOf(path: string, meta: Meta, through: Position): readonly Ancest
   return [...needed, { path, through }];
 }
 
+/** How much is looked at in one step when messages are counted. */
+const PAGE_BYTES = 256 * 1024;
+
 /** JSON: `count` messages further on. Otherwise: the first `count` bytes of the next message. */
 async function within(
   engine: Engine,
@@ -72,15 +75,15 @@ async function within(
   let through = after;
   let left = count;
   while (left > 0) {
-    const page = await readPage(engine, project, path, through, 1);
-    const message = page.kind === "page" ? page.messages[0] : undefined;
-    if (message === undefined) return undefined;
+    const page = await readPage(engine, project, path, through, PAGE_BYTES);
+    if (page.kind !== "page" || page.messages.length === 0) return undefined;
     if (!isJson(meta.config.contentType)) {
-      if (left > message.payload.length) return undefined;
-      return { through, prefix: [message.payload.slice(0, left)] };
+      const { payload } = page.messages[0]!;
+      return left > payload.length ? undefined : { through, prefix: [payload.slice(0, left)] };
     }
-    through = message.position;
-    left--;
+    const taken = Math.min(left, page.messages.length);
+    through = page.messages[taken - 1]!.position;
+    left -= taken;
   }
   return { through, prefix: [] };
 }

@@ -238,9 +238,17 @@ function renderPage(
   const headers: Headers = [header.etag, etag, header.cacheControl, cache, header.streamNextOffset, formatOffset(next)];
   if (atTail) headers.push(header.streamUpToDate, "true");
   if (isFinal) headers.push(header.streamClosed, "true");
-  if (ifNoneMatch === etag) return { status: 304, headers };
+  if (ifNoneMatch !== undefined && namesEtag(ifNoneMatch, etag)) return { status: 304, headers };
   headers.push(header.contentType, contentTypeFor(meta.config.contentType, format));
   return { status: 200, headers, body: renderBody(meta.config.contentType, format, messages) };
+}
+
+/** A cache may know several, and a proxy in between may have weakened them. */
+function namesEtag(ifNoneMatch: string, etag: string): boolean {
+  return ifNoneMatch.split(",").some((part) => {
+    const known = part.trim();
+    return known === "*" || known === etag || known === `W/${etag}`;
+  });
 }
 
 function renderAppend(outcome: AppendOutcome, path: string): Reply {

@@ -56,7 +56,9 @@ class ByHand {
 
   reader(): { reader: SseReader; seen(): number[] } {
     let text = "";
-    const write = (bytes: Uint8Array) => void (text += new TextDecoder().decode(bytes));
+    const write = (bytes: Uint8Array) => {
+      text += new TextDecoder().decode(bytes);
+    };
     const sink: Sink = { buffered: 0, write, onDrain: () => {}, onGone: () => {}, end: () => {}, cut: () => {} };
     const source = { streams: this.streams, feeds: this.feeds, project: "p", path: "s", format: "raw" as const };
     const seen = () => [...text.matchAll(/data:(\[.*\])/g)].flatMap(([, json]) => JSON.parse(json!) as number[]);

@@ -275,11 +275,11 @@ function send(request: NodeRequest, reply: Reply): void {
   if (outgoing.destroyed) return;
   const headers = reply.headers;
   headers.push(...SAFE);
-  if (request.mustHangUp) {
+  const { body, live, status } = reply;
+  if (request.mustHangUp && live === undefined) {
     sendAndHangUp(request, reply);
     return;
   }
-  const { body, live, status } = reply;
   if (live) {
     outgoing.writeHead(status, headers);
     outgoing.flushHeaders();
