@@ -51,11 +51,11 @@ function drawLimits(random: Random): Partial<Limits> {
     segmentBytes: random.pick([1_024, 4_096, 32_768]),
     batchBytes: random.pick([512, 4_096]),
     lagBytes: random.pick([2_048, 65_536]),
-    applyBytes: random.pick([1, 700, 65_536]),
-    tailBytes: random.pick([0, 1_000, 1_000_000]),
+    applyBytes: random.pick([1, 1, 700, 65_536]),
+    tailBytes: random.pick([0, 0, 1_000, 1_000_000]),
     spareSegments: random.pick([0, 2]),
     sealAfterMs: random.pick([3, 100]),
-    applyAfterMs: random.pick([2, 50]),
+    applyAfterMs: random.pick([2, 2, 50]),
     retryFullMs: 20,
   };
 }

@@ -136,7 +136,7 @@ export function buildApp(
 
   let draining = false;
   const features: Features = {
-    stream: async (project, encodedPath, request) => routes.handle(project, parsePath(encodedPath), request),
+    stream: (project, encodedPath, request) => routes.handle(project, parsePath(encodedPath), request),
     listStreams: (project, request) => listStreams(streams, project, request),
     control: (project, rest, request) => wakeRoutes.handle(project, rest, request),
     notReady: () => (draining ? "the server is shutting down" : engine.health()?.message),

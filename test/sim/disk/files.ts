@@ -17,8 +17,8 @@ interface Write {
 
 /** A file's content, apart from its names. */
 class Inode {
-  durable = Buffer.alloc(0);
-  now = Buffer.alloc(0);
+  durable: Buffer = Buffer.alloc(0);
+  now: Buffer = Buffer.alloc(0);
   unsynced: Write[] = [];
 }
 
@@ -216,7 +216,7 @@ class SimFile implements File {
   }
 }
 
-function overwritten(content: Buffer, at: number, bytes: Uint8Array): Buffer<ArrayBuffer> {
+function overwritten(content: Buffer, at: number, bytes: Uint8Array): Buffer {
   const grown = at + bytes.length > content.length ? Buffer.concat([content], at + bytes.length) : content;
   grown.set(bytes, at);
   return grown;

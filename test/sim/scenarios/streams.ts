@@ -111,6 +111,12 @@ const PROFILES: readonly Profile[] = [
     clients: [3, 7],
   },
   {
+    name: "many streams at once do not disturb each other",
+    streams: 5,
+    roles: { ...NONE, plain: 6, producer: 2, pager: 1, deleter: 0.5, looker: 2 },
+    clients: [7, 12],
+  },
+  {
     name: "everything at once",
     streams: 2,
     forks: 1,

@@ -5,7 +5,17 @@
  * What must stay true: at most one commit is in flight; an outcome that rests on uncommitted state (a refusal or a
  * "duplicate" included) is released only with that state's commit; on a conflict the inputs run again on the returned state.
  */
-import { type Effect, type Engine, EngineError, type Entity, type RowKey, type Snapshot } from "./contract.ts";
+import {
+  type Conflict,
+  type Done,
+  type Effect,
+  type Engine,
+  EngineError,
+  type Entity,
+  type Fenced,
+  type RowKey,
+  type Snapshot,
+} from "./contract.ts";
 import { type Change, Draft } from "./draft.ts";
 import type { Table } from "./table.ts";
 
@@ -57,7 +67,7 @@ export class Keeper {
   constructor(
     readonly entity: Entity,
     private readonly engine: Engine,
-    private readonly soon: (task: () => void) => void,
+    private readonly runSoon: (keeper: Keeper) => void,
     private readonly limits: KeeperLimits = KEEPER_LIMITS,
   ) {}
 
@@ -86,16 +96,29 @@ export class Keeper {
       if (this.running) return;
       this.running = true;
       // Whatever else has arrived in this turn of the event loop joins the batch.
-      this.soon(this.run);
+      this.runSoon(this);
     });
   }
 
-  private readonly run = async (): Promise<void> => {
+  /** Works until nothing waits. Outcomes are told while the next commit is already on its way to the disk. */
+  async run(): Promise<void> {
+    let durable: readonly Input[] = [];
     while (this.queue.length > 0) {
       const batch = this.queue.splice(0, this.limits.batchInputs);
       try {
-        const rest = await this.runBatch(batch);
-        if (rest.length > 0) this.queue.unshift(...rest);
+        const loading = this.load(batch);
+        if (loading) {
+          release(durable);
+          durable = [];
+          await loading;
+        }
+        const ran = this.decideAll(batch);
+        const committing = this.commit(this.draft.takeEffects());
+        release(durable);
+        durable = [];
+        const isCommitted = committing === undefined || (await committing);
+        if (isCommitted) durable = batch.slice(0, ran);
+        this.requeue(isCommitted ? batch.slice(ran) : batch);
       } catch (fault) {
         // The outcome of the commit is unknown; the next batch starts from what is stored.
         this.draft.forget();
@@ -103,24 +126,11 @@ export class Keeper {
       }
     }
     this.running = false;
-  };
+    release(durable);
+  }
 
-  /** Returns the inputs that have to run again or did not fit into the commit. */
-  private async runBatch(batch: readonly Input[]): Promise<readonly Input[]> {
-    const loading = this.load(batch);
-    if (loading) await loading;
-
-    const ran = this.decideAll(batch);
-    const effects = this.draft.takeEffects();
-    // Where others write too, even a refusal must be checked against the newest rev before it is told.
-    const mustCommit = effects.length > 0 || !this.engine.exclusive;
-    if (mustCommit && !(await this.commit(effects))) return batch;
-    for (let i = 0; i < ran; i++) {
-      const input = batch[i]!;
-      if (input.fault === undefined) input.release(input.outcome);
-      else input.refuse(input.fault);
-    }
-    return ran === batch.length ? [] : batch.slice(ran);
+  private requeue(inputs: readonly Input[]): void {
+    if (inputs.length > 0) this.queue.unshift(...inputs);
   }
 
   /** Runs inputs in order until the commit is full; returns how many ran. */
@@ -148,9 +158,15 @@ export class Keeper {
     }
   }
 
-  /** False on a conflict: the draft then holds what the winner left. */
-  private async commit(effects: readonly Effect[]): Promise<boolean> {
-    const result = await this.engine.commit(this.entity, { rev: this.draft.rev, keys: this.draft.keys }, effects);
+  /** Resolves to false on a conflict: the draft then holds what the winner left. Undefined when there is nothing to do. */
+  private commit(effects: readonly Effect[]): Promise<boolean> | undefined {
+    // Where others write too, even a refusal must be checked against the newest rev before it is told.
+    if (effects.length === 0 && this.engine.exclusive) return undefined;
+    const at = { rev: this.draft.rev, keys: this.draft.keys };
+    return this.engine.commit(this.entity, at, effects).then((result) => this.settle(result));
+  }
+
+  private settle(result: Done | Conflict | Fenced): boolean {
     if (result.kind === "done") {
       this.conflicts = 0;
       this.draft.committed(result.rev);
@@ -181,9 +197,17 @@ export class Keeper {
   }
 }
 
+function release(inputs: readonly Input[]): void {
+  for (const input of inputs) {
+    if (input.fault === undefined) input.release(input.outcome);
+    else input.refuse(input.fault);
+  }
+}
+
 /** The keepers of this process, at most `max` idle ones kept; the longest unused go first. */
 export class Keepers {
   private readonly keepers = new Map<string, Keeper>();
+  private woken: Keeper[] = [];
 
   constructor(
     private readonly engine: Engine,
@@ -200,11 +224,22 @@ export class Keepers {
     let keeper = this.keepers.get(entity.key);
     if (keeper === undefined) {
       if (this.keepers.size >= this.max) this.evict();
-      keeper = new Keeper(entity, this.engine, this.soon, this.limits);
+      keeper = new Keeper(entity, this.engine, this.runSoon, this.limits);
       this.keepers.set(entity.key, keeper);
     }
     return keeper.submit(keys, rule);
   }
+
+  /** All keepers that got work in one turn run in the next one, so that an engine can make one batch of their commits. */
+  private readonly runSoon = (keeper: Keeper): void => {
+    this.woken.push(keeper);
+    if (this.woken.length > 1) return;
+    this.soon(() => {
+      const woken = this.woken;
+      this.woken = [];
+      for (const one of woken) void one.run();
+    });
+  };
 
   /** Makes room by a tenth, oldest first; a keeper at work stays. Second chance is not worth its bookkeeping: a reload is cheap. */
   private evict(): void {

@@ -37,7 +37,8 @@ export function parsePath(encoded: string): string {
 
 export function checkPath(path: string): string {
   if (path === "") throw new Refusal("bad-path", "the path is empty");
-  if (path.length > MAX_PATH_BYTES || utf8(path).length > MAX_PATH_BYTES) {
+  // A character takes at most three bytes, so most paths need not be encoded to know.
+  if (path.length * 3 > MAX_PATH_BYTES && utf8(path).length > MAX_PATH_BYTES) {
     throw new Refusal("bad-path", `the path is longer than ${MAX_PATH_BYTES} bytes`);
   }
   if (hasControlCharacter(path)) throw new Refusal("bad-path", "the path holds a control character");

@@ -106,7 +106,8 @@ export class Journal<C extends QueuedCommit> {
   private kick(): void {
     if (this.scheduled || this.writing || this.queue.length === 0) return;
     this.scheduled = true;
-    this.world.soon(() => {
+    // Commits that are being made in this very turn join the batch; waiting for the next turn would cost its length.
+    queueMicrotask(() => {
       this.scheduled = false;
       void this.writeNext();
     });

@@ -120,6 +120,8 @@ export class Overlay {
     if (state.nameLsn <= this.appliedThrough) this.renamed.delete(state);
     if (state.reminderLsn <= this.appliedThrough) this.reminded.delete(state);
     const idle = !state.pending && state.waiting === undefined && state.lastLsn <= this.appliedThrough;
-    if (idle && state.blocks.length === 0) this.states.delete(state.entity.key);
+    // Somebody may still know a state that was forgotten before; by now another may stand in its place.
+    const isForgettable = idle && state.blocks.length === 0 && this.states.get(state.entity.key) === state;
+    if (isForgettable) this.states.delete(state.entity.key);
   }
 }
