@@ -32,12 +32,25 @@ export async function serve(args: readonly string[]): Promise<void> {
 
   let signals = 0;
   const stop = async () => {
-    if (++signals > 1) process.exit(1);
+    if (++signals > 1) endAtOnce();
     await server.close();
     process.exit(0);
   };
   process.on("SIGTERM", stop);
   process.on("SIGINT", stop);
+  // What nobody caught must not leave a half-dead server behind; after a restart everything acknowledged is there.
+  for (const event of ["uncaughtException", "unhandledRejection"] as const) {
+    process.on(event, (fault: unknown) => {
+      process.stderr.write(`sluice serve: ${fault instanceof Error ? fault.stack : String(fault)}\n`);
+      endAtOnce();
+    });
+  }
+}
+
+/** An ordinary exit waits for the store's thread, which may be in the middle of a transaction, and then never ends. */
+function endAtOnce(): never {
+  process.kill(process.pid, "SIGKILL");
+  throw new Error("unreachable");
 }
 
 function parse(args: readonly string[]): Partial<ServerOptions> {
