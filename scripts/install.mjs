@@ -30,7 +30,8 @@ export function installAndBuild() {
     process.exit(1);
   }
   if (changedAt(`${root}node_modules/.package-lock.json`) < changedAt(`${root}package-lock.json`)) {
-    run("npm", ["ci", "--no-audit", "--no-fund"], quiet);
+    // Not `npm ci`: it insists on every platform's binaries being in the lockfile, even those a registry does not have.
+    run("npm", ["install", "--no-save", "--no-audit", "--no-fund"], quiet);
   }
   run(bin("tsc"), ["-b"], quiet);
 }

@@ -67,14 +67,14 @@ export class StreamRoutes {
     const contentType = parseContentType(request);
     const seq = parseSeq(request);
     const producer = parseProducer(request);
-    const metadata = parseMetadata(request);
+    const { messageId, messageKey, attributes } = parseMetadata(request);
     const payloads = await this.payloads(request, contentType);
     if (payloads.length === 0 && !close)
       throw new Refusal("empty-body", "an append needs a body, or Stream-Closed: true");
     if (payloads.length > 0 && contentType === undefined) {
       throw new Refusal("bad-header", `${header.contentType} is missing`);
     }
-    const append = { payloads, contentType, close, seq, producer, ...metadata };
+    const append = { payloads, contentType, close, seq, producer, messageId, messageKey, attributes };
     return renderAppend(await this.streams.append(project, path, append), path);
   }
 

@@ -32,10 +32,12 @@ interface Line {
   endsAt: number | undefined;
 }
 
+const LINE = Symbol("line");
+type LinedSocket = Socket & { [LINE]?: Line };
+
 export class HttpDoor {
   private readonly server: Server;
   private readonly sockets = new Set<Socket>();
-  private readonly lines = new WeakMap<Socket, Line>();
   private closing = false;
 
   private constructor(private readonly options: HttpDoorOptions) {
@@ -47,6 +49,10 @@ export class HttpDoor {
       // We refuse it ourselves, in our own words.
       requireHostHeader: false,
     });
+    const door = this;
+    this.answered = function (this: ServerResponse) {
+      door.endIfDue(this.req.socket);
+    };
     this.server.on("connection", (socket) => this.welcome(socket));
     this.server.on("request", (incoming, outgoing) => this.serve(new NodeRequest(incoming, outgoing)));
     this.server.on("checkContinue", (incoming, outgoing) => this.serve(new NodeRequest(incoming, outgoing, true)));
@@ -92,7 +98,7 @@ export class HttpDoor {
 
   /** No answer is owed here, and no first request has begun to arrive. */
   private isIdle(socket: Socket): boolean {
-    const line = this.lines.get(socket);
+    const line = (socket as LinedSocket)[LINE];
     return line === undefined ? socket.bytesRead === 0 : line.waiting === 0 && line.latest.complete;
   }
 
@@ -139,14 +145,23 @@ export class HttpDoor {
 
   /** Counts who waits on a connection, so that one which is to end does so after the last answer. */
   private track({ incoming, outgoing }: NodeRequest): void {
-    const { socket } = incoming;
-    const line = this.lines.get(socket) ?? { waiting: 0, latest: incoming, endsAt: undefined };
-    if (line.waiting++ === 0) this.lines.set(socket, line);
-    line.latest = incoming;
-    outgoing.on("close", () => {
-      line.waiting--;
-      if (line.waiting <= (line.endsAt ?? -1) || (this.closing && line.waiting === 0)) socket.destroySoon();
-    });
+    const socket: LinedSocket = incoming.socket;
+    const line = socket[LINE];
+    if (line === undefined) socket[LINE] = { waiting: 1, latest: incoming, endsAt: undefined };
+    else {
+      line.waiting++;
+      line.latest = incoming;
+    }
+    outgoing.on("close", this.answered);
+  }
+
+  /** One listener for all responses, because it runs for every request. */
+  private readonly answered: (this: ServerResponse) => void;
+
+  private endIfDue(socket: LinedSocket): void {
+    const line = socket[LINE]!;
+    line.waiting--;
+    if (line.waiting <= (line.endsAt ?? -1) || (this.closing && line.waiting === 0)) socket.destroySoon();
   }
 
   /** What is not HTTP, or not in time, is told so, unless answers are owed to requests before it: then those come first. */
@@ -155,7 +170,7 @@ export class HttpDoor {
       socket.destroy();
       return;
     }
-    const line = this.lines.get(socket);
+    const line = (socket as LinedSocket)[LINE];
     const isWithinBody = line !== undefined && !line.latest.complete;
     const owed = line === undefined ? 0 : isWithinBody ? line.waiting - 1 : line.waiting;
     // Below zero: the request was answered before its body came.
