@@ -1,12 +1,32 @@
 // `npm test`: installs and builds what is missing, then everything that must hold, the quick checks first.
 // `--deep` runs the randomised suites with many more seeds. Other arguments go to vitest, to run a part.
+import { spawnSync } from "node:child_process";
 import { bin, installAndBuild, root, run } from "./install.mjs";
+
+/** What suites use of the system, and the Debian package that has it. */
+const programs = { bash: "bash", curl: "curl" };
+
+const isThere = (command, ...args) => spawnSync(command, args, { stdio: "ignore" }).status === 0;
+
+function installPrograms() {
+  const missing = Object.keys(programs).filter((name) => !isThere(name, "--version"));
+  if (missing.length === 0) return;
+  const packages = missing.map((name) => programs[name]);
+  const sudo = process.getuid?.() === 0 ? [] : ["sudo", "-n"];
+  const [command, ...args] = [...sudo, "apt-get", "install", "--yes", "--no-install-recommends", ...packages];
+  if (isThere("apt-get", "--version") && (sudo.length === 0 || isThere("sudo", "-n", "true"))) run(command, args);
+  else {
+    console.error(`The tests need ${missing.join(" and ")}. Install: ${packages.join(" ")}`);
+    process.exit(1);
+  }
+}
 
 const args = process.argv.slice(2);
 const isDeep = args.includes("--deep");
 const rest = args.filter((arg) => arg !== "--deep");
 const env = { ...process.env, ...(isDeep ? { SLUICE_DEEP: "1" } : {}) };
 
+installPrograms();
 installAndBuild();
 if (rest.length === 0) {
   run(bin("biome"), ["check", "--error-on-warnings", root]);
