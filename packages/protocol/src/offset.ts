@@ -23,8 +23,14 @@ export const ZERO: Position = { generation: 0, seq: 0 };
 export const BEGINNING = "-1";
 export const NOW = "now";
 
-export function formatOffset(position: Position): string {
-  return `${String(position.generation).padStart(DIGITS, "0")}_${String(position.seq).padStart(DIGITS, "0")}`;
+export function formatOffset({ generation, seq }: Position): string {
+  return `${padded(generation)}_${padded(seq)}`;
+}
+
+const ZEROES = "0".repeat(DIGITS);
+
+function padded(value: number): string {
+  return (ZEROES + value).slice(-DIGITS);
 }
 
 /** The position an offset names, or undefined when the text is not one of ours. */

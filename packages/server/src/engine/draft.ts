@@ -51,6 +51,8 @@ export class Draft {
   appendedBytes = 0;
   keys: RowKey[] = [];
   private loaded = false;
+  /** The last list of keys that was found to be all here: callers use the same list again and again. */
+  private checked: readonly RowKey[] | undefined;
   private readonly cells = new Map<string, Cell>();
   private effects: Effect[] = [];
 
@@ -113,6 +115,7 @@ export class Draft {
   missing(inputs: readonly { readonly keys: readonly RowKey[] }[]): readonly RowKey[] | undefined {
     let wanted: Map<string, RowKey> | undefined;
     for (const { keys } of inputs) {
+      if (keys === this.checked) continue;
       for (const key of keys) {
         const name = cellName(key.table, key.key);
         if (this.cells.has(name)) continue;
@@ -121,7 +124,9 @@ export class Draft {
       }
     }
     if (wanted) return [...wanted.values()];
-    return this.loaded ? undefined : [];
+    if (!this.loaded) return [];
+    this.checked = inputs.at(-1)?.keys;
+    return undefined;
   }
 
   /** Takes in what `missing` asked for; false when that is of another rev than what is here already. */
@@ -151,6 +156,7 @@ export class Draft {
     this.appendedBytes = 0;
     this.effects = [];
     this.cells.clear();
+    this.checked = undefined;
     this.keys = [];
   }
 

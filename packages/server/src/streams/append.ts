@@ -10,9 +10,9 @@ import { type Change, put } from "../engine/draft.ts";
 import type { Decision, View } from "../engine/keeper.ts";
 import { cutForRetention } from "./retention.ts";
 import {
+  isSameType,
   lifeOf,
   type Meta,
-  mediaType,
   metaTable,
   type Producer,
   type ProducerTriple,
@@ -89,7 +89,7 @@ function refuse(view: View, meta: Meta, input: Append): AppendOutcome | undefine
   if (producer && known && producer.epoch < known.epoch) return { kind: "producer-fenced", epoch: known.epoch };
 
   if (meta.closed) return refuseClosed(view, meta, input, known);
-  if (payloads.length > 0 && mediaType(input.contentType ?? "") !== mediaType(meta.config.contentType)) {
+  if (payloads.length > 0 && !isSameType(input.contentType ?? "", meta.config.contentType)) {
     return { kind: "wrong-type", contentType: meta.config.contentType };
   }
   if (producer) {

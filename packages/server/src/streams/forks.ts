@@ -22,7 +22,7 @@ import {
 } from "./life.ts";
 import type { Described } from "./reading.ts";
 import type { CreateRequest, CreateResult, Fork, Streams } from "./service.ts";
-import { DEFAULT_CONTENT_TYPE, type ForkOrigin, forkTable, META, mediaType, streamEntity } from "./state.ts";
+import { DEFAULT_CONTENT_TYPE, type ForkOrigin, forkTable, isSameType, META, streamEntity } from "./state.ts";
 
 export class Forks {
   constructor(
@@ -47,7 +47,7 @@ export class Forks {
     }
     const { meta, head } = source;
     const contentType = request.config.contentType ?? meta.config.contentType;
-    if (mediaType(contentType) !== mediaType(meta.config.contentType)) {
+    if (!isSameType(contentType, meta.config.contentType)) {
       return { kind: "source-type", contentType: meta.config.contentType };
     }
     const offset = fork.offset === undefined || fork.offset === NOW ? head.last : offsetOf(fork.offset);

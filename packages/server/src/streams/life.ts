@@ -13,9 +13,9 @@ import {
   forkTable,
   hasForks,
   holdsTable,
+  isSameType,
   lifeOf,
   type Meta,
-  mediaType,
   metaTable,
   type Retention,
   type StreamConfig,
@@ -85,7 +85,7 @@ function compareWith(
 }
 
 function difference(existing: Meta, { config, closed, origin }: Create): string | undefined {
-  if (mediaType(existing.config.contentType) !== mediaType(config.contentType)) return "Content-Type";
+  if (!isSameType(existing.config.contentType, config.contentType)) return "Content-Type";
   if (existing.config.ttlSeconds !== config.ttlSeconds) return "Stream-TTL";
   if (existing.config.expiresAt !== config.expiresAt) return "Stream-Expires-At";
   const retention = retentionDifference(existing.config.retention, config.retention);
@@ -187,7 +187,7 @@ export function addForkRule(view: View, now: number, input: AddFork): Decision<A
   const life = lifeOf(meta, head, now);
   if (meta === undefined || life === "absent") return { outcome: { kind: "absent" } };
   if (life === "gone") return { outcome: { kind: "gone" } };
-  if (mediaType(meta.config.contentType) !== mediaType(input.contentType)) return { outcome: { kind: "wrong-type" } };
+  if (!isSameType(meta.config.contentType, input.contentType)) return { outcome: { kind: "wrong-type" } };
   if (head.generation !== input.generation) return { outcome: { kind: "trimmed" } };
   if (comparePositions(input.through, head.last) > 0) return { outcome: { kind: "ahead" } };
 

@@ -144,6 +144,10 @@ export function mediaType(contentType: string): string {
   return (end < 0 ? contentType : contentType.slice(0, end)).trim().toLowerCase();
 }
 
+export function isSameType(a: string, b: string): boolean {
+  return a === b || mediaType(a) === mediaType(b);
+}
+
 export function isJson(contentType: string): boolean {
   const type = mediaType(contentType);
   return type === "application/json" || type.endsWith("+json");
