@@ -1,5 +1,5 @@
 /**
- * Chunks: consecutive messages of a stream in one value of the store, up to 64 KiB, larger only for a larger message. The
+ * Chunks: consecutive messages of a stream in one value of the store, up to one page, larger only for a larger message. The
  * applier builds them, the log reader walks them. The key holds the number of the first message.
  *
  *   0  u32  number of messages

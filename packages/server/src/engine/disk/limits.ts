@@ -40,8 +40,14 @@ export const DEFAULT_LIMITS: Limits = {
 
 /** What one transaction of the applier takes from the journal at most, unless a single frame is larger. */
 export const TRANSACTION_BYTES = 4 * MIB;
-/** Consecutive messages of a stream share one value up to this size. */
-export const CHUNK_BYTES = 64 * KIB;
+/** The page of the store. */
+export const PAGE_BYTES = 16 * KIB;
+/**
+ * Consecutive messages of a stream share one value up to this size: what fits into a single page with its headers. A larger
+ * value needs pages that lie side by side, and once trimming has made holes the store spends its time searching for them:
+ * with values of 64 KiB, 250,000 messages/s fell to 50,000 within a minute of trimming; with one page each they did not.
+ */
+export const CHUNK_BYTES = PAGE_BYTES - 384;
 /** A new piece joins the stream's last chunk while that one is smaller than this many times the piece. */
 export const MERGE_FACTOR = 8;
 /** How many keys of garbage one transaction deletes at most. */

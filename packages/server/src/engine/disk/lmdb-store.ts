@@ -13,7 +13,7 @@ import { type Database, type Key, open, type RootDatabase } from "lmdb";
 import { EngineError } from "../contract.ts";
 import { isFull } from "./files.ts";
 import { MAX_KEY_BYTES } from "./keys.ts";
-import { TRANSACTION_BYTES } from "./limits.ts";
+import { PAGE_BYTES, TRANSACTION_BYTES } from "./limits.ts";
 import type { Store, Writing } from "./store.ts";
 
 /** Address space, not memory: growing the map from nothing would leave many old maps behind. */
@@ -31,6 +31,7 @@ export function openLmdb(path: string): Store {
       compression: false,
       overlappingSync: false,
       noSubdir: true,
+      pageSize: PAGE_BYTES,
       mapSize: FIRST_MAP_BYTES,
     });
     const longest = (database as unknown as { maxKeySize: number }).maxKeySize;
