@@ -44,8 +44,9 @@ export const TRANSACTION_BYTES = 4 * MIB;
 export const PAGE_BYTES = 16 * KIB;
 /**
  * Consecutive messages of a stream share one value up to this size: what fits into a single page with its headers. A larger
- * value needs pages that lie side by side, and once trimming has made holes the store spends its time searching for them:
- * with values of 64 KiB, 250,000 messages/s fell to 50,000 within a minute of trimming; with one page each they did not.
+ * value needs pages that lie side by side, which are hard to find once trimming has made holes. Measured: with values of
+ * 64 KiB in pages of 4 KiB, 250,000 messages/s fell to about 50,000 within a minute of trimming, the apply thread at full
+ * load; with one page each they held for as long as was tried (210 s).
  */
 export const CHUNK_BYTES = PAGE_BYTES - 384;
 /** A new piece joins the stream's last chunk while that one is smaller than this many times the piece. */
