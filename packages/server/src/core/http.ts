@@ -3,6 +3,7 @@
  * adapter can put it on `fetch`. Routes parse a request, call a service and return a reply; they know no socket.
  */
 import type { ErrorCode } from "@sluice/protocol";
+import type { Access } from "./action.ts";
 
 export interface HttpRequest {
   readonly method: string;
@@ -18,6 +19,13 @@ export interface HttpRequest {
   body(maxBytes: number): Promise<Body>;
   /** Runs once when the client goes away before the reply ended. */
   onGone(task: () => void): void;
+
+  // What the router notes on the way, for whoever comes after it.
+  /** The name of the route that was found, for the request log and the metrics; undefined when there is none. */
+  route?: string | undefined;
+  project?: string | undefined;
+  /** What the caller may do besides what its address names; undefined when nothing is checked. */
+  access?: Access | undefined;
 }
 
 export type Body = { readonly kind: "body"; readonly bytes: Uint8Array } | { readonly kind: "too-large" };
