@@ -22,7 +22,7 @@ const FEATURES = ["streams", "wakes", "sessions", "live", "groups", "pull", "cha
 /** What one feature may take from another; everything else goes through compose. */
 const BETWEEN_FEATURES: Readonly<Record<string, readonly string[]>> = { wakes: ["streams"] };
 const ENGINES: Readonly<Record<string, readonly string[]>> = { memory: [], disk: ["lmdb"], redis: ["ioredis"] };
-const BELOW_COMPOSE = [...GROUND, ...FEATURES, ...Object.keys(ENGINES), "doors", "real-world"];
+const BELOW_COMPOSE = [...GROUND, ...FEATURES, ...Object.keys(ENGINES), "auth", "doors", "real-world"];
 
 export const LAYERS: readonly Layer[] = [
   { name: "protocol", where: /^packages\/protocol\/src\//, imports: [], portable: true },
@@ -42,7 +42,8 @@ export const LAYERS: readonly Layer[] = [
     imports: [...GROUND, ...(BETWEEN_FEATURES[name] ?? [])],
     portable: true,
   })),
-  { name: "doors", where: under("doors/"), imports: [...GROUND, ...FEATURES], portable: true },
+  { name: "auth", where: under("auth/"), imports: ["core", "protocol"], packages: ["jose"], portable: true },
+  { name: "doors", where: under("doors/"), imports: [...GROUND, ...FEATURES, "auth"], portable: true },
   { name: "real-world", where: under("real-world\\.ts$"), imports: ["core"] },
   { name: "compose", where: under("compose\\.ts$"), imports: BELOW_COMPOSE },
   { name: "index", where: under("index\\.ts$"), imports: [...BELOW_COMPOSE, "compose"] },

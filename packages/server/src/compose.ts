@@ -3,8 +3,23 @@
  * touch the clock, timers and randomness (through `realWorld`).
  */
 
+import { type Authorize, CallbackGate } from "./auth/authorize.ts";
+import { keysFetcher } from "./auth/fetch-keys.ts";
+import { type Gate, TokenGate } from "./auth/gate.ts";
+import type { KeysFetcher } from "./auth/key-set.ts";
+import { AUTH_DEFAULTS, type AuthOptions, checkAuth, hasKeys } from "./auth/options.ts";
 import type { World } from "./core/world.ts";
+import {
+  CORS_DEFAULTS,
+  type CorsOptions,
+  checkCors,
+  cookieOrigins,
+  corsDecorator,
+  preflightHeaders,
+} from "./doors/http/cors.ts";
+import { handlersOf } from "./doors/http/handlers.ts";
 import { HttpDoor } from "./doors/http/node-adapter.ts";
+import { openapiText } from "./doors/http/openapi.ts";
 import { type Features, route } from "./doors/http/router.ts";
 import { nodeEd25519 } from "./doors/webhook/node-ed25519.ts";
 import { NodeWebhookSender } from "./doors/webhook/node-webhook.ts";
@@ -16,7 +31,6 @@ import { Sweeper } from "./engine/sweeper.ts";
 import { realWorld } from "./real-world.ts";
 import { listStreams } from "./streams/listing.ts";
 import { LiveRoutes } from "./streams/live-routes.ts";
-import { parsePath } from "./streams/parse.ts";
 import { StreamRoutes } from "./streams/routes.ts";
 import { Streams } from "./streams/service.ts";
 import { STREAM } from "./streams/state.ts";
@@ -47,6 +61,12 @@ export interface ServerOptions {
   readonly webhookKeyKeepMs: number;
   /** Scheme, host and port under which webhook receivers reach us; what the subscriber addressed, if undefined. */
   readonly publicUrl?: string | undefined;
+  /** Who may do what. Without keys, everybody everything. */
+  readonly auth: Partial<AuthOptions>;
+  /** Decides instead of tokens, when the server is part of another program. */
+  readonly authorize?: Authorize | undefined;
+  /** Which pages of other origins may use the server. */
+  readonly cors: Partial<CorsOptions>;
   /** Faults that no client is told about. */
   readonly report: (what: string, fault: unknown) => void;
 }
@@ -66,6 +86,8 @@ export const DEFAULTS: ServerOptions = {
   webhookLoopback: true,
   webhookKeyMs: 30 * 24 * 3_600_000,
   webhookKeyKeepMs: 24 * 3_600_000,
+  auth: AUTH_DEFAULTS,
+  cors: CORS_DEFAULTS,
   report: (what, fault) => console.error(what, fault),
 };
 
@@ -80,6 +102,8 @@ export interface RunningServer {
 
 export async function createServer(options: Partial<ServerOptions> = {}): Promise<RunningServer> {
   const settings = { ...DEFAULTS, ...options };
+  checkAuth({ ...AUTH_DEFAULTS, ...settings.auth });
+  checkCors({ ...CORS_DEFAULTS, ...settings.cors });
   const world = realWorld();
   const engine =
     settings.data === undefined ? await openMemory({ world }) : await openDisk({ dir: settings.data, world });
@@ -98,6 +122,7 @@ async function serve(settings: ServerOptions, world: World, engine: Engine): Pro
     port: settings.port,
     requestMs: settings.requestMs,
     handle: (request) => route(app.features, request),
+    decorate: corsDecorator({ ...CORS_DEFAULTS, ...settings.cors }),
     report: (fault) => settings.report("a request failed", fault),
   });
   app.start();
@@ -115,12 +140,13 @@ async function serve(settings: ServerOptions, world: World, engine: Engine): Pro
   return { url, port: door.port, live: app.live, close: () => (closing ??= close()) };
 }
 
-/** Everything between an engine and a door; the simulator runs exactly this, with a sender of its own. */
+/** Everything between an engine and a door; the simulator runs exactly this, with senders of its own. */
 export function buildApp(
   settings: ServerOptions,
   world: World,
   engine: Engine,
   sender: WebhookSender = new NodeWebhookSender({ world, allowLoopback: settings.webhookLoopback }),
+  fetchKeys: KeysFetcher = keysFetcher(world),
 ) {
   const keepers = new Keepers(engine, (task) => world.soon(task));
   const streams = new Streams(engine, keepers, world);
@@ -136,10 +162,15 @@ export function buildApp(
 
   let draining = false;
   const features: Features = {
-    stream: (project, encodedPath, request) => routes.handle(project, parsePath(encodedPath), request),
-    listStreams: (project, request) => listStreams(streams, project, request),
-    control: (project, rest, request) => wakeRoutes.handle(project, rest, request),
-    notReady: () => (draining ? "the server is shutting down" : engine.health()?.message),
+    gate: gateOf(settings, world, fetchKeys),
+    handlers: handlersOf({
+      streams: routes,
+      listStreams: (project, request) => listStreams(streams, project, request),
+      wakes: wakeRoutes,
+      notReady: () => (draining ? "the server is shutting down" : engine.health()?.message),
+      openapi: openapiText,
+    }),
+    preflight: preflightHeaders({ ...CORS_DEFAULTS, ...settings.cors }),
   };
   return {
     features,
@@ -159,4 +190,18 @@ export function buildApp(
       await Promise.all([sweeper.stop(), wakes.stop()]);
     },
   };
+}
+
+/** Undefined when everybody may do everything. */
+function gateOf(settings: ServerOptions, world: World, fetchKeys: KeysFetcher): Gate | undefined {
+  if (settings.authorize !== undefined) return new CallbackGate(settings.authorize);
+  const auth = { ...AUTH_DEFAULTS, ...settings.auth };
+  if (auth.off || !Object.values(auth.projects).some(hasKeys)) return undefined;
+  return new TokenGate({
+    settings: auth,
+    world,
+    fetchKeys,
+    cookieOrigins: cookieOrigins({ ...CORS_DEFAULTS, ...settings.cors }, settings.publicUrl),
+    report: settings.report,
+  });
 }

@@ -5,7 +5,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from "node:http";
 import { type AddressInfo, Server as NetServer, type Socket } from "node:net";
 import { type ErrorCode, errors, problem } from "@sluice/protocol";
-import { type Body, type HttpRequest, Refusal, type Reply, type Sink } from "../../core/http.ts";
+import { type Body, type Headers, type HttpRequest, Refusal, type Reply, type Sink } from "../../core/http.ts";
 import { renderFault } from "./problem.ts";
 
 export interface HttpDoorOptions {
@@ -14,6 +14,8 @@ export interface HttpDoorOptions {
   /** A request must have arrived whole within this time. */
   readonly requestMs: number;
   handle(request: HttpRequest): Promise<Reply> | Reply;
+  /** Adds headers to every answer, refusals included. */
+  readonly decorate?: ((request: HttpRequest, headers: Headers) => void) | undefined;
   report(fault: unknown): void;
 }
 
@@ -135,6 +137,7 @@ export class HttpDoor {
   private send(request: NodeRequest, reply: Reply): void {
     if (this.closing) request.outgoing.shouldKeepAlive = false;
     try {
+      this.options.decorate?.(request, reply.headers);
       send(request, reply);
     } catch (fault) {
       // An answer that cannot be written is a defect of ours, and no reason to take the others down.

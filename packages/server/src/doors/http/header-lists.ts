@@ -1,0 +1,48 @@
+/** The headers that browsers must be told about: those that a page may send, and those that it may read. Used by CORS. */
+import { header } from "@sluice/protocol";
+
+export const ALLOWED_HEADERS: readonly string[] = [
+  "Authorization",
+  header.contentType,
+  header.ifNoneMatch,
+  "Last-Event-ID",
+  header.streamSeq,
+  header.streamTtl,
+  header.streamExpiresAt,
+  header.streamClosed,
+  header.streamForkedFrom,
+  header.streamForkOffset,
+  header.streamForkSubOffset,
+  header.streamMaxMessages,
+  header.streamMaxBytes,
+  header.streamMaxAgeSeconds,
+  header.producerId,
+  header.producerEpoch,
+  header.producerSeq,
+  header.messageId,
+  header.messageKey,
+  header.messageAttributes,
+];
+
+export const EXPOSED_HEADERS: readonly string[] = [
+  header.allow,
+  header.etag,
+  header.location,
+  header.retryAfter,
+  "WWW-Authenticate",
+  header.streamNextOffset,
+  header.streamEarliestOffset,
+  header.streamUpToDate,
+  header.streamCursor,
+  header.streamClosed,
+  header.streamTtl,
+  header.streamExpiresAt,
+  header.streamMaxMessages,
+  header.streamMaxBytes,
+  header.streamMaxAgeSeconds,
+  header.sseDataEncoding,
+  header.producerEpoch,
+  header.producerSeq,
+  header.producerExpectedSeq,
+  header.producerReceivedSeq,
+];
