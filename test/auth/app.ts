@@ -6,7 +6,7 @@ import { Buffer } from "node:buffer";
 import { expect } from "vitest";
 import { type MintRequest, mint } from "../../packages/server/src/auth/mint.ts";
 import { buildApp, DEFAULTS, type ServerOptions } from "../../packages/server/src/compose.ts";
-import type { HttpRequest } from "../../packages/server/src/core/http.ts";
+import type { HttpRequest, Reply } from "../../packages/server/src/core/http.ts";
 import { renderFault } from "../../packages/server/src/doors/http/problem.ts";
 import { route } from "../../packages/server/src/doors/http/router.ts";
 import { openMemory } from "../../packages/server/src/engine/memory/memory.ts";
@@ -55,7 +55,16 @@ export class AuthApp {
     return mint(secret, { scope: "read write", ttlSeconds: 3_600, ...request }, atMs);
   }
 
-  async call(method: string, target: string, { token, headers = {}, body }: Asked = {}): Promise<Answer> {
+  async call(method: string, target: string, asked: Asked = {}): Promise<Answer> {
+    const reply = await this.reply(method, target, asked);
+    const text = reply.body === undefined ? "" : Buffer.from(reply.body as string).toString();
+    const answered: Record<string, string> = {};
+    for (let i = 0; i < reply.headers.length; i += 2) answered[reply.headers[i]!.toLowerCase()] = reply.headers[i + 1]!;
+    return { status: reply.status, headers: answered, text, body: parsed(text) };
+  }
+
+  /** As the door gets it, an open connection included. */
+  reply(method: string, target: string, { token, headers = {}, body }: Asked = {}): Promise<Reply> {
     const [path, search = ""] = target.split("?");
     const named: Record<string, string> = { "content-type": "application/json", ...headers };
     if (token !== undefined) named.authorization = `Bearer ${token}`;
@@ -69,13 +78,9 @@ export class AuthApp {
       body: async (max) => (bytes.length > max ? { kind: "too-large" } : { kind: "body", bytes }),
       onGone: () => {},
     };
-    const reply = await Promise.resolve()
+    return Promise.resolve()
       .then(() => route(this.app.features, request))
       .catch((fault) => renderFault(fault, (unexpected) => this.reports.push(String(unexpected))));
-    const text = reply.body === undefined ? "" : Buffer.from(reply.body as string).toString();
-    const answered: Record<string, string> = {};
-    for (let i = 0; i < reply.headers.length; i += 2) answered[reply.headers[i]!.toLowerCase()] = reply.headers[i + 1]!;
-    return { status: reply.status, headers: answered, text, body: parsed(text) };
   }
 
   /** Sets the stage: a call by the project's admin, which must succeed. */
