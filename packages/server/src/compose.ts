@@ -19,7 +19,6 @@ import {
 } from "./doors/http/cors.ts";
 import { handlersOf } from "./doors/http/handlers.ts";
 import { HttpDoor } from "./doors/http/node-adapter.ts";
-import { openapiText } from "./doors/http/openapi.ts";
 import { type Features, route } from "./doors/http/router.ts";
 import { nodeEd25519 } from "./doors/webhook/node-ed25519.ts";
 import { NodeWebhookSender } from "./doors/webhook/node-webhook.ts";
@@ -168,7 +167,6 @@ export function buildApp(
       listStreams: (project, request) => listStreams(streams, project, request),
       wakes: wakeRoutes,
       notReady: () => (draining ? "the server is shutting down" : engine.health()?.message),
-      openapi: openapiText,
     }),
     preflight: preflightHeaders({ ...CORS_DEFAULTS, ...settings.cors }),
   };

@@ -9,8 +9,8 @@ import { isReserved, MAX_PATH_BYTES } from "./parse.ts";
 import type { Streams } from "./service.ts";
 import { endsAt } from "./state.ts";
 
-const DEFAULT_LIMIT = 100;
-const MAX_LIMIT = 1_000;
+export const DEFAULT_LIMIT = 100;
+export const MAX_LIMIT = 1_000;
 /** Names looked at for one page, so that a filter that matches little cannot make a request long; `next` goes on. */
 const MAX_SCANNED = 10_000;
 

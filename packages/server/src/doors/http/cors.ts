@@ -4,7 +4,7 @@
  */
 import { header } from "@sluice/protocol";
 import type { Headers, HttpRequest } from "../../core/http.ts";
-import { ALLOWED_HEADERS, EXPOSED_HEADERS } from "./header-lists.ts";
+import { ALLOWED_HEADERS, EXPOSED_HEADERS } from "./openapi/headers.ts";
 
 export interface CorsOptions {
   /** Scheme, host and port, as browsers send them, or `*` alone for every page. */

@@ -8,6 +8,7 @@ import { type Headers, type HttpRequest, Refusal, type Reply } from "../../core/
 import type { StreamRoutes } from "../../streams/routes.ts";
 import type { WakeRoutes } from "../../wakes/routes.ts";
 import type { Call } from "./address.ts";
+import { openapiDocument } from "./openapi/document.ts";
 
 export type Handler = (call: Call, request: HttpRequest) => Promise<Reply> | Reply;
 export type Handlers = Readonly<Record<RouteName, Handler>>;
@@ -20,12 +21,11 @@ export interface HandlerParts {
   notReady(): string | undefined;
   /** The server's metrics; absent when it keeps none. */
   readonly metrics?: ((request: HttpRequest) => Promise<Reply> | Reply) | undefined;
-  /** The OpenAPI document, as JSON. */
-  openapi(): string;
 }
 
 /** An address of a project has always named one, and a stream or subscription where its route has one. */
-export function handlersOf({ streams, wakes, listStreams, notReady, metrics, openapi }: HandlerParts): Handlers {
+export function handlersOf({ streams, wakes, listStreams, notReady, metrics }: HandlerParts): Handlers {
+  let document: string | undefined;
   return {
     "stream.append": (call, request) => streams.append(call.project!, call.stream!, request),
     "stream.read": (call, request) => streams.read(call.project!, call.stream!, request),
@@ -52,11 +52,11 @@ export function handlersOf({ streams, wakes, listStreams, notReady, metrics, ope
       if (metrics === undefined) throw new Refusal("no-route", "this server keeps no metrics");
       return metrics(request);
     },
-    openapi: () => ({
-      status: 200,
-      headers: [header.contentType, "application/json", header.cacheControl, "public, max-age=300"],
-      body: openapi(),
-    }),
+    openapi: () => {
+      document ??= JSON.stringify(openapiDocument());
+      const headers = [header.contentType, "application/json", header.cacheControl, "public, max-age=300"];
+      return { status: 200, headers, body: document };
+    },
   };
 }
 
