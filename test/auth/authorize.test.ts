@@ -27,6 +27,14 @@ describe("a callback of the embedding program", () => {
     }
   });
 
+  it("may answer with anything that can be waited for", async () => {
+    const later = (verdict: boolean) =>
+      // biome-ignore lint/suspicious/noThenProperty: this is the point of it.
+      ({ then: (resolve: (value: boolean) => void) => resolve(verdict) }) as PromiseLike<boolean>;
+    expect((await appWith(() => later(true)).call("PUT", STREAM)).status).toBe(201);
+    expect((await appWith(() => later(false)).call("PUT", STREAM)).status).toBe(403);
+  });
+
   it("can say that it does not know the caller", async () => {
     const answer = await appWith(() => "unauthenticated").call("GET", STREAM);
     expect(answer).toMatchObject({ status: 401, body: { code: "unauthenticated" } });

@@ -118,6 +118,18 @@ describe("a token is refused", () => {
     }
   });
 
+  it("when it was made for another service, if the project says which is its own", async () => {
+    const app = appWith({ secrets: [SECRET], issuer: "https://login.example", audience: "sluice" });
+    const good = { scope: "admin", exp: inAnHour(app), iss: "https://login.example", aud: ["other", "sluice"] };
+    for (const wrong of [{ aud: "other" }, { aud: undefined }, { aud: [] }]) {
+      await refused(app, signed({ ...good, ...wrong }), "aud");
+    }
+    for (const wrong of [{ iss: "https://evil.example" }, { iss: undefined }]) {
+      await refused(app, signed({ ...good, ...wrong }), "iss");
+    }
+    expect((await list(app, signed(good))).status).toBe(200);
+  });
+
   it("when it is no token at all, or far too long", async () => {
     const app = new AuthApp();
     const whole = await app.token();

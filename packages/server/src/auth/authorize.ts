@@ -19,7 +19,7 @@ export type AuthorizeRequest = Pick<HttpRequest, "method" | "path" | "search" | 
  * other value is a fault: the request is refused with 500 and the fault is reported.
  */
 export type AuthorizeVerdict = boolean | "unauthenticated" | { readonly streams: readonly string[] };
-export type Authorize = (action: Action, request: AuthorizeRequest) => AuthorizeVerdict | Promise<AuthorizeVerdict>;
+export type Authorize = (action: Action, request: AuthorizeRequest) => AuthorizeVerdict | PromiseLike<AuthorizeVerdict>;
 
 export class CallbackGate implements Gate {
   constructor(private readonly authorize: Authorize) {}
@@ -27,7 +27,7 @@ export class CallbackGate implements Gate {
   admit(action: Action, request: HttpRequest): void | Promise<void> {
     if (needsNobody(action)) return;
     const verdict = this.authorize(action, request);
-    if (verdict instanceof Promise) return verdict.then((settled) => this.enter(settled, action, request));
+    if (isLater(verdict)) return Promise.resolve(verdict).then((settled) => this.enter(settled, action, request));
     this.enter(verdict, action, request);
   }
 
@@ -36,6 +36,10 @@ export class CallbackGate implements Gate {
     access.check(action);
     request.access = access;
   }
+}
+
+function isLater(verdict: AuthorizeVerdict | PromiseLike<AuthorizeVerdict>): verdict is PromiseLike<AuthorizeVerdict> {
+  return typeof (verdict as { then?: unknown } | null | undefined)?.then === "function";
 }
 
 class AskedAccess implements Access {

@@ -9,6 +9,9 @@ export interface ProjectAuth {
   readonly secrets?: readonly string[] | undefined;
   /** For RS, PS, ES and EdDSA: the public keys, or where they are published. */
   readonly jwks?: string | JSONWebKeySet | undefined;
+  /** What the claims `iss` and `aud` must say, where the keys sign tokens for other services too. */
+  readonly issuer?: string | undefined;
+  readonly audience?: string | undefined;
 }
 
 export interface AuthOptions {

@@ -45,9 +45,10 @@ export class ProjectKeys {
 
   constructor(
     project: string,
-    { secrets = [], jwks }: ProjectAuth,
+    private readonly keys: ProjectAuth,
     private readonly parts: ProjectParts,
   ) {
+    const { secrets = [], jwks } = keys;
     this.secrets = secrets.map(utf8);
     const { settings, world, fetchKeys, report } = parts;
     const onChange = () => this.remembered.clear();
@@ -144,7 +145,10 @@ export class ProjectKeys {
 
   private options(algorithms: string[]): JWTVerifyOptions {
     const { settings, world } = this.parts;
+    const { issuer, audience } = this.keys;
     return {
+      ...(issuer === undefined ? {} : { issuer }),
+      ...(audience === undefined ? {} : { audience }),
       algorithms,
       currentDate: new Date(world.now()),
       clockTolerance: settings.clockSkewSeconds,
@@ -167,6 +171,9 @@ function algorithmOf(token: string): string | undefined {
 function explain(fault: unknown): Checked {
   if (fault instanceof errors.JWTExpired) return { kind: "expired" };
   if (fault instanceof errors.JWTClaimValidationFailed) {
+    if (fault.claim === "iss" || fault.claim === "aud") {
+      return invalid(`the claim ${fault.claim} is not the one that the project asks for`);
+    }
     if (fault.reason === "missing") return invalid("the claim exp is missing");
     if (fault.claim === "nbf" && fault.reason === "check_failed") return invalid("the token is not valid yet");
     return invalid("one of the claims exp, nbf and iat is not a number, or not possible");

@@ -18,7 +18,10 @@ export interface Features {
 
 /** Throws a Refusal for what it does not know and for whom it does not admit. */
 export function route(features: Features, request: HttpRequest): Promise<Reply> | Reply {
-  if (request.method === "OPTIONS") return { status: 204, headers: [...features.preflight] };
+  if (request.method === "OPTIONS") {
+    request.route = "preflight";
+    return { status: 204, headers: [...features.preflight] };
+  }
   const place = locate(request.path);
   request.project = place.project;
   if (place.kind === "control") return answerControl(features, place, request);
