@@ -98,6 +98,10 @@ describe("a listing", () => {
     expect(answer).toMatchObject({ status: 400, body: { code: "bad-query" } });
     expect(answer.text).not.toContain('other"');
     expect(answer.body.detail).toContain("longer prefix");
+    // What was found before them is shown, and the next page starts at a name that the caller knows.
+    await app.prepare("PUT", `${STREAM}t/!/mine`);
+    const first = await app.call("GET", "/v1/p/streams", { token: await app.token({ streams: ["t/+/mine"] }) });
+    expect(first).toMatchObject({ status: 200, body: { streams: [{ path: "t/!/mine" }], next: "t/!/mine" } });
   });
 });
 

@@ -98,6 +98,19 @@ describe("published keys", () => {
     expect((await list(app, byNext)).status).toBe(200);
   });
 
+  it("that were taken back stop counting as soon as anybody makes the server look again", async () => {
+    const [old, next] = [await keyPair("old"), await keyPair("next")];
+    const app = appWith({ jwksCooldownSeconds: 10, jwksCacheSeconds: 600 });
+    app.published.set(URL_OF_KEYS, setOf(old));
+    const byOld = await signedBy(old, claimsAt(app));
+    expect((await list(app, byOld)).status).toBe(200);
+    app.published.set(URL_OF_KEYS, setOf(next));
+    app.world.advance(10_000);
+    expect((await list(app, byOld)).status).toBe(200);
+    expect((await list(app, await signedBy(next, claimsAt(app)))).status).toBe(200);
+    expect((await list(app, byOld)).status).toBe(401);
+  });
+
   it("are not fetched more often than the cool-down allows, whatever tokens come", async () => {
     const [ours, stranger] = [await keyPair("ours"), await keyPair("stranger")];
     const app = appWith({ jwksCooldownSeconds: 10 });
