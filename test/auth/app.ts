@@ -38,6 +38,8 @@ export class AuthApp {
   /** The addresses that were fetched, in their order. */
   readonly fetched: string[] = [];
   readonly app: ReturnType<typeof buildApp>;
+  /** The latest request, with what the router noted on it. */
+  last: HttpRequest | undefined;
 
   constructor(settings: Partial<ServerOptions> = {}) {
     const report = (what: string, fault: unknown) => void this.reports.push(`${what}: ${fault}`);
@@ -78,6 +80,7 @@ export class AuthApp {
       body: async (max) => (bytes.length > max ? { kind: "too-large" } : { kind: "body", bytes }),
       onGone: () => {},
     };
+    this.last = request;
     return Promise.resolve()
       .then(() => route(this.app.features, request))
       .catch((fault) => renderFault(fault, (unexpected) => this.reports.push(String(unexpected))));

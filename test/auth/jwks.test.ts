@@ -123,6 +123,15 @@ describe("published keys", () => {
     app.world.advance(10_000);
     expect((await list(app, await signedBy(stranger, claimsAt(app)))).status).toBe(401);
     expect(app.fetched).toHaveLength(2);
+
+    const forgetful = appWith({ jwksCooldownSeconds: 10, jwksCacheSeconds: 0 });
+    forgetful.published.set(URL_OF_KEYS, setOf(ours));
+    const token = await signedBy(ours, claimsAt(forgetful));
+    for (let i = 0; i < 5; i++) expect((await list(forgetful, token)).status).toBe(200);
+    expect(forgetful.fetched).toHaveLength(1);
+    forgetful.world.advance(10_000);
+    expect((await list(forgetful, token)).status).toBe(200);
+    expect(forgetful.fetched).toHaveLength(2);
   });
 
   it("that cannot be fetched are 503 for tokens that need them, and for no other", async () => {

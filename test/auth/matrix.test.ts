@@ -11,6 +11,24 @@ it("the matrix has a row for every route, and no other", () => {
   }
 });
 
+it("the request says which route and project it was, whoever asked", async () => {
+  const app = new AuthApp();
+  for (const [name, { method, target }] of Object.entries(MATRIX)) {
+    await app.call(method, target);
+    expect(app.last).toMatchObject({ route: name, project: target.startsWith("/v1/") ? "p" : undefined });
+  }
+  for (const [method, target] of [
+    ["GET", "/nowhere"],
+    ["PATCH", "/v1/p/stream/a"],
+    ["GET", "/v1/a.b/stream/a"],
+  ] as const) {
+    await app.call(method, target);
+    expect(app.last!.route).toBeUndefined();
+  }
+  await app.call("OPTIONS", "/v1/p/stream/a");
+  expect(app.last!.route).toBe("preflight");
+});
+
 /** A stage with the row's request on it. Each case has its own, so that none depends on what another did. */
 async function stage({ method, target, body, before }: Row) {
   const app = new AuthApp();

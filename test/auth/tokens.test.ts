@@ -206,7 +206,14 @@ describe("a token that was verified", () => {
   it("may be shown with any number of spaces and in any case of Bearer", async () => {
     const app = new AuthApp();
     const token = await app.token();
-    for (const authorization of [`bearer ${token}`, `BEARER   ${token}`, `Bearer ${token}`, `bearer ${token}  `]) {
+    for (const authorization of [
+      `bearer ${token}`,
+      `BEARER   ${token}`,
+      `Bearer   ${token}`,
+      `Bearer ${token}`,
+      `Bearer ${token} `,
+      `bearer ${token}  `,
+    ]) {
       expect((await app.call("GET", LIST, { headers: { authorization } })).status).toBe(200);
     }
     for (const authorization of [

@@ -14,7 +14,8 @@ export type CookieOrigins = (origin: string, request: HttpRequest) => boolean;
 export function tokenOf(request: HttpRequest, mayUseCookie: CookieOrigins): string {
   const authorization = request.header("authorization");
   if (authorization !== undefined) {
-    return authorization.startsWith(BEARER) ? authorization.slice(BEARER.length) : parseBearer(authorization);
+    const isPlain = authorization.startsWith(BEARER) && !authorization.includes(" ", BEARER.length);
+    return isPlain ? authorization.slice(BEARER.length) : parseBearer(authorization);
   }
   if (request.search !== "" && queryValues(request.search, "token").length > 0) refuseAddressToken();
   const cookies = request.header("cookie");

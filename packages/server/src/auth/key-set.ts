@@ -62,8 +62,7 @@ export class RemoteKeys implements KeySource {
   constructor(private readonly parts: RemoteParts) {}
 
   async current(): Promise<Keys> {
-    if (this.isFresh) return this.keys();
-    if (!(this.hasFailed && this.isCoolingDown)) await this.refresh();
+    if (!this.isFresh && !this.isCoolingDown) await this.refresh();
     return this.keys();
   }
 
