@@ -6,6 +6,9 @@
 import { createServer, type RunningServer, type ServerOptions } from "@sluice/server";
 import { afterAll, describe, expect, onTestFinished } from "vitest";
 import { temporaryDir } from "../support/disk.ts";
+import { eventually } from "../support/eventually.ts";
+
+export { eventually, sleep } from "../support/eventually.ts";
 
 export type EngineName = "memory" | "disk";
 
@@ -94,23 +97,6 @@ export function nobodyIsLeft({ server }: Fixture): Promise<void> {
     const { readers, watchedStreams } = server.live;
     expect({ readers, watchedStreams }).toEqual({ readers: 0, watchedStreams: 0 });
   });
-}
-
-/** Looks again until it holds; fails with the last reason when it does not within ten seconds. */
-export async function eventually(check: () => void | Promise<void>, withinMs = 10_000): Promise<void> {
-  const until = Date.now() + withinMs;
-  for (;;) {
-    try {
-      return await check();
-    } catch (reason) {
-      if (Date.now() > until) throw reason;
-      await sleep(10);
-    }
-  }
-}
-
-export function sleep(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
 /** Rejects, saying what was waited for, instead of letting the test run into its own limit. */
