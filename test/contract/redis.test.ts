@@ -1,7 +1,8 @@
-/** The contract suite on Redis: on a cluster, on a cluster whose replicas are waited for, and on a single one. */
+/** The contract suite and the comparison with memory on Redis: on a cluster, on a cluster whose replicas are waited for, and on a single one. */
 import { afterAll, beforeAll } from "vitest";
 import { RedisCluster, type RedisServer, startSingleRedis } from "../support/redis.ts";
 import { describeEngine } from "./engine-suite.ts";
+import { describeModel } from "./model/describe.ts";
 import { redisOpener } from "./open-redis.ts";
 
 let cluster: RedisCluster;
@@ -26,4 +27,10 @@ describeEngine(
     urls: [single.server.url],
     flush: async () => void (await single.server.admin((redis) => redis.flushall())),
   })),
+);
+
+describeModel(
+  "redis",
+  redisOpener(() => cluster),
+  { isTimeless: true },
 );
