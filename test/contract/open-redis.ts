@@ -1,4 +1,4 @@
-/** The engine on Redis for the suites that run on every engine: each opening finds the cluster empty. Time is real there. */
+/** The engine on Redis for the suites that run on every engine: each opening has a prefix of its own. Time is real there. */
 import type { Engine } from "../../packages/server/src/engine/contract.ts";
 import { openRedis } from "../../packages/server/src/engine/redis/open.ts";
 import type { RedisLimits } from "../../packages/server/src/engine/redis/options.ts";
@@ -8,13 +8,13 @@ import type { OpenEngine } from "./engine-suite.ts";
 
 export interface EmptyRedis {
   readonly urls: readonly string[];
-  flush(): Promise<void>;
+  readonly prefix: string;
 }
 
 export function redisOpener(redis: () => EmptyRedis, limits: Partial<RedisLimits> = {}): OpenEngine {
   return async () => {
-    await redis().flush();
-    const open = (): Promise<Engine> => openRedis({ urls: redis().urls, world: realWorld(), limits });
+    const place = redis();
+    const open = (): Promise<Engine> => openRedis({ ...place, world: realWorld(), limits });
     let engine = await open();
     return {
       engine,

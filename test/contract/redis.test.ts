@@ -1,36 +1,22 @@
-/** The contract suite and the comparison with memory on Redis: on a cluster, on a cluster whose replicas are waited for, and on a single one. */
+/** The contract suite and the comparison with memory on Redis: a cluster, one whose replicas are waited for, a single one. */
 import { afterAll, beforeAll } from "vitest";
-import { RedisCluster, type RedisServer, startSingleRedis } from "../support/redis.ts";
+import { type RedisServer, startSingleRedis } from "../support/redis.ts";
+import { sharedRedis } from "../support/shared-redis.ts";
 import { describeEngine } from "./engine-suite.ts";
 import { describeModel } from "./model/describe.ts";
 import { redisOpener } from "./open-redis.ts";
 
-let cluster: RedisCluster;
 let single: { server: RedisServer; close(): Promise<void> };
-
 beforeAll(async () => {
-  [cluster, single] = await Promise.all([RedisCluster.start(), startSingleRedis()]);
+  single = await startSingleRedis();
 });
-afterAll(() => Promise.all([cluster?.close(), single?.close()]));
+afterAll(() => single?.close());
 
-describeEngine(
-  "redis",
-  redisOpener(() => cluster),
-);
-describeEngine(
-  "redis that waits for a replica",
-  redisOpener(() => cluster, { waitReplicas: 1 }),
-);
+describeEngine("redis", redisOpener(sharedRedis), { isRemote: true });
+describeEngine("redis that waits for a replica", redisOpener(sharedRedis, { waitReplicas: 1 }), { isRemote: true });
 describeEngine(
   "a single redis",
-  redisOpener(() => ({
-    urls: [single.server.url],
-    flush: async () => void (await single.server.admin((redis) => redis.flushall())),
-  })),
+  redisOpener(() => ({ ...sharedRedis(), urls: [single.server.url] })),
+  { isRemote: true },
 );
-
-describeModel(
-  "redis",
-  redisOpener(() => cluster),
-  { isTimeless: true },
-);
+describeModel("redis", redisOpener(sharedRedis), { isTimeless: true });

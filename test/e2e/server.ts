@@ -7,10 +7,11 @@ import { createServer, type RunningServer, type ServerOptions } from "@sluice/se
 import { afterAll, describe, expect, onTestFinished } from "vitest";
 import { temporaryDir } from "../support/disk.ts";
 import { eventually } from "../support/eventually.ts";
+import { sharedRedis } from "../support/shared-redis.ts";
 
 export { eventually, sleep } from "../support/eventually.ts";
 
-export type EngineName = "memory" | "disk";
+export type EngineName = "memory" | "disk" | "redis";
 
 export interface Fixture {
   readonly server: RunningServer;
@@ -23,7 +24,7 @@ export interface Fixture {
 
 /** The same behaviours on every engine. */
 export function describeOnEngines(name: string, body: (engine: EngineName) => void): void {
-  for (const engine of ["memory", "disk"] as const) describe(`${name} (${engine})`, () => body(engine));
+  for (const engine of ["memory", "disk", "redis"] as const) describe(`${name} (${engine})`, () => body(engine));
 }
 
 export async function openServer(engine: EngineName, options: Partial<ServerOptions> = {}): Promise<Fixture> {
@@ -32,7 +33,8 @@ export async function openServer(engine: EngineName, options: Partial<ServerOpti
   const directory = engine === "disk" ? temporaryDir() : undefined;
   const warn = (warning: Error) => void reports.push(`a warning: ${warning.stack}`);
   process.on("warning", warn);
-  const server = await createServer({ port: 0, data: directory?.dir, drainMs: 2_000, report, ...options });
+  const store = engine === "redis" ? { redis: sharedRedis() } : { data: directory?.dir };
+  const server = await createServer({ port: 0, ...store, drainMs: 2_000, report, ...options });
   let closing: Promise<void> | undefined;
   const close = async () => {
     await server.close();

@@ -12,6 +12,8 @@ import type { Engine } from "./engine/contract.ts";
 import { openDisk } from "./engine/disk/open.ts";
 import { Keepers } from "./engine/keeper.ts";
 import { openMemory } from "./engine/memory/memory.ts";
+import { openRedis } from "./engine/redis/open.ts";
+import type { RedisLimits } from "./engine/redis/options.ts";
 import { Sweeper } from "./engine/sweeper.ts";
 import { realWorld } from "./real-world.ts";
 import { listStreams } from "./streams/listing.ts";
@@ -32,6 +34,8 @@ export interface ServerOptions {
   readonly port: number;
   /** Where the data lives; undefined keeps everything in memory only. */
   readonly data?: string | undefined;
+  /** Redis, a cluster or a single one, instead of a directory: any node of it, and how patiently it is used. */
+  readonly redis?: RedisSettings | undefined;
   readonly longPollMs: number;
   readonly drainMs: number;
   readonly sseMs: number;
@@ -49,6 +53,12 @@ export interface ServerOptions {
   readonly publicUrl?: string | undefined;
   /** Faults that no client is told about. */
   readonly report: (what: string, fault: unknown) => void;
+}
+
+export interface RedisSettings extends Partial<RedisLimits> {
+  readonly urls: readonly string[];
+  /** What all keys start with, for services that share one Redis. */
+  readonly prefix?: string | undefined;
 }
 
 export const DEFAULTS: ServerOptions = {
@@ -81,14 +91,18 @@ export interface RunningServer {
 export async function createServer(options: Partial<ServerOptions> = {}): Promise<RunningServer> {
   const settings = { ...DEFAULTS, ...options };
   const world = realWorld();
-  const engine =
-    settings.data === undefined ? await openMemory({ world }) : await openDisk({ dir: settings.data, world });
+  const engine = await openEngine(settings, world);
   try {
     return await serve(settings, world, engine);
   } catch (fault) {
     await engine.close();
     throw fault;
   }
+}
+
+async function openEngine({ redis, data }: ServerOptions, world: World): Promise<Engine> {
+  if (redis !== undefined) return openRedis({ urls: redis.urls, prefix: redis.prefix, world, limits: redis });
+  return data === undefined ? openMemory({ world }) : openDisk({ dir: data, world });
 }
 
 async function serve(settings: ServerOptions, world: World, engine: Engine): Promise<RunningServer> {

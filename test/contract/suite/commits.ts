@@ -1,8 +1,20 @@
 /** What a commit promises: all or nothing, only onto the rev it names, durable when it resolves, and revs that never come back. */
 import { expect } from "vitest";
-import type { Conflict, Effect, Snapshot } from "../../../packages/server/src/engine/contract.ts";
+import type { Conflict, Effect } from "../../../packages/server/src/engine/contract.ts";
 import { NO_HEAD } from "../../../packages/server/src/engine/contract.ts";
-import { append, type Behaviour, bytes, done, drop, type Fixture, put, stream, text } from "./fixture.ts";
+import {
+  append,
+  type Behaviour,
+  bytes,
+  done,
+  drop,
+  expectConflict,
+  expectSame,
+  type Fixture,
+  put,
+  stream,
+  text,
+} from "./fixture.ts";
 
 const a = stream("a");
 const keys = [
@@ -213,17 +225,6 @@ export function commits(behaviour: Behaviour): void {
       expect(await on.due()).toEqual([]);
     });
   });
-}
-
-function expectConflict(result: { readonly kind: string }, snapshot: Snapshot): void {
-  expect(result.kind).toBe("conflict");
-  expectSame((result as Conflict).snapshot, snapshot);
-}
-
-/** The generation that is offered may grow with time. */
-function expectSame(one: Snapshot, other: Snapshot): void {
-  const state = ({ rev, head, rows }: Snapshot) => ({ rev, head, rows: rows.map((row) => row && text(row)) });
-  expect(state(one)).toEqual(state(other));
 }
 
 /** One writer among others: adds 1 to a row until it has done so `times` times. */

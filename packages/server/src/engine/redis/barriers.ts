@@ -8,7 +8,7 @@
  */
 import type { World } from "../../core/world.ts";
 import { FUNCTIONS } from "./functions.ts";
-import { barrierKey } from "./keys.ts";
+import type { Keys } from "./keys.ts";
 import type { RedisNode } from "./node.ts";
 import type { RedisLimits } from "./options.ts";
 import type { Topology } from "./topology.ts";
@@ -31,6 +31,7 @@ export class Barriers {
 
   constructor(
     private readonly topology: Topology,
+    private readonly keys: Keys,
     private readonly world: World,
     private readonly limits: RedisLimits,
   ) {}
@@ -80,7 +81,7 @@ export class Barriers {
   private async barrier({ node }: Gate, bucket: number): Promise<[string, number]> {
     const waitMs = String(Math.max(1, Math.floor(this.limits.commandMs / 2)));
     const [history, replicas] = await Promise.all([
-      node.call(["FCALL", FUNCTIONS.barrier, "1", barrierKey(bucket)]),
+      node.call(["FCALL", FUNCTIONS.barrier, "1", this.keys.barrier(bucket)]),
       node.call(["WAIT", String(this.limits.waitReplicas), waitMs]),
     ]);
     return [String(history), Number(replicas)];

@@ -8,7 +8,9 @@
 import type { World } from "../../core/world.ts";
 import { EngineError } from "../contract.ts";
 import { Barriers } from "./barriers.ts";
+import { ClusterClock } from "./cluster-clock.ts";
 import { FUNCTIONS, SOURCE } from "./functions.ts";
+import type { Keys } from "./keys.ts";
 import type { Argument, RedisNode } from "./node.ts";
 import type { RedisLimits } from "./options.ts";
 import type { Topology } from "./topology.ts";
@@ -26,22 +28,19 @@ export interface CallOptions {
 
 export class Calls {
   private readonly barriers: Barriers;
-  /** What the masters' clocks are ahead of ours. */
-  private skewMs = 0;
+  readonly clock: ClusterClock;
   private lastAnswerMs: number;
   private lastFault: Error | undefined;
 
   constructor(
     private readonly topology: Topology,
+    keys: Keys,
     private readonly world: World,
     private readonly limits: RedisLimits,
   ) {
-    this.barriers = new Barriers(topology, world, limits);
+    this.barriers = new Barriers(topology, keys, world, limits);
+    this.clock = new ClusterClock(world);
     this.lastAnswerMs = world.now();
-  }
-
-  now(): number {
-    return this.world.now() + Math.round(this.skewMs);
   }
 
   /** Why nothing has been answered for as long as an operation may take, if so. */
@@ -61,8 +60,8 @@ export class Calls {
       const sentMs = this.world.now();
       const answer = (await node.call(command, asking)) as Reply;
       this.lastAnswerMs = this.world.now();
+      this.clock.learn(sentMs, Number(answer[2]) / 1_000);
       if (durable && this.limits.waitReplicas > 0) await this.barriers.pass(node.name, bucket, String(answer[1]));
-      this.skewMs = Number(answer[2]) / 1_000 - (sentMs + this.lastAnswerMs) / 2;
       return answer;
     });
     return reply;

@@ -5,10 +5,13 @@
 import { compareBytewise } from "../../core/bytewise.ts";
 import type { Listing } from "../contract.ts";
 import type { Calls } from "./calls.ts";
-import { BUCKETS, idsKey, projectsKey } from "./keys.ts";
+import { BUCKETS, type Keys } from "./keys.ts";
 
 export class Directory {
-  constructor(private readonly calls: Calls) {}
+  constructor(
+    private readonly calls: Calls,
+    private readonly keys: Keys,
+  ) {}
 
   async list(project: string, kind: string, prefix: string, after: string, limit: number): Promise<Listing> {
     const found: string[] = [];
@@ -33,7 +36,7 @@ export class Directory {
     const highest = Buffer.concat([Buffer.from(`(${prefix}`), Buffer.of(0xff)]);
     const pages = await Promise.all(
       buckets().map(async (bucket) => {
-        const range = [idsKey(bucket, kind, project), lowest, highest, "BYLEX", "LIMIT", "0", String(share)];
+        const range = [this.keys.ids(bucket, kind, project), lowest, highest, "BYLEX", "LIMIT", "0", String(share)];
         return ((await this.calls.command(bucket, ["ZRANGE", ...range])) as Buffer[]).map(String);
       }),
     );
@@ -47,7 +50,7 @@ export class Directory {
   async projects(kind: string): Promise<readonly string[]> {
     const found = await Promise.all(
       buckets().map(
-        (bucket) => this.calls.command(bucket, ["SMEMBERS", projectsKey(bucket, kind)]) as Promise<Buffer[]>,
+        (bucket) => this.calls.command(bucket, ["SMEMBERS", this.keys.projects(bucket, kind)]) as Promise<Buffer[]>,
       ),
     );
     return [...new Set(found.flat().map(String))];

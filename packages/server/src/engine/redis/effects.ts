@@ -12,8 +12,7 @@ export function effectArguments(effects: readonly Effect[]): Argument[] {
         args.push("begin", String(effect.generation), String(effect.at.generation), String(effect.at.seq));
         break;
       case "append":
-        args.push("append", String(effect.messages.length));
-        for (const message of effect.messages) pushMessage(args, message);
+        pushMessages(args, effect.messages);
         break;
       case "put":
         args.push("put", rowName(effect), bufferOf(effect.value));
@@ -36,15 +35,29 @@ export function effectArguments(effects: readonly Effect[]): Argument[] {
   return args;
 }
 
-/** How many words follow the payload and the time, then those: fields of the log's entry, in pairs. */
+/** Most messages come with others of the same moment and carry a payload only: then that is all there is to send of each. */
+function pushMessages(args: Argument[], messages: readonly Message[]): void {
+  const at = messages[0]?.at;
+  if (messages.every((message) => message.at === at && isPlain(message))) {
+    args.push("append", String(messages.length), String(at ?? 0));
+    for (const { payload } of messages) args.push(bufferOf(payload));
+  } else {
+    args.push("append-each", String(messages.length));
+    for (const message of messages) pushMessage(args, message);
+  }
+}
+
+function isPlain({ id, key, attributes }: Message): boolean {
+  return id === undefined && key === undefined && attributes === undefined;
+}
+
+/** The payload, the time, how many words follow, then those: fields of the log's entry, in pairs. */
 function pushMessage(args: Argument[], { payload, at, id, key, attributes }: Message): void {
   const extra: string[] = [];
   if (id !== undefined) extra.push("i", id);
   if (key !== undefined) extra.push("k", key);
   if (attributes !== undefined) extra.push("t", JSON.stringify(attributes));
-  args.push(String(extra.length), bufferOf(payload), String(at));
-  // One by one costs less than a spread, and most messages have none.
-  for (const word of extra) args.push(word);
+  args.push(bufferOf(payload), String(at), String(extra.length), ...extra);
 }
 
 function bufferOf(bytes: Uint8Array): Buffer {

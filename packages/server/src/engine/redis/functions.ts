@@ -87,21 +87,28 @@ local function plan(K, A, i, h, buried, name)
   while i <= #A do
     local op = A[i]
     if destroyed then return nil, "an effect follows a destroy" end
-    if op == "append" then
-      local count = tonumber(A[i + 1])
-      i = i + 2
+    if op == "append" or op == "append-each" then
+      local count, at = tonumber(A[i + 1]), A[i + 2]
+      i = i + (op == "append" and 3 or 2)
       if h[2] == 0 and count > 0 then return nil, "append to a log that was never begun" end
+      local prefix = text(h[2]) .. "-"
       for _ = 1, count do
-        local extra = tonumber(A[i])
+        local payload = A[i]
         h[3] = h[2]
         h[4] = h[4] + 1
-        h[5] = h[5] + #A[i + 1]
-        h[6] = tonumber(A[i + 2])
-        local id = text(h[3]) .. "-" .. text(h[4])
-        if extra == 0 then write("XADD", K.log, id, "p", A[i + 1], "a", A[i + 2])
-        else write("XADD", K.log, id, "p", A[i + 1], "a", A[i + 2], unpack(A, i + 3, i + 2 + extra)) end
-        i = i + 3 + extra
+        h[5] = h[5] + #payload
+        local id = prefix .. text(h[4])
+        if op == "append" then
+          write("XADD", K.log, id, "p", payload, "a", at)
+          i = i + 1
+        else
+          local extra = tonumber(A[i + 2])
+          at = A[i + 1]
+          write("XADD", K.log, id, "p", payload, "a", at, unpack(A, i + 3, i + 2 + extra))
+          i = i + 3 + extra
+        end
       end
+      if count > 0 then h[6] = tonumber(at) end
     elseif op == "put" then
       write("HSET", K.rows, A[i + 1], A[i + 2])
       write("ZADD", K.order, 0, A[i + 1])
@@ -147,8 +154,8 @@ end
 
 -- KEYS  head log rows order owner writers tombstone due ids projects
 -- ARGV  rev writer number epoch nonce entity id project; how many rows a conflict shows, their names; effects
---       begin generation atGeneration atSeq | append count (n payload at n*word)* | put name value | drop name
---       | trim generation seq bytes | remind at-or-nothing | destroy
+--       begin generation atGeneration atSeq | append count at payload* | append-each count (payload at n n*word)*
+--       | put name value | drop name | trim generation seq bytes | remind at-or-nothing | destroy
 -- gives a snapshot whose kind is done, conflict, fenced or stale; of done, nextGeneration is 1 if another engine waits
 local function commit(KEYS, A)
   local K = { head = KEYS[1], log = KEYS[2], rows = KEYS[3], order = KEYS[4], owner = KEYS[5], writers = KEYS[6],

@@ -16,7 +16,7 @@
  *   sluice:{17}:hit:KEY                string   a window of the limiter                    expires
  *   sluice:{17}:barrier                string   written so that WAIT has something to wait for   expires
  *
- * What has no expiry belongs to an entity and goes with it. The head's name is also the channel of the entity's watchers.
+ * `sluice` is the prefix that a service may choose. What has no expiry belongs to an entity and goes with it. The head's name is also the channel of the entity's watchers.
  */
 import type { Entity, RowKey } from "../contract.ts";
 
@@ -40,33 +40,47 @@ export function bucketOf(name: string): number {
   return (hash ^ (hash >>> 15)) & (BUCKETS - 1);
 }
 
-function inBucket(bucket: number): string {
-  return `sluice:{${bucket}}:`;
+export class Keys {
+  /** `prefix`: several services may share one Redis under different ones. */
+  constructor(private readonly prefix: string) {}
+
+  entity(e: Entity): EntityKeys {
+    const base = `${this.bucket(bucketOf(e.key))}${e.key}`;
+    return {
+      head: `${base}:h`,
+      log: `${base}:l`,
+      rows: `${base}:r`,
+      order: `${base}:k`,
+      owner: `${base}:o`,
+      writers: `${base}:w`,
+      tombstone: `${base}:t`,
+    };
+  }
+
+  due(bucket: number): string {
+    return `${this.bucket(bucket)}due`;
+  }
+
+  ids(bucket: number, kind: string, project: string): string {
+    return `${this.bucket(bucket)}ids:${kind}:${project}`;
+  }
+
+  projects(bucket: number, kind: string): string {
+    return `${this.bucket(bucket)}projects:${kind}`;
+  }
+
+  hit(key: string): string {
+    return `${this.bucket(bucketOf(key))}hit:${key}`;
+  }
+
+  barrier(bucket: number): string {
+    return `${this.bucket(bucket)}barrier`;
+  }
+
+  private bucket(bucket: number): string {
+    return `${this.prefix}:{${bucket}}:`;
+  }
 }
-
-export function entityKeys(e: Entity): EntityKeys {
-  const base = `${inBucket(bucketOf(e.key))}${e.key}`;
-  return {
-    head: `${base}:h`,
-    log: `${base}:l`,
-    rows: `${base}:r`,
-    order: `${base}:k`,
-    owner: `${base}:o`,
-    writers: `${base}:w`,
-    tombstone: `${base}:t`,
-  };
-}
-
-export const dueKey = (bucket: number): string => `${inBucket(bucket)}due`;
-
-export const idsKey = (bucket: number, kind: string, project: string): string =>
-  `${inBucket(bucket)}ids:${kind}:${project}`;
-
-export const projectsKey = (bucket: number, kind: string): string => `${inBucket(bucket)}projects:${kind}`;
-
-export const hitKey = (key: string): string => `${inBucket(bucketOf(key))}hit:${key}`;
-
-export const barrierKey = (bucket: number): string => `${inBucket(bucket)}barrier`;
 
 /** A table's rows lie together: no table's name holds a NUL, so none is the beginning of another's. */
 export const rowName = ({ table, key }: RowKey): string => `${table}\0${key}`;

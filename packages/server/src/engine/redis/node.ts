@@ -5,11 +5,13 @@
  * What must stay true: nothing is sent twice by itself. Whether a failed call was carried out is not known here; who calls
  * sees to it that a repetition does no harm.
  */
-import { Redis, type RedisOptions } from "ioredis";
+import { Command, Redis, type RedisOptions } from "ioredis";
 import type { World } from "../../core/world.ts";
 import type { RedisLimits } from "./options.ts";
 
 export type Argument = string | Buffer;
+
+type Results = readonly (readonly [Error | null, unknown])[];
 
 interface Call {
   readonly args: readonly Argument[];
@@ -65,27 +67,37 @@ export class RedisNode {
   private flush(): void {
     const calls = this.waiting;
     this.waiting = [];
-    const pipeline = this.redis.pipeline();
-    for (const { args, asking } of calls) {
-      if (asking) pipeline.asking();
-      pipeline.callBuffer(...(args as [string, ...Argument[]]));
-    }
     const cancel = this.world.after(this.limits.commandMs, () => this.close());
-    pipeline.exec().then(
-      (replies) => {
-        cancel();
-        let at = 0;
-        for (const { asking, resolve, reject } of calls) {
-          if (asking) at++;
-          const [error, reply] = replies![at++]!;
-          if (error === null) resolve(reply);
-          else reject(error);
-        }
-      },
-      (error: Error) => {
-        cancel();
-        for (const { reject } of calls) reject(error);
-      },
-    );
+    this.send(calls)
+      .then(
+        (replies) => {
+          let at = 0;
+          for (const { asking, resolve, reject } of calls) {
+            if (asking) at++;
+            const [error, reply] = replies[at++]!;
+            if (error === null) resolve(reply);
+            else reject(error);
+          }
+        },
+        (error: Error) => {
+          for (const { reject } of calls) reject(error);
+        },
+      )
+      .finally(cancel);
+  }
+
+  /** Commands are made by hand, because a call cannot take as many arguments as a large commit has. */
+  private async send(calls: readonly Call[]): Promise<Results> {
+    // What every pipeline has, though its type does not say so.
+    const pipeline = this.redis.pipeline() as unknown as {
+      sendCommand(command: Command): void;
+      exec(): Promise<Results>;
+    };
+    for (const { args, asking } of calls) {
+      if (asking) pipeline.sendCommand(new Command("ASKING"));
+      // Without an encoding, replies come as they are: bytes.
+      pipeline.sendCommand(new Command(String(args[0]), args.slice(1)));
+    }
+    return pipeline.exec();
   }
 }

@@ -32,21 +32,21 @@ import {
 import { Calls } from "./calls.ts";
 import { Directory } from "./directory.ts";
 import { effectArguments } from "./effects.ts";
-import { BUCKETS, bucketOf, dueKey, entityKeys, hitKey, idsKey, projectsKey, rowName } from "./keys.ts";
+import { BUCKETS, bucketOf, Keys, rowName } from "./keys.ts";
 import type { Argument } from "./node.ts";
-import { REDIS_LIMITS, type RedisLimits, type RedisOptions } from "./options.ts";
+import { DEFAULT_PREFIX, REDIS_LIMITS, type RedisLimits, type RedisOptions } from "./options.ts";
 import { isSuspect, pageOf, snapshotOf, stateOf } from "./replies.ts";
 import { Topology } from "./topology.ts";
 import { Turns } from "./turns.ts";
 import { Watchers } from "./watchers.ts";
 
 /** Rejects when no Redis answers, or none that can be used. */
-export async function openRedis({ urls, world, limits }: RedisOptions): Promise<Engine> {
+export async function openRedis({ urls, world, prefix = DEFAULT_PREFIX, limits }: RedisOptions): Promise<Engine> {
   const all = { ...REDIS_LIMITS, ...limits };
   const topology = await Topology.open(urls, world, all);
   try {
     await complete(topology, world, all.deadlineMs);
-    const engine = new RedisEngine(topology, world, all);
+    const engine = new RedisEngine(topology, new Keys(prefix), world, all);
     // The library is loaded, and may be, before the first request needs it.
     await Promise.all(Array.from({ length: BUCKETS }, (_, bucket) => engine.probe(bucket)));
     return engine;
@@ -77,29 +77,32 @@ class RedisEngine implements Engine {
 
   constructor(
     private readonly topology: Topology,
+    private readonly keys: Keys,
     private readonly world: World,
     limits: RedisLimits,
   ) {
-    this.calls = new Calls(topology, world, limits);
-    this.directory = new Directory(this.calls);
+    this.calls = new Calls(topology, keys, world, limits);
+    this.directory = new Directory(this.calls, keys);
     this.turns = new Turns(world);
     this.writer = hex(world.randomBytes(8));
-    this.watchers = new Watchers(topology.subscriber, world, limits.pollMs, async (bucket, channel) => {
+    this.watchers = new Watchers(topology.subscriber, keys, world, limits.pollMs, async (bucket, channel) => {
       const head = await this.calls.command(bucket, ["GETRANGE", channel, "0", "19"]);
       return String(head).split(" ")[0] || "0";
     });
   }
 
   async probe(bucket: number): Promise<void> {
-    await this.calls.run("rows", bucket, [dueKey(bucket), `${dueKey(bucket)}:`], ["[", "[", "0"], { durable: false });
+    await this.calls.run("rows", bucket, [this.keys.due(bucket), this.keys.barrier(bucket)], ["[", "[", "0"], {
+      durable: false,
+    });
   }
 
   now(): number {
-    return this.calls.now();
+    return this.calls.clock.now();
   }
 
   async load(e: Entity, keys: readonly RowKey[]): Promise<Snapshot> {
-    const { head, rows, tombstone } = entityKeys(e);
+    const { head, rows, tombstone } = this.keys.entity(e);
     return snapshotOf(await this.calls.run("load", bucketOf(e.key), [head, rows, tombstone], keys.map(rowName)));
   }
 
@@ -108,9 +111,13 @@ class RedisEngine implements Engine {
     const turn = this.turns.turn(e.key);
     if (turn !== undefined) await turn;
     const bucket = bucketOf(e.key);
-    const { head, log, rows, order, owner, writers, tombstone } = entityKeys(e);
-    const indexes = [dueKey(bucket), idsKey(bucket, e.kind, e.project), projectsKey(bucket, e.kind)];
-    const keys = [head, log, rows, order, owner, writers, tombstone, ...indexes];
+    const { head, log, rows, order, owner, writers, tombstone } = this.keys.entity(e);
+    const indexes = [
+      this.keys.due(bucket),
+      this.keys.ids(bucket, e.kind, e.project),
+      this.keys.projects(bucket, e.kind),
+    ];
+    const touched = [head, log, rows, order, owner, writers, tombstone, ...indexes];
     const wanted = at.keys ?? [];
     const args: Argument[] = [
       String(at.rev),
@@ -125,7 +132,7 @@ class RedisEngine implements Engine {
       ...wanted.map(rowName),
     ];
     const sentMs = this.world.now();
-    const reply = await this.calls.run("commit", bucket, keys, args.concat(written));
+    const reply = await this.calls.run("commit", bucket, touched, args.concat(written));
     switch (String(reply[0])) {
       case "done": {
         if (String(reply[4]) === "1") this.turns.yieldTo(e.key, this.world.now() - sentMs);
@@ -143,7 +150,7 @@ class RedisEngine implements Engine {
   }
 
   async rows(e: Entity, table: string, after: string, limit: number): Promise<readonly Row[]> {
-    const { order, rows } = entityKeys(e);
+    const { order, rows } = this.keys.entity(e);
     const range = [`(${rowName({ table, key: after })}`, `(${table}\x01`, String(limit)];
     const reply = await this.calls.run("rows", bucketOf(e.key), [order, rows], range);
     const names = reply[3] as unknown as readonly Buffer[];
@@ -152,7 +159,7 @@ class RedisEngine implements Engine {
   }
 
   async read(e: Entity, after: Position, maxBytes: number): Promise<Page> {
-    const { head, log } = entityKeys(e);
+    const { head, log } = this.keys.entity(e);
     const args = [after.generation, after.seq, maxBytes, PAGE_MESSAGES].map(String);
     const look = () => this.calls.run("read", bucketOf(e.key), [head, log], args);
     const reply = await look();
@@ -166,14 +173,14 @@ class RedisEngine implements Engine {
   async claim(e: Entity, node: string, ttlMs: number, held?: Owner): Promise<Owner | Held> {
     const nonce = hex(this.world.randomBytes(12));
     const args = [node, String(ttlMs), nonce, held === undefined ? "" : String(held.epoch), held?.nonce ?? ""];
-    const reply = await this.calls.run("claim", bucketOf(e.key), [entityKeys(e).owner], args);
+    const reply = await this.calls.run("claim", bucketOf(e.key), [this.keys.entity(e).owner], args);
     const [first, second] = [String(reply[3]), String(reply[4])];
     if (String(reply[0]) === "owner") return { kind: "owner", epoch: Number(first), nonce: second };
     return { kind: "held", node: first, untilMs: Number(second) };
   }
 
   async release(e: Entity, owner: Owner): Promise<void> {
-    await this.calls.run("release", bucketOf(e.key), [entityKeys(e).owner], [String(owner.epoch), owner.nonce]);
+    await this.calls.run("release", bucketOf(e.key), [this.keys.entity(e).owner], [String(owner.epoch), owner.nonce]);
   }
 
   watch(e: Entity, wake: () => void): Unwatch {
@@ -181,7 +188,7 @@ class RedisEngine implements Engine {
   }
 
   async due(shard: number, limit: number): Promise<readonly Entity[]> {
-    const range = [dueKey(shard), "-inf", String(this.now()), "BYSCORE", "LIMIT", "0", String(limit)];
+    const range = [this.keys.due(shard), "-inf", String(this.now()), "BYSCORE", "LIMIT", "0", String(limit)];
     const keys = (await this.calls.command(shard, ["ZRANGE", ...range])) as Buffer[];
     return keys.map((key) => entityOf(String(key)));
   }
@@ -196,7 +203,7 @@ class RedisEngine implements Engine {
 
   async hit(key: string, limit: number, windowMs: number): Promise<Hit> {
     const args = [String(limit), String(windowMs)];
-    const reply = await this.calls.run("hit", bucketOf(key), [hitKey(key)], args, { durable: false });
+    const reply = await this.calls.run("hit", bucketOf(key), [this.keys.hit(key)], args, { durable: false });
     const count = Number(reply[3]);
     if (String(reply[0]) === "allowed") return { kind: "allowed", remaining: count };
     return { kind: "limited", retryAfterMs: count };

@@ -13,6 +13,8 @@ export interface RedisLimits {
   readonly pollMs: number;
 }
 
+export const DEFAULT_PREFIX = "sluice";
+
 export const REDIS_LIMITS: RedisLimits = {
   waitReplicas: 0,
   commandMs: 1_500,
@@ -24,6 +26,8 @@ export const REDIS_LIMITS: RedisLimits = {
 export interface RedisOptions {
   /** Any node of a cluster, or the one Redis that there is: redis://[user:password@]host[:port] or rediss://… */
   readonly urls: readonly string[];
+  /** What all keys start with. Services with different ones know nothing of each other. */
+  readonly prefix?: string | undefined;
   readonly world: World;
   readonly limits?: Partial<RedisLimits> | undefined;
 }

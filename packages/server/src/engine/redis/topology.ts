@@ -5,7 +5,7 @@
 import { Cluster, Redis, type RedisOptions } from "ioredis";
 import type { World } from "../../core/world.ts";
 import { EngineError } from "../contract.ts";
-import { BUCKETS, barrierKey } from "./keys.ts";
+import { BUCKETS, Keys } from "./keys.ts";
 import { RedisNode } from "./node.ts";
 import type { RedisLimits } from "./options.ts";
 
@@ -195,8 +195,10 @@ async function examine(address: Address, limits: RedisLimits): Promise<number[] 
       );
     }
     if (!/cluster_enabled:1/.test(info)) return undefined;
-    const buckets = Array.from({ length: BUCKETS }, (_, bucket) => barrierKey(bucket));
-    return await Promise.all(buckets.map((key) => redis.cluster("KEYSLOT", key)));
+    // The slot is that of the bucket's number; the prefix does not matter.
+    const keys = new Keys("");
+    const asked = Array.from({ length: BUCKETS }, (_, bucket) => redis.cluster("KEYSLOT", keys.barrier(bucket)));
+    return await Promise.all(asked);
   } catch (fault) {
     throw fault instanceof Unfit ? fault : (reason ?? fault);
   } finally {

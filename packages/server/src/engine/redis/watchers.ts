@@ -5,7 +5,7 @@
  */
 import type { Cancel, World } from "../../core/world.ts";
 import type { Entity, Unwatch } from "../contract.ts";
-import { bucketOf, entityKeys } from "./keys.ts";
+import { bucketOf, type Keys } from "./keys.ts";
 import type { Subscriber } from "./topology.ts";
 
 interface Watched {
@@ -26,6 +26,7 @@ export class Watchers {
 
   constructor(
     private readonly subscriber: Subscriber,
+    private readonly keys: Keys,
     private readonly world: World,
     private readonly pollMs: number,
     /** The start of an entity's head, by the head's name. */
@@ -36,7 +37,7 @@ export class Watchers {
   }
 
   watch(e: Entity, wake: () => void): Unwatch {
-    const channel = entityKeys(e).head;
+    const channel = this.keys.entity(e).head;
     let found = this.watched.get(channel);
     if (found === undefined) {
       found = { key: e.key, bucket: bucketOf(e.key), wakes: new Set(), rev: undefined };
