@@ -10,6 +10,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Redis } from "ioredis";
 import { eventually } from "./eventually.ts";
+import { TcpProxy } from "./tcp-proxy.ts";
 
 const MASTERS = 3;
 const SLOTS = 16_384;
@@ -19,14 +20,18 @@ export const NODE_TIMEOUT_MS = 2_000;
 export class RedisServer {
   private child: ChildProcess | undefined;
 
+  private proxy: TcpProxy | undefined;
+
+  /** `proxyPort`: where clients and replicas are told to find it, over a wire that can be cut. */
   constructor(
     readonly port: number,
     private readonly busPort: number | undefined,
     private readonly dir: string,
+    private readonly proxyPort?: number,
   ) {}
 
   get url(): string {
-    return `redis://127.0.0.1:${this.port}`;
+    return `redis://127.0.0.1:${this.proxyPort ?? this.port}`;
   }
 
   get pid(): number {
@@ -43,7 +48,9 @@ export class RedisServer {
       "cluster-require-full-coverage": "no",
       "repl-diskless-sync-delay": 0,
     };
-    const settings = this.busPort === undefined ? plain : { ...plain, ...cluster };
+    const announced = this.proxyPort === undefined ? {} : { "cluster-announce-port": this.proxyPort };
+    const settings = this.busPort === undefined ? plain : { ...plain, ...cluster, ...announced };
+    if (this.proxyPort !== undefined) this.proxy ??= await TcpProxy.open(this.proxyPort, this.port);
     const args = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, String(value)]);
     const child = spawn("redis-server", args, { stdio: "ignore" });
     this.child = child;
@@ -54,12 +61,20 @@ export class RedisServer {
     }, 20_000);
   }
 
-  /** A connection for one question. */
+  cutOff(): void {
+    this.proxy!.cut();
+  }
+
+  heal(): void {
+    this.proxy!.heal();
+  }
+
+  /** A connection for one question, never over the proxy. */
   async admin<T>(ask: (redis: Redis) => Promise<T>): Promise<T> {
     const redis = new Redis({
       port: this.port,
-      connectTimeout: 2_000,
-      commandTimeout: 5_000,
+      connectTimeout: 1_000,
+      commandTimeout: 1_000,
       retryStrategy: () => null,
       maxRetriesPerRequest: 0,
       enableReadyCheck: false,
@@ -72,12 +87,43 @@ export class RedisServer {
     }
   }
 
+  /** A replica that hears nothing of its master any more, until `listen`. What the master writes from now on only it has. */
+  async deafen(): Promise<void> {
+    await this.admin(async (redis) => {
+      await redis.config("SET", "masteruser", "nobody");
+      await redis.config("SET", "masterauth", "wrong");
+      await redis.call("CLIENT", "KILL", "TYPE", "master");
+    });
+    await eventually(async () => {
+      const info = await this.admin((redis) => redis.info("replication"));
+      if (!/master_link_status:down/.test(info)) throw new Error("the replica still hears its master");
+    });
+  }
+
+  async listen(): Promise<void> {
+    await this.admin(async (redis) => {
+      await redis.config("SET", "masteruser", "");
+      await redis.config("SET", "masterauth", "");
+    });
+  }
+
+  /** Of a replica: where its master is. */
+  async masterPort(): Promise<number> {
+    return this.admin(async (redis) => Number(((await redis.call("ROLE")) as unknown[])[2]));
+  }
+
   async role(): Promise<string> {
     return this.admin(async (redis) => String(((await redis.call("ROLE")) as unknown[])[0]));
   }
 
   signal(signal: "SIGKILL" | "SIGSTOP" | "SIGCONT"): void {
     this.child?.kill(signal);
+  }
+
+  async close(): Promise<void> {
+    this.signal("SIGCONT");
+    await this.kill();
+    await this.proxy?.close();
   }
 
   async kill(): Promise<void> {
@@ -95,11 +141,12 @@ export class RedisCluster {
     private readonly dir: string,
   ) {}
 
-  static async start(): Promise<RedisCluster> {
+  static async start({ proxied = false } = {}): Promise<RedisCluster> {
     const dir = mkdtempSync(join(tmpdir(), "sluice-redis-"));
-    const ports = await freePorts(MASTERS * 4);
+    const ports = await freePorts(MASTERS * 6);
     const nodes = Array.from({ length: MASTERS * 2 }, (_, i) => {
-      return new RedisServer(ports[2 * i]!, ports[2 * i + 1]!, join(dir, String(i)));
+      const proxyPort = proxied ? ports[MASTERS * 4 + i] : undefined;
+      return new RedisServer(ports[2 * i]!, ports[2 * i + 1]!, join(dir, String(i)), proxyPort);
     });
     const cluster = new RedisCluster(nodes, dir);
     try {
@@ -153,19 +200,21 @@ export class RedisCluster {
     }, 30_000);
   }
 
-  async masters(): Promise<RedisServer[]> {
-    const roles = await Promise.all(this.nodes.map((node) => node.role().catch(() => "gone")));
-    return this.nodes.filter((_, i) => roles[i] === "master");
+  masters(): Promise<RedisServer[]> {
+    return this.inRole("master");
   }
 
-  /** Everything stored is gone; the functions stay. */
-  async flush(): Promise<void> {
-    for (const node of await this.masters()) await node.admin((redis) => redis.flushall());
+  replicas(): Promise<RedisServer[]> {
+    return this.inRole("slave");
+  }
+
+  private async inRole(role: string): Promise<RedisServer[]> {
+    const roles = await Promise.all(this.nodes.map((node) => node.role().catch(() => "gone")));
+    return this.nodes.filter((_, i) => roles[i] === role);
   }
 
   async close(): Promise<void> {
-    for (const node of this.nodes) node.signal("SIGCONT");
-    await Promise.all(this.nodes.map((node) => node.kill()));
+    await Promise.all(this.nodes.map((node) => node.close()));
     rmSync(this.dir, { recursive: true, force: true });
   }
 }
