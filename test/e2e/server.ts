@@ -23,13 +23,14 @@ export function describeOnEngines(name: string, body: (engine: EngineName) => vo
   for (const engine of ["memory", "disk"] as const) describe(`${name} (${engine})`, () => body(engine));
 }
 
-export async function openServer(engine: EngineName, options: Partial<ServerOptions> = {}): Promise<Fixture> {
+export async function openServer(engine: EngineName, options: ServerOptions = {}): Promise<Fixture> {
   const reports: string[] = [];
   const report = (what: string, fault: unknown) => void reports.push(`${what}: ${(fault as Error).stack ?? fault}`);
   const directory = engine === "disk" ? temporaryDir() : undefined;
+  const place = directory === undefined ? { memory: true } : { data: directory.dir };
   const warn = (warning: Error) => void reports.push(`a warning: ${warning.stack}`);
   process.on("warning", warn);
-  const server = await createServer({ port: 0, data: directory?.dir, drainMs: 2_000, report, ...options });
+  const server = await createServer({ port: 0, ...place, drainMs: 2_000, report, ...options });
   let closing: Promise<void> | undefined;
   const close = async () => {
     await server.close();
@@ -41,7 +42,7 @@ export async function openServer(engine: EngineName, options: Partial<ServerOpti
 }
 
 /** For one test. */
-export async function serverForTest(engine: EngineName, options: Partial<ServerOptions> = {}): Promise<Fixture> {
+export async function serverForTest(engine: EngineName, options: ServerOptions = {}): Promise<Fixture> {
   const fixture = await openServer(engine, options);
   onTestFinished(() => fixture.close());
   return fixture;
