@@ -267,7 +267,7 @@ const rows: Readonly<Record<string, () => Promise<void>>> = {
 
   async "context ls"() {
     const { stdout } = await sluice(["context", "ls"], { env: await twoContexts() });
-    expect(stdout).toMatch(/^\* +wrong +http:\/\/127\.0\.0\.1:1 +default +\(hidden\)$/m);
+    expect(stdout).toMatch(/^\* +wrong +http:\/\/127\.0\.0\.1:2 +default +\(hidden\)$/m);
     expect(stdout).toMatch(/^ +right +http/m);
     expect(stdout).not.toContain("s3cret");
   },
@@ -287,7 +287,7 @@ const rows: Readonly<Record<string, () => Promise<void>>> = {
 
 async function twoContexts(): Promise<Env> {
   const env = { XDG_CONFIG_HOME: dirForTest() };
-  await sluice(["context", "add", "wrong", "--url", "http://127.0.0.1:1", "--token", "s3cret"], { env });
+  await sluice(["context", "add", "wrong", "--url", "http://127.0.0.1:2", "--token", "s3cret"], { env });
   await sluice(["context", "add", "right", "--url", url], { env });
   return env;
 }

@@ -56,6 +56,9 @@ and where each value came from.
 \`data\`, \`memory\` and \`redis.urls\` exclude each other: the strongest source that gives one of them chooses where the data lives.
 Without any key under \`projects\` the server answers everybody, and therefore listens on loopback addresses only, unless
 \`--no-auth\` is given.
+
+In Kubernetes, a service named \`sluice\` puts variables like \`SLUICE_PORT=tcp://...\` into every pod, which stop the start;
+\`enableServiceLinks: false\` in the pod keeps them out.
 `;
 
 export function referenceText(): string {
