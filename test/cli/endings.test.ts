@@ -34,7 +34,11 @@ describe("sluice without arguments", () => {
 
   it("tells the exit codes in its help, all of them", async () => {
     const { stdout } = await sluice(["--help"]);
-    for (const code of Object.values(EXIT)) expect(stdout).toContain(`${code}  ${EXIT_MEANINGS[code]}`);
+    const docs = readFileSync(new URL("../../docs/command-line.md", import.meta.url), "utf8");
+    for (const code of Object.values(EXIT)) {
+      expect(stdout).toContain(`${code}  ${EXIT_MEANINGS[code]}`);
+      expect(docs).toContain(`| ${code} | ${EXIT_MEANINGS[code]} |`);
+    }
   });
 });
 
