@@ -318,4 +318,4 @@ test("every command has a help with a description and an example that starts wit
     expect(stdout, name).toMatch(/^Usage: sluice/);
     expect(stdout, name).toMatch(new RegExp(`Examples:\\n(.*\\n)*?.*sluice ${name}`));
   }
-});
+}, 120_000);

@@ -128,6 +128,7 @@ describe("damage", () => {
     ],
     ["of a missing format", () => settled, (dir: string) => rmSync(`${dir}/format`), /format .*is missing/],
     ["in a row of the store", () => settled, spoilRow, /store .*damaged/],
+    ["in the pages of the store", () => settled, spoilPages, /store .*damaged/],
   ])("%s is told with its place, and is not touched by --repair", async (_, start, damage, says) => {
     const dir = damaged(start(), damage);
     const before = contentOf(dir);
@@ -151,6 +152,11 @@ function spoilRow(dir: string): void {
     expect(at).toBeGreaterThan(0);
     for (let found = at; found !== -1; found = bytes.indexOf("message 5 ", found + 1)) bytes[found]! ^= 1;
   });
+}
+
+/** Nothing of the pages behind the first two, which say where the others are, makes sense any more. */
+function spoilPages(dir: string): void {
+  change(`${dir}/store.mdb`, (bytes) => bytes.fill(0xa5, 2 * 16_384));
 }
 
 describe("a directory that is not to be looked at", () => {

@@ -110,6 +110,9 @@ describe("an error", () => {
     const exposed = await sluice(["serve", "--memory", "--port", "0", "--host", "0.0.0.0"]);
     expect(exposed).toMatchObject({ code: 2, stdout: "" });
     expect(exposed.stderr).toMatch(/no keys are configured.*SLUICE_SECRET_default.*--no-auth/);
+    const open = await serveInProcess(["--memory", "--host", "0.0.0.0", "--no-auth"]);
+    expect(open.url).toMatch(/^http:\/\/0\.0\.0\.0:/);
+    expect(open.said.stderr).not.toContain("no keys");
     const redis = await sluice(["serve", "--redis", "redis://127.0.0.1:1", "--data", "x"]);
     expect(redis).toMatchObject({ code: 2, stdout: "" });
     expect(redis.stderr).toContain("--data and --redis exclude each other");

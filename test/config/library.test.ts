@@ -87,6 +87,7 @@ describe("a server without keys", () => {
     expect(kind({ host: "0.0.0.0", projects: { shop: { secrets: [SECRET] } } })).toBe("guarded");
     expect(kind({ host: "0.0.0.0", projects: { shop: { jwks: "https://a.example/keys" } } })).toBe("guarded");
     expect(kind({ host: "0.0.0.0", auth: { off: true } })).toBe("open");
+    expect(exposureOf(withDefaults({ host: "0.0.0.0" }), true).kind).toBe("guarded");
   });
 
   it("knows a loopback address when it sees one", () => {

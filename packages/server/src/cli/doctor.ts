@@ -2,11 +2,13 @@
  * `sluice doctor`: looks at a data directory that no server uses, and says what it finds. With `--repair` it cuts a torn tail,
  * which was never acknowledged, and nothing else: whatever is damaged beyond that needs a decision of its owner.
  */
+import { execFile } from "node:child_process";
 import { existsSync, readdirSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 import type { Command } from "commander";
 import { EngineError } from "../engine/contract.ts";
 import { FORMAT_VERSION } from "../engine/disk/frame.ts";
-import { cutTornTail, inspectFormat, inspectJournal, inspectStore, type StoreReport } from "../engine/disk/inspect.ts";
+import { cutTornTail, inspectFormat, inspectJournal, type StoreReport } from "../engine/disk/inspect.ts";
 import { nodeFiles } from "../engine/disk/node-files.ts";
 import { CliError, EXIT } from "./exit.ts";
 import { examples } from "./help.ts";
@@ -95,17 +97,11 @@ class Examination {
       await report.note("store", "there is none yet");
       return { appliedThrough: 0 };
     }
-    const found: { report?: StoreReport } = {};
-    await this.tried("store", async () => {
-      const { openLmdb } = await import("../engine/disk/lmdb-store.ts");
-      const opened = openLmdb(`${dir}/store.mdb`);
-      try {
-        found.report = inspectStore(opened);
-      } finally {
-        await opened.close();
-      }
-    });
-    if (found.report === undefined) return undefined;
+    const found = await readStore(`${dir}/store.mdb`);
+    if ("damage" in found) {
+      await report.bad("store", found.damage);
+      return undefined;
+    }
     const { rows, bytes, appliedThrough, boots, damages } = found.report;
     for (const damage of damages) await report.bad("store", damage);
     const size = `${many(rows, "row")}, ${bytesText(bytes)}`;
@@ -155,6 +151,20 @@ class Examination {
       return false;
     }
   }
+}
+
+/** In a process of its own, because damage may end it. */
+function readStore(path: string): Promise<{ report: StoreReport } | { damage: string }> {
+  const script = fileURLToPath(new URL("./doctor-store.js", import.meta.url));
+  return new Promise((resolve) => {
+    execFile(process.execPath, [script, path], { maxBuffer: 1024 * 1024 }, (fault, stdout) => {
+      if (fault === null) resolve(JSON.parse(stdout));
+      else
+        resolve({
+          damage: `reading ${path} ended the process that tried (${fault.signal ?? fault.code}): its pages are damaged`,
+        });
+    });
+  });
 }
 
 const many = (count: number, what: string): string => `${count} ${what}${count === 1 ? "" : "s"}`;

@@ -41,12 +41,12 @@ export function complain(text: string): void {
 
 /** `sluice stream read a | head -1` ends the reader first; that is how it is meant. */
 export function endQuietlyWithOurReader(): void {
-  for (const stream of [process.stdout, process.stderr]) {
-    stream.on("error", (fault: NodeJS.ErrnoException) => {
-      if (fault.code === "EPIPE") process.exit(0);
-      throw fault;
-    });
-  }
+  process.stdout.on("error", (fault: NodeJS.ErrnoException) => {
+    if (fault.code === "EPIPE") process.exit(0);
+    throw fault;
+  });
+  // Nobody hears us any more; that is no reason for a server to stop serving.
+  process.stderr.on("error", () => {});
 }
 
 /** Columns as wide as their widest cell. */

@@ -1,5 +1,6 @@
 /** `sluice token`: mints a token with the first secret of a project, as the server would accept it. */
 import type { Command } from "commander";
+import { isProjectName } from "../config/operator-schema.ts";
 import { parseFilter } from "../core/topic.ts";
 import { parseSeconds } from "./duration.ts";
 import { usage } from "./exit.ts";
@@ -38,6 +39,8 @@ export function addToken(program: Command): void {
 async function mint(options: Options, command: Command): Promise<void> {
   const { settings } = settingsOf(command);
   const { project } = options;
+  if (!isProjectName(project))
+    throw usage(`a project is named by letters, digits, _ and -, not ${JSON.stringify(project)}`);
   const secrets = Object.hasOwn(settings.projects, project) ? settings.projects[project]!.secrets : undefined;
   if (secrets === undefined) {
     throw usage(

@@ -31,8 +31,15 @@ export type Exposure =
   | { readonly kind: "guarded" | "open" | "local" }
   | { readonly kind: "refused"; readonly why: string };
 
-/** Without keys nobody can be told from anybody, so only this machine may come, unless the operator wants it otherwise. */
-export function exposureOf({ host, auth, projects }: Pick<Settings, "host" | "auth" | "projects">): Exposure {
+/**
+ * Without keys nobody can be told from anybody, so only this machine may come, unless the operator wants it otherwise.
+ * `isGuarded`: the program that we are part of decides by itself who may do what.
+ */
+export function exposureOf(
+  { host, auth, projects }: Pick<Settings, "host" | "auth" | "projects">,
+  isGuarded = false,
+): Exposure {
+  if (isGuarded) return { kind: "guarded" };
   if (auth.off) return { kind: "open" };
   const hasKeys = Object.values(projects).some(({ secrets, jwks }) => secrets !== undefined || jwks !== undefined);
   if (hasKeys) return { kind: "guarded" };

@@ -98,7 +98,7 @@ export class Run {
     const seconds = (performance.now() - this.startedAt) / 1_000;
     const rate = Math.round(this.done / seconds).toLocaleString("en");
     const p99 = (this.latencies.percentile(99) / 1_000).toFixed(1);
-    const text = `${seconds.toFixed(0)} s  ${this.done.toLocaleString("en")} ${this.unit}  ${rate}/s  p99 ${p99} ms`;
+    const text = `${seconds.toFixed(1)} s  ${this.done.toLocaleString("en")} ${this.unit}  ${rate}/s  p99 ${p99} ms`;
     process.stderr.write(`\r${text.padEnd(70)}`);
   }
 
