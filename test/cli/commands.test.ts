@@ -172,11 +172,17 @@ const rows: Readonly<Record<string, () => Promise<void>>> = {
     const { stdout } = await ok(
       ["token", "--project", "shop", "--scope", "read,write", "--ttl", "15m", "--sub", "ada", "--streams", "a/+,b/#"],
       "",
-      { SLUICE_SECRET_shop: `${SECRET} an-older-secret-that-is-still-valid-too` },
+      { SLUICE_SECRET_shop: `${SECRET} an-older-secret-that-is-still-valid-too`, SLUICE_ISSUER_shop: "us" },
     );
     const { payload, protectedHeader } = await jwtVerify(stdout.trim(), new TextEncoder().encode(SECRET));
     expect(protectedHeader.alg).toBe("HS256");
-    expect(payload).toMatchObject({ sub: "ada", scope: "read write", project: "shop", streams: ["a/+", "b/#"] });
+    expect(payload).toMatchObject({
+      sub: "ada",
+      scope: "read write",
+      project: "shop",
+      streams: ["a/+", "b/#"],
+      iss: "us",
+    });
     expect(payload.exp! - payload.iat!).toBe(900);
     const without = await sluice(["token", "--project", "shop"]);
     expect(without).toMatchObject({ code: 2, stdout: "" });

@@ -86,7 +86,13 @@ describe("a setting", () => {
     });
     const inline = { keys: [{ kty: "OKP", crv: "Ed25519", x: "abc" }] };
     const text = JSON.stringify(inline);
-    expect(load({ env: { SLUICE_JWKS_a: text } }).settings.projects).toEqual({ a: { jwks: inline } });
+    const more = { SLUICE_ISSUER_a: "https://id.example.com", SLUICE_AUDIENCE_a: "sluice" };
+    expect(load({ env: { SLUICE_JWKS_a: text, ...more } }).settings.projects).toEqual({
+      a: { jwks: inline, issuer: "https://id.example.com", audience: "sluice" },
+    });
+    const signing = JSON.stringify({ keys: [{ ...inline.keys[0], d: "hunter2" }] });
+    expect(problems({ env: { SLUICE_JWKS_a: signing } })).toHaveLength(1);
+    expect(problems({ env: { SLUICE_JWKS_a: signing } })[0]).not.toContain("hunter2");
   });
 });
 

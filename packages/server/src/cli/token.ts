@@ -41,7 +41,7 @@ async function mint(options: Options, command: Command): Promise<void> {
   const { project } = options;
   if (!isProjectName(project))
     throw usage(`a project is named by letters, digits, _ and -, not ${JSON.stringify(project)}`);
-  const secrets = Object.hasOwn(settings.projects, project) ? settings.projects[project]!.secrets : undefined;
+  const { secrets, issuer, audience } = settings.projects[project] ?? {};
   if (secrets === undefined) {
     throw usage(
       `project ${project} has no secret; give it one with SLUICE_SECRET_${project}, or projects.${project}.secrets in the file`,
@@ -56,6 +56,8 @@ async function mint(options: Options, command: Command): Promise<void> {
     .setIssuedAt()
     .setExpirationTime(expires);
   if (options.sub !== undefined) token.setSubject(options.sub);
+  if (issuer !== undefined) token.setIssuer(issuer);
+  if (audience !== undefined) token.setAudience(audience);
   await line(await token.sign(new TextEncoder().encode(secrets[0])));
 }
 

@@ -29,6 +29,8 @@ export const OTHER_VARIABLES: Readonly<Record<string, string>> = {
 const PROJECT_VARIABLES: Readonly<Record<string, keyof typeof projectShape>> = {
   SLUICE_SECRET_: "secrets",
   SLUICE_JWKS_: "jwks",
+  SLUICE_ISSUER_: "issuer",
+  SLUICE_AUDIENCE_: "audience",
 };
 
 const entries: readonly Entry[] = entriesOf(schema.shape, "");

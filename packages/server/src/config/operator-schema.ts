@@ -1,6 +1,6 @@
 /** The settings of what stands around the server: Redis, auth, CORS, logs. A part of the schema. */
 import { z } from "zod";
-import { choice, count, isAddress, keySet, list, ms, seconds, secrets, yesNo } from "./setting.ts";
+import { choice, count, isAddress, keySet, list, ms, optionalText, seconds, secrets, yesNo } from "./setting.ts";
 
 /** HS256 signs with 256 bits; a shorter secret can be guessed from a single token. */
 const MIN_SECRET_CHARS = 32;
@@ -46,6 +46,11 @@ export function isProjectName(name: string): boolean {
 const project = z.strictObject({
   secrets: secrets(MIN_SECRET_CHARS, "Secrets that sign tokens with HS256. The first signs, all of them verify."),
   jwks: keySet("Public keys that verify tokens (RS, PS, ES, EdDSA)."),
+  issuer: optionalText("a text", "What the claim iss of a token must say, where the keys sign for other services too."),
+  audience: optionalText(
+    "a text",
+    "What the claim aud of a token must say, where the keys sign for other services too.",
+  ),
 });
 
 export const projects = z.record(z.string().refine(isProjectName), project).default({});

@@ -4,6 +4,7 @@
  */
 import { ANY_PROJECT, allEntries, type Entry, entryOfKey, OTHER_VARIABLES } from "./catalogue.ts";
 import type { Loaded } from "./load.ts";
+import { projectShape } from "./operator-schema.ts";
 import { shownValue, sourceText } from "./problem.ts";
 import { GROUPS } from "./schema.ts";
 
@@ -16,7 +17,7 @@ export interface Effective {
 /** Every setting, those of the projects that have any included. */
 export function effectiveSettings({ settings, origins }: Loaded): Effective[] {
   const projects = Object.keys(settings.projects).flatMap((project) =>
-    ["secrets", "jwks"].map((name) => entryOfKey(`projects.${project}.${name}`)!),
+    Object.keys(projectShape).map((name) => entryOfKey(`projects.${project}.${name}`)!),
   );
   const general = allEntries().filter(({ key }) => !key.startsWith(`projects.${ANY_PROJECT}.`));
   return [...general, ...projects.filter(({ key }) => origins.has(key))].map((entry) => {

@@ -132,18 +132,25 @@ export function list(accepts: (item: string) => boolean, form: string, meaning: 
   return setting(schema, { form, meaning, initial: [], fromText, operand: "LIST", ...extra });
 }
 
-/** As a text, secrets are separated by white space; none can contain any. */
+const MAX_SECRETS = 16;
+
+/** As a text, secrets are separated by white space, because everything else may well be part of one. */
 export function secrets(minChars: number, meaning: string) {
-  const schema = z.array(z.string().regex(/^\S+$/).min(minChars)).min(1).max(100).optional();
-  const form = `a list of secrets, each of at least ${minChars} characters and without white space`;
+  const schema = z.array(z.string().refine(isPlainText).min(minChars)).min(1).max(MAX_SECRETS).optional();
+  const form = `a list of 1 to ${MAX_SECRETS} secrets, each of at least ${minChars} characters (in a variable: separated by spaces)`;
   const fromText = (given: string): unknown => given.trim().split(/\s+/);
   return setting(schema, { form, meaning, initial: undefined, fromText, secrecy: "hidden" });
 }
 
 export function keySet(meaning: string) {
-  const inline = z.looseObject({ keys: z.array(z.looseObject({ kty: z.string() })).min(1) });
+  const inline = z.looseObject({
+    keys: z
+      .array(z.looseObject({ kty: z.string() }).refine(isPublicKey))
+      .min(1)
+      .max(100),
+  });
   const address = z.string().refine((value) => isAddress(value, ["http:", "https:"]));
-  const form = 'the http or https address of a JSON Web Key Set, or the set itself: {"keys": [...]}';
+  const form = 'the http or https address of a JSON Web Key Set, or the set itself, {"keys": [...]}, of public keys';
   return setting(z.union([address, inline]).optional(), {
     form,
     meaning,
@@ -151,6 +158,17 @@ export function keySet(meaning: string) {
     fromText: jsonOrText,
     secrecy: "address",
   });
+}
+
+/** A key that could sign, or a shared secret, does not belong where keys are shown to whoever asks. */
+function isPublicKey(key: { kty: string }): boolean {
+  return ["RSA", "EC", "OKP"].includes(key.kty) && !("d" in key) && !("k" in key);
+}
+
+/** A text that is not needed. */
+export function optionalText(form: string, meaning: string) {
+  const schema = z.string().refine(isPlainText).optional();
+  return setting(schema, { form, meaning, initial: undefined, fromText: asIs });
 }
 
 function jsonOrText(given: string): unknown {
