@@ -125,7 +125,7 @@ describe("Wake subscriptions on disk", () => {
 
   test("a webhook on this machine is refused where that is not allowed", async () => {
     await server.close();
-    server = await createServer({ port: 0, data: directory.dir, webhookLoopback: false });
+    server = await createServer({ port: 0, data: directory.dir, webhook: { allowLoopback: false } });
     const config = { type: "webhook", pattern: "events/*", webhook: { url: "http://127.0.0.1:1/hook" } };
     expect((await subscription("PUT", "s", config)).body.error.code).toBe("WEBHOOK_URL_REJECTED");
   });

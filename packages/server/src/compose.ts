@@ -3,17 +3,20 @@
  * touch the clock, timers and randomness (through `realWorld`).
  */
 
+import { settingsFrom } from "./config/load.ts";
+import { ConfigError } from "./config/problem.ts";
+import type { Settings, SettingsInput } from "./config/schema.ts";
+import { exposureOf } from "./config/together.ts";
 import type { World } from "./core/world.ts";
 import { HttpDoor } from "./doors/http/node-adapter.ts";
 import { type Features, route } from "./doors/http/router.ts";
 import { nodeEd25519 } from "./doors/webhook/node-ed25519.ts";
 import { NodeWebhookSender } from "./doors/webhook/node-webhook.ts";
-import type { Engine } from "./engine/contract.ts";
+import type { Engine, Entity } from "./engine/contract.ts";
 import { openDisk } from "./engine/disk/open.ts";
 import { Keepers } from "./engine/keeper.ts";
 import { openMemory } from "./engine/memory/memory.ts";
 import { openRedis } from "./engine/redis/open.ts";
-import type { RedisLimits } from "./engine/redis/options.ts";
 import { Sweeper } from "./engine/sweeper.ts";
 import { realWorld } from "./real-world.ts";
 import { listStreams } from "./streams/listing.ts";
@@ -28,56 +31,25 @@ import { WakeRoutes } from "./wakes/routes.ts";
 import { Wakes } from "./wakes/service.ts";
 import { WAKE } from "./wakes/state.ts";
 
-export interface ServerOptions {
-  readonly host: string;
-  /** 0 picks a free one. */
-  readonly port: number;
-  /** Where the data lives; undefined keeps everything in memory only. */
-  readonly data?: string | undefined;
-  /** Redis, a cluster or a single one, instead of a directory: any node of it, and how patiently it is used. */
-  readonly redis?: RedisSettings | undefined;
-  readonly longPollMs: number;
-  readonly drainMs: number;
-  readonly sseMs: number;
-  readonly bodyBytes: number;
-  readonly pageBytes: number;
-  readonly liveReaders: number;
-  readonly slowReaderBytes: number;
-  readonly requestMs: number;
-  /** Whether webhooks may be plain http to this machine, as in development. */
-  readonly webhookLoopback: boolean;
-  /** How old a key that signs webhooks gets, and how long it stays published afterwards. */
-  readonly webhookKeyMs: number;
-  readonly webhookKeyKeepMs: number;
-  /** Scheme, host and port under which webhook receivers reach us; what the subscriber addressed, if undefined. */
-  readonly publicUrl?: string | undefined;
+/** What another program may ask for: any setting, and what only code can give. Anything unknown or malformed is refused. */
+export interface ServerOptions extends SettingsInput {
   /** Faults that no client is told about. */
-  readonly report: (what: string, fault: unknown) => void;
+  readonly report?: Report | undefined;
 }
 
-export interface RedisSettings extends Partial<RedisLimits> {
-  readonly urls: readonly string[];
-  /** What all keys start with, for services that share one Redis. */
-  readonly prefix?: string | undefined;
+/** Everything decided. */
+export interface ServerSettings extends Settings {
+  readonly report: Report;
 }
 
-export const DEFAULTS: ServerOptions = {
-  host: "127.0.0.1",
-  port: 4437,
-  data: "./sluice-data",
-  longPollMs: 20_000,
-  drainMs: 10_000,
-  sseMs: 60_000,
-  bodyBytes: 8 * 1024 * 1024,
-  pageBytes: 1024 * 1024,
-  liveReaders: 50_000,
-  slowReaderBytes: 1024 * 1024,
-  requestMs: 60_000,
-  webhookLoopback: true,
-  webhookKeyMs: 30 * 24 * 3_600_000,
-  webhookKeyKeepMs: 24 * 3_600_000,
-  report: (what, fault) => console.error(what, fault),
-};
+type Report = (what: string, fault: unknown) => void;
+
+/** Fills in the defaults. Throws a ConfigError that names everything that is wrong. */
+export function withDefaults({ report, ...options }: ServerOptions = {}): ServerSettings {
+  return { ...settingsFrom(options), report: report ?? ((what, fault) => console.error(what, fault)) };
+}
+
+export const DEFAULTS: ServerSettings = withDefaults();
 
 export interface RunningServer {
   readonly url: string;
@@ -88,8 +60,10 @@ export interface RunningServer {
   close(): Promise<void>;
 }
 
-export async function createServer(options: Partial<ServerOptions> = {}): Promise<RunningServer> {
-  const settings = { ...DEFAULTS, ...options };
+export async function createServer(options: ServerOptions = {}): Promise<RunningServer> {
+  const settings = withDefaults(options);
+  const exposure = exposureOf(settings);
+  if (exposure.kind === "refused") throw new ConfigError([exposure.why]);
   const world = realWorld();
   const engine = await openEngine(settings, world);
   try {
@@ -100,17 +74,19 @@ export async function createServer(options: Partial<ServerOptions> = {}): Promis
   }
 }
 
-async function openEngine({ redis, data }: ServerOptions, world: World): Promise<Engine> {
-  if (redis !== undefined) return openRedis({ urls: redis.urls, prefix: redis.prefix, world, limits: redis });
-  return data === undefined ? openMemory({ world }) : openDisk({ dir: data, world });
+function openEngine(settings: ServerSettings, world: World): Promise<Engine> | Engine {
+  const { urls, prefix, ...limits } = settings.redis;
+  if (urls.length > 0) return openRedis({ urls, prefix, world, limits });
+  if (settings.memory) return openMemory({ world });
+  return openDisk({ dir: settings.data, world, limits: settings.disk });
 }
 
-async function serve(settings: ServerOptions, world: World, engine: Engine): Promise<RunningServer> {
+async function serve(settings: ServerSettings, world: World, engine: Engine): Promise<RunningServer> {
   const app = buildApp(settings, world, engine);
   const door = await HttpDoor.open({
+    ...settings.http,
     host: settings.host,
     port: settings.port,
-    requestMs: settings.requestMs,
     handle: (request) => route(app.features, request),
     report: (fault) => settings.report("a request failed", fault),
   });
@@ -131,27 +107,29 @@ async function serve(settings: ServerOptions, world: World, engine: Engine): Pro
 
 /** Everything between an engine and a door; the simulator runs exactly this, with a sender of its own. */
 export function buildApp(
-  settings: ServerOptions,
+  settings: ServerSettings,
   world: World,
   engine: Engine,
-  sender: WebhookSender = new NodeWebhookSender({ world, allowLoopback: settings.webhookLoopback }),
+  sender: WebhookSender = new NodeWebhookSender({ ...settings.webhook, world }),
 ) {
-  const keepers = new Keepers(engine, (task) => world.soon(task));
-  const streams = new Streams(engine, keepers, world);
-  const live = new LiveRoutes(streams, world, { ...settings, readers: settings.liveReaders });
-  const routes = new StreamRoutes(streams, live, settings);
-  const sweeper = new Sweeper(engine, world, (e, fault) => settings.report(`sweeping ${e?.key ?? ""} failed`, fault));
+  const { report, stream: streamLimits, longPollMs, publicUrl, webhook, wake: wakeLimits } = settings;
+  const keepers = new Keepers(engine, (task) => world.soon(task), settings.keeper.kept, settings.keeper);
+  const streams = new Streams(engine, keepers, world, streamLimits);
+  const live = new LiveRoutes(streams, world, { ...settings.live, longPollMs, pageBytes: streamLimits.pageBytes });
+  const routes = new StreamRoutes(streams, live, streamLimits);
+  const failed = (e: Entity | undefined, fault: unknown) => report(`sweeping ${e?.key ?? ""} failed`, fault);
+  const sweeper = new Sweeper(engine, world, failed, settings.sweep);
   sweeper.handle(STREAM, (e) => streams.sweep(e.project, e.id));
-  const keySettings = { keyMs: settings.webhookKeyMs, keyKeepMs: settings.webhookKeyKeepMs };
-  const keys = new SigningKeys(engine, keepers, world, nodeEd25519, keySettings, settings.report);
-  const wakes = new Wakes({ engine, keepers, streams, world, keys, sender, report: settings.report });
-  const wakeRoutes = new WakeRoutes(wakes, keys, settings);
+  const keys = new SigningKeys(engine, keepers, world, nodeEd25519, webhook, report);
+  const wakes = new Wakes({ engine, keepers, streams, world, keys, sender, report, limits: wakeLimits });
+  const { allowLoopback } = webhook;
+  const wakeRoutes = new WakeRoutes(wakes, keys, { allowLoopback, publicUrl, limits: wakeLimits });
   sweeper.handle(WAKE, (e) => wakes.sweep(e.project, e.id));
 
   let draining = false;
   const features: Features = {
     stream: (project, encodedPath, request) => routes.handle(project, parsePath(encodedPath), request),
-    listStreams: (project, request) => listStreams(streams, project, request),
+    listStreams: (project, request) => listStreams(streams, project, request, settings.list),
     control: (project, rest, request) => wakeRoutes.handle(project, rest, request),
     notReady: () => (draining ? "the server is shutting down" : engine.health()?.message),
   };

@@ -11,9 +11,10 @@ import { Delivery, type WebhookSender } from "./delivery.ts";
 import { Follower } from "./following.ts";
 import { Holding } from "./holding.ts";
 import type { SigningKeys } from "./keys.ts";
+import { WAKE_LIMITS, type WakeLimits } from "./limits.ts";
 import { Linker } from "./linking.ts";
 import { addStreamsRule, confirmRule, createRule, deleteRule, removeStreamRule } from "./links.ts";
-import { MAX_EXPLICIT_LINKS, MAX_SUBSCRIPTIONS, SubscriptionIndex } from "./matching.ts";
+import { SubscriptionIndex } from "./matching.ts";
 import {
   type Config,
   FRESH,
@@ -39,6 +40,7 @@ export interface Parts {
   readonly keys: SigningKeys;
   readonly sender: WebhookSender;
   readonly report: (what: string, fault: unknown) => void;
+  readonly limits?: WakeLimits;
 }
 
 export interface Stored {
@@ -55,7 +57,8 @@ const INCARNATION_BYTES = 8;
 const START_PAGE = 100;
 
 export class Wakes {
-  private readonly index = new SubscriptionIndex();
+  private readonly index: SubscriptionIndex;
+  private readonly limits: WakeLimits;
   private readonly linker: Linker;
   private readonly waker: Waker;
   private readonly follower: Follower;
@@ -67,10 +70,13 @@ export class Wakes {
 
   constructor(private readonly parts: Parts) {
     const { engine, keepers, streams, world, keys, sender, report } = parts;
-    this.linker = new Linker(engine, keepers, streams, world, this.index, report);
-    const delivery = new Delivery(streams, keys, sender);
-    this.waker = new Waker(engine, keepers, world, this.index, this.linker, delivery, report);
-    this.follower = new Follower(this.index, this.waker, world);
+    const limits = parts.limits ?? WAKE_LIMITS;
+    this.limits = limits;
+    this.index = new SubscriptionIndex(limits.rememberedPaths);
+    this.linker = new Linker(engine, keepers, streams, world, this.index, report, limits);
+    const delivery = new Delivery(streams, keys, sender, limits.deliveries);
+    this.waker = new Waker(engine, keepers, world, this.index, this.linker, delivery, report, limits);
+    this.follower = new Follower(this.index, this.waker, world, limits.queuedStreams);
     this.holding = new Holding(keepers, this.linker, this.waker, (project, id) => this.findNow(project, id));
     streams.onEvent((event) => this.follower.hear(event));
   }
@@ -81,7 +87,7 @@ export class Wakes {
     this.ready = this.findAll().catch((fault) => {
       if (this.isStopped) return;
       this.parts.report("finding the stored subscriptions failed", fault);
-      this.parts.world.after(1_000, () => this.isStopped || this.start());
+      this.parts.world.after(this.limits.recheckMs, () => this.isStopped || this.start());
     });
   }
 
@@ -128,7 +134,7 @@ export class Wakes {
     const { rows } = await this.parts.engine.load(wakeEntity(project, id), [META]);
     const meanwhile = this.index.get(project, id);
     if (meanwhile || rows[0] === undefined) return meanwhile;
-    const subscription = new Subscription(project, id, metaTable.decode(rows[0]));
+    const subscription = new Subscription(project, id, metaTable.decode(rows[0]), this.limits);
     this.index.add(subscription);
     return subscription;
   }
@@ -143,13 +149,15 @@ export class Wakes {
     if (this.isFull(config.streams.length)) return { kind: "too-many-subscriptions" };
 
     const incarnation = hex(world.randomBytes(INCARNATION_BYTES));
-    const draft = new Subscription(project, id, { config, incarnation, base, createdAt: 0 });
+    const draft = new Subscription(project, id, { config, incarnation, base, createdAt: 0 }, this.limits);
     const explicit = await this.linker.tailsOf(project, config.streams);
     const matching = await this.linker.matching(draft);
     const input = { config, base, incarnation, explicit, matching };
-    const created = await keepers.submit(e, [META, STATE], (view, now) => createRule(view, now, input));
+    const created = await keepers.submit(e, [META, STATE], (view, now) =>
+      createRule(view, now, input, this.limits.links),
+    );
     if (created.kind === "created") {
-      const subscription = new Subscription(project, id, created.meta);
+      const subscription = new Subscription(project, id, created.meta, this.limits);
       for (const { path } of explicit) subscription.explicit.add(path);
       this.index.add(subscription);
       // Streams may have come or grown since they were looked at.
@@ -159,7 +167,8 @@ export class Wakes {
   }
 
   private isFull(explicit: number): boolean {
-    return this.index.size >= MAX_SUBSCRIPTIONS || this.index.explicitLinks + explicit > MAX_EXPLICIT_LINKS;
+    const { subscriptions, explicitLinks } = this.limits;
+    return this.index.size >= subscriptions || this.index.explicitLinks + explicit > explicitLinks;
   }
 
   private async stored(project: string, id: string, kind: "created" | "exists"): Promise<PutResult> {
@@ -189,13 +198,13 @@ export class Wakes {
   async addStreams(project: string, id: string, paths: readonly string[]) {
     const subscription = await this.find(project, id);
     if (subscription === undefined) return "absent";
-    if (this.index.explicitLinks + paths.length > MAX_EXPLICIT_LINKS) return "too-many-subscriptions";
+    if (this.index.explicitLinks + paths.length > this.limits.explicitLinks) return "too-many-subscriptions";
     if (paths.some((path) => path === subscription.config.wakeStream)) return "own-wake-stream";
     return this.waker.step(subscription, async () => {
       const tails = await this.linker.tailsOf(project, paths);
       const keys = [META, STATE, ...paths.map(linkTable.at)];
       const outcome = await this.parts.keepers.submit(wakeEntity(project, id), keys, (view) =>
-        addStreamsRule(view, tails),
+        addStreamsRule(view, tails, this.limits.links),
       );
       if (outcome !== "added") return outcome;
       for (const path of paths) {

@@ -9,12 +9,8 @@ import { Refusal } from "../core/http.ts";
 import type { Cancel, World } from "../core/world.ts";
 import { isReserved } from "../streams/parse.ts";
 import { type Glob, matchesGlob, parseGlob } from "./glob.ts";
+import { WAKE_LIMITS, type WakeLimits } from "./limits.ts";
 import type { Config, Meta } from "./state.ts";
-
-/** Steps that wait for one subscription; beyond that a request is refused. Our own are few, since they join up. */
-const MAX_WAITING = 1_000;
-/** Streams that wait to be linked or unlinked; beyond that everything is looked at again instead. */
-const MAX_NOTES = 20_000;
 
 export class Subscription {
   readonly config: Config;
@@ -45,6 +41,7 @@ export class Subscription {
     readonly project: string,
     readonly id: string,
     meta: Meta,
+    private readonly limits: WakeLimits = WAKE_LIMITS,
   ) {
     this.config = meta.config;
     this.incarnation = meta.incarnation;
@@ -59,8 +56,9 @@ export class Subscription {
 
   /** Refuses a request when too many others wait for this subscription already. */
   admit(): void {
-    if (this.waiting < MAX_WAITING) return;
-    throw new Refusal("overloaded", `more than ${MAX_WAITING} requests wait for one subscription`);
+    const { queuedRequests } = this.limits;
+    if (this.waiting < queuedRequests) return;
+    throw new Refusal("overloaded", `more than ${queuedRequests} requests wait for one subscription`);
   }
 
   /** Runs the step after all that were asked for before, whatever becomes of those. */
@@ -86,7 +84,7 @@ export class Subscription {
       if (this.wants(path)) this.toLink.add(path);
       this.suspect(path);
     }
-    if (this.toLink.size + this.toUnlink.size <= MAX_NOTES) return;
+    if (this.toLink.size + this.toUnlink.size <= this.limits.queuedNotes) return;
     this.toLink.clear();
     this.toUnlink.clear();
     this.isUnsure = true;
