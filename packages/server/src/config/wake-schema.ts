@@ -20,6 +20,10 @@ export const wake = {
     "The wait after an internal fault before a subscription is looked at again; it doubles.",
   ),
   maxRecheckMs: ms(WAKE.maxRecheckMs, "The longest such wait."),
+  discoverMs: ms(
+    WAKE.discoverMs,
+    "How often a node on Redis looks for subscriptions that other nodes have created or changed.",
+  ),
   deliveries: count(WAKE.deliveries, "Webhooks and wake events under way at once."),
   subscriptions: count(WAKE.subscriptions, "Subscriptions that one server takes on, in all projects together."),
   explicitLinks: count(WAKE.explicitLinks, "Streams linked by name, in all subscriptions together."),

@@ -21,6 +21,8 @@ export interface WakeLimits {
   /** The wait after an internal fault until everything is looked at again; it doubles while faults go on. */
   readonly recheckMs: number;
   readonly maxRecheckMs: number;
+  /** How often a node looks for what other nodes have created or changed; there is nobody else where one has the data alone. */
+  readonly discoverMs: number;
   /** Attempts under way at once; the others wait their turn. */
   readonly deliveries: number;
   /** Subscriptions and explicit links that one process takes on, in all projects together. */
@@ -52,6 +54,7 @@ export const WAKE_LIMITS: WakeLimits = {
   maxRetryMs: 60_000,
   recheckMs: 1_000,
   maxRecheckMs: 60_000,
+  discoverMs: 2_000,
   deliveries: 100,
   subscriptions: 10_000,
   explicitLinks: 1_000_000,

@@ -3,7 +3,7 @@
  * and strings the steps together; it decides nothing itself. What the holders of wakes say is in holding.ts.
  */
 import { hex } from "../core/bytes.ts";
-import type { World } from "../core/world.ts";
+import type { Cancel, World } from "../core/world.ts";
 import type { Engine } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
 import type { Streams } from "../streams/service.ts";
@@ -65,6 +65,7 @@ export class Wakes {
   /** Claims, acks and releases. */
   readonly holding: Holding;
   private isStopped = false;
+  private cancelDiscovery: Cancel | undefined;
   /** Resolves when every stored subscription has been looked at once. */
   ready: Promise<void> = Promise.resolve();
 
@@ -84,22 +85,41 @@ export class Wakes {
   /** Finds the stored subscriptions and what happened to their streams while nobody was there. */
   start(): void {
     this.parts.keys.start();
-    this.ready = this.findAll().catch((fault) => {
-      if (this.isStopped) return;
-      this.parts.report("finding the stored subscriptions failed", fault);
-      this.parts.world.after(this.limits.recheckMs, () => this.isStopped || this.start());
+    this.ready = this.findAll().then(
+      () => this.discoverLater(),
+      (fault) => {
+        if (this.isStopped) return;
+        this.parts.report("finding the stored subscriptions failed", fault);
+        this.parts.world.after(this.limits.recheckMs, () => this.isStopped || this.start());
+      },
+    );
+  }
+
+  /** Where other nodes create and change subscriptions too, nobody tells this one. */
+  private discoverLater(): void {
+    const { engine, world, report } = this.parts;
+    if (engine.exclusive || this.isStopped) return;
+    this.cancelDiscovery = world.after(this.limits.discoverMs, () => {
+      this.ready = this.findAll()
+        .catch((fault) => void (this.isStopped || report("looking for the subscriptions of other nodes failed", fault)))
+        .then(() => this.discoverLater());
     });
   }
 
+  /** Takes up what is new, and looks again at what somebody has changed. */
   private async findAll(): Promise<void> {
     const { engine } = this.parts;
     const found: Subscription[] = [];
     for (const project of await engine.projects(WAKE)) {
-      for (let after: string | undefined = ""; after !== undefined; ) {
+      for (let after: string | undefined = ""; after !== undefined && !this.isStopped; ) {
         const page = await engine.list(project, WAKE, "", after, START_PAGE);
         for (const id of page.ids) {
-          const subscription = await this.find(project, id);
-          if (subscription) found.push(subscription);
+          const known = this.index.get(project, id);
+          if (known !== undefined) await this.lookIfChanged(known);
+          else {
+            const subscription = await this.find(project, id);
+            if (subscription) found.push(subscription);
+          }
         }
         after = page.next;
       }
@@ -107,8 +127,16 @@ export class Wakes {
     for (const subscription of found) await this.waker.tick(subscription, "time");
   }
 
+  private async lookIfChanged(subscription: Subscription): Promise<void> {
+    const { rev } = await this.parts.engine.load(wakeEntity(subscription.project, subscription.id), []);
+    if (rev === subscription.lookedAt) return;
+    subscription.lookedAt = rev;
+    void this.waker.look(subscription);
+  }
+
   async stop(): Promise<void> {
     this.isStopped = true;
+    this.cancelDiscovery?.();
     this.parts.keys.stop();
     await this.waker.stop();
     await this.ready;

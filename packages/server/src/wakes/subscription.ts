@@ -7,6 +7,7 @@
  */
 import { Refusal } from "../core/http.ts";
 import type { Cancel, World } from "../core/world.ts";
+import type { Rev } from "../engine/contract.ts";
 import { isReserved } from "../streams/parse.ts";
 import { type Glob, matchesGlob, parseGlob } from "./glob.ts";
 import { WAKE_LIMITS, type WakeLimits } from "./limits.ts";
@@ -27,6 +28,8 @@ export class Subscription {
   isFollowing = false;
   /** Something may have been missed, by a restart or a fault: everything is looked at again. */
   isUnsure = true;
+  /** What was stored when this node last looked for changes of others. */
+  lookedAt: Rev = 0;
   /** Faults in a row. */
   doubts = 0;
   /** It was reported that there is no room for more links. */

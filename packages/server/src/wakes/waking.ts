@@ -113,14 +113,24 @@ export class Waker {
     return this.quietly(subscription, async () => {
       const { incarnation, inFlight, isUnsure } = subscription;
       subscription.isUnsure = false;
+      // Where other nodes are, what was under way is under way.
+      const isFirstLook = isUnsure && why === "time" && this.engine.exclusive;
       if (isUnsure) await this.linker.relink(subscription);
-      const due: Due = { incarnation, inFlight, why: isUnsure && why === "time" ? "first-look" : why };
+      const due: Due = { incarnation, inFlight, why: isFirstLook ? "first-look" : why };
       const e = wakeEntity(subscription.project, subscription.id);
       const outcome = await this.keepers.submit(e, [META, STATE], (view, now) => dueRule(view, now, due, this.limits));
       if (outcome.kind === "absent") this.index.remove(subscription);
       else if (outcome.kind === "attempt") this.launch(subscription, outcome.meta, outcome.wake);
       else if (outcome.kind === "expired" || isUnsure) await this.check(subscription);
       subscription.doubts = 0;
+    });
+  }
+
+  /** Another node has changed it: links may be new, and work may be waiting for them. */
+  look(subscription: Subscription): Promise<void> {
+    return this.quietly(subscription, async () => {
+      await this.linker.survey(subscription);
+      await this.check(subscription);
     });
   }
 
