@@ -5,7 +5,7 @@
 import { Buffer } from "node:buffer";
 import { expect } from "vitest";
 import { type MintRequest, mint } from "../../packages/server/src/auth/mint.ts";
-import { buildApp, DEFAULTS, type ServerOptions } from "../../packages/server/src/compose.ts";
+import { buildApp, type ServerOptions, withDefaults } from "../../packages/server/src/compose.ts";
 import type { HttpRequest, Reply } from "../../packages/server/src/core/http.ts";
 import { renderFault } from "../../packages/server/src/doors/http/problem.ts";
 import { route } from "../../packages/server/src/doors/http/router.ts";
@@ -41,11 +41,11 @@ export class AuthApp {
   /** The latest request, with what the router noted on it. */
   last: HttpRequest | undefined;
 
-  constructor(settings: Partial<ServerOptions> = {}) {
+  constructor(settings: ServerOptions = {}) {
     const report = (what: string, fault: unknown) => void this.reports.push(`${what}: ${fault}`);
-    const auth = { projects: { p: { secrets: [SECRET] }, q: { secrets: [OTHER_SECRET] }, open: {} } };
+    const projects = { p: { secrets: [SECRET] }, q: { secrets: [OTHER_SECRET] }, open: {} };
     const engine = openMemory({ world: this.world });
-    this.app = buildApp({ ...DEFAULTS, auth, ...settings, report }, this.world, engine, undefined, async (url) => {
+    this.app = buildApp(withDefaults({ projects, ...settings, report }), this.world, engine, undefined, async (url) => {
       this.fetched.push(url);
       const text = this.published.get(url);
       return text === undefined ? { kind: "failed", why: "nobody answers" } : { kind: "fetched", text };

@@ -56,7 +56,7 @@ describe("the cookie", () => {
   });
 
   it("is for pages of the public address", async () => {
-    const app = new AuthApp({ publicUrl: "https://streams.example/" });
+    const app = new AuthApp({ publicUrl: "https://streams.example" });
     expect((await withCookie(app, "PUT", { origin: "https://streams.example" })).status).toBe(201);
   });
 

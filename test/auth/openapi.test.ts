@@ -107,7 +107,7 @@ describe("the OpenAPI document", () => {
   });
 
   it("announces what streams answer and refuse", async () => {
-    const app = new AuthApp({ auth: {} });
+    const app = new AuthApp({ projects: {} });
     const ask = async (
       name: keyof typeof ROUTES,
       method: string,
@@ -156,7 +156,7 @@ describe("the OpenAPI document", () => {
   it("holds the schemas that the bodies are validated by", async () => {
     const { schema } = operationOf("ds.subscription.put").requestBody!.content["application/json"]!;
     const good = { type: "pull-wake", streams: ["a"], wake_stream: "w" };
-    const app = new AuthApp({ auth: {} });
+    const app = new AuthApp({ projects: {} });
     const status = async (body: object) =>
       (await app.call("PUT", "/v1/p/stream/__ds/subscriptions/s", { body })).status;
     expect(misfit(schema, good)).toBeUndefined();

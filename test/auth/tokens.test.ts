@@ -2,7 +2,7 @@ import { createPublicKey } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import type { TokenGate } from "../../packages/server/src/auth/gate.ts";
 import { mint } from "../../packages/server/src/auth/mint.ts";
-import type { AuthOptions } from "../../packages/server/src/auth/options.ts";
+import type { ServerOptions } from "../../packages/server/src/compose.ts";
 import { type Answer, AuthApp, SECRET } from "./app.ts";
 import { keyPair, signed, signedBy } from "./signing.ts";
 
@@ -12,13 +12,15 @@ const inAnHour = (app: AuthApp) => Math.floor(app.world.now() / 1_000) + 3_600;
 const rememberedBy = (app: AuthApp) => (app.app.features.gate as TokenGate).remembered;
 
 function appWith(project: object, more: object = {}): AuthApp {
-  return new AuthApp({ auth: { projects: { p: project }, ...more } });
+  return new AuthApp({ projects: { p: project }, auth: more });
 }
 
 describe("secrets", () => {
   it("count side by side, so that one can replace another", async () => {
-    const app = appWith({ secrets: ["the old secret, still in use", "the new secret"] });
-    for (const secret of ["the old secret, still in use", "the new secret"]) {
+    const app = appWith({
+      secrets: ["the old secret, which is still in use", "the new secret, which is to replace it"],
+    });
+    for (const secret of ["the old secret, which is still in use", "the new secret, which is to replace it"]) {
       expect((await list(app, await app.token({}, secret))).status).toBe(200);
     }
     expect((await list(app, await app.token({}, "a third one"))).body.code).toBe("token-invalid");
@@ -37,13 +39,13 @@ describe("secrets", () => {
   });
 
   it("are not asked for when nobody has any, or auth is off", async () => {
-    const settings: Partial<AuthOptions>[] = [
+    const settings: ServerOptions[] = [
       { projects: {} },
       { projects: { p: {} } },
-      { projects: { p: { secrets: [SECRET] } }, off: true },
+      { projects: { p: { secrets: [SECRET] } }, auth: { off: true } },
     ];
-    for (const auth of settings) {
-      const app = new AuthApp({ auth });
+    for (const options of settings) {
+      const app = new AuthApp(options);
       expect((await app.call("GET", LIST)).status).toBe(200);
       expect((await app.call("GET", LIST, { token: "nonsense" })).status).toBe(200);
     }

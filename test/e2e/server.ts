@@ -6,8 +6,12 @@
 import { createServer, type RunningServer, type ServerOptions } from "@sluice/server";
 import { afterAll, describe, expect, onTestFinished } from "vitest";
 import { temporaryDir } from "../support/disk.ts";
+import { eventually } from "../support/eventually.ts";
+import { sharedRedis } from "../support/shared-redis.ts";
 
-export type EngineName = "memory" | "disk";
+export { eventually, sleep } from "../support/eventually.ts";
+
+export type EngineName = "memory" | "disk" | "redis";
 
 export interface Fixture {
   readonly server: RunningServer;
@@ -20,16 +24,17 @@ export interface Fixture {
 
 /** The same behaviours on every engine. */
 export function describeOnEngines(name: string, body: (engine: EngineName) => void): void {
-  for (const engine of ["memory", "disk"] as const) describe(`${name} (${engine})`, () => body(engine));
+  for (const engine of ["memory", "disk", "redis"] as const) describe(`${name} (${engine})`, () => body(engine));
 }
 
-export async function openServer(engine: EngineName, options: Partial<ServerOptions> = {}): Promise<Fixture> {
+export async function openServer(engine: EngineName, options: ServerOptions = {}): Promise<Fixture> {
   const reports: string[] = [];
   const report = (what: string, fault: unknown) => void reports.push(`${what}: ${(fault as Error).stack ?? fault}`);
   const directory = engine === "disk" ? temporaryDir() : undefined;
+  const place = engine === "redis" ? { redis: sharedRedis() } : directory ? { data: directory.dir } : { memory: true };
   const warn = (warning: Error) => void reports.push(`a warning: ${warning.stack}`);
   process.on("warning", warn);
-  const server = await createServer({ port: 0, data: directory?.dir, drainMs: 2_000, report, ...options });
+  const server = await createServer({ port: 0, ...place, drainMs: 2_000, report, ...options });
   let closing: Promise<void> | undefined;
   const close = async () => {
     await server.close();
@@ -41,7 +46,7 @@ export async function openServer(engine: EngineName, options: Partial<ServerOpti
 }
 
 /** For one test. */
-export async function serverForTest(engine: EngineName, options: Partial<ServerOptions> = {}): Promise<Fixture> {
+export async function serverForTest(engine: EngineName, options: ServerOptions = {}): Promise<Fixture> {
   const fixture = await openServer(engine, options);
   onTestFinished(() => fixture.close());
   return fixture;
@@ -94,23 +99,6 @@ export function nobodyIsLeft({ server }: Fixture): Promise<void> {
     const { readers, watchedStreams } = server.live;
     expect({ readers, watchedStreams }).toEqual({ readers: 0, watchedStreams: 0 });
   });
-}
-
-/** Looks again until it holds; fails with the last reason when it does not within ten seconds. */
-export async function eventually(check: () => void | Promise<void>, withinMs = 10_000): Promise<void> {
-  const until = Date.now() + withinMs;
-  for (;;) {
-    try {
-      return await check();
-    } catch (reason) {
-      if (Date.now() > until) throw reason;
-      await sleep(10);
-    }
-  }
-}
-
-export function sleep(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
 /** Rejects, saying what was waited for, instead of letting the test run into its own limit. */

@@ -7,25 +7,23 @@ import { type Authorize, CallbackGate } from "./auth/authorize.ts";
 import { keysFetcher } from "./auth/fetch-keys.ts";
 import { type Gate, TokenGate } from "./auth/gate.ts";
 import type { KeysFetcher } from "./auth/key-set.ts";
-import { AUTH_DEFAULTS, type AuthOptions, checkAuth, hasKeys } from "./auth/options.ts";
+import { hasKeys } from "./auth/options.ts";
+import { settingsFrom } from "./config/load.ts";
+import { ConfigError } from "./config/problem.ts";
+import type { Settings, SettingsInput } from "./config/schema.ts";
+import { exposureOf } from "./config/together.ts";
 import type { World } from "./core/world.ts";
-import {
-  CORS_DEFAULTS,
-  type CorsOptions,
-  checkCors,
-  cookieOrigins,
-  corsDecorator,
-  preflightHeaders,
-} from "./doors/http/cors.ts";
+import { cookieOrigins, corsDecorator, preflightHeaders } from "./doors/http/cors.ts";
 import { handlersOf } from "./doors/http/handlers.ts";
 import { HttpDoor } from "./doors/http/node-adapter.ts";
 import { type Features, route } from "./doors/http/router.ts";
 import { nodeEd25519 } from "./doors/webhook/node-ed25519.ts";
 import { NodeWebhookSender } from "./doors/webhook/node-webhook.ts";
-import type { Engine } from "./engine/contract.ts";
+import type { Engine, Entity } from "./engine/contract.ts";
 import { openDisk } from "./engine/disk/open.ts";
 import { Keepers } from "./engine/keeper.ts";
 import { openMemory } from "./engine/memory/memory.ts";
+import { openRedis } from "./engine/redis/open.ts";
 import { Sweeper } from "./engine/sweeper.ts";
 import { realWorld } from "./real-world.ts";
 import { listStreams } from "./streams/listing.ts";
@@ -39,56 +37,28 @@ import { WakeRoutes } from "./wakes/routes.ts";
 import { Wakes } from "./wakes/service.ts";
 import { WAKE } from "./wakes/state.ts";
 
-export interface ServerOptions {
-  readonly host: string;
-  /** 0 picks a free one. */
-  readonly port: number;
-  /** Where the data lives; undefined keeps everything in memory only. */
-  readonly data?: string | undefined;
-  readonly longPollMs: number;
-  readonly drainMs: number;
-  readonly sseMs: number;
-  readonly bodyBytes: number;
-  readonly pageBytes: number;
-  readonly liveReaders: number;
-  readonly slowReaderBytes: number;
-  readonly requestMs: number;
-  /** Whether webhooks may be plain http to this machine, as in development. */
-  readonly webhookLoopback: boolean;
-  /** How old a key that signs webhooks gets, and how long it stays published afterwards. */
-  readonly webhookKeyMs: number;
-  readonly webhookKeyKeepMs: number;
-  /** Scheme, host and port under which webhook receivers reach us; what the subscriber addressed, if undefined. */
-  readonly publicUrl?: string | undefined;
-  /** Who may do what. Without keys, everybody everything. */
-  readonly auth: Partial<AuthOptions>;
-  /** Decides instead of tokens, when the server is part of another program. */
+/** What another program may ask for: any setting, and what only code can give. Anything unknown or malformed is refused. */
+export interface ServerOptions extends SettingsInput {
+  /** Decides who may do what, instead of tokens. */
   readonly authorize?: Authorize | undefined;
-  /** Which pages of other origins may use the server. */
-  readonly cors: Partial<CorsOptions>;
   /** Faults that no client is told about. */
-  readonly report: (what: string, fault: unknown) => void;
+  readonly report?: Report | undefined;
 }
 
-export const DEFAULTS: ServerOptions = {
-  host: "127.0.0.1",
-  port: 4437,
-  data: "./sluice-data",
-  longPollMs: 20_000,
-  drainMs: 10_000,
-  sseMs: 60_000,
-  bodyBytes: 8 * 1024 * 1024,
-  pageBytes: 1024 * 1024,
-  liveReaders: 50_000,
-  slowReaderBytes: 1024 * 1024,
-  requestMs: 60_000,
-  webhookLoopback: true,
-  webhookKeyMs: 30 * 24 * 3_600_000,
-  webhookKeyKeepMs: 24 * 3_600_000,
-  auth: AUTH_DEFAULTS,
-  cors: CORS_DEFAULTS,
-  report: (what, fault) => console.error(what, fault),
-};
+/** Everything decided. */
+export interface ServerSettings extends Settings {
+  readonly report: Report;
+  readonly authorize: Authorize | undefined;
+}
+
+type Report = (what: string, fault: unknown) => void;
+
+/** Fills in the defaults. Throws a ConfigError that names everything that is wrong. */
+export function withDefaults({ report, authorize, ...options }: ServerOptions = {}): ServerSettings {
+  return { ...settingsFrom(options), authorize, report: report ?? ((what, fault) => console.error(what, fault)) };
+}
+
+export const DEFAULTS: ServerSettings = withDefaults();
 
 export interface RunningServer {
   readonly url: string;
@@ -99,13 +69,12 @@ export interface RunningServer {
   close(): Promise<void>;
 }
 
-export async function createServer(options: Partial<ServerOptions> = {}): Promise<RunningServer> {
-  const settings = { ...DEFAULTS, ...options };
-  checkAuth({ ...AUTH_DEFAULTS, ...settings.auth });
-  checkCors({ ...CORS_DEFAULTS, ...settings.cors });
+export async function createServer(options: ServerOptions = {}): Promise<RunningServer> {
+  const settings = withDefaults(options);
+  const exposure = exposureOf(settings, settings.authorize !== undefined);
+  if (exposure.kind === "refused") throw new ConfigError([exposure.why]);
   const world = realWorld();
-  const engine =
-    settings.data === undefined ? await openMemory({ world }) : await openDisk({ dir: settings.data, world });
+  const engine = await openEngine(settings, world);
   try {
     return await serve(settings, world, engine);
   } catch (fault) {
@@ -114,14 +83,21 @@ export async function createServer(options: Partial<ServerOptions> = {}): Promis
   }
 }
 
-async function serve(settings: ServerOptions, world: World, engine: Engine): Promise<RunningServer> {
+function openEngine(settings: ServerSettings, world: World): Promise<Engine> | Engine {
+  const { urls, prefix, ...limits } = settings.redis;
+  if (urls.length > 0) return openRedis({ urls, prefix, world, limits });
+  if (settings.memory) return openMemory({ world });
+  return openDisk({ dir: settings.data, world, limits: settings.disk });
+}
+
+async function serve(settings: ServerSettings, world: World, engine: Engine): Promise<RunningServer> {
   const app = buildApp(settings, world, engine);
   const door = await HttpDoor.open({
+    ...settings.http,
     host: settings.host,
     port: settings.port,
-    requestMs: settings.requestMs,
     handle: (request) => route(app.features, request),
-    decorate: corsDecorator({ ...CORS_DEFAULTS, ...settings.cors }),
+    decorate: corsDecorator(settings.cors),
     report: (fault) => settings.report("a request failed", fault),
   });
   app.start();
@@ -141,22 +117,24 @@ async function serve(settings: ServerOptions, world: World, engine: Engine): Pro
 
 /** Everything between an engine and a door; the simulator runs exactly this, with senders of its own. */
 export function buildApp(
-  settings: ServerOptions,
+  settings: ServerSettings,
   world: World,
   engine: Engine,
-  sender: WebhookSender = new NodeWebhookSender({ world, allowLoopback: settings.webhookLoopback }),
+  sender: WebhookSender = new NodeWebhookSender({ ...settings.webhook, world }),
   fetchKeys: KeysFetcher = keysFetcher(world),
 ) {
-  const keepers = new Keepers(engine, (task) => world.soon(task));
-  const streams = new Streams(engine, keepers, world);
-  const live = new LiveRoutes(streams, world, { ...settings, readers: settings.liveReaders });
-  const routes = new StreamRoutes(streams, live, settings);
-  const sweeper = new Sweeper(engine, world, (e, fault) => settings.report(`sweeping ${e?.key ?? ""} failed`, fault));
+  const { report, stream: streamLimits, longPollMs, publicUrl, webhook, wake: wakeLimits } = settings;
+  const keepers = new Keepers(engine, (task) => world.soon(task), settings.keeper.kept, settings.keeper);
+  const streams = new Streams(engine, keepers, world, streamLimits);
+  const live = new LiveRoutes(streams, world, { ...settings.live, longPollMs, pageBytes: streamLimits.pageBytes });
+  const routes = new StreamRoutes(streams, live, streamLimits);
+  const failed = (e: Entity | undefined, fault: unknown) => report(`sweeping ${e?.key ?? ""} failed`, fault);
+  const sweeper = new Sweeper(engine, world, failed, settings.sweep);
   sweeper.handle(STREAM, (e) => streams.sweep(e.project, e.id));
-  const keySettings = { keyMs: settings.webhookKeyMs, keyKeepMs: settings.webhookKeyKeepMs };
-  const keys = new SigningKeys(engine, keepers, world, nodeEd25519, keySettings, settings.report);
-  const wakes = new Wakes({ engine, keepers, streams, world, keys, sender, report: settings.report });
-  const wakeRoutes = new WakeRoutes(wakes, keys, settings);
+  const keys = new SigningKeys(engine, keepers, world, nodeEd25519, webhook, report);
+  const wakes = new Wakes({ engine, keepers, streams, world, keys, sender, report, limits: wakeLimits });
+  const { allowLoopback } = webhook;
+  const wakeRoutes = new WakeRoutes(wakes, keys, { allowLoopback, publicUrl, limits: wakeLimits });
   sweeper.handle(WAKE, (e) => wakes.sweep(e.project, e.id));
 
   let draining = false;
@@ -164,11 +142,12 @@ export function buildApp(
     gate: gateOf(settings, world, fetchKeys),
     handlers: handlersOf({
       streams: routes,
-      listStreams: (project, request) => listStreams(streams, project, request),
+      listStreams: (project, request) => listStreams(streams, project, request, settings.list),
       wakes: wakeRoutes,
       notReady: () => (draining ? "the server is shutting down" : engine.health()?.message),
+      limits: { wake: wakeLimits, list: settings.list },
     }),
-    preflight: preflightHeaders({ ...CORS_DEFAULTS, ...settings.cors }),
+    preflight: preflightHeaders(settings.cors),
   };
   return {
     features,
@@ -191,15 +170,15 @@ export function buildApp(
 }
 
 /** Undefined when everybody may do everything. */
-function gateOf(settings: ServerOptions, world: World, fetchKeys: KeysFetcher): Gate | undefined {
+function gateOf(settings: ServerSettings, world: World, fetchKeys: KeysFetcher): Gate | undefined {
   if (settings.authorize !== undefined) return new CallbackGate(settings.authorize);
-  const auth = { ...AUTH_DEFAULTS, ...settings.auth };
+  const auth = { ...settings.auth, projects: settings.projects };
   if (auth.off || !Object.values(auth.projects).some(hasKeys)) return undefined;
   return new TokenGate({
     settings: auth,
     world,
     fetchKeys,
-    cookieOrigins: cookieOrigins({ ...CORS_DEFAULTS, ...settings.cors }, settings.publicUrl),
+    cookieOrigins: cookieOrigins(settings.cors, settings.publicUrl),
     report: settings.report,
   });
 }

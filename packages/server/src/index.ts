@@ -1,7 +1,16 @@
-/** What another program gets: the server, the types of its options, and how to make tokens for it. */
+/**
+ * What another program gets: the server, the types of its options, the error that names what is wrong with them, and how to
+ * make tokens.
+ */
 export type { Authorize, AuthorizeRequest, AuthorizeVerdict } from "./auth/authorize.ts";
 export { type MintRequest, mint } from "./auth/mint.ts";
-export { AUTH_DEFAULTS, type AuthOptions, type ProjectAuth } from "./auth/options.ts";
-export { createServer, DEFAULTS, type RunningServer, type ServerOptions } from "./compose.ts";
+export {
+  createServer,
+  DEFAULTS,
+  type RunningServer,
+  type ServerOptions,
+  type ServerSettings,
+  withDefaults,
+} from "./compose.ts";
+export { ConfigError } from "./config/problem.ts";
 export type { Action, ActionName, RouteName } from "./core/action.ts";
-export { CORS_DEFAULTS, type CorsOptions } from "./doors/http/cors.ts";

@@ -13,18 +13,20 @@ export interface MintRequest {
   readonly sub?: string | undefined;
   /** The only project that the token is for. */
   readonly project?: string | undefined;
+  readonly issuer?: string | undefined;
+  readonly audience?: string | undefined;
   /** Topic filters that the token is confined to. */
   readonly streams?: readonly string[] | undefined;
 }
 
 /** Throws when the request makes no sense, saying why. */
 export async function mint(secret: string, request: MintRequest, nowMs: number): Promise<string> {
-  const { sub, project, streams, ttlSeconds } = request;
+  const { sub, project, streams, ttlSeconds, issuer, audience } = request;
   if (secret === "") throw new Error("the secret is empty");
   if (!(ttlSeconds > 0) || !Number.isFinite(ttlSeconds)) throw new Error("the time to live must be above 0 seconds");
   const filters = streams === undefined ? [] : readFilters(streams);
   if (typeof filters === "string") throw new Error(filters);
-  const claims = { scope: scopeOf(request.scope), sub, project, streams };
+  const claims = { scope: scopeOf(request.scope), sub, project, streams, iss: issuer, aud: audience };
   const issuedAt = Math.floor(nowMs / 1_000);
   return await new SignJWT(claims)
     .setProtectedHeader({ alg: "HS256", typ: "JWT" })

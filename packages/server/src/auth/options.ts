@@ -1,6 +1,6 @@
 /**
- * How auth is set up, and what is refused at the start rather than at the first request. `compose` reads it; the errors
- * name the project and what is wrong, never a secret.
+ * What auth runs with, and its defaults. `compose` puts it together from the settings, which the configuration has checked;
+ * what is published elsewhere is looked at here.
  */
 import type { JSONWebKeySet } from "jose";
 
@@ -42,42 +42,9 @@ export const AUTH_DEFAULTS: AuthOptions = {
   jwksTimeoutMs: 5_000,
 };
 
-const MAX_SECRETS = 16;
-export const MAX_JWKS_KEYS = 100;
-
+const MAX_JWKS_KEYS = 100;
 /** The kinds of keys that have a public half. */
 const PUBLIC_KINDS = ["RSA", "EC", "OKP"];
-
-/** Throws when the options cannot work. */
-export function checkAuth(options: AuthOptions): void {
-  for (const [project, keys] of Object.entries(options.projects)) checkProject(project, keys);
-  const numbers = ["clockSkewSeconds", "jwksCacheSeconds", "jwksStaleSeconds", "jwksCooldownSeconds"] as const;
-  for (const name of numbers) {
-    if (!(options[name] >= 0)) throw new Error(`auth: ${name} must be a number from 0`);
-  }
-  for (const name of ["cacheTokens", "jwksTimeoutMs"] as const) {
-    if (!(options[name] >= 1)) throw new Error(`auth: ${name} must be a number from 1`);
-  }
-}
-
-function checkProject(project: string, { secrets = [], jwks }: ProjectAuth): void {
-  if (secrets.length > MAX_SECRETS) throw new Error(`auth: project ${project} has more than ${MAX_SECRETS} secrets`);
-  if (secrets.some((secret) => typeof secret !== "string" || secret === "")) {
-    throw new Error(`auth: a secret of project ${project} is empty`);
-  }
-  if (typeof jwks === "string") {
-    const url = URL.canParse(jwks) ? new URL(jwks) : undefined;
-    if (url === undefined || (url.protocol !== "https:" && url.protocol !== "http:")) {
-      throw new Error(`auth: jwks of project ${project} must be an http or https URL, or a key set`);
-    }
-  } else if (jwks !== undefined) {
-    const usable = publicKeys(jwks);
-    if (usable === undefined) throw new Error(`auth: jwks of project ${project} must be an object with an array keys`);
-    if (usable.keys.length === 0 || usable.keys.length < jwks.keys.length) {
-      throw new Error(`auth: jwks of project ${project} must hold public RSA, EC or OKP keys, and nothing else`);
-    }
-  }
-}
 
 /** The keys that can verify without being able to sign; undefined when this is no key set. */
 export function publicKeys(value: unknown): JSONWebKeySet | undefined {

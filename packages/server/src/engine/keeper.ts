@@ -40,6 +40,8 @@ export interface KeeperLimits {
   readonly batchBytes: number;
   /** Conflicts in a row before the inputs are refused as overloaded. */
   readonly conflicts: number;
+  /** Rows of its entity that a keeper remembers between commits. */
+  readonly rows: number;
 }
 
 export const KEEPER_LIMITS: KeeperLimits = {
@@ -47,7 +49,11 @@ export const KEEPER_LIMITS: KeeperLimits = {
   batchInputs: 1_000,
   batchBytes: 4 * 1024 * 1024,
   conflicts: 100,
+  rows: 1_000,
 };
+
+/** Keepers of idle entities that are kept for the next input. */
+export const MAX_KEEPERS = 10_000;
 
 interface Input {
   readonly keys: readonly RowKey[];
@@ -59,7 +65,7 @@ interface Input {
 }
 
 export class Keeper {
-  private readonly draft = new Draft();
+  private readonly draft: Draft;
   private queue: Input[] = [];
   private running = false;
   private conflicts = 0;
@@ -69,7 +75,9 @@ export class Keeper {
     private readonly engine: Engine,
     private readonly runSoon: (keeper: Keeper) => void,
     private readonly limits: KeeperLimits = KEEPER_LIMITS,
-  ) {}
+  ) {
+    this.draft = new Draft(limits.rows);
+  }
 
   get idle(): boolean {
     return !this.running && this.queue.length === 0;
@@ -212,7 +220,7 @@ export class Keepers {
   constructor(
     private readonly engine: Engine,
     private readonly soon: (task: () => void) => void,
-    private readonly max = 10_000,
+    private readonly max = MAX_KEEPERS,
     private readonly limits: KeeperLimits = KEEPER_LIMITS,
   ) {}
 

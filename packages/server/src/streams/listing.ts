@@ -5,22 +5,23 @@ import { utf8 } from "../core/bytes.ts";
 import { compareBytewise } from "../core/bytewise.ts";
 import { type HttpRequest, queryValue, Refusal, type Reply } from "../core/http.ts";
 import { matchesFilter, parseFilter, type TopicFilter } from "../core/topic.ts";
+import { LIST_LIMITS, type ListLimits } from "./limits.ts";
 import { isReserved, MAX_PATH_BYTES } from "./parse.ts";
 import type { Streams } from "./service.ts";
 import { endsAt } from "./state.ts";
 
-export const DEFAULT_LIMIT = 100;
-export const MAX_LIMIT = 1_000;
-/** Names looked at for one page, so that a filter that matches little cannot make a request long; `next` goes on. */
-const MAX_SCANNED = 10_000;
-
-export async function listStreams(streams: Streams, project: string, request: HttpRequest): Promise<Reply> {
+export async function listStreams(
+  streams: Streams,
+  project: string,
+  request: HttpRequest,
+  limits: ListLimits = LIST_LIMITS,
+): Promise<Reply> {
   const { search } = request;
-  const limit = parseLimit(queryValue(search, "limit"));
+  const limit = parseLimit(queryValue(search, "limit"), limits);
   const filter = parseFilterParameter(pathValue(search, "filter"));
   const prefix = pathValue(search, "prefix") ?? filter?.literalPrefix ?? "";
   const after = pathValue(search, "after") ?? "";
-  const wanted = { project, filter, limit, prefixes: prefixesWithin(prefix, request.access) };
+  const wanted = { project, filter, limit, scanned: limits.scanned, prefixes: prefixesWithin(prefix, request.access) };
   const { found, next } = await list(streams, wanted, after, request.access);
   const body = JSON.stringify({ streams: found, next });
   return { status: 200, headers: ["Content-Type", "application/json", "Cache-Control", "no-store"], body };
@@ -30,6 +31,8 @@ interface Wanted {
   readonly project: string;
   readonly filter: TopicFilter | undefined;
   readonly limit: number;
+  /** Names looked at for one page. */
+  readonly scanned: number;
   /** Looked through one after another, in the order of the names. */
   readonly prefixes: readonly string[];
 }
@@ -43,7 +46,7 @@ async function list(streams: Streams, wanted: Wanted, from: string, access: Acce
   let scanned = 0;
   for (const [i, prefix] of prefixes.entries()) {
     for (;;) {
-      const page = await streams.list(project, prefix, after, Math.min(limit - found.length, MAX_LIMIT));
+      const page = await streams.list(project, prefix, after, limit - found.length);
       for (const path of page.ids) {
         after = path;
         if (access && !access.sees(path)) continue;
@@ -56,8 +59,8 @@ async function list(streams: Streams, wanted: Wanted, from: string, access: Acce
       const isThrough = page.next === undefined;
       if (isThrough && i === prefixes.length - 1) return { found, next: undefined };
       if (found.length >= limit) return { found, next: resumeAt };
-      if (scanned >= MAX_SCANNED) {
-        if (resumeAt === from) throw tooSparse();
+      if (scanned >= wanted.scanned) {
+        if (resumeAt === from) throw tooSparse(wanted.scanned);
         return { found, next: resumeAt };
       }
       if (isThrough) break;
@@ -67,10 +70,10 @@ async function list(streams: Streams, wanted: Wanted, from: string, access: Acce
 }
 
 /** Where to go on would have to be said with the name of a stream that the caller must not learn of. */
-function tooSparse(): Refusal {
+function tooSparse(scanned: number): Refusal {
   return new Refusal(
     "bad-query",
-    `more than ${MAX_SCANNED} streams here are outside of what the token is confined to; ask for a longer prefix`,
+    `more than ${scanned} streams here are outside of what the token is confined to; ask for a longer prefix`,
   );
 }
 
@@ -109,11 +112,11 @@ function pathValue(search: string, name: string): string | undefined {
   return text;
 }
 
-function parseLimit(text: string | undefined): number {
-  if (text === undefined) return DEFAULT_LIMIT;
+function parseLimit(text: string | undefined, { defaultStreams, streams }: ListLimits): number {
+  if (text === undefined) return defaultStreams;
   const limit = Number(text);
-  if (!/^\d{1,9}$/.test(text) || limit < 1 || limit > MAX_LIMIT) {
-    throw new Refusal("bad-query", `the query parameter limit must be a number from 1 to ${MAX_LIMIT}`);
+  if (!/^\d{1,9}$/.test(text) || limit < 1 || limit > streams) {
+    throw new Refusal("bad-query", `the query parameter limit must be a number from 1 to ${streams}`);
   }
   return limit;
 }

@@ -4,65 +4,27 @@
  */
 import { z } from "zod";
 import { utf8 } from "../core/bytes.ts";
+import type { WakeLimits } from "./limits.ts";
 
 export const MAX_NAME_BYTES = 256;
 const MAX_DESCRIPTION_BYTES = 1_024;
-const MAX_ITEMS = 1_000;
-const DEFAULT_LEASE_MS = 30_000;
-const MIN_LEASE_MS = 1_000;
-const MAX_LEASE_MS = 600_000;
 
 const STRING = { error: "must be a string" };
 const OBJECT = { error: "must be a JSON object" };
-const LEASE = { error: `must be a whole number from ${MIN_LEASE_MS} to ${MAX_LEASE_MS}` };
+const OFFSET = { error: "must be an offset" };
+const WHOLE = { error: "must be a whole number" };
 const DESCRIPTION = { error: `must be a string of at most ${MAX_DESCRIPTION_BYTES} bytes` };
 
-const atMost = (count: number) => ({ error: `must have at most ${count} entries` });
-
 const path = z.string(STRING).describe("A stream's path within the project; a slash in front is left off.");
-const paths = z.array(path, { error: "must be an array of paths" }).max(MAX_ITEMS, atMost(MAX_ITEMS));
-
 const webhook = z.strictObject(
   { url: z.string(STRING).min(1, STRING).describe("https, and not a private address.") },
   OBJECT,
 );
-
-export const subscriptionBody = z.strictObject(
-  {
-    type: z.enum(["webhook", "pull-wake"], { error: 'must be "webhook" or "pull-wake"' }),
-    pattern: z
-      .string(STRING)
-      .describe("Paths with * for one level and ** for any number. This or streams must be given.")
-      .optional(),
-    streams: paths.optional(),
-    webhook: webhook.describe("For webhook subscriptions.").optional(),
-    wake_stream: z.string(STRING).describe("For pull-wake subscriptions: where wakes are written.").optional(),
-    lease_ttl_ms: z.int(LEASE).min(MIN_LEASE_MS, LEASE).max(MAX_LEASE_MS, LEASE).default(DEFAULT_LEASE_MS),
-    description: z
-      .string(DESCRIPTION)
-      .max(MAX_DESCRIPTION_BYTES, DESCRIPTION)
-      .refine((text) => utf8(text).length <= MAX_DESCRIPTION_BYTES, DESCRIPTION)
-      .optional(),
-  },
-  OBJECT,
-);
-
-export const addedStreamsBody = z.strictObject({ streams: paths }, OBJECT);
-
-export const workerBody = z.strictObject(
-  { worker: z.string(STRING).describe(`Who claims, in 1 to ${MAX_NAME_BYTES} bytes.`) },
-  OBJECT,
-);
-
-const OFFSET = { error: "must be an offset" };
-const WHOLE = { error: "must be a whole number" };
-
 const word = {
   wake_id: z.string(STRING).max(MAX_NAME_BYTES, STRING),
   generation: z.int(WHOLE),
 };
-
-const ack = z.strictObject(
+const oneAck = z.strictObject(
   {
     stream: path.optional(),
     path: z.string(STRING).describe("Another name for stream; one of the two.").optional(),
@@ -71,19 +33,45 @@ const ack = z.strictObject(
   OBJECT,
 );
 
-export const ackBody = z.strictObject(
-  {
-    ...word,
-    acks: z.array(ack, { error: "must be an array" }).max(MAX_ITEMS, atMost(MAX_ITEMS)).default([]),
-    done: z
-      .boolean({ error: "must be true or false" })
-      .describe("Whether the wake is over; otherwise its lease starts anew.")
-      .default(false),
-  },
-  OBJECT,
-);
+export type WakeBodies = ReturnType<typeof wakeBodies>;
 
-export const releaseBody = z.strictObject(word, OBJECT);
+/** The schemas, within the limits of a server. */
+export function wakeBodies({ bodyBytes, items, leaseMs, minLeaseMs, maxLeaseMs }: WakeLimits) {
+  const few = { error: `must have at most ${items} entries` };
+  const paths = z.array(path, { error: "must be an array of paths" }).max(items, few);
+  const acks = z.array(oneAck, { error: "must be an array" }).max(items, few);
+  const done = z.boolean({ error: "must be true or false" }).describe("Whether the wake is over.");
+  const lease = { error: `must be a whole number from ${minLeaseMs} to ${maxLeaseMs}` };
+  return {
+    bodyBytes,
+    subscription: z.strictObject(
+      {
+        type: z.enum(["webhook", "pull-wake"], { error: 'must be "webhook" or "pull-wake"' }),
+        pattern: z
+          .string(STRING)
+          .describe("Paths with * for one level and ** for any number. This or streams must be given.")
+          .optional(),
+        streams: paths.optional(),
+        webhook: webhook.describe("For webhook subscriptions.").optional(),
+        wake_stream: z.string(STRING).describe("For pull-wake subscriptions: where wakes are written.").optional(),
+        lease_ttl_ms: z.int(lease).min(minLeaseMs, lease).max(maxLeaseMs, lease).default(leaseMs),
+        description: z
+          .string(DESCRIPTION)
+          .max(MAX_DESCRIPTION_BYTES, DESCRIPTION)
+          .refine((text) => utf8(text).length <= MAX_DESCRIPTION_BYTES, DESCRIPTION)
+          .optional(),
+      },
+      OBJECT,
+    ),
+    addedStreams: z.strictObject({ streams: paths }, OBJECT),
+    worker: z.strictObject(
+      { worker: z.string(STRING).describe(`Who claims, in 1 to ${MAX_NAME_BYTES} bytes.`) },
+      OBJECT,
+    ),
+    ack: z.strictObject({ ...word, acks: acks.default([]), done: done.default(false) }, OBJECT),
+    release: z.strictObject(word, OBJECT),
+  };
+}
 
 type Issue = z.core.$ZodIssue;
 

@@ -8,21 +8,11 @@ import { utf8 } from "../core/bytes.ts";
 import { compareBytewise } from "../core/bytewise.ts";
 import { type HttpRequest, Refusal } from "../core/http.ts";
 import { checkPath, isReserved } from "../streams/parse.ts";
-import {
-  ackBody,
-  addedStreamsBody,
-  firstWrong,
-  MAX_NAME_BYTES,
-  releaseBody,
-  subscriptionBody,
-  workerBody,
-} from "./bodies.ts";
+import { firstWrong, MAX_NAME_BYTES, type WakeBodies } from "./bodies.ts";
 import { parseGlob } from "./glob.ts";
 import type { AckWord, Word } from "./holding.ts";
 import type { Config } from "./state.ts";
 import { checkWebhookUrl } from "./targets.ts";
-
-export const MAX_BODY_BYTES = 64 * 1_024;
 
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
@@ -51,8 +41,8 @@ export function parseBearer(request: HttpRequest): string {
   throw new Refusal("token-invalid", "Authorization must be Bearer and a token", ["WWW-Authenticate", "Bearer"]);
 }
 
-export async function parseConfig(request: HttpRequest, allowLoopback: boolean): Promise<Config> {
-  const fields = await parseBody(request, subscriptionBody);
+export async function parseConfig(request: HttpRequest, bodies: WakeBodies, allowLoopback: boolean): Promise<Config> {
+  const fields = await parseBody(request, bodies, bodies.subscription);
   const { type, lease_ttl_ms, description } = fields;
   const pattern = fields.pattern === undefined ? undefined : parsePattern(fields.pattern);
   const streams = parseStreams(fields.streams ?? []);
@@ -65,25 +55,25 @@ export async function parseConfig(request: HttpRequest, allowLoopback: boolean):
   return config;
 }
 
-export async function parseAddedStreams(request: HttpRequest): Promise<readonly string[]> {
-  return parseStreams((await parseBody(request, addedStreamsBody)).streams);
+export async function parseAddedStreams(request: HttpRequest, bodies: WakeBodies): Promise<readonly string[]> {
+  return parseStreams((await parseBody(request, bodies, bodies.addedStreams)).streams);
 }
 
-export async function parseWorker(request: HttpRequest): Promise<string> {
-  return checkName("worker", (await parseBody(request, workerBody)).worker, "bad-body");
+export async function parseWorker(request: HttpRequest, bodies: WakeBodies): Promise<string> {
+  return checkName("worker", (await parseBody(request, bodies, bodies.worker)).worker, "bad-body");
 }
 
-export async function parseAck(request: HttpRequest, token: string): Promise<AckWord> {
-  const { wake_id, generation, acks, done } = await parseBody(request, ackBody);
+export async function parseAck(request: HttpRequest, bodies: WakeBodies, token: string): Promise<AckWord> {
+  const { wake_id, generation, acks, done } = await parseBody(request, bodies, bodies.ack);
   return { token, wakeId: wake_id, generation, acks: acks.map(parseOneAck), done };
 }
 
-export async function parseRelease(request: HttpRequest, token: string): Promise<Word> {
-  const { wake_id, generation } = await parseBody(request, releaseBody);
+export async function parseRelease(request: HttpRequest, bodies: WakeBodies, token: string): Promise<Word> {
+  const { wake_id, generation } = await parseBody(request, bodies, bodies.release);
   return { token, wakeId: wake_id, generation };
 }
 
-function parseOneAck({ stream, path, offset }: z.output<typeof ackBody>["acks"][number], i: number) {
+function parseOneAck({ stream, path, offset }: z.output<WakeBodies["ack"]>["acks"][number], i: number) {
   if (stream !== undefined && path !== undefined) throw bad(`acks[${i}] must have stream or path, not both`);
   const name = stream ?? path;
   if (name === undefined) throw bad(`acks[${i}].stream must be a string`);
@@ -103,7 +93,7 @@ function parseStreams(value: readonly string[]): readonly string[] {
   return [...new Set(paths)].sort(compareBytewise);
 }
 
-type Fields = z.output<typeof subscriptionBody>;
+type Fields = z.output<WakeBodies["subscription"]>;
 
 function parseWebhook({ webhook, wake_stream }: Fields, allowLoopback: boolean): { webhookUrl: string } {
   if (wake_stream !== undefined) throw bad("wake_stream belongs to pull-wake subscriptions only");
@@ -147,9 +137,13 @@ function checkName(name: string, text: string, code: "bad-request" | "bad-body")
   return text;
 }
 
-async function parseBody<S extends z.ZodType>(request: HttpRequest, schema: S): Promise<z.output<S>> {
-  const body = await request.body(MAX_BODY_BYTES);
-  if (body.kind === "too-large") throw new Refusal("too-large", `a body may have at most ${MAX_BODY_BYTES} bytes`);
+async function parseBody<S extends z.ZodType>(
+  request: HttpRequest,
+  { bodyBytes }: WakeBodies,
+  schema: S,
+): Promise<z.output<S>> {
+  const body = await request.body(bodyBytes);
+  if (body.kind === "too-large") throw new Refusal("too-large", `a body may have at most ${bodyBytes} bytes`);
   let value: unknown;
   try {
     value = JSON.parse(decoder.decode(body.bytes));

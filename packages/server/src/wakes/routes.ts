@@ -5,8 +5,10 @@
 import { header } from "@sluice/protocol";
 import type { Access } from "../core/action.ts";
 import { type Headers, type HttpRequest, Refusal, type Reply } from "../core/http.ts";
+import { type WakeBodies, wakeBodies } from "./bodies.ts";
 import { parseGlob } from "./glob.ts";
 import type { SigningKeys } from "./keys.ts";
+import type { WakeLimits } from "./limits.ts";
 import { parseAck, parseAddedStreams, parseBearer, parseConfig, parseRelease, parseWorker } from "./parse.ts";
 import { absent, alreadyClaimed, outOfReach, tooMany, unproven, wrongType } from "./refusals.ts";
 import type { Stored, Wakes } from "./service.ts";
@@ -14,22 +16,27 @@ import { type Config, describeLink, linkType } from "./state.ts";
 
 export interface WakeRouteSettings {
   /** Whether webhooks may be plain http to this machine. */
-  readonly webhookLoopback: boolean;
+  readonly allowLoopback: boolean;
   /** Scheme, host and port under which receivers reach us; what the creator addressed, if undefined. */
   readonly publicUrl?: string | undefined;
+  readonly limits: WakeLimits;
 }
 
 const MAX_BASE_CHARS = 1_024;
 
 export class WakeRoutes {
+  private readonly bodies: WakeBodies;
+
   constructor(
     private readonly wakes: Wakes,
     private readonly keys: SigningKeys,
     private readonly settings: WakeRouteSettings,
-  ) {}
+  ) {
+    this.bodies = wakeBodies(settings.limits);
+  }
 
   async put(project: string, id: string, request: HttpRequest): Promise<Reply> {
-    const config = await parseConfig(request, this.settings.webhookLoopback);
+    const config = await parseConfig(request, this.bodies, this.settings.allowLoopback);
     await demandAll(request, project, id, config);
     const result = await this.wakes.put(project, id, config, this.baseOf(request));
     switch (result.kind) {
@@ -39,7 +46,7 @@ export class WakeRoutes {
       case "differs":
         throw new Refusal("subscription-already-exists", `the subscription ${id} exists with another configuration`);
       default:
-        throw tooMany(result.kind);
+        throw tooMany(result.kind, this.settings.limits.links);
     }
   }
 
@@ -90,13 +97,13 @@ export class WakeRoutes {
   }
 
   async addStreams(project: string, id: string, request: HttpRequest): Promise<Reply> {
-    const paths = await parseAddedStreams(request);
+    const paths = await parseAddedStreams(request, this.bodies);
     await demandLinks(request, project, id, paths);
     await this.checkReach(project, id, request);
     const outcome = await this.wakes.addStreams(project, id, paths);
     if (outcome === "absent") throw absent(id);
     if (outcome === "own-wake-stream") throw new Refusal("bad-body", "streams must not hold the wake_stream");
-    if (outcome !== "added") throw tooMany(outcome);
+    if (outcome !== "added") throw tooMany(outcome, this.settings.limits.links);
     return { status: 204, headers: [] };
   }
 
@@ -107,7 +114,7 @@ export class WakeRoutes {
   }
 
   async claim(project: string, id: string, request: HttpRequest): Promise<Reply> {
-    const worker = await parseWorker(request);
+    const worker = await parseWorker(request, this.bodies);
     await this.checkReach(project, id, request);
     const result = await this.wakes.holding.claim(project, id, worker);
     switch (result.kind) {
@@ -131,7 +138,7 @@ export class WakeRoutes {
   }
 
   async ack(project: string, id: string, request: HttpRequest, pullOnly: boolean): Promise<Reply> {
-    const word = await parseAck(request, parseBearer(request));
+    const word = await parseAck(request, this.bodies, parseBearer(request));
     const result = await this.wakes.holding.ack(project, id, word, pullOnly);
     if (result.kind === "acked") return json(200, { ok: true, next_wake: result.nextWake });
     if (result.kind === "bad-ack") throw new Refusal("invalid-offset", result.why);
@@ -139,7 +146,7 @@ export class WakeRoutes {
   }
 
   async release(project: string, id: string, request: HttpRequest): Promise<Reply> {
-    const word = await parseRelease(request, parseBearer(request));
+    const word = await parseRelease(request, this.bodies, parseBearer(request));
     const result = await this.wakes.holding.release(project, id, word);
     if (result.kind === "released") return { status: 204, headers: [] };
     throw unproven(result.kind, id);

@@ -8,7 +8,7 @@ import { type Headers, type HttpRequest, Refusal, type Reply } from "../../core/
 import type { StreamRoutes } from "../../streams/routes.ts";
 import type { WakeRoutes } from "../../wakes/routes.ts";
 import type { Call } from "./address.ts";
-import { openapiDocument } from "./openapi/document.ts";
+import { type DescribedLimits, openapiDocument } from "./openapi/document.ts";
 
 export type Handler = (call: Call, request: HttpRequest) => Promise<Reply> | Reply;
 export type Handlers = Readonly<Record<RouteName, Handler>>;
@@ -19,12 +19,13 @@ export interface HandlerParts {
   readonly wakes: WakeRoutes;
   /** Undefined when the server takes requests; otherwise why not. */
   notReady(): string | undefined;
+  readonly limits: DescribedLimits;
   /** The server's metrics; absent when it keeps none. */
   readonly metrics?: ((request: HttpRequest) => Promise<Reply> | Reply) | undefined;
 }
 
 /** An address of a project has always named one, and a stream or subscription where its route has one. */
-export function handlersOf({ streams, wakes, listStreams, notReady, metrics }: HandlerParts): Handlers {
+export function handlersOf({ streams, wakes, listStreams, notReady, metrics, limits }: HandlerParts): Handlers {
   let document: string | undefined;
   return {
     "stream.append": (call, request) => streams.append(call.project!, call.stream!, request),
@@ -53,7 +54,7 @@ export function handlersOf({ streams, wakes, listStreams, notReady, metrics }: H
       return metrics(request);
     },
     openapi: () => {
-      document ??= JSON.stringify(openapiDocument());
+      document ??= JSON.stringify(openapiDocument(limits));
       const headers = [header.contentType, "application/json", header.cacheControl, "public, max-age=300"];
       return { status: 200, headers, body: document };
     },

@@ -6,13 +6,12 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse, S
 import { type AddressInfo, Server as NetServer, type Socket } from "node:net";
 import { type ErrorCode, errors, problem } from "@sluice/protocol";
 import { type Body, type Headers, type HttpRequest, Refusal, type Reply, type Sink } from "../../core/http.ts";
+import { HTTP_LIMITS, type HttpLimits } from "./limits.ts";
 import { renderFault } from "./problem.ts";
 
-export interface HttpDoorOptions {
+export interface HttpDoorOptions extends Partial<HttpLimits> {
   readonly host: string;
   readonly port: number;
-  /** A request must have arrived whole within this time. */
-  readonly requestMs: number;
   handle(request: HttpRequest): Promise<Reply> | Reply;
   /** Adds headers to every answer, refusals included. */
   readonly decorate?: ((request: HttpRequest, headers: Headers) => void) | undefined;
@@ -20,8 +19,6 @@ export interface HttpDoorOptions {
 }
 
 const SAFE = ["X-Content-Type-Options", "nosniff", "Cross-Origin-Resource-Policy", "cross-origin"];
-/** How long a client that is hung up on may take to read why. */
-const LINGER_MS = 500;
 /** How late a request that takes too long may be found, at most. */
 const TIMEOUT_CHECK_MS = 5_000;
 
@@ -39,15 +36,20 @@ type LinedSocket = Socket & { [LINE]?: Line };
 
 export class HttpDoor {
   private readonly server: Server;
+  private readonly limits: HttpLimits;
   private readonly sockets = new Set<Socket>();
   private closing = false;
+  /** Once closing: the connections that are owed an answer. While there is one, the idle ones stay and may ask. */
+  private readonly busy = new Set<Socket>();
 
   private constructor(private readonly options: HttpDoorOptions) {
+    const limits = { ...HTTP_LIMITS, ...options };
+    this.limits = limits;
     this.server = createServer({
-      requestTimeout: options.requestMs,
-      headersTimeout: Math.min(options.requestMs, 15_000),
-      keepAliveTimeout: 65_000,
-      connectionsCheckingInterval: Math.min(options.requestMs, TIMEOUT_CHECK_MS),
+      requestTimeout: limits.requestMs,
+      headersTimeout: Math.min(limits.requestMs, limits.headersMs),
+      keepAliveTimeout: limits.keepAliveMs,
+      connectionsCheckingInterval: Math.min(limits.requestMs, TIMEOUT_CHECK_MS),
       // We refuse it ourselves, in our own words.
       requireHostHeader: false,
     });
@@ -65,9 +67,8 @@ export class HttpDoor {
     });
     this.server.on("connect", (_, socket) => {
       socket.on("error", () => {});
-      hangUp(socket as Socket, "method-not-allowed", "CONNECT is not known here", [
-        "Allow: GET, HEAD, PUT, POST, DELETE, OPTIONS",
-      ]);
+      const allow = "Allow: GET, HEAD, PUT, POST, DELETE, OPTIONS";
+      hangUp(socket as Socket, limits.lingerMs, "method-not-allowed", "CONNECT is not known here", [allow]);
     });
     this.server.on("clientError", (error, socket) => this.refuseGarbage(error, socket as Socket));
   }
@@ -88,14 +89,22 @@ export class HttpDoor {
     return (this.server.address() as AddressInfo).port;
   }
 
-  /** Takes no more connections; resolves when those in flight have been answered. */
+  /**
+   * Takes no more connections; resolves when those in flight have been answered. Until then a connection that was kept alive
+   * can still ask whether we are ready, and learn that we are not.
+   */
   close(): Promise<void> {
     this.closing = true;
     // The server's own way to close cuts off answers that are written but not yet taken; a plain one waits for them.
     const closed = new Promise<void>((resolve) => NetServer.prototype.close.call(this.server, () => resolve()));
-    for (const socket of this.sockets) if (this.isIdle(socket)) socket.destroy();
+    for (const socket of this.sockets) if (!this.isIdle(socket)) this.busy.add(socket);
+    this.endIdle();
     // With nobody left, its own way does no harm and stops its timer.
     return closed.then(() => void this.server.close());
+  }
+
+  private endIdle(): void {
+    if (this.busy.size === 0) for (const socket of this.sockets) if (this.isIdle(socket)) socket.destroy();
   }
 
   /** No answer is owed here, and no first request has begun to arrive. */
@@ -113,7 +122,10 @@ export class HttpDoor {
     // As many requests as a client cares to send at once may each want to know when the connection goes.
     socket.setMaxListeners(0);
     this.sockets.add(socket);
-    socket.once("close", () => this.sockets.delete(socket));
+    socket.once("close", () => {
+      this.sockets.delete(socket);
+      if (this.busy.delete(socket)) this.endIdle();
+    });
   }
 
   private serve(request: NodeRequest, handle = this.options.handle): void {
@@ -138,7 +150,7 @@ export class HttpDoor {
     if (this.closing) request.outgoing.shouldKeepAlive = false;
     try {
       this.options.decorate?.(request, reply.headers);
-      send(request, reply);
+      send(request, reply, this.limits.lingerMs);
     } catch (fault) {
       // An answer that cannot be written is a defect of ours, and no reason to take the others down.
       this.options.report(fault);
@@ -155,6 +167,7 @@ export class HttpDoor {
       line.waiting++;
       line.latest = incoming;
     }
+    if (this.closing) this.busy.add(socket);
     outgoing.on("close", this.answered);
   }
 
@@ -173,17 +186,20 @@ export class HttpDoor {
       socket.destroy();
       return;
     }
+    const { lingerMs } = this.limits;
     const line = (socket as LinedSocket)[LINE];
     const isWithinBody = line !== undefined && !line.latest.complete;
     const owed = line === undefined ? 0 : isWithinBody ? line.waiting - 1 : line.waiting;
     // Below zero: the request was answered before its body came.
     if (owed < 0) socket.destroySoon();
     else if (owed > 0) line!.endsAt = line!.waiting - owed;
-    else if (error.code === "HPE_HEADER_OVERFLOW") hangUp(socket, "bad-request", "the headers are too large");
-    else if (error.code === "ERR_HTTP_REQUEST_TIMEOUT") hangUp(socket, "body-timeout", "the request took too long");
+    else if (error.code === "HPE_HEADER_OVERFLOW") hangUp(socket, lingerMs, "bad-request", "the headers are too large");
+    else if (error.code === "ERR_HTTP_REQUEST_TIMEOUT")
+      hangUp(socket, lingerMs, "body-timeout", "the request took too long");
     else
       hangUp(
         socket,
+        lingerMs,
         "bad-request",
         isWithinBody ? "the body is not framed as HTTP/1.1 wants it" : "this is not HTTP/1.1",
       );
@@ -288,14 +304,14 @@ function onOver({ incoming: { socket }, outgoing }: NodeRequest, task: () => voi
   socket.on("close", run);
 }
 
-function send(request: NodeRequest, reply: Reply): void {
+function send(request: NodeRequest, reply: Reply, lingerMs: number): void {
   const { outgoing } = request;
   if (outgoing.destroyed) return;
   const headers = reply.headers;
   headers.push(...SAFE);
   const { body, live, status } = reply;
   if (request.mustHangUp && live === undefined) {
-    sendAndHangUp(request, reply);
+    sendAndHangUp(request, reply, lingerMs);
     return;
   }
   if (live) {
@@ -313,11 +329,11 @@ function send(request: NodeRequest, reply: Reply): void {
 }
 
 /** Answers, says that this was all, and leaves the client time to read it before the connection goes. */
-function sendAndHangUp({ incoming, outgoing }: NodeRequest, reply: Reply): void {
+function sendAndHangUp({ incoming, outgoing }: NodeRequest, reply: Reply, lingerMs: number): void {
   outgoing.shouldKeepAlive = false;
   outgoing.writeHead(reply.status, [...reply.headers, "Connection", "close"]);
   const { socket } = incoming;
-  outgoing.end(reply.body, () => setTimeout(() => socket.destroy(), LINGER_MS).unref());
+  outgoing.end(reply.body, () => setTimeout(() => socket.destroy(), lingerMs).unref());
 }
 
 class NodeSink implements Sink {
@@ -356,7 +372,7 @@ class NodeSink implements Sink {
 }
 
 /** Answers where there is no response to write to, and ends the connection. */
-function hangUp(socket: Socket, code: ErrorCode, detail: string, more: readonly string[] = []): void {
+function hangUp(socket: Socket, lingerMs: number, code: ErrorCode, detail: string, more: readonly string[] = []): void {
   const body = JSON.stringify(problem(code, detail));
   const { status } = errors[code];
   const lines = [
@@ -368,5 +384,5 @@ function hangUp(socket: Socket, code: ErrorCode, detail: string, more: readonly 
     ...more,
   ];
   socket.end(`${lines.join("\r\n")}\r\n\r\n${body}`);
-  setTimeout(() => socket.destroy(), LINGER_MS).unref();
+  setTimeout(() => socket.destroy(), lingerMs).unref();
 }

@@ -7,6 +7,9 @@ import { z } from "zod";
 import { COOKIE } from "../../../auth/credentials.ts";
 import { NEEDS } from "../../../auth/decide.ts";
 import type { RouteName } from "../../../core/action.ts";
+import type { ListLimits } from "../../../streams/limits.ts";
+import { wakeBodies } from "../../../wakes/bodies.ts";
+import type { WakeLimits } from "../../../wakes/limits.ts";
 import { ROUTES } from "../routes-table.ts";
 import { says } from "./headers.ts";
 import { serverRoutes } from "./server-routes.ts";
@@ -14,11 +17,17 @@ import type { Content, Description, Outcome, Parameter, Schema } from "./shape.t
 import { streamRoutes } from "./stream-routes.ts";
 import { wakeRoutes } from "./wake-routes.ts";
 
-export const DESCRIPTIONS: Readonly<Record<RouteName, Description>> = {
-  ...streamRoutes,
-  ...wakeRoutes,
-  ...serverRoutes,
-};
+type Descriptions = Readonly<Record<RouteName, Description>>;
+
+/** The limits that the document tells, because bodies and queries are held against them. */
+export interface DescribedLimits {
+  readonly wake: WakeLimits;
+  readonly list: ListLimits;
+}
+
+function descriptionsFor({ wake, list }: DescribedLimits): Descriptions {
+  return { ...streamRoutes(list), ...wakeRoutes(wakeBodies(wake)), ...serverRoutes };
+}
 
 const VERSION = "0.1.0";
 const ERROR_CODES = Object.keys(errors) as ErrorCode[];
@@ -44,12 +53,14 @@ const PROBLEM: Schema = {
   },
 };
 
-export function openapiDocument(): object {
+export function openapiDocument(limits: DescribedLimits): object {
+  const descriptions = descriptionsFor(limits);
   const paths: Record<string, Record<string, object>> = {};
   for (const [name, { methods, address }] of Object.entries(ROUTES)) {
     for (const [i, method] of methods.entries()) {
       paths[address] ??= {};
       paths[address][method.toLowerCase()] = operation(
+        descriptions,
         name as RouteName,
         address,
         i === 0 ? "" : `.${method.toLowerCase()}`,
@@ -78,8 +89,8 @@ export function openapiDocument(): object {
   };
 }
 
-function operation(name: RouteName, address: string, suffix: string): object {
-  const { tag, summary, says: description, query = [], headers = [], body } = DESCRIPTIONS[name];
+function operation(descriptions: Descriptions, name: RouteName, address: string, suffix: string): object {
+  const { tag, summary, says: description, query = [], headers = [], body } = descriptions[name];
   // OpenAPI describes Content-Type by the content itself.
   const sent = headers.filter((one) => one.name.toLowerCase() !== "content-type");
   return {
@@ -101,7 +112,7 @@ function operation(name: RouteName, address: string, suffix: string): object {
     ...(body === undefined
       ? {}
       : { requestBody: { required: body.isRequired, content: contentOf(body.content, "input") } }),
-    responses: responses(name, address),
+    responses: responses(name, descriptions[name], address),
     ...securityOf(name),
   };
 }
@@ -121,11 +132,11 @@ function securityOf(name: RouteName): object {
   return { security: [{ bearer: [] }, { cookie: [] }], "x-sluice-scope": need };
 }
 
-function responses(name: RouteName, address: string): object {
-  const { answers } = DESCRIPTIONS[name];
+function responses(name: RouteName, description: Description, address: string): object {
+  const { answers } = description;
   const found: Record<string, object> = {};
   for (const [status, outcome] of Object.entries(answers)) found[status] = response(outcome);
-  for (const [status, codes] of refusalsOf(name, address)) {
+  for (const [status, codes] of refusalsOf(name, description, address)) {
     // What is not ready answers in a shape of its own.
     found[status] ??= refusal(status, codes);
   }
@@ -157,9 +168,13 @@ function schemaOf(schema: z.ZodType | Schema, io: "input" | "output"): object {
 }
 
 /** The codes a route may refuse with, by status: its own, those of its address, of auth, and of the server. */
-export function refusalsOf(name: RouteName, address: string): ReadonlyMap<number, readonly ErrorCode[]> {
+function refusalsOf(
+  name: RouteName,
+  { refuses, body }: Description,
+  address: string,
+): ReadonlyMap<number, readonly ErrorCode[]> {
   const names = namesIn(address);
-  const codes: ErrorCode[] = [...DESCRIPTIONS[name].refuses];
+  const codes: ErrorCode[] = [...refuses];
   if (names.length > 0) codes.push("bad-request");
   if (names.includes("project")) codes.push("bad-project");
   if (names.includes("path")) codes.push("bad-path");
@@ -168,7 +183,7 @@ export function refusalsOf(name: RouteName, address: string): ReadonlyMap<number
     codes.push("unauthenticated", "token-invalid", "token-expired", "forbidden", "keys-unavailable");
   }
   if (names.length > 0) codes.push("storage-full", "storage-failed", "unavailable", "data-damaged");
-  if (DESCRIPTIONS[name].body !== undefined) codes.push("body-timeout");
+  if (body !== undefined) codes.push("body-timeout");
   codes.push("internal");
   const byStatus = new Map<number, ErrorCode[]>();
   for (const code of new Set(codes)) {

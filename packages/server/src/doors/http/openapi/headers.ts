@@ -3,7 +3,7 @@
  * about them. The limits are those that parsing enforces.
  */
 import { BEGINNING, header, NOW } from "@sluice/protocol";
-import { DEFAULT_LIMIT, MAX_LIMIT } from "../../../streams/listing.ts";
+import type { ListLimits } from "../../../streams/limits.ts";
 import {
   MAX_ATTRIBUTES_BYTES,
   MAX_CONTENT_TYPE_CHARS,
@@ -70,12 +70,15 @@ export const queries = {
     type: "string",
     maxLength: MAX_PATH_BYTES,
   }),
-  limit: parameter("limit", "Entries of a page.", { ...count(1, MAX_LIMIT), default: DEFAULT_LIMIT }),
   after: parameter("after", "What next said: the page goes on after it.", {
     type: "string",
     maxLength: MAX_PATH_BYTES,
   }),
 } as const;
+
+export function limitQuery({ streams, defaultStreams }: ListLimits): Parameter {
+  return parameter("limit", "Entries of a page.", { ...count(1, streams), default: defaultStreams });
+}
 
 /** What an answer may say. */
 export const says = {

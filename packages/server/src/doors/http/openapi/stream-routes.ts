@@ -1,7 +1,8 @@
 /** The routes of streams, described for the OpenAPI document. */
 import { z } from "zod";
 import type { RouteName } from "../../../core/action.ts";
-import { asks, queries, says } from "./headers.ts";
+import type { ListLimits } from "../../../streams/limits.ts";
+import { asks, limitQuery, queries, says } from "./headers.ts";
 import { bytes, type Description } from "./shape.ts";
 
 type StreamRoute = Extract<RouteName, `stream${string}`>;
@@ -44,7 +45,7 @@ export const streamList = z.object({
   next: z.string().describe("Where the next page starts; absent on the last one.").optional(),
 });
 
-export const streamRoutes: Readonly<Record<StreamRoute, Description>> = {
+export const streamRoutes = (list: ListLimits): Readonly<Record<StreamRoute, Description>> => ({
   "stream.create": {
     tag: "Streams",
     summary: "Create a stream, or confirm that it is there",
@@ -165,8 +166,8 @@ export const streamRoutes: Readonly<Record<StreamRoute, Description>> = {
     tag: "Streams",
     summary: "List the streams of a project",
     says: "In the order of their paths. A token that is confined to some streams is shown those only.",
-    query: [queries.prefix, queries.filter, queries.limit, queries.after],
+    query: [queries.prefix, queries.filter, limitQuery(list), queries.after],
     answers: { 200: { says: "A page of streams.", content: { "application/json": streamList } } },
     refuses: ["bad-query"],
   },
-};
+});

@@ -2,7 +2,7 @@
 import type { ErrorCode } from "@sluice/protocol";
 import { z } from "zod";
 import type { RouteName } from "../../../core/action.ts";
-import { ackBody, addedStreamsBody, releaseBody, subscriptionBody, workerBody } from "../../../wakes/bodies.ts";
+import type { WakeBodies } from "../../../wakes/bodies.ts";
 import type { Description } from "./shape.ts";
 
 type WakeRoute = Extract<RouteName, `ds.${string}`>;
@@ -60,11 +60,11 @@ const UNPROVEN: readonly ErrorCode[] = [
   "fenced",
 ];
 
-export const wakeRoutes: Readonly<Record<WakeRoute, Description>> = {
+export const wakeRoutes = (bodies: WakeBodies): Readonly<Record<WakeRoute, Description>> => ({
   "ds.subscription.put": {
     tag,
     summary: "Create a wake subscription, or confirm that it is there",
-    body: required(subscriptionBody),
+    body: required(bodies.subscription),
     answers: {
       200: { says: "It was there.", content: json(subscription) },
       201: { says: "It was created.", content: json(subscription) },
@@ -93,7 +93,7 @@ export const wakeRoutes: Readonly<Record<WakeRoute, Description>> = {
   "ds.subscription.streams.add": {
     tag,
     summary: "Link streams to a wake subscription",
-    body: required(addedStreamsBody),
+    body: required(bodies.addedStreams),
     answers: { 204: { says: "They are linked." } },
     refuses: ["bad-body", "too-large", "subscription-not-found", "too-many-links", "overloaded"],
   },
@@ -106,7 +106,7 @@ export const wakeRoutes: Readonly<Record<WakeRoute, Description>> = {
   "ds.subscription.claim": {
     tag,
     summary: "Claim the work of a pull-wake subscription",
-    body: required(workerBody),
+    body: required(bodies.worker),
     answers: { 200: { says: "It is yours until the lease ends.", content: json(claimed) } },
     refuses: ["bad-body", "too-large", "subscription-not-found", "no-pending-work", "already-claimed", "overloaded"],
   },
@@ -114,7 +114,7 @@ export const wakeRoutes: Readonly<Record<WakeRoute, Description>> = {
     tag,
     summary: "Acknowledge what was processed",
     says: "With the token that the claim gave.",
-    body: required(ackBody),
+    body: required(bodies.ack),
     answers: { 200: { says: "It is stored.", content: json(acked) } },
     refuses: [...UNPROVEN, "invalid-offset"],
   },
@@ -122,7 +122,7 @@ export const wakeRoutes: Readonly<Record<WakeRoute, Description>> = {
     tag,
     summary: "Give a claim back",
     says: "With the token that the claim gave.",
-    body: required(releaseBody),
+    body: required(bodies.release),
     answers: { 204: { says: "Others may claim." } },
     refuses: UNPROVEN,
   },
@@ -130,7 +130,7 @@ export const wakeRoutes: Readonly<Record<WakeRoute, Description>> = {
     tag,
     summary: "Call back from a webhook",
     says: "With the token that came with the webhook.",
-    body: required(ackBody),
+    body: required(bodies.ack),
     answers: { 200: { says: "It is stored.", content: json(acked) } },
     refuses: [...UNPROVEN, "invalid-offset"],
   },
@@ -140,4 +140,4 @@ export const wakeRoutes: Readonly<Record<WakeRoute, Description>> = {
     answers: { 200: { says: "A JSON Web Key Set.", content: { "application/jwk-set+json": keySet } } },
     refuses: [],
   },
-};
+});

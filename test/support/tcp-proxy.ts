@@ -1,0 +1,78 @@
+/**
+ * A wire that can be cut: forwards a port to another until told otherwise. `cut` swallows everything and closes nothing, as a
+ * network does that has gone away; `heal` drops what was open, so that whoever is still there connects anew.
+ */
+import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
+
+export class TcpProxy {
+  private readonly sockets = new Set<Socket>();
+  private isCut = false;
+  private isMute = false;
+
+  private constructor(
+    private readonly server: Server,
+    readonly port: number,
+    private readonly delayMs: number,
+  ) {}
+
+  /** `delayMs`: how much later everything arrives, in both directions. Port 0 takes a free one. */
+  static async open(port: number, targetPort: number, delayMs = 0): Promise<TcpProxy> {
+    const server = createServer();
+    await new Promise<void>((resolve, reject) => {
+      server.once("error", reject);
+      server.listen(port, "127.0.0.1", resolve);
+    });
+    const proxy = new TcpProxy(server, (server.address() as AddressInfo).port, delayMs);
+    server.on("connection", (socket) => proxy.forward(socket, connect({ host: "127.0.0.1", port: targetPort })));
+    return proxy;
+  }
+
+  cut(): void {
+    this.isCut = true;
+    for (const socket of this.sockets) socket.pause();
+  }
+
+  /** Requests arrive, answers do not. */
+  swallowAnswers(): void {
+    this.isMute = true;
+  }
+
+  heal(): void {
+    this.isCut = false;
+    this.isMute = false;
+    this.drop();
+  }
+
+  async close(): Promise<void> {
+    const closed = new Promise<void>((resolve) => this.server.close(() => resolve()));
+    this.drop();
+    await closed;
+  }
+
+  private pass(chunk: Buffer, to: Socket): void {
+    if (this.isCut) return;
+    if (this.delayMs === 0) to.write(chunk);
+    else setTimeout(() => to.destroyed || to.write(chunk), this.delayMs);
+  }
+
+  private drop(): void {
+    for (const socket of this.sockets) socket.destroy();
+    this.sockets.clear();
+  }
+
+  private forward(one: Socket, other: Socket): void {
+    for (const [from, to] of [
+      [one, other],
+      [other, one],
+    ] as const) {
+      this.sockets.add(from);
+      from.on("data", (chunk) => void ((this.isMute && from === other) || this.pass(chunk, to)));
+      from.on("error", () => {});
+      from.on("close", () => {
+        this.sockets.delete(from);
+        if (!this.isCut) to.destroy();
+      });
+      if (this.isCut) from.pause();
+    }
+  }
+}
