@@ -20,8 +20,8 @@ export interface HandlerParts {
   /** Undefined when the server takes requests; otherwise why not. */
   notReady(): string | undefined;
   readonly limits: DescribedLimits;
-  /** The server's metrics; absent when it keeps none. */
-  readonly metrics?: ((request: HttpRequest) => Promise<Reply> | Reply) | undefined;
+  /** The server in numbers, as Prometheus reads them; absent when it keeps none. */
+  readonly metrics?: (() => Promise<string>) | undefined;
 }
 
 /** An address of a project has always named one, and a stream or subscription where its route has one. */
@@ -49,9 +49,10 @@ export function handlersOf({ streams, wakes, listStreams, notReady, metrics, lim
 
     health: () => answerProbe(undefined),
     ready: () => answerProbe(notReady()),
-    metrics: (_, request) => {
+    metrics: async () => {
       if (metrics === undefined) throw new Refusal("no-route", "this server keeps no metrics");
-      return metrics(request);
+      const headers = [header.contentType, "text/plain; version=0.0.4; charset=utf-8", header.cacheControl, "no-store"];
+      return { status: 200, headers, body: await metrics() };
     },
     openapi: () => {
       document ??= JSON.stringify(openapiDocument(limits));
