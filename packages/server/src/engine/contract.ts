@@ -58,6 +58,8 @@ export interface Head {
   /** Everything at or before this position is trimmed, with the value `bytes` had there. */
   readonly start: Position;
   readonly startBytes: number;
+  /** Where the history ended when the engine last found that its end was lost; undefined if it never did. */
+  readonly survived?: Position | undefined;
 }
 
 export const NO_HEAD: Head = {

@@ -4,8 +4,9 @@
  *
  * Whoever changes it gives the library the next number: nodes of two versions then use their own side by side.
  *
- * The head, one string of 13 words:
- *   rev generation lastGeneration lastSeq bytes at startGeneration startSeq startBytes replid writer number turn
+ * The head, one string of 15 words:
+ *   rev generation lastGeneration lastSeq bytes at startGeneration startSeq startBytes survivedGeneration survivedSeq replid
+ *   writer number turn
  *   replid     the history of the master that wrote it. Another one now means that a failover has been, and that the end of
  *              what was written before may be lost.
  *   writer     the engine that committed last, and which of its commits that was: the same commit sent again is told so.
@@ -48,20 +49,22 @@ end
 -- A hint: a user who may not publish can still commit.
 local function publish(channel, rev) redis.pcall("SPUBLISH", channel, text(rev)) end
 
-local HEAD = "^${"(%S+) ".repeat(12)}(%S+)$"
--- The head: 1 rev, 2 generation, 3 4 last, 5 bytes, 6 at, 7 8 start, 9 startBytes, 10 replid, 11 writer, 12 number, 13 turn
+local HEAD = "^${"(%S+) ".repeat(14)}(%S+)$"
+-- The head: 1 rev, 2 generation, 3 4 last, 5 bytes, 6 at, 7 8 start, 9 startBytes, 10 11 survived,
+-- 12 replid, 13 writer, 14 number, 15 turn
 local function head_of(key)
   local stored = redis.call("GET", key)
-  if not stored then return { 0, 0, 0, 0, 0, 0, 0, 0, 0, "-", "-", 0, "-" } end
+  if not stored then return { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, "-", "-", 0, "-" } end
   local h = { string.match(stored, HEAD) }
-  for i = 1, 9 do h[i] = tonumber(h[i]) end
-  h[12] = tonumber(h[12])
+  for i = 1, 11 do h[i] = tonumber(h[i]) end
+  h[14] = tonumber(h[14])
   return h
 end
 local function shown(h)
-  return string.format("%.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f", h[1], h[2], h[3], h[4], h[5], h[6], h[7], h[8], h[9])
+  return string.format("%.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f",
+    h[1], h[2], h[3], h[4], h[5], h[6], h[7], h[8], h[9], h[10], h[11])
 end
-local function stored(h, numbers) return numbers .. " " .. h[10] .. " " .. h[11] .. " " .. text(h[12]) .. " " .. h[13] end
+local function stored(h, numbers) return numbers .. " " .. h[12] .. " " .. h[13] .. " " .. text(h[14]) .. " " .. h[15] end
 
 -- What a living entity has is later than anything buried.
 local function tombstone_of(key, h)
@@ -85,7 +88,7 @@ end
 local function snapshot(kind, K, names, from, count, h, id, us)
   local buried = tombstone_of(K.tombstone, h)
   local next_generation = math.max(h[2] + 1, buried + 1, math.floor(us / 1000))
-  local suspect = h[1] ~= 0 and h[10] ~= id
+  local suspect = h[1] ~= 0 and h[12] ~= id
   return { kind, id, text(us), shown(h), text(next_generation), suspect and 1 or 0, rows_of(K.rows, names, from, count) }
 end
 
@@ -152,6 +155,7 @@ local function plan(K, A, i, h, buried, name)
       h[7] = h[3]
       h[8] = h[4]
       h[9] = 0
+      h[10], h[11] = 0, 0
       write("UNLINK", K.log)
       i = i + 4
     elseif op == "destroy" then
@@ -179,8 +183,8 @@ local function commit(KEYS, A)
   local function done(at) return { "done", id, text(us), at, "0", 0, {} } end
 
   local seen, seen_at
-  if h[11] == writer then
-    seen = h[12]
+  if h[13] == writer then
+    seen = h[14]
     seen_at = seen == number and shown(h)
   else
     local record = redis.call("HGET", K.writers, writer)
@@ -197,21 +201,24 @@ local function commit(KEYS, A)
     if epoch ~= A[4] or nonce ~= A[5] or tonumber(till) * 1000 <= us then return { "fenced", id, text(us), shown(h), "0", 0, {} } end
   end
   -- Another history than the one that wrote last: its end may be lost. What is appended from here on sorts above it.
-  if h[1] ~= 0 and h[10] ~= id then
-    h[10] = id
+  if h[1] ~= 0 and h[12] ~= id then
+    h[12] = id
     h[1] = math.max(h[1] + 1, us)
-    if h[2] > 0 then h[2] = math.max(h[2] + 1, math.floor(us / 1000)) end
+    if h[2] > 0 then
+      h[2] = math.max(h[2] + 1, math.floor(us / 1000))
+      h[10], h[11] = h[3], h[4]
+    end
     redis.call("SET", K.head, stored(h, shown(h)))
     publish(K.head, h[1])
     return answer("conflict")
   end
-  local turn, turn_ends = string.match(h[13], "^(%w+):(%d+)$")
+  local turn, turn_ends = string.match(h[15], "^(%w+):(%d+)$")
   if turn and tonumber(turn_ends) < us then turn = nil end
   if turn and turn ~= writer and h[1] == rev then return answer("wait") end
   if h[1] ~= rev then
     -- Who has lost too often goes next: otherwise the node that is nearest to this master would win every time.
     if h[1] ~= 0 and tonumber(A[10]) >= PATIENCE and not turn then
-      h[13] = writer .. ":" .. text(us + TURN_US)
+      h[15] = writer .. ":" .. text(us + TURN_US)
       redis.call("SET", K.head, stored(h, shown(h)))
     end
     return answer("conflict")
@@ -219,7 +226,7 @@ local function commit(KEYS, A)
   if effects > #A then return done(shown(h)) end
 
   local buried, buried_rev = tombstone_of(K.tombstone, h)
-  local displaced, displaced_number = h[11], h[12]
+  local displaced, displaced_number = h[13], h[14]
   local before = displaced ~= "-" and displaced ~= writer and shown(h)
   local writes, destroyed = plan(K, A, effects, h, buried, A[6])
   if not writes then
@@ -230,7 +237,7 @@ local function commit(KEYS, A)
   -- From here on nothing fails.
   local is_new = h[1] == 0
   h[1] = math.max(h[1] + 1, buried_rev + 1, us)
-  h[10], h[11], h[12], h[13] = id, writer, number, "-"
+  h[12], h[13], h[14], h[15] = id, writer, number, "-"
   if before then
     redis.call("HSET", K.writers, displaced, text(displaced_number) .. " " .. before)
     redis.call("EXPIRE", K.writers, WRITER_SECONDS)
@@ -241,7 +248,7 @@ local function commit(KEYS, A)
     redis.call("ZREM", K.due, A[6])
     if redis.call("ZREM", K.ids, A[7]) == 1 and redis.call("EXISTS", K.ids) == 0 then redis.call("SREM", K.projects, A[8]) end
     redis.call("SET", K.tombstone, text(math.max(h[2], buried)) .. " " .. text(h[1]), "EX", TOMBSTONE_SECONDS)
-    h = { 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+    h = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
     numbers = shown(h)
     redis.call("HSET", K.writers, writer, text(number) .. " " .. numbers)
     redis.call("EXPIRE", K.writers, WRITER_SECONDS)
@@ -279,7 +286,7 @@ local function read(KEYS, A)
     end
     if #part > 0 then from = "(" .. part[#part][1] end
   until more == 1 or #part < 128
-  return { "page", id, text(clock()), shown(h), "0", (h[1] ~= 0 and h[10] ~= id) and 1 or 0, found, more }
+  return { "page", id, text(clock()), shown(h), "0", (h[1] ~= 0 and h[12] ~= id) and 1 or 0, found, more }
 end
 
 -- KEYS  order rows     ARGV  from to limit, as ZRANGE takes them     gives { rows, replid, time, names, values }
