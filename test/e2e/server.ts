@@ -29,7 +29,7 @@ export async function openServer(engine: EngineName, options: Partial<ServerOpti
   const directory = engine === "disk" ? temporaryDir() : undefined;
   const warn = (warning: Error) => void reports.push(`a warning: ${warning.stack}`);
   process.on("warning", warn);
-  const server = await createServer({ port: 0, data: directory?.dir, drainMs: 2_000, report, ...options });
+  const server = await createServer({ port: 0, data: directory?.dir, drainMs: 2_000, log: false, report, ...options });
   let closing: Promise<void> | undefined;
   const close = async () => {
     await server.close();

@@ -18,6 +18,7 @@ afterEach(() => {
 async function start(): Promise<{ child: ChildProcess; url: string; ended: Promise<number | string | null> }> {
   const child = spawn(process.execPath, [bin, "serve", "--port", "0", "--data", data], {
     stdio: ["ignore", "pipe", "inherit"],
+    env: { ...process.env, SLUICE_LOG_LEVEL: "warn" },
   });
   children.push(child);
   const ended = new Promise<number | string | null>((resolve) => {

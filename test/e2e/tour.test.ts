@@ -30,7 +30,7 @@ function paste(script: string): Promise<{ code: number | null; output: string }>
 
 test("the tour of the README works when pasted", async () => {
   const data = mkdtempSync(join(tmpdir(), "sluice-tour-"));
-  const server = await createServer({ port: 0, data });
+  const server = await createServer({ port: 0, data, log: false });
   try {
     const { output } = await paste(tour(server.url));
     const statuses = [...output.matchAll(/HTTP\/1\.1 (\d+)/g)].map((match) => Number(match[1]));

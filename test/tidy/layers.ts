@@ -22,7 +22,7 @@ const FEATURES = ["streams", "wakes", "sessions", "live", "groups", "pull", "cha
 /** What one feature may take from another; everything else goes through compose. */
 const BETWEEN_FEATURES: Readonly<Record<string, readonly string[]>> = { wakes: ["streams"] };
 const ENGINES: Readonly<Record<string, readonly string[]>> = { memory: [], disk: ["lmdb"], redis: ["ioredis"] };
-const BELOW_COMPOSE = [...GROUND, ...FEATURES, ...Object.keys(ENGINES), "doors", "real-world"];
+const BELOW_COMPOSE = [...GROUND, ...FEATURES, ...Object.keys(ENGINES), "doors", "observe", "real-world"];
 
 export const LAYERS: readonly Layer[] = [
   { name: "protocol", where: /^packages\/protocol\/src\//, imports: [], portable: true },
@@ -43,6 +43,12 @@ export const LAYERS: readonly Layer[] = [
     portable: true,
   })),
   { name: "doors", where: under("doors/"), imports: [...GROUND, ...FEATURES], portable: true },
+  {
+    name: "observe",
+    where: under("observe/"),
+    imports: [...GROUND, ...FEATURES, "doors"],
+    packages: ["pino", "@opentelemetry/api", "@opentelemetry/sdk-metrics", "@opentelemetry/exporter-prometheus"],
+  },
   { name: "real-world", where: under("real-world\\.ts$"), imports: ["core"] },
   { name: "compose", where: under("compose\\.ts$"), imports: BELOW_COMPOSE },
   { name: "index", where: under("index\\.ts$"), imports: [...BELOW_COMPOSE, "compose"] },

@@ -3,6 +3,8 @@
  * touch the clock, timers and randomness (through `realWorld`).
  */
 
+import { performance } from "node:perf_hooks";
+import { gauge } from "./core/metric.ts";
 import type { World } from "./core/world.ts";
 import { HttpDoor } from "./doors/http/node-adapter.ts";
 import { type Features, route } from "./doors/http/router.ts";
@@ -10,12 +12,17 @@ import { nodeEd25519 } from "./doors/webhook/node-ed25519.ts";
 import { NodeWebhookSender } from "./doors/webhook/node-webhook.ts";
 import type { Engine } from "./engine/contract.ts";
 import { openDisk } from "./engine/disk/open.ts";
-import { Keepers } from "./engine/keeper.ts";
+import { type Around, Keepers } from "./engine/keeper.ts";
 import { openMemory } from "./engine/memory/memory.ts";
 import { Sweeper } from "./engine/sweeper.ts";
+import type { LogOptions } from "./observe/log.ts";
+import type { TracerProvider } from "./observe/traces.ts";
+import { Watch } from "./observe/watch.ts";
 import { realWorld } from "./real-world.ts";
+import { Census } from "./streams/census.ts";
 import { listStreams } from "./streams/listing.ts";
 import { LiveRoutes } from "./streams/live-routes.ts";
+import { streamMetrics } from "./streams/metrics.ts";
 import { parsePath } from "./streams/parse.ts";
 import { StreamRoutes } from "./streams/routes.ts";
 import { Streams } from "./streams/service.ts";
@@ -47,8 +54,12 @@ export interface ServerOptions {
   readonly webhookKeyKeepMs: number;
   /** Scheme, host and port under which webhook receivers reach us; what the subscriber addressed, if undefined. */
   readonly publicUrl?: string | undefined;
-  /** Faults that no client is told about. */
-  readonly report: (what: string, fault: unknown) => void;
+  /** JSON lines on standard error, another logger, or none. */
+  readonly log: LogOptions | false;
+  /** Where spans go; the global provider's way, if there is one, when undefined. */
+  readonly tracing?: TracerProvider | false | undefined;
+  /** Faults that no client is told about; they are logged when this is left out. */
+  readonly report: (what: string, fault: unknown, requestId?: string) => void;
 }
 
 export const DEFAULTS: ServerOptions = {
@@ -66,6 +77,7 @@ export const DEFAULTS: ServerOptions = {
   webhookLoopback: true,
   webhookKeyMs: 30 * 24 * 3_600_000,
   webhookKeyKeepMs: 24 * 3_600_000,
+  log: { level: "info", requests: true },
   report: (what, fault) => console.error(what, fault),
 };
 
@@ -74,46 +86,86 @@ export interface RunningServer {
   readonly port: number;
   /** Live readers and the streams they read; for tests and metrics. */
   readonly live: { readonly readers: number; readonly watchedStreams: number };
+  /** What `GET /metrics` answers. */
+  metrics(): Promise<string>;
+  /** Logs what ends the process, and returns when that is written. */
+  lastWords(what: string, fault: unknown): void;
   /** Finishes what is in flight, sends live readers home, flushes. */
   close(): Promise<void>;
 }
 
 export async function createServer(options: Partial<ServerOptions> = {}): Promise<RunningServer> {
-  const settings = { ...DEFAULTS, ...options };
   const world = realWorld();
-  const engine =
-    settings.data === undefined ? await openMemory({ world }) : await openDisk({ dir: settings.data, world });
+  const clock = () => performance.now();
+  const { log, tracing, data } = { ...DEFAULTS, ...options };
+  const kind = data === undefined ? "memory" : "disk";
+  const watch = new Watch({ log, tracing, report: options.report, world, clock, engine: kind });
+  const settings = { ...DEFAULTS, ...options, report: watch.report };
   try {
-    return await serve(settings, world, engine);
+    const engine = data === undefined ? await openMemory({ world }) : await openDisk({ dir: data, world, clock });
+    try {
+      return await serve(settings, world, engine, watch);
+    } catch (fault) {
+      await engine.close();
+      throw fault;
+    }
   } catch (fault) {
-    await engine.close();
+    await watch.close();
     throw fault;
   }
 }
 
-async function serve(settings: ServerOptions, world: World, engine: Engine): Promise<RunningServer> {
-  const app = buildApp(settings, world, engine);
+async function serve(settings: ServerOptions, world: World, engine: Engine, watch: Watch): Promise<RunningServer> {
+  const app = buildApp(settings, world, engine, undefined, watch);
   const door = await HttpDoor.open({
     host: settings.host,
     port: settings.port,
     requestMs: settings.requestMs,
     handle: (request) => route(app.features, request),
-    report: (fault) => settings.report("a request failed", fault),
+    observer: watch.observer,
+    report: (fault, request) => watch.reportRequest(fault, request),
   });
+  watch.add(app.metrics);
+  watch.addDoor(door);
+  watch.followHealth(() => engine.health());
   app.start();
   const host = settings.host.includes(":") ? `[${settings.host}]` : settings.host;
   const url = `http://${host}:${door.port}`;
+  watch.log.info("listening", { url, data: settings.data, pid: process.pid, node: process.versions.node });
   const close = async () => {
-    const cancel = world.after(settings.drainMs, () => door.cut());
+    const askedAt = world.now();
+    watch.log.info("draining", { readers: app.live.readers, drainMs: settings.drainMs });
+    const cancel = world.after(settings.drainMs, () => {
+      watch.log.warn("the time to drain is up", { connections: door.connections });
+      door.cut();
+    });
     app.drain();
     await door.close();
     cancel();
     await app.stop();
+    watch.stop();
     await engine.close();
+    watch.log.info("stopped", { ms: world.now() - askedAt });
+    await watch.close();
   };
   let closing: Promise<void> | undefined;
-  return { url, port: door.port, live: app.live, close: () => (closing ??= close()) };
+  return {
+    url,
+    port: door.port,
+    live: app.live,
+    metrics: () => watch.metrics(),
+    lastWords: (what, fault) => watch.log.lastWords(what, fault),
+    close: () => (closing ??= close()),
+  };
 }
+
+/** What watches an app from outside, where somebody does. */
+interface Watching {
+  readonly around?: Around | undefined;
+  metrics(): Promise<string>;
+}
+
+const UNWATCHED: Watching = { metrics: async () => "" };
 
 /** Everything between an engine and a door; the simulator runs exactly this, with a sender of its own. */
 export function buildApp(
@@ -121,8 +173,9 @@ export function buildApp(
   world: World,
   engine: Engine,
   sender: WebhookSender = new NodeWebhookSender({ world, allowLoopback: settings.webhookLoopback }),
+  watching: Watching = UNWATCHED,
 ) {
-  const keepers = new Keepers(engine, (task) => world.soon(task));
+  const keepers = new Keepers(engine, (task) => world.soon(task), undefined, undefined, watching.around);
   const streams = new Streams(engine, keepers, world);
   const live = new LiveRoutes(streams, world, { ...settings, readers: settings.liveReaders });
   const routes = new StreamRoutes(streams, live, settings);
@@ -134,12 +187,16 @@ export function buildApp(
   const wakeRoutes = new WakeRoutes(wakes, keys, settings);
   sweeper.handle(WAKE, (e) => wakes.sweep(e.project, e.id));
 
+  const census = new Census(engine, streams.meter, world);
+
   let draining = false;
+  const notReady = () => (draining ? "the server is shutting down" : engine.health()?.message);
   const features: Features = {
     stream: (project, encodedPath, request) => routes.handle(project, parsePath(encodedPath), request),
     listStreams: (project, request) => listStreams(streams, project, request),
     control: (project, rest, request) => wakeRoutes.handle(project, rest, request),
-    notReady: () => (draining ? "the server is shutting down" : engine.health()?.message),
+    notReady,
+    metrics: () => watching.metrics(),
   };
   return {
     features,
@@ -147,6 +204,13 @@ export function buildApp(
     live,
     wakes,
     keys,
+    metrics: [
+      gauge("sluice_ready", "1 while the server takes requests, else 0.", () => (notReady() === undefined ? 1 : 0)),
+      ...streamMetrics(streams.meter, live, census),
+      ...wakes.metrics,
+      ...keepers.meter.metrics(keepers),
+      ...(engine.metrics?.() ?? []),
+    ],
     start: () => {
       sweeper.start();
       wakes.start();
@@ -156,6 +220,7 @@ export function buildApp(
       live.drain();
     },
     stop: async () => {
+      census.stop();
       await Promise.all([sweeper.stop(), wakes.stop()]);
     },
   };

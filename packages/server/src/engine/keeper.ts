@@ -17,6 +17,7 @@ import {
   type Snapshot,
 } from "./contract.ts";
 import { type Change, Draft } from "./draft.ts";
+import { KeeperMeter } from "./keeper-meter.ts";
 import type { Table } from "./table.ts";
 
 /** What a rule sees of its entity: the newest state, the changes of earlier inputs of the same batch included. */
@@ -69,6 +70,7 @@ export class Keeper {
     private readonly engine: Engine,
     private readonly runSoon: (keeper: Keeper) => void,
     private readonly limits: KeeperLimits = KEEPER_LIMITS,
+    private readonly meter: KeeperMeter = new KeeperMeter(),
   ) {}
 
   get idle(): boolean {
@@ -114,12 +116,14 @@ export class Keeper {
         }
         const ran = this.decideAll(batch);
         const committing = this.commit(this.draft.takeEffects());
+        if (committing !== undefined) this.meter.batch.add(ran);
         release(durable);
         durable = [];
         const isCommitted = committing === undefined || (await committing);
         if (isCommitted) durable = batch.slice(0, ran);
         this.requeue(isCommitted ? batch.slice(ran) : batch);
       } catch (fault) {
+        this.meter.failures++;
         // The outcome of the commit is unknown; the next batch starts from what is stored.
         this.draft.forget();
         for (const input of batch) input.refuse(fault);
@@ -169,10 +173,12 @@ export class Keeper {
   private settle(result: Done | Conflict | Fenced): boolean {
     if (result.kind === "done") {
       this.conflicts = 0;
+      this.meter.commits++;
       this.draft.committed(result.rev);
       return true;
     }
     if (result.kind === "fenced") throw new Error(`${this.entity.key} was committed without an owner, yet fenced`);
+    this.meter.conflicts++;
     if (++this.conflicts > this.limits.conflicts) {
       this.conflicts = 0;
       throw new EngineError("overloaded", `${this.limits.conflicts} commits in a row met another writer's`);
@@ -204,8 +210,12 @@ function release(inputs: readonly Input[]): void {
   }
 }
 
+/** Runs the work on an entity of this kind, and may look at how long it takes. */
+export type Around = <O>(kind: string, work: () => Promise<O>) => Promise<O>;
+
 /** The keepers of this process, at most `max` idle ones kept; the longest unused go first. */
 export class Keepers {
+  readonly meter = new KeeperMeter();
   private readonly keepers = new Map<string, Keeper>();
   private woken: Keeper[] = [];
 
@@ -214,6 +224,7 @@ export class Keepers {
     private readonly soon: (task: () => void) => void,
     private readonly max = 10_000,
     private readonly limits: KeeperLimits = KEEPER_LIMITS,
+    private readonly around?: Around | undefined,
   ) {}
 
   get size(): number {
@@ -224,10 +235,12 @@ export class Keepers {
     let keeper = this.keepers.get(entity.key);
     if (keeper === undefined) {
       if (this.keepers.size >= this.max) this.evict();
-      keeper = new Keeper(entity, this.engine, this.runSoon, this.limits);
+      keeper = new Keeper(entity, this.engine, this.runSoon, this.limits, this.meter);
       this.keepers.set(entity.key, keeper);
     }
-    return keeper.submit(keys, rule);
+    if (this.around === undefined) return keeper.submit(keys, rule);
+    const known = keeper;
+    return this.around(entity.kind, () => known.submit(keys, rule));
   }
 
   /** All keepers that got work in one turn run in the next one, so that an engine can make one batch of their commits. */

@@ -18,6 +18,7 @@ import {
   sweepRule,
   touchRule,
 } from "./life.ts";
+import { StreamMeter } from "./meter.ts";
 import { type Described, describe, type ReadOutcome, readPage } from "./reading.ts";
 import {
   DEFAULT_CONTENT_TYPE,
@@ -67,6 +68,7 @@ export type StreamEvent = {
 const APPEND_KEYS = [META, SEQ, MARKS, HOLDS];
 
 export class Streams {
+  readonly meter = new StreamMeter();
   private readonly listeners: ((event: StreamEvent) => void)[] = [];
   private readonly forks: Forks;
 
@@ -87,6 +89,7 @@ export class Streams {
     const keys = input.producer ? [...APPEND_KEYS, producerTable.at(input.producer.id)] : APPEND_KEYS;
     const stream = streamEntity(project, path);
     const outcome = await this.keepers.submit(stream, keys, (view, now) => appendRule(view, now, input));
+    this.meter.append(outcome.kind, input.payloads);
     if (outcome.kind === "appended") this.tell("appended", project, path);
     return outcome;
   }
@@ -102,7 +105,11 @@ export class Streams {
     const stream = streamEntity(project, path);
     for (;;) {
       const outcome = await this.keepers.submit(stream, [META], (view, now) => createRule(view, now, input));
-      if (outcome.kind === "created") this.tell("created", project, path);
+      if (outcome.kind === "created") {
+        this.meter.created++;
+        this.meter.add(input.payloads);
+        this.tell("created", project, path);
+      }
       if (outcome.kind !== "over") return outcome;
       await this.sweep(project, path);
     }
@@ -112,6 +119,7 @@ export class Streams {
     const stream = streamEntity(project, path);
     await this.forks.announceEnd(project, path);
     const outcome = await this.keepers.submit(stream, [META], deleteRule);
+    if (outcome.kind === "deleted") this.meter.deleted++;
     if (outcome.kind === "deleted" || outcome.kind === "kept-for-forks") this.tell("deleted", project, path);
     if (outcome.kind === "deleted" && outcome.origin) await this.forks.drop(project, outcome.origin);
     return outcome;
@@ -124,6 +132,7 @@ export class Streams {
     await this.forks.announceEnd(project, path);
     const keys = [META, MARKS, HOLDS];
     const outcome = await this.keepers.submit(stream, keys, (view, now) => sweepRule(view, now, checkForksAt));
+    if (outcome.kind === "deleted") this.meter.deleted++;
     if (outcome.kind === "deleted" || outcome.kind === "kept-for-forks") this.tell("deleted", project, path);
     if (outcome.kind === "deleted" && outcome.origin) await this.forks.drop(project, outcome.origin);
   }

@@ -3,6 +3,7 @@
  * and strings the steps together; it decides nothing itself. What the holders of wakes say is in holding.ts.
  */
 import { hex } from "../core/bytes.ts";
+import type { Metric } from "../core/metric.ts";
 import type { World } from "../core/world.ts";
 import type { Engine } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
@@ -14,6 +15,7 @@ import type { SigningKeys } from "./keys.ts";
 import { Linker } from "./linking.ts";
 import { addStreamsRule, confirmRule, createRule, deleteRule, removeStreamRule } from "./links.ts";
 import { MAX_EXPLICIT_LINKS, MAX_SUBSCRIPTIONS, SubscriptionIndex } from "./matching.ts";
+import { wakeMetrics } from "./metrics.ts";
 import {
   type Config,
   FRESH,
@@ -61,6 +63,7 @@ export class Wakes {
   private readonly follower: Follower;
   /** Claims, acks and releases. */
   readonly holding: Holding;
+  readonly metrics: readonly Metric[];
   private isStopped = false;
   /** Resolves when every stored subscription has been looked at once. */
   ready: Promise<void> = Promise.resolve();
@@ -69,6 +72,7 @@ export class Wakes {
     const { engine, keepers, streams, world, keys, sender, report } = parts;
     this.linker = new Linker(engine, keepers, streams, world, this.index, report);
     const delivery = new Delivery(streams, keys, sender);
+    this.metrics = wakeMetrics(delivery, this.index);
     this.waker = new Waker(engine, keepers, world, this.index, this.linker, delivery, report);
     this.follower = new Follower(this.index, this.waker, world);
     this.holding = new Holding(keepers, this.linker, this.waker, (project, id) => this.findNow(project, id));

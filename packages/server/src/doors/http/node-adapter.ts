@@ -2,10 +2,12 @@
  * `node:http` on one side, the request/reply shape on the other. Owns sockets, body limits, time limits and shutdown;
  * knows no address and no feature.
  */
-import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from "node:http";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { type AddressInfo, Server as NetServer, type Socket } from "node:net";
-import { type ErrorCode, errors, problem } from "@sluice/protocol";
-import { type Body, type HttpRequest, Refusal, type Reply, type Sink } from "../../core/http.ts";
+import { type ErrorCode, errors } from "@sluice/protocol";
+import { type Body, type HttpRequest, type LiveEnd, Refusal, type Reply, type Sink } from "../../core/http.ts";
+import { hangUp, LINGER_MS } from "./node-hang-up.ts";
+import type { HttpObserver, ObservedRequest, RequestEnd, Traffic } from "./observer.ts";
 import { renderFault } from "./problem.ts";
 
 export interface HttpDoorOptions {
@@ -14,12 +16,12 @@ export interface HttpDoorOptions {
   /** A request must have arrived whole within this time. */
   readonly requestMs: number;
   handle(request: HttpRequest): Promise<Reply> | Reply;
-  report(fault: unknown): void;
+  readonly observer?: HttpObserver | undefined;
+  /** Hears of what the client is not told. */
+  report(fault: unknown, request: ObservedRequest): void;
 }
 
 const SAFE = ["X-Content-Type-Options", "nosniff", "Cross-Origin-Resource-Policy", "cross-origin"];
-/** How long a client that is hung up on may take to read why. */
-const LINGER_MS = 500;
 /** How late a request that takes too long may be found, at most. */
 const TIMEOUT_CHECK_MS = 5_000;
 
@@ -38,6 +40,7 @@ type LinedSocket = Socket & { [LINE]?: Line };
 export class HttpDoor {
   private readonly server: Server;
   private readonly sockets = new Set<Socket>();
+  readonly traffic: Traffic = { receivedBytes: 0, sentBytes: 0 };
   private closing = false;
 
   private constructor(private readonly options: HttpDoorOptions) {
@@ -54,16 +57,19 @@ export class HttpDoor {
       door.endIfDue(this.req.socket);
     };
     this.server.on("connection", (socket) => this.welcome(socket));
-    this.server.on("request", (incoming, outgoing) => this.serve(new NodeRequest(incoming, outgoing)));
-    this.server.on("checkContinue", (incoming, outgoing) => this.serve(new NodeRequest(incoming, outgoing, true)));
+    const { traffic } = this;
+    this.server.on("request", (incoming, outgoing) => this.serve(new NodeRequest(incoming, outgoing, traffic)));
+    this.server.on("checkContinue", (incoming, outgoing) => {
+      this.serve(new NodeRequest(incoming, outgoing, traffic, true));
+    });
     this.server.on("checkExpectation", (incoming, outgoing) => {
-      this.serve(new NodeRequest(incoming, outgoing, true), () => {
+      this.serve(new NodeRequest(incoming, outgoing, traffic, true), () => {
         throw new Refusal("bad-header", "Expect must be 100-continue");
       });
     });
     this.server.on("connect", (_, socket) => {
       socket.on("error", () => {});
-      hangUp(socket as Socket, "method-not-allowed", "CONNECT is not known here", [
+      this.hangUp(socket as Socket, "method-not-allowed", "CONNECT is not known here", [
         "Allow: GET, HEAD, PUT, POST, DELETE, OPTIONS",
       ]);
     });
@@ -84,6 +90,10 @@ export class HttpDoor {
 
   get port(): number {
     return (this.server.address() as AddressInfo).port;
+  }
+
+  get connections(): number {
+    return this.sockets.size;
   }
 
   /** Takes no more connections; resolves when those in flight have been answered. */
@@ -116,31 +126,48 @@ export class HttpDoor {
 
   private serve(request: NodeRequest, handle = this.options.handle): void {
     this.track(request);
+    const { observer } = this.options;
+    observer?.began(request);
     let answer: Promise<Reply> | Reply;
     try {
       request.check();
-      answer = handle(request);
+      answer = observer?.surround ? observer.surround(request, handle) : handle(request);
     } catch (fault) {
-      answer = renderFault(fault, this.options.report);
+      answer = this.renderFault(fault, request);
     }
     if (!(answer instanceof Promise)) this.send(request, answer);
     else {
       answer.then(
         (reply) => this.send(request, reply),
-        (fault) => this.send(request, renderFault(fault, this.options.report)),
+        (fault) => this.send(request, this.renderFault(fault, request)),
       );
     }
   }
 
+  private renderFault(fault: unknown, request: NodeRequest): Reply {
+    return renderFault(fault, (unexpected) => this.options.report(unexpected, request));
+  }
+
   private send(request: NodeRequest, reply: Reply): void {
+    const { observer, report } = this.options;
     if (this.closing) request.outgoing.shouldKeepAlive = false;
+    // Who asks about a failure of ours can name it.
+    if (observer && reply.status >= 500) reply.headers.push("X-Request-Id", observer.idOf(request));
+    const hasLeft = request.outgoing.destroyed;
+    if (observer && reply.live && !hasLeft) this.observeLive(observer, request, reply.status);
+    else observer?.answered(request, reply.status, hasLeft);
     try {
       send(request, reply);
     } catch (fault) {
       // An answer that cannot be written is a defect of ours, and no reason to take the others down.
-      this.options.report(fault);
+      report(fault, request);
       request.outgoing.destroy();
     }
+  }
+
+  private observeLive(observer: HttpObserver, request: NodeRequest, status: number): void {
+    observer.opened(request, status);
+    onOver(request, () => observer.ended(request, status, request.endedBy ?? "gone"));
   }
 
   /** Counts who waits on a connection, so that one which is to end does so after the last answer. */
@@ -176,26 +203,35 @@ export class HttpDoor {
     // Below zero: the request was answered before its body came.
     if (owed < 0) socket.destroySoon();
     else if (owed > 0) line!.endsAt = line!.waiting - owed;
-    else if (error.code === "HPE_HEADER_OVERFLOW") hangUp(socket, "bad-request", "the headers are too large");
-    else if (error.code === "ERR_HTTP_REQUEST_TIMEOUT") hangUp(socket, "body-timeout", "the request took too long");
-    else
-      hangUp(
-        socket,
-        "bad-request",
-        isWithinBody ? "the body is not framed as HTTP/1.1 wants it" : "this is not HTTP/1.1",
-      );
+    else if (error.code === "HPE_HEADER_OVERFLOW") this.hangUp(socket, "bad-request", "the headers are too large");
+    else if (error.code === "ERR_HTTP_REQUEST_TIMEOUT")
+      this.hangUp(socket, "body-timeout", "the request took too long");
+    else if (isWithinBody) this.hangUp(socket, "bad-request", "the body is not framed as HTTP/1.1 wants it");
+    else this.hangUp(socket, "bad-request", "this is not HTTP/1.1");
+  }
+
+  private hangUp(socket: Socket, code: ErrorCode, detail: string, more: readonly string[] = []): void {
+    this.options.observer?.malformed(errors[code].status);
+    hangUp(socket, code, detail, more);
   }
 }
 
-class NodeRequest implements HttpRequest {
+class NodeRequest implements ObservedRequest {
   readonly method: string;
   readonly path: string;
   readonly search: string;
+  route: string | undefined = undefined;
+  project: string | undefined = undefined;
+  waits = false;
+  startedAt = 0;
+  id: string | undefined = undefined;
+  endedBy: RequestEnd | undefined = undefined;
 
   /** `mustHangUp`: the client was cut short, or waits to be told to go on; what it may yet send is not read. */
   constructor(
     readonly incoming: IncomingMessage,
     readonly outgoing: ServerResponse,
+    readonly traffic: Traffic,
     public mustHangUp = false,
   ) {
     const url = pathOf(incoming.url!);
@@ -243,9 +279,10 @@ class NodeRequest implements HttpRequest {
         else if (rest === undefined) rest = [first, chunk];
         else rest.push(chunk);
       });
-      incoming.on("end", () =>
-        resolve({ kind: "body", bytes: rest ? Buffer.concat(rest, length) : (first ?? Buffer.alloc(0)) }),
-      );
+      incoming.on("end", () => {
+        this.traffic.receivedBytes += length;
+        resolve({ kind: "body", bytes: rest ? Buffer.concat(rest, length) : (first ?? Buffer.alloc(0)) });
+      });
       // Nobody will read this; it ends the request without being taken for a fault of ours.
       incoming.on("error", () => reject(new Refusal("bad-request", "the body ended early")));
     });
@@ -301,9 +338,11 @@ function send(request: NodeRequest, reply: Reply): void {
     live(new NodeSink(request));
     return;
   }
-  if (body !== undefined)
-    headers.push("Content-Length", String(typeof body === "string" ? Buffer.byteLength(body) : body.length));
-  else if (status !== 204 && status !== 304 && request.method !== "HEAD") headers.push("Content-Length", "0");
+  if (body !== undefined) {
+    const length = typeof body === "string" ? Buffer.byteLength(body) : body.length;
+    if (request.method !== "HEAD") request.traffic.sentBytes += length;
+    headers.push("Content-Length", String(length));
+  } else if (status !== 204 && status !== 304 && request.method !== "HEAD") headers.push("Content-Length", "0");
   outgoing.writeHead(status, headers);
   if (body === undefined || request.method === "HEAD") outgoing.end();
   else outgoing.end(body);
@@ -331,7 +370,9 @@ class NodeSink implements Sink {
   }
 
   write(bytes: Uint8Array): void {
-    if (!this.outgoing.destroyed) this.outgoing.write(bytes);
+    if (this.outgoing.destroyed) return;
+    this.request.traffic.sentBytes += bytes.length;
+    this.outgoing.write(bytes);
   }
 
   onDrain(task: () => void): void {
@@ -343,27 +384,13 @@ class NodeSink implements Sink {
     onOver(this.request, task);
   }
 
-  end(): void {
+  end(why?: LiveEnd): void {
+    this.request.endedBy ??= why;
     this.outgoing.end();
   }
 
-  cut(): void {
+  cut(why?: LiveEnd): void {
+    if (!this.outgoing.destroyed && why !== undefined) this.request.endedBy = why;
     this.outgoing.destroy();
   }
-}
-
-/** Answers where there is no response to write to, and ends the connection. */
-function hangUp(socket: Socket, code: ErrorCode, detail: string, more: readonly string[] = []): void {
-  const body = JSON.stringify(problem(code, detail));
-  const { status } = errors[code];
-  const lines = [
-    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
-    "Content-Type: application/problem+json",
-    `Content-Length: ${Buffer.byteLength(body)}`,
-    "X-Content-Type-Options: nosniff",
-    "Connection: close",
-    ...more,
-  ];
-  socket.end(`${lines.join("\r\n")}\r\n\r\n${body}`);
-  setTimeout(() => socket.destroy(), LINGER_MS).unref();
 }

@@ -5,7 +5,7 @@
  *   /v1/{project}/stream/{path}
  *   /v1/{project}/streams
  *   …/stream/__ds/{rest}           control: subscriptions and their keys
- *   /health  /ready
+ *   /health  /ready  /metrics
  */
 import { header } from "@sluice/protocol";
 import { type Headers, type HttpRequest, Refusal, type Reply } from "../../core/http.ts";
@@ -16,6 +16,8 @@ export interface Features {
   control(project: string, rest: string, request: HttpRequest): Promise<Reply>;
   /** Undefined when the server takes requests; otherwise why not. */
   notReady(): string | undefined;
+  /** The server in numbers, as Prometheus reads them. */
+  metrics(): Promise<string>;
 }
 
 const DEFAULT_PROJECT = "default";
@@ -76,6 +78,7 @@ export function route(features: Features, request: HttpRequest): Promise<Reply> 
   if (path.startsWith("/v1/")) return routeProject(features, request, path.slice("/v1/".length));
   if (path === "/health") return answerProbe(request, undefined);
   if (path === "/ready") return answerProbe(request, features.notReady());
+  if (path === "/metrics") return answerMetrics(features, request);
   throw new Refusal("no-route", `there is nothing at ${path}`);
 }
 
@@ -106,6 +109,16 @@ function answerProbe(request: HttpRequest, problem: string | undefined): Reply {
   const headers: Headers = [header.contentType, "application/json", header.cacheControl, "no-store"];
   if (problem !== undefined) headers.push(header.retryAfter, "1");
   return { status: problem === undefined ? 200 : 503, headers, body };
+}
+
+async function answerMetrics(features: Features, request: HttpRequest): Promise<Reply> {
+  onlyGet(request);
+  const type = "text/plain; version=0.0.4; charset=utf-8";
+  return {
+    status: 200,
+    headers: [header.contentType, type, header.cacheControl, "no-store"],
+    body: await features.metrics(),
+  };
 }
 
 function onlyGet(request: HttpRequest): void {
