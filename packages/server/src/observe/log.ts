@@ -27,6 +27,20 @@ export interface LogOptions {
   readonly logger?: Logger | undefined;
 }
 
+/** One line per request. */
+export interface RequestLine {
+  readonly id: string;
+  readonly method: string;
+  readonly route: string;
+  readonly project: string | undefined;
+  readonly status: number;
+  readonly ms: number;
+  /** Why it ended, where that is not plain. */
+  readonly end: string | undefined;
+}
+
+export type LogRequest = (line: RequestLine) => void;
+
 const CLOSE_MS = 500;
 const MAX_STACK_CHARS = 8 * 1_024;
 const MAX_CAUSES = 3;
@@ -34,22 +48,23 @@ const MAX_CAUSES = 3;
 export class Log {
   private constructor(
     private readonly logger: Logger | undefined,
-    /** Where request lines go; undefined when nobody wants them. */
-    readonly requests: Logger | undefined,
+    /** Undefined when nobody wants to hear of requests. */
+    readonly request: LogRequest | undefined,
     private readonly buffer: LineBuffer | undefined,
   ) {}
 
   static open(options: LogOptions | false, world: Pick<World, "after" | "now">): Log {
     if (options === false) return new Log(undefined, undefined, undefined);
     const { level = "info", requests = true, logger } = options;
-    if (logger) return new Log(logger, requests ? logger : undefined, undefined);
+    if (logger) return new Log(logger, requests ? (line) => logger.info(line, "request") : undefined, undefined);
     const dropped = (count: number) =>
       `{"level":"warn","time":${world.now()},"dropped":${count},"msg":"log lines were dropped"}\n`;
     const buffer = new LineBuffer(stderrOutlet(), world, dropped);
     flushAtExit(buffer);
     const settings = { level, base: null, formatters: { level: (label: string) => ({ level: label }) } };
     const lines = pino(settings, { write: (line) => buffer.add(line) });
-    return new Log(lines, requests && lines.isLevelEnabled("info") ? lines : undefined, buffer);
+    const wantsRequests = requests && lines.isLevelEnabled("info");
+    return new Log(lines, wantsRequests ? requestWriter(buffer, world) : undefined, buffer);
   }
 
   info(message: string, fields: object = {}): void {
@@ -81,6 +96,33 @@ export class Log {
     await this.buffer.close(CLOSE_MS);
     forgetAtExit(this.buffer);
   }
+}
+
+/** Writes the line as pino would, in a fifth of the time: this is the one that is written for every request. */
+function requestWriter(buffer: LineBuffer, world: Pick<World, "now">): LogRequest {
+  const route = quoter();
+  const project = quoter();
+  return (line) => {
+    const ofProject = line.project === undefined ? "" : `,"project":${project(line.project)}`;
+    const end = line.end === undefined ? "" : `,"end":"${line.end}"`;
+    buffer.add(
+      `{"level":"info","time":${world.now()},"id":"${line.id}","method":"${line.method}","route":${route(line.route)}` +
+        `${ofProject},"status":${line.status},"ms":${line.ms}${end},"msg":"request"}\n`,
+    );
+  };
+}
+
+/** JSON of a text that is mostly the same as the last time. */
+function quoter(): (text: string) => string {
+  let last = "";
+  let quoted = '""';
+  return (text) => {
+    if (text !== last) {
+      last = text;
+      quoted = JSON.stringify(text);
+    }
+    return quoted;
+  };
 }
 
 interface FaultFields {

@@ -6,7 +6,7 @@
  */
 import type { Handle, HttpObserver, ObservedRequest, RequestEnd } from "../doors/http/observer.ts";
 import { type HttpMeter, UNKNOWN_ROUTE } from "./http-meter.ts";
-import type { Logger } from "./log.ts";
+import type { LogRequest } from "./log.ts";
 import type { RequestIds } from "./request-ids.ts";
 import type { RequestTracer } from "./traces.ts";
 
@@ -15,7 +15,7 @@ export interface RequestObserverParts {
   /** Ms from any moment on, finely. */
   readonly clock: () => number;
   readonly ids: RequestIds;
-  readonly log: Logger | undefined;
+  readonly log: LogRequest | undefined;
   readonly tracer: RequestTracer | undefined;
 }
 
@@ -61,8 +61,14 @@ export class RequestObserver implements HttpObserver {
     return this.parts.ids.of(request);
   }
 
-  private write(log: Logger, request: ObservedRequest, status: number, ms: number, end: RequestEnd | undefined): void {
-    const line = {
+  private write(
+    log: LogRequest,
+    request: ObservedRequest,
+    status: number,
+    ms: number,
+    end: RequestEnd | undefined,
+  ): void {
+    log({
       id: this.parts.ids.of(request),
       method: request.method,
       route: request.route ?? UNKNOWN_ROUTE,
@@ -70,7 +76,6 @@ export class RequestObserver implements HttpObserver {
       status,
       ms: Math.round(ms * 1_000) / 1_000,
       end,
-    };
-    log.info(line, "request");
+    });
   }
 }

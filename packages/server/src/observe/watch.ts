@@ -52,7 +52,7 @@ export class Watch {
     this.ids = new RequestIds(world);
     const tracer = RequestTracer.open(tracing);
     this.around = tracer?.around;
-    this.observer = new RequestObserver({ meter: this.http, clock, ids: this.ids, log: this.log.requests, tracer });
+    this.observer = new RequestObserver({ meter: this.http, clock, ids: this.ids, log: this.log.request, tracer });
     this.registry = new Registry(this.report);
     this.process = processMetrics(engine, world);
     this.registry.add([...this.process.metrics, ...this.log.metrics()]);
