@@ -18,7 +18,9 @@ export interface HttpRequest {
   body(maxBytes: number): Promise<Body>;
   /** Runs once when the client goes away before the reply ended. */
   onGone(task: () => void): void;
-  /** The name of the route that answers, and the project it is about: filled in on the way, for logs and metrics. */
+
+  // What the router notes on the way, for whoever comes after it.
+  /** The name of the route that was found, for the request log and the metrics; undefined when there is none. */
   route?: string | undefined;
   project?: string | undefined;
   /** The answer waits for something to happen, so that its time says nothing about the server. */
