@@ -1,3 +1,5 @@
+import { createServer as createHttpServer } from "node:http";
+import { type AddressInfo, connect } from "node:net";
 import { metrics as globalMetrics } from "@opentelemetry/api";
 import { createServer } from "@sluice/server";
 import { describe, expect, it, onTestFinished } from "vitest";
@@ -172,6 +174,27 @@ describe("metrics", () => {
     expect(new Scrape(await one.server.metrics()).value("sluice_streams_created_total")).toBe(1);
   });
 
+  it("tell how wakes were taken", async () => {
+    const answers = [503, 200];
+    const hook = createHttpServer((_, outgoing) => outgoing.writeHead(answers.shift() ?? 200).end('{"done":true}'));
+    await new Promise<void>((resolve) => hook.listen(0, "127.0.0.1", resolve));
+    onTestFinished(() => void hook.close());
+    const fixture = await serverForTest("memory");
+    const webhook = { url: `http://127.0.0.1:${(hook.address() as AddressInfo).port}/` };
+    const subscription = `${fixture.url}/v1/stream/__ds/subscriptions/s`;
+    const config = JSON.stringify({ type: "webhook", pattern: "a", webhook });
+    expect((await create(subscription, { "Content-Type": JSON_TYPE }, config)).status).toBe(201);
+    await createdStream(fixture, "a", TEXT);
+    await appended(`${fixture.url}/v1/stream/a`, TEXT, "x");
+    await eventually(async () => {
+      const found = await scrape(fixture);
+      expect(found.value("sluice_wake_attempts_total", { outcome: "failed" })).toBe(1);
+      expect(found.value("sluice_wake_attempts_total", { outcome: "done" })).toBe(1);
+      expect(found.value("sluice_wake_subscriptions")).toBe(1);
+      expect(found.value("sluice_wake_attempts_active")).toBe(0);
+    });
+  });
+
   it("are asked for by GET and HEAD only", async () => {
     const { url } = await serverForTest("memory");
     const refused = await fetch(`${url}/metrics`, { method: "POST" });
@@ -190,7 +213,6 @@ describe("metrics", () => {
 
 /** Sends bytes and waits until the server has hung up. */
 async function rawLine(port: number, text: string): Promise<void> {
-  const { connect } = await import("node:net");
   await new Promise<void>((resolve, reject) => {
     const socket = connect(port, "127.0.0.1", () => socket.write(text));
     socket.on("error", reject);

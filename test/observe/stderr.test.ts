@@ -84,7 +84,10 @@ describe("standard error that", () => {
     expect(await ended).toBe(0);
     await closed;
     const lines = linesOf(text);
-    expect(lines.filter(({ msg }) => msg === "request")).toHaveLength(300);
+    const requests = lines.filter(({ msg }) => msg === "request");
+    expect(requests).toHaveLength(300);
+    const plain = { level: "info", id: "i".repeat(60), method: "GET", route: expect.any(String), status: 404 };
+    expect(requests[0]).toMatchObject({ ...plain, time: expect.any(Number), ms: expect.any(Number) });
     expect(lines.map(({ msg }) => msg).slice(-2)).toEqual(["draining", "stopped"]);
     expect(lines[0]).toMatchObject({ level: "info", msg: "listening", time: expect.any(Number) });
   });
