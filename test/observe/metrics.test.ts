@@ -86,6 +86,7 @@ describeOnEngines("metrics after some traffic", (engine) => {
       const after = await scrape(fixture);
       expect(after.value("sluice_live_ended_total", { reason: "gone" })).toBe(1);
       expect(after.value("sluice_live_readers", { kind: "sse" })).toBe(0);
+      expect(after.value("sluice_http_requests_active")).toBe(1);
     });
   });
 
@@ -140,7 +141,7 @@ describe("metrics", () => {
     const { dir, remove } = temporaryDir();
     onTestFinished(remove);
     const first = await createServer({ port: 0, data: dir, log: false });
-    for (let i = 0; i < 1_201; i++) await create(`${first.url}/v1/p${i % 3}/stream/s${i}`);
+    for (let i = 0; i < 1_201; i++) await create(`${first.url}/v1/p${i % 2}/stream/s${i}`);
     await first.close();
     const second = await createServer({ port: 0, data: dir, log: false });
     onTestFinished(() => second.close());
