@@ -4,10 +4,11 @@
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { type AddressInfo, Server as NetServer, type Socket } from "node:net";
-import { type ErrorCode, errors } from "@sluice/protocol";
-import { type Body, type HttpRequest, type LiveEnd, Refusal, type Reply, type Sink } from "../../core/http.ts";
+import type { ErrorCode } from "@sluice/protocol";
+import { type HttpRequest, type LiveEnd, Refusal, type Reply, type Sink } from "../../core/http.ts";
 import { hangUp, LINGER_MS } from "./node-hang-up.ts";
-import type { HttpObserver, ObservedRequest, RequestEnd, Traffic } from "./observer.ts";
+import { NodeRequest, onOver } from "./node-request.ts";
+import type { HttpObserver, ObservedRequest, Traffic } from "./observer.ts";
 import { renderFault } from "./problem.ts";
 
 export interface HttpDoorOptions {
@@ -211,115 +212,9 @@ export class HttpDoor {
   }
 
   private hangUp(socket: Socket, code: ErrorCode, detail: string, more: readonly string[] = []): void {
-    this.options.observer?.malformed(errors[code].status);
+    this.options.observer?.malformed();
     hangUp(socket, code, detail, more);
   }
-}
-
-class NodeRequest implements ObservedRequest {
-  readonly method: string;
-  readonly path: string;
-  readonly search: string;
-  route: string | undefined = undefined;
-  project: string | undefined = undefined;
-  waits = false;
-  startedAt = 0;
-  id: string | undefined = undefined;
-  endedBy: RequestEnd | undefined = undefined;
-
-  /** `mustHangUp`: the client was cut short, or waits to be told to go on; what it may yet send is not read. */
-  constructor(
-    readonly incoming: IncomingMessage,
-    readonly outgoing: ServerResponse,
-    readonly traffic: Traffic,
-    public mustHangUp = false,
-  ) {
-    const url = pathOf(incoming.url!);
-    const mark = url.indexOf("?");
-    this.method = incoming.method!;
-    this.path = mark < 0 ? url : url.slice(0, mark);
-    this.search = mark < 0 ? "" : url.slice(mark + 1);
-  }
-
-  check(): void {
-    const { headers, httpVersion } = this.incoming;
-    if (headers.host === undefined && httpVersion === "1.1") throw new Refusal("bad-header", "Host is missing");
-  }
-
-  get origin(): string {
-    return `http://${this.incoming.headers.host ?? "localhost"}`;
-  }
-
-  header(name: string): string | undefined {
-    return this.incoming.headers[name] as string | undefined;
-  }
-
-  body(maxBytes: number): Promise<Body> {
-    const { incoming } = this;
-    if (Number(incoming.headers["content-length"]) > maxBytes) {
-      this.mustHangUp = true;
-      return Promise.resolve({ kind: "too-large" });
-    }
-    if (this.mustHangUp) {
-      this.mustHangUp = false;
-      this.outgoing.writeContinue();
-    }
-    return new Promise((resolve, reject) => {
-      let first: Buffer | undefined;
-      let rest: Buffer[] | undefined;
-      let length = 0;
-      incoming.on("data", (chunk: Buffer) => {
-        if (this.mustHangUp) return;
-        length += chunk.length;
-        if (length > maxBytes) {
-          this.mustHangUp = true;
-          incoming.pause();
-          resolve({ kind: "too-large" });
-        } else if (first === undefined) first = chunk;
-        else if (rest === undefined) rest = [first, chunk];
-        else rest.push(chunk);
-      });
-      incoming.on("end", () => {
-        this.traffic.receivedBytes += length;
-        resolve({ kind: "body", bytes: rest ? Buffer.concat(rest, length) : (first ?? Buffer.alloc(0)) });
-      });
-      // Nobody will read this; it ends the request without being taken for a fault of ours.
-      incoming.on("error", () => reject(new Refusal("bad-request", "the body ended early")));
-    });
-  }
-
-  onGone(task: () => void): void {
-    onOver(this, () => {
-      if (!this.outgoing.writableFinished) task();
-    });
-  }
-}
-
-/** A proxy's client may put the whole URL where the path belongs. */
-function pathOf(url: string): string {
-  return url.startsWith("/") ? url : url.replace(/^https?:\/\/[^/?#]*/i, "");
-}
-
-/**
- * Runs once when the answer is out or its connection is gone. Node tells nothing of an answer that still queues behind
- * another when the connection goes, so the connection is watched too.
- */
-function onOver({ incoming: { socket }, outgoing }: NodeRequest, task: () => void): void {
-  if (outgoing.destroyed || socket.destroyed) {
-    queueMicrotask(task);
-    return;
-  }
-  let isOver = false;
-  const run = () => {
-    // The end of the connection may end the answer in the middle of telling its own listeners.
-    if (isOver) return;
-    isOver = true;
-    outgoing.off("close", run);
-    socket.off("close", run);
-    task();
-  };
-  outgoing.on("close", run);
-  socket.on("close", run);
 }
 
 function send(request: NodeRequest, reply: Reply): void {
@@ -338,18 +233,24 @@ function send(request: NodeRequest, reply: Reply): void {
     live(new NodeSink(request));
     return;
   }
-  if (body !== undefined) {
-    const length = typeof body === "string" ? Buffer.byteLength(body) : body.length;
-    if (request.method !== "HEAD") request.traffic.sentBytes += length;
-    headers.push("Content-Length", String(length));
-  } else if (status !== 204 && status !== 304 && request.method !== "HEAD") headers.push("Content-Length", "0");
+  if (body !== undefined) headers.push("Content-Length", String(countSent(request, body)));
+  else if (status !== 204 && status !== 304 && request.method !== "HEAD") headers.push("Content-Length", "0");
   outgoing.writeHead(status, headers);
   if (body === undefined || request.method === "HEAD") outgoing.end();
   else outgoing.end(body);
 }
 
+/** The length of a body that is about to be sent. */
+function countSent({ method, traffic }: NodeRequest, body: Uint8Array | string): number {
+  const length = typeof body === "string" ? Buffer.byteLength(body) : body.length;
+  if (method !== "HEAD") traffic.sentBytes += length;
+  return length;
+}
+
 /** Answers, says that this was all, and leaves the client time to read it before the connection goes. */
-function sendAndHangUp({ incoming, outgoing }: NodeRequest, reply: Reply): void {
+function sendAndHangUp(request: NodeRequest, reply: Reply): void {
+  const { incoming, outgoing } = request;
+  if (reply.body !== undefined) countSent(request, reply.body);
   outgoing.shouldKeepAlive = false;
   outgoing.writeHead(reply.status, [...reply.headers, "Connection", "close"]);
   const { socket } = incoming;

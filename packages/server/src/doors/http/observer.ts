@@ -25,8 +25,8 @@ export interface HttpObserver {
   /** A live answer has begun; `ended` will follow. */
   opened(request: ObservedRequest, status: number): void;
   ended(request: ObservedRequest, status: number, why: RequestEnd): void;
-  /** Something came that was no request, and was answered with this status. */
-  malformed(status: number): void;
+  /** Something came that was no request, and was refused. */
+  malformed(): void;
   /** The id under which the log knows this request. */
   idOf(request: ObservedRequest): string;
 }
