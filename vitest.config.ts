@@ -12,6 +12,7 @@ export default defineConfig({
   },
   test: {
     include: ["test/**/*.test.ts", "packages/*/src/**/*.test.ts"],
+    globalSetup: ["test/support/shared-redis.ts"],
     testTimeout: 30_000,
     hookTimeout: 60_000,
     pool: "forks",

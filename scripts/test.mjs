@@ -4,7 +4,7 @@ import { spawnSync } from "node:child_process";
 import { bin, installAndBuild, root, run } from "./install.mjs";
 
 /** What suites use of the system, and the Debian package that has it. */
-const programs = { bash: "bash", curl: "curl" };
+const programs = { bash: "bash", curl: "curl", "redis-server": "redis-server" };
 
 const isThere = (command, ...args) => spawnSync(command, args, { stdio: "ignore" }).status === 0;
 

@@ -14,9 +14,10 @@ import { rows } from "./suite/rows.ts";
 
 export type { OpenEngine, OpenedEngine } from "./suite/fixture.ts";
 
-export function describeEngine(name: string, open: OpenEngine): void {
+/** `isRemote`: engines of which several may be open at once, and whose time passes by waiting, run their behaviours side by side. */
+export function describeEngine(name: string, open: OpenEngine, { isRemote = false } = {}): void {
   const behaviour: Behaviour = (title, body) =>
-    it(title, async () => {
+    (isRemote ? it.concurrent : it)(title, async () => {
       const opened = await open();
       try {
         await body(new Fixture(opened));

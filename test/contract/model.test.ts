@@ -1,72 +1,7 @@
-/**
- * Model-based tests: random operations on `memory` and on another engine must be indistinguishable, restarts included.
- * A failure prints its seed and path; SLUICE_SEED runs that seed again, SLUICE_DEEP=1 runs for minutes instead of seconds.
- */
-import fc from "fast-check";
-import { describe, expect, it } from "vitest";
-import { openMemory } from "../../packages/server/src/engine/memory/memory.ts";
-import { manualWorld } from "../support/world.ts";
-import type { OpenEngine } from "./engine-suite.ts";
-import { Driver } from "./model/driver.ts";
-import { type Operation, operations } from "./model/operations.ts";
+/** The disk engine compared with memory by random operations. */
+import { describeModel } from "./model/describe.ts";
 import { diskOpener, EAGER } from "./open-disk.ts";
-
-const deep = process.env.SLUICE_DEEP === "1";
-const RUN_MS = deep ? 120_000 : 4_000;
-/** How long a found failure may be made smaller before it is shown as it is. */
-const SHRINK_MS = 20_000;
-const RUNS_PER_SEED = 20;
-
-const memory: OpenEngine = async () => {
-  const world = manualWorld(1);
-  const engine = openMemory({ world });
-  return { engine, advance: world.advance, close: () => engine.close() };
-};
-
-/** Compares after every operation, then everything there is, then everything again after a restart. */
-async function agree(open: OpenEngine, sequence: readonly Operation[]): Promise<void> {
-  const [one, two] = [await memory(), await open()];
-  try {
-    const [reference, candidate] = [new Driver(one), new Driver(two)];
-    for (const operation of sequence) expect(await candidate.run(operation)).toEqual(await reference.run(operation));
-    expect(await candidate.dump()).toEqual(await reference.dump());
-    await Promise.all([reference.restart(), candidate.restart()]);
-    expect(await candidate.dump()).toEqual(await reference.dump());
-  } finally {
-    await Promise.all([one.close(), two.close()]);
-  }
-}
-
-/** Runs one seed after another until the time is over; the first failure is made smaller for a while, then thrown. */
-async function search(open: OpenEngine, sequences: fc.Arbitrary<Operation[]>): Promise<void> {
-  const endMs = Date.now() + RUN_MS;
-  let failedMs: number | undefined;
-  const property = fc.asyncProperty(sequences, async (sequence) => {
-    if (failedMs !== undefined && Date.now() > failedMs + SHRINK_MS) return;
-    try {
-      await agree(open, sequence);
-    } catch (difference) {
-      failedMs ??= Date.now();
-      throw difference;
-    }
-  });
-  let seed = Number(process.env.SLUICE_SEED ?? Date.now() & 0x7fffffff);
-  do await fc.assert(property, { seed: seed++, numRuns: RUNS_PER_SEED });
-  while (Date.now() < endMs);
-}
-
-function describeModel(name: string, open: OpenEngine): void {
-  const timeoutMs = RUN_MS + SHRINK_MS + 60_000;
-  describe(`${name}, compared with memory`, () => {
-    it("cannot be told apart by long runs of operations", () => search(open, operations(false, 120)), timeoutMs);
-    it(
-      "cannot be told apart by operations with restarts in between",
-      () => search(open, operations(true, 40)),
-      timeoutMs,
-    );
-  });
-}
 
 describeModel("disk", diskOpener("inline"));
 describeModel("disk that reads from its store", diskOpener("inline", EAGER));
-if (deep) describeModel("disk with its thread", diskOpener("thread", EAGER));
+if (process.env.SLUICE_DEEP === "1") describeModel("disk with its thread", diskOpener("thread", EAGER));

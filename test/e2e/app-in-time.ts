@@ -7,13 +7,17 @@ import { expect, onTestFinished } from "vitest";
 import { buildApp } from "../../packages/server/src/compose.ts";
 import { HttpDoor } from "../../packages/server/src/doors/http/node-adapter.ts";
 import { route } from "../../packages/server/src/doors/http/router.ts";
+import type { Engine } from "../../packages/server/src/engine/contract.ts";
 import { openDisk } from "../../packages/server/src/engine/disk/open.ts";
 import { openMemory } from "../../packages/server/src/engine/memory/memory.ts";
+import { openRedis } from "../../packages/server/src/engine/redis/open.ts";
 import { Sweeper } from "../../packages/server/src/engine/sweeper.ts";
+import { realWorld } from "../../packages/server/src/real-world.ts";
 import type { Streams } from "../../packages/server/src/streams/service.ts";
 import { STREAM } from "../../packages/server/src/streams/state.ts";
 import { temporaryDir } from "../support/disk.ts";
-import { manualWorld } from "../support/world.ts";
+import { sharedRedis } from "../support/shared-redis.ts";
+import { type ManualWorld, manualWorld } from "../support/world.ts";
 import type { EngineName } from "./server.ts";
 
 export interface AppInTime {
@@ -27,10 +31,20 @@ export interface AppInTime {
 
 const SWEEP_EVERY_MS = 500;
 
+async function openEngine(name: EngineName, dir: string | undefined, world: ManualWorld): Promise<Engine> {
+  if (name === "redis") return movable(await openRedis({ ...sharedRedis(), world: realWorld() }), world);
+  return dir === undefined ? openMemory({ world }) : openDisk({ dir, world });
+}
+
+/** The time of a cluster cannot be moved, but what the engine says that it is can. */
+function movable(engine: Engine, world: ManualWorld): Engine {
+  return Object.create(engine, { now: { value: () => world.now() } });
+}
+
 export async function appInTime(engineName: EngineName): Promise<AppInTime> {
-  const world = manualWorld(1);
+  const world = manualWorld(1, Date.now());
   const directory = engineName === "disk" ? temporaryDir() : undefined;
-  const engine = directory ? await openDisk({ dir: directory.dir, world }) : openMemory({ world });
+  const engine = await openEngine(engineName, directory?.dir, world);
   const reports: string[] = [];
   const report = (what: string, fault: unknown) => void reports.push(`${what}: ${fault}`);
   const app = buildApp({ ...DEFAULTS, report }, world, engine);

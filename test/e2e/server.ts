@@ -6,8 +6,12 @@
 import { createServer, type RunningServer, type ServerOptions } from "@sluice/server";
 import { afterAll, describe, expect, onTestFinished } from "vitest";
 import { temporaryDir } from "../support/disk.ts";
+import { eventually } from "../support/eventually.ts";
+import { sharedRedis } from "../support/shared-redis.ts";
 
-export type EngineName = "memory" | "disk";
+export { eventually, sleep } from "../support/eventually.ts";
+
+export type EngineName = "memory" | "disk" | "redis";
 
 export interface Fixture {
   readonly server: RunningServer;
@@ -20,7 +24,7 @@ export interface Fixture {
 
 /** The same behaviours on every engine. */
 export function describeOnEngines(name: string, body: (engine: EngineName) => void): void {
-  for (const engine of ["memory", "disk"] as const) describe(`${name} (${engine})`, () => body(engine));
+  for (const engine of ["memory", "disk", "redis"] as const) describe(`${name} (${engine})`, () => body(engine));
 }
 
 export async function openServer(engine: EngineName, options: Partial<ServerOptions> = {}): Promise<Fixture> {
@@ -29,7 +33,8 @@ export async function openServer(engine: EngineName, options: Partial<ServerOpti
   const directory = engine === "disk" ? temporaryDir() : undefined;
   const warn = (warning: Error) => void reports.push(`a warning: ${warning.stack}`);
   process.on("warning", warn);
-  const server = await createServer({ port: 0, data: directory?.dir, drainMs: 2_000, log: false, report, ...options });
+  const store = engine === "redis" ? { redis: sharedRedis() } : { data: directory?.dir };
+  const server = await createServer({ port: 0, ...store, drainMs: 2_000, log: false, report, ...options });
   let closing: Promise<void> | undefined;
   const close = async () => {
     await server.close();
@@ -94,23 +99,6 @@ export function nobodyIsLeft({ server }: Fixture): Promise<void> {
     const { readers, watchedStreams } = server.live;
     expect({ readers, watchedStreams }).toEqual({ readers: 0, watchedStreams: 0 });
   });
-}
-
-/** Looks again until it holds; fails with the last reason when it does not within ten seconds. */
-export async function eventually(check: () => void | Promise<void>, withinMs = 10_000): Promise<void> {
-  const until = Date.now() + withinMs;
-  for (;;) {
-    try {
-      return await check();
-    } catch (reason) {
-      if (Date.now() > until) throw reason;
-      await sleep(10);
-    }
-  }
-}
-
-export function sleep(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
 /** Rejects, saying what was waited for, instead of letting the test run into its own limit. */

@@ -29,6 +29,7 @@ const table = {
   "producer-gap": { status: 409, title: "Earlier messages of this producer are missing", retryable: true },
   "producer-epoch-start": { status: 400, title: "A new producer epoch starts at sequence 0", retryable: false },
   "offset-trimmed": { status: 410, title: "Retention has taken messages after this offset", retryable: false },
+  "history-lost": { status: 410, title: "A failover lost messages before this offset", retryable: false },
   "offset-ahead": { status: 400, title: "The offset lies beyond the end of the stream", retryable: false },
   "fork-source-gone": { status: 409, title: "The source of the fork was deleted", retryable: false },
 

@@ -14,6 +14,8 @@ import type { Engine } from "./engine/contract.ts";
 import { openDisk } from "./engine/disk/open.ts";
 import { type Around, Keepers } from "./engine/keeper.ts";
 import { openMemory } from "./engine/memory/memory.ts";
+import { openRedis } from "./engine/redis/open.ts";
+import type { RedisLimits } from "./engine/redis/options.ts";
 import { Sweeper } from "./engine/sweeper.ts";
 import type { LogOptions } from "./observe/log.ts";
 import type { TracerProvider } from "./observe/traces.ts";
@@ -39,6 +41,8 @@ export interface ServerOptions {
   readonly port: number;
   /** Where the data lives; undefined keeps everything in memory only. */
   readonly data?: string | undefined;
+  /** Redis, a cluster or a single one, instead of a directory: any node of it, and how patiently it is used. */
+  readonly redis?: RedisSettings | undefined;
   readonly longPollMs: number;
   readonly drainMs: number;
   readonly sseMs: number;
@@ -60,6 +64,12 @@ export interface ServerOptions {
   readonly tracing?: TracerProvider | false | undefined;
   /** Faults that no client is told about; they are logged when this is left out. */
   readonly report: (what: string, fault: unknown, requestId?: string) => void;
+}
+
+export interface RedisSettings extends Partial<RedisLimits> {
+  readonly urls: readonly string[];
+  /** What all keys start with, for services that share one Redis. */
+  readonly prefix?: string | undefined;
 }
 
 export const DEFAULTS: ServerOptions = {
@@ -97,12 +107,12 @@ export interface RunningServer {
 export async function createServer(options: Partial<ServerOptions> = {}): Promise<RunningServer> {
   const world = realWorld();
   const clock = () => performance.now();
-  const { log, tracing, data } = { ...DEFAULTS, ...options };
-  const kind = data === undefined ? "memory" : "disk";
+  const { log, tracing, data, redis } = { ...DEFAULTS, ...options };
+  const kind = redis ? "redis" : data === undefined ? "memory" : "disk";
   const watch = new Watch({ log, tracing, report: options.report, world, clock, engine: kind });
   const settings = { ...DEFAULTS, ...options, report: watch.report };
   try {
-    const engine = data === undefined ? await openMemory({ world }) : await openDisk({ dir: data, world, clock });
+    const engine = await openEngine(settings, world, clock);
     try {
       return await serve(settings, world, engine, watch);
     } catch (fault) {
@@ -113,6 +123,11 @@ export async function createServer(options: Partial<ServerOptions> = {}): Promis
     await watch.close();
     throw fault;
   }
+}
+
+async function openEngine({ redis, data }: ServerOptions, world: World, clock: () => number): Promise<Engine> {
+  if (redis !== undefined) return openRedis({ urls: redis.urls, prefix: redis.prefix, world, limits: redis });
+  return data === undefined ? openMemory({ world }) : openDisk({ dir: data, world, clock });
 }
 
 async function serve(settings: ServerOptions, world: World, engine: Engine, watch: Watch): Promise<RunningServer> {

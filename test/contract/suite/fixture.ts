@@ -7,6 +7,7 @@ import { expect } from "vitest";
 import type {
   Awaitable,
   CommitAt,
+  Conflict,
   Done,
   Effect,
   Engine,
@@ -151,6 +152,18 @@ export function put(key: string, value: string, table = "t"): Effect {
 
 export function drop(key: string, table = "t"): Effect {
   return { op: "drop", table, key };
+}
+
+/** What a conflict carries is what a load shows. */
+export function expectConflict(result: { readonly kind: string }, snapshot: Snapshot): void {
+  expect(result.kind).toBe("conflict");
+  expectSame((result as Conflict).snapshot, snapshot);
+}
+
+/** The generation that is offered may grow with time. */
+export function expectSame(one: Snapshot, other: Snapshot): void {
+  const state = ({ rev, head, rows }: Snapshot) => ({ rev, head, rows: rows.map((row) => row && text(row)) });
+  expect(state(one)).toEqual(state(other));
 }
 
 export const bytes = (content: string): Uint8Array => new TextEncoder().encode(content);

@@ -38,6 +38,9 @@ interface Cell {
   decoded: boolean;
 }
 
+/** What a message costs besides its payload, about; so that a commit of tiny messages is bounded too. */
+const MESSAGE_BYTES = 32;
+
 /** More rows than this are forgotten between batches; a keeper is a working set, not a cache of the entity. */
 const MAX_ROWS = 1_000;
 
@@ -83,7 +86,7 @@ export class Draft {
         this.effects.push({ op: "drop", table: change.table.name, key: change.key });
         return;
       case "append":
-        for (const { payload } of change.messages) this.appendedBytes += payload.length;
+        for (const { payload } of change.messages) this.appendedBytes += MESSAGE_BYTES + payload.length;
         break;
       case "begin":
         this.exists = true;

@@ -115,8 +115,9 @@ export class Keeper {
           await loading;
         }
         const ran = this.decideAll(batch);
-        const committing = this.commit(this.draft.takeEffects());
-        if (committing !== undefined) this.meter.batch.add(ran);
+        const effects = this.draft.takeEffects();
+        const committing = this.commit(effects);
+        if (effects.length > 0) this.meter.batch.add(ran);
         release(durable);
         durable = [];
         const isCommitted = committing === undefined || (await committing);
@@ -167,13 +168,15 @@ export class Keeper {
     // Where others write too, even a refusal must be checked against the newest rev before it is told.
     if (effects.length === 0 && this.engine.exclusive) return undefined;
     const at = { rev: this.draft.rev, keys: this.draft.keys };
-    return this.engine.commit(this.entity, at, effects).then((result) => this.settle(result));
+    return this.engine.commit(this.entity, at, effects).then((result) => {
+      if (result.kind === "done" && effects.length > 0) this.meter.commits++;
+      return this.settle(result);
+    });
   }
 
   private settle(result: Done | Conflict | Fenced): boolean {
     if (result.kind === "done") {
       this.conflicts = 0;
-      this.meter.commits++;
       this.draft.committed(result.rev);
       return true;
     }

@@ -18,7 +18,7 @@ const KEEP_FACTOR = 100;
 
 export class Census {
   private counted: number | undefined;
-  /** Created minus deleted by this server when the last count ended. */
+  /** Created minus deleted by this server when the last count began. What was created while it ran may be counted twice. */
   private balance = 0;
   private isCounting = false;
   private isStopped = false;
@@ -48,11 +48,12 @@ export class Census {
   private async count(): Promise<void> {
     this.isCounting = true;
     const startedAt = this.world.now();
+    const balance = this.balanceNow();
     try {
       const found = await this.countAll();
       if (found !== undefined) {
         this.counted = found;
-        this.balance = this.balanceNow();
+        this.balance = balance;
       }
     } catch {
       // The next look that finds the count old tries again; whatever is wrong with the engine shows elsewhere.

@@ -3,7 +3,7 @@
  * committed state straight from the engine; keepers are not involved. Called by the service only.
  */
 import { comparePositions, type Position, ZERO } from "@sluice/protocol";
-import type { Engine, Head, LoggedMessage } from "../engine/contract.ts";
+import type { Engine, Entity, Head, LoggedMessage } from "../engine/contract.ts";
 import { lifeOf, META, type Meta, metaTable, streamEntity } from "./state.ts";
 
 export type Described = { readonly kind: "live"; readonly meta: Meta; readonly head: Head } | Missing;
@@ -30,7 +30,9 @@ export type ReadOutcome =
   | Missing
   /** Retention has taken messages between `after` and `earliest`. */
   | { readonly kind: "trimmed"; readonly earliest: Position }
-  | { readonly kind: "ahead"; readonly tail: Position };
+  | { readonly kind: "ahead"; readonly tail: Position }
+  /** A failover has taken what the reader saw after `survived`; what came since is there. */
+  | { readonly kind: "lost"; readonly survived: Position };
 
 export async function describe(engine: Engine, project: string, path: string): Promise<Described> {
   const { head, rows } = await engine.load(streamEntity(project, path), [META]);
@@ -68,8 +70,7 @@ async function tryPage(
   const { meta, head } = described;
   if (after !== undefined && comparePositions(after, head.last) > 0) {
     if (engine.exclusive) return { kind: "ahead", tail: head.last };
-    // Where a failover can lose the end of a history, such a reader waits for what comes next; that will sort after it.
-    return { kind: "page", meta, head, messages: [], next: after, atTail: true };
+    return readAhead(engine, streamEntity(project, path), meta, after);
   }
   const earliest = await earliestOf(engine, project, meta, head);
   if (after !== undefined && comparePositions(after, earliest) < 0) {
@@ -79,7 +80,30 @@ async function tryPage(
   const page = await collect(engine, project, path, meta, from, maxBytes);
   const { generation, start } = page.head;
   const isCut = comparePositions(start, head.start) > 0 && comparePositions(start, from) > 0;
-  return generation === head.generation && !isCut ? page : undefined;
+  if (generation !== head.generation || isCut) return undefined;
+  const [first] = page.messages;
+  // Numbers have no holes. One that starts again lower is the end of a history that was lost and went on from further back.
+  if (after !== undefined && first !== undefined && first.position.seq <= after.seq && sawIt(meta, head, after)) {
+    return { kind: "lost", survived: { generation: after.generation, seq: first.position.seq - 1 } };
+  }
+  return page;
+}
+
+/**
+ * A reader that stands beyond the end, where a failover can lose the end of a history. The log knows whether that has happened;
+ * if not, the reader waits for what comes next, which will sort after it.
+ */
+async function readAhead(engine: Engine, e: Entity, meta: Meta, after: Position): Promise<ReadOutcome | undefined> {
+  const { head, messages } = await engine.read(e, after, 1);
+  if (messages.length > 0) return undefined;
+  const isLost = after.generation < head.generation && sawIt(meta, head, after);
+  if (isLost) return { kind: "lost", survived: head.last };
+  return { kind: "page", meta, head, messages: [], next: after, atTail: true };
+}
+
+/** Whether a position can be of this history: not of a stream of the same name before it, nor of what a fork came from. */
+function sawIt({ origin }: Meta, { start }: Head, { generation }: Position): boolean {
+  return origin === undefined ? generation >= start.generation : generation > start.generation;
 }
 
 /** Where reading from the beginning starts: after the last cut, in the stream itself or in the ancestor nearest to it. */

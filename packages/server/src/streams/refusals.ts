@@ -24,6 +24,13 @@ export function unreadable(outcome: Exclude<ReadOutcome, { kind: "page" }>, path
         earliest,
       ]);
     }
+    case "lost": {
+      const survived = formatOffset(outcome.survived);
+      return new Refusal("history-lost", `a failover lost what came after ${survived}; read on from there`, [
+        header.streamNextOffset,
+        survived,
+      ]);
+    }
     case "ahead":
       return new Refusal("offset-ahead", `the stream ends at ${formatOffset(outcome.tail)}`, [
         header.streamNextOffset,

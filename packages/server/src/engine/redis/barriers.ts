@@ -1,0 +1,95 @@
+/**
+ * Waits until the replicas of a master have everything that it had when one asked. One barrier is in flight per master and serves
+ * all who came while the one before was under way.
+ *
+ * A barrier is a small write followed by WAIT, on a connection of its own: WAIT holds up the connection it is on, and where
+ * nothing was written it promises nothing. What must stay true: an answer given under one history is proved by a barrier of
+ * the same history only.
+ */
+import type { World } from "../../core/world.ts";
+import { FUNCTIONS } from "./functions.ts";
+import type { Keys } from "./keys.ts";
+import type { RedisNode } from "./node.ts";
+import type { RedisLimits } from "./options.ts";
+import type { Topology } from "./topology.ts";
+
+interface Waiter {
+  readonly bucket: number;
+  readonly history: string;
+  readonly resolve: () => void;
+  readonly reject: (error: Error) => void;
+}
+
+interface Gate {
+  node: RedisNode;
+  isRunning: boolean;
+  waiters: Waiter[];
+}
+
+export class Barriers {
+  private readonly gates = new Map<string, Gate>();
+
+  constructor(
+    private readonly topology: Topology,
+    private readonly keys: Keys,
+    private readonly world: World,
+    private readonly limits: RedisLimits,
+  ) {}
+
+  pass(name: string, bucket: number, history: string): Promise<void> {
+    const gate = this.gateOf(name);
+    return new Promise((resolve, reject) => {
+      gate.waiters.push({ bucket, history, resolve, reject });
+      if (!gate.isRunning) void this.run(gate);
+    });
+  }
+
+  close(): void {
+    for (const { node } of this.gates.values()) node.close();
+  }
+
+  private gateOf(name: string): Gate {
+    const found = this.gates.get(name);
+    if (found === undefined) {
+      const gate: Gate = { node: this.topology.connectApart(name), isRunning: false, waiters: [] };
+      this.gates.set(name, gate);
+      return gate;
+    }
+    if (found.node.over) found.node = this.topology.connectApart(name);
+    return found;
+  }
+
+  private async run(gate: Gate): Promise<void> {
+    gate.isRunning = true;
+    // What else is answered in this turn joins the first barrier.
+    await new Promise<void>((resolve) => this.world.soon(resolve));
+    while (gate.waiters.length > 0) {
+      const waiters = gate.waiters;
+      gate.waiters = [];
+      try {
+        const [history, replicas] = await this.barrier(gate, waiters[0]!.bucket);
+        for (const waiter of waiters) settle(waiter, history, replicas, this.limits.waitReplicas);
+      } catch (error) {
+        for (const { reject } of waiters) reject(error as Error);
+        if (gate.node.over) gate.node = this.topology.connectApart(gate.node.name);
+      }
+    }
+    gate.isRunning = false;
+  }
+
+  /** WAIT must answer before the connection is given up, or nobody learns what was missing. */
+  private async barrier({ node }: Gate, bucket: number): Promise<[string, number]> {
+    const waitMs = String(Math.max(1, Math.floor(this.limits.commandMs / 2)));
+    const [history, replicas] = await Promise.all([
+      node.call(["FCALL", FUNCTIONS.barrier, "1", this.keys.barrier(bucket)]),
+      node.call(["WAIT", String(this.limits.waitReplicas), waitMs]),
+    ]);
+    return [String(history), Number(replicas)];
+  }
+}
+
+function settle({ history, resolve, reject }: Waiter, now: string, replicas: number, wanted: number): void {
+  if (history !== now) reject(new Error("another master has taken over"));
+  else if (replicas < wanted) reject(new Error(`${replicas} of ${wanted} replicas answer`));
+  else resolve();
+}

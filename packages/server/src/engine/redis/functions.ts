@@ -1,0 +1,325 @@
+/**
+ * What runs inside Redis: one generic commit, and the few reads and writes beside it that must be one step. No rule of the
+ * product is here; the functions know revs, numbers and keys. `calls.ts` loads the library wherever it is missing.
+ *
+ * Whoever changes it gives the library the next number: nodes of two versions then use their own side by side.
+ *
+ * The head, one string of 13 words:
+ *   rev generation lastGeneration lastSeq bytes at startGeneration startSeq startBytes replid writer number contender
+ *   replid     the history of the master that wrote it. Another one now means that a failover has been, and that the end of
+ *              what was written before may be lost.
+ *   writer     the engine that committed last, and which of its commits that was: the same commit sent again is told so.
+ *   contender  an engine that met a conflict since; the winner hears of it and lets it go first.
+ *
+ * A function that fails half way is not rolled back, so each checks everything before it writes anything.
+ * Numbers are written by %.0f: Lua would shorten large ones.
+ */
+export const LIBRARY = "sluice_1";
+
+/** The functions, as they are called. */
+export const FUNCTIONS = {
+  commit: `${LIBRARY}_commit`,
+  load: `${LIBRARY}_load`,
+  read: `${LIBRARY}_read`,
+  rows: `${LIBRARY}_rows`,
+  claim: `${LIBRARY}_claim`,
+  release: `${LIBRARY}_release`,
+  hit: `${LIBRARY}_hit`,
+  barrier: `${LIBRARY}_barrier`,
+} as const;
+
+export const SOURCE = `#!lua name=${LIBRARY}
+local TOMBSTONE_SECONDS = 86400
+local WRITER_SECONDS = 3600
+
+local function text(x) return string.format("%.0f", x) end
+local function clock()
+  local t = redis.call("TIME")
+  return tonumber(t[1]) * 1000000 + tonumber(t[2])
+end
+local function replid() return string.match(redis.call("INFO", "replication"), "master_replid:(%x+)") end
+
+-- The head: 1 rev, 2 generation, 3 4 last, 5 bytes, 6 at, 7 8 start, 9 startBytes, 10 replid, 11 writer, 12 number, 13 contender
+local function head_of(key)
+  local stored = redis.call("GET", key)
+  if not stored then return { 0, 0, 0, 0, 0, 0, 0, 0, 0, "-", "-", 0, "-" } end
+  local h = {}
+  for word in string.gmatch(stored, "%S+") do h[#h + 1] = word end
+  for i = 1, 9 do h[i] = tonumber(h[i]) end
+  h[12] = tonumber(h[12])
+  return h
+end
+local function shown(h)
+  return string.format("%.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f", h[1], h[2], h[3], h[4], h[5], h[6], h[7], h[8], h[9])
+end
+local function stored(h) return shown(h) .. " " .. h[10] .. " " .. h[11] .. " " .. text(h[12]) .. " " .. h[13] end
+
+local function tombstone_of(key)
+  local stored = redis.call("GET", key)
+  if not stored then return 0, 0 end
+  local generation, rev = string.match(stored, "^(%S+) (%S+)$")
+  return tonumber(generation), tonumber(rev)
+end
+
+-- More than this many at once would not fit on Lua's stack.
+local function rows_of(key, names, from, count)
+  local found = {}
+  for i = from, from + count - 1, 1000 do
+    local part = redis.call("HMGET", key, unpack(names, i, math.min(i + 999, from + count - 1)))
+    for j = 1, #part do found[#found + 1] = part[j] end
+  end
+  return found
+end
+
+-- { kind, replid, time in us, head, nextGeneration, whether the head is of another history, rows }
+local function snapshot(kind, K, names, from, count, h, id, us)
+  local buried = tombstone_of(K.tombstone)
+  local next_generation = math.max(h[2] + 1, buried + 1, math.floor(us / 1000))
+  local suspect = h[1] ~= 0 and h[10] ~= id
+  return { kind, id, text(us), shown(h), text(next_generation), suspect and 1 or 0, rows_of(K.rows, names, from, count) }
+end
+
+-- What the effects make of the head, and the writes they take; or why they cannot be.
+local function plan(K, A, i, h, buried, name)
+  local writes = {}
+  local function write(...) writes[#writes + 1] = { ... } end
+  local destroyed = false
+  while i <= #A do
+    local op = A[i]
+    if destroyed then return nil, "an effect follows a destroy" end
+    if op == "append" or op == "append-each" then
+      local count, at = tonumber(A[i + 1]), A[i + 2]
+      i = i + (op == "append" and 3 or 2)
+      if h[2] == 0 and count > 0 then return nil, "append to a log that was never begun" end
+      local prefix = text(h[2]) .. "-"
+      for _ = 1, count do
+        local payload = A[i]
+        h[3] = h[2]
+        h[4] = h[4] + 1
+        h[5] = h[5] + #payload
+        local id = prefix .. text(h[4])
+        if op == "append" then
+          write("XADD", K.log, id, "p", payload, "a", at)
+          i = i + 1
+        else
+          local extra = tonumber(A[i + 2])
+          at = A[i + 1]
+          write("XADD", K.log, id, "p", payload, "a", at, unpack(A, i + 3, i + 2 + extra))
+          i = i + 3 + extra
+        end
+      end
+      if count > 0 then h[6] = tonumber(at) end
+    elseif op == "put" then
+      write("HSET", K.rows, A[i + 1], A[i + 2])
+      write("ZADD", K.order, 0, A[i + 1])
+      i = i + 3
+    elseif op == "drop" then
+      write("HDEL", K.rows, A[i + 1])
+      write("ZREM", K.order, A[i + 1])
+      i = i + 2
+    elseif op == "trim" then
+      local generation, seq, bytes = tonumber(A[i + 1]), tonumber(A[i + 2]), tonumber(A[i + 3])
+      if generation > h[3] or (generation == h[3] and seq > h[4]) then return nil, "trim beyond the last message" end
+      if generation > h[7] or (generation == h[7] and seq > h[8]) then
+        h[7] = generation
+        h[8] = seq
+        h[9] = bytes
+        write("XTRIM", K.log, "MINID", text(generation) .. "-" .. text(seq + 1))
+      end
+      i = i + 4
+    elseif op == "remind" then
+      if A[i + 1] == "" then write("ZREM", K.due, name) else write("ZADD", K.due, A[i + 1], name) end
+      i = i + 2
+    elseif op == "begin" then
+      local generation, at = tonumber(A[i + 1]), tonumber(A[i + 2])
+      if generation <= buried then return nil, nil end
+      if generation <= h[2] or generation < at then return nil, "a generation cannot follow a later one" end
+      h[2] = generation
+      h[3] = at
+      h[4] = tonumber(A[i + 3])
+      h[5] = 0
+      h[6] = 0
+      h[7] = h[3]
+      h[8] = h[4]
+      h[9] = 0
+      write("UNLINK", K.log)
+      i = i + 4
+    elseif op == "destroy" then
+      destroyed = true
+      i = i + 1
+    else return nil, "unknown effect " .. tostring(op) end
+  end
+  return writes, destroyed
+end
+
+-- KEYS  head log rows order owner writers tombstone due ids projects
+-- ARGV  rev writer number epoch nonce entity id project; how many rows a conflict shows, their names; effects
+--       begin generation atGeneration atSeq | append count at payload* | append-each count (payload at n n*word)*
+--       | put name value | drop name | trim generation seq bytes | remind at-or-nothing | destroy
+-- gives a snapshot whose kind is done, conflict, fenced or stale; of done, nextGeneration is 1 if another engine waits
+local function commit(KEYS, A)
+  local K = { head = KEYS[1], log = KEYS[2], rows = KEYS[3], order = KEYS[4], owner = KEYS[5], writers = KEYS[6],
+    tombstone = KEYS[7], due = KEYS[8], ids = KEYS[9], projects = KEYS[10] }
+  local us, id, h = clock(), replid(), head_of(KEYS[1])
+  local rev, writer, number = tonumber(A[1]), A[2], tonumber(A[3])
+  local count = tonumber(A[9])
+  local effects = 10 + count
+  local function answer(kind) return snapshot(kind, K, A, 10, count, h, id, us) end
+  local function done(at, contended) return { "done", id, text(us), at, contended and "1" or "0", 0, {} } end
+
+  local seen, seen_at = nil, nil
+  if h[11] == writer then seen, seen_at = h[12], shown(h)
+  else
+    local record = redis.call("HGET", K.writers, writer)
+    if record then
+      local word, rest = string.match(record, "^(%S+) (.*)$")
+      seen, seen_at = tonumber(word), rest
+    end
+  end
+  if seen == number then return done(seen_at, false) end
+  if seen and seen > number then return answer("stale") end
+
+  if A[4] ~= "" then
+    local epoch, nonce, till = string.match(redis.call("GET", K.owner) or "", "^(%S+) (%S+) (%S+)")
+    if epoch ~= A[4] or nonce ~= A[5] or tonumber(till) * 1000 <= us then return { "fenced", id, text(us), shown(h), "0", 0, {} } end
+  end
+  -- Another history than the one that wrote last: its end may be lost. What is appended from here on sorts above it.
+  if h[1] ~= 0 and h[10] ~= id then
+    h[10] = id
+    h[1] = math.max(h[1] + 1, us)
+    if h[2] > 0 then h[2] = math.max(h[2] + 1, math.floor(us / 1000)) end
+    redis.call("SET", K.head, stored(h))
+    redis.call("SPUBLISH", K.head, text(h[1]))
+    return answer("conflict")
+  end
+  if h[1] ~= rev then
+    if h[1] ~= 0 and h[13] ~= writer then
+      h[13] = writer
+      redis.call("SET", K.head, stored(h))
+    end
+    return answer("conflict")
+  end
+  if effects > #A then return done(shown(h), false) end
+
+  local buried, buried_rev = tombstone_of(K.tombstone)
+  local before, before_writer, before_number = shown(h), h[11], h[12]
+  local contended = h[13] ~= "-" and h[13] ~= writer
+  local writes, destroyed = plan(K, A, effects, h, buried, A[6])
+  if not writes then
+    if destroyed then return redis.error_reply("SLUICE " .. destroyed) end
+    h = head_of(K.head)
+    return answer("conflict")
+  end
+  -- From here on nothing fails.
+  local is_new = h[1] == 0
+  h[1] = math.max(h[1] + 1, buried_rev + 1, us)
+  h[10], h[11], h[12], h[13] = id, writer, number, "-"
+  if before_writer ~= "-" and before_writer ~= writer then
+    redis.call("HSET", K.writers, before_writer, text(before_number) .. " " .. before)
+    redis.call("EXPIRE", K.writers, WRITER_SECONDS)
+  end
+  if destroyed then
+    redis.call("UNLINK", K.head, K.log, K.rows, K.order)
+    redis.call("ZREM", K.due, A[6])
+    if redis.call("ZREM", K.ids, A[7]) == 1 and redis.call("EXISTS", K.ids) == 0 then redis.call("SREM", K.projects, A[8]) end
+    redis.call("SET", K.tombstone, text(math.max(h[2], buried)) .. " " .. text(h[1]), "EX", TOMBSTONE_SECONDS)
+    h = { 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+    redis.call("HSET", K.writers, writer, text(number) .. " " .. shown(h))
+    redis.call("EXPIRE", K.writers, WRITER_SECONDS)
+  else
+    for _, write in ipairs(writes) do redis.call(unpack(write)) end
+    redis.call("SET", K.head, stored(h))
+    if is_new then
+      redis.call("ZADD", K.ids, 0, A[7])
+      redis.call("SADD", K.projects, A[8])
+    end
+  end
+  redis.call("SPUBLISH", K.head, text(h[1]))
+  return done(shown(h), contended)
+end
+
+-- KEYS  head rows tombstone     ARGV  names of rows     gives  a snapshot
+local function load(KEYS, A)
+  local K = { rows = KEYS[2], tombstone = KEYS[3] }
+  return snapshot("snapshot", K, A, 1, #A, head_of(KEYS[1]), replid(), clock())
+end
+
+-- KEYS  head log     ARGV  generation seq maxBytes maxMessages
+-- gives { page, replid, time, head, 0, suspect, entries, whether there is more }
+local function read(KEYS, A)
+  local h, id = head_of(KEYS[1]), replid()
+  local max_bytes, max_messages = tonumber(A[3]), tonumber(A[4])
+  local from, found, bytes, more = "(" .. A[1] .. "-" .. A[2], {}, 0, 0
+  repeat
+    local part = redis.call("XRANGE", KEYS[2], from, "+", "COUNT", 128)
+    for _, entry in ipairs(part) do
+      bytes = bytes + #entry[2][2]
+      if #found > 0 and (bytes > max_bytes or #found == max_messages) then more = 1; break end
+      found[#found + 1] = entry
+    end
+    if #part > 0 then from = "(" .. part[#part][1] end
+  until more == 1 or #part < 128
+  return { "page", id, text(clock()), shown(h), "0", (h[1] ~= 0 and h[10] ~= id) and 1 or 0, found, more }
+end
+
+-- KEYS  order rows     ARGV  from to limit, as ZRANGE takes them     gives { rows, replid, time, names, values }
+local function rows(KEYS, A)
+  local names = redis.call("ZRANGE", KEYS[1], A[1], A[2], "BYLEX", "LIMIT", 0, A[3])
+  return { "rows", replid(), text(clock()), names, rows_of(KEYS[2], names, 1, #names) }
+end
+
+-- KEYS  owner     ARGV  node ttlMs nonce, epoch and nonce that are to be renewed     gives { owner|held, replid, time, ... }
+local function claim(KEYS, A)
+  local us, id = clock(), replid()
+  local now = math.floor(us / 1000)
+  local epoch, nonce, till, node = string.match(redis.call("GET", KEYS[1]) or "", "^(%S+) (%S+) (%S+) (.*)$")
+  local stands = epoch and tonumber(till) > now
+  -- The new nonce is there already when this very claim is sent again.
+  local is_own = stands and (nonce == A[3] or (epoch == A[4] and nonce == A[5]))
+  if stands and not is_own then return { "held", id, text(us), node, till } end
+  if not is_own then
+    epoch = text(math.max((tonumber(epoch) or 0) + 1, now))
+    nonce = A[3]
+  end
+  local ttl = tonumber(A[2])
+  redis.call("SET", KEYS[1], epoch .. " " .. nonce .. " " .. text(now + ttl) .. " " .. A[1], "PX", text(ttl + 86400000))
+  return { "owner", id, text(us), epoch, nonce }
+end
+
+-- KEYS  owner     ARGV  epoch nonce
+local function release(KEYS, A)
+  local epoch, nonce, _, node = string.match(redis.call("GET", KEYS[1]) or "", "^(%S+) (%S+) (%S+) (.*)$")
+  if epoch == A[1] and nonce == A[2] then
+    redis.call("SET", KEYS[1], epoch .. " " .. nonce .. " 0 " .. node, "EX", 86400)
+  end
+  return { "released", replid(), text(clock()) }
+end
+
+-- KEYS  window     ARGV  limit windowMs     gives { allowed, replid, time, remaining } or { limited, replid, time, ms left }
+local function hit(KEYS, A)
+  local function answer(kind, count) return { kind, replid(), text(clock()), text(count) } end
+  local limit, hits, left = tonumber(A[1]), tonumber(redis.call("GET", KEYS[1]) or "0"), redis.call("PTTL", KEYS[1])
+  if left < 0 then
+    hits, left = 0, tonumber(A[2])
+    redis.call("SET", KEYS[1], 0, "PX", A[2])
+  end
+  if hits >= limit then return answer("limited", math.min(left + 1, tonumber(A[2]))) end
+  redis.call("INCR", KEYS[1])
+  return answer("allowed", limit - hits - 1)
+end
+
+-- KEYS  barrier     gives the history it was written in
+local function barrier(KEYS)
+  redis.call("SET", KEYS[1], 1, "EX", 60)
+  return replid()
+end
+
+redis.register_function("${LIBRARY}_commit", commit)
+redis.register_function{ function_name = "${LIBRARY}_load", callback = load, flags = { "no-writes" } }
+redis.register_function{ function_name = "${LIBRARY}_read", callback = read, flags = { "no-writes" } }
+redis.register_function{ function_name = "${LIBRARY}_rows", callback = rows, flags = { "no-writes" } }
+redis.register_function("${LIBRARY}_claim", claim)
+redis.register_function("${LIBRARY}_release", release)
+redis.register_function("${LIBRARY}_hit", hit)
+redis.register_function("${LIBRARY}_barrier", barrier)
+`;

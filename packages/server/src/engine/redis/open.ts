@@ -1,0 +1,222 @@
+/**
+ * The engine on Redis 7, a cluster or a single one: any number of nodes over the same data. `compose` opens it; keepers and
+ * features use it through the contract.
+ *
+ * What must stay true: a commit is one function call in one slot; sent again after a lost reply it is recognised by the number
+ * that this engine gave it. Time is the masters'; nothing rests on this node's clock.
+ */
+import { comparePositions, type Position } from "@sluice/protocol";
+import { hex } from "../../core/bytes.ts";
+import type { World } from "../../core/world.ts";
+import {
+  type CommitAt,
+  type Conflict,
+  type Done,
+  type Effect,
+  type Engine,
+  EngineError,
+  type Entity,
+  entityOf,
+  type Fenced,
+  type Held,
+  type Hit,
+  type Listing,
+  type Owner,
+  PAGE_MESSAGES,
+  type Page,
+  type Row,
+  type RowKey,
+  type Snapshot,
+  type Unwatch,
+} from "../contract.ts";
+import { Calls } from "./calls.ts";
+import { Directory } from "./directory.ts";
+import { effectArguments } from "./effects.ts";
+import { BUCKETS, bucketOf, Keys, rowName } from "./keys.ts";
+import type { Argument } from "./node.ts";
+import { DEFAULT_PREFIX, REDIS_LIMITS, type RedisLimits, type RedisOptions } from "./options.ts";
+import { isSuspect, pageOf, snapshotOf, stateOf } from "./replies.ts";
+import { Topology } from "./topology.ts";
+import { Turns } from "./turns.ts";
+import { Watchers } from "./watchers.ts";
+
+/** Rejects when no Redis answers, or none that can be used. */
+export async function openRedis({ urls, world, prefix = DEFAULT_PREFIX, limits }: RedisOptions): Promise<Engine> {
+  const all = { ...REDIS_LIMITS, ...limits };
+  const topology = await Topology.open(urls, world, all);
+  try {
+    await complete(topology, world, all.deadlineMs);
+    const engine = new RedisEngine(topology, new Keys(prefix), world, all);
+    // The library is loaded, and may be, before the first request needs it.
+    await Promise.all(Array.from({ length: BUCKETS }, (_, bucket) => engine.probe(bucket)));
+    return engine;
+  } catch (fault) {
+    topology.close();
+    throw fault;
+  }
+}
+
+async function complete(topology: Topology, world: World, deadlineMs: number): Promise<void> {
+  const untilMs = world.now() + deadlineMs;
+  while (!topology.isComplete()) {
+    if (world.now() > untilMs) throw new EngineError("unavailable", "the Redis cluster has slots without a master");
+    await new Promise<void>((resolve) => void world.after(50, resolve));
+  }
+}
+
+class RedisEngine implements Engine {
+  readonly exclusive = false;
+  readonly shards = BUCKETS;
+  private readonly calls: Calls;
+  private readonly directory: Directory;
+  private readonly watchers: Watchers;
+  private readonly turns: Turns;
+  /** Who commits, for recognising a commit that is sent again. */
+  private readonly writer: string;
+  private commits = 0;
+
+  constructor(
+    private readonly topology: Topology,
+    private readonly keys: Keys,
+    private readonly world: World,
+    limits: RedisLimits,
+  ) {
+    this.calls = new Calls(topology, keys, world, limits);
+    this.directory = new Directory(this.calls, keys);
+    this.turns = new Turns(world);
+    this.writer = hex(world.randomBytes(8));
+    this.watchers = new Watchers(topology.subscriber, keys, world, limits.pollMs, async (bucket, channel) => {
+      const head = await this.calls.command(bucket, ["GETRANGE", channel, "0", "19"]);
+      return String(head).split(" ")[0] || "0";
+    });
+  }
+
+  async probe(bucket: number): Promise<void> {
+    await this.calls.run("rows", bucket, [this.keys.due(bucket), this.keys.barrier(bucket)], ["[", "[", "0"], {
+      durable: false,
+    });
+  }
+
+  now(): number {
+    return this.calls.clock.now();
+  }
+
+  async load(e: Entity, keys: readonly RowKey[]): Promise<Snapshot> {
+    const { head, rows, tombstone } = this.keys.entity(e);
+    return snapshotOf(await this.calls.run("load", bucketOf(e.key), [head, rows, tombstone], keys.map(rowName)));
+  }
+
+  async commit(e: Entity, at: CommitAt, effects: readonly Effect[]): Promise<Done | Conflict | Fenced> {
+    const written = effectArguments(effects);
+    const turn = this.turns.turn(e.key);
+    if (turn !== undefined) await turn;
+    const bucket = bucketOf(e.key);
+    const { head, log, rows, order, owner, writers, tombstone } = this.keys.entity(e);
+    const indexes = [
+      this.keys.due(bucket),
+      this.keys.ids(bucket, e.kind, e.project),
+      this.keys.projects(bucket, e.kind),
+    ];
+    const touched = [head, log, rows, order, owner, writers, tombstone, ...indexes];
+    const wanted = at.keys ?? [];
+    const args: Argument[] = [
+      String(at.rev),
+      this.writer,
+      String(++this.commits),
+      at.owner === undefined ? "" : String(at.owner.epoch),
+      at.owner?.nonce ?? "",
+      e.key,
+      e.id,
+      e.project,
+      String(wanted.length),
+      ...wanted.map(rowName),
+    ];
+    const sentMs = this.world.now();
+    const reply = await this.calls.run("commit", bucket, touched, args.concat(written));
+    switch (String(reply[0])) {
+      case "done": {
+        if (String(reply[4]) === "1") this.turns.yieldTo(e.key, this.world.now() - sentMs);
+        const state = stateOf(reply[3]);
+        if (effects.length > 0) this.watchers.committed(head, state.rev);
+        return { kind: "done", ...state };
+      }
+      case "fenced":
+        return { kind: "fenced" };
+      case "conflict":
+        return { kind: "conflict", snapshot: snapshotOf(reply) };
+      default:
+        throw new Error(`${e.key}: commit ${this.commits} came after a later one of its own`);
+    }
+  }
+
+  async rows(e: Entity, table: string, after: string, limit: number): Promise<readonly Row[]> {
+    const { order, rows } = this.keys.entity(e);
+    const range = [`(${rowName({ table, key: after })}`, `(${table}\x01`, String(limit)];
+    const reply = await this.calls.run("rows", bucketOf(e.key), [order, rows], range);
+    const names = reply[3] as unknown as readonly Buffer[];
+    const values = reply[4] as readonly Buffer[];
+    return names.map((name, i) => ({ key: String(name).slice(table.length + 1), value: values[i]! }));
+  }
+
+  async read(e: Entity, after: Position, maxBytes: number): Promise<Page> {
+    const { head, log } = this.keys.entity(e);
+    const args = [after.generation, after.seq, maxBytes, PAGE_MESSAGES].map(String);
+    const look = () => this.calls.run("read", bucketOf(e.key), [head, log], args);
+    const reply = await look();
+    const page = pageOf(reply);
+    if (!isSuspect(reply) || comparePositions(after, page.head.last) <= 0) return page;
+    // The reader has seen what this master has not: the end was lost, and a commit of nothing makes that known.
+    await this.commit(e, { rev: 0 }, []);
+    return pageOf(await look());
+  }
+
+  async claim(e: Entity, node: string, ttlMs: number, held?: Owner): Promise<Owner | Held> {
+    const nonce = hex(this.world.randomBytes(12));
+    const args = [node, String(ttlMs), nonce, held === undefined ? "" : String(held.epoch), held?.nonce ?? ""];
+    const reply = await this.calls.run("claim", bucketOf(e.key), [this.keys.entity(e).owner], args);
+    const [first, second] = [String(reply[3]), String(reply[4])];
+    if (String(reply[0]) === "owner") return { kind: "owner", epoch: Number(first), nonce: second };
+    return { kind: "held", node: first, untilMs: Number(second) };
+  }
+
+  async release(e: Entity, owner: Owner): Promise<void> {
+    await this.calls.run("release", bucketOf(e.key), [this.keys.entity(e).owner], [String(owner.epoch), owner.nonce]);
+  }
+
+  watch(e: Entity, wake: () => void): Unwatch {
+    return this.watchers.watch(e, wake);
+  }
+
+  async due(shard: number, limit: number): Promise<readonly Entity[]> {
+    const range = [this.keys.due(shard), "-inf", String(this.now()), "BYSCORE", "LIMIT", "0", String(limit)];
+    const keys = (await this.calls.command(shard, ["ZRANGE", ...range])) as Buffer[];
+    return keys.map((key) => entityOf(String(key)));
+  }
+
+  list(project: string, kind: string, prefix: string, after: string, limit: number): Promise<Listing> {
+    return this.directory.list(project, kind, prefix, after, limit);
+  }
+
+  projects(kind: string): Promise<readonly string[]> {
+    return this.directory.projects(kind);
+  }
+
+  async hit(key: string, limit: number, windowMs: number): Promise<Hit> {
+    const args = [String(limit), String(windowMs)];
+    const reply = await this.calls.run("hit", bucketOf(key), [this.keys.hit(key)], args, { durable: false });
+    const count = Number(reply[3]);
+    if (String(reply[0]) === "allowed") return { kind: "allowed", remaining: count };
+    return { kind: "limited", retryAfterMs: count };
+  }
+
+  health(): EngineError | undefined {
+    const silence = this.calls.silence();
+    return silence && new EngineError("unavailable", `Redis does not answer: ${silence.message}`);
+  }
+
+  async close(): Promise<void> {
+    this.watchers.close();
+    this.calls.close();
+    this.topology.close();
+  }
+}

@@ -1,0 +1,207 @@
+/**
+ * Which master has which bucket. On a cluster ioredis follows the slots, asking every second and when a node says that one has
+ * moved; a single Redis has them all. Masters are connected to when they are first needed, and anew when they were lost.
+ */
+import { Cluster, Redis, type RedisOptions } from "ioredis";
+import type { World } from "../../core/world.ts";
+import { EngineError } from "../contract.ts";
+import { BUCKETS, Keys } from "./keys.ts";
+import { RedisNode } from "./node.ts";
+import type { RedisLimits } from "./options.ts";
+
+const REFRESH_MS = 1_000;
+
+/** What speaks sharded pub/sub: a cluster's client does it over connections of its own, a single Redis needs a second one. */
+export type Subscriber = Pick<Redis, "ssubscribe" | "sunsubscribe" | "on">;
+
+export class Topology {
+  private readonly nodes = new Map<string, RedisNode>();
+
+  private constructor(
+    readonly subscriber: Subscriber,
+    private readonly cluster: Cluster | undefined,
+    /** The slot of each bucket. */
+    private readonly slots: readonly number[],
+    private readonly seed: Address,
+    private readonly world: World,
+    private readonly limits: RedisLimits,
+  ) {}
+
+  /** Asks the first address that answers whether it is of a cluster. */
+  static async open(urls: readonly string[], world: World, limits: RedisLimits): Promise<Topology> {
+    const addresses = urls.map(parseAddress);
+    const [seed, slots] = await firstThatAnswers(addresses, limits);
+    if (slots === undefined) {
+      const subscriber = new Redis({
+        ...optionsOf(seed),
+        connectTimeout: limits.connectMs,
+        maxRetriesPerRequest: null,
+      });
+      subscriber.on("error", () => {});
+      return new Topology(subscriber, undefined, [], seed, world, limits);
+    }
+    const cluster = new Cluster(
+      addresses.map(({ host, port }) => ({ host, port })),
+      {
+        slotsRefreshInterval: REFRESH_MS,
+        slotsRefreshTimeout: limits.connectMs,
+        shardedSubscribers: true,
+        clusterRetryStrategy: () => REFRESH_MS / 4,
+        redisOptions: {
+          ...accessOf(seed),
+          connectTimeout: limits.connectMs,
+          commandTimeout: limits.commandMs,
+          maxRetriesPerRequest: 1,
+        },
+      },
+    );
+    cluster.on("error", () => {});
+    cluster.on("node error", () => {});
+    return new Topology(cluster as unknown as Subscriber, cluster, slots, seed, world, limits);
+  }
+
+  /** The master of a bucket as far as is known; throws when none is. */
+  nodeOf(bucket: number): RedisNode {
+    if (this.cluster === undefined) return this.connect(nameOf(this.seed));
+    const name = this.cluster.slots[this.slots[bucket]!]?.[0];
+    if (name === undefined)
+      throw new EngineError("unavailable", "no master of the Redis cluster is known for this key");
+    return this.connect(name);
+  }
+
+  connect(name: string): RedisNode {
+    const found = this.nodes.get(name);
+    if (found !== undefined && !found.over) return found;
+    const [host, port] = splitName(name);
+    const node = new RedisNode(name, this.world, this.limits, { ...accessOf(this.seed), host, port });
+    this.nodes.set(name, node);
+    return node;
+  }
+
+  /** A connection of one's own, for what blocks. */
+  connectApart(name: string): RedisNode {
+    const [host, port] = splitName(name);
+    return new RedisNode(name, this.world, this.limits, { ...accessOf(this.seed), host, port });
+  }
+
+  /** Something said that the slots are elsewhere by now. */
+  refresh(): void {
+    this.cluster?.refreshSlotsCache();
+  }
+
+  /** Until every bucket has a master that we know of. */
+  isComplete(): boolean {
+    const { cluster } = this;
+    return cluster === undefined || this.slots.every((slot) => cluster.slots[slot]?.[0] !== undefined);
+  }
+
+  close(): void {
+    for (const node of this.nodes.values()) node.close();
+    if (this.cluster !== undefined) this.cluster.disconnect();
+    else (this.subscriber as Redis).disconnect();
+  }
+}
+
+interface Address {
+  readonly host: string;
+  readonly port: number;
+  readonly username?: string | undefined;
+  readonly password?: string | undefined;
+  readonly tls: boolean;
+}
+
+export function parseAddress(text: string): Address {
+  let url: URL;
+  try {
+    url = new URL(text);
+  } catch {
+    throw new Error("a Redis address must look like redis://host:port");
+  }
+  if (url.protocol !== "redis:" && url.protocol !== "rediss:") {
+    throw new Error(`a Redis address must start with redis:// or rediss://, not ${url.protocol}//`);
+  }
+  return {
+    host: url.hostname.replace(/^\[|\]$/g, ""),
+    port: url.port === "" ? 6379 : Number(url.port),
+    username: url.username === "" ? undefined : decodeURIComponent(url.username),
+    password: url.password === "" ? undefined : decodeURIComponent(url.password),
+    tls: url.protocol === "rediss:",
+  };
+}
+
+/** What every node of a cluster is opened with, wherever it is. */
+function accessOf({ username, password, tls }: Address): RedisOptions {
+  return {
+    ...(username === undefined ? {} : { username }),
+    ...(password === undefined ? {} : { password }),
+    ...(tls ? { tls: {} } : {}),
+  };
+}
+
+function optionsOf(address: Address): RedisOptions {
+  return { ...accessOf(address), host: address.host, port: address.port };
+}
+
+function nameOf({ host, port }: Address): string {
+  return `${host}:${port}`;
+}
+
+/** An IPv6 address has colons of its own. */
+function splitName(name: string): [string, number] {
+  const colon = name.lastIndexOf(":");
+  return [name.slice(0, colon), Number(name.slice(colon + 1))];
+}
+
+async function firstThatAnswers(addresses: readonly Address[], limits: RedisLimits) {
+  const reasons: string[] = [];
+  for (const address of addresses) {
+    try {
+      return [address, await examine(address, limits)] as const;
+    } catch (fault) {
+      if (fault instanceof Unfit) throw fault;
+      reasons.push(`${nameOf(address)}: ${(fault as Error).message}`);
+    }
+  }
+  throw new EngineError("unavailable", `no Redis answers (${reasons.join("; ")})`);
+}
+
+/** A Redis that answers, and that Sluice cannot use. */
+class Unfit extends Error {}
+
+/** The slot of each bucket, if it is of a cluster. */
+async function examine(address: Address, limits: RedisLimits): Promise<number[] | undefined> {
+  const redis = new Redis({
+    ...optionsOf(address),
+    lazyConnect: true,
+    connectTimeout: limits.connectMs,
+    commandTimeout: limits.commandMs,
+    retryStrategy: () => null,
+    maxRetriesPerRequest: 0,
+    enableReadyCheck: false,
+  });
+  let reason: Error | undefined;
+  redis.on("error", (error: Error) => {
+    reason = error;
+  });
+  try {
+    await redis.connect();
+    const info = await redis.info();
+    const version = /redis_version:(\d+)/.exec(info)?.[1];
+    if (Number(version) < 7) throw new Unfit(`${nameOf(address)} runs Redis ${version}; Sluice needs 7 or later`);
+    const policy = /maxmemory_policy:(\S+)/.exec(info)?.[1];
+    if (/maxmemory:[1-9]/.test(info) && policy !== "noeviction") {
+      throw new Unfit(
+        `${nameOf(address)} throws data away when its memory is full (maxmemory-policy ${policy}); Sluice needs noeviction`,
+      );
+    }
+    if (!/cluster_enabled:1/.test(info)) return undefined;
+    // The slot is that of the bucket's number; the prefix does not matter.
+    const keys = new Keys("");
+    const asked = Array.from({ length: BUCKETS }, (_, bucket) => redis.cluster("KEYSLOT", keys.barrier(bucket)));
+    return await Promise.all(asked);
+  } catch (fault) {
+    throw fault instanceof Unfit ? fault : (reason ?? fault);
+  } finally {
+    redis.disconnect();
+  }
+}

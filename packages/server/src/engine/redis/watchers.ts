@@ -1,0 +1,110 @@
+/**
+ * Who wants to hear of commits. A commit publishes on a channel of its entity; this node listens to the channels of what it watches.
+ * A notification can be lost with a connection, so watched entities are also looked at every few seconds: a loss costs
+ * latency, never a message.
+ */
+import type { Cancel, World } from "../../core/world.ts";
+import type { Entity, Unwatch } from "../contract.ts";
+import { bucketOf, type Keys } from "./keys.ts";
+import type { Subscriber } from "./topology.ts";
+
+interface Watched {
+  readonly key: string;
+  readonly bucket: number;
+  readonly wakes: Set<{ readonly wake: () => void }>;
+  /** The newest rev heard of or seen; undefined before the first look. */
+  rev: string | undefined;
+}
+
+/** How many entities are looked at together. */
+const LOOK_BATCH = 500;
+
+export class Watchers {
+  private readonly watched = new Map<string, Watched>();
+  private timer: Cancel | undefined;
+  private isClosed = false;
+
+  constructor(
+    private readonly subscriber: Subscriber,
+    private readonly keys: Keys,
+    private readonly world: World,
+    private readonly pollMs: number,
+    /** The start of an entity's head, by the head's name. */
+    private readonly peek: (bucket: number, channel: string) => Promise<string>,
+  ) {
+    subscriber.on("smessage", (channel: string, rev: string) => this.heard(channel, rev));
+    this.lookLater();
+  }
+
+  watch(e: Entity, wake: () => void): Unwatch {
+    const channel = this.keys.entity(e).head;
+    let found = this.watched.get(channel);
+    if (found === undefined) {
+      found = { key: e.key, bucket: bucketOf(e.key), wakes: new Set(), rev: undefined };
+      this.watched.set(channel, found);
+      this.subscribe(channel, found);
+    }
+    const { wakes } = found;
+    const watcher = { wake };
+    wakes.add(watcher);
+    return () => {
+      wakes.delete(watcher);
+      if (wakes.size > 0 || this.watched.get(channel) !== found) return;
+      this.watched.delete(channel);
+      this.subscriber.sunsubscribe(channel).catch(() => {});
+    };
+  }
+
+  /** After a commit of this node: quicker than the way around. */
+  committed(channel: string, rev: number): void {
+    if (this.watched.has(channel)) queueMicrotask(() => this.heard(channel, String(rev)));
+  }
+
+  close(): void {
+    this.isClosed = true;
+    this.timer?.();
+    this.watched.clear();
+  }
+
+  private heard(channel: string, rev: string): void {
+    const watched = this.watched.get(channel);
+    if (watched === undefined || watched.rev === rev) return;
+    watched.rev = rev;
+    wakeAll(watched);
+  }
+
+  /** What was committed before the subscription stood, nobody told us. */
+  private subscribe(channel: string, watched: Watched): void {
+    this.subscriber.ssubscribe(channel).then(
+      () => wakeAll(watched),
+      () => {},
+    );
+  }
+
+  private lookLater(): void {
+    this.timer = this.world.after(this.pollMs, () => {
+      void this.look().finally(() => {
+        if (!this.isClosed) this.lookLater();
+      });
+    });
+  }
+
+  private async look(): Promise<void> {
+    const all = [...this.watched];
+    for (let i = 0; i < all.length && !this.isClosed; i += LOOK_BATCH) {
+      await Promise.all(
+        all.slice(i, i + LOOK_BATCH).map(async ([channel, { bucket }]) => {
+          try {
+            this.heard(channel, await this.peek(bucket, channel));
+          } catch {
+            // Whoever reads will be told that Redis does not answer; this is a hint.
+          }
+        }),
+      );
+    }
+  }
+}
+
+function wakeAll({ wakes }: Watched): void {
+  for (const watcher of [...wakes]) if (wakes.has(watcher)) watcher.wake();
+}

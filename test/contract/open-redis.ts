@@ -1,0 +1,31 @@
+/** The engine on Redis for the suites that run on every engine: each opening has a prefix of its own. Time is real there. */
+import type { Engine } from "../../packages/server/src/engine/contract.ts";
+import { openRedis } from "../../packages/server/src/engine/redis/open.ts";
+import type { RedisLimits } from "../../packages/server/src/engine/redis/options.ts";
+import { realWorld } from "../../packages/server/src/real-world.ts";
+import { sleep } from "../support/eventually.ts";
+import type { OpenEngine } from "./engine-suite.ts";
+
+export interface EmptyRedis {
+  readonly urls: readonly string[];
+  readonly prefix: string;
+}
+
+export function redisOpener(redis: () => EmptyRedis, limits: Partial<RedisLimits> = {}): OpenEngine {
+  return async () => {
+    const place = redis();
+    const open = (): Promise<Engine> => openRedis({ ...place, world: realWorld(), limits });
+    let engine = await open();
+    return {
+      engine,
+      // A timer may fire a moment before its time, and the cluster's clock is not ours.
+      advance: (ms) => sleep(ms + 20),
+      async reopen() {
+        await engine.close();
+        engine = await open();
+        return engine;
+      },
+      close: () => engine.close(),
+    };
+  };
+}

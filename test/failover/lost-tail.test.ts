@@ -1,0 +1,127 @@
+/**
+ * A failover to a replica that has not heard everything. Without waiting for replicas the end of a history is lost: that is
+ * noticed, what comes later sorts above it, and readers are told. With waiting, nothing that was acknowledged or shown is lost.
+ */
+import { createServer, type RunningServer } from "@sluice/server";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { eventually, sleep } from "../support/eventually.ts";
+import { RedisCluster, type RedisServer } from "../support/redis.ts";
+import { Load } from "./load.ts";
+
+const TIMEOUT_MS = 120_000;
+const TEXT = { "Content-Type": "text/plain" };
+
+let cluster: RedisCluster;
+const nodes: RunningServer[] = [];
+
+beforeEach(async () => {
+  cluster = await RedisCluster.start();
+});
+afterEach(async () => {
+  await Promise.all(nodes.splice(0).map((node) => node.close()));
+  await cluster.close();
+});
+
+async function serve(waitReplicas: number): Promise<string> {
+  const redis = { urls: cluster.urls, waitReplicas, deadlineMs: 4_000 };
+  const node = await createServer({ port: 0, log: false, redis, longPollMs: 60_000, report: () => {} });
+  nodes.push(node);
+  return node.url;
+}
+
+/** A replica and its master. */
+async function pair(): Promise<{ replica: RedisServer; master: RedisServer }> {
+  const replica = (await cluster.replicas())[0]!;
+  const port = await replica.masterPort();
+  return { replica, master: cluster.nodes.find((node) => node.port === port)! };
+}
+
+/** The master goes, and the replica takes over with what it has. */
+async function takeOver(master: RedisServer, replica: RedisServer): Promise<void> {
+  await master.kill();
+  await eventually(async () => expect(await replica.role()).toBe("master"), 30_000);
+  await replica.listen();
+}
+
+async function append(url: string, text: string): Promise<string> {
+  let offset = "";
+  await eventually(async () => {
+    const response = await fetch(url, { method: "POST", headers: TEXT, body: text });
+    expect(response.status).toBe(204);
+    offset = response.headers.get("stream-next-offset")!;
+  }, 30_000);
+  return offset;
+}
+
+/** A stream that lives on this master: one of many names does. */
+async function streamOn(base: string, master: RedisServer): Promise<string> {
+  for (let i = 0; i < 100; i++) {
+    const before = await keysOn(master);
+    const url = `${base}/v1/stream/s${i}`;
+    expect((await fetch(url, { method: "PUT", headers: TEXT })).status).toBe(201);
+    if ((await keysOn(master)) > before) return url;
+  }
+  throw new Error("no stream came to this master");
+}
+
+async function keysOn(node: RedisServer): Promise<number> {
+  return node.admin(async (redis) => (await redis.keys("sluice:*:h")).length);
+}
+
+describe("without waiting for replicas", () => {
+  it("a lost end is noticed: later offsets sort above it, and readers are told where to go on", {
+    timeout: TIMEOUT_MS,
+  }, async () => {
+    const base = await serve(0);
+    const { replica, master } = await pair();
+    const url = await streamOn(base, master);
+    for (let i = 1; i <= 10; i++) await append(url, `kept ${i};`);
+    const kept = (await fetch(url, { method: "HEAD" })).headers.get("stream-next-offset")!;
+    await master.admin((redis) => redis.wait(1, 5_000));
+    await replica.deafen();
+    for (let i = 11; i < 15; i++) await append(url, `lost ${i};`);
+    const seen = await append(url, "lost 15;");
+    const waiting = fetch(`${url}?offset=${seen}&live=long-poll`);
+    await takeOver(master, replica);
+
+    await eventually(async () => {
+      const told = await fetch(`${url}?offset=${seen}`);
+      expect(told.status).toBe(410);
+      expect(await told.json()).toMatchObject({ code: "history-lost", retryable: false });
+      expect(told.headers.get("stream-next-offset")).toBe(kept);
+    }, 30_000);
+    const later = await append(url, "new 11;");
+    expect(later > seen).toBe(true);
+    expect((await waiting).status).toBe(410);
+    expect((await fetch(`${url}?offset=${seen}`)).status).toBe(410);
+    expect(await (await fetch(`${url}?offset=${kept}`)).text()).toBe("new 11;");
+    const whole = await (await fetch(`${url}?offset=-1`)).text();
+    expect(whole).toBe(`${Array.from({ length: 10 }, (_, i) => `kept ${i + 1};`).join("")}new 11;`);
+  });
+
+  it("a checker that looks for losses finds them", { timeout: TIMEOUT_MS }, async () => {
+    expect((await loseATail(0)).join()).toMatch(/was acknowledged and is lost/);
+  });
+});
+
+describe("with a replica waited for", () => {
+  it("nothing acknowledged or shown is lost, doubled or out of order", { timeout: TIMEOUT_MS }, async () => {
+    expect(await loseATail(1)).toEqual([]);
+  });
+});
+
+/** Under load a replica hears nothing for a while and then takes over. */
+async function loseATail(waitReplicas: number): Promise<string[]> {
+  const urls = [await serve(waitReplicas), await serve(waitReplicas)];
+  const load = new Load({ urls, streams: 12, prefix: "load", isLossExpected: waitReplicas === 0 });
+  await load.start();
+  await load.progress();
+  const { replica, master } = await pair();
+  await replica.deafen();
+  await sleep(1_500);
+  await takeOver(master, replica);
+  await master.start();
+  await cluster.settled();
+  await load.progress(60_000);
+  return load.findings();
+}

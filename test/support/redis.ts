@@ -1,0 +1,251 @@
+/**
+ * A real Redis Cluster for one test file: three masters with a replica each, on free ports of this machine, with their data in a
+ * directory of their own. Nodes can be killed, stopped, failed over and started again. Whatever answers on a port is
+ * checked to be the process that was started here, and everything is ended by its pid.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Redis } from "ioredis";
+import { eventually } from "./eventually.ts";
+import { TcpProxy } from "./tcp-proxy.ts";
+
+const MASTERS = 3;
+const SLOTS = 16_384;
+/** How long a node may be silent before the others call it failed. */
+export const NODE_TIMEOUT_MS = 2_000;
+
+export class RedisServer {
+  private child: ChildProcess | undefined;
+
+  private proxy: TcpProxy | undefined;
+
+  /** `proxyPort`: where clients and replicas are told to find it, over a wire that can be cut. */
+  constructor(
+    readonly port: number,
+    private readonly busPort: number | undefined,
+    private readonly dir: string,
+    private readonly proxyPort?: number,
+  ) {}
+
+  get url(): string {
+    return `redis://127.0.0.1:${this.proxyPort ?? this.port}`;
+  }
+
+  get pid(): number {
+    return this.child!.pid!;
+  }
+
+  async start(): Promise<void> {
+    mkdirSync(this.dir, { recursive: true });
+    const plain = { port: this.port, bind: "127.0.0.1", dir: this.dir, save: "", appendonly: "yes", daemonize: "no" };
+    const cluster = {
+      "cluster-enabled": "yes",
+      "cluster-port": this.busPort,
+      "cluster-node-timeout": NODE_TIMEOUT_MS,
+      "cluster-require-full-coverage": "no",
+      "repl-diskless-sync-delay": 0,
+    };
+    const announced = this.proxyPort === undefined ? {} : { "cluster-announce-port": this.proxyPort };
+    const settings = this.busPort === undefined ? plain : { ...plain, ...cluster, ...announced };
+    if (this.proxyPort !== undefined) this.proxy ??= await TcpProxy.open(this.proxyPort, this.port);
+    const args = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, String(value)]);
+    const child = spawn("redis-server", args, { stdio: "ignore" });
+    this.child = child;
+    await eventually(async () => {
+      if (child.exitCode !== null) throw new Error(`redis-server ended with ${child.exitCode}`);
+      const info = await this.admin((redis) => redis.info("server"));
+      if (Number(/process_id:(\d+)/.exec(info)?.[1]) !== child.pid) throw new Error("another process has our port");
+    }, 20_000);
+  }
+
+  cutOff(): void {
+    this.proxy!.cut();
+  }
+
+  heal(): void {
+    this.proxy!.heal();
+  }
+
+  /** A connection for one question, never over the proxy. */
+  async admin<T>(ask: (redis: Redis) => Promise<T>): Promise<T> {
+    const redis = new Redis({
+      port: this.port,
+      connectTimeout: 1_000,
+      commandTimeout: 1_000,
+      retryStrategy: () => null,
+      maxRetriesPerRequest: 0,
+      enableReadyCheck: false,
+    });
+    redis.on("error", () => {});
+    try {
+      return await ask(redis);
+    } finally {
+      redis.disconnect();
+    }
+  }
+
+  /** A replica that hears nothing of its master any more, until `listen`. What the master writes from now on only it has. */
+  async deafen(): Promise<void> {
+    await this.admin(async (redis) => {
+      await redis.config("SET", "masteruser", "nobody");
+      await redis.config("SET", "masterauth", "wrong");
+      await redis.call("CLIENT", "KILL", "TYPE", "master");
+    });
+    await eventually(async () => {
+      const info = await this.admin((redis) => redis.info("replication"));
+      if (!/master_link_status:down/.test(info)) throw new Error("the replica still hears its master");
+    });
+  }
+
+  async listen(): Promise<void> {
+    await this.admin(async (redis) => {
+      await redis.config("SET", "masteruser", "");
+      await redis.config("SET", "masterauth", "");
+    });
+  }
+
+  /** Of a replica: where its master is. */
+  async masterPort(): Promise<number> {
+    return this.admin(async (redis) => Number(((await redis.call("ROLE")) as unknown[])[2]));
+  }
+
+  async role(): Promise<string> {
+    return this.admin(async (redis) => String(((await redis.call("ROLE")) as unknown[])[0]));
+  }
+
+  signal(signal: "SIGKILL" | "SIGSTOP" | "SIGCONT"): void {
+    this.child?.kill(signal);
+  }
+
+  async close(): Promise<void> {
+    this.signal("SIGCONT");
+    await this.kill();
+    await this.proxy?.close();
+  }
+
+  async kill(): Promise<void> {
+    const { child } = this;
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
+    const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));
+    child.kill("SIGKILL");
+    await ended;
+  }
+}
+
+export class RedisCluster {
+  private constructor(
+    readonly nodes: readonly RedisServer[],
+    private readonly dir: string,
+  ) {}
+
+  static async start({ proxied = false } = {}): Promise<RedisCluster> {
+    const dir = mkdtempSync(join(tmpdir(), "sluice-redis-"));
+    const ports = await freePorts(MASTERS * 6);
+    const nodes = Array.from({ length: MASTERS * 2 }, (_, i) => {
+      const proxyPort = proxied ? ports[MASTERS * 4 + i] : undefined;
+      return new RedisServer(ports[2 * i]!, ports[2 * i + 1]!, join(dir, String(i)), proxyPort);
+    });
+    const cluster = new RedisCluster(nodes, dir);
+    try {
+      await Promise.all(nodes.map((node) => node.start()));
+      await cluster.join(ports);
+      return cluster;
+    } catch (fault) {
+      await cluster.close();
+      throw fault;
+    }
+  }
+
+  get urls(): string[] {
+    return this.nodes.map(({ url }) => url);
+  }
+
+  private async join(ports: readonly number[]): Promise<void> {
+    const ids = await Promise.all(this.nodes.map((node) => node.admin((redis) => redis.call("CLUSTER", "MYID"))));
+    await this.nodes[0]!.admin(async (redis) => {
+      for (let i = 1; i < this.nodes.length; i++) {
+        await redis.call("CLUSTER", "MEET", "127.0.0.1", ports[2 * i]!, ports[2 * i + 1]!);
+      }
+    });
+    for (let i = 0; i < MASTERS; i++) {
+      const [from, to] = [Math.floor((i * SLOTS) / MASTERS), Math.floor(((i + 1) * SLOTS) / MASTERS) - 1];
+      await this.nodes[i]!.admin(async (redis) => {
+        await redis.call("CLUSTER", "SET-CONFIG-EPOCH", i + 1).catch(() => {});
+        await redis.call("CLUSTER", "ADDSLOTSRANGE", from, to);
+      });
+    }
+    for (let i = MASTERS; i < this.nodes.length; i++) {
+      const replicate = () =>
+        this.nodes[i]!.admin((redis) => redis.call("CLUSTER", "REPLICATE", String(ids[i - MASTERS])));
+      // Refused until this node has heard of its master.
+      await eventually(async () => void (await replicate()), 20_000);
+    }
+    await this.settled();
+  }
+
+  /** Every slot has a master, and every master a replica that is up to date. */
+  async settled(replicas = MASTERS): Promise<void> {
+    await eventually(async () => {
+      const infos = await Promise.all(
+        this.nodes.map((node) =>
+          node.admin(async (redis) => `${await redis.call("CLUSTER", "INFO")} ${await redis.info("replication")}`),
+        ),
+      );
+      const online = infos.filter((info) => /slave0:.*state=online/.test(info)).length;
+      const isWhole = infos.every((info) => /cluster_state:ok/.test(info) && /cluster_slots_ok:16384/.test(info));
+      if (!isWhole || online < replicas) throw new Error(`${online} masters have a replica; state ok: ${isWhole}`);
+    }, 30_000);
+  }
+
+  masters(): Promise<RedisServer[]> {
+    return this.inRole("master");
+  }
+
+  replicas(): Promise<RedisServer[]> {
+    return this.inRole("slave");
+  }
+
+  private async inRole(role: string): Promise<RedisServer[]> {
+    const roles = await Promise.all(this.nodes.map((node) => node.role().catch(() => "gone")));
+    return this.nodes.filter((_, i) => roles[i] === role);
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.nodes.map((node) => node.close()));
+    rmSync(this.dir, { recursive: true, force: true });
+  }
+}
+
+/** A Redis without a cluster. */
+export async function startSingleRedis(): Promise<{ server: RedisServer; close(): Promise<void> }> {
+  const dir = mkdtempSync(join(tmpdir(), "sluice-redis-"));
+  const [port] = await freePorts(1);
+  const server = new RedisServer(port!, undefined, dir);
+  await server.start();
+  return {
+    server,
+    close: async () => {
+      await server.kill();
+      rmSync(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Held open together, so that they differ. */
+async function freePorts(count: number): Promise<number[]> {
+  const servers = await Promise.all(
+    Array.from({ length: count }, () => {
+      const server = createServer();
+      return new Promise<typeof server>((resolve, reject) => {
+        server.once("error", reject);
+        server.listen(0, "127.0.0.1", () => resolve(server));
+      });
+    }),
+  );
+  const ports = servers.map((server) => (server.address() as { port: number }).port);
+  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
+  return ports;
+}
