@@ -2,24 +2,27 @@
  * A wire that can be cut: forwards a port to another until told otherwise. `cut` swallows everything and closes nothing, as a
  * network does that has gone away; `heal` drops what was open, so that whoever is still there connects anew.
  */
-import { connect, createServer, type Server, type Socket } from "node:net";
+import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 
 export class TcpProxy {
   private readonly sockets = new Set<Socket>();
   private isCut = false;
+  private isMute = false;
 
   private constructor(
     private readonly server: Server,
     readonly port: number,
+    private readonly delayMs: number,
   ) {}
 
-  static async open(port: number, targetPort: number): Promise<TcpProxy> {
+  /** `delayMs`: how much later everything arrives, in both directions. Port 0 takes a free one. */
+  static async open(port: number, targetPort: number, delayMs = 0): Promise<TcpProxy> {
     const server = createServer();
     await new Promise<void>((resolve, reject) => {
       server.once("error", reject);
       server.listen(port, "127.0.0.1", resolve);
     });
-    const proxy = new TcpProxy(server, port);
+    const proxy = new TcpProxy(server, (server.address() as AddressInfo).port, delayMs);
     server.on("connection", (socket) => proxy.forward(socket, connect({ host: "127.0.0.1", port: targetPort })));
     return proxy;
   }
@@ -29,8 +32,14 @@ export class TcpProxy {
     for (const socket of this.sockets) socket.pause();
   }
 
+  /** Requests arrive, answers do not. */
+  swallowAnswers(): void {
+    this.isMute = true;
+  }
+
   heal(): void {
     this.isCut = false;
+    this.isMute = false;
     this.drop();
   }
 
@@ -38,6 +47,12 @@ export class TcpProxy {
     const closed = new Promise<void>((resolve) => this.server.close(() => resolve()));
     this.drop();
     await closed;
+  }
+
+  private pass(chunk: Buffer, to: Socket): void {
+    if (this.isCut) return;
+    if (this.delayMs === 0) to.write(chunk);
+    else setTimeout(() => to.destroyed || to.write(chunk), this.delayMs);
   }
 
   private drop(): void {
@@ -51,7 +66,7 @@ export class TcpProxy {
       [other, one],
     ] as const) {
       this.sockets.add(from);
-      from.on("data", (chunk) => void (this.isCut || to.write(chunk)));
+      from.on("data", (chunk) => void ((this.isMute && from === other) || this.pass(chunk, to)));
       from.on("error", () => {});
       from.on("close", () => {
         this.sockets.delete(from);

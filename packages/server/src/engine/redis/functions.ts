@@ -5,11 +5,11 @@
  * Whoever changes it gives the library the next number: nodes of two versions then use their own side by side.
  *
  * The head, one string of 13 words:
- *   rev generation lastGeneration lastSeq bytes at startGeneration startSeq startBytes replid writer number contender
+ *   rev generation lastGeneration lastSeq bytes at startGeneration startSeq startBytes replid writer number turn
  *   replid     the history of the master that wrote it. Another one now means that a failover has been, and that the end of
  *              what was written before may be lost.
  *   writer     the engine that committed last, and which of its commits that was: the same commit sent again is told so.
- *   contender  an engine that met a conflict since; the winner hears of it and lets it go first.
+ *   turn       an engine that lost again and again and whose turn it is now, and until when (us): others wait that long.
  *
  * A function that fails half way is not rolled back, so each checks everything before it writes anything.
  * Numbers are written by %.0f: Lua would shorten large ones.
@@ -31,6 +31,8 @@ export const FUNCTIONS = {
 export const SOURCE = `#!lua name=${LIBRARY}
 local TOMBSTONE_SECONDS = 86400
 local WRITER_SECONDS = 3600
+local PATIENCE = 4
+local TURN_US = 100000
 
 local function text(x) return string.format("%.0f", x) end
 local function clock()
@@ -39,7 +41,10 @@ local function clock()
 end
 local function replid() return string.match(redis.call("INFO", "replication"), "master_replid:(%x+)") end
 
--- The head: 1 rev, 2 generation, 3 4 last, 5 bytes, 6 at, 7 8 start, 9 startBytes, 10 replid, 11 writer, 12 number, 13 contender
+-- A hint: a user who may not publish can still commit.
+local function publish(channel, rev) redis.pcall("SPUBLISH", channel, text(rev)) end
+
+-- The head: 1 rev, 2 generation, 3 4 last, 5 bytes, 6 at, 7 8 start, 9 startBytes, 10 replid, 11 writer, 12 number, 13 turn
 local function head_of(key)
   local stored = redis.call("GET", key)
   if not stored then return { 0, 0, 0, 0, 0, 0, 0, 0, 0, "-", "-", 0, "-" } end
@@ -153,19 +158,20 @@ local function plan(K, A, i, h, buried, name)
 end
 
 -- KEYS  head log rows order owner writers tombstone due ids projects
--- ARGV  rev writer number epoch nonce entity id project; how many rows a conflict shows, their names; effects
+-- ARGV  rev writer number epoch nonce entity id project; how many rows a conflict shows, how often in a row this writer
+--       has lost, the names of the rows; effects
 --       begin generation atGeneration atSeq | append count at payload* | append-each count (payload at n n*word)*
 --       | put name value | drop name | trim generation seq bytes | remind at-or-nothing | destroy
--- gives a snapshot whose kind is done, conflict, fenced or stale; of done, nextGeneration is 1 if another engine waits
+-- gives a snapshot whose kind is done, conflict, fenced, stale, or wait: another's turn, try again soon
 local function commit(KEYS, A)
   local K = { head = KEYS[1], log = KEYS[2], rows = KEYS[3], order = KEYS[4], owner = KEYS[5], writers = KEYS[6],
     tombstone = KEYS[7], due = KEYS[8], ids = KEYS[9], projects = KEYS[10] }
   local us, id, h = clock(), replid(), head_of(KEYS[1])
   local rev, writer, number = tonumber(A[1]), A[2], tonumber(A[3])
   local count = tonumber(A[9])
-  local effects = 10 + count
-  local function answer(kind) return snapshot(kind, K, A, 10, count, h, id, us) end
-  local function done(at, contended) return { "done", id, text(us), at, contended and "1" or "0", 0, {} } end
+  local effects = 11 + count
+  local function answer(kind) return snapshot(kind, K, A, 11, count, h, id, us) end
+  local function done(at) return { "done", id, text(us), at, "0", 0, {} } end
 
   local seen, seen_at = nil, nil
   if h[11] == writer then seen, seen_at = h[12], shown(h)
@@ -176,7 +182,7 @@ local function commit(KEYS, A)
       seen, seen_at = tonumber(word), rest
     end
   end
-  if seen == number then return done(seen_at, false) end
+  if seen == number then return done(seen_at) end
   if seen and seen > number then return answer("stale") end
 
   if A[4] ~= "" then
@@ -189,21 +195,24 @@ local function commit(KEYS, A)
     h[1] = math.max(h[1] + 1, us)
     if h[2] > 0 then h[2] = math.max(h[2] + 1, math.floor(us / 1000)) end
     redis.call("SET", K.head, stored(h))
-    redis.call("SPUBLISH", K.head, text(h[1]))
+    publish(K.head, h[1])
     return answer("conflict")
   end
+  local turn, turn_ends = string.match(h[13], "^(%w+):(%d+)$")
+  if turn and tonumber(turn_ends) < us then turn = nil end
+  if turn and turn ~= writer and h[1] == rev then return answer("wait") end
   if h[1] ~= rev then
-    if h[1] ~= 0 and h[13] ~= writer then
-      h[13] = writer
+    -- Who has lost too often goes next: otherwise the node that is nearest to this master would win every time.
+    if h[1] ~= 0 and tonumber(A[10]) >= PATIENCE and not turn then
+      h[13] = writer .. ":" .. text(us + TURN_US)
       redis.call("SET", K.head, stored(h))
     end
     return answer("conflict")
   end
-  if effects > #A then return done(shown(h), false) end
+  if effects > #A then return done(shown(h)) end
 
   local buried, buried_rev = tombstone_of(K.tombstone)
   local before, before_writer, before_number = shown(h), h[11], h[12]
-  local contended = h[13] ~= "-" and h[13] ~= writer
   local writes, destroyed = plan(K, A, effects, h, buried, A[6])
   if not writes then
     if destroyed then return redis.error_reply("SLUICE " .. destroyed) end
@@ -234,8 +243,8 @@ local function commit(KEYS, A)
       redis.call("SADD", K.projects, A[8])
     end
   end
-  redis.call("SPUBLISH", K.head, text(h[1]))
-  return done(shown(h), contended)
+  publish(K.head, h[1])
+  return done(shown(h))
 end
 
 -- KEYS  head rows tombstone     ARGV  names of rows     gives  a snapshot

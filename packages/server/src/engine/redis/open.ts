@@ -37,8 +37,11 @@ import type { Argument } from "./node.ts";
 import { DEFAULT_PREFIX, REDIS_LIMITS, type RedisLimits, type RedisOptions } from "./options.ts";
 import { isSuspect, pageOf, snapshotOf, stateOf } from "./replies.ts";
 import { Topology } from "./topology.ts";
-import { Turns } from "./turns.ts";
 import { Watchers } from "./watchers.ts";
+
+/** How often one looks whether another's turn is over; a turn lasts a tenth of a second at most. */
+const TURN_LOOK_MS = 2;
+const MAX_LOSSES = 10_000;
 
 /** Rejects when no Redis answers, or none that can be used. */
 export async function openRedis({ urls, world, prefix = DEFAULT_PREFIX, limits }: RedisOptions): Promise<Engine> {
@@ -70,7 +73,8 @@ class RedisEngine implements Engine {
   private readonly calls: Calls;
   private readonly directory: Directory;
   private readonly watchers: Watchers;
-  private readonly turns: Turns;
+  /** How often in a row our commit to an entity has met another's. Few are ever in here; when too many are, all start over. */
+  private readonly losses = new Map<string, number>();
   /** Who commits, for recognising a commit that is sent again. */
   private readonly writer: string;
   private commits = 0;
@@ -83,12 +87,12 @@ class RedisEngine implements Engine {
   ) {
     this.calls = new Calls(topology, keys, world, limits);
     this.directory = new Directory(this.calls, keys);
-    this.turns = new Turns(world);
     this.writer = hex(world.randomBytes(8));
     this.watchers = new Watchers(topology.subscriber, keys, world, limits.pollMs, async (bucket, channel) => {
       const head = await this.calls.command(bucket, ["GETRANGE", channel, "0", "19"]);
       return String(head).split(" ")[0] || "0";
     });
+    topology.onReconnect(() => this.watchers.subscribeAgain());
   }
 
   async probe(bucket: number): Promise<void> {
@@ -107,9 +111,6 @@ class RedisEngine implements Engine {
   }
 
   async commit(e: Entity, at: CommitAt, effects: readonly Effect[]): Promise<Done | Conflict | Fenced> {
-    const written = effectArguments(effects);
-    const turn = this.turns.turn(e.key);
-    if (turn !== undefined) await turn;
     const bucket = bucketOf(e.key);
     const { head, log, rows, order, owner, writers, tombstone } = this.keys.entity(e);
     const indexes = [
@@ -129,13 +130,18 @@ class RedisEngine implements Engine {
       e.id,
       e.project,
       String(wanted.length),
+      String(this.losses.get(e.key) ?? 0),
       ...wanted.map(rowName),
     ];
-    const sentMs = this.world.now();
-    const reply = await this.calls.run("commit", bucket, touched, args.concat(written));
+    const command = args.concat(effectArguments(effects));
+    let reply = await this.calls.run("commit", bucket, touched, command);
+    while (String(reply[0]) === "wait") {
+      await new Promise<void>((resolve) => void this.world.after(TURN_LOOK_MS, resolve));
+      reply = await this.calls.run("commit", bucket, touched, command);
+    }
     switch (String(reply[0])) {
       case "done": {
-        if (String(reply[4]) === "1") this.turns.yieldTo(e.key, this.world.now() - sentMs);
+        this.losses.delete(e.key);
         const state = stateOf(reply[3]);
         if (effects.length > 0) this.watchers.committed(head, state.rev);
         return { kind: "done", ...state };
@@ -143,6 +149,8 @@ class RedisEngine implements Engine {
       case "fenced":
         return { kind: "fenced" };
       case "conflict":
+        if (this.losses.size > MAX_LOSSES) this.losses.clear();
+        this.losses.set(e.key, (this.losses.get(e.key) ?? 0) + 1);
         return { kind: "conflict", snapshot: snapshotOf(reply) };
       default:
         throw new Error(`${e.key}: commit ${this.commits} came after a later one of its own`);

@@ -36,6 +36,8 @@ export class Topology {
         ...optionsOf(seed),
         connectTimeout: limits.connectMs,
         maxRetriesPerRequest: null,
+        // Left to itself it would subscribe anew without anybody to hear of a refusal.
+        autoResubscribe: false,
       });
       subscriber.on("error", () => {});
       return new Topology(subscriber, undefined, [], seed, world, limits);
@@ -67,6 +69,11 @@ export class Topology {
     if (name === undefined)
       throw new EngineError("unavailable", "no master of the Redis cluster is known for this key");
     return this.connect(name);
+  }
+
+  /** A cluster's client subscribes anew by itself when a connection was lost; a single one tells. */
+  onReconnect(task: () => void): void {
+    if (this.cluster === undefined) this.subscriber.on("ready", task);
   }
 
   connect(name: string): RedisNode {

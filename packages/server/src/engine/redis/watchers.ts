@@ -73,6 +73,10 @@ export class Watchers {
     wakeAll(watched);
   }
 
+  subscribeAgain(): void {
+    for (const [channel, watched] of this.watched) this.subscribe(channel, watched);
+  }
+
   /** What was committed before the subscription stood, nobody told us. */
   private subscribe(channel: string, watched: Watched): void {
     this.subscriber.ssubscribe(channel).then(
