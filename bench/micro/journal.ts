@@ -81,7 +81,7 @@ class Writer {
 }
 
 async function run({ name, committers, streams, messages }: Case): Promise<void> {
-  const dir = mkdtempSync(join(process.env.SLUICE_BENCH_DIR ?? tmpdir(), "sluice-micro-"));
+  const dir = mkdtempSync(join(process.env.BENCH_DIR ?? tmpdir(), "sluice-micro-"));
   const engine = await openDisk({ dir, world: realWorld() });
   const writers = Array.from({ length: streams }, (_, i) => new Writer(engine, entity("p", "stream", `s${i}`)));
   const times: number[] = [];

@@ -3,7 +3,7 @@ import { runConformanceTests } from "@durable-streams/server-conformance-tests";
 import { createServer, type RunningServer, type ServerOptions } from "@sluice/server";
 import { afterAll, beforeAll, describe } from "vitest";
 
-export function describeConformance(engine: string, options: () => Partial<ServerOptions>): void {
+export function describeConformance(engine: string, options: () => ServerOptions): void {
   describe(`Durable Streams on ${engine}`, () => {
     const config = { baseUrl: "", longPollTimeoutMs: 500, subscriptions: true };
     let server: RunningServer;

@@ -2,7 +2,7 @@
  * The server on a clock that the test moves, with its parts at hand: what `createServer` builds, over a real HTTP door, but in
  * a world that stands still. For what time alone does, and for what has no route, such as holds.
  */
-import { DEFAULTS } from "@sluice/server";
+import { withDefaults } from "@sluice/server";
 import { expect, onTestFinished } from "vitest";
 import { buildApp } from "../../packages/server/src/compose.ts";
 import { HttpDoor } from "../../packages/server/src/doors/http/node-adapter.ts";
@@ -47,7 +47,7 @@ export async function appInTime(engineName: EngineName): Promise<AppInTime> {
   const engine = await openEngine(engineName, directory?.dir, world);
   const reports: string[] = [];
   const report = (what: string, fault: unknown) => void reports.push(`${what}: ${fault}`);
-  const app = buildApp({ ...DEFAULTS, report }, world, engine);
+  const app = buildApp(withDefaults({ report }), world, engine);
   const handle = (request: Parameters<typeof route>[1]) => route(app.features, request);
   const door = await HttpDoor.open({
     host: "127.0.0.1",

@@ -68,7 +68,7 @@ describe("a body that is too large", () => {
   let fixture: Fixture;
   let head: string;
   beforeAll(async () => {
-    fixture = await openServer("memory", { bodyBytes: 100_000 });
+    fixture = await openServer("memory", { stream: { bodyBytes: 100_000 } });
     await createdStream(fixture, "s", BINARY);
     head = `POST /v1/stream/s HTTP/1.1\r\nHost: a\r\nContent-Type: ${BINARY}\r\n`;
   });

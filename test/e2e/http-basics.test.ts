@@ -177,7 +177,7 @@ describe("what is not a proper request", () => {
   });
 
   it("that never ends is answered 408 when its time is up", async () => {
-    const slow = await serverForTest("memory", { requestMs: 300 });
+    const slow = await serverForTest("memory", { http: { requestMs: 300 } });
     const url = await createdStream(slow, "slow", "text/plain");
     const head = `POST ${new URL(url).pathname} HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\nContent-Length: 100\r\n\r\n`;
     for (const text of [`${head}only this`, "GET /health HTTP/1.1\r\nHost: a\r\nX-Never-Ends: "]) {

@@ -28,7 +28,7 @@ async function deafReader(port: number, url: string, offset: string): Promise<Ra
 
 describeOnEngines("a reader that does not read", (engine) => {
   it("is cut off at the byte limit, while the others get every message", async () => {
-    const fixture = await serverForTest(engine, { slowReaderBytes: MIB });
+    const fixture = await serverForTest(engine, { live: { slowReaderBytes: MIB } });
     const url = await createdStream(fixture, "s", TEXT);
     const good = await Promise.all(Array.from({ length: 5 }, () => SseClient.open(`${url}?offset=-1&live=sse`)));
     const deaf = await deafReader(fixture.port, url, "-1");
@@ -52,7 +52,7 @@ describeOnEngines("a reader that does not read", (engine) => {
   });
 
   it("in the middle of catching up costs a page, not the stream", async () => {
-    const fixture = await serverForTest(engine, { pageBytes: 256 * 1024, sseMs: 60_000 });
+    const fixture = await serverForTest(engine, { stream: { pageBytes: 256 * 1024 }, live: { sseMs: 60_000 } });
     const url = await createdStream(fixture, "s", TEXT);
     const chunk = "x".repeat(256 * 1024);
     for (let i = 0; i < 100; i++) await appended(url, TEXT, chunk);
@@ -69,7 +69,7 @@ describeOnEngines("a reader that does not read", (engine) => {
   });
 
   it("is not waited for when its time is up", async () => {
-    const fixture = await serverForTest(engine, { sseMs: 200, pageBytes: MIB });
+    const fixture = await serverForTest(engine, { live: { sseMs: 200 }, stream: { pageBytes: MIB } });
     const url = await createdStream(fixture, "s", TEXT);
     for (let i = 0; i < 4; i++) await appended(url, TEXT, "x".repeat(5 * MIB));
     const deaf = await Promise.all(Array.from({ length: 3 }, () => deafReader(fixture.port, url, "-1")));
@@ -81,7 +81,10 @@ describeOnEngines("a reader that does not read", (engine) => {
 
 describe("a reader that reads", () => {
   it("slowly gets all of a large stream, page by page, and then what is new", async () => {
-    const fixture = await serverForTest("memory", { pageBytes: 128 * 1024, slowReaderBytes: 256 * 1024 });
+    const fixture = await serverForTest("memory", {
+      stream: { pageBytes: 128 * 1024 },
+      live: { slowReaderBytes: 256 * 1024 },
+    });
     const url = await createdStream(fixture, "s", TEXT);
     const chunk = "x".repeat(100_000);
     for (let i = 0; i < 120; i++) await appended(url, TEXT, `${i};${chunk}`);
@@ -101,7 +104,7 @@ describe("a reader that reads", () => {
   });
 
   it("is not taken for a slow one when a burst of many pages comes at once", async () => {
-    const fixture = await serverForTest("memory", { slowReaderBytes: MIB });
+    const fixture = await serverForTest("memory", { live: { slowReaderBytes: MIB } });
     const url = await createdStream(fixture, "s", JSON_TYPE);
     const clients = await Promise.all(Array.from({ length: 2 }, () => SseClient.open(`${url}?offset=-1&live=sse`)));
     await eventually(() => expect(fixture.server.live.readers).toBe(2));
@@ -119,7 +122,7 @@ describe("a reader that reads", () => {
   });
 
   it("is not taken for a slow one when a message follows a page that is as large as the limit", async () => {
-    const fixture = await serverForTest("memory", { slowReaderBytes: MIB, pageBytes: MIB });
+    const fixture = await serverForTest("memory", { live: { slowReaderBytes: MIB }, stream: { pageBytes: MIB } });
     const url = await createdStream(fixture, "s", "application/octet-stream");
     let before = "-1";
     for (let i = 0; i < 6; i++) {
@@ -136,7 +139,7 @@ describe("a reader that reads", () => {
 
 describe("a reader in the middle of catching up", () => {
   it("of a stream that is deleted and created anew with another type is sent home", async () => {
-    const fixture = await serverForTest("memory", { pageBytes: 64 * 1024 });
+    const fixture = await serverForTest("memory", { stream: { pageBytes: 64 * 1024 } });
     const url = await createdStream(fixture, "s", TEXT);
     for (let i = 0; i < 24; i++) await appended(url, TEXT, "x".repeat(MIB));
     const client = await SseClient.open(`${url}?offset=-1&live=sse`);
@@ -152,7 +155,10 @@ describe("a reader in the middle of catching up", () => {
   });
 
   it("of a stream that is closed gets the rest and the word that it is closed, once", async () => {
-    const fixture = await serverForTest("memory", { pageBytes: 64 * 1024, slowReaderBytes: 128 * 1024 });
+    const fixture = await serverForTest("memory", {
+      stream: { pageBytes: 64 * 1024 },
+      live: { slowReaderBytes: 128 * 1024 },
+    });
     const url = await createdStream(fixture, "s", TEXT);
     for (let i = 0; i < 24; i++) await appended(url, TEXT, "x".repeat(MIB));
     const client = await SseClient.open(`${url}?offset=-1&live=sse`);

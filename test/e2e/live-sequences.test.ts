@@ -56,9 +56,9 @@ describeOnEngines("live readers", (engine) => {
   async function open(): Promise<{ fixture: Fixture; url: string }> {
     // Small pages, so that bursts span several of them; a generous limit, so that nobody is slow.
     const fixture = await serverForTest(engine, {
-      pageBytes: 4_096,
-      slowReaderBytes: 64 * 1024 * 1024,
       longPollMs: 300,
+      stream: { pageBytes: 4_096 },
+      live: { slowReaderBytes: 64 * 1024 * 1024 },
     });
     return { fixture, url: await createdStream(fixture, "s", JSON_TYPE) };
   }

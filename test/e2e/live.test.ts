@@ -22,7 +22,7 @@ const TEXT = "text/plain";
 
 describe("the number of live readers", () => {
   it("is bounded, whichever kind they are: the next one is told to come again later", async () => {
-    const fixture = await serverForTest("memory", { liveReaders: 3 });
+    const fixture = await serverForTest("memory", { live: { readers: 3 } });
     const url = await createdStream(fixture, "s", TEXT);
     const sse = await Promise.all([1, 2].map(() => SseClient.open(`${url}?offset=-1&live=sse`)));
     const leave = new AbortController();
@@ -52,7 +52,7 @@ describe("the number of live readers", () => {
     ["sse", "memory"],
     ["sse", "disk"],
   ] as const)("is bounded when they all come at the same moment: %s (%s)", async (mode, engine) => {
-    const fixture = await serverForTest(engine, { liveReaders: 10, longPollMs: 500, sseMs: 500 });
+    const fixture = await serverForTest(engine, { longPollMs: 500, live: { readers: 10, sseMs: 500 } });
     const url = await createdStream(fixture, "s", TEXT);
     const responses = await Promise.all(Array.from({ length: 60 }, () => fetch(`${url}?offset=now&live=${mode}`)));
     const refused = responses.filter(({ status }) => status === 503);
@@ -62,7 +62,7 @@ describe("the number of live readers", () => {
   });
 
   it("is not used up by reads that are refused or answered at once", async () => {
-    const fixture = await serverForTest("memory", { liveReaders: 2, longPollMs: 5 });
+    const fixture = await serverForTest("memory", { longPollMs: 5, live: { readers: 2 } });
     const url = await createdStream(fixture, "s", TEXT);
     await appended(url, TEXT, "x");
     for (let i = 0; i < 10; i++) {
@@ -79,7 +79,7 @@ describe("the number of live readers", () => {
 
 describeOnEngines("a client that goes away", (engine) => {
   it.each(["long-poll", "sse"])("leaves no trace, at whichever moment it goes: %s", async (mode) => {
-    const fixture = await serverForTest(engine, { longPollMs: 60_000, sseMs: 60_000, liveReaders: 1_000 });
+    const fixture = await serverForTest(engine, { longPollMs: 60_000, live: { sseMs: 60_000, readers: 1_000 } });
     const url = await createdStream(fixture, "s", TEXT);
     const request = `GET ${new URL(url).pathname}?offset=now&live=${mode} HTTP/1.1\r\nHost: a\r\n\r\n`;
     for (let round = 0; round < 30; round++) {
@@ -120,7 +120,7 @@ describeOnEngines("a client that goes away", (engine) => {
   });
 
   it("leaves no trace when it had asked for a word before it sends a body that it has not", async () => {
-    const fixture = await serverForTest(engine, { longPollMs: 60_000, sseMs: 60_000 });
+    const fixture = await serverForTest(engine, { longPollMs: 60_000, live: { sseMs: 60_000 } });
     const url = await createdStream(fixture, "s", TEXT);
     for (const mode of ["long-poll", "sse"]) {
       const connection = await RawConnection.open(fixture.port);
@@ -134,7 +134,7 @@ describeOnEngines("a client that goes away", (engine) => {
   });
 
   it("leaves no trace when it had sent several live reads at once", async () => {
-    const fixture = await serverForTest(engine, { longPollMs: 60_000, sseMs: 60_000 });
+    const fixture = await serverForTest(engine, { longPollMs: 60_000, live: { sseMs: 60_000 } });
     const url = await createdStream(fixture, "s", TEXT);
     const request = (mode: string) =>
       `GET ${new URL(url).pathname}?offset=now&live=${mode} HTTP/1.1\r\nHost: a\r\n\r\n`;
@@ -151,7 +151,7 @@ describeOnEngines("a client that goes away", (engine) => {
   });
 
   it("during catch-up leaves no trace", async () => {
-    const fixture = await serverForTest(engine, { pageBytes: 64 * 1024, sseMs: 60_000 });
+    const fixture = await serverForTest(engine, { stream: { pageBytes: 64 * 1024 }, live: { sseMs: 60_000 } });
     const url = await createdStream(fixture, "s", TEXT);
     for (let i = 0; i < 64; i++) await appended(url, TEXT, "x".repeat(256 * 1024));
     for (const offset of ["-1", "now"]) {
@@ -228,7 +228,7 @@ describeOnEngines("a live reader", (engine) => {
   });
 
   it("that is asked to come again after its time misses nothing, however often", async () => {
-    const fixture = await serverForTest(engine, { sseMs: 40 });
+    const fixture = await serverForTest(engine, { live: { sseMs: 40 } });
     const url = await createdStream(fixture, "s", "application/json");
     const total = 150;
     const writing = (async () => {

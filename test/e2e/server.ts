@@ -27,14 +27,14 @@ export function describeOnEngines(name: string, body: (engine: EngineName) => vo
   for (const engine of ["memory", "disk", "redis"] as const) describe(`${name} (${engine})`, () => body(engine));
 }
 
-export async function openServer(engine: EngineName, options: Partial<ServerOptions> = {}): Promise<Fixture> {
+export async function openServer(engine: EngineName, options: ServerOptions = {}): Promise<Fixture> {
   const reports: string[] = [];
   const report = (what: string, fault: unknown) => void reports.push(`${what}: ${(fault as Error).stack ?? fault}`);
   const directory = engine === "disk" ? temporaryDir() : undefined;
+  const place = engine === "redis" ? { redis: sharedRedis() } : directory ? { data: directory.dir } : { memory: true };
   const warn = (warning: Error) => void reports.push(`a warning: ${warning.stack}`);
   process.on("warning", warn);
-  const store = engine === "redis" ? { redis: sharedRedis() } : { data: directory?.dir };
-  const server = await createServer({ port: 0, ...store, drainMs: 2_000, log: false, report, ...options });
+  const server = await createServer({ port: 0, ...place, drainMs: 2_000, log: false, report, ...options });
   let closing: Promise<void> | undefined;
   const close = async () => {
     await server.close();
@@ -46,7 +46,7 @@ export async function openServer(engine: EngineName, options: Partial<ServerOpti
 }
 
 /** For one test. */
-export async function serverForTest(engine: EngineName, options: Partial<ServerOptions> = {}): Promise<Fixture> {
+export async function serverForTest(engine: EngineName, options: ServerOptions = {}): Promise<Fixture> {
   const fixture = await openServer(engine, options);
   onTestFinished(() => fixture.close());
   return fixture;

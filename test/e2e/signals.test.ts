@@ -5,6 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, expect, test } from "vitest";
+import { cleanEnv } from "../support/sluice-process.ts";
+import { RawConnection } from "./raw-http.ts";
+import { eventually } from "./server.ts";
 
 const bin = fileURLToPath(new URL("../../packages/server/bin/sluice.js", import.meta.url));
 const data = mkdtempSync(join(tmpdir(), "sluice-signals-"));
@@ -17,8 +20,8 @@ afterEach(() => {
 
 async function start(): Promise<{ child: ChildProcess; url: string; ended: Promise<number | string | null> }> {
   const child = spawn(process.execPath, [bin, "serve", "--port", "0", "--data", data], {
-    stdio: ["ignore", "pipe", "inherit"],
-    env: { ...process.env, SLUICE_LOG_LEVEL: "warn" },
+    stdio: ["ignore", "pipe", "ignore"],
+    env: cleanEnv(),
   });
   children.push(child);
   const ended = new Promise<number | string | null>((resolve) => {
@@ -50,6 +53,34 @@ test("SIGTERM ends a live reader and the process with 0, and the next life has e
   expect(await (await fetch(second.url)).json()).toEqual([1, 2, 3]);
   second.child.kill("SIGINT");
   expect(await second.ended).toBe(0);
+});
+
+test("from the signal on a kept connection learns that the server is not ready, while what is in flight is finished", async () => {
+  const { child, url, ended } = await start();
+  await fetch(url, { method: "PUT", headers: json });
+  const port = Number(new URL(url).port);
+  const [kept, other, writer] = await Promise.all([0, 1, 2].map(() => RawConnection.open(port)));
+  for (const connection of [kept!, other!]) {
+    connection.send("GET /ready HTTP/1.1\r\nHost: a\r\n\r\n");
+    expect(await connection.answer()).toMatchObject({ status: 200 });
+  }
+  writer!.send(
+    "POST /v1/stream/a HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 4\r\n\r\n[1",
+  );
+  // The half of the upload is there when this has been answered.
+  await fetch(`${new URL(url).origin}/health`);
+  child.kill("SIGTERM");
+  await eventually(async () => {
+    await expect(fetch(`${new URL(url).origin}/health`)).rejects.toThrow();
+  });
+  kept!.send("GET /ready HTTP/1.1\r\nHost: a\r\n\r\n");
+  expect(await kept!.answer()).toMatchObject({ status: 503 });
+  await kept!.closed;
+  writer!.send(",2");
+  // Not JSON, and told so: the answer comes from the feature, not from the shutdown.
+  expect(await writer!.answer("POST")).toMatchObject({ status: 400 });
+  expect(await ended).toBe(0);
+  await other!.closed;
 });
 
 test("a second signal ends it at once, in the middle of writing, and what was acknowledged is there afterwards", async () => {

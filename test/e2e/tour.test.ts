@@ -9,7 +9,7 @@ import { expect, test } from "vitest";
 const readme = readFileSync(new URL("../../README.md", import.meta.url), "utf8");
 
 function tour(url: string): string {
-  const section = readme.slice(readme.indexOf("## A tour"), readme.indexOf("## Where to go next"));
+  const section = readme.slice(readme.indexOf("## A tour"), readme.indexOf("## Command line"));
   const blocks = [...section.matchAll(/```sh\n([\s\S]*?)```/g)].map((match) => match[1]);
   expect(blocks.length).toBeGreaterThan(3);
   return blocks.join("\n").replaceAll("http://127.0.0.1:4437", url);

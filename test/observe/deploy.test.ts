@@ -7,18 +7,13 @@ import { fileURLToPath } from "node:url";
 import { DEFAULTS } from "@sluice/server";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { parse } from "yaml";
+import { entryOfFlag } from "../../packages/server/src/config/catalogue.ts";
 import { createdStream, eventually, serverForTest } from "../e2e/server.ts";
 import { Scrape } from "./prometheus-text.ts";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const text = (path: string) => readFileSync(join(ROOT, path), "utf8");
 
-/** The flags of `sluice serve` that the wire contract promises. */
-const SERVE_FLAGS = new Set(
-  "--host --port --data --memory --redis --redis-wait-replicas --grpc-port --no-auth --config --log-level --drain-ms --long-poll-ms --session-ttl-seconds".split(
-    " ",
-  ),
-);
 const flagsOf = (args: readonly string[]) =>
   args.filter((arg) => arg.startsWith("--")).map((arg) => arg.split("=")[0]!);
 
@@ -48,7 +43,7 @@ describe("the compose files", () => {
       for (const server of servers) {
         expect(existsSync(join(ROOT, "deploy", server.build!.context, server.build!.dockerfile))).toBe(true);
         expect(server.command[0]).toBe("serve");
-        for (const flag of flagsOf(server.command)) expect(SERVE_FLAGS).toContain(flag);
+        for (const flag of flagsOf(server.command)) expect(entryOfFlag(flag), flag).toBeDefined();
         expect(server.environment!.SLUICE_SECRET_default).toMatch(/^\$\{SLUICE_SECRET:\?/);
         expect(Number.parseInt(server.stop_grace_period!, 10) * 1_000).toBeGreaterThan(DEFAULTS.drainMs);
       }
@@ -87,7 +82,7 @@ describe("the image", () => {
     expect(entry[0]).toBe("node");
     expect(existsSync(join(ROOT, entry[1]!.replace("/app/", "")))).toBe(true);
     expect(command[0]).toBe("serve");
-    for (const flag of flagsOf(command)) expect(SERVE_FLAGS).toContain(flag);
+    for (const flag of flagsOf(command)) expect(entryOfFlag(flag), flag).toBeDefined();
     expect(last("VOLUME")).toBe("VOLUME /data");
     expect(command).toContain("/data");
   });
@@ -125,10 +120,10 @@ describe("the systemd unit", () => {
   it("serves with flags that exist, keeps its data, and leaves time to drain", () => {
     const command = value("ExecStart")!.split(" ");
     expect(existsSync(join(ROOT, command[1]!.replace("/opt/sluice/", "")))).toBe(true);
-    for (const flag of flagsOf(command)) expect(SERVE_FLAGS).toContain(flag);
+    for (const flag of flagsOf(command)) expect(entryOfFlag(flag), flag).toBeDefined();
     expect(command).toContain(`/var/lib/${value("StateDirectory")}`);
     expect(Number(value("TimeoutStopSec")) * 1_000).toBeGreaterThan(DEFAULTS.drainMs);
-    expect(Number(value("LimitNOFILE"))).toBeGreaterThan(DEFAULTS.liveReaders);
+    expect(Number(value("LimitNOFILE"))).toBeGreaterThan(DEFAULTS.live.readers);
     for (const [name, wanted] of [
       ["NoNewPrivileges", "yes"],
       ["ProtectSystem", "strict"],

@@ -23,7 +23,7 @@ export function collectingLogger(): { readonly lines: Line[]; readonly log: LogO
   return { lines, log: { logger: { info: at("info"), warn: at("warn"), error: at("error") } } };
 }
 
-export async function loggedServer(options: Partial<ServerOptions> = {}): Promise<Logged> {
+export async function loggedServer(options: ServerOptions = {}): Promise<Logged> {
   const { lines, log } = collectingLogger();
   const fixture = await serverForTest("memory", { log, ...options });
   return Object.assign(fixture, { lines, requests: () => lines.filter(({ msg }) => msg === "request") });

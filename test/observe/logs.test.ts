@@ -62,7 +62,7 @@ describe("request lines", () => {
   });
 
   it("of live readers come when they end, and say why", async () => {
-    const fixture = await loggedServer({ sseMs: 300, longPollMs: 10_000 });
+    const fixture = await loggedServer({ live: { sseMs: 300 }, longPollMs: 10_000 });
     const url = await createdStream(fixture, "a", TEXT);
     await (await fetch(`${url}?offset=now&live=sse`)).text();
     const left = await fetch(`${url}?offset=now&live=sse`);
@@ -80,7 +80,7 @@ describe("request lines", () => {
   });
 
   it("tell of a reader that was cut because it did not read", async () => {
-    const fixture = await loggedServer({ slowReaderBytes: 64 * 1_024 });
+    const fixture = await loggedServer({ live: { slowReaderBytes: 64 * 1_024 } });
     const url = await createdStream(fixture, "a", TEXT);
     const socket = connect(fixture.port, "127.0.0.1");
     onTestFinished(() => void socket.destroy());

@@ -2,7 +2,7 @@
  * The machine that the server runs on: starts it, lets it die at any event, shuts it down as `compose` would, and starts it
  * again on what the storage kept. The part between engine and door is the real one (`buildApp`, `route`, `renderFault`).
  */
-import { buildApp, DEFAULTS, type ServerOptions } from "../../packages/server/src/compose.ts";
+import { buildApp, type ServerOptions, type ServerSettings, withDefaults } from "../../packages/server/src/compose.ts";
 import type { Reply } from "../../packages/server/src/core/http.ts";
 import { renderFault } from "../../packages/server/src/doors/http/problem.ts";
 import { route } from "../../packages/server/src/doors/http/router.ts";
@@ -14,7 +14,7 @@ import type { Process, SimWorld } from "./world.ts";
 
 export type App = ReturnType<typeof buildApp>;
 
-export type HostSettings = Partial<Omit<ServerOptions, "report">>;
+export type HostSettings = Omit<ServerOptions, "report">;
 
 interface Server {
   readonly process: Process;
@@ -25,7 +25,7 @@ interface Server {
 export class Host implements Door {
   /** Faults that the server reported because no client is told: each is a defect. */
   readonly faults: string[] = [];
-  readonly settings: ServerOptions;
+  readonly settings: ServerSettings;
   private process: Process | undefined;
   private server: Server | undefined;
   private listening = false;
@@ -39,7 +39,7 @@ export class Host implements Door {
     settings: HostSettings,
   ) {
     const report = (what: string, fault: unknown) => this.reportFault(what, fault);
-    this.settings = { ...DEFAULTS, ...settings, report };
+    this.settings = withDefaults({ ...settings, report });
   }
 
   get app(): App | undefined {

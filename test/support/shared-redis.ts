@@ -22,6 +22,6 @@ export default async function setup(project: TestProject): Promise<() => Promise
 let openings = 0;
 
 /** Where to find it, and a prefix that nobody else has. */
-export function sharedRedis(): { readonly urls: readonly string[]; readonly prefix: string } {
-  return { urls: inject("redisUrls"), prefix: `t${process.pid}.${openings++}` };
+export function sharedRedis(): { readonly urls: string[]; readonly prefix: string } {
+  return { urls: [...inject("redisUrls")], prefix: `t${process.pid}.${openings++}` };
 }

@@ -22,7 +22,8 @@ const FEATURES = ["streams", "wakes", "sessions", "live", "groups", "pull", "cha
 /** What one feature may take from another; everything else goes through compose. */
 const BETWEEN_FEATURES: Readonly<Record<string, readonly string[]>> = { wakes: ["streams"] };
 const ENGINES: Readonly<Record<string, readonly string[]>> = { memory: [], disk: ["lmdb"], redis: ["ioredis"] };
-const BELOW_COMPOSE = [...GROUND, ...FEATURES, ...Object.keys(ENGINES), "doors", "observe", "real-world"];
+const BELOW_CONFIG = [...GROUND, ...FEATURES, ...Object.keys(ENGINES), "doors"];
+const BELOW_COMPOSE = [...BELOW_CONFIG, "config", "observe", "real-world"];
 
 export const LAYERS: readonly Layer[] = [
   { name: "protocol", where: /^packages\/protocol\/src\//, imports: [], portable: true },
@@ -50,9 +51,10 @@ export const LAYERS: readonly Layer[] = [
     packages: ["pino", "@opentelemetry/api", "@opentelemetry/sdk-metrics", "@opentelemetry/exporter-prometheus"],
   },
   { name: "real-world", where: under("real-world\\.ts$"), imports: ["core"] },
+  { name: "config", where: under("config/"), imports: BELOW_CONFIG, packages: ["zod", "yaml"] },
   { name: "compose", where: under("compose\\.ts$"), imports: BELOW_COMPOSE },
   { name: "index", where: under("index\\.ts$"), imports: [...BELOW_COMPOSE, "compose"] },
-  { name: "cli", where: under("cli/"), imports: [...GROUND, "compose", "real-world"] },
+  { name: "cli", where: under("cli/"), imports: [...BELOW_COMPOSE, "compose"], packages: ["commander", "jose"] },
 ];
 
 function under(pattern: string): RegExp {

@@ -4,7 +4,7 @@
  * lets the event loop turn, a bounded number of times.
  */
 import { setImmediate as turn } from "node:timers/promises";
-import { buildApp, DEFAULTS, type ServerOptions } from "../../packages/server/src/compose.ts";
+import { buildApp, type ServerOptions, withDefaults } from "../../packages/server/src/compose.ts";
 import type { HttpRequest } from "../../packages/server/src/core/http.ts";
 import { renderFault } from "../../packages/server/src/doors/http/problem.ts";
 import { route } from "../../packages/server/src/doors/http/router.ts";
@@ -74,13 +74,13 @@ export class TestApp {
   readonly reports: string[] = [];
   app!: ReturnType<typeof buildApp>;
 
-  constructor(private readonly settings: Partial<ServerOptions> = {}) {
+  constructor(private readonly settings: ServerOptions = {}) {
     this.world = manualWorld(7);
     this.engine = openMemory({ world: this.world });
     this.build();
   }
 
-  static async open(settings: Partial<ServerOptions> = {}): Promise<TestApp> {
+  static async open(settings: ServerOptions = {}): Promise<TestApp> {
     const app = new TestApp(settings);
     app.app.start();
     await app.app.wakes.ready;
@@ -89,7 +89,7 @@ export class TestApp {
 
   private build(): void {
     const report = (what: string, fault: unknown) => void this.reports.push(`${what}: ${fault}`);
-    const settings = { ...DEFAULTS, ...this.settings, report };
+    const settings = withDefaults({ ...this.settings, report });
     this.app = buildApp(settings, this.world, this.engine, this.receiver);
   }
 

@@ -1,31 +1,8 @@
-import { createServer as createHttpServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { createServer, type RunningServer } from "@sluice/server";
-import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { eventually } from "../e2e/server.ts";
 import { temporaryDir } from "../support/disk.ts";
-import type { Notified } from "./app.ts";
-
-/** A webhook's receiver over HTTP, whose answer the test chooses. */
-async function receiver() {
-  const received: Notified[] = [];
-  const made = { url: "", received, status: 200, answer: {} as object };
-  const server = createHttpServer((incoming, outgoing) => {
-    const chunks: Buffer[] = [];
-    incoming.on("data", (chunk: Buffer) => chunks.push(chunk));
-    incoming.on("end", () => {
-      received.push(JSON.parse(Buffer.concat(chunks).toString()));
-      outgoing.writeHead(made.status).end(JSON.stringify(made.answer));
-    });
-  });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  made.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`;
-  return made;
-}
+import { receiver } from "./receiver.ts";
 
 describe("Wake subscriptions on disk", () => {
   let directory: ReturnType<typeof temporaryDir>;
@@ -125,7 +102,7 @@ describe("Wake subscriptions on disk", () => {
 
   test("a webhook on this machine is refused where that is not allowed", async () => {
     await server.close();
-    server = await createServer({ port: 0, data: directory.dir, log: false, webhookLoopback: false });
+    server = await createServer({ port: 0, data: directory.dir, log: false, webhook: { allowLoopback: false } });
     const config = { type: "webhook", pattern: "events/*", webhook: { url: "http://127.0.0.1:1/hook" } };
     expect((await subscription("PUT", "s", config)).body.error.code).toBe("WEBHOOK_URL_REJECTED");
   });

@@ -111,7 +111,7 @@ test("what is wrong with a body is named", async () => {
 });
 
 test("unsafe targets are refused when the subscription is made", async () => {
-  const app = await TestApp.open({ webhookLoopback: false });
+  const app = await TestApp.open({ webhook: { allowLoopback: false } });
   for (const url of ["http://localhost/hook", "https://10.0.0.1/", "https://u:p@example.com/", "http://example.com/"]) {
     expectProblem(await app.webhook("s", { webhook: { url } }), 400, "webhook-url-rejected", "WEBHOOK_URL_REJECTED");
   }

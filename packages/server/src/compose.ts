@@ -4,18 +4,21 @@
  */
 
 import { performance } from "node:perf_hooks";
+import { settingsFrom } from "./config/load.ts";
+import { ConfigError } from "./config/problem.ts";
+import type { Settings, SettingsInput } from "./config/schema.ts";
+import { exposureOf } from "./config/together.ts";
 import { gauge } from "./core/metric.ts";
 import type { World } from "./core/world.ts";
 import { HttpDoor } from "./doors/http/node-adapter.ts";
 import { type Features, route } from "./doors/http/router.ts";
 import { nodeEd25519 } from "./doors/webhook/node-ed25519.ts";
 import { NodeWebhookSender } from "./doors/webhook/node-webhook.ts";
-import type { Engine } from "./engine/contract.ts";
+import type { Engine, Entity } from "./engine/contract.ts";
 import { openDisk } from "./engine/disk/open.ts";
 import { type Around, Keepers } from "./engine/keeper.ts";
 import { openMemory } from "./engine/memory/memory.ts";
 import { openRedis } from "./engine/redis/open.ts";
-import type { RedisLimits } from "./engine/redis/options.ts";
 import { Sweeper } from "./engine/sweeper.ts";
 import type { LogOptions } from "./observe/log.ts";
 import type { TracerProvider } from "./observe/traces.ts";
@@ -35,61 +38,38 @@ import { WakeRoutes } from "./wakes/routes.ts";
 import { Wakes } from "./wakes/service.ts";
 import { WAKE } from "./wakes/state.ts";
 
-export interface ServerOptions {
-  readonly host: string;
-  /** 0 picks a free one. */
-  readonly port: number;
-  /** Where the data lives; undefined keeps everything in memory only. */
-  readonly data?: string | undefined;
-  /** Redis, a cluster or a single one, instead of a directory: any node of it, and how patiently it is used. */
-  readonly redis?: RedisSettings | undefined;
-  readonly longPollMs: number;
-  readonly drainMs: number;
-  readonly sseMs: number;
-  readonly bodyBytes: number;
-  readonly pageBytes: number;
-  readonly liveReaders: number;
-  readonly slowReaderBytes: number;
-  readonly requestMs: number;
-  /** Whether webhooks may be plain http to this machine, as in development. */
-  readonly webhookLoopback: boolean;
-  /** How old a key that signs webhooks gets, and how long it stays published afterwards. */
-  readonly webhookKeyMs: number;
-  readonly webhookKeyKeepMs: number;
-  /** Scheme, host and port under which webhook receivers reach us; what the subscriber addressed, if undefined. */
-  readonly publicUrl?: string | undefined;
-  /** JSON lines on standard error, another logger, or none. */
-  readonly log: LogOptions | false;
-  /** Where spans go; the global provider's way, if there is one, when undefined. */
+/** What another program may ask for: any setting, and what only code can give. Anything unknown or malformed is refused. */
+export interface ServerOptions extends Omit<SettingsInput, "log"> {
+  /** JSON lines on standard error, a logger of the program's own, or nothing. */
+  readonly log?: LogOptions | false | undefined;
+  /** Where spans go; when undefined, to the global provider, if there is one. */
   readonly tracing?: TracerProvider | false | undefined;
   /** Faults that no client is told about; they are logged when this is left out. */
-  readonly report: (what: string, fault: unknown, requestId?: string) => void;
+  readonly report?: Report | undefined;
 }
 
-export interface RedisSettings extends Partial<RedisLimits> {
-  readonly urls: readonly string[];
-  /** What all keys start with, for services that share one Redis. */
-  readonly prefix?: string | undefined;
+/** Everything decided. */
+export interface ServerSettings extends Omit<Settings, "log"> {
+  readonly log: LogOptions | false;
+  readonly tracing?: TracerProvider | false | undefined;
+  readonly report: Report;
 }
 
-export const DEFAULTS: ServerOptions = {
-  host: "127.0.0.1",
-  port: 4437,
-  data: "./sluice-data",
-  longPollMs: 20_000,
-  drainMs: 10_000,
-  sseMs: 60_000,
-  bodyBytes: 8 * 1024 * 1024,
-  pageBytes: 1024 * 1024,
-  liveReaders: 50_000,
-  slowReaderBytes: 1024 * 1024,
-  requestMs: 60_000,
-  webhookLoopback: true,
-  webhookKeyMs: 30 * 24 * 3_600_000,
-  webhookKeyKeepMs: 24 * 3_600_000,
-  log: { level: "info", requests: true },
-  report: (what, fault) => console.error(what, fault),
-};
+type Report = (what: string, fault: unknown, requestId?: string) => void;
+
+/** Fills in the defaults. Throws a ConfigError that names everything that is wrong. */
+export function withDefaults({ report, log, tracing, ...options }: ServerOptions = {}): ServerSettings {
+  const { logger, ...lines } = log || {};
+  const settings = settingsFrom({ ...options, log: lines });
+  return {
+    ...settings,
+    log: log === false ? false : { ...settings.log, ...(logger && { logger }) },
+    ...(tracing !== undefined && { tracing }),
+    report: report ?? ((what, fault) => console.error(what, fault)),
+  };
+}
+
+export const DEFAULTS: ServerSettings = withDefaults();
 
 export interface RunningServer {
   readonly url: string;
@@ -104,13 +84,15 @@ export interface RunningServer {
   close(): Promise<void>;
 }
 
-export async function createServer(options: Partial<ServerOptions> = {}): Promise<RunningServer> {
+export async function createServer(options: ServerOptions = {}): Promise<RunningServer> {
+  const asked = withDefaults(options);
+  const exposure = exposureOf(asked);
+  if (exposure.kind === "refused") throw new ConfigError([exposure.why]);
   const world = realWorld();
   const clock = () => performance.now();
-  const { log, tracing, data, redis } = { ...DEFAULTS, ...options };
-  const kind = redis ? "redis" : data === undefined ? "memory" : "disk";
-  const watch = new Watch({ log, tracing, report: options.report, world, clock, engine: kind });
-  const settings = { ...DEFAULTS, ...options, report: watch.report };
+  const { log, tracing } = asked;
+  const watch = new Watch({ log, tracing, report: options.report, world, clock, engine: engineOf(asked) });
+  const settings = { ...asked, report: watch.report };
   try {
     const engine = await openEngine(settings, world, clock);
     try {
@@ -125,17 +107,23 @@ export async function createServer(options: Partial<ServerOptions> = {}): Promis
   }
 }
 
-async function openEngine({ redis, data }: ServerOptions, world: World, clock: () => number): Promise<Engine> {
-  if (redis !== undefined) return openRedis({ urls: redis.urls, prefix: redis.prefix, world, limits: redis });
-  return data === undefined ? openMemory({ world }) : openDisk({ dir: data, world, clock });
+function engineOf({ redis, memory }: ServerSettings): string {
+  return redis.urls.length > 0 ? "redis" : memory ? "memory" : "disk";
 }
 
-async function serve(settings: ServerOptions, world: World, engine: Engine, watch: Watch): Promise<RunningServer> {
+function openEngine(settings: ServerSettings, world: World, clock: () => number): Promise<Engine> | Engine {
+  const { urls, prefix, ...limits } = settings.redis;
+  if (urls.length > 0) return openRedis({ urls, prefix, world, limits });
+  if (settings.memory) return openMemory({ world });
+  return openDisk({ dir: settings.data, world, limits: settings.disk, clock });
+}
+
+async function serve(settings: ServerSettings, world: World, engine: Engine, watch: Watch): Promise<RunningServer> {
   const app = buildApp(settings, world, engine, undefined, watch);
   const door = await HttpDoor.open({
+    ...settings.http,
     host: settings.host,
     port: settings.port,
-    requestMs: settings.requestMs,
     handle: (request) => route(app.features, request),
     observer: watch.observer,
     report: (fault, request) => watch.reportRequest(fault, request),
@@ -146,7 +134,7 @@ async function serve(settings: ServerOptions, world: World, engine: Engine, watc
   app.start();
   const host = settings.host.includes(":") ? `[${settings.host}]` : settings.host;
   const url = `http://${host}:${door.port}`;
-  watch.log.info("listening", { url, data: settings.data, pid: process.pid, node: process.versions.node });
+  watch.log.info("listening", { url, engine: engineOf(settings), pid: process.pid, node: process.versions.node });
   const close = async () => {
     const askedAt = world.now();
     watch.log.info("draining", { readers: app.live.readers, drainMs: settings.drainMs });
@@ -184,22 +172,25 @@ const UNWATCHED: Watching = { metrics: async () => "" };
 
 /** Everything between an engine and a door; the simulator runs exactly this, with a sender of its own. */
 export function buildApp(
-  settings: ServerOptions,
+  settings: ServerSettings,
   world: World,
   engine: Engine,
-  sender: WebhookSender = new NodeWebhookSender({ world, allowLoopback: settings.webhookLoopback }),
+  sender: WebhookSender = new NodeWebhookSender({ ...settings.webhook, world }),
   watching: Watching = UNWATCHED,
 ) {
-  const keepers = new Keepers(engine, (task) => world.soon(task), undefined, undefined, watching.around);
-  const streams = new Streams(engine, keepers, world);
-  const live = new LiveRoutes(streams, world, { ...settings, readers: settings.liveReaders });
-  const routes = new StreamRoutes(streams, live, settings);
-  const sweeper = new Sweeper(engine, world, (e, fault) => settings.report(`sweeping ${e?.key ?? ""} failed`, fault));
+  const { report, stream: streamLimits, longPollMs, publicUrl, webhook, wake: wakeLimits } = settings;
+  const soon = (task: () => void) => world.soon(task);
+  const keepers = new Keepers(engine, soon, settings.keeper.kept, settings.keeper, watching.around);
+  const streams = new Streams(engine, keepers, world, streamLimits);
+  const live = new LiveRoutes(streams, world, { ...settings.live, longPollMs, pageBytes: streamLimits.pageBytes });
+  const routes = new StreamRoutes(streams, live, streamLimits);
+  const failed = (e: Entity | undefined, fault: unknown) => report(`sweeping ${e?.key ?? ""} failed`, fault);
+  const sweeper = new Sweeper(engine, world, failed, settings.sweep);
   sweeper.handle(STREAM, (e) => streams.sweep(e.project, e.id));
-  const keySettings = { keyMs: settings.webhookKeyMs, keyKeepMs: settings.webhookKeyKeepMs };
-  const keys = new SigningKeys(engine, keepers, world, nodeEd25519, keySettings, settings.report);
-  const wakes = new Wakes({ engine, keepers, streams, world, keys, sender, report: settings.report });
-  const wakeRoutes = new WakeRoutes(wakes, keys, settings);
+  const keys = new SigningKeys(engine, keepers, world, nodeEd25519, webhook, report);
+  const wakes = new Wakes({ engine, keepers, streams, world, keys, sender, report, limits: wakeLimits });
+  const { allowLoopback } = webhook;
+  const wakeRoutes = new WakeRoutes(wakes, keys, { allowLoopback, publicUrl, limits: wakeLimits });
   sweeper.handle(WAKE, (e) => wakes.sweep(e.project, e.id));
 
   const census = new Census(engine, streams.meter, world);
@@ -208,7 +199,7 @@ export function buildApp(
   const notReady = () => (draining ? "the server is shutting down" : engine.health()?.message);
   const features: Features = {
     stream: (project, encodedPath, request) => routes.handle(project, parsePath(encodedPath), request),
-    listStreams: (project, request) => listStreams(streams, project, request),
+    listStreams: (project, request) => listStreams(streams, project, request, settings.list),
     control: (project, rest, request) => wakeRoutes.handle(project, rest, request),
     notReady,
     metrics: () => watching.metrics(),

@@ -146,12 +146,13 @@ export const streamScenarios: readonly Scenario[] = PROFILES.map((profile) => ({
 function settings(random: Random): HostSettings {
   return {
     longPollMs: LONG_POLL_MS,
-    sseMs: 6_000,
     drainMs: 1_000,
-    bodyBytes: 4_096,
-    pageBytes: random.pick([1, 40, 200, 100_000]),
-    liveReaders: random.pick([2, 100, 100]),
-    slowReaderBytes: random.pick([100, 1_000, 100_000]),
+    stream: { bodyBytes: 4_096, pageBytes: random.pick([1, 40, 200, 100_000]) },
+    live: {
+      sseMs: 6_000,
+      readers: random.pick([2, 100, 100]),
+      slowReaderBytes: random.pick([100, 1_000, 100_000]),
+    },
   };
 }
 
@@ -181,7 +182,7 @@ class StreamPlay implements Play {
 
   async audit(): Promise<void> {
     const { cast } = this;
-    this.problems.push(...(await checkWaiters(cast, this.stage.host.settings.liveReaders)));
+    this.problems.push(...(await checkWaiters(cast, this.stage.host.settings.live.readers)));
     await auditAll(cast);
     if (cast.random.chance(0.3)) this.problems.push(...(await takeDown(cast)));
     else await leaveInTheMiddle(cast);

@@ -1,21 +1,37 @@
-/** The command line. One file per command; this one picks it. */
-import { serve } from "./serve.ts";
-
-const HELP = `sluice: one durable log, every way to subscribe
-
-  sluice serve [--host 127.0.0.1] [--port 4437] [--data ./sluice-data | --memory]
-               [--drain-ms 10000] [--long-poll-ms 20000]
-
-  sluice --help      this text
-`;
+/** Runs a command line and decides how the process ends. One clear line for every error; a stack only for a defect of ours. */
+import { readFileSync } from "node:fs";
+import { CommanderError } from "commander";
+import { ConfigError } from "../config/problem.ts";
+import { CliError, EXIT } from "./exit.ts";
+import { buildProgram, WELCOME } from "./program.ts";
+import { complain, endQuietlyWithOurReader, line } from "./terminal.ts";
 
 export async function main(args: readonly string[]): Promise<void> {
-  const [command, ...rest] = args;
-  if (command === "serve") return serve(rest);
-  if (command === undefined || command === "--help" || command === "help") {
-    process.stdout.write(HELP);
-    return;
+  endQuietlyWithOurReader();
+  try {
+    if (args.length === 0) await line(WELCOME);
+    else await buildProgram(versionOf()).parseAsync(args, { from: "user" });
+  } catch (fault) {
+    process.exitCode = endOf(fault);
   }
-  process.stderr.write(`sluice: there is no command ${command}\n\n${HELP}`);
-  process.exitCode = 2;
+}
+
+function versionOf(): string {
+  const text = readFileSync(new URL("../../package.json", import.meta.url), "utf8");
+  return (JSON.parse(text) as { version: string }).version;
+}
+
+function endOf(fault: unknown): number {
+  // It has told its own story already. Help that was asked for is no error.
+  if (fault instanceof CommanderError) return fault.exitCode === 0 ? EXIT.ok : EXIT.usage;
+  if (fault instanceof ConfigError) {
+    for (const problem of fault.problems) complain(problem);
+    return EXIT.usage;
+  }
+  if (fault instanceof CliError) {
+    complain(fault.message);
+    return fault.exitCode;
+  }
+  complain(fault instanceof Error ? (fault.stack ?? fault.message) : String(fault));
+  return EXIT.failure;
 }

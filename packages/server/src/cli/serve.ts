@@ -1,35 +1,30 @@
 /** `sluice serve`: runs the server until a signal ends it. */
-import { parseArgs } from "node:util";
-import { createServer, DEFAULTS, type ServerOptions } from "../compose.ts";
+import type { Command } from "commander";
+import type { RunningServer } from "../compose.ts";
+import { ConfigError } from "../config/problem.ts";
+import type { Settings } from "../config/schema.ts";
+import { exposureOf } from "../config/together.ts";
+import { CliError, EXIT } from "./exit.ts";
+import { examples } from "./help.ts";
+import { addSettingOptions, settingsOf } from "./settings-options.ts";
+import { say } from "./terminal.ts";
 
-const OPTIONS = {
-  host: { type: "string" },
-  port: { type: "string" },
-  data: { type: "string" },
-  memory: { type: "boolean" },
-  "drain-ms": { type: "string" },
-  "long-poll-ms": { type: "string" },
-} as const;
+export function addServe(program: Command): void {
+  const command = program.command("serve").description("run the server until SIGTERM or SIGINT").action(serve);
+  addSettingOptions(command);
+  examples(command, [
+    ["sluice serve", "on http://127.0.0.1:4437, data in ./sluice-data"],
+    ["sluice serve --port 8080 --data /var/lib/sluice", "elsewhere"],
+    ["sluice serve --memory", "throw-away: keeps nothing"],
+    ["SLUICE_SECRET_default=… sluice serve --host 0.0.0.0", "for other machines, with tokens"],
+    ["sluice serve --config sluice.yaml --set stream.bodyBytes=1048576", "a file, and one setting over it"],
+  ]);
+}
 
-export async function serve(args: readonly string[]): Promise<void> {
-  let options: Partial<ServerOptions>;
-  try {
-    options = parse(args);
-  } catch (error) {
-    process.stderr.write(`sluice serve: ${(error as Error).message}\n`);
-    process.exitCode = 2;
-    return;
-  }
-  let server: Awaited<ReturnType<typeof createServer>>;
-  try {
-    server = await createServer(options);
-  } catch (error) {
-    process.stderr.write(`sluice serve: ${(error as Error).message}\n`);
-    process.exitCode = 1;
-    return;
-  }
+async function serve(_options: unknown, command: Command): Promise<void> {
+  const { settings } = settingsOf(command);
+  const server = await start(settings);
   process.stdout.write(`sluice ready ${server.url}\n`);
-
   let signals = 0;
   const stop = async () => {
     if (++signals > 1) endAtOnce();
@@ -47,28 +42,36 @@ export async function serve(args: readonly string[]): Promise<void> {
   }
 }
 
+async function start(settings: Settings): Promise<RunningServer> {
+  try {
+    // The other commands do without the server, and start the sooner for it.
+    const { createServer } = await import("../compose.ts");
+    const server = await createServer(settings);
+    if (exposureOf(settings).kind === "local") {
+      say(
+        "no keys are configured: every program on this machine may read and write everything, and no other machine can",
+      );
+    }
+    if (settings.grpcPort !== "off")
+      say(`grpcPort is reserved: nothing listens on ${settings.grpcPort} in this version`);
+    return server;
+  } catch (fault) {
+    if (fault instanceof ConfigError) throw fault;
+    throw new CliError(EXIT.failure, `the server cannot start: ${reason(fault, settings)}`);
+  }
+}
+
+function reason(fault: unknown, { host, port }: Settings): string {
+  const { code, message } = fault as NodeJS.ErrnoException;
+  if (code === "EADDRINUSE") return `port ${port} of ${host} is in use; choose another with --port, or 0 for any`;
+  if (code === "EACCES")
+    return `port ${port} of ${host} may not be used by this user; choose one from 1024 with --port`;
+  if (code === "EADDRNOTAVAIL" || code === "ENOTFOUND") return `${host} is no address of this machine; see --host`;
+  return message;
+}
+
 /** An ordinary exit waits for the store's thread, which may be in the middle of a transaction, and then never ends. */
 function endAtOnce(): never {
   process.kill(process.pid, "SIGKILL");
   throw new Error("unreachable");
-}
-
-function parse(args: readonly string[]): Partial<ServerOptions> {
-  const { values } = parseArgs({ args: [...args], options: OPTIONS, allowPositionals: false });
-  if (values.memory && values.data !== undefined) throw new Error("--memory and --data exclude each other");
-  return {
-    host: values.host ?? DEFAULTS.host,
-    port: count("--port", values.port, 65_535) ?? DEFAULTS.port,
-    data: values.memory ? undefined : (values.data ?? DEFAULTS.data),
-    drainMs: count("--drain-ms", values["drain-ms"], 3_600_000) ?? DEFAULTS.drainMs,
-    longPollMs: count("--long-poll-ms", values["long-poll-ms"], 3_600_000) ?? DEFAULTS.longPollMs,
-  };
-}
-
-function count(name: string, text: string | undefined, max: number): number | undefined {
-  if (text === undefined) return undefined;
-  const value = Number(text);
-  if (!/^\d+$/.test(text) || value > max)
-    throw new Error(`${name} must be a whole number from 0 to ${max}, not ${text}`);
-  return value;
 }

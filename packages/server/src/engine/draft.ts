@@ -41,9 +41,6 @@ interface Cell {
 /** What a message costs besides its payload, about; so that a commit of tiny messages is bounded too. */
 const MESSAGE_BYTES = 32;
 
-/** More rows than this are forgotten between batches; a keeper is a working set, not a cache of the entity. */
-const MAX_ROWS = 1_000;
-
 export class Draft {
   rev: Rev = 0;
   exists = false;
@@ -58,6 +55,9 @@ export class Draft {
   private checked: readonly RowKey[] | undefined;
   private readonly cells = new Map<string, Cell>();
   private effects: Effect[] = [];
+
+  /** More rows than `maxRows` are forgotten between batches; a keeper is a working set, not a cache of the entity. */
+  constructor(private readonly maxRows: number) {}
 
   get<T>(table: Table<T>, key: string): T | undefined {
     const cell = this.cells.get(cellName(table.name, key));
@@ -111,7 +111,7 @@ export class Draft {
     this.rev = rev;
     this.exists = rev !== 0;
     // What a later incarnation may look like only the engine knows.
-    if (this.sealed || this.cells.size > MAX_ROWS) this.forget();
+    if (this.sealed || this.cells.size > this.maxRows) this.forget();
   }
 
   /** Undefined when everything these inputs need is at hand; otherwise what to load. */

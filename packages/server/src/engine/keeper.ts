@@ -41,6 +41,8 @@ export interface KeeperLimits {
   readonly batchBytes: number;
   /** Conflicts in a row before the inputs are refused as overloaded. */
   readonly conflicts: number;
+  /** Rows of its entity that a keeper remembers between commits. */
+  readonly rows: number;
 }
 
 export const KEEPER_LIMITS: KeeperLimits = {
@@ -48,7 +50,11 @@ export const KEEPER_LIMITS: KeeperLimits = {
   batchInputs: 1_000,
   batchBytes: 4 * 1024 * 1024,
   conflicts: 100,
+  rows: 1_000,
 };
+
+/** Keepers of idle entities that are kept for the next input. */
+export const MAX_KEEPERS = 10_000;
 
 interface Input {
   readonly keys: readonly RowKey[];
@@ -60,7 +66,7 @@ interface Input {
 }
 
 export class Keeper {
-  private readonly draft = new Draft();
+  private readonly draft: Draft;
   private queue: Input[] = [];
   private running = false;
   private conflicts = 0;
@@ -71,7 +77,9 @@ export class Keeper {
     private readonly runSoon: (keeper: Keeper) => void,
     private readonly limits: KeeperLimits = KEEPER_LIMITS,
     private readonly meter: KeeperMeter = new KeeperMeter(),
-  ) {}
+  ) {
+    this.draft = new Draft(limits.rows);
+  }
 
   get idle(): boolean {
     return !this.running && this.queue.length === 0;
@@ -225,7 +233,7 @@ export class Keepers {
   constructor(
     private readonly engine: Engine,
     private readonly soon: (task: () => void) => void,
-    private readonly max = 10_000,
+    private readonly max = MAX_KEEPERS,
     private readonly limits: KeeperLimits = KEEPER_LIMITS,
     private readonly around?: Around | undefined,
   ) {}

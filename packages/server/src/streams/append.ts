@@ -53,7 +53,7 @@ export type AppendOutcome =
   | { readonly kind: "producer-epoch-start" }
   | { readonly kind: "producer-gap"; readonly expected: number; readonly received: number };
 
-export function appendRule(view: View, now: number, input: Append): Decision<AppendOutcome> {
+export function appendRule(view: View, now: number, input: Append, holdBytes: number): Decision<AppendOutcome> {
   const meta = view.get(metaTable, "");
   const life = lifeOf(meta, view.head, now);
   if (meta === undefined || life === "absent") return { outcome: { kind: "absent" } };
@@ -66,7 +66,7 @@ export function appendRule(view: View, now: number, input: Append): Decision<App
   const { producer, close, payloads } = input;
   if (payloads.length > 0) {
     const messages = toMessages(input, now);
-    changes.push({ op: "append", messages }, ...cutForRetention(view, meta.config.retention, messages, now));
+    changes.push({ op: "append", messages }, ...cutForRetention(view, meta.config.retention, messages, now, holdBytes));
   }
   if (producer) changes.push(put(producerTable, producer.id, { epoch: producer.epoch, seq: producer.seq }));
   if (input.seq !== undefined) changes.push(put(seqTable, "", input.seq));

@@ -7,9 +7,6 @@ import type { Engine, Head } from "../engine/contract.ts";
 import { readPage } from "./reading.ts";
 import { type Ancestor, isJson, type Meta } from "./state.ts";
 
-/** Deeper chains of forks are refused; each level costs a reader of old messages a look. */
-export const MAX_LINEAGE = 64;
-
 export interface ForkPoint {
   readonly kind: "point";
   readonly lineage: readonly Ancestor[];
@@ -25,6 +22,7 @@ export async function findForkPoint(
   source: { readonly path: string; readonly meta: Meta; readonly head: Head },
   offset: Position | undefined,
   subOffset: number,
+  maxDepth: number,
 ): Promise<ForkPointOutcome> {
   const { meta, head, path } = source;
   let through = offset ?? head.last;
@@ -40,7 +38,8 @@ export async function findForkPoint(
     ({ through, prefix } = found);
   }
   const lineage = lineageOf(path, meta, through);
-  return lineage.length > MAX_LINEAGE ? { kind: "too-deep" } : { kind: "point", lineage, prefix };
+  // Each level costs a reader of old messages a look.
+  return lineage.length > maxDepth ? { kind: "too-deep" } : { kind: "point", lineage, prefix };
 }
 
 /** Whether an offset is of this life of the stream, inherited or its own. */

@@ -17,9 +17,9 @@ import {
   compareRule,
   deleteRule,
   dropForkRule,
-  FORK_CHECK_MS,
   watchForksRule,
 } from "./life.ts";
+import type { StreamLimits } from "./limits.ts";
 import type { Described } from "./reading.ts";
 import type { CreateRequest, CreateResult, Fork, Streams } from "./service.ts";
 import { DEFAULT_CONTENT_TYPE, type ForkOrigin, forkTable, isSameType, META, streamEntity } from "./state.ts";
@@ -30,6 +30,7 @@ export class Forks {
     private readonly keepers: Keepers,
     private readonly world: World,
     private readonly streams: Streams,
+    private readonly limits: StreamLimits,
   ) {}
 
   /** The source takes note of the fork first, then the fork comes into being. */
@@ -52,7 +53,9 @@ export class Forks {
     }
     const offset = fork.offset === undefined || fork.offset === NOW ? head.last : offsetOf(fork.offset);
     if (offset === undefined) return { kind: "bad-fork-offset" };
-    const point = await findForkPoint(this.engine, project, { path: fork.source, meta, head }, offset, fork.subOffset);
+    const from = { path: fork.source, meta, head };
+    const { forkDepth } = this.limits;
+    const point = await findForkPoint(this.engine, project, from, offset, fork.subOffset, forkDepth);
     if (point.kind !== "point") return { kind: `fork-${point.kind}` };
 
     const id = hex(this.world.randomBytes(12));
@@ -79,7 +82,7 @@ export class Forks {
     if (created.kind !== "created") await this.drop(project, origin);
     else if (!(await this.isNoted(project, origin))) {
       // It took so long that the source has given the fork up, and with it what the fork would read.
-      await this.keepers.submit(streamEntity(project, path), [META], deleteRule);
+      await this.keepers.submit(streamEntity(project, path), [META], (view, now) => deleteRule(view, now, this.limits));
       return { kind: "source-gone" };
     }
     return created;
@@ -96,7 +99,7 @@ export class Forks {
 
   private async addFork(project: string, source: string, fork: AddFork) {
     const keys = [META, forkTable.at(fork.id)];
-    const rule = (view: View, now: number) => addForkRule(view, now, fork);
+    const rule = (view: View, now: number) => addForkRule(view, now, fork, this.limits);
     return (await this.keepers.submit(streamEntity(project, source), keys, rule)).kind;
   }
 
@@ -111,14 +114,18 @@ export class Forks {
   async announceEnd(project: string, path: string): Promise<void> {
     const { rows } = await this.engine.load(streamEntity(project, path), [META]);
     const origin = rows[0] && META.of.decode(rows[0]).origin;
-    if (origin) await this.keepers.submit(streamEntity(project, origin.source), [META], watchForksRule);
+    if (origin === undefined) return;
+    const rule = (view: View, now: number) => watchForksRule(view, now, this.limits);
+    await this.keepers.submit(streamEntity(project, origin.source), [META], rule);
   }
 
   async drop(project: string, origin: Pick<ForkOrigin, "source" | "id">): Promise<void> {
     const source = streamEntity(project, origin.source);
     const keys = [META, forkTable.at(origin.id)];
     await this.announceEnd(project, origin.source);
-    const outcome = await this.keepers.submit(source, keys, (view, now) => dropForkRule(view, now, origin.id));
+    const outcome = await this.keepers.submit(source, keys, (view, now) =>
+      dropForkRule(view, now, origin.id, this.limits),
+    );
     // The last fork of a deleted source took it along; then its own source loses a fork too.
     if (outcome.kind === "deleted" && outcome.origin) await this.drop(project, outcome.origin);
   }
@@ -135,7 +142,7 @@ export class Forks {
         const fork = forkTable.decode(value);
         const { rows: found } = await this.engine.load(streamEntity(project, fork.path), [META]);
         if (found[0] !== undefined && META.of.decode(found[0]).origin?.id === key) continue;
-        const judgeAt = fork.since + FORK_CHECK_MS;
+        const judgeAt = fork.since + this.limits.forkCheckMs;
         if (judgeAt > this.engine.now()) again = Math.min(again ?? judgeAt, judgeAt);
         else await this.drop(project, { source: path, id: key });
       }

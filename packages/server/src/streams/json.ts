@@ -2,11 +2,10 @@
  * JSON bodies become messages: one array level is flattened, anything else is one message. The bytes of a message stay as
  * the client wrote them, so that no number loses a digit. Called by the routes before anything is submitted.
  */
+import { STREAM_LIMITS } from "./limits.ts";
+
 /** A byte order mark is not JSON; dropped silently here, it would stay in the bytes that are stored. */
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-
-/** A body of millions of tiny messages costs gigabytes as objects, and everybody else the time it takes. */
-export const MAX_BODY_MESSAGES = 100_000;
 
 const TAB = 0x09;
 const NEWLINE = 0x0a;
@@ -25,7 +24,7 @@ export type JsonBody =
   | { readonly kind: "invalid"; readonly why: string }
   | { readonly kind: "too-many" };
 
-export function jsonMessages(body: Uint8Array): JsonBody {
+export function jsonMessages(body: Uint8Array, maxMessages = STREAM_LIMITS.bodyMessages): JsonBody {
   try {
     JSON.parse(decoder.decode(body));
   } catch (error) {
@@ -33,14 +32,14 @@ export function jsonMessages(body: Uint8Array): JsonBody {
   }
   const start = skipSpace(body, 0);
   if (body[start] === OPEN_BRACKET) {
-    const payloads = elements(body, start);
+    const payloads = elements(body, start, maxMessages);
     return payloads === undefined ? { kind: "too-many" } : { kind: "messages", payloads };
   }
   return { kind: "messages", payloads: [trimmed(body, start, body.length)] };
 }
 
 /** The elements of a valid array that opens at `open`; undefined when they are too many. */
-function elements(bytes: Uint8Array, open: number): Uint8Array[] | undefined {
+function elements(bytes: Uint8Array, open: number, maxMessages: number): Uint8Array[] | undefined {
   const found: Uint8Array[] = [];
   let depth = 0;
   let from = skipSpace(bytes, open + 1);
@@ -65,7 +64,7 @@ function elements(bytes: Uint8Array, open: number): Uint8Array[] | undefined {
       case COMMA:
         if (depth === 0) {
           // This one and the one after the comma.
-          if (found.length + 2 > MAX_BODY_MESSAGES) return undefined;
+          if (found.length + 2 > maxMessages) return undefined;
           found.push(trimmed(bytes, from, i));
           from = skipSpace(bytes, i + 1);
         }

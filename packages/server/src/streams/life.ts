@@ -6,6 +6,7 @@ import { comparePositions, type Position } from "@sluice/protocol";
 import { type Message, NO_HEAD } from "../engine/contract.ts";
 import { type Change, drop, put } from "../engine/draft.ts";
 import type { Decision, View } from "../engine/keeper.ts";
+import type { StreamLimits } from "./limits.ts";
 import { cutAtCreation, cutByAge, nextAgeCheck } from "./retention.ts";
 import {
   endsAt,
@@ -120,27 +121,28 @@ export type DeleteOutcome =
   | { readonly kind: "absent" }
   | { readonly kind: "gone" };
 
-export function deleteRule(view: View, now: number): Decision<DeleteOutcome> {
+export function deleteRule(view: View, now: number, limits: StreamLimits): Decision<DeleteOutcome> {
   const meta = view.get(metaTable, "");
   const life = lifeOf(meta, view.head, now);
   if (meta === undefined || life === "absent") return { outcome: { kind: "absent" } };
   if (life === "gone") return { outcome: { kind: "gone" } };
-  return remove(meta, now);
+  return remove(meta, now, limits);
 }
 
 /** Ends a stream whose time is over; otherwise says when to look again. Also cuts by age. */
 export function sweepRule(
   view: View,
   now: number,
+  limits: StreamLimits,
   checkForksAt?: number,
 ): Decision<DeleteOutcome | { readonly kind: "kept" }> {
   const meta = view.get(metaTable, "");
   if (meta === undefined) return { outcome: { kind: "absent" } };
   const end = endsAt(meta, view.head);
-  if (end !== undefined && now >= end && !meta.deleted) return remove(meta, now);
-  if (meta.deleted && !hasForks(meta)) return remove(meta, now);
+  if (end !== undefined && now >= end && !meta.deleted) return remove(meta, now, limits);
+  if (meta.deleted && !hasForks(meta)) return remove(meta, now, limits);
   const { retention } = meta.config;
-  const changes = retention?.maxAgeMs === undefined ? [] : [...cutByAge(view, retention, now)];
+  const changes = retention?.maxAgeMs === undefined ? [] : [...cutByAge(view, retention, now, limits.holdBytes)];
   changes.push({ op: "remind", atMs: earlier(nextCheck(meta, view.head, now), checkForksAt) ?? null });
   return { outcome: { kind: "kept" }, changes };
 }
@@ -149,9 +151,9 @@ function earlier(a: number | undefined, b: number | undefined): number | undefin
   return a === undefined ? b : b === undefined ? a : Math.min(a, b);
 }
 
-function remove(meta: Meta, now: number): Decision<DeleteOutcome> {
+function remove(meta: Meta, now: number, { forkCheckMs }: StreamLimits): Decision<DeleteOutcome> {
   if (hasForks(meta)) {
-    const remind: Change = { op: "remind", atMs: now + FORK_CHECK_MS };
+    const remind: Change = { op: "remind", atMs: now + forkCheckMs };
     const changes = [put(metaTable, "", { ...meta, deleted: true }), remind];
     return { outcome: { kind: "kept-for-forks" }, changes };
   }
@@ -181,7 +183,12 @@ export type AddForkOutcome =
   | { readonly kind: "absent" | "gone" | "ahead" | "trimmed" | "wrong-type" };
 
 /** The source takes note of a fork before the fork exists, so that nothing it will read can go. */
-export function addForkRule(view: View, now: number, input: AddFork): Decision<AddForkOutcome> {
+export function addForkRule(
+  view: View,
+  now: number,
+  input: AddFork,
+  { forkCheckMs }: StreamLimits,
+): Decision<AddForkOutcome> {
   const meta = view.get(metaTable, "");
   const { head } = view;
   const life = lifeOf(meta, head, now);
@@ -198,34 +205,34 @@ export function addForkRule(view: View, now: number, input: AddFork): Decision<A
       put(forkTable, input.id, { path: input.path, since: now }),
       put(metaTable, "", { ...meta, forks }),
       // Should the fork never come into being, the sweep finds that out.
-      { op: "remind", atMs: Math.min(now + FORK_CHECK_MS, nextCheck(meta, head, now) ?? Number.POSITIVE_INFINITY) },
+      { op: "remind", atMs: Math.min(now + forkCheckMs, nextCheck(meta, head, now) ?? Number.POSITIVE_INFINITY) },
     ],
   };
 }
 
-/** How long after a fork was announced or is about to go the source makes sure that it really is there. */
-export const FORK_CHECK_MS = 10_000;
-
 /** A fork has gone. The last one of a deleted source takes the source with it. */
-export function dropForkRule(view: View, now: number, id: string): Decision<DeleteOutcome | { readonly kind: "kept" }> {
+export function dropForkRule(
+  view: View,
+  now: number,
+  id: string,
+  limits: StreamLimits,
+): Decision<DeleteOutcome | { readonly kind: "kept" }> {
   const meta = view.get(metaTable, "");
   const row = view.get(forkTable, id);
   if (meta === undefined || row === undefined) return { outcome: { kind: "kept" } };
   const count = (meta.forks?.count ?? 1) - 1;
   const rest: Meta = { ...meta, forks: count === 0 ? undefined : { ...meta.forks!, count } };
-  if (count === 0 && meta.deleted) return remove(rest, now);
+  if (count === 0 && meta.deleted) return remove(rest, now, limits);
   return { outcome: { kind: "kept" }, changes: [drop(forkTable, id), put(metaTable, "", rest)] };
 }
 
 /** Asks the sweep to look at the forks of this source soon: one of them is about to go. */
-export function watchForksRule(view: View, now: number): Decision<void> {
+export function watchForksRule(view: View, now: number, { forkCheckMs }: StreamLimits): Decision<void> {
   const meta = view.get(metaTable, "");
   if (meta === undefined) return { outcome: undefined };
-  const check = Math.min(now + FORK_CHECK_MS, nextCheck(meta, view.head, now) ?? Number.POSITIVE_INFINITY);
+  const check = Math.min(now + forkCheckMs, nextCheck(meta, view.head, now) ?? Number.POSITIVE_INFINITY);
   return { outcome: undefined, changes: [{ op: "remind", atMs: check }] };
 }
-
-const MAX_HOLDS = 1_000;
 
 /** Somebody needs the messages after `position`; undefined ends that. Retention waits for the lowest hold. */
 export function holdRule(
@@ -233,11 +240,12 @@ export function holdRule(
   now: number,
   holder: string,
   position: Position | undefined,
+  maxHolds: number,
 ): Decision<"held" | "released" | "absent" | "too-many"> {
   if (lifeOf(view.get(metaTable, ""), view.head, now) !== "live") return { outcome: "absent" };
   const holds = { ...view.get(holdsTable, "") };
   if (position === undefined) delete holds[holder];
   else holds[holder] = position;
-  if (Object.keys(holds).length > MAX_HOLDS) return { outcome: "too-many" };
+  if (Object.keys(holds).length > maxHolds) return { outcome: "too-many" };
   return { outcome: position ? "held" : "released", changes: [put(holdsTable, "", holds)] };
 }

@@ -3,25 +3,26 @@ import { formatOffset } from "@sluice/protocol";
 import { utf8 } from "../core/bytes.ts";
 import { type HttpRequest, queryValue, Refusal, type Reply } from "../core/http.ts";
 import { matchesFilter, parseFilter, type TopicFilter } from "../core/topic.ts";
+import { LIST_LIMITS, type ListLimits } from "./limits.ts";
 import { isReserved, MAX_PATH_BYTES } from "./parse.ts";
 import type { Streams } from "./service.ts";
 import { endsAt } from "./state.ts";
 
-const DEFAULT_LIMIT = 100;
-const MAX_LIMIT = 1_000;
-/** Names looked at for one page, so that a filter that matches little cannot make a request long; `next` goes on. */
-const MAX_SCANNED = 10_000;
-
-export async function listStreams(streams: Streams, project: string, request: HttpRequest): Promise<Reply> {
+export async function listStreams(
+  streams: Streams,
+  project: string,
+  request: HttpRequest,
+  limits: ListLimits = LIST_LIMITS,
+): Promise<Reply> {
   const { search } = request;
-  const limit = parseLimit(queryValue(search, "limit"));
+  const limit = parseLimit(queryValue(search, "limit"), limits);
   const filter = parseFilterParameter(pathValue(search, "filter"));
   const prefix = pathValue(search, "prefix") ?? filter?.literalPrefix ?? "";
   let after = pathValue(search, "after") ?? "";
   const found: object[] = [];
   let next: string | undefined;
   for (let scanned = 0; ; ) {
-    const page = await streams.list(project, prefix, after, Math.min(limit - found.length, MAX_LIMIT));
+    const page = await streams.list(project, prefix, after, limit - found.length);
     for (const path of page.ids) {
       after = path;
       if (isReserved(path) || (filter && !matchesFilter(filter, path))) continue;
@@ -30,7 +31,7 @@ export async function listStreams(streams: Streams, project: string, request: Ht
     }
     scanned += page.ids.length;
     next = page.next === undefined ? undefined : after;
-    if (next === undefined || found.length >= limit || scanned >= MAX_SCANNED) break;
+    if (next === undefined || found.length >= limit || scanned >= limits.scanned) break;
   }
   const body = JSON.stringify({ streams: found, next });
   return { status: 200, headers: ["Content-Type", "application/json", "Cache-Control", "no-store"], body };
@@ -62,11 +63,11 @@ function pathValue(search: string, name: string): string | undefined {
   return text;
 }
 
-function parseLimit(text: string | undefined): number {
-  if (text === undefined) return DEFAULT_LIMIT;
+function parseLimit(text: string | undefined, { defaultStreams, streams }: ListLimits): number {
+  if (text === undefined) return defaultStreams;
   const limit = Number(text);
-  if (!/^\d{1,9}$/.test(text) || limit < 1 || limit > MAX_LIMIT) {
-    throw new Refusal("bad-query", `the query parameter limit must be a number from 1 to ${MAX_LIMIT}`);
+  if (!/^\d{1,9}$/.test(text) || limit < 1 || limit > streams) {
+    throw new Refusal("bad-query", `the query parameter limit must be a number from 1 to ${streams}`);
   }
   return limit;
 }

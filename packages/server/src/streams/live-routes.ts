@@ -7,23 +7,13 @@ import { type Headers, type HttpRequest, queryValue, Refusal, type Reply, type S
 import type { World } from "../core/world.ts";
 import { nextCursor } from "./cursor.ts";
 import { Feeds } from "./feed.ts";
+import type { LiveLimits, StreamLimits } from "./limits.ts";
 import type { From } from "./parse.ts";
 import type { StreamPage } from "./reading.ts";
 import { unreadable } from "./refusals.ts";
 import { contentTypeFor, type Format, needsBase64, renderBody } from "./render.ts";
 import type { Streams } from "./service.ts";
 import { SseReader } from "./sse-reader.ts";
-
-export interface LiveLimits {
-  readonly longPollMs: number;
-  /** An SSE connection is ended after this time, so that proxies and balancers can move it. */
-  readonly sseMs: number;
-  /** Long-polls and SSE connections together. */
-  readonly readers: number;
-  /** What may wait in the socket of a reader that does not read. */
-  readonly slowReaderBytes: number;
-  readonly pageBytes: number;
-}
 
 /** Where a reader stands, and whether a page at hand already answers it. */
 interface Start {
@@ -41,7 +31,7 @@ export class LiveRoutes {
   constructor(
     private readonly streams: Streams,
     private readonly world: World,
-    private readonly limits: LiveLimits,
+    private readonly limits: LiveLimits & Pick<StreamLimits, "pageBytes">,
   ) {
     this.feeds = new Feeds(streams, limits.pageBytes);
   }

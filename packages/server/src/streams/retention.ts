@@ -14,8 +14,11 @@ import { holdsTable, type Mark, marksTable, metaTable, type Retention } from "./
 const MARKS_PER_LIMIT = 20;
 /** More than these are thinned out. The three limits together need fewer; the others wait for a hold to go. */
 const MAX_MARKS = 100;
-/** How many bytes may be kept for the sake of holders, over what was asked. */
-export const HOLD_LIMIT_BYTES = 1024 * 1024 * 1024;
+/** Somebody needs what comes after a position, until what is kept for that is more than so many bytes over what was asked. */
+interface Hold {
+  readonly after: Position;
+  readonly maxBytes: number;
+}
 
 /** The changes that follow from appending `messages` to the view, which does not hold them yet. */
 export function cutForRetention(
@@ -23,9 +26,10 @@ export function cutForRetention(
   retention: Retention | undefined,
   messages: readonly Message[],
   now: number,
+  holdBytes: number,
 ): readonly Change[] {
   if (retention === undefined) return [];
-  return cutAfterAppend(view.head, marksOf(view), lowestHold(view), retention, messages, now);
+  return cutAfterAppend(view.head, marksOf(view), lowestHold(view, holdBytes), retention, messages, now);
 }
 
 /** The same for messages that a stream is created with; `head` is the one it begins with. */
@@ -42,7 +46,7 @@ export function cutAtCreation(
 function cutAfterAppend(
   head: Head,
   marks: readonly Mark[],
-  hold: Position | undefined,
+  hold: Hold | undefined,
   retention: Retention,
   messages: readonly Message[],
   now: number,
@@ -62,14 +66,14 @@ function cutAfterAppend(
 }
 
 /** The changes that follow from time alone. */
-export function cutByAge(view: View, retention: Retention, now: number): readonly Change[] {
+export function cutByAge(view: View, retention: Retention, now: number, holdBytes: number): readonly Change[] {
   const marks = marksOf(view);
   const { head } = view;
   const tail = { position: head.last, bytes: head.bytes, at: head.at };
   const last = marks.at(-1);
   const isNew = last === undefined || comparePositions(last.position, head.last) < 0;
   const added = isNew && head.at > 0 ? [tail] : [];
-  return cut(retention, marks, added, { ...tail, at: now }, lowestHold(view), head.startBytes);
+  return cut(retention, marks, added, { ...tail, at: now }, lowestHold(view, holdBytes), head.startBytes);
 }
 
 function isMarkDue(retention: Retention, last: Mark | undefined, next: Mark): boolean {
@@ -87,7 +91,7 @@ function cut(
   marks: readonly Mark[],
   added: readonly Mark[],
   tail: Mark,
-  hold: Position | undefined,
+  hold: Hold | undefined,
   startBytes: number,
 ): readonly Change[] {
   const all = added.length > 0 ? [...marks, ...added] : marks;
@@ -121,13 +125,14 @@ function lastCuttable(
   retention: Retention,
   marks: readonly Mark[],
   tail: Mark,
-  hold: Position | undefined,
+  hold: Hold | undefined,
   startBytes: number,
 ): number {
-  const overHoldLimit = tail.bytes - startBytes > (retention.maxBytes ?? 0) + HOLD_LIMIT_BYTES;
+  const keptBytes = tail.bytes - startBytes - (retention.maxBytes ?? 0);
+  const needed = hold !== undefined && keptBytes <= hold.maxBytes ? hold.after : undefined;
   for (let i = marks.length - 1; i >= 0; i--) {
     const mark = marks[i]!;
-    if (hold !== undefined && !overHoldLimit && comparePositions(mark.position, hold) > 0) continue;
+    if (needed !== undefined && comparePositions(mark.position, needed) > 0) continue;
     if (isBeyond(retention, mark, tail)) return i;
   }
   return -1;
@@ -146,12 +151,12 @@ function marksOf(view: View): readonly Mark[] {
   return view.get(marksTable, "") ?? [];
 }
 
-function lowestHold(view: View): Position | undefined {
+function lowestHold(view: View, maxBytes: number): Hold | undefined {
   let lowest = view.get(metaTable, "")?.forks?.needAfter;
   for (const position of Object.values(view.get(holdsTable, "") ?? {})) {
     if (lowest === undefined || comparePositions(position, lowest) < 0) lowest = position;
   }
-  return lowest;
+  return lowest && { after: lowest, maxBytes };
 }
 
 /** When the sweep should look at the stream again for the sake of age. */

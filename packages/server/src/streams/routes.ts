@@ -5,7 +5,8 @@
 import { BEGINNING, formatOffset, header, NOW, type Position } from "@sluice/protocol";
 import { type Headers, type HttpRequest, queryValue, Refusal, type Reply } from "../core/http.ts";
 import type { AppendOutcome } from "./append.ts";
-import { jsonMessages, MAX_BODY_MESSAGES } from "./json.ts";
+import { jsonMessages } from "./json.ts";
+import type { StreamLimits } from "./limits.ts";
 import type { LiveRoutes } from "./live-routes.ts";
 import {
   checkPath,
@@ -29,10 +30,7 @@ import { isJson, type Meta } from "./state.ts";
 
 export const STREAM_METHODS = "GET, HEAD, PUT, POST, DELETE, OPTIONS";
 
-export interface RouteLimits {
-  readonly bodyBytes: number;
-  readonly pageBytes: number;
-}
+export type RouteLimits = Pick<StreamLimits, "bodyBytes" | "bodyMessages" | "pageBytes">;
 
 export class StreamRoutes {
   constructor(
@@ -111,10 +109,10 @@ export class StreamRoutes {
     }
     if (body.bytes.length === 0) return [];
     if (contentType === undefined || !isJson(contentType)) return [body.bytes];
-    const json = jsonMessages(body.bytes);
+    const json = jsonMessages(body.bytes, this.limits.bodyMessages);
     if (json.kind === "invalid") throw new Refusal("bad-body", `the body is not JSON: ${json.why}`);
     if (json.kind === "too-many") {
-      throw new Refusal("too-large", `a body may have at most ${MAX_BODY_MESSAGES} messages`);
+      throw new Refusal("too-large", `a body may have at most ${this.limits.bodyMessages} messages`);
     }
     if (json.payloads.length === 0 && request.method === "POST") {
       throw new Refusal("empty-body", "an empty array appends nothing");

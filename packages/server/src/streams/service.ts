@@ -18,6 +18,7 @@ import {
   sweepRule,
   touchRule,
 } from "./life.ts";
+import { STREAM_LIMITS, type StreamLimits } from "./limits.ts";
 import { StreamMeter } from "./meter.ts";
 import { type Described, describe, type ReadOutcome, readPage } from "./reading.ts";
 import {
@@ -76,8 +77,9 @@ export class Streams {
     readonly engine: Engine,
     private readonly keepers: Keepers,
     world: World,
+    private readonly limits: StreamLimits = STREAM_LIMITS,
   ) {
-    this.forks = new Forks(engine, keepers, world, this);
+    this.forks = new Forks(engine, keepers, world, this, limits);
   }
 
   /** Told after the event is durable. A hint for features that follow the log; it must not throw. */
@@ -88,7 +90,8 @@ export class Streams {
   async append(project: string, path: string, input: Append): Promise<AppendOutcome> {
     const keys = input.producer ? [...APPEND_KEYS, producerTable.at(input.producer.id)] : APPEND_KEYS;
     const stream = streamEntity(project, path);
-    const outcome = await this.keepers.submit(stream, keys, (view, now) => appendRule(view, now, input));
+    const { holdBytes } = this.limits;
+    const outcome = await this.keepers.submit(stream, keys, (view, now) => appendRule(view, now, input, holdBytes));
     this.meter.append(outcome.kind, input.payloads);
     if (outcome.kind === "appended") this.tell("appended", project, path);
     return outcome;
@@ -118,7 +121,7 @@ export class Streams {
   async delete(project: string, path: string): Promise<DeleteOutcome> {
     const stream = streamEntity(project, path);
     await this.forks.announceEnd(project, path);
-    const outcome = await this.keepers.submit(stream, [META], deleteRule);
+    const outcome = await this.keepers.submit(stream, [META], (view, now) => deleteRule(view, now, this.limits));
     if (outcome.kind === "deleted") this.meter.deleted++;
     if (outcome.kind === "deleted" || outcome.kind === "kept-for-forks") this.tell("deleted", project, path);
     if (outcome.kind === "deleted" && outcome.origin) await this.forks.drop(project, outcome.origin);
@@ -131,7 +134,9 @@ export class Streams {
     const checkForksAt = await this.forks.verify(project, path);
     await this.forks.announceEnd(project, path);
     const keys = [META, MARKS, HOLDS];
-    const outcome = await this.keepers.submit(stream, keys, (view, now) => sweepRule(view, now, checkForksAt));
+    const outcome = await this.keepers.submit(stream, keys, (view, now) =>
+      sweepRule(view, now, this.limits, checkForksAt),
+    );
     if (outcome.kind === "deleted") this.meter.deleted++;
     if (outcome.kind === "deleted" || outcome.kind === "kept-for-forks") this.tell("deleted", project, path);
     if (outcome.kind === "deleted" && outcome.origin) await this.forks.drop(project, outcome.origin);
@@ -182,7 +187,8 @@ export class Streams {
   /** Keeps the messages after `position` from being trimmed for the sake of `holder`; undefined lets go. */
   hold(project: string, path: string, holder: string, position: Position | undefined) {
     const stream = streamEntity(project, path);
-    return this.keepers.submit(stream, [META, HOLDS], (view, now) => holdRule(view, now, holder, position));
+    const { holds } = this.limits;
+    return this.keepers.submit(stream, [META, HOLDS], (view, now) => holdRule(view, now, holder, position, holds));
   }
 
   private tell(kind: StreamEvent["kind"], project: string, path: string): void {

@@ -30,9 +30,6 @@ export interface WebhookSender {
   close(): void;
 }
 
-/** Attempts under way at once; the others wait their turn. */
-const MAX_LANES = 100;
-
 export interface Notification {
   readonly project: string;
   readonly id: string;
@@ -49,6 +46,7 @@ export class Delivery {
     private readonly streams: Streams,
     private readonly keys: SigningKeys,
     private readonly sender: WebhookSender,
+    private readonly maxLanes: number,
   ) {}
 
   close(): void {
@@ -81,7 +79,7 @@ export class Delivery {
     notification: Notification,
     infos: () => Promise<readonly LinkInfo[]>,
   ): Promise<"sent" | "done" | "failed"> {
-    if (this.busy >= MAX_LANES) await new Promise<void>((resolve) => this.queue.push(resolve));
+    if (this.busy >= this.maxLanes) await new Promise<void>((resolve) => this.queue.push(resolve));
     else this.busy++;
     try {
       if (notification.meta.config.type === "pull-wake") return await this.writeEvent(notification);

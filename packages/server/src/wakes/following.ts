@@ -6,11 +6,9 @@
  */
 import type { World } from "../core/world.ts";
 import type { StreamEvent } from "../streams/service.ts";
+import { WAKE_LIMITS } from "./limits.ts";
 import type { SubscriptionIndex } from "./matching.ts";
 import type { Waker } from "./waking.ts";
-
-/** Streams whose events wait for the next turn. */
-const MAX_QUEUED = 100_000;
 
 /** What happened to one stream since the last turn. */
 interface Heard {
@@ -30,7 +28,8 @@ export class Follower {
     private readonly index: SubscriptionIndex,
     private readonly waker: Waker,
     private readonly world: World,
-    private readonly maxQueued = MAX_QUEUED,
+    /** Streams whose events may wait for the next turn. */
+    private readonly maxQueued = WAKE_LIMITS.queuedStreams,
   ) {}
 
   hear({ kind, project, path }: StreamEvent): void {

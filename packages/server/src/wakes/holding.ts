@@ -56,7 +56,7 @@ export class Holding {
       const keys = [META, STATE, ...tails.map(({ path }) => linkTable.at(path))];
       const input = { worker, fresh: this.waker.fresh(), tails };
       const e = wakeEntity(project, id);
-      const outcome = await this.keepers.submit(e, keys, (view, now) => claimRule(view, now, input));
+      const outcome = await this.keepers.submit(e, keys, (view, now) => claimRule(view, now, input, this.waker.limits));
       if (outcome.kind !== "claimed") return outcome;
       const { meta, wake } = outcome;
       const pinned = new Map(tails.map(({ path, tail }) => [path, tail]));

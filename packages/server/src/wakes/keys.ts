@@ -25,7 +25,15 @@ export interface KeySettings {
   readonly keyMs: number;
   /** A replaced key stays published for this long. */
   readonly keyKeepMs: number;
+  /** How often the age of the keys is looked at. */
+  readonly keyCheckMs: number;
 }
+
+export const KEY_SETTINGS: KeySettings = {
+  keyMs: 30 * 24 * 3_600_000,
+  keyKeepMs: 24 * 3_600_000,
+  keyCheckMs: 3_600_000,
+};
 
 interface StoredKey {
   readonly kid: string;
@@ -40,7 +48,6 @@ interface StoredKey {
 const KEYS = "keys";
 const SEED_BYTES = 32;
 const KID_BYTES = 16;
-const CHECK_EVERY_MS = 3_600_000;
 
 const signingTable = jsonTable<readonly StoredKey[]>("signing");
 const SIGNING = signingTable.at("");
@@ -90,10 +97,10 @@ export class SigningKeys {
     private readonly report: (what: string, fault: unknown) => void,
   ) {}
 
-  /** Replaces old keys now and every hour. */
+  /** Replaces old keys now and from time to time. */
   start(): void {
     const round = () => {
-      this.cancel = this.world.after(CHECK_EVERY_MS, round);
+      this.cancel = this.world.after(this.settings.keyCheckMs, round);
       this.replaceOld().catch((fault) => this.report("replacing old signing keys failed", fault));
     };
     round();

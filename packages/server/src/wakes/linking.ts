@@ -8,20 +8,10 @@ import type { World } from "../core/world.ts";
 import type { Engine } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
 import type { Streams } from "../streams/service.ts";
+import type { WakeLimits } from "./limits.ts";
 import { type NoteOutcome, noteRule } from "./links.ts";
 import type { SubscriptionIndex } from "./matching.ts";
-import {
-  isPending,
-  type Link,
-  type LinkInfo,
-  linkTable,
-  MAX_LINKS,
-  MAX_WAKE_STREAMS,
-  META,
-  STATE,
-  type Tail,
-  wakeEntity,
-} from "./state.ts";
+import { isPending, type Link, type LinkInfo, linkTable, META, STATE, type Tail, wakeEntity } from "./state.ts";
 import type { Subscription } from "./subscription.ts";
 
 /** Rows or names read between two turns of the event loop, so that a large subscription does not hold up others. */
@@ -35,6 +25,7 @@ export class Linker {
     private readonly world: World,
     private readonly index: SubscriptionIndex,
     private readonly report: (what: string, fault: unknown) => void,
+    private readonly limits: WakeLimits,
   ) {}
 
   /** Undefined when there is no such stream. */
@@ -55,7 +46,7 @@ export class Linker {
     for await (const path of this.candidates(subscription)) {
       const tail = await this.tailOf(subscription.project, path);
       if (tail) found.push({ path, tail });
-      if (found.length > MAX_LINKS) break;
+      if (found.length > this.limits.links) break;
     }
     return found;
   }
@@ -93,7 +84,7 @@ export class Linker {
       const keys = [META, STATE, ...unlink.map(linkTable.at), ...link.map(linkTable.at)];
       const note = { incarnation: subscription.incarnation, unlink, link };
       const e = wakeEntity(subscription.project, subscription.id);
-      outcome = await this.keepers.submit(e, keys, (view, now) => noteRule(view, now, note));
+      outcome = await this.keepers.submit(e, keys, (view, now) => noteRule(view, now, note, this.limits.links));
       if (outcome.kind === "absent") return outcome;
       for (const path of unlink) this.index.unlink(subscription, path);
       if (outcome.refused > 0) this.reportFull(subscription);
@@ -120,7 +111,8 @@ export class Linker {
     if (subscription.isKnownFull) return;
     subscription.isKnownFull = true;
     const { project, id } = subscription;
-    this.report(`more streams match ${project}/${id} than can be linked`, new Error(`at most ${MAX_LINKS} links`));
+    const fault = new Error(`at most ${this.limits.links} links`);
+    this.report(`more streams match ${project}/${id} than can be linked`, fault);
   }
 
   /** Looks at every link, so that suspicion is exact afterwards and the index knows the explicit ones. */
@@ -155,7 +147,7 @@ export class Linker {
         const link = linkTable.decode(rows[0]!);
         if (!isPending(link, tail)) continue;
         subscription.suspect(path);
-        if (found.length < MAX_WAKE_STREAMS) found.push({ path, link, tail });
+        if (found.length < this.limits.streamsPerWake) found.push({ path, link, tail });
       }
       return found;
     } catch (fault) {
@@ -170,13 +162,14 @@ export class Linker {
     pin: (path: string, link: Link) => Position | undefined,
   ): Promise<LinkInfo[]> {
     const listed: LinkInfo[] = [];
+    const max = this.limits.streamsPerWake;
     const others: { path: string; link: Link }[] = [];
     for await (const { path, link } of this.links(subscription)) {
       const tail = pin(path, link);
       if (tail !== undefined) listed.push({ path, link, tail });
-      else if (others.length < MAX_WAKE_STREAMS) others.push({ path, link });
+      else if (others.length < max) others.push({ path, link });
     }
-    for (const { path, link } of others.slice(0, Math.max(0, MAX_WAKE_STREAMS - listed.length))) {
+    for (const { path, link } of others.slice(0, Math.max(0, max - listed.length))) {
       listed.push({ path, link, tail: (await this.tailOf(subscription.project, path)) ?? ZERO });
     }
     return listed;

@@ -10,7 +10,6 @@ import {
   FRESH,
   type Link,
   linkTable,
-  MAX_LINKS,
   type Meta,
   metaTable,
   type State,
@@ -73,7 +72,7 @@ export type CreateOutcome =
   | { readonly kind: "too-many-links" }
   | Exclude<ConfirmOutcome, { kind: "absent" }>;
 
-export function createRule(view: View, now: number, input: Create): Decision<CreateOutcome> {
+export function createRule(view: View, now: number, input: Create, maxLinks: number): Decision<CreateOutcome> {
   const { config, base, incarnation } = input;
   const confirmed = confirmRule(view, config, base);
   const { outcome } = confirmed;
@@ -85,7 +84,7 @@ export function createRule(view: View, now: number, input: Create): Decision<Cre
   for (const { path, tail } of input.explicit) {
     links.set(path, { acked: formatOffset(tail), explicit: true, glob: links.has(path) });
   }
-  if (links.size > MAX_LINKS) return { outcome: { kind: "too-many-links" } };
+  if (links.size > maxLinks) return { outcome: { kind: "too-many-links" } };
 
   const meta: Meta = { config, createdAt: now, incarnation, base };
   const changes: Change[] = [put(metaTable, "", meta), put(stateTable, "", { ...FRESH, links: links.size })];
@@ -112,7 +111,8 @@ export type NoteOutcome =
   | { readonly kind: "noted"; readonly isBusy: boolean; readonly refused: number };
 
 /** Takes note of what happened to streams: unlinks what has gone, then links what came. */
-export function noteRule(view: View, now: number, { incarnation, unlink, link }: Note): Decision<NoteOutcome> {
+export function noteRule(view: View, now: number, note: Note, maxLinks: number): Decision<NoteOutcome> {
+  const { incarnation, unlink, link } = note;
   const found = known(view, incarnation);
   if (found === undefined) return { outcome: { kind: "absent" } };
   const { state } = found;
@@ -129,7 +129,7 @@ export function noteRule(view: View, now: number, { incarnation, unlink, link }:
   for (const path of link) {
     const existing = gone.has(path) ? undefined : view.get(linkTable, path);
     if (existing?.glob) continue;
-    if (existing === undefined && links >= MAX_LINKS) {
+    if (existing === undefined && links >= maxLinks) {
       refused++;
       continue;
     }
@@ -145,7 +145,11 @@ function bornLater(): Link {
 }
 
 /** Links streams by name, all or none; what is linked already keeps its place. */
-export function addStreamsRule(view: View, streams: readonly Tail[]): Decision<"added" | "absent" | "too-many-links"> {
+export function addStreamsRule(
+  view: View,
+  streams: readonly Tail[],
+  maxLinks: number,
+): Decision<"added" | "absent" | "too-many-links"> {
   const found = known(view);
   if (found === undefined) return { outcome: "absent" };
   const changes: Change[] = [];
@@ -157,7 +161,7 @@ export function addStreamsRule(view: View, streams: readonly Tail[]): Decision<"
     const link = existing ?? { acked: formatOffset(tail), glob: false };
     changes.push(put(linkTable, path, { ...link, explicit: true }));
   }
-  if (links > MAX_LINKS) return { outcome: "too-many-links" };
+  if (links > maxLinks) return { outcome: "too-many-links" };
   if (changes.length > 0) changes.push(put(stateTable, "", { ...found.state, links }));
   return { outcome: "added", changes };
 }

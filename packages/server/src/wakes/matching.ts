@@ -3,14 +3,10 @@
  * by their first level, explicit streams by name, and the answers of the last paths asked for.
  *
  * What must stay true: an answer for a path asked before costs one look-up, however many subscriptions exist. The index is
- * bounded by how many subscriptions and explicit links creation admits; the remembered answers by MAX_REMEMBERED.
+ * bounded by how many subscriptions and explicit links creation admits; the remembered answers by `rememberedPaths`.
  */
+import { WAKE_LIMITS } from "./limits.ts";
 import type { Subscription } from "./subscription.ts";
-
-/** Subscriptions and explicit links that one process takes on, in all projects together. */
-export const MAX_SUBSCRIPTIONS = 10_000;
-export const MAX_EXPLICIT_LINKS = 1_000_000;
-const MAX_REMEMBERED = 10_000;
 
 const NONE: readonly Subscription[] = [];
 
@@ -18,6 +14,8 @@ export class SubscriptionIndex {
   private readonly projects = new Map<string, ProjectIndex>();
   size = 0;
   explicitLinks = 0;
+
+  constructor(private readonly maxRemembered = WAKE_LIMITS.rememberedPaths) {}
 
   has(project: string): boolean {
     return this.projects.has(project);
@@ -36,7 +34,7 @@ export class SubscriptionIndex {
     const { project, id } = subscription;
     const earlier = this.get(project, id);
     if (earlier) this.remove(earlier);
-    const index = this.projects.get(project) ?? new ProjectIndex();
+    const index = this.projects.get(project) ?? new ProjectIndex(this.maxRemembered);
     this.projects.set(project, index);
     index.add(subscription);
     this.size++;
@@ -86,6 +84,8 @@ class ProjectIndex {
   private readonly byStream = new Map<string, Set<Subscription>>();
   private readonly remembered = new Map<string, readonly Subscription[]>();
 
+  constructor(private readonly maxRemembered: number) {}
+
   add(subscription: Subscription): void {
     const { id, glob, explicit, config } = subscription;
     this.subscriptions.set(id, subscription);
@@ -120,7 +120,7 @@ class ProjectIndex {
     const known = this.remembered.get(path);
     if (known !== undefined) return known;
     const found = this.find(path);
-    if (this.remembered.size >= MAX_REMEMBERED) this.remembered.clear();
+    if (this.remembered.size >= this.maxRemembered) this.remembered.clear();
     this.remembered.set(path, found);
     return found;
   }

@@ -9,16 +9,12 @@ import { type HttpRequest, Refusal } from "../core/http.ts";
 import { checkPath, isReserved } from "../streams/parse.ts";
 import { parseGlob } from "./glob.ts";
 import type { AckWord, Word } from "./holding.ts";
+import type { WakeLimits } from "./limits.ts";
 import type { Config } from "./state.ts";
 import { checkWebhookUrl } from "./targets.ts";
 
-export const MAX_BODY_BYTES = 64 * 1_024;
 const MAX_NAME_BYTES = 256;
 const MAX_DESCRIPTION_BYTES = 1_024;
-const MAX_ITEMS = 1_000;
-const DEFAULT_LEASE_MS = 30_000;
-const MIN_LEASE_MS = 1_000;
-const MAX_LEASE_MS = 600_000;
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -49,20 +45,20 @@ export function parseBearer(request: HttpRequest): string {
   throw new Refusal("token-invalid", "Authorization must be Bearer and a token", ["WWW-Authenticate", "Bearer"]);
 }
 
-export async function parseConfig(request: HttpRequest, allowLoopback: boolean): Promise<Config> {
+export async function parseConfig(request: HttpRequest, allowLoopback: boolean, limits: WakeLimits): Promise<Config> {
   const known = ["type", "pattern", "streams", "webhook", "wake_stream", "lease_ttl_ms", "description"];
-  const fields = await parseBody(request, known);
+  const fields = await parseBody(request, known, limits);
   const { type } = fields;
   if (type !== "webhook" && type !== "pull-wake") throw bad('type must be "webhook" or "pull-wake"');
   const pattern = fields.pattern === undefined ? undefined : parsePattern(fields.pattern);
-  const streams = fields.streams === undefined ? [] : parseStreams(fields.streams);
+  const streams = fields.streams === undefined ? [] : parseStreams(fields.streams, limits.items);
   if (pattern === undefined && streams.length === 0) throw bad("pattern or streams must be given");
   const config: Config = {
     type,
     pattern,
     streams,
     ...(type === "webhook" ? parseWebhook(fields, allowLoopback) : parseWakeStream(fields)),
-    leaseMs: parseLease(fields.lease_ttl_ms),
+    leaseMs: parseLease(fields.lease_ttl_ms, limits),
     description: fields.description === undefined ? undefined : parseDescription(fields.description),
   };
   if (config.wakeStream !== undefined && streams.includes(config.wakeStream)) {
@@ -71,28 +67,29 @@ export async function parseConfig(request: HttpRequest, allowLoopback: boolean):
   return config;
 }
 
-export async function parseAddedStreams(request: HttpRequest): Promise<readonly string[]> {
-  const { streams } = await parseBody(request, ["streams"]);
-  return parseStreams(streams);
+export async function parseAddedStreams(request: HttpRequest, limits: WakeLimits): Promise<readonly string[]> {
+  const { streams } = await parseBody(request, ["streams"], limits);
+  return parseStreams(streams, limits.items);
 }
 
-export async function parseWorker(request: HttpRequest): Promise<string> {
-  const { worker } = await parseBody(request, ["worker"]);
+export async function parseWorker(request: HttpRequest, limits: WakeLimits): Promise<string> {
+  const { worker } = await parseBody(request, ["worker"], limits);
   if (typeof worker !== "string") throw bad("worker must be a string");
   return checkName("worker", worker, "bad-body");
 }
 
-export async function parseAck(request: HttpRequest, token: string): Promise<AckWord> {
-  const fields = await parseBody(request, ["wake_id", "generation", "acks", "done"]);
+export async function parseAck(request: HttpRequest, token: string, limits: WakeLimits): Promise<AckWord> {
+  const fields = await parseBody(request, ["wake_id", "generation", "acks", "done"], limits);
+  const { items } = limits;
   const { done, acks } = fields;
   if (done !== undefined && typeof done !== "boolean") throw bad("done must be true or false");
   if (acks !== undefined && !Array.isArray(acks)) throw bad("acks must be an array");
-  if (acks !== undefined && acks.length > MAX_ITEMS) throw bad(`acks must have at most ${MAX_ITEMS} entries`);
+  if (acks !== undefined && acks.length > items) throw bad(`acks must have at most ${items} entries`);
   return { ...wordOf(fields, token), acks: (acks ?? []).map(parseOneAck), done: done ?? false };
 }
 
-export async function parseRelease(request: HttpRequest, token: string): Promise<Word> {
-  return wordOf(await parseBody(request, ["wake_id", "generation"]), token);
+export async function parseRelease(request: HttpRequest, token: string, limits: WakeLimits): Promise<Word> {
+  return wordOf(await parseBody(request, ["wake_id", "generation"], limits), token);
 }
 
 function wordOf({ wake_id, generation }: Fields, token: string): Word {
@@ -121,9 +118,9 @@ function parsePattern(value: unknown): string {
 }
 
 /** Sorted and each once, so that the order of a PUT does not matter. */
-function parseStreams(value: unknown): readonly string[] {
+function parseStreams(value: unknown, max: number): readonly string[] {
   if (!Array.isArray(value)) throw bad("streams must be an array of paths");
-  if (value.length > MAX_ITEMS) throw bad(`streams must have at most ${MAX_ITEMS} entries`);
+  if (value.length > max) throw bad(`streams must have at most ${max} entries`);
   const paths = value.map((path, i) => {
     if (typeof path !== "string") throw bad(`streams[${i}] must be a string`);
     return checkStream(`streams[${i}]`, path);
@@ -148,11 +145,11 @@ function parseWakeStream(fields: Fields): { wakeStream: string } {
   return { wakeStream: checkStream("wake_stream", fields.wake_stream) };
 }
 
-function parseLease(value: unknown): number {
-  if (value === undefined) return DEFAULT_LEASE_MS;
-  if (Number.isInteger(value) && (value as number) >= MIN_LEASE_MS && (value as number) <= MAX_LEASE_MS)
+function parseLease(value: unknown, { leaseMs, minLeaseMs, maxLeaseMs }: WakeLimits): number {
+  if (value === undefined) return leaseMs;
+  if (Number.isInteger(value) && (value as number) >= minLeaseMs && (value as number) <= maxLeaseMs)
     return value as number;
-  throw bad(`lease_ttl_ms must be a whole number from ${MIN_LEASE_MS} to ${MAX_LEASE_MS}`);
+  throw bad(`lease_ttl_ms must be a whole number from ${minLeaseMs} to ${maxLeaseMs}`);
 }
 
 function parseDescription(value: unknown): string {
@@ -188,9 +185,9 @@ function checkName(name: string, text: string, code: "bad-request" | "bad-body")
   return text;
 }
 
-async function parseBody(request: HttpRequest, known: readonly string[]): Promise<Fields> {
-  const body = await request.body(MAX_BODY_BYTES);
-  if (body.kind === "too-large") throw new Refusal("too-large", `a body may have at most ${MAX_BODY_BYTES} bytes`);
+async function parseBody(request: HttpRequest, known: readonly string[], { bodyBytes }: WakeLimits): Promise<Fields> {
+  const body = await request.body(bodyBytes);
+  if (body.kind === "too-large") throw new Refusal("too-large", `a body may have at most ${bodyBytes} bytes`);
   let value: unknown;
   try {
     value = JSON.parse(decoder.decode(body.bytes));

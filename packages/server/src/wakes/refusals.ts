@@ -2,7 +2,6 @@
 import { type ErrorCode, errors, header, problem } from "@sluice/protocol";
 import { type Headers, Refusal, type Reply } from "../core/http.ts";
 import { EngineError } from "../engine/contract.ts";
-import { MAX_LINKS } from "./state.ts";
 
 /** A refusal with more to tell than its text. */
 class WakeRefusal extends Refusal {
@@ -23,9 +22,9 @@ export function wrongType(): Refusal {
   return new Refusal("bad-request", "the subscription is not of type pull-wake");
 }
 
-export function tooMany(kind: "too-many-links" | "too-many-subscriptions"): Refusal {
+export function tooMany(kind: "too-many-links" | "too-many-subscriptions", maxLinks: number): Refusal {
   if (kind === "too-many-links")
-    return new Refusal("too-many-links", `a subscription is linked to at most ${MAX_LINKS} streams`);
+    return new Refusal("too-many-links", `a subscription is linked to at most ${maxLinks} streams`);
   return new Refusal("overloaded", "this server has as many subscriptions as it takes on");
 }
 

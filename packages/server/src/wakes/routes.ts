@@ -10,6 +10,7 @@
 import { header } from "@sluice/protocol";
 import { type Headers, type HttpRequest, Refusal, type Reply } from "../core/http.ts";
 import type { SigningKeys } from "./keys.ts";
+import type { WakeLimits } from "./limits.ts";
 import {
   parseAck,
   parseAddedStreams,
@@ -26,9 +27,10 @@ import { describeLink, linkType } from "./state.ts";
 
 export interface WakeRouteSettings {
   /** Whether webhooks may be plain http to this machine. */
-  readonly webhookLoopback: boolean;
+  readonly allowLoopback: boolean;
   /** Scheme, host and port under which receivers reach us; what the creator addressed, if undefined. */
   readonly publicUrl?: string | undefined;
+  readonly limits: WakeLimits;
 }
 
 const MAX_BASE_CHARS = 1_024;
@@ -97,7 +99,7 @@ export class WakeRoutes {
   }
 
   private async put(project: string, id: string, request: HttpRequest): Promise<Reply> {
-    const config = await parseConfig(request, this.settings.webhookLoopback);
+    const config = await parseConfig(request, this.settings.allowLoopback, this.settings.limits);
     const result = await this.wakes.put(project, id, config, this.baseOf(request));
     switch (result.kind) {
       case "created":
@@ -106,7 +108,7 @@ export class WakeRoutes {
       case "differs":
         throw new Refusal("subscription-already-exists", `the subscription ${id} exists with another configuration`);
       default:
-        throw tooMany(result.kind);
+        throw tooMany(result.kind, this.settings.limits.links);
     }
   }
 
@@ -155,11 +157,11 @@ export class WakeRoutes {
   }
 
   private async addStreams(project: string, id: string, request: HttpRequest): Promise<Reply> {
-    const paths = await parseAddedStreams(request);
+    const paths = await parseAddedStreams(request, this.settings.limits);
     const outcome = await this.wakes.addStreams(project, id, paths);
     if (outcome === "absent") throw absent(id);
     if (outcome === "own-wake-stream") throw new Refusal("bad-body", "streams must not hold the wake_stream");
-    if (outcome !== "added") throw tooMany(outcome);
+    if (outcome !== "added") throw tooMany(outcome, this.settings.limits.links);
     return { status: 204, headers: [] };
   }
 
@@ -169,7 +171,7 @@ export class WakeRoutes {
   }
 
   private async claim(project: string, id: string, request: HttpRequest): Promise<Reply> {
-    const worker = await parseWorker(request);
+    const worker = await parseWorker(request, this.settings.limits);
     const result = await this.wakes.holding.claim(project, id, worker);
     switch (result.kind) {
       case "absent":
@@ -192,7 +194,7 @@ export class WakeRoutes {
   }
 
   private async ack(project: string, id: string, request: HttpRequest, pullOnly: boolean): Promise<Reply> {
-    const word = await parseAck(request, parseBearer(request));
+    const word = await parseAck(request, parseBearer(request), this.settings.limits);
     const result = await this.wakes.holding.ack(project, id, word, pullOnly);
     if (result.kind === "acked") return json(200, { ok: true, next_wake: result.nextWake });
     if (result.kind === "bad-ack") throw new Refusal("invalid-offset", result.why);
@@ -200,7 +202,7 @@ export class WakeRoutes {
   }
 
   private async release(project: string, id: string, request: HttpRequest): Promise<Reply> {
-    const word = await parseRelease(request, parseBearer(request));
+    const word = await parseRelease(request, parseBearer(request), this.settings.limits);
     const result = await this.wakes.holding.release(project, id, word);
     if (result.kind === "released") return { status: 204, headers: [] };
     throw unproven(result.kind, id);

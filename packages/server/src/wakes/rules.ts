@@ -9,6 +9,7 @@
 import { BEGINNING, comparePositions, formatOffset, type Position, parseOffset, ZERO } from "@sluice/protocol";
 import { type Change, put } from "../engine/draft.ts";
 import type { Decision, View } from "../engine/keeper.ts";
+import { WAKE_LIMITS, type WakeLimits } from "./limits.ts";
 import { known } from "./links.ts";
 import {
   type Attempt,
@@ -26,17 +27,11 @@ import {
 } from "./state.ts";
 import { isSameSecret, type Token } from "./tokens.ts";
 
-/** How long a token is good for, however often the lease is extended. */
-export const TOKEN_MS = 3_600_000;
-/** An attempt without a result after this time was lost with the process that made it. */
-export const LOST_ATTEMPT_MS = 20_000;
-const FIRST_RETRY_MS = 1_000;
-const MAX_RETRY_MS = 60_000;
 const JITTER_PART = 0.2;
 
 /** How long to wait after this many failures in a row; `random` is uniform in [0, 1). */
-export function retryDelay(failures: number, random: number): number {
-  const base = Math.min(FIRST_RETRY_MS * 2 ** (failures - 1), MAX_RETRY_MS);
+export function retryDelay(failures: number, random: number, limits = WAKE_LIMITS): number {
+  const base = Math.min(limits.retryMs * 2 ** (failures - 1), limits.maxRetryMs);
   return Math.round(base * (1 + JITTER_PART * (2 * random - 1)));
 }
 
@@ -60,6 +55,7 @@ export function wakeRule(
   view: View,
   now: number,
   { incarnation, fresh, tails }: { incarnation: string; fresh: Fresh; tails: readonly Tail[] },
+  { lostAttemptMs, tokenMs }: WakeLimits,
 ): Decision<WakeOutcome> {
   const found = known(view, incarnation);
   if (found === undefined) return { outcome: { kind: "absent" } };
@@ -74,9 +70,9 @@ export function wakeRule(
     id: fresh.wakeId,
     generation,
     trigger: pending[0]!.path,
-    attempt: { number: 1, nextAt: now + LOST_ATTEMPT_MS },
+    attempt: { number: 1, nextAt: now + lostAttemptMs },
     secret: isWebhook ? fresh.secret : undefined,
-    tokenUntil: isWebhook ? now + TOKEN_MS : undefined,
+    tokenUntil: isWebhook ? now + tokenMs : undefined,
   };
   const snapshots = pending.map(({ path, tail }) =>
     put(linkTable, path, { ...view.get(linkTable, path)!, snapshot: { generation, offset: formatOffset(tail) } }),
@@ -104,7 +100,7 @@ export interface Due {
 }
 
 /** What time asks for: the end of a lease, or the next attempt. */
-export function dueRule(view: View, now: number, due: Due): Decision<DueOutcome> {
+export function dueRule(view: View, now: number, due: Due, { lostAttemptMs }: WakeLimits): Decision<DueOutcome> {
   const found = known(view, due.incarnation);
   if (found === undefined) return { outcome: { kind: "absent" } };
   const { meta, state } = found;
@@ -116,7 +112,7 @@ export function dueRule(view: View, now: number, due: Due): Decision<DueOutcome>
   }
   const isUnderWay = wake.generation === due.inFlight;
   const number = wake.attempt.number + (isUnderWay ? 0 : 1);
-  const again = { ...wake, attempt: { number, nextAt: now + LOST_ATTEMPT_MS } };
+  const again = { ...wake, attempt: { number, nextAt: now + lostAttemptMs } };
   const outcome: DueOutcome = isUnderWay ? { kind: "waiting" } : { kind: "attempt", meta, wake: again };
   return saved(outcome, { ...state, wake: again });
 }
@@ -136,7 +132,12 @@ export interface Result {
 }
 
 /** Takes in what became of an attempt. A result of any other attempt than the current one changes nothing. */
-export function resultRule(view: View, now: number, result: Result): Decision<"stale" | "kept" | "ended"> {
+export function resultRule(
+  view: View,
+  now: number,
+  result: Result,
+  limits: WakeLimits,
+): Decision<"stale" | "kept" | "ended"> {
   const found = known(view, result.incarnation);
   const wake = found && wakeAt(found.state, now);
   if (found === undefined || wake === undefined || wake.generation !== result.generation) return { outcome: "stale" };
@@ -155,7 +156,7 @@ export function resultRule(view: View, now: number, result: Result): Decision<"s
       // Without an attempt somebody has already acted for this wake: it did get through.
       if (wake.attempt === undefined) return { outcome: "stale" };
       const failures = state.failures + 1;
-      const attempt = { number: wake.attempt.number, nextAt: now + retryDelay(failures, result.random) };
+      const attempt = { number: wake.attempt.number, nextAt: now + retryDelay(failures, result.random, limits) };
       return saved("kept", { ...state, status: "failed", failures, wake: { ...wake, attempt } });
     }
   }
@@ -183,6 +184,7 @@ export function claimRule(
   view: View,
   now: number,
   { worker, fresh, tails }: { worker: string; fresh: Fresh; tails: readonly Tail[] },
+  { tokenMs }: WakeLimits,
 ): Decision<ClaimOutcome> {
   const found = known(view);
   if (found === undefined) return { outcome: { kind: "absent" } };
@@ -200,7 +202,7 @@ export function claimRule(
     ...begun,
     attempt: undefined,
     secret: fresh.secret,
-    tokenUntil: now + TOKEN_MS,
+    tokenUntil: now + tokenMs,
     holder: worker,
     leaseUntil: now + meta.config.leaseMs,
   };

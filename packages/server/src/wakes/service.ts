@@ -4,7 +4,7 @@
  */
 import { hex } from "../core/bytes.ts";
 import type { Metric } from "../core/metric.ts";
-import type { World } from "../core/world.ts";
+import type { Cancel, World } from "../core/world.ts";
 import type { Engine } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
 import type { Streams } from "../streams/service.ts";
@@ -12,9 +12,10 @@ import { Delivery, type WebhookSender } from "./delivery.ts";
 import { Follower } from "./following.ts";
 import { Holding } from "./holding.ts";
 import type { SigningKeys } from "./keys.ts";
+import { WAKE_LIMITS, type WakeLimits } from "./limits.ts";
 import { Linker } from "./linking.ts";
 import { addStreamsRule, confirmRule, createRule, deleteRule, removeStreamRule } from "./links.ts";
-import { MAX_EXPLICIT_LINKS, MAX_SUBSCRIPTIONS, SubscriptionIndex } from "./matching.ts";
+import { SubscriptionIndex } from "./matching.ts";
 import { wakeMetrics } from "./metrics.ts";
 import {
   type Config,
@@ -41,6 +42,7 @@ export interface Parts {
   readonly keys: SigningKeys;
   readonly sender: WebhookSender;
   readonly report: (what: string, fault: unknown) => void;
+  readonly limits?: WakeLimits;
 }
 
 export interface Stored {
@@ -57,7 +59,8 @@ const INCARNATION_BYTES = 8;
 const START_PAGE = 100;
 
 export class Wakes {
-  private readonly index = new SubscriptionIndex();
+  private readonly index: SubscriptionIndex;
+  private readonly limits: WakeLimits;
   private readonly linker: Linker;
   private readonly waker: Waker;
   private readonly follower: Follower;
@@ -65,16 +68,20 @@ export class Wakes {
   readonly holding: Holding;
   readonly metrics: readonly Metric[];
   private isStopped = false;
+  private cancelDiscovery: Cancel | undefined;
   /** Resolves when every stored subscription has been looked at once. */
   ready: Promise<void> = Promise.resolve();
 
   constructor(private readonly parts: Parts) {
     const { engine, keepers, streams, world, keys, sender, report } = parts;
-    this.linker = new Linker(engine, keepers, streams, world, this.index, report);
-    const delivery = new Delivery(streams, keys, sender);
+    const limits = parts.limits ?? WAKE_LIMITS;
+    this.limits = limits;
+    this.index = new SubscriptionIndex(limits.rememberedPaths);
+    this.linker = new Linker(engine, keepers, streams, world, this.index, report, limits);
+    const delivery = new Delivery(streams, keys, sender, limits.deliveries);
     this.metrics = wakeMetrics(delivery, this.index);
-    this.waker = new Waker(engine, keepers, world, this.index, this.linker, delivery, report);
-    this.follower = new Follower(this.index, this.waker, world);
+    this.waker = new Waker(engine, keepers, world, this.index, this.linker, delivery, report, limits);
+    this.follower = new Follower(this.index, this.waker, world, limits.queuedStreams);
     this.holding = new Holding(keepers, this.linker, this.waker, (project, id) => this.findNow(project, id));
     streams.onEvent((event) => this.follower.hear(event));
   }
@@ -82,22 +89,41 @@ export class Wakes {
   /** Finds the stored subscriptions and what happened to their streams while nobody was there. */
   start(): void {
     this.parts.keys.start();
-    this.ready = this.findAll().catch((fault) => {
-      if (this.isStopped) return;
-      this.parts.report("finding the stored subscriptions failed", fault);
-      this.parts.world.after(1_000, () => this.isStopped || this.start());
+    this.ready = this.findAll().then(
+      () => this.discoverLater(),
+      (fault) => {
+        if (this.isStopped) return;
+        this.parts.report("finding the stored subscriptions failed", fault);
+        this.parts.world.after(this.limits.recheckMs, () => this.isStopped || this.start());
+      },
+    );
+  }
+
+  /** Where other nodes create and change subscriptions too, nobody tells this one. */
+  private discoverLater(): void {
+    const { engine, world, report } = this.parts;
+    if (engine.exclusive || this.isStopped) return;
+    this.cancelDiscovery = world.after(this.limits.discoverMs, () => {
+      this.ready = this.findAll()
+        .catch((fault) => void (this.isStopped || report("looking for the subscriptions of other nodes failed", fault)))
+        .then(() => this.discoverLater());
     });
   }
 
+  /** Takes up what is new, and looks again at what somebody has changed. */
   private async findAll(): Promise<void> {
     const { engine } = this.parts;
     const found: Subscription[] = [];
     for (const project of await engine.projects(WAKE)) {
-      for (let after: string | undefined = ""; after !== undefined; ) {
+      for (let after: string | undefined = ""; after !== undefined && !this.isStopped; ) {
         const page = await engine.list(project, WAKE, "", after, START_PAGE);
         for (const id of page.ids) {
-          const subscription = await this.find(project, id);
-          if (subscription) found.push(subscription);
+          const known = this.index.get(project, id);
+          if (known !== undefined) await this.lookIfChanged(known);
+          else {
+            const subscription = await this.find(project, id);
+            if (subscription) found.push(subscription);
+          }
         }
         after = page.next;
       }
@@ -105,8 +131,16 @@ export class Wakes {
     for (const subscription of found) await this.waker.tick(subscription, "time");
   }
 
+  private async lookIfChanged(subscription: Subscription): Promise<void> {
+    const { rev } = await this.parts.engine.load(wakeEntity(subscription.project, subscription.id), []);
+    if (rev === subscription.lookedAt) return;
+    subscription.lookedAt = rev;
+    void this.waker.look(subscription);
+  }
+
   async stop(): Promise<void> {
     this.isStopped = true;
+    this.cancelDiscovery?.();
     this.parts.keys.stop();
     await this.waker.stop();
     await this.ready;
@@ -132,7 +166,7 @@ export class Wakes {
     const { rows } = await this.parts.engine.load(wakeEntity(project, id), [META]);
     const meanwhile = this.index.get(project, id);
     if (meanwhile || rows[0] === undefined) return meanwhile;
-    const subscription = new Subscription(project, id, metaTable.decode(rows[0]));
+    const subscription = new Subscription(project, id, metaTable.decode(rows[0]), this.limits);
     this.index.add(subscription);
     return subscription;
   }
@@ -147,13 +181,15 @@ export class Wakes {
     if (this.isFull(config.streams.length)) return { kind: "too-many-subscriptions" };
 
     const incarnation = hex(world.randomBytes(INCARNATION_BYTES));
-    const draft = new Subscription(project, id, { config, incarnation, base, createdAt: 0 });
+    const draft = new Subscription(project, id, { config, incarnation, base, createdAt: 0 }, this.limits);
     const explicit = await this.linker.tailsOf(project, config.streams);
     const matching = await this.linker.matching(draft);
     const input = { config, base, incarnation, explicit, matching };
-    const created = await keepers.submit(e, [META, STATE], (view, now) => createRule(view, now, input));
+    const created = await keepers.submit(e, [META, STATE], (view, now) =>
+      createRule(view, now, input, this.limits.links),
+    );
     if (created.kind === "created") {
-      const subscription = new Subscription(project, id, created.meta);
+      const subscription = new Subscription(project, id, created.meta, this.limits);
       for (const { path } of explicit) subscription.explicit.add(path);
       this.index.add(subscription);
       // Streams may have come or grown since they were looked at.
@@ -163,7 +199,8 @@ export class Wakes {
   }
 
   private isFull(explicit: number): boolean {
-    return this.index.size >= MAX_SUBSCRIPTIONS || this.index.explicitLinks + explicit > MAX_EXPLICIT_LINKS;
+    const { subscriptions, explicitLinks } = this.limits;
+    return this.index.size >= subscriptions || this.index.explicitLinks + explicit > explicitLinks;
   }
 
   private async stored(project: string, id: string, kind: "created" | "exists"): Promise<PutResult> {
@@ -193,13 +230,13 @@ export class Wakes {
   async addStreams(project: string, id: string, paths: readonly string[]) {
     const subscription = await this.find(project, id);
     if (subscription === undefined) return "absent";
-    if (this.index.explicitLinks + paths.length > MAX_EXPLICIT_LINKS) return "too-many-subscriptions";
+    if (this.index.explicitLinks + paths.length > this.limits.explicitLinks) return "too-many-subscriptions";
     if (paths.some((path) => path === subscription.config.wakeStream)) return "own-wake-stream";
     return this.waker.step(subscription, async () => {
       const tails = await this.linker.tailsOf(project, paths);
       const keys = [META, STATE, ...paths.map(linkTable.at)];
       const outcome = await this.parts.keepers.submit(wakeEntity(project, id), keys, (view) =>
-        addStreamsRule(view, tails),
+        addStreamsRule(view, tails, this.limits.links),
       );
       if (outcome !== "added") return outcome;
       for (const path of paths) {

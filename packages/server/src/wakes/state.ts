@@ -87,10 +87,6 @@ export const STATE = stateTable.at("");
 
 export const FRESH: State = { generation: 0, links: 0, status: "active", failures: 0 };
 
-export const MAX_LINKS = 10_000;
-/** Pending streams that one wake takes on and a payload lists; the others wait for the next wake. */
-export const MAX_WAKE_STREAMS = 1_000;
-
 /** When the subscription needs a look although nobody calls. */
 export function nextDue({ wake }: State): number | undefined {
   if (wake === undefined) return undefined;

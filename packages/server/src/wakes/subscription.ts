@@ -7,14 +7,11 @@
  */
 import { Refusal } from "../core/http.ts";
 import type { Cancel, World } from "../core/world.ts";
+import type { Rev } from "../engine/contract.ts";
 import { isReserved } from "../streams/parse.ts";
 import { type Glob, matchesGlob, parseGlob } from "./glob.ts";
+import { WAKE_LIMITS, type WakeLimits } from "./limits.ts";
 import type { Config, Meta } from "./state.ts";
-
-/** Steps that wait for one subscription; beyond that a request is refused. Our own are few, since they join up. */
-const MAX_WAITING = 1_000;
-/** Streams that wait to be linked or unlinked; beyond that everything is looked at again instead. */
-const MAX_NOTES = 20_000;
 
 export class Subscription {
   readonly config: Config;
@@ -31,6 +28,8 @@ export class Subscription {
   isFollowing = false;
   /** Something may have been missed, by a restart or a fault: everything is looked at again. */
   isUnsure = true;
+  /** What was stored when this node last looked for changes of others. */
+  lookedAt: Rev = 0;
   /** Faults in a row. */
   doubts = 0;
   /** It was reported that there is no room for more links. */
@@ -45,6 +44,7 @@ export class Subscription {
     readonly project: string,
     readonly id: string,
     meta: Meta,
+    private readonly limits: WakeLimits = WAKE_LIMITS,
   ) {
     this.config = meta.config;
     this.incarnation = meta.incarnation;
@@ -59,8 +59,9 @@ export class Subscription {
 
   /** Refuses a request when too many others wait for this subscription already. */
   admit(): void {
-    if (this.waiting < MAX_WAITING) return;
-    throw new Refusal("overloaded", `more than ${MAX_WAITING} requests wait for one subscription`);
+    const { queuedRequests } = this.limits;
+    if (this.waiting < queuedRequests) return;
+    throw new Refusal("overloaded", `more than ${queuedRequests} requests wait for one subscription`);
   }
 
   /** Runs the step after all that were asked for before, whatever becomes of those. */
@@ -86,7 +87,7 @@ export class Subscription {
       if (this.wants(path)) this.toLink.add(path);
       this.suspect(path);
     }
-    if (this.toLink.size + this.toUnlink.size <= MAX_NOTES) return;
+    if (this.toLink.size + this.toUnlink.size <= this.limits.queuedNotes) return;
     this.toLink.clear();
     this.toUnlink.clear();
     this.isUnsure = true;

@@ -11,6 +11,7 @@ import type { World } from "../core/world.ts";
 import type { Engine } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
 import type { Delivery } from "./delivery.ts";
+import type { WakeLimits } from "./limits.ts";
 import type { Linker } from "./linking.ts";
 import type { SubscriptionIndex } from "./matching.ts";
 import { type Due, dueRule, type Fresh, type Result, resultRule, wakeRule } from "./rules.ts";
@@ -27,9 +28,6 @@ import {
 } from "./state.ts";
 import type { Subscription } from "./subscription.ts";
 
-/** How long after a fault everything is looked at again; the time doubles while faults go on. */
-const FIRST_DOUBT_MS = 1_000;
-const MAX_DOUBT_MS = 60_000;
 const WAKE_ID_BYTES = 12;
 const SECRET_BYTES = 24;
 
@@ -45,6 +43,7 @@ export class Waker {
     private readonly linker: Linker,
     private readonly delivery: Delivery,
     private readonly report: (what: string, fault: unknown) => void,
+    readonly limits: WakeLimits,
   ) {}
 
   /** Runs a step for a request. */
@@ -85,7 +84,8 @@ export class Waker {
   }
 
   private doubtUntil({ doubts }: Subscription): number {
-    return this.world.now() + Math.min(FIRST_DOUBT_MS * 2 ** Math.max(0, doubts - 1), MAX_DOUBT_MS);
+    const { recheckMs, maxRecheckMs } = this.limits;
+    return this.world.now() + Math.min(recheckMs * 2 ** Math.max(0, doubts - 1), maxRecheckMs);
   }
 
   private async rearm(subscription: Subscription): Promise<void> {
@@ -113,14 +113,24 @@ export class Waker {
     return this.quietly(subscription, async () => {
       const { incarnation, inFlight, isUnsure } = subscription;
       subscription.isUnsure = false;
+      // Where other nodes are, what was under way is under way.
+      const isFirstLook = isUnsure && why === "time" && this.engine.exclusive;
       if (isUnsure) await this.linker.relink(subscription);
-      const due: Due = { incarnation, inFlight, why: isUnsure && why === "time" ? "first-look" : why };
+      const due: Due = { incarnation, inFlight, why: isFirstLook ? "first-look" : why };
       const e = wakeEntity(subscription.project, subscription.id);
-      const outcome = await this.keepers.submit(e, [META, STATE], (view, now) => dueRule(view, now, due));
+      const outcome = await this.keepers.submit(e, [META, STATE], (view, now) => dueRule(view, now, due, this.limits));
       if (outcome.kind === "absent") this.index.remove(subscription);
       else if (outcome.kind === "attempt") this.launch(subscription, outcome.meta, outcome.wake);
       else if (outcome.kind === "expired" || isUnsure) await this.check(subscription);
       subscription.doubts = 0;
+    });
+  }
+
+  /** Another node has changed it: links may be new, and work may be waiting for them. */
+  look(subscription: Subscription): Promise<void> {
+    return this.quietly(subscription, async () => {
+      await this.linker.survey(subscription);
+      await this.check(subscription);
     });
   }
 
@@ -132,7 +142,7 @@ export class Waker {
     const e = wakeEntity(subscription.project, subscription.id);
     const keys = [META, STATE, ...tails.map(({ path }) => linkTable.at(path))];
     const input = { incarnation, fresh: this.fresh(), tails };
-    const outcome = await this.keepers.submit(e, keys, (view, now) => wakeRule(view, now, input));
+    const outcome = await this.keepers.submit(e, keys, (view, now) => wakeRule(view, now, input, this.limits));
     if (outcome.kind === "woken") this.launch(subscription, outcome.meta, outcome.wake);
     return outcome.kind === "woken" || outcome.kind === "busy";
   }
@@ -187,7 +197,7 @@ export class Waker {
       if (subscription.inFlight === generation) subscription.inFlight = undefined;
       const e = wakeEntity(subscription.project, subscription.id);
       const keys = [META, STATE, ...snapshot.map(linkTable.at)];
-      const outcome = await this.keepers.submit(e, keys, (view, now) => resultRule(view, now, result));
+      const outcome = await this.keepers.submit(e, keys, (view, now) => resultRule(view, now, result, this.limits));
       if (outcome === "ended") await this.check(subscription);
     });
     if (subscription.inFlight === generation) subscription.inFlight = undefined;

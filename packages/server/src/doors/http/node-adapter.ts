@@ -6,16 +6,15 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { type AddressInfo, Server as NetServer, type Socket } from "node:net";
 import type { ErrorCode } from "@sluice/protocol";
 import { type HttpRequest, type LiveEnd, Refusal, type Reply, type Sink } from "../../core/http.ts";
-import { hangUp, LINGER_MS } from "./node-hang-up.ts";
+import { HTTP_LIMITS, type HttpLimits } from "./limits.ts";
+import { hangUp } from "./node-hang-up.ts";
 import { NodeRequest, onOver } from "./node-request.ts";
 import type { HttpObserver, ObservedRequest, Traffic } from "./observer.ts";
 import { renderFault } from "./problem.ts";
 
-export interface HttpDoorOptions {
+export interface HttpDoorOptions extends Partial<HttpLimits> {
   readonly host: string;
   readonly port: number;
-  /** A request must have arrived whole within this time. */
-  readonly requestMs: number;
   handle(request: HttpRequest): Promise<Reply> | Reply;
   readonly observer?: HttpObserver | undefined;
   /** Hears of what the client is not told. */
@@ -40,16 +39,21 @@ type LinedSocket = Socket & { [LINE]?: Line };
 
 export class HttpDoor {
   private readonly server: Server;
+  private readonly limits: HttpLimits;
   private readonly sockets = new Set<Socket>();
   readonly traffic: Traffic = { receivedBytes: 0, sentBytes: 0 };
   private closing = false;
+  /** Once closing: the connections that are owed an answer. While there is one, the idle ones stay and may ask. */
+  private readonly busy = new Set<Socket>();
 
   private constructor(private readonly options: HttpDoorOptions) {
+    const limits = { ...HTTP_LIMITS, ...options };
+    this.limits = limits;
     this.server = createServer({
-      requestTimeout: options.requestMs,
-      headersTimeout: Math.min(options.requestMs, 15_000),
-      keepAliveTimeout: 65_000,
-      connectionsCheckingInterval: Math.min(options.requestMs, TIMEOUT_CHECK_MS),
+      requestTimeout: limits.requestMs,
+      headersTimeout: Math.min(limits.requestMs, limits.headersMs),
+      keepAliveTimeout: limits.keepAliveMs,
+      connectionsCheckingInterval: Math.min(limits.requestMs, TIMEOUT_CHECK_MS),
       // We refuse it ourselves, in our own words.
       requireHostHeader: false,
     });
@@ -70,9 +74,8 @@ export class HttpDoor {
     });
     this.server.on("connect", (_, socket) => {
       socket.on("error", () => {});
-      this.hangUp(socket as Socket, "method-not-allowed", "CONNECT is not known here", [
-        "Allow: GET, HEAD, PUT, POST, DELETE, OPTIONS",
-      ]);
+      const allow = "Allow: GET, HEAD, PUT, POST, DELETE, OPTIONS";
+      this.hangUp(socket as Socket, "method-not-allowed", "CONNECT is not known here", [allow]);
     });
     this.server.on("clientError", (error, socket) => this.refuseGarbage(error, socket as Socket));
   }
@@ -97,14 +100,22 @@ export class HttpDoor {
     return this.sockets.size;
   }
 
-  /** Takes no more connections; resolves when those in flight have been answered. */
+  /**
+   * Takes no more connections; resolves when those in flight have been answered. Until then a connection that was kept alive
+   * can still ask whether we are ready, and learn that we are not.
+   */
   close(): Promise<void> {
     this.closing = true;
     // The server's own way to close cuts off answers that are written but not yet taken; a plain one waits for them.
     const closed = new Promise<void>((resolve) => NetServer.prototype.close.call(this.server, () => resolve()));
-    for (const socket of this.sockets) if (this.isIdle(socket)) socket.destroy();
+    for (const socket of this.sockets) if (!this.isIdle(socket)) this.busy.add(socket);
+    this.endIdle();
     // With nobody left, its own way does no harm and stops its timer.
     return closed.then(() => void this.server.close());
+  }
+
+  private endIdle(): void {
+    if (this.busy.size === 0) for (const socket of this.sockets) if (this.isIdle(socket)) socket.destroy();
   }
 
   /** No answer is owed here, and no first request has begun to arrive. */
@@ -122,7 +133,10 @@ export class HttpDoor {
     // As many requests as a client cares to send at once may each want to know when the connection goes.
     socket.setMaxListeners(0);
     this.sockets.add(socket);
-    socket.once("close", () => this.sockets.delete(socket));
+    socket.once("close", () => {
+      this.sockets.delete(socket);
+      if (this.busy.delete(socket)) this.endIdle();
+    });
   }
 
   private serve(request: NodeRequest, handle = this.options.handle): void {
@@ -158,7 +172,7 @@ export class HttpDoor {
     if (observer && reply.live && !hasLeft) this.observeLive(observer, request, reply.status);
     else observer?.answered(request, reply.status, hasLeft);
     try {
-      send(request, reply);
+      send(request, reply, this.limits.lingerMs);
     } catch (fault) {
       // An answer that cannot be written is a defect of ours, and no reason to take the others down.
       report(fault, request);
@@ -180,6 +194,7 @@ export class HttpDoor {
       line.waiting++;
       line.latest = incoming;
     }
+    if (this.closing) this.busy.add(socket);
     outgoing.on("close", this.answered);
   }
 
@@ -213,18 +228,18 @@ export class HttpDoor {
 
   private hangUp(socket: Socket, code: ErrorCode, detail: string, more: readonly string[] = []): void {
     this.options.observer?.malformed();
-    hangUp(socket, code, detail, more);
+    hangUp(socket, this.limits.lingerMs, code, detail, more);
   }
 }
 
-function send(request: NodeRequest, reply: Reply): void {
+function send(request: NodeRequest, reply: Reply, lingerMs: number): void {
   const { outgoing } = request;
   if (outgoing.destroyed) return;
   const headers = reply.headers;
   headers.push(...SAFE);
   const { body, live, status } = reply;
   if (request.mustHangUp && live === undefined) {
-    sendAndHangUp(request, reply);
+    sendAndHangUp(request, reply, lingerMs);
     return;
   }
   if (live) {
@@ -248,13 +263,13 @@ function countSent({ method, traffic }: NodeRequest, body: Uint8Array | string):
 }
 
 /** Answers, says that this was all, and leaves the client time to read it before the connection goes. */
-function sendAndHangUp(request: NodeRequest, reply: Reply): void {
+function sendAndHangUp(request: NodeRequest, reply: Reply, lingerMs: number): void {
   const { incoming, outgoing } = request;
   if (reply.body !== undefined) countSent(request, reply.body);
   outgoing.shouldKeepAlive = false;
   outgoing.writeHead(reply.status, [...reply.headers, "Connection", "close"]);
   const { socket } = incoming;
-  outgoing.end(reply.body, () => setTimeout(() => socket.destroy(), LINGER_MS).unref());
+  outgoing.end(reply.body, () => setTimeout(() => socket.destroy(), lingerMs).unref());
 }
 
 class NodeSink implements Sink {

@@ -3,10 +3,14 @@ import { STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import { type ErrorCode, errors, problem } from "@sluice/protocol";
 
-/** How long a client that is hung up on may take to read why. */
-export const LINGER_MS = 500;
-
-export function hangUp(socket: Socket, code: ErrorCode, detail: string, more: readonly string[] = []): void {
+/** `lingerMs`: how long the client may take to read why. */
+export function hangUp(
+  socket: Socket,
+  lingerMs: number,
+  code: ErrorCode,
+  detail: string,
+  more: readonly string[] = [],
+): void {
   const body = JSON.stringify(problem(code, detail));
   const { status } = errors[code];
   const lines = [
@@ -18,5 +22,5 @@ export function hangUp(socket: Socket, code: ErrorCode, detail: string, more: re
     ...more,
   ];
   socket.end(`${lines.join("\r\n")}\r\n\r\n${body}`);
-  setTimeout(() => socket.destroy(), LINGER_MS).unref();
+  setTimeout(() => socket.destroy(), lingerMs).unref();
 }

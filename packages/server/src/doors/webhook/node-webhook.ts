@@ -23,15 +23,21 @@ export interface NodeWebhookOptions {
   /** Whether plain http to this machine is allowed. */
   readonly allowLoopback: boolean;
   readonly timeoutMs?: number;
-  readonly maxAnswerBytes?: number;
+  readonly answerBytes?: number;
   /** All addresses of a name. */
   readonly resolve?: (host: string) => Promise<readonly ResolvedAddress[]>;
   /** Whether a connection for this URL may go to this address. */
   readonly mayConnect?: typeof mayConnect;
 }
 
-const TIMEOUT_MS = 10_000;
-const MAX_ANSWER_BYTES = 64 * 1_024;
+export interface WebhookLimits {
+  /** From the look-up of the name to the end of the answer. */
+  readonly timeoutMs: number;
+  /** What is read of an answer. */
+  readonly answerBytes: number;
+}
+
+export const WEBHOOK_LIMITS: WebhookLimits = { timeoutMs: 10_000, answerBytes: 64 * 1_024 };
 
 const FORBIDDEN: WebhookAnswer = { kind: "failed", why: "the name stands for an address that webhooks must not go to" };
 
@@ -48,10 +54,10 @@ export class NodeWebhookSender implements WebhookSender {
     let cancel: Cancel = () => {};
     const givenUp = new Promise<WebhookAnswer>((resolve) => {
       giveUp = (why) => resolve({ kind: "failed", why });
-      cancel = world.after(this.options.timeoutMs ?? TIMEOUT_MS, () => giveUp("no answer in time"));
+      cancel = world.after(this.options.timeoutMs ?? WEBHOOK_LIMITS.timeoutMs, () => giveUp("no answer in time"));
     });
     this.inFlight.add(giveUp);
-    const exchange = new Exchange(checked.url, request, this.options.maxAnswerBytes ?? MAX_ANSWER_BYTES);
+    const exchange = new Exchange(checked.url, request, this.options.answerBytes ?? WEBHOOK_LIMITS.answerBytes);
     try {
       return await Promise.race([givenUp, this.resolveAndSend(checked.url, exchange)]);
     } finally {

@@ -17,7 +17,7 @@ import type { ApplyRunner } from "./apply-runner.ts";
 import { ApplyThread } from "./apply-thread.ts";
 import { DiskEngine } from "./engine.ts";
 import { type Files, faultCode, isFull, type Release, readWhole, writeWhole } from "./files.ts";
-import { FORMAT_VERSION } from "./frame.ts";
+import { FORMAT_TEXT, judgeFormat } from "./format.ts";
 import { DEFAULT_LIMITS, type Limits } from "./limits.ts";
 import { openLmdb } from "./lmdb-store.ts";
 import { type Meta, readMeta, writeMeta } from "./meta.ts";
@@ -123,8 +123,6 @@ function countBoot(store: Store): Meta {
   return meta;
 }
 
-const FORMAT_TEXT = `Sluice data directory, format ${FORMAT_VERSION}\n`;
-
 async function checkFormat(files: Files, dir: string): Promise<void> {
   const names = await files.names(dir);
   if (!names.includes("format")) {
@@ -133,15 +131,7 @@ async function checkFormat(files: Files, dir: string): Promise<void> {
     await writeWhole(files, dir, "format", Buffer.from(FORMAT_TEXT));
     return;
   }
-  const text = (await readWhole(files, `${dir}/format`)).toString("latin1");
-  if (text === FORMAT_TEXT) return;
-  const version = /^Sluice data directory, format (\d+)\n$/.exec(text)?.[1];
-  if (version === undefined)
-    throw new EngineError("data-damaged", `${dir}/format is damaged: it does not name a format.`);
-  throw new EngineError(
-    "data-damaged",
-    `The data directory ${dir} has format ${version}; this program reads and writes format ${FORMAT_VERSION}.`,
-  );
+  judgeFormat(dir, (await readWhole(files, `${dir}/format`)).toString("latin1"));
 }
 
 function explain(fault: unknown, dir: string): Error {

@@ -30,7 +30,7 @@ export interface OldSegment {
 export async function recover(
   files: Files,
   dir: string,
-  applier: Applier,
+  applier: Pick<Applier, "apply">,
   appliedThrough: number,
 ): Promise<OldSegment[]> {
   const numbers = await segmentNumbers(files, dir);
@@ -62,7 +62,7 @@ class Replay {
 
   constructor(
     private readonly dir: string,
-    private readonly applier: Applier,
+    private readonly applier: Pick<Applier, "apply">,
     private through: number,
   ) {}
 

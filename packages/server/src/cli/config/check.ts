@@ -1,0 +1,26 @@
+/** `sluice config check`: says whether the server would start with this configuration, without starting it. */
+import type { Command } from "commander";
+import { ConfigError } from "../../config/problem.ts";
+import { exposureOf } from "../../config/together.ts";
+import { examples } from "../help.ts";
+import { addSettingOptions, settingsOf } from "../settings-options.ts";
+import { green, line } from "../terminal.ts";
+
+export function addCheck(group: Command): void {
+  const command = group
+    .command("check")
+    .description("say whether a configuration is right, and everything that is wrong with it")
+    .action(check);
+  addSettingOptions(command);
+  examples(command, [
+    ["sluice config check --config sluice.yaml", "a file, together with the environment"],
+    ["sluice config check --host 0.0.0.0", "as `sluice serve` would take it"],
+  ]);
+}
+
+async function check(_options: unknown, command: Command): Promise<void> {
+  const { settings } = settingsOf(command);
+  const exposure = exposureOf(settings);
+  if (exposure.kind === "refused") throw new ConfigError([exposure.why]);
+  await line(green("ok"));
+}

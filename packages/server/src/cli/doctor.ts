@@ -1,0 +1,170 @@
+/**
+ * `sluice doctor`: looks at a data directory that no server uses, and says what it finds. With `--repair` it cuts a torn tail,
+ * which was never acknowledged, and nothing else: whatever is damaged beyond that needs a decision of its owner.
+ */
+import { execFile } from "node:child_process";
+import { existsSync, readdirSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import type { Command } from "commander";
+import { EngineError } from "../engine/contract.ts";
+import { FORMAT_VERSION } from "../engine/disk/frame.ts";
+import { cutTornTail, inspectFormat, inspectJournal, type StoreReport } from "../engine/disk/inspect.ts";
+import { nodeFiles } from "../engine/disk/node-files.ts";
+import { CliError, EXIT } from "./exit.ts";
+import { examples } from "./help.ts";
+import { bytesText, green, line, red, yellow } from "./terminal.ts";
+
+export function addDoctor(program: Command): void {
+  const command = program
+    .command("doctor")
+    .description("check a data directory that no server uses")
+    .argument("[dir]", "the data directory", "./sluice-data")
+    .option("--repair", "cut a torn tail, which was never acknowledged; changes nothing else")
+    .action(examine);
+  examples(command, [
+    ["sluice doctor /var/lib/sluice", "reads everything and reports; 0 when all is well, 1 when something is damaged"],
+    ["sluice doctor /var/lib/sluice --repair", "after a crash; a server would pass over a torn tail by itself"],
+  ]);
+}
+
+async function examine(dir: string, { repair }: { repair?: boolean }): Promise<void> {
+  if (!existsSync(dir)) throw new CliError(EXIT.notFound, `there is no directory ${dir}`);
+  const names = readdirSync(dir);
+  if (!names.includes("format") && !names.includes("store.mdb")) {
+    throw new CliError(EXIT.notFound, `${dir} is not a data directory of Sluice: it has no file named format`);
+  }
+  const unlock = await lock(dir);
+  try {
+    const report = new Report();
+    await report.ok("lock", "no server uses the directory");
+    await new Examination(dir, report, repair === true).run();
+    if (report.isBad)
+      throw new CliError(EXIT.failure, `${dir} is damaged; restore it from a copy, or ask before changing it`);
+  } finally {
+    await unlock();
+  }
+}
+
+async function lock(dir: string): Promise<() => Promise<void>> {
+  try {
+    return await nodeFiles.lock(dir);
+  } catch (fault) {
+    if (fault instanceof EngineError) throw new CliError(EXIT.conflict, `${fault.message} Stop it first.`);
+    throw fault;
+  }
+}
+
+class Report {
+  isBad = false;
+
+  ok(part: string, text: string): Promise<void> {
+    return line(`${green("ok  ")}  ${part.padEnd(8)} ${text}`);
+  }
+
+  note(part: string, text: string): Promise<void> {
+    return line(`${yellow("note")}  ${part.padEnd(8)} ${text}`);
+  }
+
+  bad(part: string, text: string): Promise<void> {
+    this.isBad = true;
+    return line(`${red("bad ")}  ${part.padEnd(8)} ${text}`);
+  }
+}
+
+class Examination {
+  constructor(
+    private readonly dir: string,
+    private readonly report: Report,
+    private readonly mayRepair: boolean,
+  ) {}
+
+  async run(): Promise<void> {
+    const { report, dir } = this;
+    if (!existsSync(`${dir}/format`)) {
+      await report.bad("format", `${dir}/format is missing, but there is data`);
+    } else if (await this.tried("format", () => inspectFormat(nodeFiles, dir))) {
+      await report.ok("format", `format ${FORMAT_VERSION}`);
+    }
+    // The rest of a directory of another format cannot be understood.
+    if (report.isBad) return;
+    const store = await this.store();
+    if (store !== undefined && existsSync(`${dir}/journal`)) await this.journal(store.appliedThrough);
+  }
+
+  private async store(): Promise<Pick<StoreReport, "appliedThrough"> | undefined> {
+    const { report, dir } = this;
+    if (!existsSync(`${dir}/store.mdb`)) {
+      await report.note("store", "there is none yet");
+      return { appliedThrough: 0 };
+    }
+    const found = await readStore(`${dir}/store.mdb`);
+    if ("damage" in found) {
+      await report.bad("store", found.damage);
+      return undefined;
+    }
+    const { rows, bytes, appliedThrough, boots, damages } = found.report;
+    for (const damage of damages) await report.bad("store", damage);
+    const size = `${many(rows, "row")}, ${bytesText(bytes)}`;
+    if (damages.length === 0) {
+      await report.ok(
+        "store",
+        `${size}, every checksum right; has commits up to ${appliedThrough}; opened ${many(boots, "time")}`,
+      );
+    }
+    return found.report;
+  }
+
+  private async journal(appliedThrough: number): Promise<void> {
+    const { report, dir } = this;
+    await this.tried("journal", async () => {
+      const found = await inspectJournal(nodeFiles, `${dir}/journal`, appliedThrough);
+      const { segments, frames, unapplied, torn } = found;
+      const waiting =
+        unapplied === 0 ? "all of it is in the store" : `${many(unapplied, "commit")} not in the store yet`;
+      await report.ok(
+        "journal",
+        `${many(segments, "segment")}, ${many(frames, "frame")}, every checksum right; ${waiting}`,
+      );
+      if (torn === undefined) return;
+      const place = `${torn.path} at byte ${torn.from}`;
+      if (!this.mayRepair) {
+        await report.note(
+          "journal",
+          `a torn write in ${place}, never acknowledged; a start passes over it, --repair cuts it`,
+        );
+        return;
+      }
+      await cutTornTail(nodeFiles, torn);
+      await report.ok("journal", `cut the torn write in ${place} (${torn.to - torn.from} bytes)`);
+    });
+  }
+
+  /** False when it found damage, which is reported. */
+  private async tried(part: string, look: () => Promise<void>): Promise<boolean> {
+    try {
+      await look();
+      return true;
+    } catch (fault) {
+      const { code } = fault as NodeJS.ErrnoException;
+      if (!(fault instanceof EngineError) && typeof code !== "string") throw fault;
+      await this.report.bad(part, (fault as Error).message);
+      return false;
+    }
+  }
+}
+
+/** In a process of its own, because damage may end it. */
+function readStore(path: string): Promise<{ report: StoreReport } | { damage: string }> {
+  const script = fileURLToPath(new URL("./doctor-store.js", import.meta.url));
+  return new Promise((resolve) => {
+    execFile(process.execPath, [script, path], { maxBuffer: 1024 * 1024 }, (fault, stdout) => {
+      if (fault === null) resolve(JSON.parse(stdout));
+      else
+        resolve({
+          damage: `reading ${path} ended the process that tried (${fault.signal ?? fault.code}): its pages are damaged`,
+        });
+    });
+  });
+}
+
+const many = (count: number, what: string): string => `${count} ${what}${count === 1 ? "" : "s"}`;

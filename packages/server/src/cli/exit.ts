@@ -1,0 +1,44 @@
+/** How a command ends: the exit codes, and the error that carries one. Every command throws it; `main` turns it into an end. */
+
+export const EXIT = {
+  ok: 0,
+  failure: 1,
+  usage: 2,
+  notFound: 3,
+  denied: 4,
+  conflict: 5,
+  unavailable: 6,
+} as const;
+
+export const EXIT_MEANINGS: Readonly<Record<number, string>> = {
+  [EXIT.ok]: "it worked; for tail, also when you end it",
+  [EXIT.failure]: "it failed, or the server refused the request as malformed",
+  [EXIT.usage]: "the command line or the configuration is wrong; nothing was done",
+  [EXIT.notFound]: "there is no such stream or directory, or not any more",
+  [EXIT.denied]: "the token is missing, not valid, or does not allow this",
+  [EXIT.conflict]: "the stream exists, is closed or has another type; or a server uses the data directory",
+  [EXIT.unavailable]: "the server cannot be reached or cannot answer now; trying again may help",
+};
+
+/** One line for people, and the code for scripts. */
+export class CliError extends Error {
+  constructor(
+    readonly exitCode: number,
+    message: string,
+  ) {
+    super(message);
+    this.name = "CliError";
+  }
+}
+
+export function usage(message: string): CliError {
+  return new CliError(EXIT.usage, message);
+}
+
+export function exitCodeOf(status: number): number {
+  if (status === 401 || status === 403) return EXIT.denied;
+  if (status === 404 || status === 410) return EXIT.notFound;
+  if (status === 409 || status === 412) return EXIT.conflict;
+  if (status === 429 || status === 503) return EXIT.unavailable;
+  return EXIT.failure;
+}

@@ -1,0 +1,52 @@
+/** The tree of commands. `main` runs it; a test walks it to see that every command is tried. */
+import { Command } from "commander";
+import { addBench } from "./bench/group.ts";
+import { addConfig } from "./config/group.ts";
+import { addContext } from "./context/group.ts";
+import { addDoctor } from "./doctor.ts";
+import { EXIT_MEANINGS } from "./exit.ts";
+import { addServe } from "./serve.ts";
+import { addStream } from "./stream/group.ts";
+import { bold } from "./terminal.ts";
+import { addToken } from "./token.ts";
+
+export function buildProgram(version: string): Command {
+  const program = new Command("sluice")
+    .description("Sluice: one durable log, every way to subscribe.")
+    .version(version, "-V, --version", "print the version")
+    .helpOption("-h, --help", "show help, with examples")
+    .exitOverride()
+    .configureOutput({ outputError: (text, write) => write(oneLine(text)) })
+    .configureHelp({ styleTitle: bold })
+    .showSuggestionAfterError();
+  for (const add of [addServe, addStream, addToken, addContext, addConfig, addBench, addDoctor]) add(program);
+  return program.addHelpText("after", exitCodes);
+}
+
+/** "error: unknown option '--x'\n(Did you mean --y?)" becomes one line. */
+function oneLine(text: string): string {
+  const said = text.trim().replace(/^error: /, "");
+  return `sluice: ${said.replace(/\n\(Did you mean (one of )?(.*)\?\)$/, "; did you mean $2?")}\n`;
+}
+
+function exitCodes(): string {
+  const lines = Object.entries(EXIT_MEANINGS).map(([code, meaning]) => `  ${code}  ${meaning}`);
+  return `\nExit codes:\n${lines.join("\n")}\n`;
+}
+
+/** For whoever types `sluice` and nothing else. */
+export const WELCOME = `Sluice keeps streams of messages, durably, and hands them to whoever asks. To try it:
+
+  1. Start a server, and leave it running:
+       sluice serve
+
+  2. In another terminal, make a stream and follow it:
+       sluice stream create hello --type application/json
+       sluice stream tail hello
+
+  3. In a third one, append to it:
+       sluice stream append hello '{"text": "hi"}'
+
+  sluice --help            all commands
+  sluice stream --help     what can be done with streams
+  sluice config docs       every setting of the server`;

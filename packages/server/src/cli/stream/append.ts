@@ -1,0 +1,143 @@
+/**
+ * `sluice stream append`: POST. The body is the argument or standard input, as one message; with `--json` every line is a
+ * JSON message, with `--lines` every line is a message of text. Lines are sent as they come.
+ */
+
+import { header } from "@sluice/protocol";
+import type { Command } from "commander";
+import { isJson } from "../../streams/state.ts";
+import { CliError, EXIT, usage } from "../exit.ts";
+import { examples } from "../help.ts";
+import { addRemoteOptions, type Remote, type RemoteOptions, refusal, remoteOf } from "../remote.ts";
+import { line, say } from "../terminal.ts";
+import { type Line, linesOf, wholeInput } from "./lines.ts";
+
+interface Options extends RemoteOptions {
+  readonly type?: string;
+  readonly json?: boolean;
+  readonly lines?: boolean;
+}
+
+/** What one request takes of many lines. */
+const BATCH_MESSAGES = 1_000;
+const BATCH_CHARS = 512 * 1_024;
+
+export function addAppend(group: Command): void {
+  const command = group
+    .command("append")
+    .description("append to a stream; prints the offset after the last message")
+    .argument("<path>", "the path of the stream")
+    .argument("[message]", "the message (default: standard input)")
+    .option("-t, --type <TYPE>", "the content type (default: the stream's)")
+    .option("--json", "standard input is NDJSON: every line is a JSON message")
+    .option("--lines", "every line of standard input is a message")
+    .action(append);
+  addRemoteOptions(command);
+  examples(command, [
+    [`sluice stream append chat/room1 '{"text":"hello"}'`, "one message"],
+    ["cat messages.ndjson | sluice stream append chat/room1 --json", "many, one per line"],
+    ["tail -F app.log | sluice stream append log/app --lines", "a log file as it grows"],
+    ["sluice stream append files/a < photo.jpg", "standard input as one message"],
+    [`sluice stream append chat/room1 '{}' -H 'Message-Key: ada'`, "with a header"],
+  ]);
+}
+
+async function append(path: string, message: string | undefined, options: Options): Promise<void> {
+  if (options.json && options.lines) throw usage("--json and --lines exclude each other");
+  if (message !== undefined && (options.json || options.lines)) {
+    throw usage(`${options.json ? "--json" : "--lines"} reads standard input; leave the message out`);
+  }
+  const remote = remoteOf(options);
+  const sender = new Sender(remote, remote.streamUrl(path), options.type ?? (await typeOf(remote, path, options)));
+  if (options.json && !isJson(sender.type)) throw usage(`--json is for streams of JSON; this one is ${sender.type}`);
+  if (message === undefined && process.stdin.isTTY) say("reading from the terminal; end with Ctrl-D");
+  if (options.json) await appendJson(sender);
+  else if (options.lines) await appendLines(sender);
+  else {
+    const body = message ?? (await wholeInput(process.stdin));
+    if (body.length === 0) throw usage("there is nothing to append: standard input is empty");
+    await sender.send(body, 1);
+  }
+  if (sender.offset !== undefined) await line(sender.offset);
+}
+
+/** Whoever may write but not read has to say the type. */
+async function typeOf(remote: Remote, path: string, options: Options): Promise<string> {
+  const response = await remote.send("HEAD", remote.streamUrl(path));
+  if (response.status === 403 && options.json) return "application/json";
+  if (response.status === 403) throw usage("this token cannot look at the stream; give its content type with --type");
+  if (!response.ok) throw await refusal(response);
+  return response.headers.get("content-type") ?? "application/octet-stream";
+}
+
+class Sender {
+  offset: string | undefined;
+  private messages = 0;
+
+  constructor(
+    private readonly remote: Remote,
+    private readonly url: string,
+    readonly type: string,
+  ) {}
+
+  async send(body: string | Uint8Array, count: number): Promise<void> {
+    try {
+      const headers = { [header.contentType]: this.type };
+      const response = await this.remote.call("POST", this.url, { headers, body });
+      this.offset = response.headers.get(header.streamNextOffset) ?? undefined;
+      this.messages += count;
+    } catch (fault) {
+      if (!(fault instanceof CliError)) throw fault;
+      throw this.told(fault);
+    }
+  }
+
+  /** Whoever retries must know how far it got. */
+  told(fault: CliError): CliError {
+    if (this.messages === 0) return fault;
+    return new CliError(
+      fault.exitCode,
+      `${fault.message}; ${this.messages} messages were appended before, up to ${this.offset}`,
+    );
+  }
+}
+
+async function appendLines(sender: Sender): Promise<void> {
+  for await (const lines of linesOf(process.stdin)) {
+    if (isJson(sender.type)) for (const one of lines) checkJson(one);
+    for (const { text } of lines) await sender.send(isJson(sender.type) ? `[${text}]` : text, 1);
+  }
+}
+
+async function appendJson(sender: Sender): Promise<void> {
+  for await (const lines of linesOf(process.stdin)) {
+    let batch: string[] = [];
+    let chars = 0;
+    const flush = async () => {
+      // An array is flattened by one level, so that a line which is an array stays one message.
+      if (batch.length > 0) await sender.send(`[${batch.join(",")}]`, batch.length);
+      batch = [];
+      chars = 0;
+    };
+    for (const one of lines) {
+      try {
+        checkJson(one);
+      } catch (fault) {
+        await flush();
+        throw sender.told(fault as CliError);
+      }
+      if (batch.length >= BATCH_MESSAGES || chars + one.text.length > BATCH_CHARS) await flush();
+      batch.push(one.text);
+      chars += one.text.length;
+    }
+    await flush();
+  }
+}
+
+function checkJson({ number, text }: Line): void {
+  try {
+    JSON.parse(text);
+  } catch (fault) {
+    throw new CliError(EXIT.failure, `line ${number} is not JSON: ${(fault as Error).message}`);
+  }
+}

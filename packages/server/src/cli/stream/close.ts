@@ -1,0 +1,23 @@
+/** `sluice stream close`: nothing can be appended afterwards, and readers learn that they have seen everything. */
+
+import { header } from "@sluice/protocol";
+import type { Command } from "commander";
+import { examples } from "../help.ts";
+import { addRemoteOptions, type RemoteOptions, remoteOf } from "../remote.ts";
+import { harmless, line } from "../terminal.ts";
+
+export function addClose(group: Command): void {
+  const command = group
+    .command("close")
+    .description("close a stream: it is complete, and its readers learn that")
+    .argument("<path>", "the path of the stream")
+    .action(close);
+  addRemoteOptions(command);
+  examples(command, [["sluice stream close chat/room1", "there is no way to open it again"]]);
+}
+
+async function close(path: string, options: RemoteOptions): Promise<void> {
+  const remote = remoteOf(options);
+  const response = await remote.call("POST", remote.streamUrl(path), { headers: { [header.streamClosed]: "true" } });
+  await line(`closed ${harmless(path)} at ${response.headers.get(header.streamNextOffset)}`);
+}

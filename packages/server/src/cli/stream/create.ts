@@ -1,0 +1,67 @@
+/** `sluice stream create`: PUT. Creating what exists with the same configuration is fine. */
+
+import { header } from "@sluice/protocol";
+import type { Command } from "commander";
+import { parseCount, parseSeconds } from "../duration.ts";
+import { examples } from "../help.ts";
+import { addRemoteOptions, type Remote, type RemoteOptions, remoteOf } from "../remote.ts";
+import { harmless, line } from "../terminal.ts";
+
+interface Options extends RemoteOptions {
+  readonly type?: string;
+  readonly ttl?: string;
+  readonly expiresAt?: string;
+  readonly maxMessages?: string;
+  readonly maxBytes?: string;
+  readonly maxAge?: string;
+  readonly forkFrom?: string;
+  readonly forkOffset?: string;
+  readonly closed?: boolean;
+}
+
+export function addCreate(group: Command): void {
+  const command = group
+    .command("create")
+    .description("create a stream")
+    .argument("<path>", "the path of the stream, like chat/room1")
+    .option("-t, --type <TYPE>", "the content type of its messages (default: application/octet-stream)")
+    .option("--ttl <TIME>", "it ends when it was not used for this long, like 1h or 7d")
+    .option("--expires-at <TIME>", "it ends at this time, like 2030-01-01T00:00:00Z")
+    .option("--max-messages <N>", "keep at least the last N messages")
+    .option("--max-bytes <N>", "keep at least the last N bytes")
+    .option("--max-age <TIME>", "keep messages at least this long, like 7d")
+    .option("--fork-from <PATH>", "branch off another stream of the project")
+    .option("--fork-offset <OFFSET>", "where to branch off (default: at its end)")
+    .option("--closed", "create it closed")
+    .action(create);
+  addRemoteOptions(command);
+  examples(command, [
+    ["sluice stream create chat/room1 --type application/json", "a stream of JSON messages"],
+    ["sluice stream create log/app --type text/plain --max-age 7d", "text, kept for a week"],
+    ["sluice stream create chat/draft --fork-from chat/room1", "a branch of another stream"],
+  ]);
+}
+
+async function create(path: string, options: Options): Promise<void> {
+  const remote = remoteOf(options);
+  const response = await remote.call("PUT", remote.streamUrl(path), { headers: headersOf(remote, options) });
+  const what = response.status === 201 ? "created" : "exists";
+  await line(`${what} ${harmless(path)} (${response.headers.get("content-type")})`);
+}
+
+function headersOf(remote: Remote, options: Options): Record<string, string> {
+  const headers: Record<string, string> = {};
+  const set = (name: string, value: string | number | undefined) => {
+    if (value !== undefined) headers[name] = String(value);
+  };
+  set(header.contentType, options.type);
+  set(header.streamTtl, options.ttl && parseSeconds("--ttl", options.ttl));
+  set(header.streamExpiresAt, options.expiresAt);
+  set(header.streamMaxMessages, options.maxMessages && parseCount("--max-messages", options.maxMessages));
+  set(header.streamMaxBytes, options.maxBytes && parseCount("--max-bytes", options.maxBytes, 2 ** 50));
+  set(header.streamMaxAgeSeconds, options.maxAge && parseSeconds("--max-age", options.maxAge));
+  set(header.streamForkedFrom, options.forkFrom && new URL(remote.streamUrl(options.forkFrom)).pathname);
+  set(header.streamForkOffset, options.forkOffset);
+  set(header.streamClosed, options.closed ? "true" : undefined);
+  return headers;
+}

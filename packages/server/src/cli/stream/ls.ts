@@ -1,0 +1,85 @@
+/** `sluice stream ls`: the streams of a project, by prefix or topic filter. */
+import type { Command } from "commander";
+import { parseCount } from "../duration.ts";
+import { examples } from "../help.ts";
+import { addRemoteOptions, type RemoteOptions, remoteOf } from "../remote.ts";
+import { bold, bytesText, harmless, line, say, table } from "../terminal.ts";
+
+interface Options extends RemoteOptions {
+  readonly filter?: string;
+  readonly limit: string;
+  readonly json?: boolean;
+}
+
+export interface Listed {
+  readonly path: string;
+  readonly contentType: string;
+  readonly nextOffset: string;
+  readonly messages: number;
+  readonly bytes: number;
+  readonly closed: boolean;
+  readonly createdAt: number;
+  readonly lastAppendAt: number | null;
+  readonly expiresAt: number | null;
+}
+
+export interface ListPage {
+  readonly streams: readonly Listed[];
+  readonly next?: string;
+}
+
+const PAGE = 100;
+
+export function addLs(group: Command): void {
+  const command = group
+    .command("ls")
+    .description("list streams")
+    .argument("[prefix]", "only those whose path starts with this")
+    .option("--filter <FILTER>", "only those that match a topic filter, like 'chat/+' or 'log/#'")
+    .option("--limit <N>", "at most N streams", "1000")
+    .option("--json", "one JSON object per line")
+    .action(list);
+  addRemoteOptions(command);
+  examples(command, [
+    ["sluice stream ls", "all of them"],
+    ["sluice stream ls chat/ --limit 20", "those that start with chat/"],
+    ["sluice stream ls --filter 'chat/+' --json", "by topic filter, for scripts"],
+  ]);
+}
+
+async function list(prefix: string | undefined, options: Options): Promise<void> {
+  const remote = remoteOf(options);
+  const limit = parseCount("--limit", options.limit);
+  const rows = [["PATH", "TYPE", "MESSAGES", "SIZE", "LAST APPEND", "STATE"]];
+  let found = 0;
+  let after: string | undefined;
+  do {
+    const query = new URLSearchParams({ limit: String(Math.min(PAGE, limit - found)) });
+    if (prefix !== undefined) query.set("prefix", prefix);
+    if (options.filter !== undefined) query.set("filter", options.filter);
+    if (after !== undefined) query.set("after", after);
+    const page = (await (await remote.call("GET", `${remote.listUrl}?${query}`)).json()) as ListPage;
+    found += page.streams.length;
+    for (const stream of page.streams) {
+      if (options.json) await line(JSON.stringify(stream));
+      else rows.push(rowOf(stream));
+    }
+    after = page.next;
+  } while (after !== undefined && found < limit);
+  if (!options.json) await show(rows);
+  if (after !== undefined) say(`there are more; --limit ${limit * 10} shows them`);
+}
+
+function rowOf({ path, contentType, messages, bytes, lastAppendAt, closed }: Listed): string[] {
+  const last = lastAppendAt === null ? "-" : new Date(lastAppendAt).toISOString().replace(/\.\d+Z$/, "Z");
+  return [harmless(path), contentType, String(messages), bytesText(bytes), last, closed ? "closed" : "open"];
+}
+
+async function show(rows: readonly string[][]): Promise<void> {
+  if (rows.length === 1) {
+    say("there are no streams here; `sluice stream create PATH` makes one");
+    return;
+  }
+  const [heading, ...rest] = table(rows).split("\n");
+  await line([bold(heading!), ...rest].join("\n"));
+}

@@ -1,0 +1,61 @@
+/** `sluice stream read`: everything from an offset up to the end, page by page. */
+
+import { header } from "@sluice/protocol";
+import type { Command } from "commander";
+import { parseCount } from "../duration.ts";
+import { usage } from "../exit.ts";
+import { examples } from "../help.ts";
+import { addRemoteOptions, type RemoteOptions, remoteOf } from "../remote.ts";
+import { say } from "../terminal.ts";
+import { contentTypeOf, type FormatOptions, formatFor, offsetOf, writePage } from "./messages.ts";
+
+interface Options extends RemoteOptions, FormatOptions {
+  readonly from: string;
+  readonly limit?: string;
+  readonly offset?: boolean;
+}
+
+export function addRead(group: Command): void {
+  const command = group
+    .command("read")
+    .description("read a stream up to its end")
+    .argument("<path>", "the path of the stream")
+    .option("--from <OFFSET>", "beginning, now, or the offset after which to start", "beginning")
+    .option("--json", "one JSON value per line: messages of a JSON stream, envelopes of any other")
+    .option("--envelope", "one envelope per line: offset, time, payload, key, attributes")
+    .option("--limit <N>", "stop after N messages; with --json or --envelope")
+    .option("--offset", "say on standard error where to go on from")
+    .action(read);
+  addRemoteOptions(command);
+  examples(command, [
+    ["sluice stream read chat/room1", "everything that is kept"],
+    ["sluice stream read chat/room1 --json | jq .text", "one message per line"],
+    ["sluice stream read chat/room1 --envelope --limit 10", "with offsets and times"],
+    ["sluice stream read files/a > photo.jpg", "bytes as they are"],
+  ]);
+}
+
+async function read(path: string, options: Options): Promise<void> {
+  const remote = remoteOf(options);
+  let offset = offsetOf(options.from);
+  let left = options.limit === undefined ? Number.POSITIVE_INFINITY : parseCount("--limit", options.limit);
+  const isByMessage = options.json === true || options.envelope === true;
+  if (options.limit !== undefined && !isByMessage)
+    throw usage("--limit counts messages, so it needs --json or --envelope");
+  if (options.limit !== undefined && options.offset) {
+    throw usage(
+      "--offset tells where a page ends, which --limit may cut short; --envelope shows the offset of each message",
+    );
+  }
+  const type = isByMessage ? await contentTypeOf(remote, path) : "";
+  const format = formatFor(type, options, false);
+  for (;;) {
+    const query = new URLSearchParams({ offset, ...(format.envelope ? { format: "envelope" } : {}) });
+    const response = await remote.call("GET", `${remote.streamUrl(path)}?${query}`);
+    const written = await writePage(new Uint8Array(await response.arrayBuffer()), format, left);
+    left -= isByMessage ? written : 0;
+    offset = response.headers.get(header.streamNextOffset) ?? offset;
+    if (response.headers.has(header.streamUpToDate) || left <= 0) break;
+  }
+  if (options.offset) say(`go on with --from ${offset}`);
+}

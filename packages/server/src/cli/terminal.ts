@@ -1,0 +1,79 @@
+/**
+ * What people see: lines, tables and colours. Colours appear only on a terminal that wants them; whoever reads our output
+ * through a pipe may stop reading at any time, and that is no error.
+ */
+
+/** Whether a stream shows colours; https://no-color.org is respected. */
+function hasColours(stream: { readonly isTTY?: boolean }): boolean {
+  const { NO_COLOR, TERM } = process.env;
+  return stream.isTTY === true && (NO_COLOR === undefined || NO_COLOR === "") && TERM !== "dumb";
+}
+
+const paint = (stream: { readonly isTTY?: boolean }, code: number, text: string): string =>
+  hasColours(stream) ? `\x1b[${code}m${text}\x1b[0m` : text;
+
+export const bold = (text: string): string => paint(process.stdout, 1, text);
+export const dim = (text: string): string => paint(process.stdout, 2, text);
+export const green = (text: string): string => paint(process.stdout, 32, text);
+export const red = (text: string): string => paint(process.stdout, 31, text);
+export const yellow = (text: string): string => paint(process.stdout, 33, text);
+
+/** Waits until the reader has taken enough for more. */
+export function write(text: string | Uint8Array): Promise<void> {
+  return new Promise((resolve) => {
+    if (process.stdout.write(text)) resolve();
+    else process.stdout.once("drain", () => resolve());
+  });
+}
+
+export function line(text = ""): Promise<void> {
+  return write(`${text}\n`);
+}
+
+/** To standard error, so that it never mixes with what a script reads. */
+export function say(text: string): void {
+  process.stderr.write(`sluice: ${text}\n`);
+}
+
+export function complain(text: string): void {
+  process.stderr.write(`${paint(process.stderr, 31, "sluice:")} ${text}\n`);
+}
+
+/** `sluice stream read a | head -1` ends the reader first; that is how it is meant. */
+export function endQuietlyWithOurReader(): void {
+  process.stdout.on("error", (fault: NodeJS.ErrnoException) => {
+    if (fault.code === "EPIPE") process.exit(0);
+    throw fault;
+  });
+  // Nobody hears us any more; that is no reason for a server to stop serving.
+  process.stderr.on("error", () => {});
+}
+
+/** Columns as wide as their widest cell. */
+export function table(rows: readonly (readonly string[])[]): string {
+  const widths: number[] = [];
+  for (const row of rows) {
+    for (const [i, cell] of row.entries()) widths[i] = Math.max(widths[i] ?? 0, cell.length);
+  }
+  return rows
+    .map((row) =>
+      row
+        .map((cell, i) => cell.padEnd(widths[i]!))
+        .join("  ")
+        .trimEnd(),
+    )
+    .join("\n");
+}
+
+/** Control characters in what others have written must not reach the terminal. */
+export function harmless(text: string): string {
+  return text.replace(/\p{Cc}/gu, "\ufffd");
+}
+
+export function bytesText(bytes: number): string {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let value = bytes;
+  let unit = 0;
+  while (value >= 1024 && unit < units.length - 1) [value, unit] = [value / 1024, unit + 1];
+  return unit === 0 ? `${value} B` : `${value.toFixed(1)} ${units[unit]}`;
+}

@@ -1,0 +1,80 @@
+/** `sluice token`: mints a token with the first secret of a project, as the server would accept it. */
+import type { Command } from "commander";
+import { isProjectName } from "../config/operator-schema.ts";
+import { parseFilter } from "../core/topic.ts";
+import { parseSeconds } from "./duration.ts";
+import { usage } from "./exit.ts";
+import { examples } from "./help.ts";
+import { addSettingOptions, settingsOf } from "./settings-options.ts";
+import { line } from "./terminal.ts";
+
+interface Options {
+  readonly project: string;
+  readonly scope: string;
+  readonly ttl: string;
+  readonly sub?: string;
+  readonly streams?: string;
+}
+
+const SCOPES = ["read", "write", "admin"];
+
+export function addToken(program: Command): void {
+  const command = program
+    .command("token")
+    .description("mint a token for a project, with its configured secret")
+    .option("--project <P>", "the project", "default")
+    .option("--scope <LIST>", "what it allows: read, write, admin; several with commas", "read")
+    .option("--ttl <TIME>", "how long it is good for, like 15m, 1h or 7d", "1h")
+    .option("--sub <NAME>", "whose it is")
+    .option("--streams <FILTERS>", "confines it to topic filters, like 'chat/+,log/#'")
+    .action(mint);
+  addSettingOptions(command);
+  examples(command, [
+    ["SLUICE_SECRET_default=… sluice token --scope read,write --ttl 1h", "with a secret of the environment"],
+    ["sluice token --config sluice.yaml --project shop --scope read --streams 'orders/#' --sub ada", "a narrow one"],
+    ["export SLUICE_TOKEN=$(sluice token --config sluice.yaml --scope admin)", "for the commands that follow"],
+  ]);
+}
+
+async function mint(options: Options, command: Command): Promise<void> {
+  const { settings } = settingsOf(command);
+  const { project } = options;
+  if (!isProjectName(project))
+    throw usage(`a project is named by letters, digits, _ and -, not ${JSON.stringify(project)}`);
+  const { secrets, issuer, audience } = settings.projects[project] ?? {};
+  if (secrets === undefined) {
+    throw usage(
+      `project ${project} has no secret; give it one with SLUICE_SECRET_${project}, or projects.${project}.secrets in the file`,
+    );
+  }
+  const expires = Math.floor(Date.now() / 1_000) + parseSeconds("--ttl", options.ttl);
+  const streams = filtersOf(options.streams);
+  const claims = { scope: scopesOf(options.scope).join(" "), project, ...(streams && { streams }) };
+  const { SignJWT } = await import("jose");
+  const token = new SignJWT(claims)
+    .setProtectedHeader({ alg: "HS256", typ: "JWT" })
+    .setIssuedAt()
+    .setExpirationTime(expires);
+  if (options.sub !== undefined) token.setSubject(options.sub);
+  if (issuer !== undefined) token.setIssuer(issuer);
+  if (audience !== undefined) token.setAudience(audience);
+  await line(await token.sign(new TextEncoder().encode(secrets[0])));
+}
+
+function scopesOf(text: string): string[] {
+  const scopes = text.split(/[\s,]+/).filter((scope) => scope !== "");
+  const wrong = scopes.find((scope) => !SCOPES.includes(scope));
+  if (wrong !== undefined || scopes.length === 0) {
+    throw usage(`--scope must be made of ${SCOPES.join(", ")}, not ${JSON.stringify(wrong ?? text)}`);
+  }
+  return [...new Set(scopes)];
+}
+
+function filtersOf(text: string | undefined): string[] | undefined {
+  if (text === undefined) return undefined;
+  const filters = text.split(",").map((filter) => filter.trim());
+  const wrong = filters.find((filter) => parseFilter(filter) === undefined);
+  if (wrong !== undefined)
+    throw usage(`--streams: ${JSON.stringify(wrong)} is not a topic filter; it must be like chat/+ or log/#`);
+  return filters;
+}

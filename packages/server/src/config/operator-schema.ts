@@ -1,0 +1,85 @@
+/** The settings of what stands around the server: Redis, auth, CORS, logs. A part of the schema. */
+
+import { z } from "zod";
+import { DEFAULT_PREFIX, REDIS_LIMITS } from "../engine/redis/options.ts";
+import { choice, count, isAddress, keySet, list, ms, optionalText, seconds, secrets, word, yesNo } from "./setting.ts";
+
+/** HS256 signs with 256 bits; a shorter secret can be guessed from a single token. */
+const MIN_SECRET_CHARS = 32;
+
+export const redis = {
+  urls: list(
+    (url) => isAddress(url, ["redis:", "rediss:"]),
+    "a list of addresses like redis://HOST:PORT",
+    "Nodes of the Redis Cluster, or the one Redis, that holds the data instead of a directory.",
+    { flag: "--redis", operand: "URL[,URL...]", env: "SLUICE_REDIS", secrecy: "address" },
+  ),
+  waitReplicas: count(
+    REDIS_LIMITS.waitReplicas,
+    "Replicas that must have a write before it is acknowledged.",
+    { min: 0, max: 100 },
+    { flag: "--redis-wait-replicas" },
+  ),
+  prefix: word(DEFAULT_PREFIX, "What all keys start with, for services that share one Redis."),
+  commandMs: ms(REDIS_LIMITS.commandMs, "How long one command may take."),
+  connectMs: ms(REDIS_LIMITS.connectMs, "How long connecting to a node may take."),
+  deadlineMs: ms(REDIS_LIMITS.deadlineMs, "How long an operation is tried again before it is given up."),
+  pollMs: ms(REDIS_LIMITS.pollMs, "How often watched streams are looked at, in case that a notification was lost."),
+};
+
+export const access = {
+  off: yesNo(false, "Lets everybody do everything, whatever keys there are.", {
+    flag: "--no-auth",
+    env: "SLUICE_NO_AUTH",
+  }),
+  clockSkewSeconds: seconds(5, "How far the clock of whoever signs tokens may be from ours.", { min: 0, max: 3_600 }),
+  cacheTokens: count(10_000, "Verified tokens that are remembered per project."),
+  jwksCacheSeconds: seconds(600, "How long a fetched key set is used before it is fetched again."),
+  jwksStaleSeconds: seconds(3_600, "How long it is still used when it cannot be fetched again.", { min: 0 }),
+  jwksCooldownSeconds: seconds(10, "The least time between two fetches, whatever tokens come.", { min: 0 }),
+  jwksTimeoutMs: ms(5_000, "How long fetching a key set may take."),
+};
+
+const PROJECT = /^[a-zA-Z0-9_-]{1,128}$/;
+
+/** The one name of that form which objects do not hold like any other is left out. */
+export function isProjectName(name: string): boolean {
+  return PROJECT.test(name) && name !== "__proto__";
+}
+
+const project = z.strictObject({
+  secrets: secrets(MIN_SECRET_CHARS, "Secrets that sign tokens with HS256. The first signs, all of them verify."),
+  jwks: keySet("Public keys that verify tokens (RS, PS, ES, EdDSA)."),
+  issuer: optionalText("a text", "What the claim iss of a token must say, where the keys sign for other services too."),
+  audience: optionalText(
+    "a text",
+    "What the claim aud of a token must say, where the keys sign for other services too.",
+  ),
+});
+
+export const projects = z.record(z.string().refine(isProjectName), project).default({});
+/** What one project may have. */
+export const projectShape = project.shape;
+
+const isOrigin = (value: string): boolean =>
+  value === "*" || (isAddress(value, ["http:", "https:"]) && new URL(value).origin === value);
+
+export const cors = {
+  origins: list(
+    isOrigin,
+    "a list of origins like https://app.example.com, or *",
+    "Origins whose pages may use this server.",
+  ),
+  credentials: yesNo(false, "Whether those pages may send cookies; not together with the origin *."),
+  maxAgeSeconds: seconds(86_400, "How long a browser may remember the answer to a preflight.", { min: 0 }),
+};
+
+export const log = {
+  level: choice(
+    ["fatal", "error", "warn", "info", "debug", "trace", "silent"],
+    "info",
+    "What is logged, to standard error.",
+    { flag: "--log-level", operand: "LEVEL" },
+  ),
+  requests: yesNo(true, "Whether every request is logged, at info."),
+};

@@ -1,0 +1,17 @@
+/** The file `format` of a data directory: one line that says what the directory is, and its version. */
+import { EngineError } from "../contract.ts";
+import { FORMAT_VERSION } from "./frame.ts";
+
+export const FORMAT_TEXT = `Sluice data directory, format ${FORMAT_VERSION}\n`;
+
+/** Throws unless this is the text of a directory that we can read. */
+export function judgeFormat(dir: string, text: string): void {
+  if (text === FORMAT_TEXT) return;
+  const version = /^Sluice data directory, format (\d+)\n$/.exec(text)?.[1];
+  if (version === undefined)
+    throw new EngineError("data-damaged", `${dir}/format is damaged: it does not name a format.`);
+  throw new EngineError(
+    "data-damaged",
+    `The data directory ${dir} has format ${version}; this program reads and writes format ${FORMAT_VERSION}.`,
+  );
+}

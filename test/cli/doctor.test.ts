@@ -1,0 +1,179 @@
+/** `sluice doctor` on directories that a crash, a bit flip or a stranger left: it tells the place, and repairs a torn tail only. */
+import { createHash } from "node:crypto";
+import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { createServer } from "@sluice/server";
+import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { change, copyOf, flip, framesIn, openAt, outcome, segmentPaths, writeMessages } from "../crash/damaged-dir.ts";
+import { temporaryDir } from "../support/disk.ts";
+import { dirForTest, sluice } from "../support/sluice-process.ts";
+import { manualWorld } from "../support/world.ts";
+
+const MESSAGES = 12;
+/** What a crash leaves while nothing has moved to the store, and after everything has. */
+let fresh: string;
+let settled: string;
+
+beforeAll(async () => {
+  const source = temporaryDir();
+  const engine = await openAt(source.dir, manualWorld(3), { segmentBytes: 65_536, applyAfterMs: 1e9 });
+  await writeMessages(engine, 1, MESSAGES);
+  const crashed = copyOf(source.dir);
+  await engine.close();
+  fresh = crashed.dir;
+  settled = source.dir;
+  return () => {
+    crashed.remove();
+    source.remove();
+  };
+});
+
+function damaged(start: string, damage: (dir: string) => void): string {
+  const copy = copyOf(start);
+  onTestFinished(copy.remove);
+  damage(copy.dir);
+  return copy.dir;
+}
+
+const journal = (dir: string): string => segmentPaths(dir)[0]!;
+
+/** Everything in the directory but what only opening touches. */
+function contentOf(dir: string): Record<string, string> {
+  const names = readdirSync(dir, { recursive: true, encoding: "utf8" }).filter((name) => !/lock/.test(name));
+  const files = names.filter((name) => statSync(join(dir, name)).isFile()).sort();
+  return Object.fromEntries(
+    files.map((name) => [
+      name,
+      createHash("sha256")
+        .update(readFileSync(join(dir, name)))
+        .digest("hex"),
+    ]),
+  );
+}
+
+function tear(dir: string): number {
+  const last = framesIn(journal(dir)).at(-1)!;
+  change(journal(dir), (bytes) => bytes.fill(0, last + 40, last + 400));
+  return last;
+}
+
+describe("a directory after a crash", () => {
+  it("is well, and tells what the next start will bring into the store", async () => {
+    const dir = damaged(fresh, () => {});
+    const before = contentOf(dir);
+    const { code, stdout } = await sluice(["doctor", dir]);
+    expect(stdout).toContain(`${MESSAGES} frames, every checksum right; ${MESSAGES} commits not in the store yet`);
+    expect(stdout).not.toMatch(/bad|note/);
+    expect(code).toBe(0);
+    expect(contentOf(dir)).toEqual(before);
+  });
+
+  it("with a torn tail is told so, and only --repair cuts it, and nothing else", async () => {
+    const dir = damaged(fresh, tear);
+    const last = framesIn(journal(dir)).at(-1)!;
+    const before = contentOf(dir);
+    const looked = await sluice(["doctor", dir]);
+    expect(looked.code).toBe(0);
+    expect(looked.stdout).toMatch(
+      new RegExp(`^note +journal +a torn write in .*\\.seg at byte ${last}, never acknowledged`, "m"),
+    );
+    expect(contentOf(dir)).toEqual(before);
+
+    const bytes = readFileSync(journal(dir));
+    const repaired = await sluice(["doctor", dir, "--repair"]);
+    expect(repaired.code).toBe(0);
+    expect(repaired.stdout).toContain("cut the torn write");
+    const cut = readFileSync(journal(dir));
+    expect(cut.length).toBe(bytes.length);
+    expect(cut.subarray(0, last).equals(bytes.subarray(0, last))).toBe(true);
+    expect(cut.subarray(last).every((byte) => byte === 0)).toBe(true);
+    const { [journalName(dir)]: _, ...others } = contentOf(dir);
+    const { [journalName(dir)]: __, ...othersBefore } = before;
+    expect(others).toEqual(othersBefore);
+
+    expect((await sluice(["doctor", dir])).stdout).not.toMatch(/note|bad/);
+    expect(await outcome(dir)).toBe(MESSAGES - 1);
+  });
+
+  it("whose file ends in the middle of a frame has a torn tail too", async () => {
+    const dir = damaged(fresh, (at) => {
+      const last = framesIn(journal(at)).at(-1)!;
+      writeFileSync(journal(at), readFileSync(journal(at)).subarray(0, last + 20));
+    });
+    expect((await sluice(["doctor", dir])).stdout).toContain("torn write");
+    await sluice(["doctor", dir, "--repair"]);
+    expect((await sluice(["doctor", dir])).stdout).not.toMatch(/note|bad/);
+    expect(await outcome(dir)).toBe(MESSAGES - 1);
+  });
+});
+
+function journalName(dir: string): string {
+  return journal(dir).slice(dir.length + 1);
+}
+
+describe("damage", () => {
+  it.each([
+    [
+      "in an earlier frame",
+      () => fresh,
+      (dir: string) => flip(journal(dir), framesIn(journal(dir))[3]! + 40),
+      /journal .*at byte \d+/,
+    ],
+    ["in a header of the journal", () => fresh, (dir: string) => flip(journal(dir), 20), /journal .*at byte 0/],
+    [
+      "in the format",
+      () => fresh,
+      (dir: string) => writeFileSync(`${dir}/format`, "Sluice data directory, format 9\n"),
+      /format .*format 9.*format 1/,
+    ],
+    ["of a missing format", () => settled, (dir: string) => rmSync(`${dir}/format`), /format .*is missing/],
+    ["in a row of the store", () => settled, spoilRow, /store .*damaged/],
+    ["in the pages of the store", () => settled, spoilPages, /store .*damaged/],
+  ])("%s is told with its place, and is not touched by --repair", async (_, start, damage, says) => {
+    const dir = damaged(start(), damage);
+    const before = contentOf(dir);
+    for (const args of [
+      ["doctor", dir],
+      ["doctor", dir, "--repair"],
+    ]) {
+      const { code, stdout, stderr } = await sluice(args);
+      expect(stdout).toMatch(new RegExp(`^bad +${says.source}`, "m"));
+      expect(stderr).toMatch(/^sluice: .* is damaged/);
+      expect(code).toBe(1);
+      expect(contentOf(dir)).toEqual(before);
+    }
+  });
+});
+
+/** The text of a message lies in the store as it was written. */
+function spoilRow(dir: string): void {
+  change(`${dir}/store.mdb`, (bytes) => {
+    const at = bytes.indexOf("message 5 ");
+    expect(at).toBeGreaterThan(0);
+    for (let found = at; found !== -1; found = bytes.indexOf("message 5 ", found + 1)) bytes[found]! ^= 1;
+  });
+}
+
+/** Nothing of the pages behind the first two, which say where the others are, makes sense any more. */
+function spoilPages(dir: string): void {
+  change(`${dir}/store.mdb`, (bytes) => bytes.fill(0xa5, 2 * 16_384));
+}
+
+describe("a directory that is not to be looked at", () => {
+  it("because a server uses it is left alone", async () => {
+    const dir = join(dirForTest(), "data");
+    const server = await createServer({ port: 0, data: dir, log: false });
+    onTestFinished(() => server.close());
+    const { code, stdout, stderr } = await sluice(["doctor", dir, "--repair"]);
+    expect([code, stdout]).toEqual([5, ""]);
+    expect(stderr).toContain(`in use by process ${process.pid}`);
+    expect((await fetch(`${server.url}/ready`)).status).toBe(200);
+  });
+
+  it("because it is something else is left as it was", async () => {
+    const dir = dirForTest();
+    mkdirSync(join(dir, "photos"));
+    expect(await sluice(["doctor", dir, "--repair"])).toMatchObject({ code: 3, stdout: "" });
+    expect(readdirSync(dir)).toEqual(["photos"]);
+  });
+});

@@ -1,0 +1,67 @@
+import { readFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { DEFAULTS } from "../../packages/server/src/compose.ts";
+import { allEntries } from "../../packages/server/src/config/catalogue.ts";
+import { referenceText } from "../../packages/server/src/config/reference.ts";
+import { GROUPS } from "../../packages/server/src/config/schema.ts";
+import { sluice } from "../support/sluice-process.ts";
+
+const written = readFileSync(new URL("../../docs/configuration.md", import.meta.url), "utf8");
+
+/** The keys of an object, with dots, down to what is no object. */
+function keysOf(value: object, prefix = ""): string[] {
+  return Object.entries(value).flatMap(([name, inner]) =>
+    typeof inner === "object" && inner !== null && !Array.isArray(inner) && name !== "projects"
+      ? keysOf(inner, `${prefix}${name}.`)
+      : [prefix + name],
+  );
+}
+
+describe("docs/configuration.md", () => {
+  it("is what `sluice config docs` prints; run it again after a change", () => {
+    expect(written).toBe(referenceText());
+  });
+
+  it("names every key of the settings, with its variable, default, allowed form and meaning", () => {
+    const keys = keysOf(DEFAULTS).filter((key) => key !== "report" && key !== "projects");
+    expect(keys.length).toBeGreaterThan(70);
+    for (const key of keys) expect(written).toContain(`**\`${key}\`**`);
+    for (const { key, env, flag, form, meaning } of allEntries()) {
+      const at = written.indexOf(`**\`${key}\`**`);
+      expect(at, key).toBeGreaterThan(0);
+      const paragraph = written.slice(at, written.indexOf("\n\n", at));
+      for (const part of [`\`${env}\``, form, meaning, "Default ", ...(flag === undefined ? [] : [flag])]) {
+        expect(paragraph).toContain(part);
+      }
+    }
+  });
+
+  it("has a section for every group", () => {
+    const groups = new Set(allEntries().map(({ key }) => (key.includes(".") ? key.split(".")[0]! : "")));
+    expect([...groups].sort()).toEqual(Object.keys(GROUPS).sort());
+  });
+});
+
+describe("names", () => {
+  it("of keys, variables and flags are unique", () => {
+    for (const name of ["key", "env"] as const) {
+      const names = allEntries().map((entry) => entry[name]);
+      expect(new Set(names).size).toBe(names.length);
+    }
+  });
+
+  it("of numbers end with their unit, unless they count things", () => {
+    for (const { key, form } of allEntries()) {
+      if (form.includes("milliseconds")) expect(key).toMatch(/Ms$/);
+      if (form.includes("of seconds")) expect(key).toMatch(/Seconds$/);
+      if (form.includes("of bytes")) expect(key).toMatch(/Bytes$/);
+    }
+  });
+
+  it("of the flags are those of the contract", async () => {
+    const { stdout } = await sluice(["serve", "--help"]);
+    const flags =
+      "host port data memory redis redis-wait-replicas grpc-port no-auth config log-level drain-ms long-poll-ms session-ttl-seconds";
+    for (const flag of flags.split(" ")) expect(stdout).toMatch(new RegExp(`^ +--${flag}\\b`, "m"));
+  });
+});

@@ -1,0 +1,93 @@
+/**
+ * The real `sluice` command in a process of its own: run to its end, or a server that is running. The environment has no
+ * SLUICE_ variable but those that a test gives, and no contexts of whoever runs the tests.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { onTestFinished } from "vitest";
+import { temporaryDir } from "./disk.ts";
+
+export const BIN = fileURLToPath(new URL("../../packages/server/bin/sluice.js", import.meta.url));
+
+export type Env = Readonly<Record<string, string>>;
+
+export interface Ended {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+const PATIENCE_MS = 25_000;
+
+export function cleanEnv(more: Env = {}): NodeJS.ProcessEnv {
+  const kept = Object.entries(process.env).filter(
+    ([name]) => !/^(SLUICE_|XDG_CONFIG_HOME|NO_COLOR|FORCE_COLOR)/.test(name),
+  );
+  return { ...Object.fromEntries(kept), XDG_CONFIG_HOME: "/nonexistent/sluice-tests", ...more };
+}
+
+export interface Running {
+  readonly child: ChildProcess;
+  readonly ended: Promise<Ended>;
+  /** What it has written so far. */
+  readonly said: { stdout: string; stderr: string };
+}
+
+/** Ends with the test, whatever becomes of it. */
+export function start(args: readonly string[], { env, cwd }: { env?: Env; cwd?: string } = {}): Running {
+  const child = spawn(process.execPath, [BIN, ...args], { env: cleanEnv(env), cwd, stdio: "pipe" });
+  const said = { stdout: "", stderr: "" };
+  child.stdout.on("data", (chunk) => {
+    said.stdout += chunk;
+  });
+  child.stderr.on("data", (chunk) => {
+    said.stderr += chunk;
+  });
+  // A command that does not read its input may end before it was given all of it.
+  child.stdin.on("error", () => {});
+  const ended = new Promise<Ended>((resolve) => {
+    child.on("close", (code, signal) => resolve({ code, signal, ...said }));
+  });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  return { child, ended, said };
+}
+
+/** Runs a command to its end. */
+export async function sluice(
+  args: readonly string[],
+  { stdin = "", env, cwd }: { stdin?: string | Uint8Array; env?: Env; cwd?: string } = {},
+): Promise<Ended> {
+  const { child, ended } = start(args, { env, cwd });
+  child.stdin!.end(stdin);
+  const timer = setTimeout(() => child.kill("SIGKILL"), PATIENCE_MS);
+  const result = await ended;
+  clearTimeout(timer);
+  if (result.signal === "SIGKILL")
+    throw new Error(`sluice ${args.join(" ")} did not end: ${result.stdout}${result.stderr}`);
+  return result;
+}
+
+export interface ServingProcess extends Running {
+  readonly url: string;
+}
+
+/** A server on a free port of this machine. */
+export async function serveInProcess(args: readonly string[] = ["--memory"], env: Env = {}): Promise<ServingProcess> {
+  const running = start(["serve", "--port", "0", ...args], { env });
+  const url = await new Promise<string>((resolve, reject) => {
+    running.child.stdout!.on("data", () => {
+      const ready = /^sluice ready (\S+)$/m.exec(running.said.stdout);
+      if (ready) resolve(ready[1]!);
+    });
+    running.ended.then(({ code, stderr }) => reject(new Error(`the server ended with ${code}: ${stderr}`)));
+  });
+  return { ...running, url };
+}
+
+/** A directory that is gone after the test. */
+export function dirForTest(): string {
+  const { dir, remove } = temporaryDir();
+  onTestFinished(remove);
+  return dir;
+}
