@@ -15,6 +15,7 @@ import { append1, append100 } from "./scenarios/append.ts";
 import { appendBatch } from "./scenarios/append-batch.ts";
 import { idle } from "./scenarios/idle.ts";
 import { readAlone, readInterleaved } from "./scenarios/read.ts";
+import { redisAppend1, redisAppend100 } from "./scenarios/redis.ts";
 import { restart } from "./scenarios/restart.ts";
 import { sse100, sse1000, sseLatency } from "./scenarios/sse.ts";
 
@@ -29,6 +30,8 @@ const SCENARIOS: readonly Scenario[] = [
   sseLatency,
   idle,
   restart,
+  redisAppend1,
+  redisAppend100,
 ];
 /** Above this share of the processors, somebody else's work is part of the measurement. */
 const BUSY_LIMIT = 0.1;

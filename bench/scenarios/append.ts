@@ -132,7 +132,7 @@ function redisContender(bench: Bench, streams: number): Contender {
   };
 }
 
-function createAll(url: URL, load: PostLoad): Promise<void> {
+export function createAll(url: URL, load: PostLoad): Promise<void> {
   return createStreams(
     url,
     Array.from({ length: load.streams }, (_, i) => streamPath(i)),
@@ -145,7 +145,7 @@ function createAll(url: URL, load: PostLoad): Promise<void> {
  * Loads the server before the clock starts. wrk leaves when its time is over, with a request in flight on every
  * connection; a last append to every stream waits until those are done, or a slow server would start with a queue.
  */
-async function warmUp(bench: Bench, url: URL, load: PostLoad): Promise<void> {
+export async function warmUp(bench: Bench, url: URL, load: PostLoad): Promise<void> {
   await runWrk(url, load, bench.options.quick ? 1 : 2);
   await spread(url, Math.min(load.streams, 8), load.streams, async (connection, i) => {
     const path = streamPath(i);
@@ -162,7 +162,7 @@ function appendTarget(comparison: Comparison, outcome: Outcome): TargetLine {
   return tooFew ? { ...line, met: undefined } : line;
 }
 
-function noteTrouble(contender: string, result: WrkResult, outcome: Outcome): void {
+export function noteTrouble(contender: string, result: WrkResult, outcome: Outcome): void {
   if (result.refused + result.broken > 0) {
     const trouble = `${result.refused} requests refused and ${result.broken} broken in one round; not counted.`;
     recordTrouble(outcome, contender, trouble);

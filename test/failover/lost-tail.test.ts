@@ -53,6 +53,15 @@ async function append(url: string, text: string): Promise<string> {
   return offset;
 }
 
+/** A reader that waits, and asks again while there is nobody to answer. */
+async function poll(url: string): Promise<Response> {
+  for (;;) {
+    const response = await fetch(url);
+    if (response.status !== 503) return response;
+    await sleep(100);
+  }
+}
+
 /** A stream that lives on this master: one of many names does. */
 async function streamOn(base: string, master: RedisServer): Promise<string> {
   for (let i = 0; i < 100; i++) {
@@ -81,7 +90,7 @@ describe("without waiting for replicas", () => {
     await replica.deafen();
     for (let i = 11; i < 15; i++) await append(url, `lost ${i};`);
     const seen = await append(url, "lost 15;");
-    const waiting = fetch(`${url}?offset=${seen}&live=long-poll`);
+    const waiting = poll(`${url}?offset=${seen}&live=long-poll`);
     await takeOver(master, replica);
 
     await eventually(async () => {

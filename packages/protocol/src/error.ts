@@ -53,7 +53,7 @@ const table = {
   "too-many-waiters": { status: 503, title: "Too many readers are waiting", retryable: true },
   overloaded: { status: 503, title: "The server has more work than it can take", retryable: true },
   draining: { status: 503, title: "The server is shutting down", retryable: true },
-  "storage-full": { status: 503, title: "The disk is full", retryable: true },
+  "storage-full": { status: 503, title: "The storage is full", retryable: true },
   "storage-failed": { status: 503, title: "The storage does not accept writes", retryable: true },
   unavailable: { status: 503, title: "The storage cannot be reached", retryable: true },
   "data-damaged": { status: 500, title: "Stored data is damaged", retryable: false },

@@ -39,17 +39,21 @@ local function clock()
   local t = redis.call("TIME")
   return tonumber(t[1]) * 1000000 + tonumber(t[2])
 end
-local function replid() return string.match(redis.call("INFO", "replication"), "master_replid:(%x+)") end
+local function replid()
+  local info = redis.call("INFO", "replication")
+  local _, before = string.find(info, "master_replid:", 1, true)
+  return string.sub(info, before + 1, before + 40)
+end
 
 -- A hint: a user who may not publish can still commit.
 local function publish(channel, rev) redis.pcall("SPUBLISH", channel, text(rev)) end
 
+local HEAD = "^${"(%S+) ".repeat(12)}(%S+)$"
 -- The head: 1 rev, 2 generation, 3 4 last, 5 bytes, 6 at, 7 8 start, 9 startBytes, 10 replid, 11 writer, 12 number, 13 turn
 local function head_of(key)
   local stored = redis.call("GET", key)
   if not stored then return { 0, 0, 0, 0, 0, 0, 0, 0, 0, "-", "-", 0, "-" } end
-  local h = {}
-  for word in string.gmatch(stored, "%S+") do h[#h + 1] = word end
+  local h = { string.match(stored, HEAD) }
   for i = 1, 9 do h[i] = tonumber(h[i]) end
   h[12] = tonumber(h[12])
   return h
@@ -57,10 +61,11 @@ end
 local function shown(h)
   return string.format("%.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f", h[1], h[2], h[3], h[4], h[5], h[6], h[7], h[8], h[9])
 end
-local function stored(h) return shown(h) .. " " .. h[10] .. " " .. h[11] .. " " .. text(h[12]) .. " " .. h[13] end
+local function stored(h, numbers) return numbers .. " " .. h[10] .. " " .. h[11] .. " " .. text(h[12]) .. " " .. h[13] end
 
-local function tombstone_of(key)
-  local stored = redis.call("GET", key)
+-- What a living entity has is later than anything buried.
+local function tombstone_of(key, h)
+  local stored = h[1] == 0 and redis.call("GET", key)
   if not stored then return 0, 0 end
   local generation, rev = string.match(stored, "^(%S+) (%S+)$")
   return tonumber(generation), tonumber(rev)
@@ -78,7 +83,7 @@ end
 
 -- { kind, replid, time in us, head, nextGeneration, whether the head is of another history, rows }
 local function snapshot(kind, K, names, from, count, h, id, us)
-  local buried = tombstone_of(K.tombstone)
+  local buried = tombstone_of(K.tombstone, h)
   local next_generation = math.max(h[2] + 1, buried + 1, math.floor(us / 1000))
   local suspect = h[1] ~= 0 and h[10] ~= id
   return { kind, id, text(us), shown(h), text(next_generation), suspect and 1 or 0, rows_of(K.rows, names, from, count) }
@@ -173,8 +178,10 @@ local function commit(KEYS, A)
   local function answer(kind) return snapshot(kind, K, A, 11, count, h, id, us) end
   local function done(at) return { "done", id, text(us), at, "0", 0, {} } end
 
-  local seen, seen_at = nil, nil
-  if h[11] == writer then seen, seen_at = h[12], shown(h)
+  local seen, seen_at
+  if h[11] == writer then
+    seen = h[12]
+    seen_at = seen == number and shown(h)
   else
     local record = redis.call("HGET", K.writers, writer)
     if record then
@@ -194,7 +201,7 @@ local function commit(KEYS, A)
     h[10] = id
     h[1] = math.max(h[1] + 1, us)
     if h[2] > 0 then h[2] = math.max(h[2] + 1, math.floor(us / 1000)) end
-    redis.call("SET", K.head, stored(h))
+    redis.call("SET", K.head, stored(h, shown(h)))
     publish(K.head, h[1])
     return answer("conflict")
   end
@@ -205,14 +212,15 @@ local function commit(KEYS, A)
     -- Who has lost too often goes next: otherwise the node that is nearest to this master would win every time.
     if h[1] ~= 0 and tonumber(A[10]) >= PATIENCE and not turn then
       h[13] = writer .. ":" .. text(us + TURN_US)
-      redis.call("SET", K.head, stored(h))
+      redis.call("SET", K.head, stored(h, shown(h)))
     end
     return answer("conflict")
   end
   if effects > #A then return done(shown(h)) end
 
-  local buried, buried_rev = tombstone_of(K.tombstone)
-  local before, before_writer, before_number = shown(h), h[11], h[12]
+  local buried, buried_rev = tombstone_of(K.tombstone, h)
+  local displaced, displaced_number = h[11], h[12]
+  local before = displaced ~= "-" and displaced ~= writer and shown(h)
   local writes, destroyed = plan(K, A, effects, h, buried, A[6])
   if not writes then
     if destroyed then return redis.error_reply("SLUICE " .. destroyed) end
@@ -223,28 +231,31 @@ local function commit(KEYS, A)
   local is_new = h[1] == 0
   h[1] = math.max(h[1] + 1, buried_rev + 1, us)
   h[10], h[11], h[12], h[13] = id, writer, number, "-"
-  if before_writer ~= "-" and before_writer ~= writer then
-    redis.call("HSET", K.writers, before_writer, text(before_number) .. " " .. before)
+  if before then
+    redis.call("HSET", K.writers, displaced, text(displaced_number) .. " " .. before)
     redis.call("EXPIRE", K.writers, WRITER_SECONDS)
   end
+  local numbers
   if destroyed then
     redis.call("UNLINK", K.head, K.log, K.rows, K.order)
     redis.call("ZREM", K.due, A[6])
     if redis.call("ZREM", K.ids, A[7]) == 1 and redis.call("EXISTS", K.ids) == 0 then redis.call("SREM", K.projects, A[8]) end
     redis.call("SET", K.tombstone, text(math.max(h[2], buried)) .. " " .. text(h[1]), "EX", TOMBSTONE_SECONDS)
     h = { 0, 0, 0, 0, 0, 0, 0, 0, 0 }
-    redis.call("HSET", K.writers, writer, text(number) .. " " .. shown(h))
+    numbers = shown(h)
+    redis.call("HSET", K.writers, writer, text(number) .. " " .. numbers)
     redis.call("EXPIRE", K.writers, WRITER_SECONDS)
   else
     for _, write in ipairs(writes) do redis.call(unpack(write)) end
-    redis.call("SET", K.head, stored(h))
+    numbers = shown(h)
+    redis.call("SET", K.head, stored(h, numbers))
     if is_new then
       redis.call("ZADD", K.ids, 0, A[7])
       redis.call("SADD", K.projects, A[8])
     end
   end
   publish(K.head, h[1])
-  return done(shown(h))
+  return done(numbers)
 end
 
 -- KEYS  head rows tombstone     ARGV  names of rows     gives  a snapshot

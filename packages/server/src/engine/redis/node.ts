@@ -60,6 +60,7 @@ export class RedisNode {
   }
 
   close(): void {
+    if (this.isOver) return;
     this.isOver = true;
     this.redis.disconnect();
   }
@@ -67,22 +68,25 @@ export class RedisNode {
   private flush(): void {
     const calls = this.waiting;
     this.waiting = [];
-    const cancel = this.world.after(this.limits.commandMs, () => this.close());
+    const refuse = (error: Error) => {
+      for (const { reject } of calls) reject(error);
+    };
+    const { commandMs } = this.limits;
+    const cancel = this.world.after(commandMs, () => {
+      this.close();
+      // Closing takes its time with a node that hangs; whoever called need not wait for that.
+      refuse(new Error(`${this.name} does not answer within ${commandMs} ms`));
+    });
     this.send(calls)
-      .then(
-        (replies) => {
-          let at = 0;
-          for (const { asking, resolve, reject } of calls) {
-            if (asking) at++;
-            const [error, reply] = replies[at++]!;
-            if (error === null) resolve(reply);
-            else reject(error);
-          }
-        },
-        (error: Error) => {
-          for (const { reject } of calls) reject(error);
-        },
-      )
+      .then((replies) => {
+        let at = 0;
+        for (const { asking, resolve, reject } of calls) {
+          if (asking) at++;
+          const [error, reply] = replies[at++]!;
+          if (error === null) resolve(reply);
+          else reject(error);
+        }
+      }, refuse)
       .finally(cancel);
   }
 
