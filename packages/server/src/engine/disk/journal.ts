@@ -10,6 +10,7 @@ import type { World } from "../../core/world.ts";
 import { EngineError } from "../contract.ts";
 import { type File, faultCode, isFull } from "./files.ts";
 import { chainSeed, FRAME_HEADER_BYTES, finishFrame, frameBytes, SEGMENT_HEADER_BYTES } from "./frame.ts";
+import { JournalMeter } from "./journal-meter.ts";
 import type { Limits } from "./limits.ts";
 import type { Segment, Segments } from "./segments.ts";
 
@@ -33,6 +34,7 @@ export interface JournalEvents<C extends QueuedCommit> {
 const NO_HEADER = Buffer.alloc(FRAME_HEADER_BYTES);
 
 export class Journal<C extends QueuedCommit> {
+  readonly meter = new JournalMeter();
   private queue: C[] = [];
   private queuedBytes = 0;
   private unappliedBytes = 0;
@@ -58,6 +60,8 @@ export class Journal<C extends QueuedCommit> {
     private readonly segments: Segments,
     private nextLsn: number,
     private readonly events: JournalEvents<C>,
+    /** Ms from any moment on, as finely as the machine can tell. */
+    private readonly clock: () => number = () => world.now(),
   ) {
     this.sealedLsn = nextLsn;
   }
@@ -101,6 +105,10 @@ export class Journal<C extends QueuedCommit> {
 
   get lagBytes(): number {
     return this.unappliedBytes;
+  }
+
+  get waitingBytes(): number {
+    return this.queuedBytes;
   }
 
   private kick(): void {
@@ -186,6 +194,8 @@ export class Journal<C extends QueuedCommit> {
       throw fault;
     }
     await this.flush(file);
+    this.meter.bytes += bytes;
+    if (count > 0) this.meter.batch.add(count);
     this.position = from + bytes;
     this.previous = checksum;
     this.lastWriteMs = this.world.now();
@@ -202,9 +212,11 @@ export class Journal<C extends QueuedCommit> {
   }
 
   private async flush(file: File): Promise<void> {
+    const startedAt = this.clock();
     await file.sync().catch((fault) => {
       throw this.stop(fault);
     });
+    this.meter.syncSeconds.add((this.clock() - startedAt) / 1_000);
   }
 
   private async turnPage(frame: number): Promise<void> {
