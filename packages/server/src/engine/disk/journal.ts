@@ -31,6 +31,9 @@ export interface JournalEvents<C extends QueuedCommit> {
   durable(commits: readonly C[], extent: Extent): void;
 }
 
+/** How long after a write that found no room the disk counts as full. */
+const FULL_MS = 5_000;
+
 const NO_HEADER = Buffer.alloc(FRAME_HEADER_BYTES);
 
 export class Journal<C extends QueuedCommit> {
@@ -51,6 +54,7 @@ export class Journal<C extends QueuedCommit> {
   private failure: EngineError | undefined;
   /** Why the last attempt was refused, until one succeeds. */
   private full: EngineError | undefined;
+  private fullUntilMs = 0;
   /** Why the store takes nothing for now. */
   private storeRefusal: EngineError | undefined;
 
@@ -88,7 +92,9 @@ export class Journal<C extends QueuedCommit> {
   }
 
   health(): EngineError | undefined {
-    return this.failure ?? this.full ?? this.storeRefusal;
+    // Who is told that nothing is accepted sends nothing, so that nothing would ever show that there is room again.
+    const full = this.world.now() < this.fullUntilMs ? this.full : undefined;
+    return this.failure ?? full ?? this.storeRefusal;
   }
 
   /** The store has taken this much more of the journal. */
@@ -237,6 +243,7 @@ export class Journal<C extends QueuedCommit> {
   private judge(fault: unknown): EngineError {
     if (this.failure !== undefined) return this.failure;
     if (!isFull(fault)) return this.stop(fault);
+    this.fullUntilMs = this.world.now() + FULL_MS;
     this.full = new EngineError("storage-full", `The disk of ${this.segments.dir} is full (${faultCode(fault)}).`);
     return this.full;
   }

@@ -46,8 +46,11 @@ local function replid()
   return string.sub(info, before + 1, before + 40)
 end
 
--- A hint: a user who may not publish can still commit.
-local function publish(channel, rev) redis.pcall("SPUBLISH", channel, text(rev)) end
+-- A hint, and only for who listens here: told to nobody it would still go to every replica. A user who may not publish can
+-- commit all the same.
+local function publish(channel, rev)
+  if redis.call("PUBSUB", "SHARDNUMSUB", channel)[2] > 0 then redis.pcall("SPUBLISH", channel, text(rev)) end
+end
 
 local HEAD = "^${"(%S+) ".repeat(14)}(%S+)$"
 -- The head: 1 rev, 2 generation, 3 4 last, 5 bytes, 6 at, 7 8 start, 9 startBytes, 10 11 survived,
