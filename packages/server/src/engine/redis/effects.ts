@@ -4,8 +4,7 @@ import { rowName } from "./keys.ts";
 import type { Argument } from "./node.ts";
 
 /** Payloads are not copied: a caller leaves its buffers alone until the commit has resolved. */
-export function effectArguments(effects: readonly Effect[]): Argument[] {
-  const args: Argument[] = [];
+export function pushEffects(args: Argument[], effects: readonly Effect[]): void {
   for (const [i, effect] of effects.entries()) {
     switch (effect.op) {
       case "begin":
@@ -32,7 +31,6 @@ export function effectArguments(effects: readonly Effect[]): Argument[] {
         break;
     }
   }
-  return args;
 }
 
 /** Most messages come with others of the same moment and carry a payload only: then that is all there is to send of each. */

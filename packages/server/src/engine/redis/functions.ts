@@ -69,9 +69,9 @@ local function shown(h)
 end
 local function stored(h, numbers) return numbers .. " " .. h[12] .. " " .. h[13] .. " " .. text(h[14]) .. " " .. h[15] end
 
--- What a living entity has is later than anything buried.
+-- A log that was begun is later than anything buried.
 local function tombstone_of(key, h)
-  local stored = h[1] == 0 and redis.call("GET", key)
+  local stored = h[2] == 0 and redis.call("GET", key)
   if not stored then return 0, 0 end
   local generation, rev = string.match(stored, "^(%S+) (%S+)$")
   return tonumber(generation), tonumber(rev)
@@ -169,21 +169,27 @@ local function plan(K, A, i, h, buried, name)
   return writes, destroyed
 end
 
--- KEYS  head log rows order owner writers tombstone due ids projects
--- ARGV  rev writer number epoch nonce entity id project; how many rows a conflict shows, how often in a row this writer
---       has lost, the names of the rows; effects
+-- KEYS  head log rows order writers tombstone, owner; and due ids projects when the commit may touch these: when it creates,
+--       reminds or destroys
+-- ARGV  rev writer number; how often in a row this writer has lost; epoch and nonce of the owner, or nothing; how many rows a
+--       conflict shows, their names; then, with the last three keys, entity id project; effects
 --       begin generation atGeneration atSeq | append count at payload* | append-each count (payload at n n*word)*
 --       | put name value | drop name | trim generation seq bytes | remind at-or-nothing | destroy
--- gives a snapshot whose kind is done, conflict, fenced, stale, or wait: another's turn, try again soon
+-- gives { done, replid, time, head }, or a snapshot whose kind is conflict, fenced, stale, or wait: another's turn, try again soon
 local function commit(KEYS, A)
-  local K = { head = KEYS[1], log = KEYS[2], rows = KEYS[3], order = KEYS[4], owner = KEYS[5], writers = KEYS[6],
-    tombstone = KEYS[7], due = KEYS[8], ids = KEYS[9], projects = KEYS[10] }
+  local K = { head = KEYS[1], log = KEYS[2], rows = KEYS[3], order = KEYS[4], writers = KEYS[5], tombstone = KEYS[6],
+    owner = KEYS[7], due = KEYS[8], ids = KEYS[9], projects = KEYS[10] }
   local us, id, h = clock(), replid(), head_of(KEYS[1])
   local rev, writer, number = tonumber(A[1]), A[2], tonumber(A[3])
-  local count = tonumber(A[9])
-  local effects = 11 + count
-  local function answer(kind) return snapshot(kind, K, A, 11, count, h, id, us) end
-  local function done(at) return { "done", id, text(us), at, "0", 0, {} } end
+  local count = tonumber(A[6])
+  local effects = 7 + count
+  local name, entity_id, project
+  if K.due then
+    name, entity_id, project = A[effects], A[effects + 1], A[effects + 2]
+    effects = effects + 3
+  end
+  local function answer(kind) return snapshot(kind, K, A, 7, count, h, id, us) end
+  local function done(at) return { "done", id, text(us), at } end
 
   local seen, seen_at
   if h[13] == writer then
@@ -199,9 +205,9 @@ local function commit(KEYS, A)
   if seen == number then return done(seen_at) end
   if seen and seen > number then return answer("stale") end
 
-  if A[4] ~= "" then
-    local epoch, nonce, till = string.match(redis.call("GET", K.owner) or "", "^(%S+) (%S+) (%S+)")
-    if epoch ~= A[4] or nonce ~= A[5] or tonumber(till) * 1000 <= us then return { "fenced", id, text(us), shown(h), "0", 0, {} } end
+  if A[5] ~= "" then
+    local owner, till = string.match(redis.call("GET", K.owner) or "", "^(%S+ %S+) (%S+)")
+    if owner ~= A[5] or tonumber(till) * 1000 <= us then return answer("fenced") end
   end
   -- Another history than the one that wrote last: its end may be lost. What is appended from here on sorts above it.
   if h[1] ~= 0 and h[12] ~= id then
@@ -220,7 +226,7 @@ local function commit(KEYS, A)
   if turn and turn ~= writer and h[1] == rev then return answer("wait") end
   if h[1] ~= rev then
     -- Who has lost too often goes next: otherwise the node that is nearest to this master would win every time.
-    if h[1] ~= 0 and tonumber(A[10]) >= PATIENCE and not turn then
+    if h[1] ~= 0 and tonumber(A[4]) >= PATIENCE and not turn then
       h[15] = writer .. ":" .. text(us + TURN_US)
       redis.call("SET", K.head, stored(h, shown(h)))
     end
@@ -231,7 +237,7 @@ local function commit(KEYS, A)
   local buried, buried_rev = tombstone_of(K.tombstone, h)
   local displaced, displaced_number = h[13], h[14]
   local before = displaced ~= "-" and displaced ~= writer and shown(h)
-  local writes, destroyed = plan(K, A, effects, h, buried, A[6])
+  local writes, destroyed = plan(K, A, effects, h, buried, name)
   if not writes then
     if destroyed then return redis.error_reply("SLUICE " .. destroyed) end
     h = head_of(K.head)
@@ -248,8 +254,8 @@ local function commit(KEYS, A)
   local numbers
   if destroyed then
     redis.call("UNLINK", K.head, K.log, K.rows, K.order)
-    redis.call("ZREM", K.due, A[6])
-    if redis.call("ZREM", K.ids, A[7]) == 1 and redis.call("EXISTS", K.ids) == 0 then redis.call("SREM", K.projects, A[8]) end
+    redis.call("ZREM", K.due, name)
+    if redis.call("ZREM", K.ids, entity_id) == 1 and redis.call("EXISTS", K.ids) == 0 then redis.call("SREM", K.projects, project) end
     redis.call("SET", K.tombstone, text(math.max(h[2], buried)) .. " " .. text(h[1]), "EX", TOMBSTONE_SECONDS)
     h = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
     numbers = shown(h)
@@ -260,8 +266,8 @@ local function commit(KEYS, A)
     numbers = shown(h)
     redis.call("SET", K.head, stored(h, numbers))
     if is_new then
-      redis.call("ZADD", K.ids, 0, A[7])
-      redis.call("SADD", K.projects, A[8])
+      redis.call("ZADD", K.ids, 0, entity_id)
+      redis.call("SADD", K.projects, project)
     end
   end
   publish(K.head, h[1])

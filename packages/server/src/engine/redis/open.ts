@@ -31,7 +31,7 @@ import {
 } from "../contract.ts";
 import { Calls } from "./calls.ts";
 import { Directory } from "./directory.ts";
-import { effectArguments } from "./effects.ts";
+import { pushEffects } from "./effects.ts";
 import { BUCKETS, bucketOf, Keys, rowName } from "./keys.ts";
 import type { Argument } from "./node.ts";
 import { DEFAULT_PREFIX, REDIS_LIMITS, type RedisLimits, type RedisOptions } from "./options.ts";
@@ -106,34 +106,29 @@ class RedisEngine implements Engine {
   }
 
   async load(e: Entity, keys: readonly RowKey[]): Promise<Snapshot> {
-    const { head, rows, tombstone } = this.keys.entity(e);
-    return snapshotOf(await this.calls.run("load", bucketOf(e.key), [head, rows, tombstone], keys.map(rowName)));
+    const { bucket, head, rows, tombstone } = this.keys.entity(e);
+    return snapshotOf(await this.calls.run("load", bucket, [head, rows, tombstone], keys.map(rowName)));
   }
 
   async commit(e: Entity, at: CommitAt, effects: readonly Effect[]): Promise<Done | Conflict | Fenced> {
-    const bucket = bucketOf(e.key);
-    const { head, log, rows, order, owner, writers, tombstone } = this.keys.entity(e);
-    const indexes = [
-      this.keys.due(bucket),
-      this.keys.ids(bucket, e.kind, e.project),
-      this.keys.projects(bucket, e.kind),
-    ];
-    const touched = [head, log, rows, order, owner, writers, tombstone, ...indexes];
+    const { bucket, head, log, rows, order, owner, writers, tombstone } = this.keys.entity(e);
+    const touched = [head, log, rows, order, writers, tombstone, owner];
     const wanted = at.keys ?? [];
-    const args: Argument[] = [
+    const command: Argument[] = [
       String(at.rev),
       this.writer,
       String(++this.commits),
-      at.owner === undefined ? "" : String(at.owner.epoch),
-      at.owner?.nonce ?? "",
-      e.key,
-      e.id,
-      e.project,
-      String(wanted.length),
       String(this.losses.get(e.key) ?? 0),
-      ...wanted.map(rowName),
+      at.owner === undefined ? "" : `${at.owner.epoch} ${at.owner.nonce}`,
+      String(wanted.length),
     ];
-    const command = args.concat(effectArguments(effects));
+    for (const key of wanted) command.push(rowName(key));
+    // Most commits touch no index, and need not name them.
+    if (at.rev === 0 || effects.some(({ op }) => op === "remind" || op === "destroy")) {
+      touched.push(this.keys.due(bucket), this.keys.ids(bucket, e.kind, e.project), this.keys.projects(bucket, e.kind));
+      command.push(e.key, e.id, e.project);
+    }
+    pushEffects(command, effects);
     let reply = await this.calls.run("commit", bucket, touched, command);
     while (String(reply[0]) === "wait") {
       await new Promise<void>((resolve) => void this.world.after(TURN_LOOK_MS, resolve));
@@ -158,18 +153,18 @@ class RedisEngine implements Engine {
   }
 
   async rows(e: Entity, table: string, after: string, limit: number): Promise<readonly Row[]> {
-    const { order, rows } = this.keys.entity(e);
+    const { bucket, order, rows } = this.keys.entity(e);
     const range = [`(${rowName({ table, key: after })}`, `(${table}\x01`, String(limit)];
-    const reply = await this.calls.run("rows", bucketOf(e.key), [order, rows], range);
+    const reply = await this.calls.run("rows", bucket, [order, rows], range);
     const names = reply[3] as unknown as readonly Buffer[];
     const values = reply[4] as readonly Buffer[];
     return names.map((name, i) => ({ key: String(name).slice(table.length + 1), value: values[i]! }));
   }
 
   async read(e: Entity, after: Position, maxBytes: number): Promise<Page> {
-    const { head, log } = this.keys.entity(e);
+    const { bucket, head, log } = this.keys.entity(e);
     const args = [after.generation, after.seq, maxBytes, PAGE_MESSAGES].map(String);
-    const look = () => this.calls.run("read", bucketOf(e.key), [head, log], args);
+    const look = () => this.calls.run("read", bucket, [head, log], args);
     const reply = await look();
     const page = pageOf(reply);
     if (!isSuspect(reply) || comparePositions(after, page.head.last) <= 0) return page;
