@@ -2,7 +2,7 @@
  * What runs inside Redis: one generic commit, and the few reads and writes beside it that must be one step. No rule of the
  * product is here; the functions know revs, numbers and keys. `calls.ts` loads the library wherever it is missing.
  *
- * Whoever changes it gives the library the next number: nodes of two versions then use their own side by side.
+ * The library is named by a hash of its text: nodes of two versions use their own side by side.
  *
  * The head, one string of 15 words:
  *   rev generation lastGeneration lastSeq bytes at startGeneration startSeq startBytes survivedGeneration survivedSeq replid
@@ -15,22 +15,9 @@
  * A function that fails half way is not rolled back, so each checks everything before it writes anything.
  * Numbers are written by %.0f: Lua would shorten large ones.
  */
-export const LIBRARY = "sluice_1";
+import { createHash } from "node:crypto";
 
-/** The functions, as they are called. */
-export const FUNCTIONS = {
-  commit: `${LIBRARY}_commit`,
-  load: `${LIBRARY}_load`,
-  read: `${LIBRARY}_read`,
-  rows: `${LIBRARY}_rows`,
-  claim: `${LIBRARY}_claim`,
-  release: `${LIBRARY}_release`,
-  hit: `${LIBRARY}_hit`,
-  barrier: `${LIBRARY}_barrier`,
-} as const;
-
-export const SOURCE = `#!lua name=${LIBRARY}
-local TOMBSTONE_SECONDS = 86400
+const BODY = `local TOMBSTONE_SECONDS = 86400
 local WRITER_SECONDS = 3600
 local PATIENCE = 4
 local TURN_US = 100000
@@ -49,7 +36,8 @@ end
 -- A hint, and only for who listens here: told to nobody it would still go to every replica. A user who may not publish can
 -- commit all the same.
 local function publish(channel, rev)
-  if redis.call("PUBSUB", "SHARDNUMSUB", channel)[2] > 0 then redis.pcall("SPUBLISH", channel, text(rev)) end
+  local listeners = redis.pcall("PUBSUB", "SHARDNUMSUB", channel)
+  if listeners.err or listeners[2] > 0 then redis.pcall("SPUBLISH", channel, text(rev)) end
 end
 
 local HEAD = "^${"(%S+) ".repeat(14)}(%S+)$"
@@ -93,6 +81,13 @@ local function snapshot(kind, K, names, from, count, h, id, us)
   local next_generation = math.max(h[2] + 1, buried + 1, math.floor(us / 1000))
   local suspect = h[1] ~= 0 and h[12] ~= id
   return { kind, id, text(us), shown(h), text(next_generation), suspect and 1 or 0, rows_of(K.rows, names, from, count) }
+end
+
+-- Which of its commits a writer is known by, now that the head speaks of another, and what that one left.
+local function remember(key, writer, number, numbers)
+  if writer == "-" then return end
+  redis.call("HSET", key, writer, text(number) .. " " .. numbers)
+  redis.call("EXPIRE", key, WRITER_SECONDS)
 end
 
 -- What the effects make of the head, and the writes they take; or why they cannot be.
@@ -174,7 +169,7 @@ end
 -- ARGV  rev writer number; how often in a row this writer has lost; epoch and nonce of the owner, or nothing; how many rows a
 --       conflict shows, their names; then, with the last three keys, entity id project; effects
 --       begin generation atGeneration atSeq | append count at payload* | append-each count (payload at n n*word)*
---       | put name value | drop name | trim generation seq bytes | remind at-or-nothing | destroy
+--       | mark (alone: changes nothing, and closes what this writer sent before) | put name value | drop name | trim generation seq bytes | remind at-or-nothing | destroy
 -- gives { done, replid, time, head }, or a snapshot whose kind is conflict, fenced, stale, or wait: another's turn, try again soon
 local function commit(KEYS, A)
   local K = { head = KEYS[1], log = KEYS[2], rows = KEYS[3], order = KEYS[4], writers = KEYS[5], tombstone = KEYS[6],
@@ -203,7 +198,7 @@ local function commit(KEYS, A)
     end
   end
   if seen == number then return done(seen_at) end
-  if seen and seen > number then return answer("stale") end
+  if seen and seen > number and effects <= #A then return answer("stale") end
 
   if A[5] ~= "" then
     local owner, till = string.match(redis.call("GET", K.owner) or "", "^(%S+ %S+) (%S+)")
@@ -211,7 +206,9 @@ local function commit(KEYS, A)
   end
   -- Another history than the one that wrote last: its end may be lost. What is appended from here on sorts above it.
   if h[1] ~= 0 and h[12] ~= id then
-    h[12] = id
+    -- Who committed last is told of that commit, not of this, when it asks again.
+    remember(K.writers, h[13], h[14], shown(h))
+    h[12], h[13], h[14], h[15] = id, "-", 0, "-"
     h[1] = math.max(h[1] + 1, us)
     if h[2] > 0 then
       h[2] = math.max(h[2] + 1, math.floor(us / 1000))
@@ -222,7 +219,8 @@ local function commit(KEYS, A)
     return answer("conflict")
   end
   local turn, turn_ends = string.match(h[15], "^(%w+):(%d+)$")
-  if turn and tonumber(turn_ends) < us then turn = nil end
+  -- One that lies further ahead than any turn lasts was written under another clock.
+  if turn and (tonumber(turn_ends) < us or tonumber(turn_ends) > us + TURN_US) then turn = nil end
   if turn and turn ~= writer and h[1] == rev then return answer("wait") end
   if h[1] ~= rev then
     -- Who has lost too often goes next: otherwise the node that is nearest to this master would win every time.
@@ -233,6 +231,16 @@ local function commit(KEYS, A)
     return answer("conflict")
   end
   if effects > #A then return done(shown(h)) end
+  if A[effects] == "mark" then
+    local numbers = shown(h)
+    if h[1] == 0 then remember(K.writers, writer, number, numbers)
+    else
+      if h[13] ~= writer then remember(K.writers, h[13], h[14], numbers) end
+      h[13], h[14] = writer, number
+      redis.call("SET", K.head, stored(h, numbers))
+    end
+    return done(numbers)
+  end
 
   local buried, buried_rev = tombstone_of(K.tombstone, h)
   local displaced, displaced_number = h[13], h[14]
@@ -247,10 +255,7 @@ local function commit(KEYS, A)
   local is_new = h[1] == 0
   h[1] = math.max(h[1] + 1, buried_rev + 1, us)
   h[12], h[13], h[14], h[15] = id, writer, number, "-"
-  if before then
-    redis.call("HSET", K.writers, displaced, text(displaced_number) .. " " .. before)
-    redis.call("EXPIRE", K.writers, WRITER_SECONDS)
-  end
+  if before then remember(K.writers, displaced, displaced_number, before) end
   local numbers
   if destroyed then
     redis.call("UNLINK", K.head, K.log, K.rows, K.order)
@@ -259,8 +264,7 @@ local function commit(KEYS, A)
     redis.call("SET", K.tombstone, text(math.max(h[2], buried)) .. " " .. text(h[1]), "EX", TOMBSTONE_SECONDS)
     h = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
     numbers = shown(h)
-    redis.call("HSET", K.writers, writer, text(number) .. " " .. numbers)
-    redis.call("EXPIRE", K.writers, WRITER_SECONDS)
+    remember(K.writers, writer, number, numbers)
   else
     for _, write in ipairs(writes) do redis.call(unpack(write)) end
     numbers = shown(h)
@@ -286,15 +290,18 @@ local function read(KEYS, A)
   local h, id = head_of(KEYS[1]), replid()
   local max_bytes, max_messages = tonumber(A[3]), tonumber(A[4])
   local from, found, bytes, more = "(" .. A[1] .. "-" .. A[2], {}, 0, 0
+  -- A few first, then more of them: what is looked at beyond the page may be large, and holds up everybody else meanwhile.
+  local step = 1
   repeat
-    local part = redis.call("XRANGE", KEYS[2], from, "+", "COUNT", 128)
+    step = math.min(step * 2, 256)
+    local part = redis.call("XRANGE", KEYS[2], from, "+", "COUNT", step)
     for _, entry in ipairs(part) do
       bytes = bytes + #entry[2][2]
       if #found > 0 and (bytes > max_bytes or #found == max_messages) then more = 1; break end
       found[#found + 1] = entry
     end
     if #part > 0 then from = "(" .. part[#part][1] end
-  until more == 1 or #part < 128
+  until more == 1 or #part < step
   return { "page", id, text(clock()), shown(h), "0", (h[1] ~= 0 and h[12] ~= id) and 1 or 0, found, more }
 end
 
@@ -350,12 +357,31 @@ local function barrier(KEYS)
   return replid()
 end
 
-redis.register_function("${LIBRARY}_commit", commit)
-redis.register_function{ function_name = "${LIBRARY}_load", callback = load, flags = { "no-writes" } }
-redis.register_function{ function_name = "${LIBRARY}_read", callback = read, flags = { "no-writes" } }
-redis.register_function{ function_name = "${LIBRARY}_rows", callback = rows, flags = { "no-writes" } }
-redis.register_function("${LIBRARY}_claim", claim)
-redis.register_function("${LIBRARY}_release", release)
-redis.register_function("${LIBRARY}_hit", hit)
-redis.register_function("${LIBRARY}_barrier", barrier)
+redis.register_function("@_commit", commit)
+redis.register_function{ function_name = "@_free", callback = commit, flags = { "allow-oom" } }
+redis.register_function{ function_name = "@_load", callback = load, flags = { "no-writes" } }
+redis.register_function{ function_name = "@_read", callback = read, flags = { "no-writes" } }
+redis.register_function{ function_name = "@_rows", callback = rows, flags = { "no-writes" } }
+redis.register_function("@_claim", claim)
+redis.register_function{ function_name = "@_release", callback = release, flags = { "allow-oom" } }
+redis.register_function{ function_name = "@_hit", callback = hit, flags = { "allow-oom" } }
+redis.register_function{ function_name = "@_barrier", callback = barrier, flags = { "allow-oom" } }
 `;
+
+const LIBRARY = `sluice_${createHash("sha256").update(BODY).digest("hex").slice(0, 12)}`;
+
+export const SOURCE = `#!lua name=${LIBRARY}\n${BODY.replaceAll("@_", `${LIBRARY}_`)}`;
+
+/** The functions, as they are called. */
+export const FUNCTIONS = {
+  commit: `${LIBRARY}_commit`,
+  /** The same, for commits that only take away: they go on when Redis has no memory left. */
+  free: `${LIBRARY}_free`,
+  load: `${LIBRARY}_load`,
+  read: `${LIBRARY}_read`,
+  rows: `${LIBRARY}_rows`,
+  claim: `${LIBRARY}_claim`,
+  release: `${LIBRARY}_release`,
+  hit: `${LIBRARY}_hit`,
+  barrier: `${LIBRARY}_barrier`,
+} as const;
