@@ -33,6 +33,8 @@ export class Calls {
   readonly clock: ClusterClock;
   private lastAnswerMs: number;
   private lastFault: Error | undefined;
+  /** Masters whose replicas were waited for in vain, and when that was. */
+  private readonly shortOfReplicas = new Map<string, number>();
   private refusal: { readonly error: EngineError; readonly untilMs: number } | undefined;
 
   constructor(
@@ -50,6 +52,10 @@ export class Calls {
   health(): EngineError | undefined {
     const now = this.world.now();
     if (this.refusal !== undefined && now < this.refusal.untilMs) return this.refusal.error;
+    const isShort = (name: string) => now - (this.shortOfReplicas.get(name) ?? 0) < REFUSAL_MS;
+    if (this.shortOfReplicas.size > 0 && this.topology.masters().every(isShort)) {
+      return new EngineError("unavailable", "no master of Redis has the replicas that are waited for");
+    }
     if (this.lastFault === undefined || now - this.lastAnswerMs <= this.limits.deadlineMs) return undefined;
     return new EngineError("unavailable", `Redis does not answer: ${this.lastFault.message}`);
   }
@@ -67,10 +73,20 @@ export class Calls {
       const answer = (await node.call(command, asking)) as Reply;
       this.answered();
       this.clock.learn(sentMs, Number(answer[2]) / 1_000);
-      if (durable && this.limits.waitReplicas > 0) await this.barriers.pass(node.name, bucket, String(answer[1]));
+      if (durable && this.limits.waitReplicas > 0) await this.passBarrier(node.name, bucket, String(answer[1]));
       return answer;
     });
     return reply;
+  }
+
+  private async passBarrier(name: string, bucket: number, history: string): Promise<void> {
+    try {
+      await this.barriers.pass(name, bucket, history);
+      this.shortOfReplicas.delete(name);
+    } catch (fault) {
+      this.shortOfReplicas.set(name, this.world.now());
+      throw fault;
+    }
   }
 
   /** A plain command on a key of this bucket. */

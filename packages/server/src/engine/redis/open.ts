@@ -33,6 +33,7 @@ import {
 import { Calls, type Reply } from "./calls.ts";
 import { Directory } from "./directory.ts";
 import { pushEffects } from "./effects.ts";
+import { examineMasters } from "./fitness.ts";
 import { BUCKETS, bucketOf, Keys, rowName } from "./keys.ts";
 import type { Argument } from "./node.ts";
 import { DEFAULT_PREFIX, REDIS_LIMITS, type RedisLimits, type RedisOptions } from "./options.ts";
@@ -47,11 +48,13 @@ const FREEING: ReadonlySet<Effect["op"]> = new Set(["trim", "drop", "remind", "d
 const MAX_REMEMBERED = 10_000;
 
 /** Rejects when no Redis answers, or none that can be used. */
-export async function openRedis({ urls, world, prefix = DEFAULT_PREFIX, limits }: RedisOptions): Promise<Engine> {
+export async function openRedis({ urls, world, prefix = DEFAULT_PREFIX, limits, warn }: RedisOptions): Promise<Engine> {
   const all = { ...REDIS_LIMITS, ...limits };
   const topology = await Topology.open(urls, world, all);
   try {
     await complete(topology, world, all.deadlineMs);
+    const masters = topology.masters().map((name) => topology.connect(name));
+    for (const worry of await examineMasters(masters, all.waitReplicas)) warn?.(worry);
     const engine = new RedisEngine(topology, new Keys(prefix), world, all);
     // The library is loaded, and may be, before the first request needs it.
     await Promise.all(Array.from({ length: BUCKETS }, (_, bucket) => engine.probe(bucket)));
@@ -112,8 +115,8 @@ class RedisEngine implements Engine {
   /** Everything that a commit may do, once, on something that nobody else knows: what this user may not do shows before it matters. */
   async rehearse(): Promise<void> {
     const e = entity("$", "rehearsal", this.writer);
-    const { nextGeneration: generation } = await this.load(e, [{ table: "t", key: "k" }]);
-    const begun = await this.commit(e, { rev: 0 }, [
+    const generation = this.now();
+    const begun = await this.tryCommit(e, 0, [
       { op: "begin", generation, at: { generation, seq: 0 } },
       { op: "append", messages: [{ payload: EMPTY, at: 0 }] },
       { op: "trim", through: { generation, seq: 1 }, bytes: 0 },
@@ -121,7 +124,18 @@ class RedisEngine implements Engine {
       { op: "drop", table: "t", key: "k" },
       { op: "remind", atMs: Number.MAX_SAFE_INTEGER },
     ]);
-    if (begun.kind === "done") await this.commit(e, { rev: begun.rev }, [{ op: "destroy" }]);
+    if (begun?.kind === "done") await this.tryCommit(e, begun.rev, [{ op: "destroy" }]);
+  }
+
+  /** A part of the cluster that does not answer is no reason not to start. */
+  private async tryCommit(e: Entity, rev: number, effects: readonly Effect[]) {
+    try {
+      return await this.commit(e, { rev }, effects);
+    } catch (fault) {
+      if (fault instanceof EngineError && fault.code === "unavailable") return undefined;
+      if (fault instanceof EngineError) throw fault;
+      throw new Error(`this user may not do everything on Redis that Sluice needs: ${(fault as Error).message}`);
+    }
   }
 
   now(): number {

@@ -97,6 +97,13 @@ export class Topology {
     return new RedisNode(name, this.world, this.limits, { ...accessOf(this.seed), host, port });
   }
 
+  /** The masters of all buckets, as far as they are known. */
+  masters(): string[] {
+    const { cluster } = this;
+    if (cluster === undefined) return [nameOf(this.seed)];
+    return [...new Set(this.slots.flatMap((slot) => cluster.slots[slot]?.[0] ?? []))];
+  }
+
   /** Something said that the slots are elsewhere by now. */
   refresh(): void {
     this.cluster?.refreshSlotsCache();
@@ -202,12 +209,6 @@ async function examine(address: Address, limits: RedisLimits): Promise<number[] 
     const info = await redis.info();
     const version = /redis_version:(\d+)/.exec(info)?.[1];
     if (Number(version) < 7) throw new Unfit(`${nameOf(address)} runs Redis ${version}; Sluice needs 7 or later`);
-    const policy = /maxmemory_policy:(\S+)/.exec(info)?.[1];
-    if (/maxmemory:[1-9]/.test(info) && policy !== "noeviction") {
-      throw new Unfit(
-        `${nameOf(address)} throws data away when its memory is full (maxmemory-policy ${policy}); Sluice needs noeviction`,
-      );
-    }
     if (!/cluster_enabled:1/.test(info)) return undefined;
     // The slot is that of the bucket's number; the prefix does not matter.
     const keys = new Keys("");
