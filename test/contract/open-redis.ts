@@ -4,6 +4,7 @@ import { openRedis } from "../../packages/server/src/engine/redis/open.ts";
 import type { RedisLimits } from "../../packages/server/src/engine/redis/options.ts";
 import { realWorld } from "../../packages/server/src/real-world.ts";
 import { sleep } from "../support/eventually.ts";
+import { PATIENCE } from "../support/shared-redis.ts";
 import type { OpenEngine } from "./engine-suite.ts";
 
 export interface EmptyRedis {
@@ -14,7 +15,7 @@ export interface EmptyRedis {
 export function redisOpener(redis: () => EmptyRedis, limits: Partial<RedisLimits> = {}): OpenEngine {
   return async () => {
     const place = redis();
-    const open = (): Promise<Engine> => openRedis({ ...place, world: realWorld(), limits });
+    const open = (): Promise<Engine> => openRedis({ ...place, world: realWorld(), limits: { ...PATIENCE, ...limits } });
     let engine = await open();
     return {
       engine,

@@ -16,7 +16,7 @@ import { realWorld } from "../../packages/server/src/real-world.ts";
 import type { Streams } from "../../packages/server/src/streams/service.ts";
 import { STREAM } from "../../packages/server/src/streams/state.ts";
 import { temporaryDir } from "../support/disk.ts";
-import { sharedRedis } from "../support/shared-redis.ts";
+import { PATIENCE, sharedRedis } from "../support/shared-redis.ts";
 import { type ManualWorld, manualWorld } from "../support/world.ts";
 import type { EngineName } from "./server.ts";
 
@@ -32,7 +32,8 @@ export interface AppInTime {
 const SWEEP_EVERY_MS = 500;
 
 async function openEngine(name: EngineName, dir: string | undefined, world: ManualWorld): Promise<Engine> {
-  if (name === "redis") return movable(await openRedis({ ...sharedRedis(), world: realWorld() }), world);
+  if (name === "redis")
+    return movable(await openRedis({ ...sharedRedis(), limits: PATIENCE, world: realWorld() }), world);
   return dir === undefined ? openMemory({ world }) : openDisk({ dir, world });
 }
 

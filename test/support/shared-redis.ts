@@ -21,7 +21,10 @@ export default async function setup(project: TestProject): Promise<() => Promise
 
 let openings = 0;
 
+/** A machine that is busy with other tests is slow, and no reason to call Redis dead. */
+export const PATIENCE = { commandMs: 10_000, deadlineMs: 25_000 };
+
 /** Where to find it, and a prefix that nobody else has. */
-export function sharedRedis(): { readonly urls: string[]; readonly prefix: string } {
-  return { urls: [...inject("redisUrls")], prefix: `t${process.pid}.${openings++}` };
+export function sharedRedis() {
+  return { urls: [...inject("redisUrls")], prefix: `t${process.pid}.${openings++}`, ...PATIENCE };
 }
