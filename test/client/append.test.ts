@@ -125,8 +125,8 @@ describe("appending", () => {
     noUnhandledRejections();
     let isDown = true;
     const { fetch } = faultyFetch(({ method }) => (method === "POST" && isDown ? { kind: "refuse" } : undefined));
-    const retry = { ...QUICK, giveUpMs: 100 };
-    const stream = openClient(fixture.url, { fetch, retry, append: { batchMessages: 2 } }).stream(freshPath());
+    const retries = { ...QUICK, giveUpMs: 100 };
+    const stream = openClient(fixture.url, { fetch, retries, append: { batchMessages: 2 } }).stream(freshPath());
     await stream.create();
     const outcomes = await Promise.allSettled(numbersTo(5).map((n) => stream.append(n)));
     expect(outcomes.map(({ status }) => status)).toEqual(Array(5).fill("rejected"));
@@ -142,7 +142,7 @@ describe("appending", () => {
     const { fetch, sent } = faultyFetch(({ method }, i) =>
       method === "POST" && i < 4 ? { kind: "refuse" } : undefined,
     );
-    const stream = openClient(fixture.url, { fetch, retry: { ...QUICK, giveUpMs: 0 } }).stream(freshPath());
+    const stream = openClient(fixture.url, { fetch, retries: { ...QUICK, giveUpMs: 0 } }).stream(freshPath());
     await stream.create();
     await stream.append("first").catch(ignore);
     await stream.append("second").catch(ignore);

@@ -5,7 +5,7 @@ import { expect, onTestFinished } from "vitest";
 export const QUICK = { minMs: 1, maxMs: 20, giveUpMs: 20_000 };
 
 export function openClient(url: string, options: Partial<SluiceOptions> = {}): Sluice {
-  return new Sluice({ url, retry: QUICK, ...options });
+  return new Sluice({ url, retries: QUICK, ...options });
 }
 
 /** Fails the test that leaves a rejected promise to nobody. */

@@ -160,7 +160,7 @@ export class Appender {
   /** Undefined when the batch was cut in two, which then stand in its place. */
   private async deliver(batch: Batch): Promise<AppendResult | undefined> {
     const { connection } = this.parts;
-    const backoff = new Backoff(connection.retry);
+    const backoff = new Backoff(connection.retries);
     for (let claims = 0; ; ) {
       this.number(batch);
       try {

@@ -69,7 +69,7 @@ export class ChannelReader {
     private readonly options: ChannelReadOptions,
   ) {
     this.position = options.from;
-    this.backoff = new Backoff(connection.retry, options.signal, options.giveUpMs ?? Number.POSITIVE_INFINITY);
+    this.backoff = new Backoff(connection.retries, options.signal, options.giveUpMs ?? Number.POSITIVE_INFINITY);
   }
 
   async *items(): AsyncGenerator<ChannelItem, void, undefined> {

@@ -17,7 +17,7 @@ export interface ConnectionOptions {
   readonly fetch: typeof fetch;
   /** For the headers of an answer, and for each piece of a body that follows. */
   readonly timeoutMs: number;
-  readonly retry: RetryPolicy;
+  readonly retries: RetryPolicy;
 }
 
 export interface Call {
@@ -48,13 +48,13 @@ export class Connection {
     if (typeof options.token === "string") this.knownToken = options.token;
   }
 
-  get retry(): RetryPolicy {
-    return this.options.retry;
+  get retries(): RetryPolicy {
+    return this.options.retries;
   }
 
   /** The whole answer, tried again until it comes, is final, or the policy gives up. For what may be repeated. */
   async call(call: Call): Promise<Answer> {
-    const backoff = new Backoff(this.options.retry, call.signal);
+    const backoff = new Backoff(this.options.retries, call.signal);
     for (;;) {
       try {
         return await this.once(call);

@@ -124,7 +124,7 @@ export class ChannelPublisher {
   }
 
   private async sendOne(): Promise<void> {
-    const backoff = new Backoff(this.connection.retry);
+    const backoff = new Backoff(this.connection.retries);
     for (;;) {
       const packed = this.outbox.first();
       // Empty when it failed for another reason while it waited.

@@ -19,7 +19,7 @@ export interface SluiceOptions {
   /** A token, or a function that gets one: called for the first request, and again when the server refuses the last one. */
   readonly token?: TokenSource | undefined;
   readonly fetch?: typeof fetch | undefined;
-  readonly retry?: RetryOptions | undefined;
+  readonly retries?: RetryOptions | undefined;
   /** How long the server may take to begin its answer, or to go on with it. */
   readonly timeoutMs?: number | undefined;
   readonly append?: Partial<AppendLimits> | undefined;
@@ -59,7 +59,7 @@ export class Sluice {
   private isClosed = false;
 
   constructor(options: SluiceOptions) {
-    const { url, project = "default", token, retry = {}, timeoutMs = 30_000, append = {} } = options;
+    const { url, project = "default", token, retries = {}, timeoutMs = 30_000, append = {} } = options;
     if (!/^[a-zA-Z0-9_-]{1,128}$/.test(project)) throw new TypeError(`${project} is not the name of a project`);
     this.project = project;
     this.limits = { ...APPEND_LIMITS, ...append };
@@ -70,7 +70,7 @@ export class Sluice {
       // Bound, because a browser's fetch refuses to be a method of anything else.
       fetch: options.fetch ?? globalThis.fetch.bind(globalThis),
       timeoutMs,
-      retry: retryPolicy(retry),
+      retries: retryPolicy(retries),
     });
   }
 

@@ -81,8 +81,8 @@ export class StreamReader {
     const { from = "beginning", live = false, signal, giveUpMs } = options;
     this.position = from === "beginning" ? BEGINNING : from;
     this.live = live === true ? "sse" : live || undefined;
-    const patienceMs = giveUpMs ?? (this.live ? Number.POSITIVE_INFINITY : connection.retry.giveUpMs);
-    this.backoff = new Backoff(connection.retry, signal, patienceMs);
+    const patienceMs = giveUpMs ?? (this.live ? Number.POSITIVE_INFINITY : connection.retries.giveUpMs);
+    this.backoff = new Backoff(connection.retries, signal, patienceMs);
   }
 
   /** What came together: a page or an event at a time. */
