@@ -78,12 +78,14 @@ export class Connection {
   /** One try; the caller reads the body and must close. A refused token is renewed once. */
   async open(call: Call, timeoutMs = this.options.timeoutMs): Promise<Exchange> {
     const token = await this.currentToken(call.signal);
+    const asked = this.token;
     try {
       return await this.exchange(call, token, timeoutMs);
     } catch (error) {
       const isRefused = error instanceof SluiceError && error.status === 401;
       if (!isRefused || typeof this.options.token !== "function") throw error;
-      if (this.knownToken === token) this.token = undefined;
+      // Unless somebody else was refused too and has asked already.
+      if (this.token === asked) this.token = undefined;
     }
     return this.exchange(call, await this.currentToken(call.signal), timeoutMs);
   }

@@ -25,6 +25,8 @@ export type ClientErrorCode =
   | "incomplete"
   /** The publisher of a channel has reported an error. */
   | "publisher-failed"
+  /** Somebody else publishes on the channel. */
+  | "channel-taken"
   /** The client or the publisher was closed before. */
   | "closed";
 

@@ -37,6 +37,11 @@ export class Outbox {
     return this.entries.length === 0 && this.packed.length === 0;
   }
 
+  /** The highest number that was given. */
+  get lastSequence(): number {
+    return this.sequence - 1;
+  }
+
   /** Throws when it can never be sent. */
   put(entry: Entry): void {
     const { phase, payload } = entry;

@@ -131,8 +131,9 @@ export class ChannelPublisher {
       if (packed === undefined) return;
       this.nextSendAt = Date.now() + this.intervalMs;
       try {
-        await this.connection.once(this.callFor(packed));
+        const { text } = await this.connection.once(this.callFor(packed));
         if (this.failure !== undefined) return;
+        this.checkAnswer(text);
         this.outbox.sent();
         this.tell();
         return;
@@ -141,6 +142,13 @@ export class ChannelPublisher {
         if (!isTooLarge || !this.outbox.packSmaller()) await backoff.wait(error);
       }
     }
+  }
+
+  /** A number that we never gave is another publisher's, and what we sent was taken for a repetition of what it did. */
+  private checkAnswer(text: string): void {
+    const told = /"sequence"\s*:\s*(\d+)/.exec(text);
+    if (told === null || Number(told[1]) <= this.outbox.lastSequence) return;
+    throw new SluiceError("channel-taken", "another publisher is, or was, at work on this channel");
   }
 
   private tell(): void {
