@@ -13,6 +13,7 @@ import { type Report, renderMarkdown, type ScenarioReport, writeReport } from ".
 import type { Bench, Outcome, Scenario } from "./scenario.ts";
 import { append1, append100 } from "./scenarios/append.ts";
 import { appendBatch } from "./scenarios/append-batch.ts";
+import { clientAppend } from "./scenarios/client-append.ts";
 import { idle } from "./scenarios/idle.ts";
 import { readAlone, readInterleaved } from "./scenarios/read.ts";
 import { redisAppend1, redisAppend100 } from "./scenarios/redis.ts";
@@ -23,6 +24,7 @@ const SCENARIOS: readonly Scenario[] = [
   append1,
   append100,
   appendBatch,
+  clientAppend,
   readAlone,
   readInterleaved,
   sse100,

@@ -24,8 +24,8 @@ export interface AppendLimits {
 }
 
 export const APPEND_LIMITS: AppendLimits = {
-  batchSize: 512 * 1024,
-  batchMessages: 5_000,
+  batchSize: 1024 * 1024,
+  batchMessages: 10_000,
   queueSize: 16 * 1024 * 1024,
 };
 
@@ -154,7 +154,11 @@ export class Appender {
   private free(size: number): void {
     this.queued -= size;
     if (!this.hasRoom || this.waiting.length === 0) return;
-    for (const resolve of this.waiting.splice(0)) resolve();
+    const waiting = this.waiting.splice(0);
+    // Later, so that the next request is on its way before those who waited fill the queue again.
+    setTimeout(() => {
+      for (const resolve of waiting) resolve();
+    }, 0);
   }
 
   /** Undefined when the batch was cut in two, which then stand in its place. */

@@ -6,9 +6,8 @@
  * until the server refuses it; no promise is left without somebody who hears of its failure.
  */
 import { Backoff, type RetryPolicy } from "./backoff.ts";
-import { refusalOf, SluiceError } from "./error.ts";
-
-export type TokenSource = string | (() => string | Promise<string>);
+import { describeCause, refusalOf, SluiceError } from "./error.ts";
+import { Token, type TokenSource } from "./token.ts";
 
 export interface ConnectionOptions {
   readonly url: string;
@@ -40,12 +39,10 @@ export interface Answer {
 const MAX_PROBLEM_CHARS = 65_536;
 
 export class Connection {
-  private token: Promise<string> | undefined;
-  /** The last one that was used; a page that goes away has no time to ask. */
-  private knownToken: string | undefined;
+  private readonly token: Token;
 
   constructor(private readonly options: ConnectionOptions) {
-    if (typeof options.token === "string") this.knownToken = options.token;
+    this.token = new Token(options.token);
   }
 
   get retries(): RetryPolicy {
@@ -77,22 +74,21 @@ export class Connection {
 
   /** One try; the caller reads the body and must close. A refused token is renewed once. */
   async open(call: Call, timeoutMs = this.options.timeoutMs): Promise<Exchange> {
-    const token = await this.currentToken(call.signal);
-    const asked = this.token;
+    call.signal?.throwIfAborted();
+    const atHand = this.token.get(call.signal);
+    const token = atHand instanceof Promise ? await atHand : atHand;
     try {
       return await this.exchange(call, token, timeoutMs);
     } catch (error) {
       const isRefused = error instanceof SluiceError && error.status === 401;
-      if (!isRefused || typeof this.options.token !== "function") throw error;
-      // Unless somebody else was refused too and has asked already.
-      if (this.token === asked) this.token = undefined;
+      if (!isRefused || !this.token.refuse(token)) throw error;
     }
-    return this.exchange(call, await this.currentToken(call.signal), timeoutMs);
+    return this.exchange(call, await this.token.get(call.signal), timeoutMs);
   }
 
   /** Sends and forgets: for a page that is going away. */
   sendLast({ method, path, headers, body }: Call): void {
-    const init = { method, headers: this.headers(headers, this.knownToken), body: bodyOf(body), keepalive: true };
+    const init = { method, headers: this.headers(headers, this.token.known), body: bodyOf(body), keepalive: true };
     try {
       // `catch` and not `await`: there is nobody left to tell, and the same request is repeated if the page lives on.
       this.options.fetch(this.address(path), init).then(
@@ -138,31 +134,6 @@ export class Connection {
     }
     if (token !== undefined) headers.Authorization = `Bearer ${token}`;
     return headers;
-  }
-
-  private async currentToken(signal: AbortSignal | undefined): Promise<string | undefined> {
-    signal?.throwIfAborted();
-    const { token } = this.options;
-    if (typeof token !== "function") return token;
-    this.token ??= this.askForToken(token);
-    return orAborted(this.token, signal);
-  }
-
-  private askForToken(ask: () => string | Promise<string>): Promise<string> {
-    const asking = (async () => ask())().then(
-      (token) => {
-        this.knownToken = token;
-        return token;
-      },
-      (cause) => {
-        this.token = undefined;
-        if (cause instanceof SluiceError) throw cause;
-        throw new SluiceError("token-failed", `the token function failed: ${text(cause)}`, { cause, retryable: true });
-      },
-    );
-    // Whoever waits hears of it; when all of them have gone away, nobody needs to.
-    asking.catch(() => {});
-    return asking;
   }
 }
 
@@ -233,7 +204,7 @@ export class Exchange {
     if (this.outer?.aborted) return this.outer.reason;
     if (error instanceof SluiceError) return error;
     if (this.isLate) return new SluiceError("timeout", "the server did not answer in time", { retryable: true });
-    return new SluiceError("unreachable", `the server cannot be reached: ${text(error)}`, {
+    return new SluiceError("unreachable", `the server cannot be reached: ${describeCause(error)}`, {
       cause: error,
       retryable: true,
     });
@@ -259,19 +230,4 @@ export class Exchange {
 /** Node's fetch and a browser's agree on the value, their types do not. */
 function bodyOf(body: string | Uint8Array | undefined): string | Uint8Array<ArrayBuffer> | undefined {
   return body as string | Uint8Array<ArrayBuffer> | undefined;
-}
-
-function text(cause: unknown): string {
-  if (!(cause instanceof Error)) return String(cause);
-  // Node says "fetch failed" and hides why.
-  return cause.cause instanceof Error ? `${cause.message}: ${cause.cause.message}` : cause.message;
-}
-
-function orAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (signal === undefined) return promise;
-  return new Promise((resolve, reject) => {
-    const aborted = () => reject(signal.reason);
-    signal.addEventListener("abort", aborted, { once: true });
-    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", aborted));
-  });
 }

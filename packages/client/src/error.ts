@@ -107,3 +107,9 @@ export function parseRetryAfter(text: string | null, nowMs: number): number | un
   const at = Date.parse(text);
   return Number.isNaN(at) ? undefined : Math.max(0, at - nowMs);
 }
+
+export function describeCause(cause: unknown): string {
+  if (!(cause instanceof Error)) return String(cause);
+  // Node says "fetch failed" and hides why.
+  return cause.cause instanceof Error ? `${cause.message}: ${cause.cause.message}` : cause.message;
+}

@@ -5,11 +5,12 @@
 import { APPEND_LIMITS, Appender, type AppendLimits } from "./appender.ts";
 import { type RetryOptions, retryPolicy } from "./backoff.ts";
 import { Channel } from "./channel.ts";
-import { Connection, type TokenSource } from "./connection.ts";
+import { Connection } from "./connection.ts";
 import { SluiceError } from "./error.ts";
 import { PageExit } from "./page-exit.ts";
 import { randomId } from "./random-id.ts";
 import { type CallOptions, Stream, type StreamOptions } from "./stream.ts";
+import type { TokenSource } from "./token.ts";
 
 export interface SluiceOptions {
   /** Of the server, like `https://streams.example.com`. */
@@ -79,10 +80,18 @@ export class Sluice {
     options: StreamOptions<Input, Output> = {},
   ): Stream<Input, Output> {
     const address = addressOf(path);
-    const appender = () => this.appender(address, options.producer);
-    const sourceOf = (source: string) => `/v1/${this.project}/${addressOf(source)}`;
-    const parts = { connection: this.connection, appender, assertOpen: this.assertOpen, sourceOf };
-    return new Stream(path, address, parts, options);
+    const key = JSON.stringify([address, options.producer]);
+    return new Stream(
+      path,
+      address,
+      {
+        connection: this.connection,
+        appender: () => this.appender(key, address, options.producer),
+        busyAppender: () => this.appenders.get(key),
+        sourceOf: (source) => `/v1/${this.project}/${addressOf(source)}`,
+      },
+      options,
+    );
   }
 
   channel(id: string): Channel {
@@ -117,8 +126,8 @@ export class Sluice {
   }
 
   /** The one appender of a stream, so that whatever handle was used, what is appended keeps its order. */
-  private appender(address: string, producer: string | undefined): Appender {
-    const key = JSON.stringify([address, producer]);
+  private appender(key: string, address: string, producer: string | undefined): Appender {
+    if (this.isClosed) throw new SluiceError("closed", "the client was closed");
     let appender = this.appenders.get(key);
     if (appender !== undefined) return appender;
     this.forgetIdle();
@@ -135,18 +144,18 @@ export class Sluice {
     return appender;
   }
 
-  private readonly assertOpen = (): void => {
-    if (this.isClosed) throw new SluiceError("closed", "the client was closed");
-  };
-
   private forgetIdle(): void {
     if (this.appenders.size < KEPT_APPENDERS) return;
     for (const [key, appender] of this.appenders) if (appender.isIdle) this.appenders.delete(key);
   }
 
-  /** The time, so that a producer that comes back under its name is newer; and always more than before. */
+  /**
+   * The time, so that a producer that comes back under its name is newer; a little chance, so that two that start in the same
+   * millisecond are not the same; and always more than before. Below 2^53 until the year 2255.
+   */
   private readonly nextEpoch = (): number => {
-    this.epoch = Math.max(Date.now(), this.epoch + 1);
+    const microseconds = Date.now() * 1_000 + Math.floor(Math.random() * 1_000);
+    this.epoch = Math.max(microseconds, this.epoch + 1);
     return this.epoch;
   };
 }

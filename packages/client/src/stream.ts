@@ -49,15 +49,17 @@ export interface CallOptions {
 
 export interface StreamParts {
   readonly connection: Connection;
-  readonly appender: () => Appender;
   /** Throws when the client was closed. */
-  readonly assertOpen: () => void;
+  readonly appender: () => Appender;
+  /** The one that there is, if anything was appended. */
+  readonly busyAppender: () => Appender | undefined;
   /** Of another stream of the same project, as an address. */
   readonly sourceOf: (path: string) => string;
 }
 
 export class Stream<Input = unknown, Output = Input> {
   private readonly contentType: string;
+  private readonly isJson: boolean;
 
   constructor(
     readonly path: string,
@@ -66,12 +68,12 @@ export class Stream<Input = unknown, Output = Input> {
     private readonly options: StreamOptions<Input, Output>,
   ) {
     this.contentType = options.contentType ?? "application/json";
+    this.isJson = isJson(this.contentType);
   }
 
-  /** Resolves when the server has it for good. Never sent twice; see the limits in the documentation. */
+  /** Resolves when the server has it for good. Stored once, however often it had to be sent. */
   append(value: Input, metadata?: Metadata): Promise<AppendResult> {
     try {
-      this.parts.assertOpen();
       if (this.options.schema) checkValue(this.options.schema, value);
       return this.parts.appender().append(this.encode(value), this.contentType, metadata);
     } catch (error) {
@@ -82,13 +84,13 @@ export class Stream<Input = unknown, Output = Input> {
   }
 
   /** Resolves when `append` has room: await it in a loop that does not await `append`. */
-  ready(): Promise<void> {
-    return this.parts.appender().ready();
+  async ready(): Promise<void> {
+    await this.parts.busyAppender()?.ready();
   }
 
   /** Resolves when all that was appended is acknowledged; rejects with the first failure since the last `flush`. */
-  flush(): Promise<void> {
-    return this.parts.appender().flush();
+  async flush(): Promise<void> {
+    await this.parts.busyAppender()?.flush();
   }
 
   /** Every message once and in order, over however many connections; a gap where something is gone. */
@@ -147,7 +149,7 @@ export class Stream<Input = unknown, Output = Input> {
   }
 
   private encode(value: unknown): Body {
-    if (isJson(this.contentType)) {
+    if (this.isJson) {
       const text = JSON.stringify(value);
       if (text !== undefined) return text;
       throw new SluiceError("invalid-value", "the value has no form in JSON");
