@@ -157,9 +157,8 @@ describe("appending", () => {
 
   test("a failure that nobody looks at ends no process, and flush tells it once", async () => {
     noUnhandledRejections();
-    const stream = openClient(fixture.url).stream("client/never-created");
-    void stream.append(1);
-    void stream.append(2);
+    const stream = openClient(fixture.url, { append: { batchMessages: 1 } }).stream("client/never-created");
+    for (const n of numbersTo(3)) void stream.append(n);
     await expect(stream.flush()).rejects.toMatchObject({ code: "stream-not-found", status: 404, retryable: false });
     await stream.flush();
   });

@@ -99,7 +99,9 @@ for (const engine of ["memory", "disk"] as const) {
       "a reader that has aborted or left ends quietly and leaves nothing behind (live: %s)",
       async (live) => {
         noUnhandledRejections();
-        const stream = openClient(fixture.url).stream<number>(freshPath());
+        // One that ends no connection by itself.
+        const patient = await serverForTest(engine);
+        const stream = openClient(patient.url).stream<number>(freshPath());
         await stream.create();
         for (const n of numbersTo(5)) void stream.append(n);
         await stream.flush();
@@ -117,7 +119,7 @@ for (const engine of ["memory", "disk"] as const) {
           if (seen.length === 2) inside.abort();
         }
         expect(seen).toEqual([0, 1]);
-        await nobodyIsLeft(fixture);
+        await nobodyIsLeft(patient);
       },
     );
   });
@@ -149,6 +151,19 @@ describe("reading", () => {
       { type: "gap", reason: "lost", from: lost, to: survived },
       { type: "message", value: 2 },
     ]);
+  });
+
+  test("a connection that breaks at any byte whatsoever doubles and loses nothing", async () => {
+    const path = freshPath();
+    const stream = openClient(fixture.url).stream<number>(path);
+    await stream.create();
+    for (const n of [1, 2, 3]) await stream.append(n);
+    await stream.close();
+    for (let afterBytes = 0; afterBytes < 700; afterBytes += 3) {
+      const { fetch } = faultyFetch((_, i) => (i === 0 ? { kind: "cut-body", afterBytes } : undefined));
+      const cut = openClient(fixture.url, { fetch }).stream<number>(path);
+      expect(await valuesOf(cut, { live: true }), `cut after ${afterBytes} bytes`).toEqual([1, 2, 3]);
+    }
   });
 
   test("a wire that went dead is replaced after some silence", async () => {

@@ -45,6 +45,7 @@ describe("tokens", () => {
     const door = gate("t1");
     const sluice = openClient(fixture.url, door);
     await Promise.all(numbersTo(5).map((n) => sluice.stream(`token/many-${n}`).create()));
+    for (const n of numbersTo(5)) await sluice.stream(`token/many-${n}`).info();
     expect(door.asked).toBe(1);
     door.change("t2");
     await Promise.all(numbersTo(5).map((n) => sluice.stream(`token/many-${n}`).append(n)));
