@@ -1,5 +1,6 @@
 import type { Gap, Schema } from "@sluice/client";
 import { beforeAll, describe, expect, test } from "vitest";
+import { z } from "zod";
 import {
   closeAfterSuite,
   eventually,
@@ -237,6 +238,18 @@ describe("reading", () => {
     const stream = openClient(fixture.url, { fetch, retries }).stream(freshPath());
     await expect(valuesOf(stream, { live: true, giveUpMs: 100 })).rejects.toMatchObject({ code: "unreachable" });
     expect(attempts.slice(0, 3)).toEqual([1, 2, 3]);
+  });
+
+  test("a schema of any library that follows the standard gives both directions their types", async () => {
+    const schema = z.object({ op: z.enum(["insert", "delete"]), at: z.string().transform(Number) });
+    const stream = openClient(fixture.url).stream(freshPath(), { schema });
+    await stream.create();
+    await stream.append({ op: "insert", at: "7" });
+    // @ts-expect-error no such edit
+    await expect(stream.append({ op: "rename", at: "7" })).rejects.toMatchObject({ code: "invalid-value" });
+    const seen: { op: "insert" | "delete"; at: number }[] = [];
+    for await (const item of stream.read()) if (item.type === "message") seen.push(item.value);
+    expect(seen).toEqual([{ op: "insert", at: 7 }]);
   });
 
   test("a schema checks what is appended and makes what is read", async () => {
