@@ -118,7 +118,8 @@ describe("appending", () => {
     await stream.create();
     await stream.append("patient");
     const [first, second] = sent.filter(({ method }) => method === "POST");
-    expect(second!.at - first!.at).toBeGreaterThanOrEqual(1_000);
+    // A timer may be a moment ahead of the clock.
+    expect(second!.at - first!.at).toBeGreaterThanOrEqual(990);
   });
 
   test("giving up fails what was queued behind, and what is appended afterwards arrives without the old", async () => {

@@ -9,7 +9,8 @@ const PATIENCE_MS = 25_000;
 
 async function restartable(): Promise<{ url: string; port: number; restart: () => Promise<void> }> {
   const { dir, remove } = temporaryDir();
-  const open = (port: number) => createServer({ port, data: dir, drainMs: 500, report: () => {} });
+  const open = (port: number) =>
+    createServer({ port, data: dir, drainMs: 500, log: { level: "silent" }, report: () => {} });
   let server: RunningServer = await open(0);
   const { url, port } = server;
   onTestFinished(async () => {

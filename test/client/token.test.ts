@@ -1,6 +1,7 @@
 import { SluiceError } from "@sluice/client";
 import { beforeAll, describe, expect, test } from "vitest";
-import { closeAfterSuite, type Fixture, openServer } from "../e2e/server.ts";
+import { mint } from "../../packages/server/src/auth/mint.ts";
+import { closeAfterSuite, type Fixture, openServer, serverForTest } from "../e2e/server.ts";
 import { faultyFetch } from "./faulty-fetch.ts";
 import { noUnhandledRejections, numbersTo, openClient, QUICK, valuesOf } from "./open-client.ts";
 
@@ -122,5 +123,34 @@ describe("tokens", () => {
     abort.abort(new Error("enough"));
     await expect(info).rejects.toThrow("enough");
     expect(await reading).toEqual([]);
+  });
+
+  test("real tokens that live a second carry appends and readers over many of them", async () => {
+    const secret = "a secret that only this test and its server know";
+    const locked = await serverForTest("memory", {
+      projects: { p: { secrets: [secret] } },
+      auth: { clockSkewSeconds: 0 },
+    });
+    let asked = 0;
+    const token = () => {
+      asked++;
+      return mint(secret, { scope: "read write", ttlSeconds: 1 }, Date.now());
+    };
+    const stream = openClient(locked.url, { project: "p", token }).stream<number>("token/real");
+    await stream.create();
+    const reading = (["sse", "long-poll"] as const).map((live) => valuesOf(stream, { live }));
+    for (const n of numbersTo(35)) {
+      await stream.append(n);
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+    await stream.close();
+    for (const values of reading) expect(await values).toEqual(numbersTo(35));
+    expect(asked).toBeGreaterThan(2);
+    const stranger = openClient(locked.url, { project: "p" }).stream("token/real");
+    await expect(stranger.info()).rejects.toMatchObject({ status: 401 });
+    const reader = () => mint(secret, { scope: "read", ttlSeconds: 60 }, Date.now());
+    const readOnly = openClient(locked.url, { project: "p", token: reader }).stream("token/real");
+    expect(await valuesOf(readOnly)).toHaveLength(35);
+    await expect(readOnly.append(1)).rejects.toMatchObject({ status: 403, retryable: false });
   });
 });

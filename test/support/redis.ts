@@ -17,6 +17,12 @@ const SLOTS = 16_384;
 /** How long a node may be silent before the others call it failed. */
 export const NODE_TIMEOUT_MS = 2_000;
 
+/** Nothing that was started here outlives the process that did. */
+const living = new Set<ChildProcess>();
+process.on("exit", () => {
+  for (const child of living) child.kill("SIGKILL");
+});
+
 export class RedisServer {
   private child: ChildProcess | undefined;
 
@@ -54,6 +60,8 @@ export class RedisServer {
     const args = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, String(value)]);
     const child = spawn("redis-server", args, { stdio: "ignore" });
     this.child = child;
+    living.add(child);
+    child.once("exit", () => living.delete(child));
     await eventually(async () => {
       if (child.exitCode !== null) throw new Error(`redis-server ended with ${child.exitCode}`);
       const info = await this.admin((redis) => redis.info("server"));

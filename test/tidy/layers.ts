@@ -22,8 +22,8 @@ const FEATURES = ["streams", "wakes", "sessions", "live", "groups", "pull", "cha
 /** What one feature may take from another; everything else goes through compose. */
 const BETWEEN_FEATURES: Readonly<Record<string, readonly string[]>> = { wakes: ["streams"] };
 const ENGINES: Readonly<Record<string, readonly string[]>> = { memory: [], disk: ["lmdb"], redis: ["ioredis"] };
-const BELOW_CONFIG = [...GROUND, ...FEATURES, ...Object.keys(ENGINES), "doors"];
-const BELOW_COMPOSE = [...BELOW_CONFIG, "config", "real-world"];
+const BELOW_CONFIG = [...GROUND, ...FEATURES, ...Object.keys(ENGINES), "auth", "doors"];
+const BELOW_COMPOSE = [...BELOW_CONFIG, "config", "observe", "real-world"];
 
 export const LAYERS: readonly Layer[] = [
   { name: "protocol", where: /^packages\/protocol\/src\//, imports: [], portable: true },
@@ -41,14 +41,28 @@ export const LAYERS: readonly Layer[] = [
     name,
     where: under(`${name}/`),
     imports: [...GROUND, ...(BETWEEN_FEATURES[name] ?? [])],
+    packages: ["zod"],
     portable: true,
   })),
-  { name: "doors", where: under("doors/"), imports: [...GROUND, ...FEATURES], portable: true },
+  { name: "auth", where: under("auth/"), imports: ["core", "protocol"], packages: ["jose"], portable: true },
+  {
+    name: "doors",
+    where: under("doors/"),
+    imports: [...GROUND, ...FEATURES, "auth"],
+    packages: ["zod"],
+    portable: true,
+  },
+  {
+    name: "observe",
+    where: under("observe/"),
+    imports: [...GROUND, ...FEATURES, "doors"],
+    packages: ["pino", "@opentelemetry/api", "@opentelemetry/sdk-metrics", "@opentelemetry/exporter-prometheus"],
+  },
   { name: "real-world", where: under("real-world\\.ts$"), imports: ["core"] },
   { name: "config", where: under("config/"), imports: BELOW_CONFIG, packages: ["zod", "yaml"] },
   { name: "compose", where: under("compose\\.ts$"), imports: BELOW_COMPOSE },
   { name: "index", where: under("index\\.ts$"), imports: [...BELOW_COMPOSE, "compose"] },
-  { name: "cli", where: under("cli/"), imports: [...BELOW_COMPOSE, "compose"], packages: ["commander", "jose"] },
+  { name: "cli", where: under("cli/"), imports: [...BELOW_COMPOSE, "compose"], packages: ["commander"] },
 ];
 
 function under(pattern: string): RegExp {

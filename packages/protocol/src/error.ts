@@ -18,6 +18,11 @@ const table = {
   "method-not-allowed": { status: 405, title: "The method is not allowed here", retryable: false },
   "body-timeout": { status: 408, title: "The body did not arrive in time", retryable: true },
 
+  // What auth says.
+  unauthenticated: { status: 401, title: "A token is needed", retryable: false },
+  forbidden: { status: 403, title: "The caller may not do this", retryable: false },
+  "keys-unavailable": { status: 503, title: "The keys that verify tokens cannot be fetched", retryable: true },
+
   // What the stream says.
   "stream-not-found": { status: 404, title: "There is no such stream", retryable: false },
   "stream-gone": { status: 410, title: "The stream was deleted", retryable: false },

@@ -3,25 +3,38 @@
  * touch the clock, timers and randomness (through `realWorld`).
  */
 
+import { performance } from "node:perf_hooks";
+import { type Authorize, CallbackGate } from "./auth/authorize.ts";
+import { keysFetcher } from "./auth/fetch-keys.ts";
+import { type Gate, TokenGate } from "./auth/gate.ts";
+import type { KeysFetcher } from "./auth/key-set.ts";
+import { hasKeys } from "./auth/options.ts";
 import { settingsFrom } from "./config/load.ts";
 import { ConfigError } from "./config/problem.ts";
 import type { Settings, SettingsInput } from "./config/schema.ts";
 import { exposureOf } from "./config/together.ts";
+import { gauge } from "./core/metric.ts";
 import type { World } from "./core/world.ts";
+import { cookieOrigins, corsDecorator, preflightHeaders } from "./doors/http/cors.ts";
+import { handlersOf } from "./doors/http/handlers.ts";
 import { HttpDoor } from "./doors/http/node-adapter.ts";
 import { type Features, route } from "./doors/http/router.ts";
 import { nodeEd25519 } from "./doors/webhook/node-ed25519.ts";
 import { NodeWebhookSender } from "./doors/webhook/node-webhook.ts";
 import type { Engine, Entity } from "./engine/contract.ts";
 import { openDisk } from "./engine/disk/open.ts";
-import { Keepers } from "./engine/keeper.ts";
+import { type Around, Keepers } from "./engine/keeper.ts";
 import { openMemory } from "./engine/memory/memory.ts";
 import { openRedis } from "./engine/redis/open.ts";
 import { Sweeper } from "./engine/sweeper.ts";
+import type { LogOptions } from "./observe/log.ts";
+import type { TracerProvider } from "./observe/traces.ts";
+import { Watch } from "./observe/watch.ts";
 import { realWorld } from "./real-world.ts";
+import { Census } from "./streams/census.ts";
 import { listStreams } from "./streams/listing.ts";
 import { LiveRoutes } from "./streams/live-routes.ts";
-import { parsePath } from "./streams/parse.ts";
+import { streamMetrics } from "./streams/metrics.ts";
 import { StreamRoutes } from "./streams/routes.ts";
 import { Streams } from "./streams/service.ts";
 import { STREAM } from "./streams/state.ts";
@@ -32,21 +45,38 @@ import { Wakes } from "./wakes/service.ts";
 import { WAKE } from "./wakes/state.ts";
 
 /** What another program may ask for: any setting, and what only code can give. Anything unknown or malformed is refused. */
-export interface ServerOptions extends SettingsInput {
-  /** Faults that no client is told about. */
+export interface ServerOptions extends Omit<SettingsInput, "log"> {
+  /** Decides who may do what, instead of tokens. */
+  readonly authorize?: Authorize | undefined;
+  /** JSON lines on standard error, a logger of the program's own, or nothing. */
+  readonly log?: LogOptions | false | undefined;
+  /** Where spans go; when undefined, to the global provider, if there is one. */
+  readonly tracing?: TracerProvider | false | undefined;
+  /** Faults that no client is told about; they are logged when this is left out. */
   readonly report?: Report | undefined;
 }
 
 /** Everything decided. */
-export interface ServerSettings extends Settings {
+export interface ServerSettings extends Omit<Settings, "log"> {
+  readonly log: LogOptions | false;
+  readonly tracing?: TracerProvider | false | undefined;
   readonly report: Report;
+  readonly authorize: Authorize | undefined;
 }
 
-type Report = (what: string, fault: unknown) => void;
+type Report = (what: string, fault: unknown, requestId?: string) => void;
 
 /** Fills in the defaults. Throws a ConfigError that names everything that is wrong. */
-export function withDefaults({ report, ...options }: ServerOptions = {}): ServerSettings {
-  return { ...settingsFrom(options), report: report ?? ((what, fault) => console.error(what, fault)) };
+export function withDefaults({ report, authorize, log, tracing, ...options }: ServerOptions = {}): ServerSettings {
+  const { logger, ...lines } = log || {};
+  const settings = settingsFrom({ ...options, log: lines });
+  return {
+    ...settings,
+    authorize,
+    log: log === false ? false : { ...settings.log, ...(logger && { logger }) },
+    ...(tracing !== undefined && { tracing }),
+    report: report ?? ((what, fault) => console.error(what, fault)),
+  };
 }
 
 export const DEFAULTS: ServerSettings = withDefaults();
@@ -56,64 +86,122 @@ export interface RunningServer {
   readonly port: number;
   /** Live readers and the streams they read; for tests and metrics. */
   readonly live: { readonly readers: number; readonly watchedStreams: number };
+  /** What `GET /metrics` answers. */
+  metrics(): Promise<string>;
+  /** Logs what ends the process, and returns when that is written. */
+  lastWords(what: string, fault: unknown): void;
   /** Finishes what is in flight, sends live readers home, flushes. */
   close(): Promise<void>;
 }
 
 export async function createServer(options: ServerOptions = {}): Promise<RunningServer> {
-  const settings = withDefaults(options);
-  const exposure = exposureOf(settings);
+  const asked = withDefaults(options);
+  const exposure = exposureOf(asked, asked.authorize !== undefined);
   if (exposure.kind === "refused") throw new ConfigError([exposure.why]);
   const world = realWorld();
-  const engine = await openEngine(settings, world);
+  const clock = () => performance.now();
+  const { log, tracing } = asked;
+  const watch = new Watch({ log, tracing, report: options.report, world, clock, engine: engineOf(asked) });
+  const settings = { ...asked, report: watch.report };
   try {
-    return await serve(settings, world, engine);
+    const engine = await openEngine(settings, world, clock);
+    try {
+      return await serve(settings, world, engine, watch);
+    } catch (fault) {
+      await engine.close();
+      throw fault;
+    }
   } catch (fault) {
-    await engine.close();
+    await watch.close();
     throw fault;
   }
 }
 
-function openEngine(settings: ServerSettings, world: World): Promise<Engine> | Engine {
+function engineOf({ redis, memory }: ServerSettings): string {
+  return redis.urls.length > 0 ? "redis" : memory ? "memory" : "disk";
+}
+
+function openEngine(settings: ServerSettings, world: World, clock: () => number): Promise<Engine> | Engine {
   const { urls, prefix, ...limits } = settings.redis;
   if (urls.length > 0) return openRedis({ urls, prefix, world, limits });
   if (settings.memory) return openMemory({ world });
-  return openDisk({ dir: settings.data, world, limits: settings.disk });
+  return openDisk({ dir: settings.data, world, limits: settings.disk, clock });
 }
 
-async function serve(settings: ServerSettings, world: World, engine: Engine): Promise<RunningServer> {
-  const app = buildApp(settings, world, engine);
+async function serve(settings: ServerSettings, world: World, engine: Engine, watch: Watch): Promise<RunningServer> {
+  const app = buildApp(settings, world, engine, { watching: watch });
   const door = await HttpDoor.open({
     ...settings.http,
     host: settings.host,
     port: settings.port,
     handle: (request) => route(app.features, request),
-    report: (fault) => settings.report("a request failed", fault),
+    decorate: corsDecorator(settings.cors),
+    observer: watch.observer,
+    report: (fault, request) => watch.reportRequest(fault, request),
   });
+  watch.add(app.metrics);
+  watch.addDoor(door);
+  watch.followHealth(() => engine.health());
   app.start();
   const host = settings.host.includes(":") ? `[${settings.host}]` : settings.host;
   const url = `http://${host}:${door.port}`;
+  watch.log.info("listening", { url, engine: engineOf(settings), pid: process.pid, node: process.versions.node });
   const close = async () => {
-    const cancel = world.after(settings.drainMs, () => door.cut());
+    const askedAt = world.now();
+    watch.log.info("draining", { readers: app.live.readers, drainMs: settings.drainMs });
+    const cancel = world.after(settings.drainMs, () => {
+      watch.log.warn("the time to drain is up", { connections: door.connections });
+      door.cut();
+    });
     app.drain();
     await door.close();
     cancel();
     await app.stop();
+    watch.stop();
     await engine.close();
+    watch.log.info("stopped", { ms: world.now() - askedAt });
+    await watch.close();
   };
   let closing: Promise<void> | undefined;
-  return { url, port: door.port, live: app.live, close: () => (closing ??= close()) };
+  return {
+    url,
+    port: door.port,
+    live: app.live,
+    metrics: () => watch.metrics(),
+    lastWords: (what, fault) => watch.log.lastWords(what, fault),
+    close: () => (closing ??= close()),
+  };
 }
 
-/** Everything between an engine and a door; the simulator runs exactly this, with a sender of its own. */
+/** What watches an app from outside, where somebody does. */
+interface Watching {
+  readonly around?: Around | undefined;
+  metrics(): Promise<string>;
+}
+
+/** What an app reaches outside of its engine, and who looks at it. */
+interface Outside {
+  readonly sender?: WebhookSender;
+  readonly fetchKeys?: KeysFetcher;
+  readonly watching?: Watching;
+}
+
+const UNWATCHED: Watching = { metrics: async () => "" };
+
+/** Everything between an engine and a door; the simulator runs exactly this, with an outside of its own. */
 export function buildApp(
   settings: ServerSettings,
   world: World,
   engine: Engine,
-  sender: WebhookSender = new NodeWebhookSender({ ...settings.webhook, world }),
+  {
+    sender = new NodeWebhookSender({ ...settings.webhook, world }),
+    fetchKeys = keysFetcher(world),
+    watching = UNWATCHED,
+  }: Outside = {},
 ) {
   const { report, stream: streamLimits, longPollMs, publicUrl, webhook, wake: wakeLimits } = settings;
-  const keepers = new Keepers(engine, (task) => world.soon(task), settings.keeper.kept, settings.keeper);
+  const soon = (task: () => void) => world.soon(task);
+  const keepers = new Keepers(engine, soon, settings.keeper.kept, settings.keeper, watching.around);
   const streams = new Streams(engine, keepers, world, streamLimits);
   const live = new LiveRoutes(streams, world, { ...settings.live, longPollMs, pageBytes: streamLimits.pageBytes });
   const routes = new StreamRoutes(streams, live, streamLimits);
@@ -126,12 +214,21 @@ export function buildApp(
   const wakeRoutes = new WakeRoutes(wakes, keys, { allowLoopback, publicUrl, limits: wakeLimits });
   sweeper.handle(WAKE, (e) => wakes.sweep(e.project, e.id));
 
+  const census = new Census(engine, streams.meter, world);
+
   let draining = false;
+  const notReady = () => (draining ? "the server is shutting down" : engine.health()?.message);
   const features: Features = {
-    stream: (project, encodedPath, request) => routes.handle(project, parsePath(encodedPath), request),
-    listStreams: (project, request) => listStreams(streams, project, request, settings.list),
-    control: (project, rest, request) => wakeRoutes.handle(project, rest, request),
-    notReady: () => (draining ? "the server is shutting down" : engine.health()?.message),
+    gate: gateOf(settings, world, fetchKeys),
+    handlers: handlersOf({
+      streams: routes,
+      listStreams: (project, request) => listStreams(streams, project, request, settings.list),
+      wakes: wakeRoutes,
+      notReady,
+      metrics: () => watching.metrics(),
+      limits: { wake: wakeLimits, list: settings.list },
+    }),
+    preflight: preflightHeaders(settings.cors),
   };
   return {
     features,
@@ -139,6 +236,13 @@ export function buildApp(
     live,
     wakes,
     keys,
+    metrics: [
+      gauge("sluice_ready", "1 while the server takes requests, else 0.", () => (notReady() === undefined ? 1 : 0)),
+      ...streamMetrics(streams.meter, live, census),
+      ...wakes.metrics,
+      ...keepers.meter.metrics(keepers),
+      ...(engine.metrics?.() ?? []),
+    ],
     start: () => {
       sweeper.start();
       wakes.start();
@@ -148,7 +252,22 @@ export function buildApp(
       live.drain();
     },
     stop: async () => {
+      census.stop();
       await Promise.all([sweeper.stop(), wakes.stop()]);
     },
   };
+}
+
+/** Undefined when everybody may do everything. */
+function gateOf(settings: ServerSettings, world: World, fetchKeys: KeysFetcher): Gate | undefined {
+  if (settings.authorize !== undefined) return new CallbackGate(settings.authorize);
+  const auth = { ...settings.auth, projects: settings.projects };
+  if (auth.off || !Object.values(auth.projects).some(hasKeys)) return undefined;
+  return new TokenGate({
+    settings: auth,
+    world,
+    fetchKeys,
+    cookieOrigins: cookieOrigins(settings.cors, settings.publicUrl),
+    report: settings.report,
+  });
 }

@@ -47,18 +47,17 @@ async function mint(options: Options, command: Command): Promise<void> {
       `project ${project} has no secret; give it one with SLUICE_SECRET_${project}, or projects.${project}.secrets in the file`,
     );
   }
-  const expires = Math.floor(Date.now() / 1_000) + parseSeconds("--ttl", options.ttl);
-  const streams = filtersOf(options.streams);
-  const claims = { scope: scopesOf(options.scope).join(" "), project, ...(streams && { streams }) };
-  const { SignJWT } = await import("jose");
-  const token = new SignJWT(claims)
-    .setProtectedHeader({ alg: "HS256", typ: "JWT" })
-    .setIssuedAt()
-    .setExpirationTime(expires);
-  if (options.sub !== undefined) token.setSubject(options.sub);
-  if (issuer !== undefined) token.setIssuer(issuer);
-  if (audience !== undefined) token.setAudience(audience);
-  await line(await token.sign(new TextEncoder().encode(secrets[0])));
+  const { mint: minted } = await import("../auth/mint.ts");
+  const request = {
+    scope: scopesOf(options.scope).join(" "),
+    ttlSeconds: parseSeconds("--ttl", options.ttl),
+    sub: options.sub,
+    project,
+    streams: filtersOf(options.streams),
+    issuer,
+    audience,
+  };
+  await line(await minted(secrets[0]!, request, Date.now()));
 }
 
 function scopesOf(text: string): string[] {

@@ -1,6 +1,8 @@
 /** The settings of what stands around the server: Redis, auth, CORS, logs. A part of the schema. */
 
 import { z } from "zod";
+import { AUTH_DEFAULTS } from "../auth/options.ts";
+import { CORS_DEFAULTS } from "../doors/http/cors.ts";
 import { DEFAULT_PREFIX, REDIS_LIMITS } from "../engine/redis/options.ts";
 import { choice, count, isAddress, keySet, list, ms, optionalText, seconds, secrets, word, yesNo } from "./setting.ts";
 
@@ -32,12 +34,27 @@ export const access = {
     flag: "--no-auth",
     env: "SLUICE_NO_AUTH",
   }),
-  clockSkewSeconds: seconds(5, "How far the clock of whoever signs tokens may be from ours.", { min: 0, max: 3_600 }),
-  cacheTokens: count(10_000, "Verified tokens that are remembered per project."),
-  jwksCacheSeconds: seconds(600, "How long a fetched key set is used before it is fetched again."),
-  jwksStaleSeconds: seconds(3_600, "How long it is still used when it cannot be fetched again.", { min: 0 }),
-  jwksCooldownSeconds: seconds(10, "The least time between two fetches, whatever tokens come.", { min: 0 }),
-  jwksTimeoutMs: ms(5_000, "How long fetching a key set may take."),
+  clockSkewSeconds: seconds(
+    AUTH_DEFAULTS.clockSkewSeconds,
+    "How far the clock of whoever signs tokens may be from ours.",
+    { min: 0, max: 3_600 },
+  ),
+  cacheTokens: count(AUTH_DEFAULTS.cacheTokens, "Verified tokens that are remembered per project."),
+  jwksCacheSeconds: seconds(
+    AUTH_DEFAULTS.jwksCacheSeconds,
+    "How long a fetched key set is used before it is fetched again.",
+  ),
+  jwksStaleSeconds: seconds(
+    AUTH_DEFAULTS.jwksStaleSeconds,
+    "How long it is still used when it cannot be fetched again.",
+    { min: 0 },
+  ),
+  jwksCooldownSeconds: seconds(
+    AUTH_DEFAULTS.jwksCooldownSeconds,
+    "The least time between two fetches, whatever tokens come.",
+    { min: 0 },
+  ),
+  jwksTimeoutMs: ms(AUTH_DEFAULTS.jwksTimeoutMs, "How long fetching a key set may take."),
 };
 
 const PROJECT = /^[a-zA-Z0-9_-]{1,128}$/;
@@ -71,7 +88,9 @@ export const cors = {
     "Origins whose pages may use this server.",
   ),
   credentials: yesNo(false, "Whether those pages may send cookies; not together with the origin *."),
-  maxAgeSeconds: seconds(86_400, "How long a browser may remember the answer to a preflight.", { min: 0 }),
+  maxAgeSeconds: seconds(CORS_DEFAULTS.maxAgeSeconds, "How long a browser may remember the answer to a preflight.", {
+    min: 0,
+  }),
 };
 
 export const log = {

@@ -3,6 +3,7 @@
  * adapter can put it on `fetch`. Routes parse a request, call a service and return a reply; they know no socket.
  */
 import type { ErrorCode } from "@sluice/protocol";
+import type { Access } from "./action.ts";
 
 export interface HttpRequest {
   readonly method: string;
@@ -18,6 +19,15 @@ export interface HttpRequest {
   body(maxBytes: number): Promise<Body>;
   /** Runs once when the client goes away before the reply ended. */
   onGone(task: () => void): void;
+
+  // What the router notes on the way, for whoever comes after it.
+  /** The name of the route that was found, for the request log and the metrics; undefined when there is none. */
+  route?: string | undefined;
+  project?: string | undefined;
+  /** What the caller may do besides what its address names; undefined when nothing is checked. */
+  access?: Access | undefined;
+  /** The answer waits for something to happen, so that its time says nothing about the server. */
+  waits?: boolean | undefined;
 }
 
 export type Body = { readonly kind: "body"; readonly bytes: Uint8Array } | { readonly kind: "too-large" };
@@ -33,6 +43,9 @@ export interface Reply {
   readonly live?: ((sink: Sink) => void) | undefined;
 }
 
+/** Why a live response ended: its stream has no more to tell, the time for one connection was up, the server goes, … */
+export type LiveEnd = "stream" | "time" | "drained" | "slow-reader" | "fault";
+
 /** An open response that is written to over time. */
 export interface Sink {
   /** Bytes handed over and not yet taken by the network. */
@@ -42,9 +55,9 @@ export interface Sink {
   onDrain(task: () => void): void;
   /** Runs once when the connection is gone, whoever ended it. */
   onGone(task: () => void): void;
-  end(): void;
+  end(why?: LiveEnd): void;
   /** Drops the connection with whatever is still buffered. */
-  cut(): void;
+  cut(why?: LiveEnd): void;
 }
 
 /** A refusal on its way to the client: an entry of the error table, what was wrong, and headers that belong to it. */

@@ -34,3 +34,15 @@ export function matchesFilter({ levels }: TopicFilter, path: string): boolean {
   }
   return parts.length === levels.length;
 }
+
+/** Whether the filter matches every path that the pattern does. Its levels are as in `StreamPattern`. */
+export function coversPattern({ levels }: TopicFilter, pattern: readonly string[]): boolean {
+  for (const [i, level] of levels.entries()) {
+    // Up to here each level of the pattern stands for exactly one level of a path.
+    if (level === "#") return true;
+    const wanted = pattern[i];
+    if (wanted === undefined || wanted === "**") return false;
+    if (level !== "+" && wanted !== `=${level}`) return false;
+  }
+  return pattern.length === levels.length;
+}

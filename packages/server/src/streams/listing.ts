@@ -1,6 +1,8 @@
 /** `GET /v1/{project}/streams`: the streams of a project, page by page, by prefix or topic filter. */
 import { formatOffset } from "@sluice/protocol";
+import type { Access } from "../core/action.ts";
 import { utf8 } from "../core/bytes.ts";
+import { compareBytewise } from "../core/bytewise.ts";
 import { type HttpRequest, queryValue, Refusal, type Reply } from "../core/http.ts";
 import { matchesFilter, parseFilter, type TopicFilter } from "../core/topic.ts";
 import { LIST_LIMITS, type ListLimits } from "./limits.ts";
@@ -18,23 +20,70 @@ export async function listStreams(
   const limit = parseLimit(queryValue(search, "limit"), limits);
   const filter = parseFilterParameter(pathValue(search, "filter"));
   const prefix = pathValue(search, "prefix") ?? filter?.literalPrefix ?? "";
-  let after = pathValue(search, "after") ?? "";
-  const found: object[] = [];
-  let next: string | undefined;
-  for (let scanned = 0; ; ) {
-    const page = await streams.list(project, prefix, after, limit - found.length);
-    for (const path of page.ids) {
-      after = path;
-      if (isReserved(path) || (filter && !matchesFilter(filter, path))) continue;
-      const entry = await describeEntry(streams, project, path);
-      if (entry) found.push(entry);
-    }
-    scanned += page.ids.length;
-    next = page.next === undefined ? undefined : after;
-    if (next === undefined || found.length >= limit || scanned >= limits.scanned) break;
-  }
+  const after = pathValue(search, "after") ?? "";
+  const wanted = { project, filter, limit, scanned: limits.scanned, prefixes: prefixesWithin(prefix, request.access) };
+  const { found, next } = await list(streams, wanted, after, request.access);
   const body = JSON.stringify({ streams: found, next });
   return { status: 200, headers: ["Content-Type", "application/json", "Cache-Control", "no-store"], body };
+}
+
+interface Wanted {
+  readonly project: string;
+  readonly filter: TopicFilter | undefined;
+  readonly limit: number;
+  /** Names looked at for one page. */
+  readonly scanned: number;
+  /** Looked through one after another, in the order of the names. */
+  readonly prefixes: readonly string[];
+}
+
+/** `next` is never a name that the caller may not see. */
+async function list(streams: Streams, wanted: Wanted, from: string, access: Access | undefined) {
+  const { project, filter, limit, prefixes } = wanted;
+  const found: object[] = [];
+  let after = from;
+  let resumeAt = from;
+  let scanned = 0;
+  for (const [i, prefix] of prefixes.entries()) {
+    for (;;) {
+      const page = await streams.list(project, prefix, after, limit - found.length);
+      for (const path of page.ids) {
+        after = path;
+        if (access && !access.sees(path)) continue;
+        resumeAt = path;
+        if (isReserved(path) || (filter && !matchesFilter(filter, path))) continue;
+        const entry = await describeEntry(streams, project, path);
+        if (entry) found.push(entry);
+      }
+      scanned += page.ids.length;
+      const isThrough = page.next === undefined;
+      if (isThrough && i === prefixes.length - 1) return { found, next: undefined };
+      if (found.length >= limit) return { found, next: resumeAt };
+      if (scanned >= wanted.scanned) {
+        if (resumeAt === from) throw tooSparse(wanted.scanned);
+        return { found, next: resumeAt };
+      }
+      if (isThrough) break;
+    }
+  }
+  return { found, next: undefined };
+}
+
+/** Where to go on would have to be said with the name of a stream that the caller must not learn of. */
+function tooSparse(scanned: number): Refusal {
+  return new Refusal(
+    "bad-query",
+    `more than ${scanned} streams here are outside of what the token is confined to; ask for a longer prefix`,
+  );
+}
+
+/** A confined caller's own prefixes, as far as they lie within the one that is asked for. */
+function prefixesWithin(asked: string, access: Access | undefined): readonly string[] {
+  if (access?.prefixes === undefined) return [asked];
+  const narrowed = access.prefixes.flatMap((own) =>
+    own.startsWith(asked) ? [own] : asked.startsWith(own) ? [asked] : [],
+  );
+  return [...new Set(narrowed)].sort(compareBytewise);
 }
 
 async function describeEntry(streams: Streams, project: string, path: string): Promise<object | undefined> {

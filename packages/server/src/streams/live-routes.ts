@@ -41,6 +41,14 @@ export class LiveRoutes {
     return this.count;
   }
 
+  get sseReaders(): number {
+    return this.open.size;
+  }
+
+  get waiters(): number {
+    return this.polls.size;
+  }
+
   get watchedStreams(): number {
     return this.feeds.size;
   }
@@ -48,7 +56,7 @@ export class LiveRoutes {
   /** Sends everyone home: they reconnect elsewhere, from where they are. */
   drain(): void {
     this.draining = true;
-    for (const reader of [...this.open]) reader.end();
+    for (const reader of [...this.open]) reader.end("drained");
     for (const finish of [...this.polls]) finish();
   }
 
@@ -113,6 +121,7 @@ export class LiveRoutes {
     const { page, after } = await this.start(project, path, from);
     const isAnswer = page.messages.length > 0 || page.meta.closed || this.draining;
     const answer = isAnswer ? page : await this.wait(project, path, after, page, request);
+    this.streams.meter.reads["long-poll"]++;
     return this.renderPoll(answer, format, cursor);
   }
 
@@ -124,6 +133,7 @@ export class LiveRoutes {
     empty: StreamPage,
     request: HttpRequest,
   ): Promise<StreamPage> {
+    request.waits = true;
     return new Promise<StreamPage>((resolve, reject) => {
       let last = empty;
       let looking = false;
@@ -191,6 +201,7 @@ export class LiveRoutes {
       leave();
       throw fault;
     });
+    this.streams.meter.reads.sse++;
     const headers: Headers = [header.contentType, "text/event-stream", header.cacheControl, "no-cache, no-transform"];
     if (needsBase64(page.meta.config.contentType, format)) headers.push(header.sseDataEncoding, "base64");
     const floor = nextCursor(cursor, this.world.now(), this.world.random());
@@ -204,7 +215,7 @@ export class LiveRoutes {
         reader.leave();
       });
       reader.begin(page);
-      if (this.draining) reader.end();
+      if (this.draining) reader.end("drained");
     };
     return { status: 200, headers, live };
   }

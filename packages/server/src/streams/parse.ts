@@ -8,11 +8,11 @@ import { type HttpRequest, queryValue, Refusal } from "../core/http.ts";
 import type { ProducerTriple, Retention, StreamConfig } from "./state.ts";
 
 export const MAX_PATH_BYTES = 1_024;
-const MAX_CONTENT_TYPE_CHARS = 256;
-const MAX_ID_BYTES = 512;
-const MAX_SEQ_CHARS = 1_024;
-const MAX_KEY_BYTES = 1_024;
-const MAX_ATTRIBUTES_BYTES = 4_096;
+export const MAX_CONTENT_TYPE_CHARS = 256;
+export const MAX_ID_BYTES = 512;
+export const MAX_SEQ_CHARS = 1_024;
+export const MAX_KEY_BYTES = 1_024;
+export const MAX_ATTRIBUTES_BYTES = 4_096;
 const RESERVED = ["session:", "$", "__ds"];
 
 /** Characters that no name may hold: they would break listings, logs and headers. */
@@ -78,7 +78,7 @@ export function parseCount(request: HttpRequest, name: string): number | undefin
 }
 
 /** Far enough for everyone, and safe to add to a time. */
-const MAX_TTL_SECONDS = 100 * 365 * 24 * 3_600;
+export const MAX_TTL_SECONDS = 100 * 365 * 24 * 3_600;
 const RFC3339 = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})$/i;
 
 export function parseConfig(

@@ -1,5 +1,5 @@
 /**
- * The Durable Streams protocol over the request/reply shape: parse, call the service, render. One method, one function.
+ * The Durable Streams protocol over the request/reply shape: parse, call the service, render. One route, one function.
  * Live reads are in live-routes.ts.
  */
 import { BEGINNING, formatOffset, header, NOW, type Position } from "@sluice/protocol";
@@ -28,8 +28,6 @@ import { contentTypeFor, type Format, renderBody } from "./render.ts";
 import type { CreateResult, Fork, Streams } from "./service.ts";
 import { isJson, type Meta } from "./state.ts";
 
-export const STREAM_METHODS = "GET, HEAD, PUT, POST, DELETE, OPTIONS";
-
 export type RouteLimits = Pick<StreamLimits, "bodyBytes" | "bodyMessages" | "pageBytes">;
 
 export class StreamRoutes {
@@ -39,27 +37,7 @@ export class StreamRoutes {
     private readonly limits: RouteLimits,
   ) {}
 
-  handle(project: string, path: string, request: HttpRequest): Promise<Reply> {
-    switch (request.method) {
-      case "POST":
-        return this.append(project, path, request);
-      case "GET":
-        return this.read(project, path, request);
-      case "HEAD":
-        return this.head(project, path);
-      case "PUT":
-        return this.create(project, path, request);
-      case "DELETE":
-        return this.delete(project, path);
-      default:
-        throw new Refusal("method-not-allowed", `a stream does not know ${request.method}`, [
-          header.allow,
-          STREAM_METHODS,
-        ]);
-    }
-  }
-
-  private async append(project: string, path: string, request: HttpRequest): Promise<Reply> {
+  async append(project: string, path: string, request: HttpRequest): Promise<Reply> {
     refuseReserved(path);
     const close = parseClosed(request);
     const contentType = parseContentType(request);
@@ -76,13 +54,14 @@ export class StreamRoutes {
     return renderAppend(await this.streams.append(project, path, append), path);
   }
 
-  private async create(project: string, path: string, request: HttpRequest): Promise<Reply> {
+  async create(project: string, path: string, request: HttpRequest): Promise<Reply> {
     refuseReserved(path);
     if (request.header("stream-shards") !== undefined) {
       throw new Refusal("bad-header", "Stream-Shards is not supported by this version");
     }
     const config = parseConfig(request);
     const fork = parseFork(project, request);
+    if (fork) await request.access?.demand({ action: "stream.read", project, stream: fork.source });
     const contentType = config.contentType ?? (fork && (await this.contentTypeOf(project, fork.source)));
     const payloads = await this.payloads(request, contentType);
     const created = await this.streams.create(project, path, { config, closed: parseClosed(request), payloads, fork });
@@ -120,7 +99,7 @@ export class StreamRoutes {
     return json.payloads;
   }
 
-  private async head(project: string, path: string): Promise<Reply> {
+  async head(project: string, path: string): Promise<Reply> {
     const described = await this.streams.describe(project, path);
     if (described.kind !== "live") throw unreadable(described, path);
     const { meta, head } = described;
@@ -135,7 +114,7 @@ export class StreamRoutes {
     return { status: 200, headers };
   }
 
-  private async delete(project: string, path: string): Promise<Reply> {
+  async delete(project: string, path: string): Promise<Reply> {
     refuseReserved(path);
     const outcome = await this.streams.delete(project, path);
     if (outcome.kind === "absent") throw absent(path);
@@ -143,7 +122,7 @@ export class StreamRoutes {
     return { status: 204, headers: [] };
   }
 
-  private async read(project: string, path: string, request: HttpRequest): Promise<Reply> {
+  async read(project: string, path: string, request: HttpRequest): Promise<Reply> {
     const from = parseFrom(request.search);
     const format = parseFormat(request.search);
     const live = queryValue(request.search, "live");
@@ -152,6 +131,7 @@ export class StreamRoutes {
     const after = from === BEGINNING ? undefined : from;
     const page = await this.streams.read(project, path, after, this.limits.pageBytes);
     if (page.kind !== "page") throw unreadable(page, path);
+    this.streams.meter.reads["catch-up"]++;
     return renderPage(page, after, format, request.header("if-none-match"));
   }
 
@@ -160,6 +140,7 @@ export class StreamRoutes {
     const described = await this.streams.describe(project, path);
     if (described.kind !== "live") throw unreadable(described, path);
     await this.streams.touch(project, path);
+    this.streams.meter.reads["catch-up"]++;
     const { meta, head } = described;
     const headers: Headers = [
       header.contentType,

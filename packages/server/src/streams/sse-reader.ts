@@ -7,7 +7,7 @@
  */
 import { comparePositions, type Position } from "@sluice/protocol";
 import { concat } from "../core/bytes.ts";
-import type { Sink } from "../core/http.ts";
+import type { LiveEnd, Sink } from "../core/http.ts";
 import type { Cancel, World } from "../core/world.ts";
 import { currentCursor } from "./cursor.ts";
 import type { FeedReader, Feeds, Frame } from "./feed.ts";
@@ -47,7 +47,7 @@ export class SseReader implements FeedReader {
     private readonly cursorFloor: number,
     private readonly sink: Sink,
   ) {
-    this.recycle = world.after(limits.sseMs, () => this.end());
+    this.recycle = world.after(limits.sseMs, () => this.end("time"));
   }
 
   begin(page: StreamPage): void {
@@ -86,15 +86,15 @@ export class SseReader implements FeedReader {
         if (isOver(page)) this.end();
         else this.join();
       },
-      () => this.end(),
+      () => this.end("fault"),
     );
   }
 
-  end(): void {
+  end(why: LiveEnd = "stream"): void {
     if (this.ended) return;
     this.leave();
-    this.sink.end();
-    const cancel = this.world.after(this.limits.sseMs, () => this.sink.cut());
+    this.sink.end(why);
+    const cancel = this.world.after(this.limits.sseMs, () => this.sink.cut("slow-reader"));
     this.sink.onGone(cancel);
   }
 
@@ -172,7 +172,7 @@ export class SseReader implements FeedReader {
     // A page may be larger than the limit by itself; what counts is what was not taken before.
     if (this.sink.buffered > this.limits.slowReaderBytes) {
       this.leave();
-      this.sink.cut();
+      this.sink.cut("slow-reader");
       return;
     }
     this.sink.write(bytes);

@@ -3,20 +3,16 @@
  * here, naming the field, before anything is submitted.
  */
 
+import type { z } from "zod";
 import { utf8 } from "../core/bytes.ts";
 import { compareBytewise } from "../core/bytewise.ts";
 import { type HttpRequest, Refusal } from "../core/http.ts";
 import { checkPath, isReserved } from "../streams/parse.ts";
+import { firstWrong, MAX_NAME_BYTES, type WakeBodies } from "./bodies.ts";
 import { parseGlob } from "./glob.ts";
 import type { AckWord, Word } from "./holding.ts";
-import type { WakeLimits } from "./limits.ts";
 import type { Config } from "./state.ts";
 import { checkWebhookUrl } from "./targets.ts";
-
-const MAX_NAME_BYTES = 256;
-const MAX_DESCRIPTION_BYTES = 1_024;
-
-type Fields = Readonly<Record<string, unknown>>;
 
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
@@ -45,72 +41,46 @@ export function parseBearer(request: HttpRequest): string {
   throw new Refusal("token-invalid", "Authorization must be Bearer and a token", ["WWW-Authenticate", "Bearer"]);
 }
 
-export async function parseConfig(request: HttpRequest, allowLoopback: boolean, limits: WakeLimits): Promise<Config> {
-  const known = ["type", "pattern", "streams", "webhook", "wake_stream", "lease_ttl_ms", "description"];
-  const fields = await parseBody(request, known, limits);
-  const { type } = fields;
-  if (type !== "webhook" && type !== "pull-wake") throw bad('type must be "webhook" or "pull-wake"');
+export async function parseConfig(request: HttpRequest, bodies: WakeBodies, allowLoopback: boolean): Promise<Config> {
+  const fields = await parseBody(request, bodies, bodies.subscription);
+  const { type, lease_ttl_ms, description } = fields;
   const pattern = fields.pattern === undefined ? undefined : parsePattern(fields.pattern);
-  const streams = fields.streams === undefined ? [] : parseStreams(fields.streams, limits.items);
+  const streams = parseStreams(fields.streams ?? []);
   if (pattern === undefined && streams.length === 0) throw bad("pattern or streams must be given");
-  const config: Config = {
-    type,
-    pattern,
-    streams,
-    ...(type === "webhook" ? parseWebhook(fields, allowLoopback) : parseWakeStream(fields)),
-    leaseMs: parseLease(fields.lease_ttl_ms, limits),
-    description: fields.description === undefined ? undefined : parseDescription(fields.description),
-  };
+  const target = type === "webhook" ? parseWebhook(fields, allowLoopback) : parseWakeStream(fields);
+  const config: Config = { type, pattern, streams, ...target, leaseMs: lease_ttl_ms, description };
   if (config.wakeStream !== undefined && streams.includes(config.wakeStream)) {
     throw bad("streams must not hold wake_stream: each wake would cause the next");
   }
   return config;
 }
 
-export async function parseAddedStreams(request: HttpRequest, limits: WakeLimits): Promise<readonly string[]> {
-  const { streams } = await parseBody(request, ["streams"], limits);
-  return parseStreams(streams, limits.items);
+export async function parseAddedStreams(request: HttpRequest, bodies: WakeBodies): Promise<readonly string[]> {
+  return parseStreams((await parseBody(request, bodies, bodies.addedStreams)).streams);
 }
 
-export async function parseWorker(request: HttpRequest, limits: WakeLimits): Promise<string> {
-  const { worker } = await parseBody(request, ["worker"], limits);
-  if (typeof worker !== "string") throw bad("worker must be a string");
-  return checkName("worker", worker, "bad-body");
+export async function parseWorker(request: HttpRequest, bodies: WakeBodies): Promise<string> {
+  return checkName("worker", (await parseBody(request, bodies, bodies.worker)).worker, "bad-body");
 }
 
-export async function parseAck(request: HttpRequest, token: string, limits: WakeLimits): Promise<AckWord> {
-  const fields = await parseBody(request, ["wake_id", "generation", "acks", "done"], limits);
-  const { items } = limits;
-  const { done, acks } = fields;
-  if (done !== undefined && typeof done !== "boolean") throw bad("done must be true or false");
-  if (acks !== undefined && !Array.isArray(acks)) throw bad("acks must be an array");
-  if (acks !== undefined && acks.length > items) throw bad(`acks must have at most ${items} entries`);
-  return { ...wordOf(fields, token), acks: (acks ?? []).map(parseOneAck), done: done ?? false };
+export async function parseAck(request: HttpRequest, bodies: WakeBodies, token: string): Promise<AckWord> {
+  const { wake_id, generation, acks, done } = await parseBody(request, bodies, bodies.ack);
+  return { token, wakeId: wake_id, generation, acks: acks.map(parseOneAck), done };
 }
 
-export async function parseRelease(request: HttpRequest, token: string, limits: WakeLimits): Promise<Word> {
-  return wordOf(await parseBody(request, ["wake_id", "generation"], limits), token);
+export async function parseRelease(request: HttpRequest, bodies: WakeBodies, token: string): Promise<Word> {
+  const { wake_id, generation } = await parseBody(request, bodies, bodies.release);
+  return { token, wakeId: wake_id, generation };
 }
 
-function wordOf({ wake_id, generation }: Fields, token: string): Word {
-  if (typeof wake_id !== "string" || wake_id.length > MAX_NAME_BYTES) throw bad("wake_id must be a string");
-  if (!Number.isSafeInteger(generation)) throw bad("generation must be a whole number");
-  return { token, wakeId: wake_id, generation: generation as number };
-}
-
-function parseOneAck(value: unknown, i: number): { path: string; offset: string } {
-  const fields = object(value, `acks[${i}]`);
-  onlyKnown(fields, ["stream", "path", "offset"], `acks[${i}].`);
-  const { stream, path, offset } = fields;
+function parseOneAck({ stream, path, offset }: z.output<WakeBodies["ack"]>["acks"][number], i: number) {
   if (stream !== undefined && path !== undefined) throw bad(`acks[${i}] must have stream or path, not both`);
   const name = stream ?? path;
-  if (typeof name !== "string") throw bad(`acks[${i}].stream must be a string`);
-  if (typeof offset !== "string" || offset.length > MAX_NAME_BYTES) throw bad(`acks[${i}].offset must be an offset`);
+  if (name === undefined) throw bad(`acks[${i}].stream must be a string`);
   return { path: withoutLeadingSlash(name), offset };
 }
 
-function parsePattern(value: unknown): string {
-  if (typeof value !== "string") throw bad("pattern must be a string");
+function parsePattern(value: string): string {
   const text = checkText("pattern", withoutLeadingSlash(value));
   if (parseGlob(text) === undefined)
     throw bad("pattern must have * and ** alone in their level; %2A is a literal star");
@@ -118,43 +88,25 @@ function parsePattern(value: unknown): string {
 }
 
 /** Sorted and each once, so that the order of a PUT does not matter. */
-function parseStreams(value: unknown, max: number): readonly string[] {
-  if (!Array.isArray(value)) throw bad("streams must be an array of paths");
-  if (value.length > max) throw bad(`streams must have at most ${max} entries`);
-  const paths = value.map((path, i) => {
-    if (typeof path !== "string") throw bad(`streams[${i}] must be a string`);
-    return checkStream(`streams[${i}]`, path);
-  });
+function parseStreams(value: readonly string[]): readonly string[] {
+  const paths = value.map((path, i) => checkStream(`streams[${i}]`, path));
   return [...new Set(paths)].sort(compareBytewise);
 }
 
-function parseWebhook(fields: Fields, allowLoopback: boolean): { webhookUrl: string } {
-  if (fields.wake_stream !== undefined) throw bad("wake_stream belongs to pull-wake subscriptions only");
-  const webhook = object(fields.webhook, "webhook");
-  onlyKnown(webhook, ["url"], "webhook.");
-  const { url } = webhook;
-  if (typeof url !== "string" || url === "") throw bad("webhook.url must be a string");
-  const check = checkWebhookUrl(url, allowLoopback);
+type Fields = z.output<WakeBodies["subscription"]>;
+
+function parseWebhook({ webhook, wake_stream }: Fields, allowLoopback: boolean): { webhookUrl: string } {
+  if (wake_stream !== undefined) throw bad("wake_stream belongs to pull-wake subscriptions only");
+  if (webhook === undefined) throw bad("webhook must be a JSON object");
+  const check = checkWebhookUrl(webhook.url, allowLoopback);
   if (check.kind === "rejected") throw new Refusal("webhook-url-rejected", check.why);
-  return { webhookUrl: url };
+  return { webhookUrl: webhook.url };
 }
 
-function parseWakeStream(fields: Fields): { wakeStream: string } {
-  if (fields.webhook !== undefined) throw bad("webhook belongs to webhook subscriptions only");
-  if (typeof fields.wake_stream !== "string") throw bad("wake_stream must be a string");
-  return { wakeStream: checkStream("wake_stream", fields.wake_stream) };
-}
-
-function parseLease(value: unknown, { leaseMs, minLeaseMs, maxLeaseMs }: WakeLimits): number {
-  if (value === undefined) return leaseMs;
-  if (Number.isInteger(value) && (value as number) >= minLeaseMs && (value as number) <= maxLeaseMs)
-    return value as number;
-  throw bad(`lease_ttl_ms must be a whole number from ${minLeaseMs} to ${maxLeaseMs}`);
-}
-
-function parseDescription(value: unknown): string {
-  if (typeof value === "string" && utf8(value).length <= MAX_DESCRIPTION_BYTES) return value;
-  throw bad(`description must be a string of at most ${MAX_DESCRIPTION_BYTES} bytes`);
+function parseWakeStream({ webhook, wake_stream }: Fields): { wakeStream: string } {
+  if (webhook !== undefined) throw bad("webhook belongs to webhook subscriptions only");
+  if (wake_stream === undefined) throw bad("wake_stream must be a string");
+  return { wakeStream: checkStream("wake_stream", wake_stream) };
 }
 
 function checkStream(name: string, text: string): string {
@@ -185,7 +137,11 @@ function checkName(name: string, text: string, code: "bad-request" | "bad-body")
   return text;
 }
 
-async function parseBody(request: HttpRequest, known: readonly string[], { bodyBytes }: WakeLimits): Promise<Fields> {
+async function parseBody<S extends z.ZodType>(
+  request: HttpRequest,
+  { bodyBytes }: WakeBodies,
+  schema: S,
+): Promise<z.output<S>> {
   const body = await request.body(bodyBytes);
   if (body.kind === "too-large") throw new Refusal("too-large", `a body may have at most ${bodyBytes} bytes`);
   let value: unknown;
@@ -194,20 +150,9 @@ async function parseBody(request: HttpRequest, known: readonly string[], { bodyB
   } catch {
     throw bad("the body must be JSON");
   }
-  const fields = object(value, "the body");
-  onlyKnown(fields, known, "");
-  return fields;
-}
-
-function object(value: unknown, name: string): Fields {
-  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Fields;
-  throw bad(`${name} must be a JSON object`);
-}
-
-function onlyKnown(fields: Fields, known: readonly string[], prefix: string): void {
-  for (const name of Object.keys(fields)) {
-    if (!known.includes(name)) throw bad(`${prefix}${name.slice(0, 100)} is not a field that is known here`);
-  }
+  const parsed = schema.safeParse(value);
+  if (!parsed.success) throw bad(firstWrong(parsed.error.issues));
+  return parsed.data;
 }
 
 function bad(detail: string): Refusal {

@@ -47,6 +47,11 @@ export function unproven(
   }
 }
 
+/** What a subscription follows is told to whoever may look at it. */
+export function outOfReach(id: string): Refusal {
+  return new Refusal("forbidden", `the subscription ${id} follows streams that the token is not confined to`);
+}
+
 export function alreadyClaimed(holder: string, generation: number): Refusal {
   return new WakeRefusal("already-claimed", `the wake is held by ${holder}`, { current_holder: holder, generation });
 }
@@ -62,7 +67,7 @@ export function renderRefusal(fault: unknown): Reply | undefined {
   const more = fault instanceof WakeRefusal ? fault.more : {};
   const headers: Headers = [header.contentType, "application/problem+json", header.cacheControl, "no-store"];
   if (fault instanceof Refusal) headers.push(...fault.headers);
-  if (status === 503) headers.push(header.retryAfter, "1");
+  if (status === 503 && !headers.includes(header.retryAfter)) headers.push(header.retryAfter, "1");
   return {
     status,
     headers,

@@ -1,29 +1,18 @@
 /**
- * Wake subscriptions over the request/reply shape: parse, call the service, render. One address, one function.
- *
- *   subscriptions/{id}                  PUT GET DELETE
- *   subscriptions/{id}/streams          POST
- *   subscriptions/{id}/streams/{path}   DELETE
- *   subscriptions/{id}/{claim|ack|release|callback}   POST
- *   jwks.json                           GET
+ * Wake subscriptions over the request/reply shape: parse, call the service, render. One route, one function; the HTTP door
+ * finds them, and renders what they refuse in the protocol's own shape too.
  */
 import { header } from "@sluice/protocol";
+import type { Access } from "../core/action.ts";
 import { type Headers, type HttpRequest, Refusal, type Reply } from "../core/http.ts";
+import { type WakeBodies, wakeBodies } from "./bodies.ts";
+import { parseGlob } from "./glob.ts";
 import type { SigningKeys } from "./keys.ts";
 import type { WakeLimits } from "./limits.ts";
-import {
-  parseAck,
-  parseAddedStreams,
-  parseBearer,
-  parseConfig,
-  parseId,
-  parseRelease,
-  parseStreamPart,
-  parseWorker,
-} from "./parse.ts";
-import { absent, alreadyClaimed, renderRefusal, tooMany, unproven, wrongType } from "./refusals.ts";
+import { parseAck, parseAddedStreams, parseBearer, parseConfig, parseRelease, parseWorker } from "./parse.ts";
+import { absent, alreadyClaimed, outOfReach, tooMany, unproven, wrongType } from "./refusals.ts";
 import type { Stored, Wakes } from "./service.ts";
-import { describeLink, linkType } from "./state.ts";
+import { type Config, describeLink, linkType } from "./state.ts";
 
 export interface WakeRouteSettings {
   /** Whether webhooks may be plain http to this machine. */
@@ -36,70 +25,19 @@ export interface WakeRouteSettings {
 const MAX_BASE_CHARS = 1_024;
 
 export class WakeRoutes {
+  private readonly bodies: WakeBodies;
+
   constructor(
     private readonly wakes: Wakes,
     private readonly keys: SigningKeys,
     private readonly settings: WakeRouteSettings,
-  ) {}
-
-  /** `rest` is what follows `__ds/`, still percent-encoded. */
-  async handle(project: string, rest: string, request: HttpRequest): Promise<Reply> {
-    try {
-      return await this.dispatch(project, rest, request);
-    } catch (fault) {
-      const reply = renderRefusal(fault);
-      if (reply) return reply;
-      throw fault;
-    }
+  ) {
+    this.bodies = wakeBodies(settings.limits);
   }
 
-  private dispatch(project: string, rest: string, request: HttpRequest): Promise<Reply> {
-    if (rest === "jwks.json") {
-      onlyMethods(request, ["GET", "HEAD"]);
-      return this.jwks(project);
-    }
-    const [word, encodedId, action, ...path] = rest.split("/");
-    if (word !== "subscriptions" || encodedId === undefined) throw noRoute(request);
-    const id = parseId(encodedId);
-    if (action === undefined) return this.base(project, id, request);
-    if (action === "streams" && path.length > 0) {
-      onlyMethods(request, ["DELETE"]);
-      return this.removeStream(project, id, parseStreamPart(path.join("/")));
-    }
-    if (path.length > 0) throw noRoute(request);
-    return this.act(project, id, action, request);
-  }
-
-  private base(project: string, id: string, request: HttpRequest): Promise<Reply> {
-    switch (request.method) {
-      case "PUT":
-        return this.put(project, id, request);
-      case "GET":
-      case "HEAD":
-        return this.get(project, id, request);
-      case "DELETE":
-        return this.delete(project, id);
-      default:
-        throw notAllowed(request, ["PUT", "GET", "HEAD", "DELETE"]);
-    }
-  }
-
-  private act(project: string, id: string, action: string, request: HttpRequest): Promise<Reply> {
-    const actions: Record<string, () => Promise<Reply>> = {
-      streams: () => this.addStreams(project, id, request),
-      claim: () => this.claim(project, id, request),
-      ack: () => this.ack(project, id, request, true),
-      callback: () => this.ack(project, id, request, false),
-      release: () => this.release(project, id, request),
-    };
-    const act = Object.hasOwn(actions, action) ? actions[action] : undefined;
-    if (act === undefined) throw noRoute(request);
-    onlyMethods(request, ["POST"]);
-    return act();
-  }
-
-  private async put(project: string, id: string, request: HttpRequest): Promise<Reply> {
-    const config = await parseConfig(request, this.settings.allowLoopback, this.settings.limits);
+  async put(project: string, id: string, request: HttpRequest): Promise<Reply> {
+    const config = await parseConfig(request, this.bodies, this.settings.allowLoopback);
+    await demandAll(request, project, id, config);
     const result = await this.wakes.put(project, id, config, this.baseOf(request));
     switch (result.kind) {
       case "created":
@@ -112,7 +50,7 @@ export class WakeRoutes {
     }
   }
 
-  private async get(project: string, id: string, request: HttpRequest): Promise<Reply> {
+  async get(project: string, id: string, request: HttpRequest): Promise<Reply> {
     const stored = await this.wakes.get(project, id);
     if (stored === undefined) throw absent(id);
     return this.show(project, id, request, stored, 200);
@@ -125,6 +63,7 @@ export class WakeRoutes {
     stored: Stored,
     status: number,
   ): Promise<Reply> {
+    if (!isWithinReach(request.access, stored)) throw outOfReach(id);
     const { config, createdAt } = stored.meta;
     const { state } = stored;
     const jwks = `${this.baseOf(request)}__ds/jwks.json`;
@@ -151,13 +90,16 @@ export class WakeRoutes {
   }
 
   /** Deleting what is not there is fine: it is gone either way. */
-  private async delete(project: string, id: string): Promise<Reply> {
+  async delete(project: string, id: string, request: HttpRequest): Promise<Reply> {
+    await this.checkReach(project, id, request);
     await this.wakes.delete(project, id);
     return { status: 204, headers: [] };
   }
 
-  private async addStreams(project: string, id: string, request: HttpRequest): Promise<Reply> {
-    const paths = await parseAddedStreams(request, this.settings.limits);
+  async addStreams(project: string, id: string, request: HttpRequest): Promise<Reply> {
+    const paths = await parseAddedStreams(request, this.bodies);
+    await demandLinks(request, project, id, paths);
+    await this.checkReach(project, id, request);
     const outcome = await this.wakes.addStreams(project, id, paths);
     if (outcome === "absent") throw absent(id);
     if (outcome === "own-wake-stream") throw new Refusal("bad-body", "streams must not hold the wake_stream");
@@ -165,13 +107,15 @@ export class WakeRoutes {
     return { status: 204, headers: [] };
   }
 
-  private async removeStream(project: string, id: string, path: string): Promise<Reply> {
+  async removeStream(project: string, id: string, path: string, request: HttpRequest): Promise<Reply> {
+    await this.checkReach(project, id, request);
     if ((await this.wakes.removeStream(project, id, path)) === "absent") throw absent(id);
     return { status: 204, headers: [] };
   }
 
-  private async claim(project: string, id: string, request: HttpRequest): Promise<Reply> {
-    const worker = await parseWorker(request, this.settings.limits);
+  async claim(project: string, id: string, request: HttpRequest): Promise<Reply> {
+    const worker = await parseWorker(request, this.bodies);
+    await this.checkReach(project, id, request);
     const result = await this.wakes.holding.claim(project, id, worker);
     switch (result.kind) {
       case "absent":
@@ -193,22 +137,22 @@ export class WakeRoutes {
     }
   }
 
-  private async ack(project: string, id: string, request: HttpRequest, pullOnly: boolean): Promise<Reply> {
-    const word = await parseAck(request, parseBearer(request), this.settings.limits);
+  async ack(project: string, id: string, request: HttpRequest, pullOnly: boolean): Promise<Reply> {
+    const word = await parseAck(request, this.bodies, parseBearer(request));
     const result = await this.wakes.holding.ack(project, id, word, pullOnly);
     if (result.kind === "acked") return json(200, { ok: true, next_wake: result.nextWake });
     if (result.kind === "bad-ack") throw new Refusal("invalid-offset", result.why);
     throw unproven(result.kind, id);
   }
 
-  private async release(project: string, id: string, request: HttpRequest): Promise<Reply> {
-    const word = await parseRelease(request, parseBearer(request), this.settings.limits);
+  async release(project: string, id: string, request: HttpRequest): Promise<Reply> {
+    const word = await parseRelease(request, this.bodies, parseBearer(request));
     const result = await this.wakes.holding.release(project, id, word);
     if (result.kind === "released") return { status: 204, headers: [] };
     throw unproven(result.kind, id);
   }
 
-  private async jwks(project: string): Promise<Reply> {
+  async jwks(project: string): Promise<Reply> {
     const headers: Headers = [
       header.contentType,
       "application/jwk-set+json",
@@ -216,6 +160,13 @@ export class WakeRoutes {
       "public, max-age=300",
     ];
     return { status: 200, headers, body: JSON.stringify(await this.keys.published(project)) };
+  }
+
+  /** Lets a confined caller at subscriptions only that follow nothing but its own streams. */
+  private async checkReach(project: string, id: string, { access }: HttpRequest): Promise<void> {
+    if (!access?.isConfined) return;
+    const stored = await this.wakes.get(project, id);
+    if (stored && !isWithinReach(access, stored)) throw outOfReach(id);
   }
 
   /** Where the project's streams are, seen from outside; ends with a slash. */
@@ -228,20 +179,40 @@ export class WakeRoutes {
   }
 }
 
+/** The address names the subscription only; whether the caller may follow and write these streams is asked here. */
+async function demandAll(request: HttpRequest, project: string, id: string, config: Config): Promise<void> {
+  const { pattern, streams, wakeStream } = config;
+  await demandLinks(request, project, id, streams);
+  if (pattern !== undefined) {
+    const glob = parseGlob(pattern)!;
+    await request.access?.demand({ action: "ds.subscription.link", project, subscription: id, pattern: glob });
+  }
+  if (wakeStream !== undefined) {
+    await request.access?.demand({ action: "stream.append", project, stream: wakeStream });
+  }
+}
+
+async function demandLinks(
+  { access }: HttpRequest,
+  project: string,
+  id: string,
+  streams: readonly string[],
+): Promise<void> {
+  if (access === undefined) return;
+  for (const stream of streams) {
+    await access.demand({ action: "ds.subscription.link", project, subscription: id, stream });
+  }
+}
+
+function isWithinReach(access: Access | undefined, { meta, links }: Stored): boolean {
+  if (!access?.isConfined) return true;
+  const { pattern, wakeStream } = meta.config;
+  if (pattern !== undefined && !access.seesAll(parseGlob(pattern)!)) return false;
+  if (wakeStream !== undefined && !access.sees(wakeStream)) return false;
+  return links.every(({ path }) => access.sees(path));
+}
+
 function json(status: number, body: object): Reply {
   const headers: Headers = [header.contentType, "application/json", header.cacheControl, "no-store"];
   return { status, headers, body: JSON.stringify(body) };
-}
-
-function noRoute(request: HttpRequest): Refusal {
-  return new Refusal("no-route", `there is nothing at ${request.path}`);
-}
-
-function onlyMethods(request: HttpRequest, methods: readonly string[]): void {
-  if (!methods.includes(request.method)) throw notAllowed(request, methods);
-}
-
-function notAllowed(request: HttpRequest, methods: readonly string[]): Refusal {
-  const allowed = [...methods, "OPTIONS"].join(", ");
-  return new Refusal("method-not-allowed", `${request.method} is not known here`, [header.allow, allowed]);
 }

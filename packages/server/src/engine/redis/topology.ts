@@ -16,6 +16,7 @@ export type Subscriber = Pick<Redis, "ssubscribe" | "sunsubscribe" | "on">;
 
 export class Topology {
   private readonly nodes = new Map<string, RedisNode>();
+  isClosed = false;
 
   private constructor(
     readonly subscriber: Subscriber,
@@ -48,6 +49,9 @@ export class Topology {
         slotsRefreshInterval: REFRESH_MS,
         slotsRefreshTimeout: limits.connectMs,
         shardedSubscribers: true,
+        // Names are left to the connection: one that cannot be resolved is then one node that cannot be reached, and a
+        // certificate is checked against the name.
+        dnsLookup: (host, done) => done(null, host),
         clusterRetryStrategy: () => REFRESH_MS / 4,
         redisOptions: {
           ...accessOf(seed),
@@ -77,6 +81,7 @@ export class Topology {
   }
 
   connect(name: string): RedisNode {
+    if (this.isClosed) throw new EngineError("unavailable", "the engine was closed");
     const found = this.nodes.get(name);
     if (found !== undefined && !found.over) return found;
     const [host, port] = splitName(name);
@@ -87,6 +92,7 @@ export class Topology {
 
   /** A connection of one's own, for what blocks. */
   connectApart(name: string): RedisNode {
+    if (this.isClosed) throw new EngineError("unavailable", "the engine was closed");
     const [host, port] = splitName(name);
     return new RedisNode(name, this.world, this.limits, { ...accessOf(this.seed), host, port });
   }
@@ -103,6 +109,7 @@ export class Topology {
   }
 
   close(): void {
+    this.isClosed = true;
     for (const node of this.nodes.values()) node.close();
     if (this.cluster !== undefined) this.cluster.disconnect();
     else (this.subscriber as Redis).disconnect();

@@ -1,0 +1,50 @@
+/**
+ * Somebody whose token was verified: what auth knows of it, kept with the remembered token and handed to the routes. One
+ * exists per token and is shared by all requests that show it, so it holds nothing of a request.
+ */
+import type { Access, Action, StreamPattern } from "../core/action.ts";
+import { Refusal } from "../core/http.ts";
+import type { TopicFilter } from "../core/topic.ts";
+import type { Claims } from "./claims.ts";
+import { areWithin, type Denial, decide, isWithin } from "./decide.ts";
+
+export class Caller implements Access {
+  readonly prefixes: readonly string[] | undefined;
+
+  constructor(
+    readonly claims: Claims,
+    /** Until when neither the token nor its keys need to be looked at again. Epoch ms. */
+    readonly knownUntilMs: number,
+  ) {
+    this.prefixes = claims.streams && prefixesOf(claims.streams);
+  }
+
+  get isConfined(): boolean {
+    return this.claims.streams !== undefined;
+  }
+
+  demand(action: Action): void {
+    const denial = decide(this.claims, action);
+    if (denial !== undefined) throw refusalOf(denial);
+  }
+
+  sees(stream: string): boolean {
+    const { streams } = this.claims;
+    return streams === undefined || isWithin(streams, stream);
+  }
+
+  seesAll(pattern: StreamPattern): boolean {
+    const { streams } = this.claims;
+    return streams === undefined || areWithin(streams, pattern);
+  }
+}
+
+/** Without those that start with another one, so that nothing is listed twice. */
+export function prefixesOf(filters: readonly TopicFilter[]): readonly string[] {
+  const all = [...new Set(filters.map(({ literalPrefix }) => literalPrefix))];
+  return all.filter((prefix) => !all.some((other) => other !== prefix && prefix.startsWith(other)));
+}
+
+export function refusalOf({ code, detail }: Denial): Refusal {
+  return new Refusal(code, detail, ["WWW-Authenticate", 'Bearer error="insufficient_scope"']);
+}

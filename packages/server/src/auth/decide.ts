@@ -1,0 +1,101 @@
+/**
+ * Who may do what: the one place that decides, for every door. A pure function of a verified token's claims and a parsed
+ * action. A new action does not compile without a row in `NEEDS`.
+ */
+import type { ErrorCode } from "@sluice/protocol";
+import type { Action, ActionName, StreamPattern } from "../core/action.ts";
+import { coversPattern, matchesFilter, type TopicFilter } from "../core/topic.ts";
+import { ADMIN, type Claims, READ, WRITE } from "./claims.ts";
+
+/** `none`: open to everybody. `own-proof`: the request carries a token of its own kind, which the feature checks. */
+export type Need = "none" | "own-proof" | "read" | "write" | "read-or-write" | "read-and-write" | "admin";
+
+export const NEEDS: Readonly<Record<ActionName, Need>> = {
+  "stream.create": "write",
+  "stream.append": "write",
+  "stream.read": "read",
+  "stream.head": "read",
+  "stream.delete": "write",
+  "streams.list": "read",
+
+  // A subscription is written, and tells which streams there are and how far they go.
+  "ds.subscription.put": "read-and-write",
+  "ds.subscription.link": "read-and-write",
+  "ds.subscription.streams.add": "read-and-write",
+  "ds.subscription.streams.remove": "write",
+  "ds.subscription.delete": "write",
+  "ds.subscription.get": "read",
+  "ds.subscription.claim": "read",
+  // The token that came with the wake is the proof.
+  "ds.subscription.ack": "own-proof",
+  "ds.subscription.release": "own-proof",
+  "ds.subscription.callback": "own-proof",
+  "ds.keys": "none",
+
+  health: "none",
+  ready: "none",
+  openapi: "none",
+  metrics: "admin",
+};
+
+export interface Denial {
+  readonly code: ErrorCode;
+  readonly detail: string;
+}
+
+/** Undefined when it is allowed. */
+export function decide(claims: Claims, action: Action): Denial | undefined {
+  const need = NEEDS[action.action];
+  if (need === "none" || need === "own-proof") return undefined;
+  if (!suffices(claims.scopes, need)) return forbidden(`this needs the scope ${SAID[need]}`);
+  if (action.project === undefined) {
+    return claims.streams === undefined ? undefined : forbidden("the token is confined to some streams");
+  }
+  if (claims.project !== undefined && claims.project !== action.project) {
+    return forbidden("the token is for another project");
+  }
+  if (claims.streams === undefined) return undefined;
+  if (action.stream !== undefined && !isWithin(claims.streams, action.stream)) return forbidden(ELSEWHERE);
+  if (action.pattern !== undefined && !areWithin(claims.streams, action.pattern)) return forbidden(ELSEWHERE);
+  return undefined;
+}
+
+export const ELSEWHERE = "the token is confined to other streams";
+
+const SAID: Readonly<Record<Exclude<Need, "none" | "own-proof">, string>> = {
+  read: "read",
+  write: "write",
+  "read-or-write": "read or write",
+  "read-and-write": "read and write",
+  admin: "admin",
+};
+
+function suffices(scopes: number, need: Need): boolean {
+  if ((scopes & ADMIN) !== 0) return true;
+  switch (need) {
+    case "read":
+      return (scopes & READ) !== 0;
+    case "write":
+      return (scopes & WRITE) !== 0;
+    case "read-or-write":
+      return (scopes & (READ | WRITE)) !== 0;
+    case "read-and-write":
+      return (scopes & (READ | WRITE)) === (READ | WRITE);
+    default:
+      return false;
+  }
+}
+
+export function isWithin(filters: readonly TopicFilter[], stream: string): boolean {
+  for (const filter of filters) if (matchesFilter(filter, stream)) return true;
+  return false;
+}
+
+/** One filter must cover the pattern alone: what several cover together is not looked for. */
+export function areWithin(filters: readonly TopicFilter[], { levels }: StreamPattern): boolean {
+  return filters.some((filter) => coversPattern(filter, levels));
+}
+
+function forbidden(detail: string): Denial {
+  return { code: "forbidden", detail };
+}

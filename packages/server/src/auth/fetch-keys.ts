@@ -1,0 +1,51 @@
+/**
+ * Fetches a published key set over HTTP, bounded in time and size. `compose` makes it; tests and the simulator give their own.
+ * Follows no redirect: keys come from the address that was configured, or not at all.
+ */
+import type { World } from "../core/world.ts";
+import type { Fetched, KeysFetcher } from "./key-set.ts";
+
+const MAX_BYTES = 256 * 1_024;
+
+export function keysFetcher(world: World): KeysFetcher {
+  return async (url, timeoutMs) => {
+    const abort = new AbortController();
+    const cancel = world.after(timeoutMs, () => abort.abort());
+    try {
+      const response = await fetch(url, {
+        signal: abort.signal,
+        redirect: "error",
+        headers: { Accept: "application/jwk-set+json, application/json" },
+      });
+      if (response.status !== 200) {
+        await response.body?.cancel();
+        return { kind: "failed", why: `the key set was answered with status ${response.status}` };
+      }
+      return await readBounded(response);
+    } catch (fault) {
+      const why = abort.signal.aborted ? `nothing within ${timeoutMs} ms` : reasonOf(fault);
+      return { kind: "failed", why: `the key set cannot be fetched: ${why}` };
+    } finally {
+      cancel();
+    }
+  };
+}
+
+async function readBounded(response: Response): Promise<Fetched> {
+  const decoder = new TextDecoder();
+  let text = "";
+  let length = 0;
+  for await (const chunk of response.body ?? []) {
+    length += chunk.length;
+    // Leaving the loop cancels the rest.
+    if (length > MAX_BYTES) return { kind: "failed", why: `the key set has more than ${MAX_BYTES} bytes` };
+    text += decoder.decode(chunk, { stream: true });
+  }
+  return { kind: "fetched", text: text + decoder.decode() };
+}
+
+/** The code of a network fault, without the address, which may hold a credential. */
+function reasonOf(fault: unknown): string {
+  const { cause } = fault as { cause?: { code?: unknown } };
+  return typeof cause?.code === "string" ? cause.code : "the connection failed";
+}

@@ -1,0 +1,131 @@
+/**
+ * The public keys of a project: given with the options, or fetched from where they are published. A project's keys ask for
+ * them whenever a token has to be verified anew.
+ *
+ * What must stay true: one fetch at a time, and never two within the cool-down, whatever tokens come; a set that cannot be
+ * fetched again is used for a while longer; a set that was never there is `unavailable`, which is not the caller's fault.
+ */
+import { createLocalJWKSet, type JSONWebKeySet } from "jose";
+import type { World } from "../core/world.ts";
+import { type AuthOptions, publicKeys } from "./options.ts";
+
+/** The body of what is published at the URL; `why` must not quote it. */
+export type KeysFetcher = (url: string, timeoutMs: number) => Promise<Fetched>;
+export type Fetched =
+  | { readonly kind: "fetched"; readonly text: string }
+  | { readonly kind: "failed"; readonly why: string };
+
+export type Finder = ReturnType<typeof createLocalJWKSet>;
+
+export type Keys =
+  | { readonly kind: "keys"; readonly find: Finder; readonly freshUntilMs: number }
+  | { readonly kind: "unavailable"; readonly retryAtMs: number };
+
+export interface KeySource {
+  /** The keys to verify with now. */
+  current(): Promise<Keys>;
+  /** The keys after a token has named one that is not among them. */
+  renewed(): Promise<Keys>;
+}
+
+export function inlineKeys(jwks: JSONWebKeySet): KeySource {
+  const keys: Keys = { kind: "keys", find: createLocalJWKSet(jwks), freshUntilMs: Number.POSITIVE_INFINITY };
+  return { current: async () => keys, renewed: async () => keys };
+}
+
+export interface RemoteParts {
+  readonly url: string;
+  readonly world: World;
+  readonly settings: Pick<
+    AuthOptions,
+    "jwksCacheSeconds" | "jwksStaleSeconds" | "jwksCooldownSeconds" | "jwksTimeoutMs"
+  >;
+  readonly fetchKeys: KeysFetcher;
+  /** Other keys than before are in force. */
+  onChange(): void;
+  /** Hears why a fetch failed. */
+  report(fault: unknown): void;
+}
+
+interface KeySet {
+  readonly text: string;
+  readonly find: Finder;
+  readonly fetchedAtMs: number;
+}
+
+export class RemoteKeys implements KeySource {
+  private set: KeySet | undefined;
+  private triedAtMs = Number.NEGATIVE_INFINITY;
+  private hasFailed = false;
+  private fetching: Promise<void> | undefined;
+
+  constructor(private readonly parts: RemoteParts) {}
+
+  async current(): Promise<Keys> {
+    if (!this.isFresh && !this.isCoolingDown) await this.refresh();
+    return this.keys();
+  }
+
+  async renewed(): Promise<Keys> {
+    if (!this.isCoolingDown) await this.refresh();
+    return this.hasFailed ? this.unavailable() : this.keys();
+  }
+
+  private get isFresh(): boolean {
+    const { world, settings } = this.parts;
+    return this.set !== undefined && world.now() < this.set.fetchedAtMs + settings.jwksCacheSeconds * 1_000;
+  }
+
+  private get isCoolingDown(): boolean {
+    return this.parts.world.now() < this.retryAtMs;
+  }
+
+  private get retryAtMs(): number {
+    return this.triedAtMs + this.parts.settings.jwksCooldownSeconds * 1_000;
+  }
+
+  private keys(): Keys {
+    const { world, settings } = this.parts;
+    if (this.set === undefined) return this.unavailable();
+    const { find, fetchedAtMs } = this.set;
+    if (this.isFresh) return { kind: "keys", find, freshUntilMs: fetchedAtMs + settings.jwksCacheSeconds * 1_000 };
+    if (world.now() >= fetchedAtMs + settings.jwksStaleSeconds * 1_000) return this.unavailable();
+    return { kind: "keys", find, freshUntilMs: this.retryAtMs };
+  }
+
+  private unavailable(): Keys {
+    return { kind: "unavailable", retryAtMs: this.retryAtMs };
+  }
+
+  private refresh(): Promise<void> {
+    this.fetching ??= this.fetch().finally(() => {
+      this.fetching = undefined;
+    });
+    return this.fetching;
+  }
+
+  private async fetch(): Promise<void> {
+    const { url, world, settings, fetchKeys, onChange, report } = this.parts;
+    const fetched = await fetchKeys(url, settings.jwksTimeoutMs).catch(
+      (fault): Fetched => ({ kind: "failed", why: String(fault) }),
+    );
+    this.triedAtMs = world.now();
+    const jwks = fetched.kind === "fetched" ? parseKeySet(fetched.text) : undefined;
+    this.hasFailed = jwks === undefined;
+    if (fetched.kind === "failed" || jwks === undefined) {
+      report(new Error(fetched.kind === "failed" ? fetched.why : "what is published there is not a key set"));
+      return;
+    }
+    const isOther = this.set !== undefined && this.set.text !== fetched.text;
+    this.set = { text: fetched.text, find: createLocalJWKSet(jwks), fetchedAtMs: this.triedAtMs };
+    if (isOther) onChange();
+  }
+}
+
+function parseKeySet(text: string): JSONWebKeySet | undefined {
+  try {
+    return publicKeys(JSON.parse(text));
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,186 @@
+/**
+ * Verifies the tokens of one project and remembers those that passed. The gate asks `known` first, which is synchronous and
+ * cheap, and `verify` only for a token it has not seen.
+ *
+ * What must stay true: the kind of key fixes the algorithm (a secret HS256, a public key an asymmetric one), so that neither
+ * `none` nor a public key taken for a secret ever verifies; a remembered token counts no longer than it, or the keys that
+ * verified it, are good for; nothing of a token or key gets into an answer or a report.
+ */
+import { decodeProtectedHeader, errors, type JWTPayload, type JWTVerifyOptions, jwtVerify } from "jose";
+import { utf8 } from "../core/bytes.ts";
+import type { World } from "../core/world.ts";
+import { Caller } from "./caller.ts";
+import { readClaims } from "./claims.ts";
+import { inlineKeys, type KeySource, type Keys, type KeysFetcher, RemoteKeys } from "./key-set.ts";
+import type { AuthOptions, ProjectAuth } from "./options.ts";
+
+export const MAX_TOKEN_CHARS = 4_096;
+const SHAPE = /^[\w-]+\.[\w-]+\.[\w-]+$/;
+const SECRET_ALGORITHM = "HS256";
+const PUBLIC_ALGORITHMS = "RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA Ed25519".split(" ");
+
+export type Verdict =
+  | { readonly kind: "caller"; readonly caller: Caller }
+  | { readonly kind: "expired" }
+  | { readonly kind: "invalid"; readonly detail: string }
+  | { readonly kind: "unavailable"; readonly retryAtMs: number };
+
+export interface ProjectParts {
+  readonly settings: AuthOptions;
+  readonly world: World;
+  readonly fetchKeys: KeysFetcher;
+  /** Hears why keys could not be fetched. */
+  report(what: string, fault: unknown): void;
+}
+
+/** What a signature was found to be worth, before the claims are read. */
+type Checked =
+  | { readonly kind: "payload"; readonly payload: JWTPayload; readonly freshUntilMs: number }
+  | Exclude<Verdict, { kind: "caller" }>;
+
+export class ProjectKeys {
+  private readonly remembered = new Map<string, Caller>();
+  private readonly secrets: readonly Uint8Array[];
+  private readonly source: KeySource | undefined;
+
+  constructor(
+    project: string,
+    private readonly keys: ProjectAuth,
+    private readonly parts: ProjectParts,
+  ) {
+    const { secrets = [], jwks } = keys;
+    this.secrets = secrets.map(utf8);
+    const { settings, world, fetchKeys, report } = parts;
+    const onChange = () => this.remembered.clear();
+    const remote = {
+      settings,
+      world,
+      fetchKeys,
+      onChange,
+      report: (fault: unknown) => report(`fetching the keys of ${project} failed`, fault),
+    };
+    if (jwks !== undefined) {
+      this.source = typeof jwks === "string" ? new RemoteKeys({ ...remote, url: jwks }) : inlineKeys(jwks);
+    }
+  }
+
+  /** How many tokens are remembered. */
+  get size(): number {
+    return this.remembered.size;
+  }
+
+  /** Who shows this token, if it has been verified before and still counts. */
+  known(token: string): Caller | undefined {
+    const caller = this.remembered.get(token);
+    if (caller === undefined || this.parts.world.now() < caller.knownUntilMs) return caller;
+    this.remembered.delete(token);
+    return undefined;
+  }
+
+  async verify(token: string): Promise<Verdict> {
+    const checked = await this.check(token);
+    if (checked.kind !== "payload") return checked;
+    const claims = readClaims(checked.payload);
+    if (typeof claims === "string") return invalid(claims);
+    const { clockSkewSeconds, cacheTokens } = this.parts.settings;
+    const endsAtMs = (claims.expiresAt + clockSkewSeconds) * 1_000;
+    const caller = new Caller(claims, Math.min(endsAtMs, checked.freshUntilMs));
+    // The one remembered longest goes first; should it be in use, it is verified once more.
+    if (this.remembered.size >= cacheTokens) this.remembered.delete(this.remembered.keys().next().value!);
+    this.remembered.set(token, caller);
+    return { kind: "caller", caller };
+  }
+
+  private async check(token: string): Promise<Checked> {
+    if (token.length > MAX_TOKEN_CHARS) return invalid(`the token is longer than ${MAX_TOKEN_CHARS} characters`);
+    if (!SHAPE.test(token)) return invalid("the token is not a signed JWT");
+    const alg = algorithmOf(token);
+    if (alg === undefined) return invalid("the token is not a signed JWT");
+    if (alg === SECRET_ALGORITHM) return this.checkSecret(token);
+    if (PUBLIC_ALGORITHMS.includes(alg)) return this.checkPublic(token, alg);
+    return invalid(`the token must be signed with ${SECRET_ALGORITHM} or an asymmetric algorithm`);
+  }
+
+  private async checkSecret(token: string): Promise<Checked> {
+    const options = this.options([SECRET_ALGORITHM]);
+    for (const secret of this.secrets) {
+      try {
+        const { payload } = await jwtVerify(token, secret, options);
+        return { kind: "payload", payload, freshUntilMs: Number.POSITIVE_INFINITY };
+      } catch (fault) {
+        if (!(fault instanceof errors.JWSSignatureVerificationFailed)) return explain(fault);
+      }
+    }
+    return invalid(UNSIGNED);
+  }
+
+  private async checkPublic(token: string, alg: string): Promise<Checked> {
+    if (this.source === undefined) return invalid(UNSIGNED);
+    const checked = await this.checkWith(await this.source.current(), token, alg);
+    if (checked !== "unknown-key") return checked;
+    const again = await this.checkWith(await this.source.renewed(), token, alg);
+    return again === "unknown-key" ? invalid(UNSIGNED) : again;
+  }
+
+  private async checkWith(keys: Keys, token: string, alg: string): Promise<Checked | "unknown-key"> {
+    if (keys.kind === "unavailable") return keys;
+    const options = this.options([alg]);
+    const passed = (payload: JWTPayload): Checked => ({ kind: "payload", payload, freshUntilMs: keys.freshUntilMs });
+    try {
+      return passed((await jwtVerify(token, keys.find, options)).payload);
+    } catch (fault) {
+      if (fault instanceof errors.JWKSNoMatchingKey) return "unknown-key";
+      if (!(fault instanceof errors.JWKSMultipleMatchingKeys)) return explain(fault);
+      // The token does not say which key; any of those that fit will do.
+      for await (const key of fault) {
+        try {
+          return passed((await jwtVerify(token, key, options)).payload);
+        } catch (other) {
+          if (!(other instanceof errors.JWSSignatureVerificationFailed)) return explain(other);
+        }
+      }
+      return invalid(UNSIGNED);
+    }
+  }
+
+  private options(algorithms: string[]): JWTVerifyOptions {
+    const { settings, world } = this.parts;
+    const { issuer, audience } = this.keys;
+    return {
+      ...(issuer === undefined ? {} : { issuer }),
+      ...(audience === undefined ? {} : { audience }),
+      algorithms,
+      currentDate: new Date(world.now()),
+      clockTolerance: settings.clockSkewSeconds,
+      requiredClaims: ["exp"],
+    };
+  }
+}
+
+const UNSIGNED = "the token is not signed with a key of this project";
+
+function algorithmOf(token: string): string | undefined {
+  try {
+    return decodeProtectedHeader(token).alg;
+  } catch {
+    return undefined;
+  }
+}
+
+/** In our own words: those of the library could quote what the token holds. */
+function explain(fault: unknown): Checked {
+  if (fault instanceof errors.JWTExpired) return { kind: "expired" };
+  if (fault instanceof errors.JWTClaimValidationFailed) {
+    if (fault.claim === "iss" || fault.claim === "aud") {
+      return invalid(`the claim ${fault.claim} is not the one that the project asks for`);
+    }
+    if (fault.reason === "missing") return invalid("the claim exp is missing");
+    if (fault.claim === "nbf" && fault.reason === "check_failed") return invalid("the token is not valid yet");
+    return invalid("one of the claims exp, nbf and iat is not a number, or not possible");
+  }
+  return invalid(UNSIGNED);
+}
+
+function invalid(detail: string): { kind: "invalid"; detail: string } {
+  return { kind: "invalid", detail };
+}

@@ -1,0 +1,60 @@
+/**
+ * What a caller wants to do, in terms of the product: an action on a project, a stream, a subscription. Every door parses its
+ * own addresses into this, and auth decides on nothing else, so that no spelling of a path gets around it.
+ */
+
+/** What an address can ask for. The HTTP routes carry the same names, in logs and metrics too. */
+export type RouteName =
+  | "stream.create"
+  | "stream.append"
+  | "stream.read"
+  | "stream.head"
+  | "stream.delete"
+  | "streams.list"
+  | "ds.subscription.put"
+  | "ds.subscription.get"
+  | "ds.subscription.delete"
+  | "ds.subscription.streams.add"
+  | "ds.subscription.streams.remove"
+  | "ds.subscription.claim"
+  | "ds.subscription.ack"
+  | "ds.subscription.release"
+  | "ds.subscription.callback"
+  | "ds.keys"
+  | "health"
+  | "ready"
+  | "metrics"
+  | "openapi";
+
+/** `ds.subscription.link`: a header or body names a stream, or a pattern of streams, that a subscription is to follow. */
+export type ActionName = RouteName | "ds.subscription.link";
+
+export interface Action {
+  readonly action: ActionName;
+  /** Undefined for what concerns the whole server. */
+  readonly project: string | undefined;
+  readonly stream?: string | undefined;
+  /** Several streams, present and future. */
+  readonly pattern?: StreamPattern | undefined;
+  readonly subscription?: string | undefined;
+  readonly session?: string | undefined;
+  readonly group?: string | undefined;
+}
+
+/** Levels are `*` for any one, `**` for any number of them, and literal ones with `=` in front. */
+export interface StreamPattern {
+  readonly text: string;
+  readonly levels: readonly string[];
+}
+
+/** What the caller of a request may do besides what the address names. Routes ask it about names in headers and bodies. */
+export interface Access {
+  /** Whether it sees a part of the project's streams only. */
+  readonly isConfined: boolean;
+  /** What every path that it sees starts with one of; undefined when it sees all. */
+  readonly prefixes: readonly string[] | undefined;
+  /** Throws a Refusal unless the caller may do this too. */
+  demand(action: Action): void | Promise<void>;
+  sees(stream: string): boolean;
+  seesAll(pattern: StreamPattern): boolean;
+}

@@ -1,0 +1,65 @@
+/**
+ * Which pages of other origins may use the server: what a preflight is answered with, and what every answer says to the
+ * browser. Preflights always answer; only the origin that is allowed depends on the options, and none is by default.
+ */
+import { header } from "@sluice/protocol";
+import type { Headers, HttpRequest } from "../../core/http.ts";
+import { ALLOWED_HEADERS, EXPOSED_HEADERS } from "./openapi/headers.ts";
+
+export interface CorsOptions {
+  /** Scheme, host and port, as browsers send them, or `*` alone for every page. */
+  readonly origins: readonly string[];
+  /** Whether pages of these origins may send the cookie. */
+  readonly credentials: boolean;
+  /** How long a browser may remember a preflight's answer. */
+  readonly maxAgeSeconds: number;
+}
+
+export const CORS_DEFAULTS: CorsOptions = { origins: [], credentials: false, maxAgeSeconds: 86_400 };
+
+const ANY = "*";
+const METHODS = "GET, HEAD, PUT, POST, DELETE, OPTIONS";
+
+export function preflightHeaders({ maxAgeSeconds }: CorsOptions): Headers {
+  return [
+    header.allow,
+    METHODS,
+    "Access-Control-Allow-Methods",
+    METHODS,
+    "Access-Control-Allow-Headers",
+    ALLOWED_HEADERS.join(", "),
+    "Access-Control-Max-Age",
+    String(maxAgeSeconds),
+  ];
+}
+
+/** Adds to every answer what it says about its origin; undefined when no origin is allowed. */
+export function corsDecorator(
+  options: CorsOptions,
+): ((request: Pick<HttpRequest, "header">, headers: Headers) => void) | undefined {
+  const { origins, credentials } = options;
+  if (origins.length === 0) return undefined;
+  const exposed = EXPOSED_HEADERS.join(", ");
+  if (origins.includes(ANY)) {
+    return (_, headers) => {
+      headers.push("Access-Control-Allow-Origin", ANY, "Access-Control-Expose-Headers", exposed);
+    };
+  }
+  const allowed = new Set(origins);
+  return (request, headers) => {
+    // A cache must not give one origin's answer to another, so all of them say that they differ.
+    headers.push("Vary", "Origin");
+    const origin = request.header("origin");
+    if (origin === undefined || !allowed.has(origin)) return;
+    headers.push("Access-Control-Allow-Origin", origin, "Access-Control-Expose-Headers", exposed);
+    if (credentials) headers.push("Access-Control-Allow-Credentials", "true");
+  };
+}
+
+/** Whether a page of this origin may use its visitor's cookie: one of ours, or one that was named for it. */
+export function cookieOrigins(options: CorsOptions, publicUrl: string | undefined) {
+  const own = publicUrl === undefined ? undefined : new URL(publicUrl).origin;
+  const named = new Set(options.credentials ? options.origins : []);
+  return (origin: string, request: HttpRequest): boolean =>
+    origin === request.origin || origin === own || named.has(origin);
+}

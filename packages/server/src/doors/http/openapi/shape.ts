@@ -1,0 +1,52 @@
+/**
+ * How a route is described: the words and schemas that `document.ts` turns into OpenAPI. The descriptions are in
+ * stream-routes.ts, wake-routes.ts and server-routes.ts, one per route of the table.
+ */
+import type { ErrorCode } from "@sluice/protocol";
+import type { z } from "zod";
+
+/** JSON Schema, as far as it is written by hand. */
+export type Schema = Readonly<Record<string, unknown>>;
+
+/** A header or query parameter. */
+export interface Parameter {
+  readonly name: string;
+  readonly says: string;
+  readonly schema: Schema;
+}
+
+export interface Content {
+  /** By media type. A zod schema is what validates, or what tests hold answers against. */
+  readonly [mediaType: string]: z.ZodType | Schema;
+}
+
+export interface Outcome {
+  readonly says: string;
+  readonly headers?: readonly Parameter[];
+  readonly content?: Content;
+}
+
+export interface Description {
+  readonly tag: "Streams" | "Wake subscriptions" | "Server";
+  readonly summary: string;
+  readonly says?: string;
+  readonly query?: readonly Parameter[];
+  readonly headers?: readonly Parameter[];
+  readonly body?: { readonly isRequired: boolean; readonly content: Content };
+  /** By status. */
+  readonly answers: Readonly<Record<number, Outcome>>;
+  /** Refusals of its own; those of auth, of the address and of the server are added. */
+  readonly refuses: readonly ErrorCode[];
+}
+
+export const text: Schema = { type: "string" };
+export const flag: Schema = { type: "string", enum: ["true"] };
+export const count = (minimum = 0, maximum: number = Number.MAX_SAFE_INTEGER): Schema => ({
+  type: "integer",
+  minimum,
+  maximum,
+});
+export const upTo = (maxLength: number): Schema => ({ type: "string", minLength: 1, maxLength });
+export const offset: Schema = { type: "string", description: "Opaque; sorts as text." };
+/** Bytes of any kind. */
+export const bytes: Schema = {};

@@ -1,0 +1,94 @@
+/**
+ * The JSON bodies of the wake routes: what is validated, and what the OpenAPI document shows. A schema says the shape, the kind
+ * and the size of each field; what a name may hold is checked in parse.ts, where the words for it are.
+ */
+import { z } from "zod";
+import { utf8 } from "../core/bytes.ts";
+import type { WakeLimits } from "./limits.ts";
+
+export const MAX_NAME_BYTES = 256;
+const MAX_DESCRIPTION_BYTES = 1_024;
+
+const STRING = { error: "must be a string" };
+const OBJECT = { error: "must be a JSON object" };
+const OFFSET = { error: "must be an offset" };
+const WHOLE = { error: "must be a whole number" };
+const DESCRIPTION = { error: `must be a string of at most ${MAX_DESCRIPTION_BYTES} bytes` };
+
+const path = z.string(STRING).describe("A stream's path within the project; a slash in front is left off.");
+const webhook = z.strictObject(
+  { url: z.string(STRING).min(1, STRING).describe("https, and not a private address.") },
+  OBJECT,
+);
+const word = {
+  wake_id: z.string(STRING).max(MAX_NAME_BYTES, STRING),
+  generation: z.int(WHOLE),
+};
+const oneAck = z.strictObject(
+  {
+    stream: path.optional(),
+    path: z.string(STRING).describe("Another name for stream; one of the two.").optional(),
+    offset: z.string(OFFSET).max(MAX_NAME_BYTES, OFFSET),
+  },
+  OBJECT,
+);
+
+export type WakeBodies = ReturnType<typeof wakeBodies>;
+
+/** The schemas, within the limits of a server. */
+export function wakeBodies({ bodyBytes, items, leaseMs, minLeaseMs, maxLeaseMs }: WakeLimits) {
+  const few = { error: `must have at most ${items} entries` };
+  const paths = z.array(path, { error: "must be an array of paths" }).max(items, few);
+  const acks = z.array(oneAck, { error: "must be an array" }).max(items, few);
+  const done = z.boolean({ error: "must be true or false" }).describe("Whether the wake is over.");
+  const lease = { error: `must be a whole number from ${minLeaseMs} to ${maxLeaseMs}` };
+  return {
+    bodyBytes,
+    subscription: z.strictObject(
+      {
+        type: z.enum(["webhook", "pull-wake"], { error: 'must be "webhook" or "pull-wake"' }),
+        pattern: z
+          .string(STRING)
+          .describe("Paths with * for one level and ** for any number. This or streams must be given.")
+          .optional(),
+        streams: paths.optional(),
+        webhook: webhook.describe("For webhook subscriptions.").optional(),
+        wake_stream: z.string(STRING).describe("For pull-wake subscriptions: where wakes are written.").optional(),
+        lease_ttl_ms: z.int(lease).min(minLeaseMs, lease).max(maxLeaseMs, lease).default(leaseMs),
+        description: z
+          .string(DESCRIPTION)
+          .max(MAX_DESCRIPTION_BYTES, DESCRIPTION)
+          .refine((text) => utf8(text).length <= MAX_DESCRIPTION_BYTES, DESCRIPTION)
+          .optional(),
+      },
+      OBJECT,
+    ),
+    addedStreams: z.strictObject({ streams: paths }, OBJECT),
+    worker: z.strictObject(
+      { worker: z.string(STRING).describe(`Who claims, in 1 to ${MAX_NAME_BYTES} bytes.`) },
+      OBJECT,
+    ),
+    ack: z.strictObject({ ...word, acks: acks.default([]), done: done.default(false) }, OBJECT),
+    release: z.strictObject(word, OBJECT),
+  };
+}
+
+type Issue = z.core.$ZodIssue;
+
+/** What to tell the caller: the first thing that is wrong, an unknown field before all others, with its place. */
+export function firstWrong(issues: readonly Issue[]): string {
+  const unknown = issues.find(({ code }) => code === "unrecognized_keys");
+  if (unknown?.code === "unrecognized_keys") {
+    const place = [...unknown.path, unknown.keys[0]!.slice(0, 100)];
+    return `${placeOf(place)} is not a field that is known here`;
+  }
+  const { path: place, message } = issues[0]!;
+  return `${place.length === 0 ? "the body" : placeOf(place)} ${message}`;
+}
+
+/** `acks[0].offset` */
+function placeOf(place: readonly PropertyKey[]): string {
+  return place
+    .map((part, i) => (typeof part === "number" ? `[${part}]` : `${i === 0 ? "" : "."}${String(part)}`))
+    .join("");
+}

@@ -1,0 +1,103 @@
+import { createServer, withDefaults } from "@sluice/server";
+import { describe, expect, it } from "vitest";
+import { exchange } from "../e2e/raw-http.ts";
+import { serverForTest } from "../e2e/server.ts";
+import { SECRET } from "./app.ts";
+
+const PAGE = "https://app.example";
+const from = (origin: string, more: Record<string, string> = {}) => ({ headers: { Origin: origin, ...more } });
+const TEXT = { "Content-Type": "text/plain" };
+
+describe("CORS", () => {
+  it("allows no origin by default, and answers preflights all the same", async () => {
+    const { url } = await serverForTest("memory");
+    for (const path of ["/v1/stream/s", "/v1/p/streams", "/nowhere", "/health"]) {
+      const preflight = await fetch(url + path, {
+        method: "OPTIONS",
+        ...from(PAGE, { "Access-Control-Request-Method": "PUT", "Access-Control-Request-Headers": "authorization" }),
+      });
+      expect(preflight.status).toBe(204);
+      expect(preflight.headers.get("access-control-allow-methods")).toContain("PUT");
+      expect(preflight.headers.get("access-control-allow-headers")).toContain("Authorization");
+      expect(preflight.headers.get("access-control-max-age")).toBe("86400");
+      expect(preflight.headers.has("access-control-allow-origin")).toBe(false);
+    }
+    const answer = await fetch(`${url}/health`, from(PAGE));
+    expect(answer.headers.has("access-control-allow-origin")).toBe(false);
+    expect(answer.headers.has("vary")).toBe(false);
+  });
+
+  it("names an allowed origin in every answer, refusals and event streams included, and no other", async () => {
+    const cors = { origins: [PAGE, "http://localhost:5173"], credentials: true, maxAgeSeconds: 60 };
+    const projects = { p: { secrets: [SECRET] } };
+    const { url } = await serverForTest("memory", { cors, stream: { bodyBytes: 10 } });
+    const locked = await serverForTest("memory", { cors, projects });
+    const stream = `${url}/v1/stream/s`;
+    const asks: [number, string, RequestInit][] = [
+      [201, stream, { method: "PUT", ...from(PAGE, TEXT) }],
+      [204, stream, { method: "POST", body: "x", ...from(PAGE, TEXT) }],
+      [413, stream, { method: "POST", body: "x".repeat(11), ...from(PAGE, TEXT) }],
+      [200, `${stream}?offset=-1`, from(PAGE)],
+      [400, `${stream}?offset=x`, from(PAGE)],
+      [405, stream, { method: "PATCH", ...from(PAGE) }],
+      [404, `${url}/nowhere`, from(PAGE)],
+      [404, `${url}/v1/stream/__ds/subscriptions/none`, from(PAGE)],
+      [204, stream, { method: "OPTIONS", ...from(PAGE) }],
+      [401, `${locked.url}/v1/p/stream/s`, from(PAGE)],
+    ];
+    for (const [status, address, init] of asks) {
+      const { headers, status: answered } = await fetch(address, init);
+      expect(answered, address).toBe(status);
+      expect(headers.get("access-control-allow-origin"), address).toBe(PAGE);
+      expect(headers.get("access-control-allow-credentials")).toBe("true");
+      expect(headers.get("access-control-expose-headers")).toContain("Stream-Next-Offset");
+      expect(headers.get("vary")).toBe("Origin");
+    }
+    const abort = new AbortController();
+    const live = await fetch(`${stream}?offset=-1&live=sse`, {
+      signal: abort.signal,
+      ...from("http://localhost:5173"),
+    });
+    expect(live.headers.get("access-control-allow-origin")).toBe("http://localhost:5173");
+    abort.abort();
+    for (const origin of ["https://evil.example", "null", `${PAGE}.evil`, `${PAGE}:443`, "HTTPS://APP.EXAMPLE"]) {
+      const { headers } = await fetch(`${stream}?offset=-1`, from(origin));
+      expect(headers.has("access-control-allow-origin"), origin).toBe(false);
+      expect(headers.has("access-control-allow-credentials")).toBe(false);
+      expect(headers.get("vary")).toBe("Origin");
+    }
+    const plain = await fetch(`${stream}?offset=-1`);
+    expect(plain.headers.get("vary")).toBe("Origin");
+    const preflight = await fetch(stream, { method: "OPTIONS", ...from(PAGE) });
+    expect(preflight.headers.get("access-control-max-age")).toBe("60");
+  });
+
+  it("lets every page read with *, without cookies", async () => {
+    const { url, port } = await serverForTest("memory", { cors: { origins: ["*"] } });
+    const { headers } = await fetch(`${url}/health`, from("https://anywhere.example"));
+    expect(headers.get("access-control-allow-origin")).toBe("*");
+    expect(headers.has("access-control-allow-credentials")).toBe(false);
+    const refused = await exchange(
+      port,
+      "GET /v1/stream/none HTTP/1.1\r\nHost: a\r\nOrigin: https://x.example\r\n\r\n",
+    );
+    expect(refused.headers.get("access-control-allow-origin")).toBe("*");
+  });
+
+  it("refuses to start with * and credentials, or with what is no origin", async () => {
+    const start = createServer({ port: 0, memory: true, cors: { origins: [PAGE, "*"], credentials: true } });
+    await expect(start).rejects.toThrow(/cors.*\*/);
+    for (const origin of [
+      "app.example",
+      "https://app.example/",
+      "https://app.example/x",
+      "HTTPS://app.example",
+      "null",
+      "",
+      "file://",
+    ]) {
+      expect(() => withDefaults({ cors: { origins: [origin] } }), origin).toThrow("cors.origins");
+    }
+    expect(() => withDefaults({ cors: { maxAgeSeconds: Number.NaN } })).toThrow("cors.maxAgeSeconds");
+  });
+});

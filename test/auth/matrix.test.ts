@@ -1,0 +1,146 @@
+import { describe, expect, it } from "vitest";
+import { ROUTES } from "../../packages/server/src/doors/http/routes-table.ts";
+import { type Answer, type Asked, AuthApp, OTHER_SECRET } from "./app.ts";
+import { ALL_SCOPES, MATRIX, type Row } from "./matrix.ts";
+import { signed } from "./signing.ts";
+
+it("the matrix has a row for every route, and no other", () => {
+  expect(Object.keys(MATRIX).sort()).toEqual(Object.keys(ROUTES).sort());
+  for (const [name, { method }] of Object.entries(MATRIX)) {
+    expect(ROUTES[name as keyof typeof ROUTES].methods, name).toContain(method);
+  }
+});
+
+it("the request says which route and project it was, whoever asked", async () => {
+  const app = new AuthApp();
+  for (const [name, { method, target }] of Object.entries(MATRIX)) {
+    await app.call(method, target);
+    expect(app.last).toMatchObject({ route: name, project: target.startsWith("/v1/") ? "p" : undefined });
+  }
+  for (const [method, target] of [
+    ["GET", "/nowhere"],
+    ["PATCH", "/v1/p/stream/a"],
+    ["GET", "/v1/a.b/stream/a"],
+  ] as const) {
+    await app.call(method, target);
+    expect(app.last!.route).toBeUndefined();
+  }
+  await app.call("OPTIONS", "/v1/p/stream/a");
+  expect(app.last!.route).toBe("preflight");
+});
+
+/** A stage with the row's request on it. Each case has its own, so that none depends on what another did. */
+async function stage({ method, target, body, before }: Row) {
+  const app = new AuthApp();
+  const prepared = ((await before?.(app)) ?? {}) as Asked;
+  const ask = (asked: Asked = {}): Promise<Answer> =>
+    app.call(method, target, { body: prepared.body ?? body, ...asked });
+  return { app, ask, prepared };
+}
+
+function expectRefusal(answer: Answer, status: number, code: string): void {
+  expect(answer.text).toContain(code);
+  expect(answer).toMatchObject({ status, body: { status, code } });
+  expect(answer.headers["content-type"]).toBe("application/problem+json");
+  if (status === 401) expect(answer.headers["www-authenticate"]).toMatch(/^Bearer/);
+}
+
+const HOUR_MS = 3_600_000;
+
+for (const [name, row] of Object.entries(MATRIX)) {
+  const { lets, right } = row;
+  if (lets === "anybody") {
+    it(`${name}: anybody, whatever token is shown`, async () => {
+      const { app, ask } = await stage(row);
+      for (const token of [undefined, "nonsense", await app.token({}, OTHER_SECRET)]) {
+        expect(right).toContain((await ask({ token })).status);
+      }
+    });
+    continue;
+  }
+  if (lets === "own-proof") {
+    describe(`${name}: who shows the token of the wake`, () => {
+      it("is let in", async () => {
+        const { ask, prepared } = await stage(row);
+        const answer = await ask({ token: prepared.token });
+        expect(right, answer.text).toContain(answer.status);
+      });
+
+      it("and nobody else, an admin's own token included", async () => {
+        const { app, ask } = await stage(row);
+        for (const token of [undefined, "a.b", await app.token({ scope: "admin" })]) {
+          expectRefusal(await ask({ token }), 401, "token-invalid");
+        }
+      });
+    });
+    continue;
+  }
+  describe(name, () => {
+    it("no token: 401", async () => {
+      expectRefusal(await (await stage(row)).ask(), 401, "unauthenticated");
+    });
+
+    it("an expired token: 401", async () => {
+      const { app, ask } = await stage(row);
+      const token = await app.token({ scope: "admin", ttlSeconds: 60 }, undefined, app.world.now() - HOUR_MS);
+      expectRefusal(await ask({ token }), 401, "token-expired");
+    });
+
+    it("a token that another project's key has signed: 401", async () => {
+      const { app, ask } = await stage(row);
+      const token = await app.token({ scope: "admin" }, OTHER_SECRET);
+      if (name === "metrics") expect(right).toContain((await ask({ token })).status);
+      else expectRefusal(await ask({ token }), 401, "token-invalid");
+    });
+
+    it("a token for another project: 403", async () => {
+      const { app, ask } = await stage(row);
+      const token = await app.token({ scope: "admin", project: "q" });
+      if (name === "metrics") expect(right).toContain((await ask({ token })).status);
+      else expectRefusal(await ask({ token }), 403, "forbidden");
+    });
+
+    for (const scope of ALL_SCOPES.filter((scope) => !lets.includes(scope))) {
+      it(`the scope ${JSON.stringify(scope)}: 403`, async () => {
+        const { app, ask } = await stage(row);
+        const token = tokenWithScope(app, scope);
+        expectRefusal(await ask({ token }), 403, "forbidden");
+      });
+    }
+
+    it(`confined to other streams: ${row.confined}`, async () => {
+      const { app, ask } = await stage(row);
+      for (const streams of [[], ["b/#"], ["a"], ["a/b/+"]]) {
+        const answer = await ask({ token: await app.token({ scope: "admin read write", streams }) });
+        if (row.confined === "hidden") expect(answer).toMatchObject({ status: 200, body: { streams: [] } });
+        else expectRefusal(answer, 403, "forbidden");
+      }
+    });
+
+    for (const scope of [...lets, "admin"]) {
+      it(`the scope ${JSON.stringify(scope)}: let in, and nothing of those before was done`, async () => {
+        const { app, ask } = await stage(row);
+        for (const token of [undefined, "x.y.z", await app.token({}, OTHER_SECRET)]) {
+          if (name !== "metrics") expect((await ask({ token })).status).toBe(401);
+        }
+        const answer = await ask({ token: tokenWithScope(app, scope) });
+        expect(right, answer.text).toContain(answer.status);
+        expect(app.reports).toEqual([]);
+      });
+    }
+
+    if (row.confined !== "forbidden" || name === "metrics") return;
+    it("confined to these streams: let in", async () => {
+      for (const streams of [["a/#"], ["x", "a/+"], ["#"]]) {
+        const { app, ask } = await stage(row);
+        const answer = await ask({ token: await app.token({ streams, project: "p" }) });
+        expect(right, answer.text).toContain(answer.status);
+      }
+    });
+  });
+}
+
+/** Signed as ours are, with words in the scope that `mint` would not write. */
+function tokenWithScope(app: AuthApp, scope: string): string {
+  return signed({ scope, exp: Math.floor(app.world.now() / 1_000) + 600 });
+}

@@ -1,0 +1,182 @@
+/**
+ * The auth matrix: for every route, a request, the scopes that suffice and those that do not. Written down by hand and not
+ * read off the code under test. A route without a row does not compile, and fails the matrix test.
+ */
+import type { RouteName } from "../../packages/server/src/core/action.ts";
+import type { Asked, AuthApp } from "./app.ts";
+
+export interface Row {
+  readonly method: string;
+  readonly target: string;
+  readonly body?: unknown;
+  /** The statuses of who is let in. */
+  readonly right: readonly number[];
+  /** Who is let in: anybody at all, who shows the wake's own token, or who has one of these scopes. */
+  readonly lets: "anybody" | "own-proof" | readonly string[];
+  /** What a token that is confined to other streams gets. */
+  readonly confined: "forbidden" | "hidden" | "allowed";
+  readonly before?: (app: AuthApp) => Promise<Asked | void>;
+}
+
+const STREAM = "/v1/p/stream/a/b";
+const SUBSCRIPTION = "/v1/p/stream/__ds/subscriptions/s";
+
+const withStream = async (app: AuthApp) => {
+  await app.prepare("PUT", STREAM);
+};
+
+const withSubscription = async (app: AuthApp) => {
+  await withStream(app);
+  await app.prepare("PUT", "/v1/p/stream/a/wakes");
+  const body = { type: "pull-wake", streams: ["a/b"], wake_stream: "a/wakes" };
+  await app.prepare("PUT", SUBSCRIPTION, { body });
+};
+
+const withWork = async (app: AuthApp) => {
+  await withSubscription(app);
+  await app.prepare("POST", STREAM, { body: [1] });
+};
+
+const withClaim = async (app: AuthApp): Promise<Asked> => {
+  await withWork(app);
+  const { body } = await app.prepare("POST", `${SUBSCRIPTION}/claim`, { body: { worker: "w" } });
+  return { token: body.token, body: { wake_id: body.wake_id, generation: body.generation } };
+};
+
+const READ = ["read", "read write", "openid read"];
+const WRITE = ["write", "read write"];
+const open = (target: string): Row => ({
+  method: "GET",
+  target,
+  right: [200],
+  lets: "anybody",
+  confined: "allowed",
+});
+
+export const MATRIX: Readonly<Record<RouteName, Row>> = {
+  "stream.create": { method: "PUT", target: STREAM, right: [201], lets: WRITE, confined: "forbidden" },
+  "stream.append": {
+    method: "POST",
+    target: STREAM,
+    body: [1],
+    right: [204],
+    lets: WRITE,
+    confined: "forbidden",
+    before: withStream,
+  },
+  "stream.read": {
+    method: "GET",
+    target: `${STREAM}?offset=-1`,
+    right: [200],
+    lets: READ,
+    confined: "forbidden",
+    before: withStream,
+  },
+  "stream.head": {
+    method: "HEAD",
+    target: STREAM,
+    right: [200],
+    lets: READ,
+    confined: "forbidden",
+    before: withStream,
+  },
+  "stream.delete": {
+    method: "DELETE",
+    target: STREAM,
+    right: [204],
+    lets: WRITE,
+    confined: "forbidden",
+    before: withStream,
+  },
+  "streams.list": {
+    method: "GET",
+    target: "/v1/p/streams",
+    right: [200],
+    lets: READ,
+    confined: "hidden",
+    before: withStream,
+  },
+  "ds.subscription.put": {
+    method: "PUT",
+    target: SUBSCRIPTION,
+    body: { type: "pull-wake", streams: ["a/b"], wake_stream: "a/wakes" },
+    right: [201],
+    lets: ["read write"],
+    confined: "forbidden",
+    before: withStream,
+  },
+  "ds.subscription.get": {
+    method: "GET",
+    target: SUBSCRIPTION,
+    right: [200],
+    lets: READ,
+    confined: "forbidden",
+    before: withSubscription,
+  },
+  "ds.subscription.delete": {
+    method: "DELETE",
+    target: SUBSCRIPTION,
+    right: [204],
+    lets: WRITE,
+    confined: "forbidden",
+    before: withSubscription,
+  },
+  "ds.subscription.streams.add": {
+    method: "POST",
+    target: `${SUBSCRIPTION}/streams`,
+    body: { streams: ["a/c"] },
+    right: [204],
+    lets: ["read write"],
+    confined: "forbidden",
+    before: withSubscription,
+  },
+  "ds.subscription.streams.remove": {
+    method: "DELETE",
+    target: `${SUBSCRIPTION}/streams/a/b`,
+    right: [204],
+    lets: WRITE,
+    confined: "forbidden",
+    before: withSubscription,
+  },
+  "ds.subscription.claim": {
+    method: "POST",
+    target: `${SUBSCRIPTION}/claim`,
+    body: { worker: "w" },
+    right: [200],
+    lets: READ,
+    confined: "forbidden",
+    before: withWork,
+  },
+  "ds.subscription.ack": {
+    method: "POST",
+    target: `${SUBSCRIPTION}/ack`,
+    right: [200],
+    lets: "own-proof",
+    confined: "allowed",
+    before: withClaim,
+  },
+  "ds.subscription.release": {
+    method: "POST",
+    target: `${SUBSCRIPTION}/release`,
+    right: [204],
+    lets: "own-proof",
+    confined: "allowed",
+    before: withClaim,
+  },
+  "ds.subscription.callback": {
+    method: "POST",
+    target: `${SUBSCRIPTION}/callback`,
+    right: [200],
+    lets: "own-proof",
+    confined: "allowed",
+    before: withClaim,
+  },
+  "ds.keys": open("/v1/p/stream/__ds/jwks.json"),
+  health: open("/health"),
+  ready: open("/ready"),
+  openapi: open("/openapi.json"),
+  // A server that keeps no metrics says so to whom it lets in.
+  metrics: { method: "GET", target: "/metrics", right: [200, 404], lets: [], confined: "forbidden" },
+};
+
+export const ALL_SCOPES = ["", "openid", "read", "write", "read write", "openid read", "reader", "READ"];

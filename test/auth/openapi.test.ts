@@ -1,0 +1,196 @@
+import { Validator } from "@seriousme/openapi-schema-validator";
+import { Ajv2020 } from "ajv/dist/2020.js";
+import { beforeAll, describe, expect, it } from "vitest";
+import { z } from "zod";
+import { envelopes } from "../../packages/server/src/doors/http/openapi/stream-routes.ts";
+import { ROUTES } from "../../packages/server/src/doors/http/routes-table.ts";
+import { serverForTest } from "../e2e/server.ts";
+import { type Answer, type Asked, AuthApp } from "./app.ts";
+import { MATRIX } from "./matrix.ts";
+
+interface Operation {
+  readonly operationId: string;
+  readonly parameters: readonly { name: string; in: string }[];
+  readonly requestBody?: { content: Record<string, { schema: object }> };
+  readonly responses: Record<string, { headers?: object; content?: Record<string, { schema: object }> }>;
+  readonly security: readonly Record<string, unknown>[];
+}
+
+interface Document {
+  readonly paths: Record<string, Record<string, Operation>>;
+  readonly components: { schemas: { Problem: object } };
+}
+
+let document: Document;
+beforeAll(async () => {
+  const { body, headers } = await new AuthApp().call("GET", "/openapi.json");
+  expect(headers["content-type"]).toBe("application/json");
+  document = body;
+});
+
+/** Why the value does not fit the schema, or undefined. */
+function misfit(schema: object, value: unknown): string | undefined {
+  const ajv = new Ajv2020({ strict: false, validateFormats: false });
+  const text = JSON.stringify(schema).replaceAll("#/components/schemas/Problem", "#/$defs/Problem");
+  const whole = { ...JSON.parse(text), $defs: document.components.schemas };
+  const validate = ajv.compile(whole);
+  return validate(value) ? undefined : ajv.errorsText(validate.errors);
+}
+
+function operationOf(name: keyof typeof ROUTES): Operation {
+  const { address, methods } = ROUTES[name];
+  return document.paths[address]![methods[0]!.toLowerCase()]!;
+}
+
+/** The answer is one that the document announces for the route: status, media type, shape, headers. */
+function expectAnnounced(name: keyof typeof ROUTES, { status, headers, text, body }: Answer): void {
+  const announced = operationOf(name).responses[status];
+  expect(announced, `${name} ${status}: ${text}`).toBeDefined();
+  const mediaType = headers["content-type"]?.split(";")[0];
+  if (text !== "") {
+    const content = announced!.content?.[mediaType!] ?? announced!.content?.["*/*"];
+    expect(content, `${name} ${status} ${mediaType}`).toBeDefined();
+    expect(misfit(content!.schema, body ?? text), `${name} ${status} ${text}`).toBeUndefined();
+  }
+  const known = Object.keys(announced!.headers ?? {}).map((header) => header.toLowerCase());
+  const ours = Object.keys(headers).filter((header) =>
+    /^(stream|producer)-|^(etag|location|retry-after|www-auth)/.test(header),
+  );
+  for (const header of ours) expect(known, `${name} ${status}`).toContain(header);
+}
+
+describe("the OpenAPI document", () => {
+  it("is valid OpenAPI 3.1", async () => {
+    const result = await new Validator().validate(structuredClone(document) as never);
+    expect(result.valid, JSON.stringify(result.errors)?.slice(0, 2_000)).toBe(true);
+    expect(document).toMatchObject({ openapi: "3.1.0" });
+  });
+
+  it("describes every route of the table, and no other", () => {
+    const described = Object.entries(document.paths).flatMap(([address, item]) =>
+      Object.keys(item).map((method) => `${method.toUpperCase()} ${address}`),
+    );
+    const routes = Object.values(ROUTES).flatMap(({ methods, address }) =>
+      methods.map((method) => `${method} ${address}`),
+    );
+    expect(described.sort()).toEqual(routes.sort());
+    const ids = Object.values(document.paths).flatMap((item) =>
+      Object.values(item).map(({ operationId }) => operationId),
+    );
+    expect(new Set(ids).size).toBe(ids.length);
+    for (const name of Object.keys(ROUTES)) expect(ids).toContain(name);
+  });
+
+  it("says which routes are open, as the matrix has it", () => {
+    for (const [name, { lets }] of Object.entries(MATRIX)) {
+      const schemes = operationOf(name as keyof typeof ROUTES).security.flatMap(Object.keys);
+      const expected = lets === "anybody" ? [] : lets === "own-proof" ? ["wake"] : ["bearer", "cookie"];
+      expect(schemes, name).toEqual(expected);
+    }
+  });
+
+  it("announces every answer that the matrix gets", async () => {
+    for (const [routeName, row] of Object.entries(MATRIX)) {
+      const name = routeName as keyof typeof ROUTES;
+      const app = new AuthApp();
+      const prepared = ((await row.before?.(app)) ?? {}) as Asked;
+      const ask = (asked: Asked) => app.call(row.method, row.target, { body: prepared.body ?? row.body, ...asked });
+      const tokens = [
+        undefined,
+        "x.y.z",
+        await app.token({ ttlSeconds: 1 }, undefined, 0),
+        await app.token({ scope: "read", streams: [] }),
+        prepared.token ?? (await app.token({ scope: "admin" })),
+      ];
+      for (const token of tokens) expectAnnounced(name, await ask({ token }));
+    }
+  });
+
+  it("announces what streams answer and refuse", async () => {
+    const app = new AuthApp({ projects: {} });
+    const ask = async (
+      name: keyof typeof ROUTES,
+      method: string,
+      target: string,
+      asked: Asked = {},
+      status?: number,
+    ) => {
+      const answer = await app.call(method, target, asked);
+      if (status !== undefined) expect(answer.status, `${method} ${target} ${answer.text}`).toBe(status);
+      expectAnnounced(name, answer);
+    };
+    const stream = "/v1/p/stream/s";
+    const producer = { "producer-id": "x", "producer-epoch": "0", "producer-seq": "0" };
+    await ask("stream.create", "PUT", stream, { headers: { "stream-ttl": "60", "stream-max-messages": "10" } }, 201);
+    await ask("stream.create", "PUT", stream, { headers: { "stream-ttl": "60", "stream-max-messages": "10" } }, 200);
+    await ask("stream.create", "PUT", stream, {}, 409);
+    await ask("stream.create", "PUT", stream, { headers: { "stream-ttl": "x" } }, 400);
+    await ask("stream.create", "PUT", "/v1/p/stream/$x", {}, 403);
+    await ask("stream.append", "POST", stream, { body: [1] }, 204);
+    await ask("stream.append", "POST", stream, { body: [1], headers: producer }, 200);
+    await ask("stream.append", "POST", stream, { body: [1], headers: producer }, 204);
+    await ask("stream.append", "POST", stream, { body: [1], headers: { ...producer, "producer-seq": "9" } }, 409);
+    await ask("stream.append", "POST", stream, { body: "{", headers: {} }, 400);
+    await ask("stream.append", "POST", "/v1/p/stream/none", { body: [1] }, 404);
+    await ask("stream.read", "GET", `${stream}?offset=-1`, {}, 200);
+    await ask("stream.read", "GET", `${stream}?offset=-1&format=envelope`, {}, 200);
+    const enveloped = await app.call("GET", `${stream}?offset=-1&format=envelope`);
+    expect(z.strictObject(envelopes.element.shape).array().safeParse(enveloped.body).error).toBeUndefined();
+    await ask("stream.read", "GET", `${stream}?offset=now`, {}, 200);
+    await ask("stream.read", "GET", `${stream}?offset=nonsense`, {}, 400);
+    const { headers } = await app.call("GET", `${stream}?offset=-1`);
+    await ask("stream.read", "GET", `${stream}?offset=-1`, { headers: { "if-none-match": headers.etag! } }, 304);
+    await ask("stream.head", "HEAD", stream, {}, 200);
+    await ask("streams.list", "GET", "/v1/p/streams?limit=1", {}, 200);
+    await ask("streams.list", "GET", "/v1/p/streams?limit=0", {}, 400);
+    await ask("streams.list", "GET", "/v1/a.b/streams", {}, 400);
+    await ask("stream.append", "POST", stream, { headers: { "stream-closed": "true" } }, 204);
+    await ask("stream.append", "POST", stream, { body: [1] }, 409);
+    await ask("stream.delete", "DELETE", stream, {}, 204);
+    await ask("stream.delete", "DELETE", stream, {}, 404);
+    app.app.drain();
+    await ask("ready", "GET", "/ready", {}, 503);
+    await ask("stream.read", "GET", `${stream}?offset=-1&live=sse`, {}, 503);
+  });
+
+  it("holds the schemas that the bodies are validated by", async () => {
+    const { schema } = operationOf("ds.subscription.put").requestBody!.content["application/json"]!;
+    const good = { type: "pull-wake", streams: ["a"], wake_stream: "w" };
+    const app = new AuthApp({ projects: {} });
+    const status = async (body: object) =>
+      (await app.call("PUT", "/v1/p/stream/__ds/subscriptions/s", { body })).status;
+    expect(misfit(schema, good)).toBeUndefined();
+    expect(await status(good)).toBe(201);
+    for (const wrong of [
+      { ...good, type: "push" },
+      { ...good, more: 1 },
+      { ...good, streams: "a" },
+      { ...good, streams: [1] },
+      { ...good, lease_ttl_ms: 999 },
+      { ...good, lease_ttl_ms: 1_000.5 },
+      { ...good, description: "x".repeat(1_025) },
+      { ...good, webhook: {} },
+    ]) {
+      expect(misfit(schema, wrong), JSON.stringify(wrong).slice(0, 99)).toBeDefined();
+      expect(await status(wrong)).toBe(400);
+    }
+  });
+
+  it("is served to anybody, and its headers are known to browsers", async () => {
+    const { url } = await serverForTest("memory", { cors: { origins: ["*"] } });
+    const response = await fetch(`${url}/openapi.json`);
+    expect(await response.json()).toEqual(document);
+    expect((await fetch(`${url}/openapi.json`, { method: "POST" })).status).toBe(405);
+    const preflight = await fetch(`${url}/v1/stream/x`, { method: "OPTIONS" });
+    const allowed = preflight.headers.get("access-control-allow-headers")!.split(", ");
+    const exposed = preflight.headers.get("access-control-expose-headers")!.split(", ");
+    for (const item of Object.values(document.paths)) {
+      for (const { parameters, responses } of Object.values(item)) {
+        for (const parameter of parameters) if (parameter.in === "header") expect(allowed).toContain(parameter.name);
+        for (const { headers = {} } of Object.values(responses)) {
+          for (const name of Object.keys(headers)) expect(exposed).toContain(name);
+        }
+      }
+    }
+  });
+});
