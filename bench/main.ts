@@ -13,6 +13,7 @@ import { type Report, renderMarkdown, type ScenarioReport, writeReport } from ".
 import type { Bench, Outcome, Scenario } from "./scenario.ts";
 import { append1, append100 } from "./scenarios/append.ts";
 import { appendBatch } from "./scenarios/append-batch.ts";
+import { clientAppend } from "./scenarios/client-append.ts";
 import { guarded1, guarded100 } from "./scenarios/guarded.ts";
 import { idle } from "./scenarios/idle.ts";
 import { readAlone, readInterleaved } from "./scenarios/read.ts";
@@ -24,6 +25,7 @@ const SCENARIOS: readonly Scenario[] = [
   append1,
   append100,
   appendBatch,
+  clientAppend,
   guarded1,
   guarded100,
   readAlone,
