@@ -5,7 +5,7 @@
 import { createServer, type RunningServer } from "@sluice/server";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { eventually, sleep } from "../support/eventually.ts";
-import { RedisCluster, type RedisServer } from "../support/redis.ts";
+import { NERVOUS_MS, RedisCluster, type RedisServer } from "../support/redis.ts";
 import { Load } from "./load.ts";
 
 const TIMEOUT_MS = 120_000;
@@ -15,7 +15,7 @@ let cluster: RedisCluster;
 const nodes: RunningServer[] = [];
 
 beforeEach(async () => {
-  cluster = await RedisCluster.start();
+  cluster = await RedisCluster.start({ nodeTimeoutMs: NERVOUS_MS });
 });
 afterEach(async () => {
   await Promise.all(nodes.splice(0).map((node) => node.close()));

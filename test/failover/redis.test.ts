@@ -5,7 +5,7 @@
 import { createServer, type RunningServer } from "@sluice/server";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { eventually, sleep } from "../support/eventually.ts";
-import { RedisCluster, type RedisServer } from "../support/redis.ts";
+import { NERVOUS_MS, RedisCluster, type RedisServer } from "../support/redis.ts";
 import { Load } from "./load.ts";
 
 const STREAMS = 12;
@@ -17,7 +17,7 @@ let cluster: RedisCluster;
 let nodes: RunningServer[] = [];
 
 beforeAll(async () => {
-  cluster = await RedisCluster.start({ proxied: true });
+  cluster = await RedisCluster.start({ proxied: true, nodeTimeoutMs: NERVOUS_MS });
   const redis = { urls: cluster.urls, waitReplicas: 1, deadlineMs: 4_000 };
   nodes = await Promise.all(
     [0, 1].map(() => createServer({ port: 0, log: false, redis, longPollMs: 1_000, report: () => {} })),

@@ -14,8 +14,9 @@ import { TcpProxy } from "./tcp-proxy.ts";
 
 const MASTERS = 3;
 const SLOTS = 16_384;
-/** How long a node may be silent before the others call it failed. */
-export const NODE_TIMEOUT_MS = 2_000;
+/** How long a node may be silent before the others call it failed: long, unless a test waits for just that. */
+const CALM_MS = 30_000;
+export const NERVOUS_MS = 2_000;
 
 /** Nothing that was started here outlives the process that did. */
 const living = new Set<ChildProcess>();
@@ -33,6 +34,7 @@ export class RedisServer {
     readonly port: number,
     private readonly busPort: number | undefined,
     private readonly dir: string,
+    private readonly nodeTimeoutMs = CALM_MS,
     private readonly proxyPort?: number,
   ) {}
 
@@ -52,7 +54,7 @@ export class RedisServer {
     const cluster = {
       "cluster-enabled": "yes",
       "cluster-port": this.busPort,
-      "cluster-node-timeout": NODE_TIMEOUT_MS,
+      "cluster-node-timeout": this.nodeTimeoutMs,
       "cluster-require-full-coverage": "no",
       "repl-diskless-sync-delay": 0,
     };
@@ -151,12 +153,12 @@ export class RedisCluster {
     private readonly dir: string,
   ) {}
 
-  static async start({ proxied = false } = {}): Promise<RedisCluster> {
+  static async start({ proxied = false, nodeTimeoutMs = CALM_MS } = {}): Promise<RedisCluster> {
     const dir = mkdtempSync(join(tmpdir(), "sluice-redis-"));
     const ports = await freePorts(MASTERS * 6);
     const nodes = Array.from({ length: MASTERS * 2 }, (_, i) => {
       const proxyPort = proxied ? ports[MASTERS * 4 + i] : undefined;
-      return new RedisServer(ports[2 * i]!, ports[2 * i + 1]!, join(dir, String(i)), proxyPort);
+      return new RedisServer(ports[2 * i]!, ports[2 * i + 1]!, join(dir, String(i)), nodeTimeoutMs, proxyPort);
     });
     const cluster = new RedisCluster(nodes, dir);
     try {
