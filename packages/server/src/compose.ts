@@ -8,10 +8,15 @@ import { keysFetcher } from "./auth/fetch-keys.ts";
 import { type Gate, TokenGate } from "./auth/gate.ts";
 import type { KeysFetcher } from "./auth/key-set.ts";
 import { hasKeys } from "./auth/options.ts";
+import { limitsFor } from "./channels/limits.ts";
+import { ChannelRoutes } from "./channels/routes.ts";
+import { Channels } from "./channels/service.ts";
+import { CHANNEL } from "./channels/state.ts";
 import { settingsFrom } from "./config/load.ts";
 import { ConfigError } from "./config/problem.ts";
 import type { Settings, SettingsInput } from "./config/schema.ts";
 import { exposureOf } from "./config/together.ts";
+import { Audience } from "./core/audience.ts";
 import type { World } from "./core/world.ts";
 import { cookieOrigins, corsDecorator, preflightHeaders } from "./doors/http/cors.ts";
 import { handlersOf } from "./doors/http/handlers.ts";
@@ -126,7 +131,9 @@ export function buildApp(
   const { report, stream: streamLimits, longPollMs, publicUrl, webhook, wake: wakeLimits } = settings;
   const keepers = new Keepers(engine, (task) => world.soon(task), settings.keeper.kept, settings.keeper);
   const streams = new Streams(engine, keepers, world, streamLimits);
-  const live = new LiveRoutes(streams, world, { ...settings.live, longPollMs, pageBytes: streamLimits.pageBytes });
+  const audience = new Audience(settings.live.readers);
+  const readerLimits = { ...settings.live, longPollMs, pageBytes: streamLimits.pageBytes };
+  const live = new LiveRoutes(streams, world, readerLimits, audience);
   const routes = new StreamRoutes(streams, live, streamLimits);
   const failed = (e: Entity | undefined, fault: unknown) => report(`sweeping ${e?.key ?? ""} failed`, fault);
   const sweeper = new Sweeper(engine, world, failed, settings.sweep);
@@ -136,6 +143,9 @@ export function buildApp(
   const { allowLoopback } = webhook;
   const wakeRoutes = new WakeRoutes(wakes, keys, { allowLoopback, publicUrl, limits: wakeLimits });
   sweeper.handle(WAKE, (e) => wakes.sweep(e.project, e.id));
+  const channels = new Channels(engine, keepers, channelLimits(settings));
+  const channelRoutes = new ChannelRoutes(channels, world, audience, readerLimits);
+  sweeper.handle(CHANNEL, async (e) => void (await channels.sweep(e.project, e.id)));
 
   let draining = false;
   const features: Features = {
@@ -144,8 +154,9 @@ export function buildApp(
       streams: routes,
       listStreams: (project, request) => listStreams(streams, project, request, settings.list),
       wakes: wakeRoutes,
+      channels: channelRoutes,
       notReady: () => (draining ? "the server is shutting down" : engine.health()?.message),
-      limits: { wake: wakeLimits, list: settings.list },
+      limits: { wake: wakeLimits, list: settings.list, channel: settings.channel },
     }),
     preflight: preflightHeaders(settings.cors),
   };
@@ -155,18 +166,28 @@ export function buildApp(
     live,
     wakes,
     keys,
+    channels,
+    channelRoutes,
     start: () => {
       sweeper.start();
       wakes.start();
     },
     drain: () => {
       draining = true;
-      live.drain();
+      audience.drain();
     },
     stop: async () => {
       await Promise.all([sweeper.stop(), wakes.stop()]);
     },
   };
+}
+
+/** What projects have of their own goes before what holds for all. */
+function channelLimits({ channel, projects }: ServerSettings) {
+  const own = Object.entries(projects).flatMap(([name, { channel: limits }]) =>
+    limits ? [[name, limits] as const] : [],
+  );
+  return limitsFor(channel, new Map(own));
 }
 
 /** Undefined when everybody may do everything. */
