@@ -186,4 +186,9 @@ export class Channel {
   }
 }
 
+/** What a refusal says that it is. */
+export async function codeOf(response: Response): Promise<string> {
+  return ((await response.json()) as { code: string }).code;
+}
+
 export const START = { phase: "START", sequence: 0 };

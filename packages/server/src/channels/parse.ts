@@ -7,6 +7,7 @@ import type { z } from "zod";
 import { utf8 } from "../core/bytes.ts";
 import { type HttpRequest, queryValue, Refusal } from "../core/http.ts";
 import { message, messages } from "./bodies.ts";
+import { rawMessages, rawPayload } from "./raw-payload.ts";
 import type { NewMessage } from "./rules.ts";
 
 export const MAX_CHANNEL_ID_BYTES = 256;
@@ -31,19 +32,22 @@ export function parseChannelId(encoded: string): string {
 
 /** One message, or those of `messages`. */
 export function parseMessages(body: Uint8Array): NewMessage[] {
+  let text: string;
   let value: unknown;
   try {
-    value = JSON.parse(decoder.decode(body));
+    text = decoder.decode(body);
+    value = JSON.parse(text);
   } catch {
     throw bad("the body must be JSON");
   }
-  const isSeveral = typeof value === "object" && value !== null && "messages" in value;
-  if (!isSeveral) return [toMessage(checked(message, value))];
-  return checked(messages, value).messages.map(toMessage);
+  const isSeveral = typeof value === "object" && value !== null && Object.hasOwn(value, "messages");
+  if (!isSeveral) return [toMessage(checked(message, value), text)];
+  const several = checked(messages, value).messages;
+  return rawMessages(text).map((raw, i) => toMessage(several[i]!, raw));
 }
 
-function toMessage({ messageId, phase, sequence, payload }: z.output<typeof message>): NewMessage {
-  return { messageId, phase, sequence, payload: JSON.stringify(payload ?? null) };
+function toMessage({ messageId, phase, sequence }: z.output<typeof message>, raw: string): NewMessage {
+  return { messageId, phase, sequence, payload: rawPayload(raw) };
 }
 
 function checked<S extends z.ZodType>(schema: S, value: unknown): z.output<S> {
