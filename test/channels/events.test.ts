@@ -103,6 +103,20 @@ describeOnEngines("Following a channel", (engine) => {
     expect((await fetch(`${a.events}?wait=maybe`)).status).toBe(400);
   });
 
+  it("who waits for a channel is not given one that is over, though no sweep has come yet", async () => {
+    const { channel, pass } = await stage(engine);
+    const a = channel("a");
+    const end = await a.takes(START, { phase: "END", sequence: 1 });
+    pass(120_000);
+    for (const address of [a.events, `${a.events}?from=now`, `${a.events}?from=${end}`]) {
+      expect((await fetch(address)).status).toBe(404);
+    }
+    const reader = await Reader.open(`${a.events}?wait=true`);
+    await a.takes({ phase: "START", sequence: 5 }, { phase: "END", sequence: 6 });
+    await reader.untilEnded();
+    expect(reader.sequences).toEqual([5, 6]);
+  });
+
   it("a late joiner is first told that the beginning is gone", async () => {
     const { url } = await serverForTest(engine, { channel: { rate: 1_000_000, messages: 100 } });
     const a = new Channel(url, "a");

@@ -9,7 +9,7 @@ import { comparePositions, formatOffset, type Position, ZERO } from "@sluice/pro
 import { concat, EMPTY, utf8 } from "../core/bytes.ts";
 import type { LivePage, LiveSource } from "../core/feed.ts";
 import type { Engine, Entity, Head, LoggedMessage } from "../engine/contract.ts";
-import { alive, channelEntity, META, metaTable } from "./state.ts";
+import { alive, channelEntity, META, type Meta, metaTable } from "./state.ts";
 
 export interface ChannelPage extends LivePage {
   readonly kind: "page";
@@ -35,20 +35,29 @@ export async function readPage(
   maxBytes: number,
   ttlMs: number,
 ): Promise<ReadOutcome> {
+  // From the beginning there may be what is over and not swept yet. Looked at first, so that the page is of this channel or a later one.
+  if (after.generation === 0 && (await metaOf(engine, e, ttlMs)) === undefined) return { kind: "absent" };
   const { head, messages, atTail } = await engine.read(e, after, maxBytes);
   if (head.generation === 0) return { kind: "absent" };
   const last = messages.at(-1);
   if (last === undefined) {
-    const { rows } = await engine.load(e, [META]);
-    const meta = alive(rows[0] && metaTable.decode(rows[0]), ttlMs, engine.now());
+    const meta = await metaOf(engine, e, ttlMs);
     if (meta === undefined) return { kind: "absent" };
     // Where others write too, the end of a history can be lost; what comes next will sort after the reader.
     if (comparePositions(after, head.last) > 0 && engine.exclusive) return { kind: "ahead", tail: head.last };
-    return { kind: "page", channel: e.id, head, messages, next: after, atTail, isOver: meta.endedAt !== undefined };
+    // A channel that began since then is another one.
+    const isOver = meta.endedAt !== undefined && meta.born <= head.generation;
+    return { kind: "page", channel: e.id, head, messages, next: after, atTail, isOver };
   }
   const isOver = atTail && last.attributes?.phase === "END";
   const missedAfter = missed(after, head.start);
   return { kind: "page", channel: e.id, head, messages, next: last.position, atTail, isOver, missedAfter };
+}
+
+/** What is stored of a channel; undefined when there is none, or it is over. */
+export async function metaOf(engine: Engine, e: Entity, ttlMs: number): Promise<Meta | undefined> {
+  const { rows } = await engine.load(e, [META]);
+  return alive(rows[0] && metaTable.decode(rows[0]), ttlMs, engine.now());
 }
 
 /** A reader from the beginning has missed something when the log was cut; another one when it stood before the cut. */

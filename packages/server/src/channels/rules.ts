@@ -182,13 +182,13 @@ class Publishing {
   }
 
   private track(changes: Change[]): void {
-    const { meta, before, runs, endedAt, now, limits } = this;
-    const next: Meta = { ...meta!, runs, endedAt };
-    const remindAt = expiresAt(next, limits.ttlMs) ?? nextLook(next, now, limits);
+    const { before, runs, endedAt, now, limits } = this;
+    const meta = this.meta!;
+    const remindAt = endedAt === undefined ? nextLook(meta, now, limits) : endedAt + limits.ttlMs;
     const isTracked = remindAt === before?.remindAt;
     if (isTracked && runs === before?.runs && endedAt === before.endedAt) return;
     if (!isTracked) changes.push({ op: "remind", atMs: remindAt });
-    changes.push(put(metaTable, "", { ...next, remindAt }));
+    changes.push(put(metaTable, "", { ...meta, runs, endedAt, remindAt }));
   }
 }
 

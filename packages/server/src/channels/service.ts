@@ -10,7 +10,7 @@ import type { Engine, Hit } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
 import { ID_SLOTS } from "./kept.ts";
 import type { ChannelLimits, LimitsFor } from "./limits.ts";
-import { type ReadOutcome, readPage } from "./reading.ts";
+import { metaOf, type ReadOutcome, readPage } from "./reading.ts";
 import { type NewMessage, type PublishOutcome, publishRule, type SweepOutcome, sweepRule } from "./rules.ts";
 import { alive, channelEntity, MARKS, META, metaTable } from "./state.ts";
 
@@ -104,10 +104,8 @@ export class Channels {
     { ttlMs }: ChannelLimits,
   ): Promise<ReadOutcome> {
     const e = channelEntity(project, channel);
-    const { rows } = await this.engine.load(e, [META]);
     // A channel that is over but not swept yet still has its log.
-    const meta = alive(rows[0] && metaTable.decode(rows[0]), ttlMs, this.engine.now());
-    if (meta === undefined) return { kind: "absent" };
+    if (after !== undefined && (await metaOf(this.engine, e, ttlMs)) === undefined) return { kind: "absent" };
     return readPage(this.engine, e, after ?? ZERO, maxBytes, ttlMs);
   }
 
