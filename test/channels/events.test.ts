@@ -160,6 +160,13 @@ describeOnEngines("Following a channel", (engine) => {
     const back = await readAll(a.events, 0, { "Last-Event-ID": lastId });
     expect(back.seen.map(({ event }) => event)).toEqual(["gap", "stream"]);
     expect(back.messages[0]!.data.payload).toBe("new");
+    // Also who came back in between and waited.
+    pass(120_000);
+    await sweep();
+    const waiting = await Reader.open(`${a.events}?wait=true`, { "Last-Event-ID": back.lastId });
+    await a.takes({ phase: "START", sequence: 0 }, { phase: "END", sequence: 1 });
+    await waiting.untilEnded();
+    expect(waiting.seen.map(({ event }) => event)).toEqual(["gap", "stream", "stream"]);
   });
 
   it("readers of a channel that is cleaned up are let go", async () => {
@@ -251,7 +258,8 @@ describeOnEngines("Following a channel", (engine) => {
     reader.incoming.pause();
     reader.incoming.socket.pause();
     let sequence = 0;
-    for (let i = 0; i < 1_500; i++) expect((await a.send("DELTA", ++sequence, "x".repeat(8_000))).status).toBe(202);
+    // More than the socket buffers of both sides hold.
+    for (let i = 0; i < 700; i++) expect((await a.send("DELTA", ++sequence, "x".repeat(16_000))).status).toBe(202);
     reader.incoming.socket.resume();
     reader.incoming.resume();
     await reader

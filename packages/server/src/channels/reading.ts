@@ -5,10 +5,10 @@
  * What must stay true: a reader that is not shown something that was there is told so, in an event of its own, before what
  * follows; after END nothing is left to wait for.
  */
-import { comparePositions, formatOffset, type Position, ZERO } from "@sluice/protocol";
+import { comparePositions, formatOffset, type Position } from "@sluice/protocol";
 import { concat, EMPTY, utf8 } from "../core/bytes.ts";
 import type { LivePage, LiveSource } from "../core/feed.ts";
-import type { Engine, Entity, Head, LoggedMessage } from "../engine/contract.ts";
+import { type Engine, type Entity, type Head, type LoggedMessage, NO_HEAD } from "../engine/contract.ts";
 import { alive, channelEntity, META, type Meta, metaTable } from "./state.ts";
 
 export interface ChannelPage extends LivePage {
@@ -27,7 +27,7 @@ export type ReadOutcome =
   | { readonly kind: "absent" }
   | { readonly kind: "ahead"; readonly tail: Position };
 
-/** Reads after a position; ZERO means from the earliest message kept. */
+/** Reads after a position; (0, 0) means from the earliest message kept. */
 export async function readPage(
   engine: Engine,
   e: Entity,
@@ -72,6 +72,8 @@ export interface SourceParts {
   readonly channel: string;
   readonly pageBytes: number;
   readonly ttlMs: number;
+  /** Whether who follows a channel that is not there waits for it. */
+  readonly wait: boolean;
 }
 
 export class ChannelSource implements LiveSource<ChannelPage> {
@@ -80,22 +82,22 @@ export class ChannelSource implements LiveSource<ChannelPage> {
 
   constructor(private readonly parts: SourceParts) {
     this.entity = channelEntity(parts.project, parts.channel);
-    this.key = this.entity.key;
+    // Those who wait and those who do not are told different things when a channel goes.
+    this.key = parts.wait ? `${this.entity.key} wait` : this.entity.key;
   }
 
-  /** Who waits for a channel that has not started yet stands at ZERO, and goes on waiting. */
   async read(after: Position): Promise<ChannelPage | undefined> {
     const { engine, pageBytes, ttlMs } = this.parts;
     const page = await readPage(engine, this.entity, after, pageBytes, ttlMs);
     if (page.kind === "page") return page;
-    return page.kind === "absent" && after.generation === 0 ? this.nothingYet() : undefined;
+    return page.kind === "absent" ? this.nothingYet(after) : undefined;
   }
 
-  /** What there is of a channel that has not started. */
-  nothingYet(): ChannelPage {
-    const head = { generation: 0 } as Head;
-    const { channel } = this.parts;
-    return { kind: "page", channel, head, messages: [], next: ZERO, atTail: true, isOver: false };
+  /** What there is of a channel that has not started, for who waits; where a reader stood in an earlier one it stays. */
+  nothingYet(after: Position): ChannelPage | undefined {
+    const { channel, wait } = this.parts;
+    if (!wait) return undefined;
+    return { kind: "page", channel, head: NO_HEAD, messages: [], next: after, atTail: true, isOver: false };
   }
 
   watch(wake: () => void): () => void {

@@ -2,7 +2,7 @@
  * The HTTP routes of channels: parse, call the service, render. A publish goes through its checks in the order that the
  * service's comment gives; a reader is counted with all other live readers and sent home with them.
  */
-import { BEGINNING, formatOffset, header, NOW, type Position } from "@sluice/protocol";
+import { BEGINNING, formatOffset, header, NOW, type Position, ZERO } from "@sluice/protocol";
 import type { Audience } from "../core/audience.ts";
 import { Feeds } from "../core/feed.ts";
 import { type Headers, type HttpRequest, Refusal, type Reply, type Sink } from "../core/http.ts";
@@ -79,8 +79,9 @@ export class ChannelRoutes {
       const limits = this.channels.limitsFor(project, channel);
       const { engine } = this.channels;
       const { pageBytes } = this.limits;
-      const source = new ChannelSource({ engine, project, channel, pageBytes, ttlMs: limits.ttlMs });
-      const page = (await this.start(project, channel, from, limits)) ?? (wait ? source.nothingYet() : undefined);
+      const source = new ChannelSource({ engine, project, channel, pageBytes, ttlMs: limits.ttlMs, wait });
+      const stood = from === BEGINNING || from === NOW ? ZERO : from;
+      const page = (await this.start(project, channel, from, limits)) ?? source.nothingYet(stood);
       if (page === undefined) throw absent(channel);
       if (page.isOver && page.messages.length === 0) {
         leave();
