@@ -14,6 +14,7 @@ import type { Bench, Outcome, Scenario } from "./scenario.ts";
 import { append1, append100 } from "./scenarios/append.ts";
 import { appendBatch } from "./scenarios/append-batch.ts";
 import { channelsFirstToken, channelsPublish } from "./scenarios/channels.ts";
+import { guarded1, guarded100 } from "./scenarios/guarded.ts";
 import { idle } from "./scenarios/idle.ts";
 import { readAlone, readInterleaved } from "./scenarios/read.ts";
 import { redisAppend1, redisAppend100 } from "./scenarios/redis.ts";
@@ -24,6 +25,8 @@ const SCENARIOS: readonly Scenario[] = [
   append1,
   append100,
   appendBatch,
+  guarded1,
+  guarded100,
   readAlone,
   readInterleaved,
   sse100,

@@ -1,5 +1,6 @@
 -- What wrk sends: POST requests that are built once, before the clock starts, and then sent in turn.
--- load/wrk.ts passes the number of streams, the content type, a file of bodies laid end to end and the size of each.
+-- load/wrk.ts passes the number of streams, the content type, a file of bodies laid end to end, the size of each, and a token
+-- when there is one.
 -- The result is printed as one line of JSON, which load/wrk.ts reads.
 
 local requests = {}
@@ -7,12 +8,14 @@ local turn = 0
 
 function init(args)
   local streams, content_type, body_file, body_bytes = tonumber(args[1]), args[2], args[3], tonumber(args[4])
+  local headers = { ["Content-Type"] = content_type }
+  if args[5] then headers["Authorization"] = "Bearer " .. args[5] end
   local file = assert(io.open(body_file, "rb"))
   while true do
     local body = file:read(body_bytes)
     if not body then break end
     local path = "/v1/stream/bench/" .. (#requests % streams)
-    requests[#requests + 1] = wrk.format("POST", path, { ["Content-Type"] = content_type }, body)
+    requests[#requests + 1] = wrk.format("POST", path, headers, body)
   end
   file:close()
 end

@@ -16,9 +16,11 @@ export async function createStreams(
   paths: readonly string[],
   contentType: string,
   connections = 32,
+  headers: Record<string, string> = {},
 ): Promise<void> {
+  const all = { "Content-Type": contentType, ...headers };
   await spread(url, connections, paths.length, async (connection, i) => {
-    const reply = await connection.send({ method: "PUT", path: paths[i]!, headers: { "Content-Type": contentType } });
+    const reply = await connection.send({ method: "PUT", path: paths[i]!, headers: all });
     if (reply.status >= 300) throw new Error(`PUT ${paths[i]} answered ${reply.status}`);
   });
 }

@@ -17,6 +17,13 @@ export interface PostLoad {
   readonly bodyBytes: number;
   /** One of the bodies. */
   readonly sample: string;
+  /** What the server wants to see, if it wants one. */
+  readonly token?: string | undefined;
+}
+
+/** The headers of a request of this load. */
+export function headersOf({ contentType, token }: Pick<PostLoad, "contentType" | "token">): Record<string, string> {
+  return { "Content-Type": contentType, ...(token === undefined ? {} : { Authorization: `Bearer ${token}` }) };
 }
 
 export interface WrkResult {
@@ -47,7 +54,13 @@ export async function runWrk(url: URL, load: PostLoad, seconds: number): Promise
     [
       ...["--threads", "1", "--connections", String(CONNECTIONS), "--duration", `${seconds}s`, "--timeout", "10s"],
       ...["--script", SCRIPT, url.origin, "--"],
-      ...[String(load.streams), load.contentType, load.bodyFile, String(load.bodyBytes)],
+      ...[
+        String(load.streams),
+        load.contentType,
+        load.bodyFile,
+        String(load.bodyBytes),
+        ...(load.token ? [load.token] : []),
+      ],
     ],
     (seconds + 30) * 1000,
   );

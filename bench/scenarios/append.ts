@@ -4,7 +4,7 @@
 
 import { createStreams, spread, streamPath } from "../load/fill.ts";
 import { plainMessage } from "../load/message.ts";
-import { type PostLoad, preparePosts, runWrk, type WrkResult } from "../load/wrk.ts";
+import { headersOf, type PostLoad, preparePosts, runWrk, type WrkResult } from "../load/wrk.ts";
 import { BARE_HTTP, startBareHttp } from "../peers/bare-http.ts";
 import { DURABLE_STREAMS, startDurableStreams } from "../peers/durable-streams.ts";
 import { benchmarkXadd, REDIS, startRedis } from "../peers/redis.ts";
@@ -138,6 +138,7 @@ export function createAll(url: URL, load: PostLoad): Promise<void> {
     Array.from({ length: load.streams }, (_, i) => streamPath(i)),
     load.contentType,
     Math.min(load.streams, 8),
+    headersOf(load),
   );
 }
 
@@ -149,7 +150,7 @@ export async function warmUp(bench: Bench, url: URL, load: PostLoad): Promise<vo
   await runWrk(url, load, bench.options.quick ? 1 : 2);
   await spread(url, Math.min(load.streams, 8), load.streams, async (connection, i) => {
     const path = streamPath(i);
-    const headers = { "Content-Type": load.contentType };
+    const headers = headersOf(load);
     const reply = await connection.send({ method: "POST", path, headers, body: load.sample });
     if (reply.status >= 300) throw new Error(`POST ${path} answered ${reply.status} after the warm-up`);
   });

@@ -4,6 +4,7 @@
  */
 import { Buffer } from "node:buffer";
 import { expect } from "vitest";
+import type { KeysFetcher } from "../../packages/server/src/auth/key-set.ts";
 import { type MintRequest, mint } from "../../packages/server/src/auth/mint.ts";
 import { buildApp, type ServerOptions, withDefaults } from "../../packages/server/src/compose.ts";
 import type { HttpRequest, Reply } from "../../packages/server/src/core/http.ts";
@@ -45,11 +46,12 @@ export class AuthApp {
     const report = (what: string, fault: unknown) => void this.reports.push(`${what}: ${fault}`);
     const projects = { p: { secrets: [SECRET] }, q: { secrets: [OTHER_SECRET] }, open: {} };
     const engine = openMemory({ world: this.world });
-    this.app = buildApp(withDefaults({ projects, ...settings, report }), this.world, engine, undefined, async (url) => {
+    const fetchKeys: KeysFetcher = async (url) => {
       this.fetched.push(url);
       const text = this.published.get(url);
       return text === undefined ? { kind: "failed", why: "nobody answers" } : { kind: "fetched", text };
-    });
+    };
+    this.app = buildApp(withDefaults({ projects, ...settings, report }), this.world, engine, { fetchKeys });
   }
 
   /** A token of project p, unless told otherwise. */

@@ -14,7 +14,7 @@ let url: string;
 let close: () => Promise<void>;
 
 beforeAll(async () => {
-  const server = await createServer({ port: 0, memory: true });
+  const server = await createServer({ port: 0, memory: true, log: false });
   ({ url } = server);
   close = () => server.close();
   return () => close();
@@ -238,7 +238,7 @@ const rows: Readonly<Record<string, () => Promise<void>>> = {
 
   async doctor() {
     const dir = join(dirForTest(), "data");
-    const server = await createServer({ port: 0, data: dir });
+    const server = await createServer({ port: 0, data: dir, log: false });
     await fetch(`${server.url}/v1/stream/a`, { method: "PUT", body: "hello" });
     await server.close();
     const { stdout } = await ok(["doctor", dir]);

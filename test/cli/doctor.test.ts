@@ -162,7 +162,7 @@ function spoilPages(dir: string): void {
 describe("a directory that is not to be looked at", () => {
   it("because a server uses it is left alone", async () => {
     const dir = join(dirForTest(), "data");
-    const server = await createServer({ port: 0, data: dir });
+    const server = await createServer({ port: 0, data: dir, log: false });
     onTestFinished(() => server.close());
     const { code, stdout, stderr } = await sluice(["doctor", dir, "--repair"]);
     expect([code, stdout]).toEqual([5, ""]);

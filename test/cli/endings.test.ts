@@ -12,7 +12,7 @@ import { dirForTest, serveInProcess, sluice, start } from "../support/sluice-pro
 let server: RunningServer;
 
 beforeAll(async () => {
-  server = await createServer({ port: 0, memory: true });
+  server = await createServer({ port: 0, memory: true, log: false });
   return () => server.close();
 });
 

@@ -7,7 +7,7 @@ import { dirForTest } from "../support/sluice-process.ts";
 const SECRET = "x".repeat(32);
 
 async function serving(options: ServerOptions) {
-  const server = await createServer({ port: 0, ...options });
+  const server = await createServer({ port: 0, log: false, ...options });
   onTestFinished(() => server.close());
   return server;
 }

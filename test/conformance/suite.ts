@@ -8,7 +8,7 @@ export function describeConformance(engine: string, options: () => ServerOptions
     const config = { baseUrl: "", longPollTimeoutMs: 500, subscriptions: true };
     let server: RunningServer;
     beforeAll(async () => {
-      server = await createServer({ host: "127.0.0.1", port: 0, longPollMs: 500, ...options() });
+      server = await createServer({ host: "127.0.0.1", port: 0, longPollMs: 500, log: false, ...options() });
       config.baseUrl = server.url;
     });
     afterAll(() => server.close());

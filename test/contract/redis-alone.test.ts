@@ -1,4 +1,5 @@
 /** What is true of the engine on Redis alone: several nodes over one store, hints that get lost, and what is left behind. */
+import { readFileSync } from "node:fs";
 import { ZERO } from "@sluice/protocol";
 import { afterEach, describe, expect, it } from "vitest";
 import type { Engine } from "../../packages/server/src/engine/contract.ts";
@@ -157,6 +158,161 @@ describe("a commit that is sent again", () => {
   });
 });
 
+/** A log on a Redis of its own, and an engine that reaches it over a wire that can be disturbed. */
+async function overProxy(limits: Partial<RedisLimits>) {
+  const server = await single();
+  const proxy = await TcpProxy.open(0, server.port);
+  servers.push(proxy);
+  const near = await opened({ urls: [server.url] });
+  const { nextGeneration: generation } = await near.load(a, []);
+  const begun = await near.commit(a, { rev: 0 }, [{ op: "begin", generation, at: { generation, seq: 0 } }]);
+  if (begun.kind !== "done") throw new Error(begun.kind);
+  const far = await opened({ urls: [`redis://127.0.0.1:${proxy.port}`] }, limits);
+  return { server, proxy, near, far };
+}
+
+describe("a commit whose answer was lost in a failover", () => {
+  it("is told where its messages are, and so is the next one", async () => {
+    const { server, proxy, near, far } = await overProxy({ commandMs: 300, deadlineMs: 10_000 });
+    const before = await far.load(a, []);
+    proxy.swallowAnswers();
+    const committing = far.commit(a, { rev: before.rev }, [append("first")]);
+    await eventually(async () => expect((await near.load(a, [])).head.last.seq).toBe(1));
+    await server.admin((redis) => redis.call("DEBUG", "CHANGE-REPL-ID"));
+    const raised = await near.commit(a, { rev: 0 }, []);
+    expect(raised.kind).toBe("conflict");
+    proxy.heal();
+    const first = await committing;
+    const told = [first];
+    if (first.kind === "done") told.push(await far.commit(a, { rev: first.rev }, [append("second")]));
+    const { messages } = await near.read(a, ZERO, 1 << 20);
+    for (const [i, result] of told.entries()) {
+      if (result.kind === "done") expect(result.head.last).toEqual(messages[i]!.position);
+    }
+    expect(told.map(({ kind }) => kind)).toEqual(["done", "conflict"]);
+  });
+});
+
+describe("a commit that was given up", () => {
+  it("does not apply once a later one is done, even one that changes nothing", async () => {
+    const { proxy, near, far } = await overProxy({ commandMs: 200, deadlineMs: 400 });
+    const before = await far.load(a, []);
+    proxy.hold();
+    await expect(far.commit(a, { rev: before.rev }, [append("too late")])).rejects.toMatchObject({
+      code: "unavailable",
+    });
+    proxy.letIn();
+    expect(await far.commit(a, { rev: before.rev }, [])).toMatchObject({ kind: "done", rev: before.rev });
+    proxy.release();
+    // Whatever was on its way has arrived when this is answered.
+    await eventually(async () => {
+      await near.commit(a, { rev: before.rev }, [put("x", "1")]);
+      expect(await near.load(a, [])).toMatchObject({ head: { last: { seq: 0 } } });
+    });
+    expect((await near.read(a, ZERO, 100)).messages).toEqual([]);
+  });
+
+  it("because its numbers are none changes nothing", async () => {
+    const engine = await opened({ urls: [(await single()).url] });
+    for (const atMs of [Number.NaN, 1.5, Number.POSITIVE_INFINITY]) {
+      await expect(engine.commit(a, { rev: 0 }, [put("x", "1"), { op: "remind", atMs }])).rejects.toThrow(
+        /whole number/,
+      );
+    }
+    expect((await engine.load(a, [])).rev).toBe(0);
+  });
+});
+
+describe("a page", () => {
+  it("of one large message does not make Redis look at all the others", async () => {
+    const server = await single();
+    const engine = await opened({ urls: [server.url] });
+    const { nextGeneration: generation } = await engine.load(a, []);
+    let result = await engine.commit(a, { rev: 0 }, [{ op: "begin", generation, at: { generation, seq: 0 } }]);
+    for (let i = 0; i < 40 && result.kind === "done"; i++) {
+      result = await engine.commit(a, { rev: result.rev }, [append(new Uint8Array(500_000))]);
+    }
+    /** The least of several looks: what it costs when nobody disturbs. */
+    const costOfPage = async (seq: number) => {
+      const costs: number[] = [];
+      for (let i = 0; i < 5; i++) {
+        await server.admin((redis) => redis.call("CONFIG", "RESETSTAT"));
+        expect((await engine.read(a, { generation, seq }, 1_000)).messages.length).toBe(1);
+        const stats = await server.admin((redis) => redis.info("commandstats"));
+        costs.push(Number(/cmdstat_xrange:calls=\d+,usec=(\d+)/.exec(stats)![1]));
+      }
+      return Math.min(...costs);
+    };
+    // From the beginning there are forty to look at, near the end two.
+    expect(await costOfPage(0)).toBeLessThan(6 * (await costOfPage(38)) + 100);
+  });
+});
+
+describe("a user who may do only what it must", () => {
+  it("can do everything that the guide lists it for", async () => {
+    const server = await single();
+    const guide = readFileSync(new URL("../../docs/redis.md", import.meta.url), "utf8");
+    const rules = /ACL SETUSER sluice (.*)$/m.exec(guide)![1]!.split(" ");
+    await server.admin((redis) => redis.call("ACL", "SETUSER", "sluice", ...rules));
+    const urls = [server.url.replace("//", "//sluice:PASSWORD@")];
+    const [one, two] = [await opened({ urls }), await opened({ urls })];
+    let heard = 0;
+    one.watch(a, () => heard++);
+    await eventually(() => expect(heard).toBeGreaterThan(0));
+    const written = await two.commit(a, { rev: 0 }, [put("x", "1"), { op: "remind", atMs: 1 }]);
+    if (written.kind !== "done") throw new Error(written.kind);
+    await eventually(() => expect(heard).toBeGreaterThan(1));
+    const owner = await one.claim(a, "n", 1_000);
+    if (owner.kind === "owner") await one.release(a, owner);
+    expect((await one.hit("k", 1, 1_000)).kind).toBe("allowed");
+    expect((await one.list("p", "stream", "", "", 10)).ids).toEqual(["a"]);
+    expect(await one.rows(a, "t", "", 10)).toHaveLength(1);
+    expect((await one.commit(a, { rev: written.rev }, [{ op: "destroy" }])).kind).toBe("done");
+    expect(one.health()).toBeUndefined();
+  });
+
+  it("is refused at the start when it may not do enough", async () => {
+    const server = await single();
+    const rules = ["on", ">PASSWORD", "~*", "&*", "+@all", "-expire"];
+    await server.admin((redis) => redis.call("ACL", "SETUSER", "sluice", ...rules));
+    const urls = [server.url.replace("//", "//sluice:PASSWORD@")];
+    await expect(openRedis({ urls, world: realWorld() })).rejects.toThrow(/this user may not do everything/);
+  });
+});
+
+describe("an engine that was closed", () => {
+  it("leaves no connection behind, whatever was under way", async () => {
+    const { server, proxy, far } = await overProxy({ commandMs: 300, deadlineMs: 2_000 });
+    proxy.cut();
+    const underWay = [far.load(a, []), far.commit(a, { rev: 0 }, [put("x", "1")])].map((call) =>
+      Promise.resolve(call).catch(() => "refused"),
+    );
+    await far.close();
+    proxy.heal();
+    expect(await Promise.all(underWay)).toEqual(["refused", "refused"]);
+    await Promise.all(open.splice(0).map((engine) => engine.close()));
+    await eventually(async () => {
+      const clients = String(await server.admin((redis) => redis.call("CLIENT", "LIST")));
+      expect(clients.trim().split("\n")).toHaveLength(1);
+    });
+  });
+});
+
+describe("what the operator should know", () => {
+  it("is told at opening: no append-only file, too few replicas", async () => {
+    const server = await single();
+    await server.admin((redis) => redis.config("SET", "appendonly", "no"));
+    const told: string[] = [];
+    const limits = { waitReplicas: 1, deadlineMs: 300 };
+    const engine = await openRedis({ urls: [server.url], world: realWorld(), limits, warn: (text) => told.push(text) });
+    open.push(engine);
+    expect(told.join()).toMatch(/append-only file/);
+    expect(told.join()).toMatch(/0 of the 1 replicas/);
+    await expect(engine.load(a, [])).rejects.toMatchObject({ code: "unavailable" });
+    expect(engine.health()?.message).toMatch(/replicas/);
+  });
+});
+
 describe("what is left in Redis", () => {
   it("after everything was destroyed has an expiry, all of it", async () => {
     const server = await single();
@@ -224,7 +380,10 @@ describe("a Redis without memory for more", () => {
     const { rev } = await engine.load(a, []);
     await expect(engine.commit(a, { rev }, [put("x", "2")])).rejects.toMatchObject({ code: "storage-full" });
     expect((await engine.load(a, [{ table: "t", key: "x" }])).rows.map((row) => row && text(row))).toEqual(["1"]);
+    expect(engine.health()?.code).toBe("storage-full");
+    // What gives memory back goes on.
+    expect((await engine.commit(a, { rev }, [{ op: "destroy" }])).kind).toBe("done");
     await server.admin((redis) => redis.config("SET", "maxmemory", "0"));
-    expect((await engine.commit(a, { rev }, [put("x", "2")])).kind).toBe("done");
+    expect((await engine.commit(a, { rev: 0 }, [put("x", "2")])).kind).toBe("done");
   });
 });

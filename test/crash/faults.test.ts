@@ -11,7 +11,7 @@ import { type Listen, listen, lockDirectory } from "../../packages/server/src/en
 import { openDisk, openWith } from "../../packages/server/src/engine/disk/open.ts";
 import { realWorld } from "../../packages/server/src/real-world.ts";
 import { inlinePorts, temporaryDir } from "../support/disk.ts";
-import { manualWorld } from "../support/world.ts";
+import { type ManualWorld, manualWorld } from "../support/world.ts";
 import { bundle, removeBundle } from "./bundle.ts";
 import { copyOf, countMessages, openAt, outcome, payload, STREAM, writeMessages } from "./damaged-dir.ts";
 import { FailingFiles, systemFault } from "./failing-files.ts";
@@ -27,13 +27,16 @@ const refusal = (promise: Promise<unknown>): Promise<EngineError> =>
     },
   );
 
-async function withFiles(run: (files: FailingFiles, engine: Engine, dir: string) => Promise<void>): Promise<void> {
+type Run = (files: FailingFiles, engine: Engine, dir: string, world: ManualWorld) => Promise<void>;
+
+async function withFiles(run: Run): Promise<void> {
   const { dir, remove } = temporaryDir();
   const files = new FailingFiles();
   const limits = { segmentBytes: 8_192 };
-  const engine = await openWith({ dir, world: manualWorld(5), limits }, inlinePorts(files));
+  const world = manualWorld(5);
+  const engine = await openWith({ dir, world, limits }, inlinePorts(files));
   try {
-    await run(files, engine, dir);
+    await run(files, engine, dir, world);
   } finally {
     files.fault = () => undefined;
     await engine.close();
@@ -43,10 +46,15 @@ async function withFiles(run: (files: FailingFiles, engine: Engine, dir: string)
 
 describe("a full disk", () => {
   it("refuses commits, goes on reading, and takes commits again when there is space", async () => {
-    await withFiles(async (files, engine, dir) => {
+    await withFiles(async (files, engine, dir, world) => {
       await writeMessages(engine, 1, 5);
       files.fault = (operation, bytes) => (operation === "write" && bytes > 32 ? systemFault("ENOSPC") : undefined);
       for (let i = 0; i < 3; i++) expect((await refusal(writeMessages(engine, 6, 6))).code).toBe("storage-full");
+      expect(engine.health()?.code).toBe("storage-full");
+      // Nobody writes to who says that it takes nothing, so after a while somebody may try.
+      world.advance(5_000);
+      expect(engine.health()).toBeUndefined();
+      expect((await refusal(writeMessages(engine, 6, 6))).code).toBe("storage-full");
       expect(engine.health()?.code).toBe("storage-full");
       expect(await countMessages(engine)).toBe(5);
       const crashed = copyOf(dir);

@@ -34,7 +34,7 @@ export async function openServer(engine: EngineName, options: ServerOptions = {}
   const place = engine === "redis" ? { redis: sharedRedis() } : directory ? { data: directory.dir } : { memory: true };
   const warn = (warning: Error) => void reports.push(`a warning: ${warning.stack}`);
   process.on("warning", warn);
-  const server = await createServer({ port: 0, ...place, drainMs: 2_000, report, ...options });
+  const server = await createServer({ port: 0, ...place, drainMs: 2_000, log: false, report, ...options });
   let closing: Promise<void> | undefined;
   const close = async () => {
     await server.close();

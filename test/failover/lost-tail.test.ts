@@ -24,7 +24,7 @@ afterEach(async () => {
 
 async function serve(waitReplicas: number): Promise<string> {
   const redis = { urls: cluster.urls, waitReplicas, deadlineMs: 4_000 };
-  const node = await createServer({ port: 0, redis, longPollMs: 60_000, report: () => {} });
+  const node = await createServer({ port: 0, log: false, redis, longPollMs: 60_000, report: () => {} });
   nodes.push(node);
   return node.url;
 }

@@ -19,7 +19,9 @@ let nodes: RunningServer[] = [];
 beforeAll(async () => {
   cluster = await RedisCluster.start({ proxied: true });
   const redis = { urls: cluster.urls, waitReplicas: 1, deadlineMs: 4_000 };
-  nodes = await Promise.all([0, 1].map(() => createServer({ port: 0, redis, longPollMs: 1_000, report: () => {} })));
+  nodes = await Promise.all(
+    [0, 1].map(() => createServer({ port: 0, log: false, redis, longPollMs: 1_000, report: () => {} })),
+  );
 });
 afterAll(async () => {
   await Promise.all(nodes.map((node) => node.close()));

@@ -17,6 +17,12 @@ const SLOTS = 16_384;
 /** How long a node may be silent before the others call it failed. */
 export const NODE_TIMEOUT_MS = 2_000;
 
+/** Nothing that was started here outlives the process that did. */
+const living = new Set<ChildProcess>();
+process.on("exit", () => {
+  for (const child of living) child.kill("SIGKILL");
+});
+
 export class RedisServer {
   private child: ChildProcess | undefined;
 
@@ -41,6 +47,8 @@ export class RedisServer {
   async start(): Promise<void> {
     mkdirSync(this.dir, { recursive: true });
     const plain = { port: this.port, bind: "127.0.0.1", dir: this.dir, save: "", appendonly: "yes", daemonize: "no" };
+    // For what cannot be made to happen otherwise: a single one has no failover that gives it another history.
+    const debug = this.busPort === undefined ? { "enable-debug-command": "yes" } : {};
     const cluster = {
       "cluster-enabled": "yes",
       "cluster-port": this.busPort,
@@ -49,11 +57,13 @@ export class RedisServer {
       "repl-diskless-sync-delay": 0,
     };
     const announced = this.proxyPort === undefined ? {} : { "cluster-announce-port": this.proxyPort };
-    const settings = this.busPort === undefined ? plain : { ...plain, ...cluster, ...announced };
+    const settings = this.busPort === undefined ? { ...plain, ...debug } : { ...plain, ...cluster, ...announced };
     if (this.proxyPort !== undefined) this.proxy ??= await TcpProxy.open(this.proxyPort, this.port);
     const args = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, String(value)]);
     const child = spawn("redis-server", args, { stdio: "ignore" });
     this.child = child;
+    living.add(child);
+    child.once("exit", () => living.delete(child));
     await eventually(async () => {
       if (child.exitCode !== null) throw new Error(`redis-server ended with ${child.exitCode}`);
       const info = await this.admin((redis) => redis.info("server"));

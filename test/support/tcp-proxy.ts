@@ -8,6 +8,8 @@ export class TcpProxy {
   private readonly sockets = new Set<Socket>();
   private isCut = false;
   private isMute = false;
+  private isShut = false;
+  private readonly held = new Map<Socket, { readonly chunk: Buffer; readonly to: Socket }[]>();
 
   private constructor(
     private readonly server: Server,
@@ -23,7 +25,10 @@ export class TcpProxy {
       server.listen(port, "127.0.0.1", resolve);
     });
     const proxy = new TcpProxy(server, (server.address() as AddressInfo).port, delayMs);
-    server.on("connection", (socket) => proxy.forward(socket, connect({ host: "127.0.0.1", port: targetPort })));
+    server.on("connection", (socket) => {
+      if (proxy.isShut) socket.destroy();
+      else proxy.forward(socket, connect({ host: "127.0.0.1", port: targetPort }));
+    });
     return proxy;
   }
 
@@ -35,6 +40,22 @@ export class TcpProxy {
   /** Requests arrive, answers do not. */
   swallowAnswers(): void {
     this.isMute = true;
+  }
+
+  /** What is sent on the connections that are open now is kept, whoever hangs up, until `release`; new ones are refused. */
+  hold(): void {
+    this.isShut = true;
+    for (const socket of this.sockets) this.held.set(socket, []);
+  }
+
+  /** New connections work again. */
+  letIn(): void {
+    this.isShut = false;
+  }
+
+  release(): void {
+    for (const chunks of this.held.values()) for (const { chunk, to } of chunks) if (!to.destroyed) to.write(chunk);
+    this.held.clear();
   }
 
   heal(): void {
@@ -66,11 +87,15 @@ export class TcpProxy {
       [other, one],
     ] as const) {
       this.sockets.add(from);
-      from.on("data", (chunk) => void ((this.isMute && from === other) || this.pass(chunk, to)));
+      from.on("data", (chunk) => {
+        const held = this.held.get(from);
+        if (held !== undefined) held.push({ chunk, to });
+        else if (!(this.isMute && from === other)) this.pass(chunk, to);
+      });
       from.on("error", () => {});
       from.on("close", () => {
         this.sockets.delete(from);
-        if (!this.isCut) to.destroy();
+        if (!this.isCut && !this.held.has(from)) to.destroy();
       });
       if (this.isCut) from.pause();
     }

@@ -23,7 +23,7 @@ const FEATURES = ["streams", "wakes", "sessions", "live", "groups", "pull", "cha
 const BETWEEN_FEATURES: Readonly<Record<string, readonly string[]>> = { wakes: ["streams"] };
 const ENGINES: Readonly<Record<string, readonly string[]>> = { memory: [], disk: ["lmdb"], redis: ["ioredis"] };
 const BELOW_CONFIG = [...GROUND, ...FEATURES, ...Object.keys(ENGINES), "auth", "doors"];
-const BELOW_COMPOSE = [...BELOW_CONFIG, "config", "real-world"];
+const BELOW_COMPOSE = [...BELOW_CONFIG, "config", "observe", "real-world"];
 
 export const LAYERS: readonly Layer[] = [
   { name: "protocol", where: /^packages\/protocol\/src\//, imports: [], portable: true },
@@ -51,6 +51,12 @@ export const LAYERS: readonly Layer[] = [
     imports: [...GROUND, ...FEATURES, "auth"],
     packages: ["zod"],
     portable: true,
+  },
+  {
+    name: "observe",
+    where: under("observe/"),
+    imports: [...GROUND, ...FEATURES, "doors"],
+    packages: ["pino", "@opentelemetry/api", "@opentelemetry/sdk-metrics", "@opentelemetry/exporter-prometheus"],
   },
   { name: "real-world", where: under("real-world\\.ts$"), imports: ["core"] },
   { name: "config", where: under("config/"), imports: BELOW_CONFIG, packages: ["zod", "yaml"] },

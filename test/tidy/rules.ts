@@ -16,11 +16,14 @@ export const MAY_TELL_TIME: readonly (readonly [where: RegExp, reason: string])[
   [/^packages\/server\/src\/cli\//, "it runs outside of any server"],
   [/^packages\/client\/src\//, "it runs in the user's program"],
   [/^packages\/server\/src\/doors\/http\/node-adapter\.ts$/, "sockets have time limits that no rule depends on"],
+  [/^packages\/server\/src\/doors\/http\/node-hang-up\.ts$/, "it leaves a client time to read why"],
 ];
 
 /** The only files of portable layers that may use Node, and why. */
 export const MAY_USE_NODE: readonly (readonly [where: RegExp, reason: string])[] = [
   [/^packages\/server\/src\/doors\/http\/node-adapter\.ts$/, "it is the adapter to node:http"],
+  [/^packages\/server\/src\/doors\/http\/node-hang-up\.ts$/, "it writes to a bare socket"],
+  [/^packages\/server\/src\/doors\/http\/node-request\.ts$/, "it is a request of node:http"],
   [/^packages\/server\/src\/doors\/webhook\/node-webhook\.ts$/, "it resolves names and opens sockets itself"],
   [/^packages\/server\/src\/doors\/webhook\/node-ed25519\.ts$/, "it signs with node:crypto"],
 ];

@@ -90,7 +90,7 @@ export class TestApp {
   private build(): void {
     const report = (what: string, fault: unknown) => void this.reports.push(`${what}: ${fault}`);
     const settings = withDefaults({ ...this.settings, report });
-    this.app = buildApp(settings, this.world, this.engine, this.receiver);
+    this.app = buildApp(settings, this.world, this.engine, { sender: this.receiver });
   }
 
   /** Stops the app and starts another over what is stored; `meanwhile` happens in between, to streams nobody follows. */

@@ -11,7 +11,7 @@ describe("Wake subscriptions on disk", () => {
 
   const open = async () => {
     const report = (what: string, fault: unknown) => void reports.push(`${what}: ${fault}`);
-    server = await createServer({ port: 0, data: directory.dir, drainMs: 2_000, report });
+    server = await createServer({ port: 0, data: directory.dir, drainMs: 2_000, log: false, report });
   };
   const restart = async () => {
     await server.close();
@@ -102,14 +102,19 @@ describe("Wake subscriptions on disk", () => {
 
   test("a webhook on this machine is refused where that is not allowed", async () => {
     await server.close();
-    server = await createServer({ port: 0, data: directory.dir, webhook: { allowLoopback: false } });
+    server = await createServer({ port: 0, data: directory.dir, log: false, webhook: { allowLoopback: false } });
     const config = { type: "webhook", pattern: "events/*", webhook: { url: "http://127.0.0.1:1/hook" } };
     expect((await subscription("PUT", "s", config)).body.error.code).toBe("WEBHOOK_URL_REJECTED");
   });
 
   test("the public address goes into links back to us", async () => {
     await server.close();
-    server = await createServer({ port: 0, data: directory.dir, publicUrl: "https://streams.example.com" });
+    server = await createServer({
+      port: 0,
+      data: directory.dir,
+      log: false,
+      publicUrl: "https://streams.example.com",
+    });
     const hook = await receiver();
     const config = { type: "webhook", pattern: "events/*", webhook: { url: hook.url } };
     const created = await subscription("PUT", "a b", config);

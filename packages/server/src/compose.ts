@@ -3,12 +3,14 @@
  * touch the clock, timers and randomness (through `realWorld`).
  */
 
+import { performance } from "node:perf_hooks";
 import { type Authorize, CallbackGate } from "./auth/authorize.ts";
 import { keysFetcher } from "./auth/fetch-keys.ts";
 import { type Gate, TokenGate } from "./auth/gate.ts";
 import type { KeysFetcher } from "./auth/key-set.ts";
 import { hasKeys } from "./auth/options.ts";
 import { limitsFor } from "./channels/limits.ts";
+import { channelMetrics } from "./channels/metrics.ts";
 import { ChannelRoutes } from "./channels/routes.ts";
 import { Channels } from "./channels/service.ts";
 import { CHANNEL } from "./channels/state.ts";
@@ -17,6 +19,7 @@ import { ConfigError } from "./config/problem.ts";
 import type { Settings, SettingsInput } from "./config/schema.ts";
 import { exposureOf } from "./config/together.ts";
 import { Audience } from "./core/audience.ts";
+import { gauge } from "./core/metric.ts";
 import type { World } from "./core/world.ts";
 import { cookieOrigins, corsDecorator, preflightHeaders } from "./doors/http/cors.ts";
 import { handlersOf } from "./doors/http/handlers.ts";
@@ -26,13 +29,18 @@ import { nodeEd25519 } from "./doors/webhook/node-ed25519.ts";
 import { NodeWebhookSender } from "./doors/webhook/node-webhook.ts";
 import type { Engine, Entity } from "./engine/contract.ts";
 import { openDisk } from "./engine/disk/open.ts";
-import { Keepers } from "./engine/keeper.ts";
+import { type Around, Keepers } from "./engine/keeper.ts";
 import { openMemory } from "./engine/memory/memory.ts";
 import { openRedis } from "./engine/redis/open.ts";
 import { Sweeper } from "./engine/sweeper.ts";
+import type { LogOptions } from "./observe/log.ts";
+import type { TracerProvider } from "./observe/traces.ts";
+import { Watch } from "./observe/watch.ts";
 import { realWorld } from "./real-world.ts";
+import { Census } from "./streams/census.ts";
 import { listStreams } from "./streams/listing.ts";
 import { LiveRoutes } from "./streams/live-routes.ts";
+import { streamMetrics } from "./streams/metrics.ts";
 import { StreamRoutes } from "./streams/routes.ts";
 import { Streams } from "./streams/service.ts";
 import { STREAM } from "./streams/state.ts";
@@ -43,24 +51,38 @@ import { Wakes } from "./wakes/service.ts";
 import { WAKE } from "./wakes/state.ts";
 
 /** What another program may ask for: any setting, and what only code can give. Anything unknown or malformed is refused. */
-export interface ServerOptions extends SettingsInput {
+export interface ServerOptions extends Omit<SettingsInput, "log"> {
   /** Decides who may do what, instead of tokens. */
   readonly authorize?: Authorize | undefined;
-  /** Faults that no client is told about. */
+  /** JSON lines on standard error, a logger of the program's own, or nothing. */
+  readonly log?: LogOptions | false | undefined;
+  /** Where spans go; when undefined, to the global provider, if there is one. */
+  readonly tracing?: TracerProvider | false | undefined;
+  /** Faults that no client is told about; they are logged when this is left out. */
   readonly report?: Report | undefined;
 }
 
 /** Everything decided. */
-export interface ServerSettings extends Settings {
+export interface ServerSettings extends Omit<Settings, "log"> {
+  readonly log: LogOptions | false;
+  readonly tracing?: TracerProvider | false | undefined;
   readonly report: Report;
   readonly authorize: Authorize | undefined;
 }
 
-type Report = (what: string, fault: unknown) => void;
+type Report = (what: string, fault: unknown, requestId?: string) => void;
 
 /** Fills in the defaults. Throws a ConfigError that names everything that is wrong. */
-export function withDefaults({ report, authorize, ...options }: ServerOptions = {}): ServerSettings {
-  return { ...settingsFrom(options), authorize, report: report ?? ((what, fault) => console.error(what, fault)) };
+export function withDefaults({ report, authorize, log, tracing, ...options }: ServerOptions = {}): ServerSettings {
+  const { logger, ...lines } = log || {};
+  const settings = settingsFrom({ ...options, log: lines });
+  return {
+    ...settings,
+    authorize,
+    log: log === false ? false : { ...settings.log, ...(logger && { logger }) },
+    ...(tracing !== undefined && { tracing }),
+    report: report ?? ((what, fault) => console.error(what, fault)),
+  };
 }
 
 export const DEFAULTS: ServerSettings = withDefaults();
@@ -70,66 +92,127 @@ export interface RunningServer {
   readonly port: number;
   /** Live readers and the streams they read; for tests and metrics. */
   readonly live: { readonly readers: number; readonly watchedStreams: number };
+  /** What `GET /metrics` answers. */
+  metrics(): Promise<string>;
+  /** Logs what ends the process, and returns when that is written. */
+  lastWords(what: string, fault: unknown): void;
   /** Finishes what is in flight, sends live readers home, flushes. */
   close(): Promise<void>;
 }
 
 export async function createServer(options: ServerOptions = {}): Promise<RunningServer> {
-  const settings = withDefaults(options);
-  const exposure = exposureOf(settings, settings.authorize !== undefined);
+  const asked = withDefaults(options);
+  const exposure = exposureOf(asked, asked.authorize !== undefined);
   if (exposure.kind === "refused") throw new ConfigError([exposure.why]);
   const world = realWorld();
-  const engine = await openEngine(settings, world);
+  const clock = () => performance.now();
+  const { log, tracing } = asked;
+  const watch = new Watch({ log, tracing, report: options.report, world, clock, engine: engineOf(asked) });
+  const settings = { ...asked, report: watch.report };
   try {
-    return await serve(settings, world, engine);
+    const engine = await openEngine(settings, world, clock, watch);
+    try {
+      return await serve(settings, world, engine, watch);
+    } catch (fault) {
+      await engine.close();
+      throw fault;
+    }
   } catch (fault) {
-    await engine.close();
+    await watch.close();
     throw fault;
   }
 }
 
-function openEngine(settings: ServerSettings, world: World): Promise<Engine> | Engine {
-  const { urls, prefix, ...limits } = settings.redis;
-  if (urls.length > 0) return openRedis({ urls, prefix, world, limits });
-  if (settings.memory) return openMemory({ world });
-  return openDisk({ dir: settings.data, world, limits: settings.disk });
+function engineOf({ redis, memory }: ServerSettings): string {
+  return redis.urls.length > 0 ? "redis" : memory ? "memory" : "disk";
 }
 
-async function serve(settings: ServerSettings, world: World, engine: Engine): Promise<RunningServer> {
-  const app = buildApp(settings, world, engine);
+function openEngine(
+  settings: ServerSettings,
+  world: World,
+  clock: () => number,
+  watch: Watch,
+): Promise<Engine> | Engine {
+  const { urls, prefix, ...limits } = settings.redis;
+  if (urls.length > 0) return openRedis({ urls, prefix, world, limits, warn: (text) => watch.log.warn(text) });
+  if (settings.memory) return openMemory({ world });
+  return openDisk({ dir: settings.data, world, limits: settings.disk, clock });
+}
+
+async function serve(settings: ServerSettings, world: World, engine: Engine, watch: Watch): Promise<RunningServer> {
+  const app = buildApp(settings, world, engine, { watching: watch });
   const door = await HttpDoor.open({
     ...settings.http,
     host: settings.host,
     port: settings.port,
     handle: (request) => route(app.features, request),
     decorate: corsDecorator(settings.cors),
-    report: (fault) => settings.report("a request failed", fault),
+    observer: watch.observer,
+    report: (fault, request) => watch.reportRequest(fault, request),
   });
+  watch.add(app.metrics);
+  watch.addDoor(door);
+  watch.followHealth(() => engine.health());
   app.start();
   const host = settings.host.includes(":") ? `[${settings.host}]` : settings.host;
   const url = `http://${host}:${door.port}`;
+  watch.log.info("listening", { url, engine: engineOf(settings), pid: process.pid, node: process.versions.node });
   const close = async () => {
-    const cancel = world.after(settings.drainMs, () => door.cut());
+    const askedAt = world.now();
+    watch.log.info("draining", { readers: app.live.readers, drainMs: settings.drainMs });
+    const cancel = world.after(settings.drainMs, () => {
+      watch.log.warn("the time to drain is up", { connections: door.connections });
+      door.cut();
+    });
     app.drain();
     await door.close();
     cancel();
     await app.stop();
+    watch.stop();
     await engine.close();
+    watch.log.info("stopped", { ms: world.now() - askedAt });
+    await watch.close();
   };
   let closing: Promise<void> | undefined;
-  return { url, port: door.port, live: app.live, close: () => (closing ??= close()) };
+  return {
+    url,
+    port: door.port,
+    live: app.live,
+    metrics: () => watch.metrics(),
+    lastWords: (what, fault) => watch.log.lastWords(what, fault),
+    close: () => (closing ??= close()),
+  };
 }
 
-/** Everything between an engine and a door; the simulator runs exactly this, with senders of its own. */
+/** What watches an app from outside, where somebody does. */
+interface Watching {
+  readonly around?: Around | undefined;
+  metrics(): Promise<string>;
+}
+
+/** What an app reaches outside of its engine, and who looks at it. */
+interface Outside {
+  readonly sender?: WebhookSender;
+  readonly fetchKeys?: KeysFetcher;
+  readonly watching?: Watching;
+}
+
+const UNWATCHED: Watching = { metrics: async () => "" };
+
+/** Everything between an engine and a door; the simulator runs exactly this, with an outside of its own. */
 export function buildApp(
   settings: ServerSettings,
   world: World,
   engine: Engine,
-  sender: WebhookSender = new NodeWebhookSender({ ...settings.webhook, world }),
-  fetchKeys: KeysFetcher = keysFetcher(world),
+  {
+    sender = new NodeWebhookSender({ ...settings.webhook, world }),
+    fetchKeys = keysFetcher(world),
+    watching = UNWATCHED,
+  }: Outside = {},
 ) {
   const { report, stream: streamLimits, longPollMs, publicUrl, webhook, wake: wakeLimits } = settings;
-  const keepers = new Keepers(engine, (task) => world.soon(task), settings.keeper.kept, settings.keeper);
+  const soon = (task: () => void) => world.soon(task);
+  const keepers = new Keepers(engine, soon, settings.keeper.kept, settings.keeper, watching.around);
   const streams = new Streams(engine, keepers, world, streamLimits);
   const audience = new Audience(settings.live.readers);
   const readerLimits = { ...settings.live, longPollMs, pageBytes: streamLimits.pageBytes };
@@ -147,7 +230,10 @@ export function buildApp(
   const channelRoutes = new ChannelRoutes(channels, world, audience, readerLimits);
   sweeper.handle(CHANNEL, async (e) => void (await channels.sweep(e.project, e.id)));
 
+  const census = new Census(engine, streams.meter, world);
+
   let draining = false;
+  const notReady = () => (draining ? "the server is shutting down" : engine.health()?.message);
   const features: Features = {
     gate: gateOf(settings, world, fetchKeys),
     handlers: handlersOf({
@@ -155,7 +241,8 @@ export function buildApp(
       listStreams: (project, request) => listStreams(streams, project, request, settings.list),
       wakes: wakeRoutes,
       channels: channelRoutes,
-      notReady: () => (draining ? "the server is shutting down" : engine.health()?.message),
+      notReady,
+      metrics: () => watching.metrics(),
       limits: { wake: wakeLimits, list: settings.list, channel: settings.channel },
     }),
     preflight: preflightHeaders(settings.cors),
@@ -168,6 +255,14 @@ export function buildApp(
     keys,
     channels,
     channelRoutes,
+    metrics: [
+      gauge("sluice_ready", "1 while the server takes requests, else 0.", () => (notReady() === undefined ? 1 : 0)),
+      ...streamMetrics(streams.meter, live, census),
+      ...wakes.metrics,
+      ...channelMetrics(channels, channelRoutes),
+      ...keepers.meter.metrics(keepers),
+      ...(engine.metrics?.() ?? []),
+    ],
     start: () => {
       sweeper.start();
       wakes.start();
@@ -177,6 +272,7 @@ export function buildApp(
       audience.drain();
     },
     stop: async () => {
+      census.stop();
       await Promise.all([sweeper.stop(), wakes.stop()]);
     },
   };

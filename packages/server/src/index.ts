@@ -14,3 +14,4 @@ export {
 } from "./compose.ts";
 export { ConfigError } from "./config/problem.ts";
 export type { Action, ActionName, RouteName } from "./core/action.ts";
+export type { Logger, LogLevel, LogOptions } from "./observe/log.ts";

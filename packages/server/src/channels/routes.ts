@@ -123,7 +123,7 @@ export class ChannelRoutes {
       const { feeds, world } = this;
       const reader = new SseReader({ source, feeds, world, limits: { ...this.limits, heartbeatMs } }, sink);
       this.count++;
-      const unstay = this.audience.stay(() => reader.end());
+      const unstay = this.audience.stay(() => reader.end("drained"));
       sink.onGone(() => {
         this.count--;
         leave();
@@ -131,7 +131,7 @@ export class ChannelRoutes {
         reader.leave();
       });
       reader.begin(page);
-      if (this.audience.draining) reader.end();
+      if (this.audience.draining) reader.end("drained");
     };
     return { status: 200, headers, live };
   }

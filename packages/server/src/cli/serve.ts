@@ -36,7 +36,7 @@ async function serve(_options: unknown, command: Command): Promise<void> {
   // What nobody caught must not leave a half-dead server behind; after a restart everything acknowledged is there.
   for (const event of ["uncaughtException", "unhandledRejection"] as const) {
     process.on(event, (fault: unknown) => {
-      process.stderr.write(`sluice serve: ${fault instanceof Error ? fault.stack : String(fault)}\n`);
+      server.lastWords(event, fault);
       endAtOnce();
     });
   }

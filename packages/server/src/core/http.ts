@@ -26,6 +26,8 @@ export interface HttpRequest {
   project?: string | undefined;
   /** What the caller may do besides what its address names; undefined when nothing is checked. */
   access?: Access | undefined;
+  /** The answer waits for something to happen, so that its time says nothing about the server. */
+  waits?: boolean | undefined;
 }
 
 export type Body = { readonly kind: "body"; readonly bytes: Uint8Array } | { readonly kind: "too-large" };
@@ -41,6 +43,9 @@ export interface Reply {
   readonly live?: ((sink: Sink) => void) | undefined;
 }
 
+/** Why a live response ended: its stream has no more to tell, the time for one connection was up, the server goes, … */
+export type LiveEnd = "stream" | "time" | "drained" | "slow-reader" | "fault";
+
 /** An open response that is written to over time. */
 export interface Sink {
   /** Bytes handed over and not yet taken by the network. */
@@ -50,9 +55,9 @@ export interface Sink {
   onDrain(task: () => void): void;
   /** Runs once when the connection is gone, whoever ended it. */
   onGone(task: () => void): void;
-  end(): void;
+  end(why?: LiveEnd): void;
   /** Drops the connection with whatever is still buffered. */
-  cut(): void;
+  cut(why?: LiveEnd): void;
 }
 
 /** A refusal on its way to the client: an entry of the error table, what was wrong, and headers that belong to it. */

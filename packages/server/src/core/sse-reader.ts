@@ -9,7 +9,7 @@
 import { comparePositions, type Position } from "@sluice/protocol";
 import { concat, utf8 } from "./bytes.ts";
 import type { FeedReader, Feeds, Frame, LivePage, LiveSource } from "./feed.ts";
-import type { Sink } from "./http.ts";
+import type { LiveEnd, Sink } from "./http.ts";
 import type { Cancel, World } from "./world.ts";
 
 export interface SseLimits {
@@ -52,7 +52,7 @@ export class SseReader<P extends LivePage> implements FeedReader<P> {
     private readonly parts: SseParts<P>,
     private readonly sink: Sink,
   ) {
-    this.recycle = parts.world.after(parts.limits.sseMs, () => this.end());
+    this.recycle = parts.world.after(parts.limits.sseMs, () => this.end("time"));
     this.beat();
   }
 
@@ -98,15 +98,15 @@ export class SseReader<P extends LivePage> implements FeedReader<P> {
         if (this.isOver(page)) this.end();
         else this.join();
       },
-      () => this.end(),
+      () => this.end("fault"),
     );
   }
 
-  end(): void {
+  end(why: LiveEnd = "stream"): void {
     if (this.ended) return;
     this.leave();
-    this.sink.end();
-    const cancel = this.parts.world.after(this.parts.limits.sseMs, () => this.sink.cut());
+    this.sink.end(why);
+    const cancel = this.parts.world.after(this.parts.limits.sseMs, () => this.sink.cut("slow-reader"));
     this.sink.onGone(cancel);
   }
 
@@ -183,7 +183,7 @@ export class SseReader<P extends LivePage> implements FeedReader<P> {
     // A page may be larger than the limit by itself; what counts is what was not taken before.
     if (this.sink.buffered > this.parts.limits.slowReaderBytes) {
       this.leave();
-      this.sink.cut();
+      this.sink.cut("slow-reader");
       return;
     }
     this.sink.write(bytes);

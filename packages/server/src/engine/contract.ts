@@ -14,6 +14,7 @@
  * One suite (test/contract) runs on every engine, and every engine must agree with `memory`.
  */
 import type { Position } from "@sluice/protocol";
+import type { Metric } from "../core/metric.ts";
 
 export type Awaitable<T> = T | Promise<T>;
 
@@ -58,6 +59,8 @@ export interface Head {
   /** Everything at or before this position is trimmed, with the value `bytes` had there. */
   readonly start: Position;
   readonly startBytes: number;
+  /** Where the history ended when the engine last found that its end was lost; undefined if it never did. */
+  readonly survived?: Position | undefined;
 }
 
 export const NO_HEAD: Head = {
@@ -240,6 +243,8 @@ export interface Engine {
 
   /** Undefined while writes are accepted; otherwise why not. */
   health(): EngineError | undefined;
+  /** What the engine counts of itself, beyond what every engine has. */
+  metrics?(): readonly Metric[];
   /** Flushes and closes. Nothing may be called afterwards. */
   close(): Promise<void>;
 }

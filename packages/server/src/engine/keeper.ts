@@ -17,6 +17,7 @@ import {
   type Snapshot,
 } from "./contract.ts";
 import { type Change, Draft } from "./draft.ts";
+import { KeeperMeter } from "./keeper-meter.ts";
 import type { Table } from "./table.ts";
 
 /** What a rule sees of its entity: the newest state, the changes of earlier inputs of the same batch included. */
@@ -75,6 +76,7 @@ export class Keeper {
     private readonly engine: Engine,
     private readonly runSoon: (keeper: Keeper) => void,
     private readonly limits: KeeperLimits = KEEPER_LIMITS,
+    private readonly meter: KeeperMeter = new KeeperMeter(),
   ) {
     this.draft = new Draft(limits.rows);
   }
@@ -121,13 +123,16 @@ export class Keeper {
           await loading;
         }
         const ran = this.decideAll(batch);
-        const committing = this.commit(this.draft.takeEffects());
+        const effects = this.draft.takeEffects();
+        const committing = this.commit(effects);
+        if (effects.length > 0) this.meter.batch.add(ran);
         release(durable);
         durable = [];
         const isCommitted = committing === undefined || (await committing);
         if (isCommitted) durable = batch.slice(0, ran);
         this.requeue(isCommitted ? batch.slice(ran) : batch);
       } catch (fault) {
+        this.meter.failures++;
         // The outcome of the commit is unknown; the next batch starts from what is stored.
         this.draft.forget();
         for (const input of batch) input.refuse(fault);
@@ -171,7 +176,10 @@ export class Keeper {
     // Where others write too, even a refusal must be checked against the newest rev before it is told.
     if (effects.length === 0 && this.engine.exclusive) return undefined;
     const at = { rev: this.draft.rev, keys: this.draft.keys };
-    return this.engine.commit(this.entity, at, effects).then((result) => this.settle(result));
+    return this.engine.commit(this.entity, at, effects).then((result) => {
+      if (result.kind === "done" && effects.length > 0) this.meter.commits++;
+      return this.settle(result);
+    });
   }
 
   private settle(result: Done | Conflict | Fenced): boolean {
@@ -181,6 +189,7 @@ export class Keeper {
       return true;
     }
     if (result.kind === "fenced") throw new Error(`${this.entity.key} was committed without an owner, yet fenced`);
+    this.meter.conflicts++;
     if (++this.conflicts > this.limits.conflicts) {
       this.conflicts = 0;
       throw new EngineError("overloaded", `${this.limits.conflicts} commits in a row met another writer's`);
@@ -212,8 +221,12 @@ function release(inputs: readonly Input[]): void {
   }
 }
 
+/** Runs the work on an entity of this kind, and may look at how long it takes. */
+export type Around = <O>(kind: string, work: () => Promise<O>) => Promise<O>;
+
 /** The keepers of this process, at most `max` idle ones kept; the longest unused go first. */
 export class Keepers {
+  readonly meter = new KeeperMeter();
   private readonly keepers = new Map<string, Keeper>();
   private woken: Keeper[] = [];
 
@@ -222,6 +235,7 @@ export class Keepers {
     private readonly soon: (task: () => void) => void,
     private readonly max = MAX_KEEPERS,
     private readonly limits: KeeperLimits = KEEPER_LIMITS,
+    private readonly around?: Around | undefined,
   ) {}
 
   get size(): number {
@@ -232,10 +246,12 @@ export class Keepers {
     let keeper = this.keepers.get(entity.key);
     if (keeper === undefined) {
       if (this.keepers.size >= this.max) this.evict();
-      keeper = new Keeper(entity, this.engine, this.runSoon, this.limits);
+      keeper = new Keeper(entity, this.engine, this.runSoon, this.limits, this.meter);
       this.keepers.set(entity.key, keeper);
     }
-    return keeper.submit(keys, rule);
+    if (this.around === undefined) return keeper.submit(keys, rule);
+    const known = keeper;
+    return this.around(entity.kind, () => known.submit(keys, rule));
   }
 
   /** All keepers that got work in one turn run in the next one, so that an engine can make one batch of their commits. */

@@ -25,6 +25,9 @@ interface Start {
 
 export class LiveRoutes {
   private readonly feeds = new Feeds<StreamPage>();
+  /** Of the readers: SSE connections, and long-polls that wait. */
+  sseReaders = 0;
+  waiters = 0;
 
   constructor(
     private readonly streams: Streams,
@@ -86,6 +89,7 @@ export class LiveRoutes {
     const { page, after } = await this.start(project, path, from);
     const isAnswer = page.messages.length > 0 || page.meta.closed || this.audience.draining;
     const answer = isAnswer ? page : await this.wait(project, path, after, page, request);
+    this.streams.meter.reads["long-poll"]++;
     return this.renderPoll(answer, format, cursor);
   }
 
@@ -97,6 +101,7 @@ export class LiveRoutes {
     empty: StreamPage,
     request: HttpRequest,
   ): Promise<StreamPage> {
+    request.waits = true;
     return new Promise<StreamPage>((resolve, reject) => {
       let last = empty;
       let looking = false;
@@ -127,6 +132,7 @@ export class LiveRoutes {
         if (left) return;
         left = true;
         unstay();
+        this.waiters--;
         unwatch();
         cancel();
       };
@@ -135,6 +141,7 @@ export class LiveRoutes {
         resolve(last);
       };
       const unstay = this.audience.stay(finish);
+      this.waiters++;
       request.onGone(finish);
       // Something may have been committed between the first read and the watch.
       void look();
@@ -164,6 +171,7 @@ export class LiveRoutes {
       leave();
       throw fault;
     });
+    this.streams.meter.reads.sse++;
     const headers: Headers = [header.contentType, "text/event-stream", header.cacheControl, "no-cache, no-transform"];
     if (needsBase64(page.meta.config.contentType, format)) headers.push(header.sseDataEncoding, "base64");
     const floor = nextCursor(cursor, this.world.now(), this.world.random());
@@ -171,14 +179,16 @@ export class LiveRoutes {
       const source = new StreamSource(this.streams, project, path, format, this.limits.pageBytes);
       const { feeds, world, limits } = this;
       const reader = new SseReader({ source, feeds, world, limits, trailer: controlTrailer(world, floor) }, sink);
-      const unstay = this.audience.stay(() => reader.end());
+      const unstay = this.audience.stay(() => reader.end("drained"));
+      this.sseReaders++;
       sink.onGone(() => {
+        this.sseReaders--;
         leave();
         unstay();
         reader.leave();
       });
       reader.begin(page);
-      if (this.audience.draining) reader.end();
+      if (this.audience.draining) reader.end("drained");
     };
     return { status: 200, headers, live };
   }

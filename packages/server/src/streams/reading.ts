@@ -83,7 +83,7 @@ async function tryPage(
   if (generation !== head.generation || isCut) return undefined;
   const [first] = page.messages;
   // Numbers have no holes. One that starts again lower is the end of a history that was lost and went on from further back.
-  if (after !== undefined && first !== undefined && first.position.seq <= after.seq && sawIt(meta, head, after)) {
+  if (after !== undefined && first !== undefined && first.position.seq <= after.seq && mayHaveSeen(meta, head, after)) {
     return { kind: "lost", survived: { generation: after.generation, seq: first.position.seq - 1 } };
   }
   return page;
@@ -96,13 +96,17 @@ async function tryPage(
 async function readAhead(engine: Engine, e: Entity, meta: Meta, after: Position): Promise<ReadOutcome | undefined> {
   const { head, messages } = await engine.read(e, after, 1);
   if (messages.length > 0) return undefined;
-  const isLost = after.generation < head.generation && sawIt(meta, head, after);
+  const isLost = after.generation < head.generation && mayHaveSeen(meta, head, after);
   if (isLost) return { kind: "lost", survived: head.last };
   return { kind: "page", meta, head, messages: [], next: after, atTail: true };
 }
 
-/** Whether a position can be of this history: not of a stream of the same name before it, nor of what a fork came from. */
-function sawIt({ origin }: Meta, { start }: Head, { generation }: Position): boolean {
+/**
+ * Whether a position can be of the part of this history that was lost: not of a stream of the same name before it, nor of what a
+ * fork came from.
+ */
+function mayHaveSeen({ origin }: Meta, { start, survived }: Head, { generation }: Position): boolean {
+  if (survived === undefined) return false;
   return origin === undefined ? generation >= start.generation : generation > start.generation;
 }
 

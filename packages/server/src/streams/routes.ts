@@ -131,6 +131,7 @@ export class StreamRoutes {
     const after = from === BEGINNING ? undefined : from;
     const page = await this.streams.read(project, path, after, this.limits.pageBytes);
     if (page.kind !== "page") throw unreadable(page, path);
+    this.streams.meter.reads["catch-up"]++;
     return renderPage(page, after, format, request.header("if-none-match"));
   }
 
@@ -139,6 +140,7 @@ export class StreamRoutes {
     const described = await this.streams.describe(project, path);
     if (described.kind !== "live") throw unreadable(described, path);
     await this.streams.touch(project, path);
+    this.streams.meter.reads["catch-up"]++;
     const { meta, head } = described;
     const headers: Headers = [
       header.contentType,

@@ -19,6 +19,7 @@ import {
   touchRule,
 } from "./life.ts";
 import { STREAM_LIMITS, type StreamLimits } from "./limits.ts";
+import { StreamMeter } from "./meter.ts";
 import { type Described, describe, type ReadOutcome, readPage } from "./reading.ts";
 import {
   DEFAULT_CONTENT_TYPE,
@@ -68,6 +69,7 @@ export type StreamEvent = {
 const APPEND_KEYS = [META, SEQ, MARKS, HOLDS];
 
 export class Streams {
+  readonly meter = new StreamMeter();
   private readonly listeners: ((event: StreamEvent) => void)[] = [];
   private readonly forks: Forks;
 
@@ -90,6 +92,7 @@ export class Streams {
     const stream = streamEntity(project, path);
     const { holdBytes } = this.limits;
     const outcome = await this.keepers.submit(stream, keys, (view, now) => appendRule(view, now, input, holdBytes));
+    this.meter.append(outcome.kind, input.payloads);
     if (outcome.kind === "appended") this.tell("appended", project, path);
     return outcome;
   }
@@ -105,7 +108,11 @@ export class Streams {
     const stream = streamEntity(project, path);
     for (;;) {
       const outcome = await this.keepers.submit(stream, [META], (view, now) => createRule(view, now, input));
-      if (outcome.kind === "created") this.tell("created", project, path);
+      if (outcome.kind === "created") {
+        this.meter.created++;
+        this.meter.add(input.payloads);
+        this.tell("created", project, path);
+      }
       if (outcome.kind !== "over") return outcome;
       await this.sweep(project, path);
     }
@@ -115,6 +122,7 @@ export class Streams {
     const stream = streamEntity(project, path);
     await this.forks.announceEnd(project, path);
     const outcome = await this.keepers.submit(stream, [META], (view, now) => deleteRule(view, now, this.limits));
+    if (outcome.kind === "deleted") this.meter.deleted++;
     if (outcome.kind === "deleted" || outcome.kind === "kept-for-forks") this.tell("deleted", project, path);
     if (outcome.kind === "deleted" && outcome.origin) await this.forks.drop(project, outcome.origin);
     return outcome;
@@ -129,6 +137,7 @@ export class Streams {
     const outcome = await this.keepers.submit(stream, keys, (view, now) =>
       sweepRule(view, now, this.limits, checkForksAt),
     );
+    if (outcome.kind === "deleted") this.meter.deleted++;
     if (outcome.kind === "deleted" || outcome.kind === "kept-for-forks") this.tell("deleted", project, path);
     if (outcome.kind === "deleted" && outcome.origin) await this.forks.drop(project, outcome.origin);
   }

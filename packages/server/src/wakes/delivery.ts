@@ -38,6 +38,7 @@ export interface Notification {
 }
 
 export class Delivery {
+  readonly outcomes = { sent: 0, done: 0, failed: 0 };
   private busy = 0;
   private readonly queue: (() => void)[] = [];
 
@@ -52,8 +53,29 @@ export class Delivery {
     this.sender.close();
   }
 
+  get active(): number {
+    return this.busy;
+  }
+
+  get waiting(): number {
+    return this.queue.length;
+  }
+
   /** `infos` is asked for when it is this attempt's turn. */
   async attempt(
+    notification: Notification,
+    infos: () => Promise<readonly LinkInfo[]>,
+  ): Promise<"sent" | "done" | "failed"> {
+    let outcome: "sent" | "done" | "failed" = "failed";
+    try {
+      outcome = await this.inTurn(notification, infos);
+      return outcome;
+    } finally {
+      this.outcomes[outcome]++;
+    }
+  }
+
+  private async inTurn(
     notification: Notification,
     infos: () => Promise<readonly LinkInfo[]>,
   ): Promise<"sent" | "done" | "failed"> {

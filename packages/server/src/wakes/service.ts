@@ -3,6 +3,7 @@
  * and strings the steps together; it decides nothing itself. What the holders of wakes say is in holding.ts.
  */
 import { hex } from "../core/bytes.ts";
+import type { Metric } from "../core/metric.ts";
 import type { Cancel, World } from "../core/world.ts";
 import type { Engine } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
@@ -15,6 +16,7 @@ import { WAKE_LIMITS, type WakeLimits } from "./limits.ts";
 import { Linker } from "./linking.ts";
 import { addStreamsRule, confirmRule, createRule, deleteRule, removeStreamRule } from "./links.ts";
 import { SubscriptionIndex } from "./matching.ts";
+import { wakeMetrics } from "./metrics.ts";
 import {
   type Config,
   FRESH,
@@ -64,6 +66,7 @@ export class Wakes {
   private readonly follower: Follower;
   /** Claims, acks and releases. */
   readonly holding: Holding;
+  readonly metrics: readonly Metric[];
   private isStopped = false;
   private cancelDiscovery: Cancel | undefined;
   /** Resolves when every stored subscription has been looked at once. */
@@ -76,6 +79,7 @@ export class Wakes {
     this.index = new SubscriptionIndex(limits.rememberedPaths);
     this.linker = new Linker(engine, keepers, streams, world, this.index, report, limits);
     const delivery = new Delivery(streams, keys, sender, limits.deliveries);
+    this.metrics = wakeMetrics(delivery, this.index);
     this.waker = new Waker(engine, keepers, world, this.index, this.linker, delivery, report, limits);
     this.follower = new Follower(this.index, this.waker, world, limits.queuedStreams);
     this.holding = new Holding(keepers, this.linker, this.waker, (project, id) => this.findNow(project, id));

@@ -2,11 +2,14 @@
  * `node:http` on one side, the request/reply shape on the other. Owns sockets, body limits, time limits and shutdown;
  * knows no address and no feature.
  */
-import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from "node:http";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { type AddressInfo, Server as NetServer, type Socket } from "node:net";
-import { type ErrorCode, errors, problem } from "@sluice/protocol";
-import { type Body, type Headers, type HttpRequest, Refusal, type Reply, type Sink } from "../../core/http.ts";
+import type { ErrorCode } from "@sluice/protocol";
+import { type Headers, type HttpRequest, type LiveEnd, Refusal, type Reply, type Sink } from "../../core/http.ts";
 import { HTTP_LIMITS, type HttpLimits } from "./limits.ts";
+import { hangUp } from "./node-hang-up.ts";
+import { NodeRequest, onOver } from "./node-request.ts";
+import type { HttpObserver, ObservedRequest, Traffic } from "./observer.ts";
 import { renderFault } from "./problem.ts";
 
 export interface HttpDoorOptions extends Partial<HttpLimits> {
@@ -15,7 +18,9 @@ export interface HttpDoorOptions extends Partial<HttpLimits> {
   handle(request: HttpRequest): Promise<Reply> | Reply;
   /** Adds headers to every answer, refusals included. */
   readonly decorate?: ((request: HttpRequest, headers: Headers) => void) | undefined;
-  report(fault: unknown): void;
+  readonly observer?: HttpObserver | undefined;
+  /** Hears of what the client is not told. */
+  report(fault: unknown, request: ObservedRequest): void;
 }
 
 const SAFE = ["X-Content-Type-Options", "nosniff", "Cross-Origin-Resource-Policy", "cross-origin"];
@@ -38,6 +43,7 @@ export class HttpDoor {
   private readonly server: Server;
   private readonly limits: HttpLimits;
   private readonly sockets = new Set<Socket>();
+  readonly traffic: Traffic = { receivedBytes: 0, sentBytes: 0 };
   private closing = false;
   /** Once closing: the connections that are owed an answer. While there is one, the idle ones stay and may ask. */
   private readonly busy = new Set<Socket>();
@@ -58,17 +64,20 @@ export class HttpDoor {
       door.endIfDue(this.req.socket);
     };
     this.server.on("connection", (socket) => this.welcome(socket));
-    this.server.on("request", (incoming, outgoing) => this.serve(new NodeRequest(incoming, outgoing)));
-    this.server.on("checkContinue", (incoming, outgoing) => this.serve(new NodeRequest(incoming, outgoing, true)));
+    const { traffic } = this;
+    this.server.on("request", (incoming, outgoing) => this.serve(new NodeRequest(incoming, outgoing, traffic)));
+    this.server.on("checkContinue", (incoming, outgoing) => {
+      this.serve(new NodeRequest(incoming, outgoing, traffic, true));
+    });
     this.server.on("checkExpectation", (incoming, outgoing) => {
-      this.serve(new NodeRequest(incoming, outgoing, true), () => {
+      this.serve(new NodeRequest(incoming, outgoing, traffic, true), () => {
         throw new Refusal("bad-header", "Expect must be 100-continue");
       });
     });
     this.server.on("connect", (_, socket) => {
       socket.on("error", () => {});
       const allow = "Allow: GET, HEAD, PUT, POST, DELETE, OPTIONS";
-      hangUp(socket as Socket, limits.lingerMs, "method-not-allowed", "CONNECT is not known here", [allow]);
+      this.hangUp(socket as Socket, "method-not-allowed", "CONNECT is not known here", [allow]);
     });
     this.server.on("clientError", (error, socket) => this.refuseGarbage(error, socket as Socket));
   }
@@ -87,6 +96,10 @@ export class HttpDoor {
 
   get port(): number {
     return (this.server.address() as AddressInfo).port;
+  }
+
+  get connections(): number {
+    return this.sockets.size;
   }
 
   /**
@@ -130,32 +143,49 @@ export class HttpDoor {
 
   private serve(request: NodeRequest, handle = this.options.handle): void {
     this.track(request);
+    const { observer } = this.options;
+    observer?.began(request);
     let answer: Promise<Reply> | Reply;
     try {
       request.check();
-      answer = handle(request);
+      answer = observer?.surround ? observer.surround(request, handle) : handle(request);
     } catch (fault) {
-      answer = renderFault(fault, this.options.report);
+      answer = this.renderFault(fault, request);
     }
     if (!(answer instanceof Promise)) this.send(request, answer);
     else {
       answer.then(
         (reply) => this.send(request, reply),
-        (fault) => this.send(request, renderFault(fault, this.options.report)),
+        (fault) => this.send(request, this.renderFault(fault, request)),
       );
     }
   }
 
+  private renderFault(fault: unknown, request: NodeRequest): Reply {
+    return renderFault(fault, (unexpected) => this.options.report(unexpected, request));
+  }
+
   private send(request: NodeRequest, reply: Reply): void {
+    const { observer, report } = this.options;
     if (this.closing) request.outgoing.shouldKeepAlive = false;
+    // Who asks about a failure of ours can name it.
+    if (observer && reply.status >= 500) reply.headers.push("X-Request-Id", observer.idOf(request));
+    const hasLeft = request.outgoing.destroyed;
+    if (observer && reply.live && !hasLeft) this.observeLive(observer, request, reply.status);
+    else observer?.answered(request, reply.status, hasLeft);
     try {
       this.options.decorate?.(request, reply.headers);
       send(request, reply, this.limits.lingerMs);
     } catch (fault) {
       // An answer that cannot be written is a defect of ours, and no reason to take the others down.
-      this.options.report(fault);
+      report(fault, request);
       request.outgoing.destroy();
     }
+  }
+
+  private observeLive(observer: HttpObserver, request: NodeRequest, status: number): void {
+    observer.opened(request, status);
+    onOver(request, () => observer.ended(request, status, request.endedBy ?? "gone"));
   }
 
   /** Counts who waits on a connection, so that one which is to end does so after the last answer. */
@@ -186,122 +216,23 @@ export class HttpDoor {
       socket.destroy();
       return;
     }
-    const { lingerMs } = this.limits;
     const line = (socket as LinedSocket)[LINE];
     const isWithinBody = line !== undefined && !line.latest.complete;
     const owed = line === undefined ? 0 : isWithinBody ? line.waiting - 1 : line.waiting;
     // Below zero: the request was answered before its body came.
     if (owed < 0) socket.destroySoon();
     else if (owed > 0) line!.endsAt = line!.waiting - owed;
-    else if (error.code === "HPE_HEADER_OVERFLOW") hangUp(socket, lingerMs, "bad-request", "the headers are too large");
+    else if (error.code === "HPE_HEADER_OVERFLOW") this.hangUp(socket, "bad-request", "the headers are too large");
     else if (error.code === "ERR_HTTP_REQUEST_TIMEOUT")
-      hangUp(socket, lingerMs, "body-timeout", "the request took too long");
-    else
-      hangUp(
-        socket,
-        lingerMs,
-        "bad-request",
-        isWithinBody ? "the body is not framed as HTTP/1.1 wants it" : "this is not HTTP/1.1",
-      );
-  }
-}
-
-class NodeRequest implements HttpRequest {
-  readonly method: string;
-  readonly path: string;
-  readonly search: string;
-
-  /** `mustHangUp`: the client was cut short, or waits to be told to go on; what it may yet send is not read. */
-  constructor(
-    readonly incoming: IncomingMessage,
-    readonly outgoing: ServerResponse,
-    public mustHangUp = false,
-  ) {
-    const url = pathOf(incoming.url!);
-    const mark = url.indexOf("?");
-    this.method = incoming.method!;
-    this.path = mark < 0 ? url : url.slice(0, mark);
-    this.search = mark < 0 ? "" : url.slice(mark + 1);
+      this.hangUp(socket, "body-timeout", "the request took too long");
+    else if (isWithinBody) this.hangUp(socket, "bad-request", "the body is not framed as HTTP/1.1 wants it");
+    else this.hangUp(socket, "bad-request", "this is not HTTP/1.1");
   }
 
-  check(): void {
-    const { headers, httpVersion } = this.incoming;
-    if (headers.host === undefined && httpVersion === "1.1") throw new Refusal("bad-header", "Host is missing");
+  private hangUp(socket: Socket, code: ErrorCode, detail: string, more: readonly string[] = []): void {
+    this.options.observer?.malformed();
+    hangUp(socket, this.limits.lingerMs, code, detail, more);
   }
-
-  get origin(): string {
-    return `http://${this.incoming.headers.host ?? "localhost"}`;
-  }
-
-  header(name: string): string | undefined {
-    return this.incoming.headers[name] as string | undefined;
-  }
-
-  body(maxBytes: number): Promise<Body> {
-    const { incoming } = this;
-    if (Number(incoming.headers["content-length"]) > maxBytes) {
-      this.mustHangUp = true;
-      return Promise.resolve({ kind: "too-large" });
-    }
-    if (this.mustHangUp) {
-      this.mustHangUp = false;
-      this.outgoing.writeContinue();
-    }
-    return new Promise((resolve, reject) => {
-      let first: Buffer | undefined;
-      let rest: Buffer[] | undefined;
-      let length = 0;
-      incoming.on("data", (chunk: Buffer) => {
-        if (this.mustHangUp) return;
-        length += chunk.length;
-        if (length > maxBytes) {
-          this.mustHangUp = true;
-          incoming.pause();
-          resolve({ kind: "too-large" });
-        } else if (first === undefined) first = chunk;
-        else if (rest === undefined) rest = [first, chunk];
-        else rest.push(chunk);
-      });
-      incoming.on("end", () =>
-        resolve({ kind: "body", bytes: rest ? Buffer.concat(rest, length) : (first ?? Buffer.alloc(0)) }),
-      );
-      // Nobody will read this; it ends the request without being taken for a fault of ours.
-      incoming.on("error", () => reject(new Refusal("bad-request", "the body ended early")));
-    });
-  }
-
-  onGone(task: () => void): void {
-    onOver(this, () => {
-      if (!this.outgoing.writableFinished) task();
-    });
-  }
-}
-
-/** A proxy's client may put the whole URL where the path belongs. */
-function pathOf(url: string): string {
-  return url.startsWith("/") ? url : url.replace(/^https?:\/\/[^/?#]*/i, "");
-}
-
-/**
- * Runs once when the answer is out or its connection is gone. Node tells nothing of an answer that still queues behind
- * another when the connection goes, so the connection is watched too.
- */
-function onOver({ incoming: { socket }, outgoing }: NodeRequest, task: () => void): void {
-  if (outgoing.destroyed || socket.destroyed) {
-    queueMicrotask(task);
-    return;
-  }
-  let isOver = false;
-  const run = () => {
-    // The end of the connection may end the answer in the middle of telling its own listeners.
-    if (isOver) return;
-    isOver = true;
-    outgoing.off("close", run);
-    socket.off("close", run);
-    task();
-  };
-  outgoing.on("close", run);
-  socket.on("close", run);
 }
 
 function send(request: NodeRequest, reply: Reply, lingerMs: number): void {
@@ -320,16 +251,24 @@ function send(request: NodeRequest, reply: Reply, lingerMs: number): void {
     live(new NodeSink(request));
     return;
   }
-  if (body !== undefined)
-    headers.push("Content-Length", String(typeof body === "string" ? Buffer.byteLength(body) : body.length));
+  if (body !== undefined) headers.push("Content-Length", String(countSent(request, body)));
   else if (status !== 204 && status !== 304 && request.method !== "HEAD") headers.push("Content-Length", "0");
   outgoing.writeHead(status, headers);
   if (body === undefined || request.method === "HEAD") outgoing.end();
   else outgoing.end(body);
 }
 
+/** The length of a body that is about to be sent. */
+function countSent({ method, traffic }: NodeRequest, body: Uint8Array | string): number {
+  const length = typeof body === "string" ? Buffer.byteLength(body) : body.length;
+  if (method !== "HEAD") traffic.sentBytes += length;
+  return length;
+}
+
 /** Answers, says that this was all, and leaves the client time to read it before the connection goes. */
-function sendAndHangUp({ incoming, outgoing }: NodeRequest, reply: Reply, lingerMs: number): void {
+function sendAndHangUp(request: NodeRequest, reply: Reply, lingerMs: number): void {
+  const { incoming, outgoing } = request;
+  if (reply.body !== undefined) countSent(request, reply.body);
   outgoing.shouldKeepAlive = false;
   outgoing.writeHead(reply.status, [...reply.headers, "Connection", "close"]);
   const { socket } = incoming;
@@ -350,7 +289,9 @@ class NodeSink implements Sink {
   }
 
   write(bytes: Uint8Array): void {
-    if (!this.outgoing.destroyed) this.outgoing.write(bytes);
+    if (this.outgoing.destroyed) return;
+    this.request.traffic.sentBytes += bytes.length;
+    this.outgoing.write(bytes);
   }
 
   onDrain(task: () => void): void {
@@ -362,27 +303,13 @@ class NodeSink implements Sink {
     onOver(this.request, task);
   }
 
-  end(): void {
+  end(why?: LiveEnd): void {
+    this.request.endedBy ??= why;
     this.outgoing.end();
   }
 
-  cut(): void {
+  cut(why?: LiveEnd): void {
+    if (!this.outgoing.destroyed && why !== undefined) this.request.endedBy = why;
     this.outgoing.destroy();
   }
-}
-
-/** Answers where there is no response to write to, and ends the connection. */
-function hangUp(socket: Socket, lingerMs: number, code: ErrorCode, detail: string, more: readonly string[] = []): void {
-  const body = JSON.stringify(problem(code, detail));
-  const { status } = errors[code];
-  const lines = [
-    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
-    "Content-Type: application/problem+json",
-    `Content-Length: ${Buffer.byteLength(body)}`,
-    "X-Content-Type-Options: nosniff",
-    "Connection: close",
-    ...more,
-  ];
-  socket.end(`${lines.join("\r\n")}\r\n\r\n${body}`);
-  setTimeout(() => socket.destroy(), lingerMs).unref();
 }

@@ -6,6 +6,7 @@
  * is between the check of its rev and that moment, the others wait and look again; reads are synchronous.
  */
 import type { Position } from "@sluice/protocol";
+import type { Metric } from "../../core/metric.ts";
 import type { World } from "../../core/world.ts";
 import {
   type CommitAt,
@@ -96,9 +97,8 @@ export class DiskEngine implements Engine {
     this.directory = new Directory(store, this.overlay, this.viewer);
     this.ownership = new Ownership(world, meta.boots * CLAIMS_PER_BOOT);
     this.lastNumber = meta.lastNumber;
-    this.journal = new Journal(world, limits, segments, meta.appliedThrough + 1, {
-      durable: (commits, extent) => this.durable(commits, extent),
-    });
+    const durable = (commits: readonly Commit[], extent: Extent) => this.durable(commits, extent);
+    this.journal = new Journal(world, limits, segments, meta.appliedThrough + 1, { durable }, parts.clock);
     const events: ApplyEvents = {
       applied: (applied) => this.applied(applied),
       full: (error) => this.journal.storeFull(error),
@@ -279,6 +279,10 @@ export class DiskEngine implements Engine {
 
   health(): EngineError | undefined {
     return this.journal.health();
+  }
+
+  metrics(): readonly Metric[] {
+    return this.journal.meter.metrics(this.journal);
   }
 
   /** What is in the journal and not in the store yet. */

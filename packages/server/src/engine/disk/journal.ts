@@ -10,6 +10,7 @@ import type { World } from "../../core/world.ts";
 import { EngineError } from "../contract.ts";
 import { type File, faultCode, isFull } from "./files.ts";
 import { chainSeed, FRAME_HEADER_BYTES, finishFrame, frameBytes, SEGMENT_HEADER_BYTES } from "./frame.ts";
+import { JournalMeter } from "./journal-meter.ts";
 import type { Limits } from "./limits.ts";
 import type { Segment, Segments } from "./segments.ts";
 
@@ -30,9 +31,13 @@ export interface JournalEvents<C extends QueuedCommit> {
   durable(commits: readonly C[], extent: Extent): void;
 }
 
+/** How long after a write that found no room the disk counts as full. */
+const FULL_MS = 5_000;
+
 const NO_HEADER = Buffer.alloc(FRAME_HEADER_BYTES);
 
 export class Journal<C extends QueuedCommit> {
+  readonly meter = new JournalMeter();
   private queue: C[] = [];
   private queuedBytes = 0;
   private unappliedBytes = 0;
@@ -49,6 +54,7 @@ export class Journal<C extends QueuedCommit> {
   private failure: EngineError | undefined;
   /** Why the last attempt was refused, until one succeeds. */
   private full: EngineError | undefined;
+  private fullUntilMs = 0;
   /** Why the store takes nothing for now. */
   private storeRefusal: EngineError | undefined;
 
@@ -58,6 +64,8 @@ export class Journal<C extends QueuedCommit> {
     private readonly segments: Segments,
     private nextLsn: number,
     private readonly events: JournalEvents<C>,
+    /** Ms from any moment on, as finely as the machine can tell. */
+    private readonly clock: () => number = () => world.now(),
   ) {
     this.sealedLsn = nextLsn;
   }
@@ -84,7 +92,9 @@ export class Journal<C extends QueuedCommit> {
   }
 
   health(): EngineError | undefined {
-    return this.failure ?? this.full ?? this.storeRefusal;
+    // Who is told that nothing is accepted sends nothing, so that nothing would ever show that there is room again.
+    const full = this.world.now() < this.fullUntilMs ? this.full : undefined;
+    return this.failure ?? full ?? this.storeRefusal;
   }
 
   /** The store has taken this much more of the journal. */
@@ -101,6 +111,10 @@ export class Journal<C extends QueuedCommit> {
 
   get lagBytes(): number {
     return this.unappliedBytes;
+  }
+
+  get waitingBytes(): number {
+    return this.queuedBytes;
   }
 
   private kick(): void {
@@ -186,6 +200,8 @@ export class Journal<C extends QueuedCommit> {
       throw fault;
     }
     await this.flush(file);
+    this.meter.bytes += bytes;
+    if (count > 0) this.meter.batch.add(count);
     this.position = from + bytes;
     this.previous = checksum;
     this.lastWriteMs = this.world.now();
@@ -202,9 +218,11 @@ export class Journal<C extends QueuedCommit> {
   }
 
   private async flush(file: File): Promise<void> {
+    const startedAt = this.clock();
     await file.sync().catch((fault) => {
       throw this.stop(fault);
     });
+    this.meter.syncSeconds.add((this.clock() - startedAt) / 1_000);
   }
 
   private async turnPage(frame: number): Promise<void> {
@@ -225,6 +243,7 @@ export class Journal<C extends QueuedCommit> {
   private judge(fault: unknown): EngineError {
     if (this.failure !== undefined) return this.failure;
     if (!isFull(fault)) return this.stop(fault);
+    this.fullUntilMs = this.world.now() + FULL_MS;
     this.full = new EngineError("storage-full", `The disk of ${this.segments.dir} is full (${faultCode(fault)}).`);
     return this.full;
   }

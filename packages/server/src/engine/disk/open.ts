@@ -30,6 +30,8 @@ export interface DiskOptions {
   readonly dir: string;
   readonly world: World;
   readonly limits?: Partial<Limits>;
+  /** Ms from any moment on, to measure with; the world's clock when nothing finer is given. */
+  readonly clock?: (() => number) | undefined;
 }
 
 /** The outside of the engine: real in a server, simulated in tests. */
@@ -42,6 +44,7 @@ export interface DiskPorts {
 /** What the engine is made of, once the directory is open. */
 export interface DiskParts {
   readonly world: World;
+  readonly clock?: (() => number) | undefined;
   readonly limits: Limits;
   readonly store: Store;
   readonly segments: Segments;
@@ -57,7 +60,7 @@ export function openDisk(options: DiskOptions): Promise<Engine> {
 }
 
 export async function openWith(options: DiskOptions, ports: DiskPorts): Promise<DiskEngine> {
-  const { dir, world } = options;
+  const { dir } = options;
   const { files } = ports;
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
   try {
@@ -65,7 +68,7 @@ export async function openWith(options: DiskOptions, ports: DiskPorts): Promise<
     const unlock = await files.lock(dir);
     try {
       await checkFormat(files, dir);
-      return await openLocked(dir, world, limits, ports, unlock);
+      return await openLocked(options, limits, ports, unlock);
     } catch (fault) {
       await unlock();
       throw fault;
@@ -76,8 +79,7 @@ export async function openWith(options: DiskOptions, ports: DiskPorts): Promise<
 }
 
 async function openLocked(
-  dir: string,
-  world: World,
+  { dir, world, clock }: DiskOptions,
   limits: Limits,
   ports: DiskPorts,
   unlock: Release,
@@ -93,7 +95,7 @@ async function openLocked(
     const meta = countBoot(store);
     store.refresh();
     const runner = ports.startApply({ journalDir, storePath }, store);
-    const engine = new DiskEngine({ world, limits, store, segments, runner, meta, unlock });
+    const engine = new DiskEngine({ world, clock, limits, store, segments, runner, meta, unlock });
     await engine.start();
     return engine;
   } catch (fault) {

@@ -20,6 +20,8 @@ export type Reply = readonly [Buffer, Buffer, Buffer, ...unknown[]];
 
 const RETRY_MS = 20;
 const MAX_RETRY_MS = 250;
+/** How long after a write that was refused no write counts as accepted. */
+const REFUSAL_MS = 5_000;
 
 export interface CallOptions {
   /** Whether the answer must be on the replicas; so it is unless a wrong answer does no harm. */
@@ -31,6 +33,9 @@ export class Calls {
   readonly clock: ClusterClock;
   private lastAnswerMs: number;
   private lastFault: Error | undefined;
+  /** Masters whose replicas were waited for in vain, and when that was. */
+  private readonly shortOfReplicas = new Map<string, number>();
+  private refusal: { readonly error: EngineError; readonly untilMs: number } | undefined;
 
   constructor(
     private readonly topology: Topology,
@@ -43,9 +48,16 @@ export class Calls {
     this.lastAnswerMs = world.now();
   }
 
-  /** Why nothing has been answered for as long as an operation may take, if so. */
-  silence(): Error | undefined {
-    return this.world.now() - this.lastAnswerMs > this.limits.deadlineMs ? this.lastFault : undefined;
+  /** Why writes are not accepted, as far as the last of them showed. */
+  health(): EngineError | undefined {
+    const now = this.world.now();
+    if (this.refusal !== undefined && now < this.refusal.untilMs) return this.refusal.error;
+    const isShort = (name: string) => now - (this.shortOfReplicas.get(name) ?? 0) < REFUSAL_MS;
+    if (this.shortOfReplicas.size > 0 && this.topology.masters().every(isShort)) {
+      return new EngineError("unavailable", "no master of Redis has the replicas that are waited for");
+    }
+    if (this.lastFault === undefined || now - this.lastAnswerMs <= this.limits.deadlineMs) return undefined;
+    return new EngineError("unavailable", `Redis does not answer: ${this.lastFault.message}`);
   }
 
   async run(
@@ -59,25 +71,40 @@ export class Calls {
     const reply = await this.persist(bucket, async (node, asking) => {
       const sentMs = this.world.now();
       const answer = (await node.call(command, asking)) as Reply;
-      this.lastAnswerMs = this.world.now();
+      this.answered();
       this.clock.learn(sentMs, Number(answer[2]) / 1_000);
-      if (durable && this.limits.waitReplicas > 0) await this.barriers.pass(node.name, bucket, String(answer[1]));
+      if (durable && this.limits.waitReplicas > 0) await this.passBarrier(node.name, bucket, String(answer[1]));
       return answer;
     });
     return reply;
+  }
+
+  private async passBarrier(name: string, bucket: number, history: string): Promise<void> {
+    try {
+      await this.barriers.pass(name, bucket, history);
+      this.shortOfReplicas.delete(name);
+    } catch (fault) {
+      this.shortOfReplicas.set(name, this.world.now());
+      throw fault;
+    }
   }
 
   /** A plain command on a key of this bucket. */
   command(bucket: number, args: readonly Argument[]): Promise<unknown> {
     return this.persist(bucket, async (node, asking) => {
       const answer = await node.call(args, asking);
-      this.lastAnswerMs = this.world.now();
+      this.answered();
       return answer;
     });
   }
 
   close(): void {
     this.barriers.close();
+  }
+
+  private answered(): void {
+    this.lastAnswerMs = this.world.now();
+    this.lastFault = undefined;
   }
 
   private async persist<T>(bucket: number, attempt: (node: RedisNode, asking: boolean) => Promise<T>): Promise<T> {
@@ -89,7 +116,8 @@ export class Calls {
         return await this.attempt(node, (there) => attempt(there, asked !== undefined));
       } catch (fault) {
         const error = fault as Error;
-        refuseForGood(error);
+        if (this.topology.isClosed) throw new EngineError("unavailable", "the engine was closed");
+        this.refuseForGood(error);
         this.lastFault = error;
         asked = /^ASK \d+ (\S+)/.exec(error.message)?.[1];
         if (asked !== undefined) continue;
@@ -110,16 +138,26 @@ export class Calls {
     await node.call(["FUNCTION", "LOAD", "REPLACE", SOURCE]);
     return attempt(node);
   }
+
+  /** What no repetition makes better. */
+  private refuseForGood(fault: Error): void {
+    const { message } = fault;
+    if (fault instanceof EngineError && fault.code !== "unavailable") throw fault;
+    if (message.startsWith("SLUICE ")) throw new Error(message.slice("SLUICE ".length));
+    const refusal = refusalOf(message);
+    if (refusal !== undefined) {
+      this.refusal = { error: refusal, untilMs: this.world.now() + REFUSAL_MS };
+      throw refusal;
+    }
+    if (/^(ERR|WRONGTYPE|CROSSSLOT)/.test(message) && !/function not found|WAIT cannot/i.test(message)) {
+      throw new Error(`Redis: ${message}`);
+    }
+  }
 }
 
-/** What no repetition makes better. */
-function refuseForGood({ message }: Error): void {
-  if (message.startsWith("SLUICE ")) throw new Error(message.slice("SLUICE ".length));
-  if (message.startsWith("OOM")) throw new EngineError("storage-full", "Redis has no memory left for more data");
-  if (message.startsWith("MISCONF")) throw new EngineError("storage-failed", "Redis cannot write to its disk");
-  if (/^(NOAUTH|WRONGPASS|NOPERM)/.test(message))
-    throw new EngineError("storage-failed", `Redis refuses us: ${message}`);
-  if (/^(ERR|WRONGTYPE|CROSSSLOT)/.test(message) && !/function not found/i.test(message)) {
-    throw new Error(`Redis: ${message}`);
-  }
+function refusalOf(message: string): EngineError | undefined {
+  if (message.startsWith("OOM")) return new EngineError("storage-full", "Redis has no memory left for more data");
+  if (message.startsWith("MISCONF")) return new EngineError("storage-failed", "Redis cannot write to its disk");
+  if (!/^(NOAUTH|WRONGPASS|NOPERM)/.test(message)) return undefined;
+  return new EngineError("storage-failed", `Redis refuses us: ${message}`);
 }

@@ -4,12 +4,11 @@ import { rowName } from "./keys.ts";
 import type { Argument } from "./node.ts";
 
 /** Payloads are not copied: a caller leaves its buffers alone until the commit has resolved. */
-export function effectArguments(effects: readonly Effect[]): Argument[] {
-  const args: Argument[] = [];
+export function pushEffects(args: Argument[], effects: readonly Effect[]): void {
   for (const [i, effect] of effects.entries()) {
     switch (effect.op) {
       case "begin":
-        args.push("begin", String(effect.generation), String(effect.at.generation), String(effect.at.seq));
+        args.push("begin", whole(effect.generation), whole(effect.at.generation), whole(effect.at.seq));
         break;
       case "append":
         pushMessages(args, effect.messages);
@@ -21,10 +20,10 @@ export function effectArguments(effects: readonly Effect[]): Argument[] {
         args.push("drop", rowName(effect));
         break;
       case "trim":
-        args.push("trim", String(effect.through.generation), String(effect.through.seq), String(effect.bytes));
+        args.push("trim", whole(effect.through.generation), whole(effect.through.seq), whole(effect.bytes));
         break;
       case "remind":
-        args.push("remind", effect.atMs === null ? "" : String(effect.atMs));
+        args.push("remind", effect.atMs === null ? "" : whole(effect.atMs));
         break;
       case "destroy":
         if (i < effects.length - 1) throw new Error("destroy must be the last effect of its commit");
@@ -32,14 +31,13 @@ export function effectArguments(effects: readonly Effect[]): Argument[] {
         break;
     }
   }
-  return args;
 }
 
 /** Most messages come with others of the same moment and carry a payload only: then that is all there is to send of each. */
 function pushMessages(args: Argument[], messages: readonly Message[]): void {
   const at = messages[0]?.at;
   if (messages.every((message) => message.at === at && isPlain(message))) {
-    args.push("append", String(messages.length), String(at ?? 0));
+    args.push("append", String(messages.length), whole(at ?? 0));
     for (const { payload } of messages) args.push(bufferOf(payload));
   } else {
     args.push("append-each", String(messages.length));
@@ -57,7 +55,13 @@ function pushMessage(args: Argument[], { payload, at, id, key, attributes }: Mes
   if (id !== undefined) extra.push("i", id);
   if (key !== undefined) extra.push("k", key);
   if (attributes !== undefined) extra.push("t", JSON.stringify(attributes));
-  args.push(bufferOf(payload), String(at), String(extra.length), ...extra);
+  args.push(bufferOf(payload), whole(at), String(extra.length), ...extra);
+}
+
+/** What is no number would be found out half way through a commit, which is not rolled back. */
+function whole(value: number): string {
+  if (!Number.isSafeInteger(value)) throw new Error(`${value} is not a whole number`);
+  return String(value);
 }
 
 function bufferOf(bytes: Uint8Array): Buffer {

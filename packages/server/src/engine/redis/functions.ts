@@ -2,10 +2,11 @@
  * What runs inside Redis: one generic commit, and the few reads and writes beside it that must be one step. No rule of the
  * product is here; the functions know revs, numbers and keys. `calls.ts` loads the library wherever it is missing.
  *
- * Whoever changes it gives the library the next number: nodes of two versions then use their own side by side.
+ * The library is named by a hash of its text: nodes of two versions use their own side by side.
  *
- * The head, one string of 13 words:
- *   rev generation lastGeneration lastSeq bytes at startGeneration startSeq startBytes replid writer number turn
+ * The head, one string of 15 words:
+ *   rev generation lastGeneration lastSeq bytes at startGeneration startSeq startBytes survivedGeneration survivedSeq replid
+ *   writer number turn
  *   replid     the history of the master that wrote it. Another one now means that a failover has been, and that the end of
  *              what was written before may be lost.
  *   writer     the engine that committed last, and which of its commits that was: the same commit sent again is told so.
@@ -14,22 +15,9 @@
  * A function that fails half way is not rolled back, so each checks everything before it writes anything.
  * Numbers are written by %.0f: Lua would shorten large ones.
  */
-export const LIBRARY = "sluice_1";
+import { createHash } from "node:crypto";
 
-/** The functions, as they are called. */
-export const FUNCTIONS = {
-  commit: `${LIBRARY}_commit`,
-  load: `${LIBRARY}_load`,
-  read: `${LIBRARY}_read`,
-  rows: `${LIBRARY}_rows`,
-  claim: `${LIBRARY}_claim`,
-  release: `${LIBRARY}_release`,
-  hit: `${LIBRARY}_hit`,
-  barrier: `${LIBRARY}_barrier`,
-} as const;
-
-export const SOURCE = `#!lua name=${LIBRARY}
-local TOMBSTONE_SECONDS = 86400
+const BODY = `local TOMBSTONE_SECONDS = 86400
 local WRITER_SECONDS = 3600
 local PATIENCE = 4
 local TURN_US = 100000
@@ -45,27 +33,33 @@ local function replid()
   return string.sub(info, before + 1, before + 40)
 end
 
--- A hint: a user who may not publish can still commit.
-local function publish(channel, rev) redis.pcall("SPUBLISH", channel, text(rev)) end
+-- A hint, and only for who listens here: told to nobody it would still go to every replica. A user who may not publish can
+-- commit all the same.
+local function publish(channel, rev)
+  local listeners = redis.pcall("PUBSUB", "SHARDNUMSUB", channel)
+  if listeners.err or listeners[2] > 0 then redis.pcall("SPUBLISH", channel, text(rev)) end
+end
 
-local HEAD = "^${"(%S+) ".repeat(12)}(%S+)$"
--- The head: 1 rev, 2 generation, 3 4 last, 5 bytes, 6 at, 7 8 start, 9 startBytes, 10 replid, 11 writer, 12 number, 13 turn
+local HEAD = "^${"(%S+) ".repeat(14)}(%S+)$"
+-- The head: 1 rev, 2 generation, 3 4 last, 5 bytes, 6 at, 7 8 start, 9 startBytes, 10 11 survived,
+-- 12 replid, 13 writer, 14 number, 15 turn
 local function head_of(key)
   local stored = redis.call("GET", key)
-  if not stored then return { 0, 0, 0, 0, 0, 0, 0, 0, 0, "-", "-", 0, "-" } end
+  if not stored then return { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, "-", "-", 0, "-" } end
   local h = { string.match(stored, HEAD) }
-  for i = 1, 9 do h[i] = tonumber(h[i]) end
-  h[12] = tonumber(h[12])
+  for i = 1, 11 do h[i] = tonumber(h[i]) end
+  h[14] = tonumber(h[14])
   return h
 end
 local function shown(h)
-  return string.format("%.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f", h[1], h[2], h[3], h[4], h[5], h[6], h[7], h[8], h[9])
+  return string.format("%.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f",
+    h[1], h[2], h[3], h[4], h[5], h[6], h[7], h[8], h[9], h[10], h[11])
 end
-local function stored(h, numbers) return numbers .. " " .. h[10] .. " " .. h[11] .. " " .. text(h[12]) .. " " .. h[13] end
+local function stored(h, numbers) return numbers .. " " .. h[12] .. " " .. h[13] .. " " .. text(h[14]) .. " " .. h[15] end
 
--- What a living entity has is later than anything buried.
+-- A log that was begun is later than anything buried.
 local function tombstone_of(key, h)
-  local stored = h[1] == 0 and redis.call("GET", key)
+  local stored = h[2] == 0 and redis.call("GET", key)
   if not stored then return 0, 0 end
   local generation, rev = string.match(stored, "^(%S+) (%S+)$")
   return tonumber(generation), tonumber(rev)
@@ -85,8 +79,15 @@ end
 local function snapshot(kind, K, names, from, count, h, id, us)
   local buried = tombstone_of(K.tombstone, h)
   local next_generation = math.max(h[2] + 1, buried + 1, math.floor(us / 1000))
-  local suspect = h[1] ~= 0 and h[10] ~= id
+  local suspect = h[1] ~= 0 and h[12] ~= id
   return { kind, id, text(us), shown(h), text(next_generation), suspect and 1 or 0, rows_of(K.rows, names, from, count) }
+end
+
+-- Which of its commits a writer is known by, now that the head speaks of another, and what that one left.
+local function remember(key, writer, number, numbers)
+  if writer == "-" then return end
+  redis.call("HSET", key, writer, text(number) .. " " .. numbers)
+  redis.call("EXPIRE", key, WRITER_SECONDS)
 end
 
 -- What the effects make of the head, and the writes they take; or why they cannot be.
@@ -152,6 +153,7 @@ local function plan(K, A, i, h, buried, name)
       h[7] = h[3]
       h[8] = h[4]
       h[9] = 0
+      h[10], h[11] = 0, 0
       write("UNLINK", K.log)
       i = i + 4
     elseif op == "destroy" then
@@ -162,25 +164,31 @@ local function plan(K, A, i, h, buried, name)
   return writes, destroyed
 end
 
--- KEYS  head log rows order owner writers tombstone due ids projects
--- ARGV  rev writer number epoch nonce entity id project; how many rows a conflict shows, how often in a row this writer
---       has lost, the names of the rows; effects
+-- KEYS  head log rows order writers tombstone, owner; and due ids projects when the commit may touch these: when it creates,
+--       reminds or destroys
+-- ARGV  rev writer number; how often in a row this writer has lost; epoch and nonce of the owner, or nothing; how many rows a
+--       conflict shows, their names; then, with the last three keys, entity id project; effects
 --       begin generation atGeneration atSeq | append count at payload* | append-each count (payload at n n*word)*
---       | put name value | drop name | trim generation seq bytes | remind at-or-nothing | destroy
--- gives a snapshot whose kind is done, conflict, fenced, stale, or wait: another's turn, try again soon
+--       | mark (alone: changes nothing, and closes what this writer sent before) | put name value | drop name | trim generation seq bytes | remind at-or-nothing | destroy
+-- gives { done, replid, time, head }, or a snapshot whose kind is conflict, fenced, stale, or wait: another's turn, try again soon
 local function commit(KEYS, A)
-  local K = { head = KEYS[1], log = KEYS[2], rows = KEYS[3], order = KEYS[4], owner = KEYS[5], writers = KEYS[6],
-    tombstone = KEYS[7], due = KEYS[8], ids = KEYS[9], projects = KEYS[10] }
+  local K = { head = KEYS[1], log = KEYS[2], rows = KEYS[3], order = KEYS[4], writers = KEYS[5], tombstone = KEYS[6],
+    owner = KEYS[7], due = KEYS[8], ids = KEYS[9], projects = KEYS[10] }
   local us, id, h = clock(), replid(), head_of(KEYS[1])
   local rev, writer, number = tonumber(A[1]), A[2], tonumber(A[3])
-  local count = tonumber(A[9])
-  local effects = 11 + count
-  local function answer(kind) return snapshot(kind, K, A, 11, count, h, id, us) end
-  local function done(at) return { "done", id, text(us), at, "0", 0, {} } end
+  local count = tonumber(A[6])
+  local effects = 7 + count
+  local name, entity_id, project
+  if K.due then
+    name, entity_id, project = A[effects], A[effects + 1], A[effects + 2]
+    effects = effects + 3
+  end
+  local function answer(kind) return snapshot(kind, K, A, 7, count, h, id, us) end
+  local function done(at) return { "done", id, text(us), at } end
 
   local seen, seen_at
-  if h[11] == writer then
-    seen = h[12]
+  if h[13] == writer then
+    seen = h[14]
     seen_at = seen == number and shown(h)
   else
     local record = redis.call("HGET", K.writers, writer)
@@ -190,38 +198,54 @@ local function commit(KEYS, A)
     end
   end
   if seen == number then return done(seen_at) end
-  if seen and seen > number then return answer("stale") end
+  if seen and seen > number and effects <= #A then return answer("stale") end
 
-  if A[4] ~= "" then
-    local epoch, nonce, till = string.match(redis.call("GET", K.owner) or "", "^(%S+) (%S+) (%S+)")
-    if epoch ~= A[4] or nonce ~= A[5] or tonumber(till) * 1000 <= us then return { "fenced", id, text(us), shown(h), "0", 0, {} } end
+  if A[5] ~= "" then
+    local owner, till = string.match(redis.call("GET", K.owner) or "", "^(%S+ %S+) (%S+)")
+    if owner ~= A[5] or tonumber(till) * 1000 <= us then return answer("fenced") end
   end
   -- Another history than the one that wrote last: its end may be lost. What is appended from here on sorts above it.
-  if h[1] ~= 0 and h[10] ~= id then
-    h[10] = id
+  if h[1] ~= 0 and h[12] ~= id then
+    -- Who committed last is told of that commit, not of this, when it asks again.
+    remember(K.writers, h[13], h[14], shown(h))
+    h[12], h[13], h[14], h[15] = id, "-", 0, "-"
     h[1] = math.max(h[1] + 1, us)
-    if h[2] > 0 then h[2] = math.max(h[2] + 1, math.floor(us / 1000)) end
+    if h[2] > 0 then
+      h[2] = math.max(h[2] + 1, math.floor(us / 1000))
+      h[10], h[11] = h[3], h[4]
+    end
     redis.call("SET", K.head, stored(h, shown(h)))
     publish(K.head, h[1])
     return answer("conflict")
   end
-  local turn, turn_ends = string.match(h[13], "^(%w+):(%d+)$")
-  if turn and tonumber(turn_ends) < us then turn = nil end
+  local turn, turn_ends = string.match(h[15], "^(%w+):(%d+)$")
+  -- One that lies further ahead than any turn lasts was written under another clock.
+  if turn and (tonumber(turn_ends) < us or tonumber(turn_ends) > us + TURN_US) then turn = nil end
   if turn and turn ~= writer and h[1] == rev then return answer("wait") end
   if h[1] ~= rev then
     -- Who has lost too often goes next: otherwise the node that is nearest to this master would win every time.
-    if h[1] ~= 0 and tonumber(A[10]) >= PATIENCE and not turn then
-      h[13] = writer .. ":" .. text(us + TURN_US)
+    if h[1] ~= 0 and tonumber(A[4]) >= PATIENCE and not turn then
+      h[15] = writer .. ":" .. text(us + TURN_US)
       redis.call("SET", K.head, stored(h, shown(h)))
     end
     return answer("conflict")
   end
   if effects > #A then return done(shown(h)) end
+  if A[effects] == "mark" then
+    local numbers = shown(h)
+    if h[1] == 0 then remember(K.writers, writer, number, numbers)
+    else
+      if h[13] ~= writer then remember(K.writers, h[13], h[14], numbers) end
+      h[13], h[14] = writer, number
+      redis.call("SET", K.head, stored(h, numbers))
+    end
+    return done(numbers)
+  end
 
   local buried, buried_rev = tombstone_of(K.tombstone, h)
-  local displaced, displaced_number = h[11], h[12]
+  local displaced, displaced_number = h[13], h[14]
   local before = displaced ~= "-" and displaced ~= writer and shown(h)
-  local writes, destroyed = plan(K, A, effects, h, buried, A[6])
+  local writes, destroyed = plan(K, A, effects, h, buried, name)
   if not writes then
     if destroyed then return redis.error_reply("SLUICE " .. destroyed) end
     h = head_of(K.head)
@@ -230,28 +254,24 @@ local function commit(KEYS, A)
   -- From here on nothing fails.
   local is_new = h[1] == 0
   h[1] = math.max(h[1] + 1, buried_rev + 1, us)
-  h[10], h[11], h[12], h[13] = id, writer, number, "-"
-  if before then
-    redis.call("HSET", K.writers, displaced, text(displaced_number) .. " " .. before)
-    redis.call("EXPIRE", K.writers, WRITER_SECONDS)
-  end
+  h[12], h[13], h[14], h[15] = id, writer, number, "-"
+  if before then remember(K.writers, displaced, displaced_number, before) end
   local numbers
   if destroyed then
     redis.call("UNLINK", K.head, K.log, K.rows, K.order)
-    redis.call("ZREM", K.due, A[6])
-    if redis.call("ZREM", K.ids, A[7]) == 1 and redis.call("EXISTS", K.ids) == 0 then redis.call("SREM", K.projects, A[8]) end
+    redis.call("ZREM", K.due, name)
+    if redis.call("ZREM", K.ids, entity_id) == 1 and redis.call("EXISTS", K.ids) == 0 then redis.call("SREM", K.projects, project) end
     redis.call("SET", K.tombstone, text(math.max(h[2], buried)) .. " " .. text(h[1]), "EX", TOMBSTONE_SECONDS)
-    h = { 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+    h = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
     numbers = shown(h)
-    redis.call("HSET", K.writers, writer, text(number) .. " " .. numbers)
-    redis.call("EXPIRE", K.writers, WRITER_SECONDS)
+    remember(K.writers, writer, number, numbers)
   else
     for _, write in ipairs(writes) do redis.call(unpack(write)) end
     numbers = shown(h)
     redis.call("SET", K.head, stored(h, numbers))
     if is_new then
-      redis.call("ZADD", K.ids, 0, A[7])
-      redis.call("SADD", K.projects, A[8])
+      redis.call("ZADD", K.ids, 0, entity_id)
+      redis.call("SADD", K.projects, project)
     end
   end
   publish(K.head, h[1])
@@ -270,16 +290,19 @@ local function read(KEYS, A)
   local h, id = head_of(KEYS[1]), replid()
   local max_bytes, max_messages = tonumber(A[3]), tonumber(A[4])
   local from, found, bytes, more = "(" .. A[1] .. "-" .. A[2], {}, 0, 0
+  -- A few first, then more of them: what is looked at beyond the page may be large, and holds up everybody else meanwhile.
+  local step = 1
   repeat
-    local part = redis.call("XRANGE", KEYS[2], from, "+", "COUNT", 128)
+    step = math.min(step * 2, 256)
+    local part = redis.call("XRANGE", KEYS[2], from, "+", "COUNT", step)
     for _, entry in ipairs(part) do
       bytes = bytes + #entry[2][2]
       if #found > 0 and (bytes > max_bytes or #found == max_messages) then more = 1; break end
       found[#found + 1] = entry
     end
     if #part > 0 then from = "(" .. part[#part][1] end
-  until more == 1 or #part < 128
-  return { "page", id, text(clock()), shown(h), "0", (h[1] ~= 0 and h[10] ~= id) and 1 or 0, found, more }
+  until more == 1 or #part < step
+  return { "page", id, text(clock()), shown(h), "0", (h[1] ~= 0 and h[12] ~= id) and 1 or 0, found, more }
 end
 
 -- KEYS  order rows     ARGV  from to limit, as ZRANGE takes them     gives { rows, replid, time, names, values }
@@ -334,12 +357,31 @@ local function barrier(KEYS)
   return replid()
 end
 
-redis.register_function("${LIBRARY}_commit", commit)
-redis.register_function{ function_name = "${LIBRARY}_load", callback = load, flags = { "no-writes" } }
-redis.register_function{ function_name = "${LIBRARY}_read", callback = read, flags = { "no-writes" } }
-redis.register_function{ function_name = "${LIBRARY}_rows", callback = rows, flags = { "no-writes" } }
-redis.register_function("${LIBRARY}_claim", claim)
-redis.register_function("${LIBRARY}_release", release)
-redis.register_function("${LIBRARY}_hit", hit)
-redis.register_function("${LIBRARY}_barrier", barrier)
+redis.register_function("@_commit", commit)
+redis.register_function{ function_name = "@_free", callback = commit, flags = { "allow-oom" } }
+redis.register_function{ function_name = "@_load", callback = load, flags = { "no-writes" } }
+redis.register_function{ function_name = "@_read", callback = read, flags = { "no-writes" } }
+redis.register_function{ function_name = "@_rows", callback = rows, flags = { "no-writes" } }
+redis.register_function("@_claim", claim)
+redis.register_function{ function_name = "@_release", callback = release, flags = { "allow-oom" } }
+redis.register_function{ function_name = "@_hit", callback = hit, flags = { "allow-oom" } }
+redis.register_function{ function_name = "@_barrier", callback = barrier, flags = { "allow-oom" } }
 `;
+
+const LIBRARY = `sluice_${createHash("sha256").update(BODY).digest("hex").slice(0, 12)}`;
+
+export const SOURCE = `#!lua name=${LIBRARY}\n${BODY.replaceAll("@_", `${LIBRARY}_`)}`;
+
+/** The functions, as they are called. */
+export const FUNCTIONS = {
+  commit: `${LIBRARY}_commit`,
+  /** The same, for commits that only take away: they go on when Redis has no memory left. */
+  free: `${LIBRARY}_free`,
+  load: `${LIBRARY}_load`,
+  read: `${LIBRARY}_read`,
+  rows: `${LIBRARY}_rows`,
+  claim: `${LIBRARY}_claim`,
+  release: `${LIBRARY}_release`,
+  hit: `${LIBRARY}_hit`,
+  barrier: `${LIBRARY}_barrier`,
+} as const;

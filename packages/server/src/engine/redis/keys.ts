@@ -22,8 +22,8 @@ import type { Entity, RowKey } from "../contract.ts";
 
 export const BUCKETS = 64;
 
-/** In the order in which the commit function names them. */
 export interface EntityKeys {
+  readonly bucket: number;
   readonly head: string;
   readonly log: string;
   readonly rows: string;
@@ -41,12 +41,25 @@ export function bucketOf(name: string): number {
 }
 
 export class Keys {
+  /** A keeper speaks of its entity by the same object again and again. */
+  private readonly known = new WeakMap<Entity, EntityKeys>();
+
   /** `prefix`: several services may share one Redis under different ones. */
   constructor(private readonly prefix: string) {}
 
   entity(e: Entity): EntityKeys {
-    const base = `${this.bucket(bucketOf(e.key))}${e.key}`;
+    const known = this.known.get(e);
+    if (known !== undefined) return known;
+    const made = this.make(e);
+    this.known.set(e, made);
+    return made;
+  }
+
+  private make(e: Entity): EntityKeys {
+    const bucket = bucketOf(e.key);
+    const base = `${this.bucket(bucket)}${e.key}`;
     return {
+      bucket,
       head: `${base}:h`,
       log: `${base}:l`,
       rows: `${base}:r`,

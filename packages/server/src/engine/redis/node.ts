@@ -7,6 +7,7 @@
  */
 import { Command, Redis, type RedisOptions } from "ioredis";
 import type { World } from "../../core/world.ts";
+import { EngineError } from "../contract.ts";
 import type { RedisLimits } from "./options.ts";
 
 export type Argument = string | Buffer;
@@ -15,15 +16,22 @@ type Results = readonly (readonly [Error | null, unknown])[];
 
 interface Call {
   readonly args: readonly Argument[];
+  readonly bytes: number;
   /** For a slot that is on its way to this node. */
   readonly asking: boolean;
   readonly resolve: (reply: unknown) => void;
   readonly reject: (error: Error) => void;
 }
 
+/** What may be unanswered on one connection, and what may wait behind it. */
+const MAX_FLYING_BYTES = 32 * 1024 * 1024;
+const MAX_WAITING_BYTES = 256 * 1024 * 1024;
+
 export class RedisNode {
   private readonly redis: Redis;
-  private waiting: Call[] = [];
+  private readonly waiting: Call[] = [];
+  private waitingBytes = 0;
+  private flyingBytes = 0;
   private isOver = false;
 
   constructor(
@@ -53,8 +61,14 @@ export class RedisNode {
   }
 
   call(args: readonly Argument[], asking = false): Promise<unknown> {
+    let bytes = 0;
+    for (const arg of args) bytes += arg.length;
+    if (this.waitingBytes + bytes > MAX_WAITING_BYTES && this.waiting.length > 0) {
+      return Promise.reject(new EngineError("overloaded", `too much waits to be sent to ${this.name}`));
+    }
     return new Promise((resolve, reject) => {
-      this.waiting.push({ args, asking, resolve, reject });
+      this.waiting.push({ args, bytes, asking, resolve, reject });
+      this.waitingBytes += bytes;
       if (this.waiting.length === 1) queueMicrotask(() => this.flush());
     });
   }
@@ -63,31 +77,57 @@ export class RedisNode {
     if (this.isOver) return;
     this.isOver = true;
     this.redis.disconnect();
+    // It would wait for a node that hangs, and the system would go on sending to one that is cut off.
+    (this.redis as unknown as { stream?: { destroy(): void } }).stream?.destroy();
+    this.refuse(this.waiting.splice(0), new Error(`the connection to ${this.name} was given up`));
   }
 
+  /** Sends what waits, as far as there is room: what is not answered in time is sent again, so it must not be too much. */
   private flush(): void {
-    const calls = this.waiting;
-    this.waiting = [];
-    const refuse = (error: Error) => {
-      for (const { reject } of calls) reject(error);
-    };
+    const calls = this.takeFitting();
+    if (calls.length === 0) return;
+    let bytes = 0;
+    for (const call of calls) bytes += call.bytes;
+    this.flyingBytes += bytes;
     const { commandMs } = this.limits;
     const cancel = this.world.after(commandMs, () => {
       this.close();
-      // Closing takes its time with a node that hangs; whoever called need not wait for that.
-      refuse(new Error(`${this.name} does not answer within ${commandMs} ms`));
+      this.refuse(calls, new Error(`${this.name} does not answer within ${commandMs} ms`));
     });
     this.send(calls)
-      .then((replies) => {
-        let at = 0;
-        for (const { asking, resolve, reject } of calls) {
-          if (asking) at++;
-          const [error, reply] = replies[at++]!;
-          if (error === null) resolve(reply);
-          else reject(error);
-        }
-      }, refuse)
-      .finally(cancel);
+      .then(
+        (replies) => {
+          let at = 0;
+          for (const { asking, resolve, reject } of calls) {
+            if (asking) at++;
+            const [error, reply] = replies[at++]!;
+            if (error === null) resolve(reply);
+            else reject(error);
+          }
+        },
+        (error: Error) => this.refuse(calls, error),
+      )
+      .finally(() => {
+        cancel();
+        this.flyingBytes -= bytes;
+        this.flush();
+      });
+  }
+
+  private takeFitting(): Call[] {
+    let count = 0;
+    let bytes = this.flyingBytes;
+    for (const call of this.waiting) {
+      if (bytes > 0 && bytes + call.bytes > MAX_FLYING_BYTES) break;
+      bytes += call.bytes;
+      count++;
+    }
+    this.waitingBytes -= bytes - this.flyingBytes;
+    return this.waiting.splice(0, count);
+  }
+
+  private refuse(calls: readonly Call[], error: Error): void {
+    for (const { reject } of calls) reject(error);
   }
 
   /** Commands are made by hand, because a call cannot take as many arguments as a large commit has. */

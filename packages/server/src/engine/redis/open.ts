@@ -6,7 +6,7 @@
  * that this engine gave it. Time is the masters'; nothing rests on this node's clock.
  */
 import { comparePositions, type Position } from "@sluice/protocol";
-import { hex } from "../../core/bytes.ts";
+import { EMPTY, hex } from "../../core/bytes.ts";
 import type { World } from "../../core/world.ts";
 import {
   type CommitAt,
@@ -16,6 +16,7 @@ import {
   type Engine,
   EngineError,
   type Entity,
+  entity,
   entityOf,
   type Fenced,
   type Held,
@@ -29,9 +30,10 @@ import {
   type Snapshot,
   type Unwatch,
 } from "../contract.ts";
-import { Calls } from "./calls.ts";
+import { Calls, type Reply } from "./calls.ts";
 import { Directory } from "./directory.ts";
-import { effectArguments } from "./effects.ts";
+import { pushEffects } from "./effects.ts";
+import { examineMasters } from "./fitness.ts";
 import { BUCKETS, bucketOf, Keys, rowName } from "./keys.ts";
 import type { Argument } from "./node.ts";
 import { DEFAULT_PREFIX, REDIS_LIMITS, type RedisLimits, type RedisOptions } from "./options.ts";
@@ -41,17 +43,22 @@ import { Watchers } from "./watchers.ts";
 
 /** How often one looks whether another's turn is over; a turn lasts a tenth of a second at most. */
 const TURN_LOOK_MS = 2;
-const MAX_LOSSES = 10_000;
+/** What takes nothing more of the memory, and may give some back. */
+const FREEING: ReadonlySet<Effect["op"]> = new Set(["trim", "drop", "remind", "destroy"]);
+const MAX_REMEMBERED = 10_000;
 
 /** Rejects when no Redis answers, or none that can be used. */
-export async function openRedis({ urls, world, prefix = DEFAULT_PREFIX, limits }: RedisOptions): Promise<Engine> {
+export async function openRedis({ urls, world, prefix = DEFAULT_PREFIX, limits, warn }: RedisOptions): Promise<Engine> {
   const all = { ...REDIS_LIMITS, ...limits };
   const topology = await Topology.open(urls, world, all);
   try {
     await complete(topology, world, all.deadlineMs);
+    const masters = topology.masters().map((name) => topology.connect(name));
+    for (const worry of await examineMasters(masters, all.waitReplicas)) warn?.(worry);
     const engine = new RedisEngine(topology, new Keys(prefix), world, all);
     // The library is loaded, and may be, before the first request needs it.
     await Promise.all(Array.from({ length: BUCKETS }, (_, bucket) => engine.probe(bucket)));
+    await engine.rehearse();
     return engine;
   } catch (fault) {
     topology.close();
@@ -78,6 +85,9 @@ class RedisEngine implements Engine {
   /** Who commits, for recognising a commit that is sent again. */
   private readonly writer: string;
   private commits = 0;
+  /** Entities whose last commit was rejected, so that nobody knows yet whether it will apply. */
+  private readonly open = new Set<string>();
+  private readonly deadlineMs: number;
 
   constructor(
     private readonly topology: Topology,
@@ -85,6 +95,7 @@ class RedisEngine implements Engine {
     private readonly world: World,
     limits: RedisLimits,
   ) {
+    this.deadlineMs = limits.deadlineMs;
     this.calls = new Calls(topology, keys, world, limits);
     this.directory = new Directory(this.calls, keys);
     this.writer = hex(world.randomBytes(8));
@@ -101,47 +112,67 @@ class RedisEngine implements Engine {
     });
   }
 
+  /** Everything that a commit may do, once, on something that nobody else knows: what this user may not do shows before it matters. */
+  async rehearse(): Promise<void> {
+    const e = entity("$", "rehearsal", this.writer);
+    const generation = this.now();
+    const begun = await this.tryCommit(e, 0, [
+      { op: "begin", generation, at: { generation, seq: 0 } },
+      { op: "append", messages: [{ payload: EMPTY, at: 0 }] },
+      { op: "trim", through: { generation, seq: 1 }, bytes: 0 },
+      { op: "put", table: "t", key: "k", value: EMPTY },
+      { op: "drop", table: "t", key: "k" },
+      { op: "remind", atMs: Number.MAX_SAFE_INTEGER },
+    ]);
+    if (begun?.kind === "done") await this.tryCommit(e, begun.rev, [{ op: "destroy" }]);
+  }
+
+  /** A part of the cluster that does not answer is no reason not to start. */
+  private async tryCommit(e: Entity, rev: number, effects: readonly Effect[]) {
+    try {
+      return await this.commit(e, { rev }, effects);
+    } catch (fault) {
+      if (fault instanceof EngineError && fault.code === "unavailable") return undefined;
+      if (fault instanceof EngineError) throw fault;
+      throw new Error(`this user may not do everything on Redis that Sluice needs: ${(fault as Error).message}`);
+    }
+  }
+
   now(): number {
     return this.calls.clock.now();
   }
 
   async load(e: Entity, keys: readonly RowKey[]): Promise<Snapshot> {
-    const { head, rows, tombstone } = this.keys.entity(e);
-    return snapshotOf(await this.calls.run("load", bucketOf(e.key), [head, rows, tombstone], keys.map(rowName)));
+    const { bucket, head, rows, tombstone } = this.keys.entity(e);
+    return snapshotOf(await this.calls.run("load", bucket, [head, rows, tombstone], keys.map(rowName)));
   }
 
   async commit(e: Entity, at: CommitAt, effects: readonly Effect[]): Promise<Done | Conflict | Fenced> {
-    const bucket = bucketOf(e.key);
-    const { head, log, rows, order, owner, writers, tombstone } = this.keys.entity(e);
-    const indexes = [
-      this.keys.due(bucket),
-      this.keys.ids(bucket, e.kind, e.project),
-      this.keys.projects(bucket, e.kind),
-    ];
-    const touched = [head, log, rows, order, owner, writers, tombstone, ...indexes];
+    const { bucket, head, log, rows, order, owner, writers, tombstone } = this.keys.entity(e);
+    const touched = [head, log, rows, order, writers, tombstone, owner];
     const wanted = at.keys ?? [];
-    const args: Argument[] = [
+    const command: Argument[] = [
       String(at.rev),
       this.writer,
       String(++this.commits),
-      at.owner === undefined ? "" : String(at.owner.epoch),
-      at.owner?.nonce ?? "",
-      e.key,
-      e.id,
-      e.project,
-      String(wanted.length),
       String(this.losses.get(e.key) ?? 0),
-      ...wanted.map(rowName),
+      at.owner === undefined ? "" : `${at.owner.epoch} ${at.owner.nonce}`,
+      String(wanted.length),
     ];
-    const command = args.concat(effectArguments(effects));
-    let reply = await this.calls.run("commit", bucket, touched, command);
-    while (String(reply[0]) === "wait") {
-      await new Promise<void>((resolve) => void this.world.after(TURN_LOOK_MS, resolve));
-      reply = await this.calls.run("commit", bucket, touched, command);
+    for (const key of wanted) command.push(rowName(key));
+    // Most commits touch no index, and need not name them.
+    if (at.rev === 0 || effects.some(({ op }) => op === "remind" || op === "destroy")) {
+      touched.push(this.keys.due(bucket), this.keys.ids(bucket, e.kind, e.project), this.keys.projects(bucket, e.kind));
+      command.push(e.key, e.id, e.project);
     }
+    pushEffects(command, effects);
+    // What was rejected before may still arrive; a later commit that changes nothing must close it all the same.
+    if (effects.length === 0 && this.open.has(e.key)) command.push("mark");
+    const reply = await this.send(e, effects, bucket, touched, command);
     switch (String(reply[0])) {
       case "done": {
         this.losses.delete(e.key);
+        this.open.delete(e.key);
         const state = stateOf(reply[3]);
         if (effects.length > 0) this.watchers.committed(head, state.rev);
         return { kind: "done", ...state };
@@ -149,7 +180,7 @@ class RedisEngine implements Engine {
       case "fenced":
         return { kind: "fenced" };
       case "conflict":
-        if (this.losses.size > MAX_LOSSES) this.losses.clear();
+        if (this.losses.size > MAX_REMEMBERED) this.losses.clear();
         this.losses.set(e.key, (this.losses.get(e.key) ?? 0) + 1);
         return { kind: "conflict", snapshot: snapshotOf(reply) };
       default:
@@ -157,19 +188,43 @@ class RedisEngine implements Engine {
     }
   }
 
+  /** Until it is this node's turn, and no longer than an operation may take. */
+  private async send(
+    e: Entity,
+    effects: readonly Effect[],
+    bucket: number,
+    keys: readonly string[],
+    args: readonly Argument[],
+  ): Promise<Reply> {
+    const name = effects.length > 0 && effects.every(({ op }) => FREEING.has(op)) ? "free" : "commit";
+    const untilMs = this.world.now() + this.deadlineMs;
+    try {
+      for (;;) {
+        const reply = await this.calls.run(name, bucket, keys, args);
+        if (String(reply[0]) !== "wait") return reply;
+        if (this.world.now() > untilMs) throw new EngineError("overloaded", `others keep ${e.key} to themselves`);
+        await new Promise<void>((resolve) => void this.world.after(TURN_LOOK_MS, resolve));
+      }
+    } catch (fault) {
+      if (this.open.size > MAX_REMEMBERED) this.open.clear();
+      this.open.add(e.key);
+      throw fault;
+    }
+  }
+
   async rows(e: Entity, table: string, after: string, limit: number): Promise<readonly Row[]> {
-    const { order, rows } = this.keys.entity(e);
+    const { bucket, order, rows } = this.keys.entity(e);
     const range = [`(${rowName({ table, key: after })}`, `(${table}\x01`, String(limit)];
-    const reply = await this.calls.run("rows", bucketOf(e.key), [order, rows], range);
+    const reply = await this.calls.run("rows", bucket, [order, rows], range);
     const names = reply[3] as unknown as readonly Buffer[];
     const values = reply[4] as readonly Buffer[];
     return names.map((name, i) => ({ key: String(name).slice(table.length + 1), value: values[i]! }));
   }
 
   async read(e: Entity, after: Position, maxBytes: number): Promise<Page> {
-    const { head, log } = this.keys.entity(e);
+    const { bucket, head, log } = this.keys.entity(e);
     const args = [after.generation, after.seq, maxBytes, PAGE_MESSAGES].map(String);
-    const look = () => this.calls.run("read", bucketOf(e.key), [head, log], args);
+    const look = () => this.calls.run("read", bucket, [head, log], args);
     const reply = await look();
     const page = pageOf(reply);
     if (!isSuspect(reply) || comparePositions(after, page.head.last) <= 0) return page;
@@ -218,8 +273,7 @@ class RedisEngine implements Engine {
   }
 
   health(): EngineError | undefined {
-    const silence = this.calls.silence();
-    return silence && new EngineError("unavailable", `Redis does not answer: ${silence.message}`);
+    return this.calls.health();
   }
 
   async close(): Promise<void> {

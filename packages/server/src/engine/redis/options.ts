@@ -30,4 +30,6 @@ export interface RedisOptions {
   readonly prefix?: string | undefined;
   readonly world: World;
   readonly limits?: Partial<RedisLimits> | undefined;
+  /** Hears, once and in words, of what the operator should know of this Redis. */
+  readonly warn?: ((text: string) => void) | undefined;
 }

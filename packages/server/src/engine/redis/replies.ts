@@ -8,22 +8,19 @@ export interface State {
   readonly head: Head;
 }
 
-/** The nine numbers that a head is shown as. */
+/** The eleven numbers that a head is shown as. */
 export function stateOf(words: unknown): State {
-  const [rev, generation, lastGeneration, lastSeq, bytes, at, startGeneration, startSeq, startBytes] = String(words)
-    .split(" ")
-    .map(Number) as [number, number, number, number, number, number, number, number, number];
-  return {
-    rev,
-    head: {
-      generation,
-      last: { generation: lastGeneration, seq: lastSeq },
-      bytes,
-      at,
-      start: { generation: startGeneration, seq: startSeq },
-      startBytes,
-    },
+  const numbers = String(words).split(" ").map(Number);
+  const at = (i: number): Position => ({ generation: numbers[i]!, seq: numbers[i + 1]! });
+  const head = {
+    generation: numbers[1]!,
+    last: at(2),
+    bytes: numbers[4]!,
+    at: numbers[5]!,
+    start: at(6),
+    startBytes: numbers[8]!,
   };
+  return { rev: numbers[0]!, head: numbers[9] === 0 ? head : { ...head, survived: at(9) } };
 }
 
 /** { kind, replid, time, head, nextGeneration, suspect, rows } */

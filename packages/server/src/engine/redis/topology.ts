@@ -16,6 +16,7 @@ export type Subscriber = Pick<Redis, "ssubscribe" | "sunsubscribe" | "on">;
 
 export class Topology {
   private readonly nodes = new Map<string, RedisNode>();
+  isClosed = false;
 
   private constructor(
     readonly subscriber: Subscriber,
@@ -48,6 +49,9 @@ export class Topology {
         slotsRefreshInterval: REFRESH_MS,
         slotsRefreshTimeout: limits.connectMs,
         shardedSubscribers: true,
+        // Names are left to the connection: one that cannot be resolved is then one node that cannot be reached, and a
+        // certificate is checked against the name.
+        dnsLookup: (host, done) => done(null, host),
         clusterRetryStrategy: () => REFRESH_MS / 4,
         redisOptions: {
           ...accessOf(seed),
@@ -77,6 +81,7 @@ export class Topology {
   }
 
   connect(name: string): RedisNode {
+    if (this.isClosed) throw new EngineError("unavailable", "the engine was closed");
     const found = this.nodes.get(name);
     if (found !== undefined && !found.over) return found;
     const [host, port] = splitName(name);
@@ -87,8 +92,16 @@ export class Topology {
 
   /** A connection of one's own, for what blocks. */
   connectApart(name: string): RedisNode {
+    if (this.isClosed) throw new EngineError("unavailable", "the engine was closed");
     const [host, port] = splitName(name);
     return new RedisNode(name, this.world, this.limits, { ...accessOf(this.seed), host, port });
+  }
+
+  /** The masters of all buckets, as far as they are known. */
+  masters(): string[] {
+    const { cluster } = this;
+    if (cluster === undefined) return [nameOf(this.seed)];
+    return [...new Set(this.slots.flatMap((slot) => cluster.slots[slot]?.[0] ?? []))];
   }
 
   /** Something said that the slots are elsewhere by now. */
@@ -103,6 +116,7 @@ export class Topology {
   }
 
   close(): void {
+    this.isClosed = true;
     for (const node of this.nodes.values()) node.close();
     if (this.cluster !== undefined) this.cluster.disconnect();
     else (this.subscriber as Redis).disconnect();
@@ -195,12 +209,6 @@ async function examine(address: Address, limits: RedisLimits): Promise<number[] 
     const info = await redis.info();
     const version = /redis_version:(\d+)/.exec(info)?.[1];
     if (Number(version) < 7) throw new Unfit(`${nameOf(address)} runs Redis ${version}; Sluice needs 7 or later`);
-    const policy = /maxmemory_policy:(\S+)/.exec(info)?.[1];
-    if (/maxmemory:[1-9]/.test(info) && policy !== "noeviction") {
-      throw new Unfit(
-        `${nameOf(address)} throws data away when its memory is full (maxmemory-policy ${policy}); Sluice needs noeviction`,
-      );
-    }
     if (!/cluster_enabled:1/.test(info)) return undefined;
     // The slot is that of the bucket's number; the prefix does not matter.
     const keys = new Keys("");

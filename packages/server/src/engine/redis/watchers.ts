@@ -42,7 +42,7 @@ export class Watchers {
     if (found === undefined) {
       found = { key: e.key, bucket: bucketOf(e.key), wakes: new Set(), rev: undefined };
       this.watched.set(channel, found);
-      this.subscribe(channel, found);
+      void this.subscribe(channel, found);
     }
     const { wakes } = found;
     const watcher = { wake };
@@ -51,7 +51,7 @@ export class Watchers {
       wakes.delete(watcher);
       if (wakes.size > 0 || this.watched.get(channel) !== found) return;
       this.watched.delete(channel);
-      this.subscriber.sunsubscribe(channel).catch(() => {});
+      void this.unsubscribe(channel);
     };
   }
 
@@ -74,15 +74,25 @@ export class Watchers {
   }
 
   subscribeAgain(): void {
-    for (const [channel, watched] of this.watched) this.subscribe(channel, watched);
+    for (const [channel, watched] of this.watched) void this.subscribe(channel, watched);
   }
 
   /** What was committed before the subscription stood, nobody told us. */
-  private subscribe(channel: string, watched: Watched): void {
-    this.subscriber.ssubscribe(channel).then(
-      () => wakeAll(watched),
-      () => {},
-    );
+  private async subscribe(channel: string, watched: Watched): Promise<void> {
+    try {
+      await this.subscriber.ssubscribe(channel);
+      wakeAll(watched);
+    } catch {
+      // It is looked at every so often all the same.
+    }
+  }
+
+  private async unsubscribe(channel: string): Promise<void> {
+    try {
+      await this.subscriber.sunsubscribe(channel);
+    } catch {
+      // What is still heard is for nobody.
+    }
   }
 
   private lookLater(): void {

@@ -1,0 +1,99 @@
+/**
+ * The process in numbers: memory, processor time, file descriptors, how late the event loop runs, and which build this is. All of it
+ * is read when somebody looks. Several servers in one process show the same values.
+ */
+import { readFileSync } from "node:fs";
+import { readdir, readFile, stat } from "node:fs/promises";
+import { monitorEventLoopDelay, performance } from "node:perf_hooks";
+import { counters, gauge, type Metric } from "../core/metric.ts";
+import type { World } from "../core/world.ts";
+
+const RESOLUTION_MS = 10;
+const QUANTILES = [0.5, 0.9, 0.99, 1] as const;
+const FDS = "/proc/self/fd";
+
+export interface ProcessMetrics {
+  readonly metrics: readonly Metric[];
+  close(): void;
+}
+
+export function processMetrics(engine: string, world: Pick<World, "now">): ProcessMetrics {
+  const startedAt = world.now() / 1_000 - process.uptime();
+  const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
+  delay.enable();
+  const info = { version: VERSION, node: process.versions.node, engine };
+  const metrics: Metric[] = [
+    {
+      kind: "gauge",
+      name: "sluice_build_info",
+      help: "Always 1; the labels tell the version, the engine and Node's version.",
+      read: (observe) => observe(1, info),
+    },
+    gauge("sluice_process_start_time_seconds", "When the process started, in seconds since 1970.", () => {
+      return startedAt;
+    }),
+    {
+      kind: "gauge",
+      name: "sluice_process_memory_bytes",
+      help: "Memory of the process: resident, heap_used, heap_total, external (buffers included).",
+      read(observe) {
+        const { rss, heapUsed, heapTotal, external } = process.memoryUsage();
+        const kinds = { resident: rss, heap_used: heapUsed, heap_total: heapTotal, external };
+        for (const [kind, bytes] of Object.entries(kinds)) observe(bytes, { kind });
+      },
+    },
+    counters("sluice_process_cpu_seconds_total", "Processor time of all threads, by mode.", "mode", () => {
+      const { user, system } = process.cpuUsage();
+      return { user: user / 1e6, system: system / 1e6 };
+    }),
+    counters("sluice_event_loop_seconds_total", "How long the event loop worked and waited.", "state", () => {
+      const { active, idle } = performance.eventLoopUtilization();
+      return { active: active / 1_000, idle: idle / 1_000 };
+    }),
+    {
+      kind: "gauge",
+      name: "sluice_event_loop_delay_seconds",
+      help: "How late timers ran since the last look, by quantile; 1 is the worst.",
+      read(observe) {
+        for (const quantile of QUANTILES) {
+          // A timer that is on time shows as its own interval.
+          const ms = delay.percentile(quantile * 100) / 1e6 - RESOLUTION_MS;
+          observe(Math.max(0, ms) / 1_000, { quantile: String(quantile) });
+        }
+        delay.reset();
+      },
+    },
+    {
+      kind: "gauge",
+      name: "sluice_process_fds",
+      help: "File descriptors: open ones, and how many the process may open. Linux only.",
+      async read(observe) {
+        const [open, max] = await Promise.all([openFds(), maxFds()]);
+        if (open !== undefined) observe(open, { kind: "open" });
+        if (max !== undefined) observe(max, { kind: "max" });
+      },
+    },
+  ];
+  return { metrics, close: () => void delay.disable() };
+}
+
+/** Newer kernels tell the count as the size of the directory, which is cheap with many connections. */
+async function openFds(): Promise<number | undefined> {
+  try {
+    const { size } = await stat(FDS);
+    return size > 0 ? size : (await readdir(FDS)).length;
+  } catch {
+    return undefined;
+  }
+}
+
+async function maxFds(): Promise<number | undefined> {
+  const limits = await readFile("/proc/self/limits", "latin1").catch(() => "");
+  const soft = /^Max open files\s+(\d+)/m.exec(limits)?.[1];
+  return soft === undefined ? undefined : Number(soft);
+}
+
+const VERSION = (() => {
+  const file = new URL("../../package.json", import.meta.url);
+  return (JSON.parse(readFileSync(file, "utf8")) as { version: string }).version;
+})();

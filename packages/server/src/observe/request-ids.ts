@@ -1,0 +1,29 @@
+/**
+ * Names for requests, so that a log line, a fault and a complaint can be brought together. A client or proxy may bring one in
+ * `X-Request-Id`; it is taken only when it is short and of letters that mean nothing to whoever reads a log.
+ */
+import { hex } from "../core/bytes.ts";
+import type { World } from "../core/world.ts";
+import type { ObservedRequest } from "../doors/http/observer.ts";
+
+const SANE = /^[A-Za-z0-9_.:=+/-]{1,64}$/;
+
+export class RequestIds {
+  private readonly prefix: string;
+  private count = 0;
+
+  constructor(world: Pick<World, "randomBytes">) {
+    this.prefix = `${hex(world.randomBytes(4))}-`;
+  }
+
+  /** The same for the same request, however often it is asked. */
+  of(request: ObservedRequest): string {
+    request.id ??= this.next(request.header("x-request-id"));
+    return request.id;
+  }
+
+  private next(given: string | undefined): string {
+    if (given !== undefined && SANE.test(given)) return given;
+    return this.prefix + (++this.count).toString(36);
+  }
+}

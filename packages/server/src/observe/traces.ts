@@ -1,0 +1,114 @@
+/**
+ * A span per request, and below it one per commit that the request waits for, through `@opentelemetry/api`. There is a tracer only
+ * when the program around us has set up a provider, globally or by option; otherwise nothing of this runs.
+ *
+ * What must stay true: a span carries the route, the status and the project, never a path, a header or a payload.
+ */
+import {
+  type Context,
+  context,
+  createTraceState,
+  isSpanContextValid,
+  ProxyTracerProvider,
+  propagation,
+  ROOT_CONTEXT,
+  type Span,
+  type SpanContext,
+  SpanKind,
+  SpanStatusCode,
+  type TextMapGetter,
+  type Tracer,
+  type TracerProvider,
+  trace,
+} from "@opentelemetry/api";
+import type { Reply } from "../core/http.ts";
+import type { Handle, ObservedRequest } from "../doors/http/observer.ts";
+import type { Around } from "../engine/keeper.ts";
+import { UNKNOWN_ROUTE } from "./http-meter.ts";
+
+export type { TracerProvider };
+
+const NAME = "sluice";
+const TRACEPARENT = /^00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})$/;
+const MAX_TRACESTATE_CHARS = 512;
+
+const HEADERS: TextMapGetter<ObservedRequest> = {
+  keys: () => [],
+  get: (request, key) => request.header(key.toLowerCase()),
+};
+
+export class RequestTracer {
+  private readonly spans = new WeakMap<ObservedRequest, Span>();
+
+  private constructor(private readonly tracer: Tracer) {}
+
+  /** Undefined when nobody would see a span. Decided once. */
+  static open(setting: TracerProvider | false | undefined): RequestTracer | undefined {
+    if (setting === false) return undefined;
+    const provider = setting ?? trace.getTracerProvider();
+    return isNoop(provider) ? undefined : new RequestTracer(provider.getTracer(NAME));
+  }
+
+  /** Handles the request with its span as the active one, where the program around us keeps track of that. */
+  surround(request: ObservedRequest, handle: Handle): Promise<Reply> | Reply {
+    const parent = parentOf(request);
+    const attributes = { "http.request.method": request.method };
+    const span = this.tracer.startSpan(request.method, { kind: SpanKind.SERVER, attributes }, parent);
+    this.spans.set(request, span);
+    return context.with(trace.setSpan(parent, span), handle, undefined, request);
+  }
+
+  end(request: ObservedRequest, status: number): void {
+    const span = this.spans.get(request);
+    if (span === undefined) return;
+    const route = request.route ?? UNKNOWN_ROUTE;
+    span.updateName(`${request.method} ${route}`);
+    span.setAttribute("http.route", route);
+    span.setAttribute("http.response.status_code", status);
+    if (request.project !== undefined) span.setAttribute("sluice.project", request.project);
+    if (status >= 500) span.setStatus({ code: SpanStatusCode.ERROR });
+    span.end();
+  }
+
+  /** The keeper's work for a request: waiting for its turn, the rules, and the commit until it is durable. */
+  readonly around: Around = async (kind, work) => {
+    const active = context.active();
+    if (trace.getSpan(active) === undefined) return work();
+    const span = this.tracer.startSpan("commit", { attributes: { "sluice.kind": kind } }, active);
+    try {
+      return await work();
+    } catch (fault) {
+      span.setStatus({ code: SpanStatusCode.ERROR });
+      throw fault;
+    } finally {
+      span.end();
+    }
+  };
+}
+
+/** The API hands out a proxy until somebody registers a provider; what a fresh proxy stands for is the one that does nothing. */
+function isNoop(provider: TracerProvider): boolean {
+  return provider instanceof ProxyTracerProvider && provider.getDelegate() === new ProxyTracerProvider().getDelegate();
+}
+
+/** By the propagator that the program around us has set; without one, by the standard header. */
+function parentOf(request: ObservedRequest): Context {
+  const extracted = propagation.extract(ROOT_CONTEXT, request, HEADERS);
+  if (trace.getSpanContext(extracted) !== undefined) return extracted;
+  const parent = parseTraceparent(request.header("traceparent"), request.header("tracestate"));
+  return parent === undefined ? extracted : trace.setSpanContext(extracted, parent);
+}
+
+export function parseTraceparent(text: string | undefined, state: string | undefined): SpanContext | undefined {
+  const match = text === undefined ? null : TRACEPARENT.exec(text);
+  if (match === null) return undefined;
+  const isSaneState = state !== undefined && state.length <= MAX_TRACESTATE_CHARS;
+  const parent: SpanContext = {
+    traceId: match[1]!,
+    spanId: match[2]!,
+    traceFlags: Number.parseInt(match[3]!, 16),
+    isRemote: true,
+    ...(isSaneState ? { traceState: createTraceState(state) } : {}),
+  };
+  return isSpanContextValid(parent) ? parent : undefined;
+}

@@ -1,0 +1,80 @@
+/**
+ * How many streams there are, for a gauge. The engine is asked page by page, with a pause after each, when somebody looks and the
+ * last count is old; in between, what this server creates and deletes is added. So looking costs nothing, and counting a
+ * small share of the time however many there are.
+ *
+ * What must stay true: at most one count runs, none after `stop`, and a fault of the engine costs a count, nothing else.
+ */
+import type { World } from "../core/world.ts";
+import type { Engine } from "../engine/contract.ts";
+import type { StreamMeter } from "./meter.ts";
+import { STREAM } from "./state.ts";
+
+const PAGE = 500;
+const PAUSE_MS = 5;
+/** A count is good for this long, or for this many times what it took. */
+const KEEP_MS = 60_000;
+const KEEP_FACTOR = 100;
+
+export class Census {
+  private counted: number | undefined;
+  /** Created minus deleted by this server when the last count began. What was created while it ran may be counted twice. */
+  private balance = 0;
+  private isCounting = false;
+  private isStopped = false;
+  private staleAt = 0;
+
+  constructor(
+    private readonly engine: Engine,
+    private readonly meter: StreamMeter,
+    private readonly world: World,
+  ) {}
+
+  /** Undefined until the first count has ended. */
+  look(): number | undefined {
+    if (!this.isCounting && !this.isStopped && this.world.now() >= this.staleAt) void this.count();
+    if (this.counted === undefined) return undefined;
+    return Math.max(0, this.counted + this.balanceNow() - this.balance);
+  }
+
+  stop(): void {
+    this.isStopped = true;
+  }
+
+  private balanceNow(): number {
+    return this.meter.created - this.meter.deleted;
+  }
+
+  private async count(): Promise<void> {
+    this.isCounting = true;
+    const startedAt = this.world.now();
+    const balance = this.balanceNow();
+    try {
+      const found = await this.countAll();
+      if (found !== undefined) {
+        this.counted = found;
+        this.balance = balance;
+      }
+    } catch {
+      // The next look that finds the count old tries again; whatever is wrong with the engine shows elsewhere.
+    }
+    const now = this.world.now();
+    this.staleAt = now + Math.max(KEEP_MS, KEEP_FACTOR * (now - startedAt));
+    this.isCounting = false;
+  }
+
+  /** Undefined when it was stopped in between. */
+  private async countAll(): Promise<number | undefined> {
+    let found = 0;
+    for (const project of await this.engine.projects(STREAM)) {
+      for (let after: string | undefined = ""; after !== undefined; ) {
+        if (this.isStopped) return undefined;
+        const page = await this.engine.list(project, STREAM, "", after, PAGE);
+        found += page.ids.length;
+        after = page.next;
+        if (after !== undefined) await new Promise<void>((resolve) => this.world.after(PAUSE_MS, resolve));
+      }
+    }
+    return this.isStopped ? undefined : found;
+  }
+}

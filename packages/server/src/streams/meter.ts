@@ -1,0 +1,24 @@
+/** What streams count of themselves: plain numbers that the service and the routes raise, read by `metrics.ts`. */
+import type { AppendOutcome } from "./append.ts";
+
+export class StreamMeter {
+  readonly appends = { appended: 0, duplicate: 0, refused: 0 };
+  messages = 0;
+  bytes = 0;
+  created = 0;
+  deleted = 0;
+  readonly reads = { "catch-up": 0, "long-poll": 0, sse: 0 };
+
+  append(kind: AppendOutcome["kind"], payloads: readonly Uint8Array[]): void {
+    if (kind === "appended") {
+      this.appends.appended++;
+      this.add(payloads);
+    } else if (kind === "duplicate") this.appends.duplicate++;
+    else this.appends.refused++;
+  }
+
+  add(payloads: readonly Uint8Array[]): void {
+    this.messages += payloads.length;
+    for (const payload of payloads) this.bytes += payload.length;
+  }
+}

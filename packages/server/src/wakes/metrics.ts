@@ -1,0 +1,17 @@
+/** The metrics of wake subscriptions. Compose hands them to whoever renders them. */
+import { counters, gauge, type Metric } from "../core/metric.ts";
+import type { Delivery } from "./delivery.ts";
+
+export function wakeMetrics(delivery: Delivery, index: { readonly size: number }): readonly Metric[] {
+  return [
+    counters(
+      "sluice_wake_attempts_total",
+      "Attempts to tell a wake: sent, answered as done, or failed.",
+      "outcome",
+      () => delivery.outcomes,
+    ),
+    gauge("sluice_wake_attempts_active", "Attempts that are under way.", () => delivery.active),
+    gauge("sluice_wake_attempts_waiting", "Attempts that wait for their turn.", () => delivery.waiting),
+    gauge("sluice_wake_subscriptions", "Wake subscriptions that this server looks after.", () => index.size),
+  ];
+}

@@ -1,0 +1,184 @@
+/** The real process and what reads its standard error: promptly, not at all, or no longer. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { closeSync, constants, mkdtempSync, openSync, readFileSync, readSync, rmSync } from "node:fs";
+import { connect } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { eventually, within } from "../e2e/server.ts";
+import { cleanEnv } from "../support/sluice-process.ts";
+import type { Line } from "./logged-server.ts";
+import { Scrape } from "./prometheus-text.ts";
+
+const BIN = fileURLToPath(new URL("../../packages/server/bin/sluice.js", import.meta.url));
+const SERVE = [BIN, "serve", "--port", "0", "--memory", "--drain-ms", "2000"];
+
+interface Served {
+  readonly child: ChildProcess;
+  readonly url: URL;
+  readonly ended: Promise<number | string | null>;
+}
+
+async function serve(command: string, args: readonly string[], stderr: "pipe" | number): Promise<Served> {
+  const child = spawn(command, args, { stdio: ["ignore", "pipe", stderr], env: cleanEnv() });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  const ended = new Promise<number | string | null>((resolve) => {
+    child.on("exit", (code, signal) => resolve(signal ?? code));
+  });
+  const ready = new Promise<URL>((resolve) => {
+    let text = "";
+    child.stdout!.on("data", (chunk) => {
+      text += chunk;
+      const match = /^sluice ready (\S+)$/m.exec(text);
+      if (match) resolve(new URL(match[1]!));
+    });
+  });
+  return { child, url: await within(20_000, "the ready line", ready), ended };
+}
+
+/** Sends so many requests, some at a time, and waits for every answer. */
+async function ask({ hostname, port }: URL, count: number): Promise<void> {
+  const socket = connect(Number(port), hostname);
+  let answers = 0;
+  const done = new Promise<void>((resolve, reject) => {
+    socket.on("error", reject);
+    socket.on("data", (chunk) => {
+      answers += chunk.toString("latin1").split("HTTP/1.1 404").length - 1;
+      if (answers >= count) resolve();
+      else if (answers % 100 === 0) send();
+    });
+  });
+  const request = `GET /nowhere HTTP/1.1\r\nHost: x\r\nX-Request-Id: ${"i".repeat(60)}\r\n\r\n`;
+  const send = () => socket.write(request.repeat(100));
+  send();
+  await within(30_000, "the answers", done);
+  socket.destroy();
+}
+
+async function scrape(url: URL): Promise<Scrape> {
+  return new Scrape(await (await fetch(new URL("/metrics", url))).text());
+}
+
+const dropped = async (url: URL) => (await scrape(url)).value("sluice_log_lines_dropped_total");
+
+function linesOf(text: string): Line[] {
+  return (
+    text
+      .trimEnd()
+      .split("\n")
+      // What the command itself says to whoever started it is plain text.
+      .filter((line) => !line.startsWith("sluice: "))
+      .map((line) => JSON.parse(line) as Line)
+  );
+}
+
+/** More lines than a pipe, and the buffer before it, take. */
+const MANY = 20_000;
+
+describe("standard error that", () => {
+  it("is read gets every line, as JSON, to the last one before the exit", async () => {
+    const { child, url, ended } = await serve(process.execPath, SERVE, "pipe");
+    let text = "";
+    child.stderr!.setEncoding("utf8").on("data", (chunk: string) => {
+      text += chunk;
+    });
+    const closed = new Promise((resolve) => child.stderr!.on("close", resolve));
+    await ask(url, 300);
+    child.kill("SIGTERM");
+    expect(await ended).toBe(0);
+    await closed;
+    const lines = linesOf(text);
+    const requests = lines.filter(({ msg }) => msg === "request");
+    expect(requests).toHaveLength(300);
+    const plain = { level: "info", id: "i".repeat(60), method: "GET", route: expect.any(String), status: 404 };
+    expect(requests[0]).toMatchObject({ ...plain, time: expect.any(Number), ms: expect.any(Number) });
+    expect(lines.map(({ msg }) => msg).slice(-2)).toEqual(["draining", "stopped"]);
+    expect(lines[0]).toMatchObject({ level: "info", msg: "listening", time: expect.any(Number) });
+  });
+
+  it("is a file gets every line too", async () => {
+    const dir = mkdtempSync(join(tmpdir(), "sluice-stderr-"));
+    onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
+    const file = openSync(join(dir, "log"), "a");
+    const { child, url, ended } = await serve(process.execPath, SERVE, file);
+    closeSync(file);
+    await ask(url, 300);
+    child.kill("SIGTERM");
+    expect(await ended).toBe(0);
+    const lines = linesOf(readFileSync(join(dir, "log"), "utf8"));
+    expect(lines.filter(({ msg }) => msg === "request")).toHaveLength(300);
+    expect(lines.at(-1)).toMatchObject({ msg: "stopped" });
+  });
+
+  it("nobody reads holds nothing up: lines are dropped, counted, and told of when it is read again", async () => {
+    const { child, url, ended } = await serve(process.execPath, SERVE, "pipe");
+    await ask(url, MANY);
+    let scrapes = 0;
+    await eventually(async () => {
+      scrapes++;
+      expect(await dropped(url)).toBeGreaterThan(1_000);
+    });
+    let text = "";
+    child.stderr!.setEncoding("utf8").on("data", (chunk: string) => {
+      text += chunk;
+    });
+    await eventually(() => expect(text).toContain("log lines were dropped"));
+    child.kill("SIGTERM");
+    expect(await ended).toBe(0);
+    await eventually(() => expect(text).toContain('"stopped"'));
+    const lines = linesOf(text);
+    const told = lines.filter(({ msg }) => msg === "log lines were dropped");
+    const missing = told.reduce((total, line) => total + (line.dropped as number), 0);
+    const requests = lines.filter(({ msg }) => msg === "request").length;
+    expect(requests + missing).toBe(MANY + scrapes);
+  });
+
+  it("nobody ever reads does not keep the process from ending, pipe or socket", async () => {
+    const dir = mkdtempSync(join(tmpdir(), "sluice-stderr-"));
+    onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
+    const fifo = join(dir, "fifo");
+    await new Promise((resolve) => spawn("mkfifo", [fifo]).on("exit", resolve));
+    const reader = openSync(fifo, constants.O_RDONLY | constants.O_NONBLOCK);
+    onTestFinished(() => closeSync(reader));
+    const writer = openSync(fifo, "w");
+    const viaPipe = await serve(process.execPath, SERVE, writer);
+    closeSync(writer);
+    const viaSocket = await serve(process.execPath, SERVE, "pipe");
+    for (const { child, url, ended } of [viaPipe, viaSocket]) {
+      await ask(url, MANY);
+      child.kill("SIGTERM");
+      expect(await within(10_000, "the end", ended)).toBe(0);
+    }
+    const some = Buffer.alloc(1_000);
+    expect(readSync(reader, some)).toBe(1_000);
+    expect(some.toString("latin1")).toContain('{"level":"info"');
+  });
+
+  it("has been closed by its reader costs lines, not the server", async () => {
+    const { child, url, ended } = await serve(process.execPath, SERVE, "pipe");
+    child.stderr!.destroy();
+    await ask(url, 1_000);
+    await eventually(async () => expect(await dropped(url)).toBeGreaterThan(0));
+    await ask(url, 1_000);
+    child.kill("SIGTERM");
+    expect(await ended).toBe(0);
+  });
+
+  it("gets the last words of a process that fails", async () => {
+    const { child, ended } = await serve(process.execPath, ["--import", FAILS_ON_SIGUSR2, ...SERVE], "pipe");
+    let text = "";
+    child.stderr!.setEncoding("utf8").on("data", (chunk: string) => {
+      text += chunk;
+    });
+    child.kill("SIGUSR2");
+    expect(await ended).toBe("SIGKILL");
+    await eventually(() => expect(text).toContain("on purpose"));
+    const last = linesOf(text).at(-1);
+    expect(last).toMatchObject({ level: "error", msg: "uncaughtException", err: { message: "on purpose" } });
+  });
+});
+
+const FAILS_ON_SIGUSR2 = `data:text/javascript,${encodeURIComponent(
+  'process.on("SIGUSR2", () => { throw new Error("on purpose"); })',
+)}`;
