@@ -13,6 +13,7 @@ import { type Report, renderMarkdown, type ScenarioReport, writeReport } from ".
 import type { Bench, Outcome, Scenario } from "./scenario.ts";
 import { append1, append100 } from "./scenarios/append.ts";
 import { appendBatch } from "./scenarios/append-batch.ts";
+import { channelsFirstToken, channelsPublish } from "./scenarios/channels.ts";
 import { clientAppend } from "./scenarios/client-append.ts";
 import { guarded1, guarded100 } from "./scenarios/guarded.ts";
 import { idle } from "./scenarios/idle.ts";
@@ -33,6 +34,8 @@ const SCENARIOS: readonly Scenario[] = [
   sse100,
   sse1000,
   sseLatency,
+  channelsPublish,
+  channelsFirstToken,
   idle,
   restart,
   redisAppend1,

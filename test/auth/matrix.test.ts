@@ -110,7 +110,8 @@ for (const [name, row] of Object.entries(MATRIX)) {
 
     it(`confined to other streams: ${row.confined}`, async () => {
       const { app, ask } = await stage(row);
-      for (const streams of [[], ["b/#"], ["a"], ["a/b/+"]]) {
+      const elsewhere = row.inside === undefined ? ["a", "a/b/+"] : ["a/#", "channels", "channels/+"];
+      for (const streams of [[], ["b/#"], ...elsewhere.map((filter) => [filter])]) {
         const answer = await ask({ token: await app.token({ scope: "admin read write", streams }) });
         if (row.confined === "hidden") expect(answer).toMatchObject({ status: 200, body: { streams: [] } });
         else expectRefusal(answer, 403, "forbidden");
@@ -131,7 +132,7 @@ for (const [name, row] of Object.entries(MATRIX)) {
 
     if (row.confined !== "forbidden" || name === "metrics") return;
     it("confined to these streams: let in", async () => {
-      for (const streams of [["a/#"], ["x", "a/+"], ["#"]]) {
+      for (const streams of row.inside ?? [["a/#"], ["x", "a/+"], ["#"]]) {
         const { app, ask } = await stage(row);
         const answer = await ask({ token: await app.token({ streams, project: "p" }) });
         expect(right, answer.text).toContain(answer.status);

@@ -15,6 +15,8 @@ export interface Row {
   readonly lets: "anybody" | "own-proof" | readonly string[];
   /** What a token that is confined to other streams gets. */
   readonly confined: "forbidden" | "hidden" | "allowed";
+  /** Filters that a token may be confined to and still be let in; those of the stream a/b unless given. */
+  readonly inside?: readonly string[][];
   readonly before?: (app: AuthApp) => Promise<Asked | void>;
 }
 
@@ -41,6 +43,14 @@ const withClaim = async (app: AuthApp): Promise<Asked> => {
   await withWork(app);
   const { body } = await app.prepare("POST", `${SUBSCRIPTION}/claim`, { body: { worker: "w" } });
   return { token: body.token, body: { wake_id: body.wake_id, generation: body.generation } };
+};
+
+const CHANNEL = "/v1/p/channels/a%2Fb";
+const STARTED = { phase: "START", sequence: 0 };
+const IN_CHANNEL = [["channels/#"], ["x", "channels/a/+"], ["#"]];
+
+const withChannel = async (app: AuthApp) => {
+  await app.prepare("POST", `${CHANNEL}/publish`, { body: STARTED });
 };
 
 const READ = ["read", "read write", "openid read"];
@@ -170,6 +180,24 @@ export const MATRIX: Readonly<Record<RouteName, Row>> = {
     lets: "own-proof",
     confined: "allowed",
     before: withClaim,
+  },
+  "channel.publish": {
+    method: "POST",
+    target: `${CHANNEL}/publish`,
+    body: STARTED,
+    right: [202],
+    lets: WRITE,
+    confined: "forbidden",
+    inside: IN_CHANNEL,
+  },
+  "channel.events": {
+    method: "GET",
+    target: `${CHANNEL}/events`,
+    right: [200],
+    lets: READ,
+    confined: "forbidden",
+    inside: IN_CHANNEL,
+    before: withChannel,
   },
   "ds.keys": open("/v1/p/stream/__ds/jwks.json"),
   health: open("/health"),

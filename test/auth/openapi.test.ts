@@ -2,6 +2,7 @@ import { Validator } from "@seriousme/openapi-schema-validator";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { beforeAll, describe, expect, it } from "vitest";
 import { z } from "zod";
+import { published } from "../../packages/server/src/channels/bodies.ts";
 import { envelopes } from "../../packages/server/src/doors/http/openapi/stream-routes.ts";
 import { ROUTES } from "../../packages/server/src/doors/http/routes-table.ts";
 import { serverForTest } from "../e2e/server.ts";
@@ -151,6 +152,67 @@ describe("the OpenAPI document", () => {
     app.app.drain();
     await ask("ready", "GET", "/ready", {}, 503);
     await ask("stream.read", "GET", `${stream}?offset=-1&live=sse`, {}, 503);
+  });
+
+  it("announces what channels answer and refuse", async () => {
+    const app = new AuthApp({ projects: {}, channel: { rate: 9, windowMs: 1_000, bodyBytes: 200 } });
+    const channel = "/v1/p/channels/c";
+    const publish = async (body: unknown, status: number) => {
+      const answer = await app.call("POST", `${channel}/publish`, { body });
+      expect(answer.status, answer.text).toBe(status);
+      expectAnnounced("channel.publish", answer);
+      return answer;
+    };
+    const events = async (search: string, status: number, headers = {}) => {
+      const answer = await app.call("GET", `${channel}/events${search}`, { headers });
+      expect(answer.status, answer.text).toBe(status);
+      expectAnnounced("channel.events", answer);
+    };
+    const start = { phase: "START", sequence: 0 };
+    await events("", 404);
+    await publish({ phase: "DELTA", sequence: 1 }, 409);
+    await publish(start, 202);
+    await publish({ phase: "START", sequence: 1 }, 409);
+    const { body } = await publish({ messages: [start, { phase: "DELTA", sequence: 5 }] }, 202);
+    expect(published.strict().safeParse(body).error).toBeUndefined();
+    await publish({ phase: "DELTA", sequence: 3 }, 409);
+    await publish("{", 400);
+    await publish({ ...start, payload: "x".repeat(200) }, 413);
+    const { body: end } = await publish({ phase: "END", sequence: 6 }, 202);
+    await publish({ phase: "DELTA", sequence: 7 }, 409);
+    await publish(start, 202);
+    await publish(start, 429);
+    await events("", 200);
+    await events("?from=nonsense", 400);
+    await events("?wait=perhaps", 400);
+    await events("", 204, { "last-event-id": end.offset });
+    app.app.drain();
+    await events("", 503);
+  });
+
+  it("holds the schemas that channels are published by", async () => {
+    const { schema } = operationOf("channel.publish").requestBody!.content["application/json"]!;
+    const app = new AuthApp({ projects: {}, channel: { rate: 1_000 } });
+    const good = { phase: "START", sequence: 0, messageId: "m", payload: { any: [null] } };
+    const status = async (body: object) => (await app.call("POST", "/v1/p/channels/c/publish", { body })).status;
+    for (const right of [good, { messages: [good] }]) {
+      expect(misfit(schema, right)).toBeUndefined();
+      expect(await status(right)).toBe(202);
+    }
+    for (const wrong of [
+      { ...good, phase: "STOP" },
+      { ...good, sequence: -1 },
+      { ...good, sequence: 0.5 },
+      { ...good, messageId: "" },
+      { ...good, messageId: 1 },
+      { ...good, more: 1 },
+      { messages: [] },
+      { messages: [good], more: 1 },
+      { messages: [{ ...good, phase: undefined }] },
+    ]) {
+      expect(misfit(schema, JSON.parse(JSON.stringify(wrong))), JSON.stringify(wrong)).toBeDefined();
+      expect(await status(wrong)).toBe(400);
+    }
   });
 
   it("holds the schemas that the bodies are validated by", async () => {

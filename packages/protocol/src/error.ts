@@ -54,6 +54,15 @@ const table = {
   "invalid-offset": { status: 409, title: "The offset cannot be acknowledged", retryable: false },
   "too-many-links": { status: 409, title: "The subscription would be linked to too many streams", retryable: false },
 
+  // What a channel says.
+  "channel-not-found": { status: 404, title: "There is no such channel", retryable: false },
+  "channel-not-started": { status: 409, title: "The channel has not started", retryable: false },
+  "channel-started": { status: 409, title: "The channel has started already", retryable: false },
+  "channel-ended": { status: 409, title: "The channel has ended", retryable: false },
+  "channel-sequence": { status: 409, title: "The sequence cannot be taken any more", retryable: false },
+  "rate-limited": { status: 429, title: "Too many publishes at once", retryable: true },
+  "limiter-unavailable": { status: 503, title: "The rate limit cannot be checked", retryable: true },
+
   // What the server says.
   "too-many-waiters": { status: 503, title: "Too many readers are waiting", retryable: true },
   overloaded: { status: 503, title: "The server has more work than it can take", retryable: true },

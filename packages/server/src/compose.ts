@@ -9,10 +9,16 @@ import { keysFetcher } from "./auth/fetch-keys.ts";
 import { type Gate, TokenGate } from "./auth/gate.ts";
 import type { KeysFetcher } from "./auth/key-set.ts";
 import { hasKeys } from "./auth/options.ts";
+import { limitsFor } from "./channels/limits.ts";
+import { channelMetrics } from "./channels/metrics.ts";
+import { ChannelRoutes } from "./channels/routes.ts";
+import { Channels } from "./channels/service.ts";
+import { CHANNEL } from "./channels/state.ts";
 import { settingsFrom } from "./config/load.ts";
 import { ConfigError } from "./config/problem.ts";
 import type { Settings, SettingsInput } from "./config/schema.ts";
 import { exposureOf } from "./config/together.ts";
+import { Audience } from "./core/audience.ts";
 import { gauge } from "./core/metric.ts";
 import type { World } from "./core/world.ts";
 import { cookieOrigins, corsDecorator, preflightHeaders } from "./doors/http/cors.ts";
@@ -208,7 +214,9 @@ export function buildApp(
   const soon = (task: () => void) => world.soon(task);
   const keepers = new Keepers(engine, soon, settings.keeper.kept, settings.keeper, watching.around);
   const streams = new Streams(engine, keepers, world, streamLimits);
-  const live = new LiveRoutes(streams, world, { ...settings.live, longPollMs, pageBytes: streamLimits.pageBytes });
+  const audience = new Audience(settings.live.readers);
+  const readerLimits = { ...settings.live, longPollMs, pageBytes: streamLimits.pageBytes };
+  const live = new LiveRoutes(streams, world, readerLimits, audience);
   const routes = new StreamRoutes(streams, live, streamLimits);
   const failed = (e: Entity | undefined, fault: unknown) => report(`sweeping ${e?.key ?? ""} failed`, fault);
   const sweeper = new Sweeper(engine, world, failed, settings.sweep);
@@ -218,6 +226,9 @@ export function buildApp(
   const { allowLoopback } = webhook;
   const wakeRoutes = new WakeRoutes(wakes, keys, { allowLoopback, publicUrl, limits: wakeLimits });
   sweeper.handle(WAKE, (e) => wakes.sweep(e.project, e.id));
+  const channels = new Channels(engine, keepers, channelLimits(settings));
+  const channelRoutes = new ChannelRoutes(channels, world, audience, readerLimits);
+  sweeper.handle(CHANNEL, async (e) => void (await channels.sweep(e.project, e.id)));
 
   const census = new Census(engine, streams.meter, world);
 
@@ -229,9 +240,10 @@ export function buildApp(
       streams: routes,
       listStreams: (project, request) => listStreams(streams, project, request, settings.list),
       wakes: wakeRoutes,
+      channels: channelRoutes,
       notReady,
       metrics: () => watching.metrics(),
-      limits: { wake: wakeLimits, list: settings.list },
+      limits: { wake: wakeLimits, list: settings.list, channel: settings.channel },
     }),
     preflight: preflightHeaders(settings.cors),
   };
@@ -241,10 +253,13 @@ export function buildApp(
     live,
     wakes,
     keys,
+    channels,
+    channelRoutes,
     metrics: [
       gauge("sluice_ready", "1 while the server takes requests, else 0.", () => (notReady() === undefined ? 1 : 0)),
       ...streamMetrics(streams.meter, live, census),
       ...wakes.metrics,
+      ...channelMetrics(channels, channelRoutes),
       ...keepers.meter.metrics(keepers),
       ...(engine.metrics?.() ?? []),
     ],
@@ -254,13 +269,21 @@ export function buildApp(
     },
     drain: () => {
       draining = true;
-      live.drain();
+      audience.drain();
     },
     stop: async () => {
       census.stop();
       await Promise.all([sweeper.stop(), wakes.stop()]);
     },
   };
+}
+
+/** What projects have of their own goes before what holds for all. */
+function channelLimits({ channel, projects }: ServerSettings) {
+  const own = Object.entries(projects).flatMap(([name, { channel: limits }]) =>
+    limits ? [[name, limits] as const] : [],
+  );
+  return limitsFor(channel, new Map(own));
 }
 
 /** Undefined when everybody may do everything. */

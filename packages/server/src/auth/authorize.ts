@@ -2,7 +2,7 @@
  * The gate of a program that embeds the server and has rules of its own: a callback decides instead of a JWT. It is asked
  * once for what the address names and once more for every further stream that a header or body names.
  */
-import type { Access, Action, StreamPattern } from "../core/action.ts";
+import { type Access, type Action, type StreamPattern, topicOf } from "../core/action.ts";
 import { type HttpRequest, Refusal } from "../core/http.ts";
 import type { TopicFilter } from "../core/topic.ts";
 import { prefixesOf } from "./caller.ts";
@@ -64,8 +64,10 @@ class AskedAccess implements Access {
   }
 
   /** Whether the action is within the streams that the callback has named. */
-  check({ stream, pattern }: Action): void {
-    const isInside = (stream === undefined || this.sees(stream)) && (pattern === undefined || this.seesAll(pattern));
+  check(action: Action): void {
+    const { pattern } = action;
+    const topic = topicOf(action);
+    const isInside = (topic === undefined || this.sees(topic)) && (pattern === undefined || this.seesAll(pattern));
     if (!isInside) throw new Refusal("forbidden", ELSEWHERE);
   }
 

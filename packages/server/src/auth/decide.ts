@@ -3,7 +3,7 @@
  * action. A new action does not compile without a row in `NEEDS`.
  */
 import type { ErrorCode } from "@sluice/protocol";
-import type { Action, ActionName, StreamPattern } from "../core/action.ts";
+import { type Action, type ActionName, type StreamPattern, topicOf } from "../core/action.ts";
 import { coversPattern, matchesFilter, type TopicFilter } from "../core/topic.ts";
 import { ADMIN, type Claims, READ, WRITE } from "./claims.ts";
 
@@ -32,6 +32,9 @@ export const NEEDS: Readonly<Record<ActionName, Need>> = {
   "ds.subscription.callback": "own-proof",
   "ds.keys": "none",
 
+  "channel.publish": "write",
+  "channel.events": "read",
+
   health: "none",
   ready: "none",
   openapi: "none",
@@ -55,7 +58,8 @@ export function decide(claims: Claims, action: Action): Denial | undefined {
     return forbidden("the token is for another project");
   }
   if (claims.streams === undefined) return undefined;
-  if (action.stream !== undefined && !isWithin(claims.streams, action.stream)) return forbidden(ELSEWHERE);
+  const topic = topicOf(action);
+  if (topic !== undefined && !isWithin(claims.streams, topic)) return forbidden(ELSEWHERE);
   if (action.pattern !== undefined && !areWithin(claims.streams, action.pattern)) return forbidden(ELSEWHERE);
   return undefined;
 }

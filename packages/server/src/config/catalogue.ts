@@ -31,6 +31,7 @@ const PROJECT_VARIABLES: Readonly<Record<string, keyof typeof projectShape>> = {
   SLUICE_JWKS_: "jwks",
   SLUICE_ISSUER_: "issuer",
   SLUICE_AUDIENCE_: "audience",
+  SLUICE_CHANNELS_OF_: "channel",
 };
 
 const entries: readonly Entry[] = entriesOf(schema.shape, "");

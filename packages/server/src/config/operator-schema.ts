@@ -4,6 +4,7 @@ import { z } from "zod";
 import { AUTH_DEFAULTS } from "../auth/options.ts";
 import { CORS_DEFAULTS } from "../doors/http/cors.ts";
 import { DEFAULT_PREFIX, REDIS_LIMITS } from "../engine/redis/options.ts";
+import { ownLimits } from "./channel-schema.ts";
 import { choice, count, isAddress, keySet, list, ms, optionalText, seconds, secrets, word, yesNo } from "./setting.ts";
 
 /** HS256 signs with 256 bits; a shorter secret can be guessed from a single token. */
@@ -72,6 +73,7 @@ const project = z.strictObject({
     "a text",
     "What the claim aud of a token must say, where the keys sign for other services too.",
   ),
+  channel: ownLimits,
 });
 
 export const projects = z.record(z.string().refine(isProjectName), project).default({});

@@ -13,6 +13,7 @@ import { KEEPER_LIMITS, MAX_KEEPERS } from "../engine/keeper.ts";
 import { SWEEP_LIMITS } from "../engine/sweeper.ts";
 import { LIST_LIMITS, LIVE_LIMITS, STREAM_LIMITS } from "../streams/limits.ts";
 import { KEY_SETTINGS } from "../wakes/keys.ts";
+import { channel } from "./channel-schema.ts";
 import { access, cors, log, projects, redis } from "./operator-schema.ts";
 import { bytes, count, ms, origin, port, portOrOff, seconds, text, yesNo } from "./setting.ts";
 import { wake } from "./wake-schema.ts";
@@ -132,6 +133,7 @@ export const schema = z.strictObject({
   stream: group(stream),
   list: group(list),
   live: group(live),
+  channel: group(channel),
   wake: group(wake),
   webhook: group(webhook),
   keeper: group(keeper),
@@ -149,13 +151,14 @@ export const GROUPS: Readonly<Record<string, string>> = {
   "": "The server",
   redis: "Redis Cluster as the engine",
   auth: "Who may do what",
-  projects: "The keys of projects",
+  projects: "What projects have of their own",
   cors: "Browsers of other origins",
   log: "Logs",
   http: "HTTP connections",
   stream: "Streams",
   list: "Listing streams",
   live: "Live readers",
+  channel: "Channels",
   wake: "Wake subscriptions",
   webhook: "Webhooks",
   keeper: "Work on one stream at a time",

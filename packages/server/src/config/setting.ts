@@ -175,6 +175,11 @@ function isPublicKey(key: { kty: string }): boolean {
   return ["RSA", "EC", "OKP"].includes(key.kty) && !("d" in key) && !("k" in key);
 }
 
+/** Something that is made of several parts and not needed. As a text it is JSON. */
+export function jsonObject<S extends z.ZodType>(parts: S, form: string, meaning: string) {
+  return setting(parts.optional(), { form, meaning, initial: undefined, fromText: jsonOrText });
+}
+
 /** A text that is not needed. */
 export function optionalText(form: string, meaning: string) {
   const schema = z.string().refine(isPlainText).optional();

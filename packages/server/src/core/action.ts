@@ -1,5 +1,5 @@
 /**
- * What a caller wants to do, in terms of the product: an action on a project, a stream, a subscription. Every door parses its
+ * What a caller wants to do, in terms of the product: an action on a project, a stream, a subscription, a channel. Every door parses its
  * own addresses into this, and auth decides on nothing else, so that no spelling of a path gets around it.
  */
 
@@ -21,6 +21,8 @@ export type RouteName =
   | "ds.subscription.release"
   | "ds.subscription.callback"
   | "ds.keys"
+  | "channel.publish"
+  | "channel.events"
   | "health"
   | "ready"
   | "metrics"
@@ -37,8 +39,14 @@ export interface Action {
   /** Several streams, present and future. */
   readonly pattern?: StreamPattern | undefined;
   readonly subscription?: string | undefined;
+  readonly channel?: string | undefined;
   readonly session?: string | undefined;
   readonly group?: string | undefined;
+}
+
+/** The topic by which a caller that is confined to some topics reaches what the action names; undefined when it names none. */
+export function topicOf({ stream, channel }: Action): string | undefined {
+  return channel === undefined ? stream : `channels/${channel}`;
 }
 
 /** Levels are `*` for any one, `**` for any number of them, and literal ones with `=` in front. */

@@ -3,17 +3,19 @@
  * client goes away. A reader that does not read is cut off at a byte limit; nobody else notices.
  */
 import { BEGINNING, formatOffset, header, NOW, type Position } from "@sluice/protocol";
+import { Audience } from "../core/audience.ts";
+import { Feeds } from "../core/feed.ts";
 import { type Headers, type HttpRequest, queryValue, Refusal, type Reply, type Sink } from "../core/http.ts";
+import { SseReader } from "../core/sse-reader.ts";
 import type { World } from "../core/world.ts";
 import { nextCursor } from "./cursor.ts";
-import { Feeds } from "./feed.ts";
 import type { LiveLimits, StreamLimits } from "./limits.ts";
+import { controlTrailer, StreamSource } from "./live-source.ts";
 import type { From } from "./parse.ts";
 import type { StreamPage } from "./reading.ts";
 import { unreadable } from "./refusals.ts";
 import { contentTypeFor, type Format, needsBase64, renderBody } from "./render.ts";
 import type { Streams } from "./service.ts";
-import { SseReader } from "./sse-reader.ts";
 
 /** Where a reader stands, and whether a page at hand already answers it. */
 interface Start {
@@ -22,42 +24,25 @@ interface Start {
 }
 
 export class LiveRoutes {
-  private readonly feeds: Feeds;
-  private count = 0;
-  private readonly open = new Set<SseReader>();
-  private readonly polls = new Set<() => void>();
-  private draining = false;
+  private readonly feeds = new Feeds<StreamPage>();
+  /** Of the readers: SSE connections, and long-polls that wait. */
+  sseReaders = 0;
+  waiters = 0;
 
   constructor(
     private readonly streams: Streams,
     private readonly world: World,
     private readonly limits: LiveLimits & Pick<StreamLimits, "pageBytes">,
-  ) {
-    this.feeds = new Feeds(streams, limits.pageBytes);
-  }
+    private readonly audience = new Audience(limits.readers),
+  ) {}
 
   /** Live readers now, and streams they read: both return to zero when the clients have gone. */
   get readers(): number {
-    return this.count;
-  }
-
-  get sseReaders(): number {
-    return this.open.size;
-  }
-
-  get waiters(): number {
-    return this.polls.size;
+    return this.audience.size;
   }
 
   get watchedStreams(): number {
     return this.feeds.size;
-  }
-
-  /** Sends everyone home: they reconnect elsewhere, from where they are. */
-  drain(): void {
-    this.draining = true;
-    for (const reader of [...this.open]) reader.end("drained");
-    for (const finish of [...this.polls]) finish();
   }
 
   handle(
@@ -72,27 +57,10 @@ export class LiveRoutes {
       throw new Refusal("bad-query", "the query parameter live must be long-poll or sse");
     }
     if (from === undefined) throw new Refusal("bad-query", "a live read needs the query parameter offset");
-    if (this.draining) throw new Refusal("draining", "the server is shutting down", [header.retryAfter, "1"]);
     const cursor = queryValue(request.search, "cursor");
-    const leave = this.enter(request);
+    const leave = this.audience.enter(request);
     if (mode === "sse") return this.sse(project, path, from, format, cursor, leave);
     return this.longPoll(project, path, from, format, cursor, request).finally(leave);
-  }
-
-  /** Counts a reader before it takes its first look, so that a crowd that comes at once is counted too. Returns how to leave. */
-  private enter(request: HttpRequest): () => void {
-    const { readers } = this.limits;
-    if (this.count >= readers) {
-      throw new Refusal("too-many-waiters", `${readers} readers are waiting already`, [header.retryAfter, "1"]);
-    }
-    this.count++;
-    let left = false;
-    const leave = () => {
-      if (!left) this.count--;
-      left = true;
-    };
-    request.onGone(leave);
-    return leave;
   }
 
   private async start(project: string, path: string, from: From): Promise<Start> {
@@ -119,7 +87,7 @@ export class LiveRoutes {
     request: HttpRequest,
   ): Promise<Reply> {
     const { page, after } = await this.start(project, path, from);
-    const isAnswer = page.messages.length > 0 || page.meta.closed || this.draining;
+    const isAnswer = page.messages.length > 0 || page.meta.closed || this.audience.draining;
     const answer = isAnswer ? page : await this.wait(project, path, after, page, request);
     this.streams.meter.reads["long-poll"]++;
     return this.renderPoll(answer, format, cursor);
@@ -163,7 +131,8 @@ export class LiveRoutes {
       const leave = () => {
         if (left) return;
         left = true;
-        this.polls.delete(finish);
+        unstay();
+        this.waiters--;
         unwatch();
         cancel();
       };
@@ -171,7 +140,8 @@ export class LiveRoutes {
         leave();
         resolve(last);
       };
-      this.polls.add(finish);
+      const unstay = this.audience.stay(finish);
+      this.waiters++;
       request.onGone(finish);
       // Something may have been committed between the first read and the watch.
       void look();
@@ -206,16 +176,19 @@ export class LiveRoutes {
     if (needsBase64(page.meta.config.contentType, format)) headers.push(header.sseDataEncoding, "base64");
     const floor = nextCursor(cursor, this.world.now(), this.world.random());
     const live = (sink: Sink) => {
-      const source = { streams: this.streams, feeds: this.feeds, project, path, format };
-      const reader = new SseReader(source, this.world, this.limits, floor, sink);
-      this.open.add(reader);
+      const source = new StreamSource(this.streams, project, path, format, this.limits.pageBytes);
+      const { feeds, world, limits } = this;
+      const reader = new SseReader({ source, feeds, world, limits, trailer: controlTrailer(world, floor) }, sink);
+      const unstay = this.audience.stay(() => reader.end("drained"));
+      this.sseReaders++;
       sink.onGone(() => {
+        this.sseReaders--;
         leave();
-        this.open.delete(reader);
+        unstay();
         reader.leave();
       });
       reader.begin(page);
-      if (this.draining) reader.end("drained");
+      if (this.audience.draining) reader.end("drained");
     };
     return { status: 200, headers, live };
   }

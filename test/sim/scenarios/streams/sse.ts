@@ -5,6 +5,7 @@
 export interface SseEvent {
   readonly event: string;
   readonly data: string;
+  readonly id: string;
 }
 
 export class SseParser {
@@ -25,13 +26,15 @@ export class SseParser {
 
 function parse(block: string): SseEvent {
   let event = "message";
+  let id = "";
   const data: string[] = [];
   for (const line of block.split("\n")) {
     const at = line.indexOf(":");
     const field = line.slice(0, at);
     const value = line.slice(at + 1).replace(/^ /, "");
     if (field === "event") event = value;
+    if (field === "id") id = value;
     if (field === "data") data.push(value);
   }
-  return { event, data: data.join("\n") };
+  return { event, data: data.join("\n"), id };
 }

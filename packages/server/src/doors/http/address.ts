@@ -6,25 +6,28 @@
  *   /v1/{project}/stream/{path}
  *   /v1/{project}/streams
  *   …/stream/__ds/{rest}           control: subscriptions and their keys
+ *   /v1/{project}/channels/{id}/publish, …/events
  *   /health  /ready  /metrics  /openapi.json
  */
 import { header } from "@sluice/protocol";
+import { parseChannelId } from "../../channels/parse.ts";
 import type { Action, RouteName } from "../../core/action.ts";
 import { type HttpRequest, Refusal } from "../../core/http.ts";
 import { parsePath } from "../../streams/parse.ts";
 import { parseId, parseStreamPart } from "../../wakes/parse.ts";
-import { ADDRESSES, type Address, KEYS, STREAM, STREAMS, SUBSCRIPTION } from "./routes-table.ts";
+import { ADDRESSES, type Address, CHANNEL, KEYS, STREAM, STREAMS, SUBSCRIPTION } from "./routes-table.ts";
 
 /** A route and what its address names. */
 export interface Call extends Action {
   readonly action: RouteName;
   readonly stream: string | undefined;
   readonly subscription: string | undefined;
+  readonly channel: string | undefined;
 }
 
 /** Where in the address space a path lies. `rest` is what is left to parse, still percent-encoded. */
 export interface Place {
-  readonly kind: "stream" | "streams" | "control" | "server";
+  readonly kind: "stream" | "streams" | "control" | "channel" | "server";
   readonly project: string | undefined;
   readonly rest: string;
 }
@@ -64,6 +67,7 @@ function locateProject(path: string, rest: string): Place {
     throw new Refusal("bad-project", "a project is named by 1 to 128 letters, digits, _ and -");
   if (tail.startsWith("stream/")) return locateStream(project, tail.slice("stream/".length));
   if (tail === "streams") return { kind: "streams", project, rest: "" };
+  if (tail.startsWith("channels/")) return { kind: "channel", project, rest: tail.slice("channels/".length) };
   throw noRoute(path);
 }
 
@@ -77,35 +81,48 @@ export function parseCall({ kind, project, rest }: Place, request: HttpRequest):
   switch (kind) {
     case "stream": {
       const stream = parsePath(rest);
-      return { action: methodOf(STREAM_ROUTES, request), project, stream, subscription: undefined };
+      return { action: methodOf(STREAM_ROUTES, request), project, stream, subscription: undefined, channel: undefined };
     }
     case "streams":
-      return { action: methodOf(LIST_ROUTES, request), project, stream: undefined, subscription: undefined };
+      return named(methodOf(LIST_ROUTES, request), project);
     case "control":
       return parseControl(project, rest, request);
-    case "server": {
-      const action = methodOf(ADDRESSES.get(rest)!, request);
-      return { action, project, stream: undefined, subscription: undefined };
-    }
+    case "channel":
+      return parseChannel(project, rest, request);
+    case "server":
+      return named(methodOf(ADDRESSES.get(rest)!, request), project);
   }
+}
+
+/** One shape for all calls, because every request makes one. */
+function named(action: RouteName, project: string | undefined, stream?: string, subscription?: string): Call {
+  return { action, project, stream, subscription, channel: undefined };
+}
+
+/** `rest` is what follows `channels/`. */
+function parseChannel(project: string | undefined, rest: string, request: HttpRequest): Call {
+  const [id, step, ...more] = rest.split("/");
+  const address = more.length > 0 ? undefined : ADDRESSES.get(`${CHANNEL}/${step}`);
+  if (address === undefined) throw noRoute(request.path);
+  const action = methodOf(address, request);
+  return { action, project, stream: undefined, subscription: undefined, channel: parseChannelId(id!) };
 }
 
 /** `rest` is what follows `__ds/`. */
 function parseControl(project: string | undefined, rest: string, request: HttpRequest): Call {
   if (rest === "jwks.json") {
-    const action = methodOf(ADDRESSES.get(KEYS)!, request);
-    return { action, project, stream: undefined, subscription: undefined };
+    return named(methodOf(ADDRESSES.get(KEYS)!, request), project);
   }
   const [word, encodedId, step, ...path] = rest.split("/");
   if (word !== "subscriptions" || encodedId === undefined) throw noRoute(request.path);
   const subscription = parseId(encodedId);
   if (step === "streams" && path.length > 0) {
     const action = methodOf(LINK_ROUTES, request);
-    return { action, project, stream: parseStreamPart(path.join("/")), subscription };
+    return named(action, project, parseStreamPart(path.join("/")), subscription);
   }
   const address = path.length > 0 ? undefined : ADDRESSES.get(step === undefined ? SUBSCRIPTION : stepOf(step));
   if (address === undefined) throw noRoute(request.path);
-  return { action: methodOf(address, request), project, stream: undefined, subscription };
+  return named(methodOf(address, request), project, undefined, subscription);
 }
 
 function stepOf(step: string): string {

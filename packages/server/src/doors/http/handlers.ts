@@ -3,6 +3,7 @@
  * the router calls what it finds here once the caller is admitted.
  */
 import { header } from "@sluice/protocol";
+import type { ChannelRoutes } from "../../channels/routes.ts";
 import type { RouteName } from "../../core/action.ts";
 import { type Headers, type HttpRequest, Refusal, type Reply } from "../../core/http.ts";
 import type { StreamRoutes } from "../../streams/routes.ts";
@@ -17,6 +18,7 @@ export interface HandlerParts {
   readonly streams: StreamRoutes;
   listStreams(project: string, request: HttpRequest): Promise<Reply>;
   readonly wakes: WakeRoutes;
+  readonly channels: ChannelRoutes;
   /** Undefined when the server takes requests; otherwise why not. */
   notReady(): string | undefined;
   readonly limits: DescribedLimits;
@@ -24,8 +26,9 @@ export interface HandlerParts {
   readonly metrics?: (() => Promise<string>) | undefined;
 }
 
-/** An address of a project has always named one, and a stream or subscription where its route has one. */
-export function handlersOf({ streams, wakes, listStreams, notReady, metrics, limits }: HandlerParts): Handlers {
+/** An address of a project has always named one, and a stream, subscription or channel where its route has one. */
+export function handlersOf(parts: HandlerParts): Handlers {
+  const { streams, wakes, channels, listStreams, notReady, metrics, limits } = parts;
   let document: string | undefined;
   return {
     "stream.append": (call, request) => streams.append(call.project!, call.stream!, request),
@@ -46,6 +49,9 @@ export function handlersOf({ streams, wakes, listStreams, notReady, metrics, lim
     "ds.subscription.callback": (call, request) => wakes.ack(call.project!, call.subscription!, request, false),
     "ds.subscription.release": (call, request) => wakes.release(call.project!, call.subscription!, request),
     "ds.keys": (call) => wakes.jwks(call.project!),
+
+    "channel.publish": (call, request) => channels.publish(call.project!, call.channel!, request),
+    "channel.events": (call, request) => channels.events(call.project!, call.channel!, request),
 
     health: () => answerProbe(undefined),
     ready: () => answerProbe(notReady()),

@@ -13,6 +13,7 @@ export interface Route {
 export const STREAM = "/v1/{project}/stream/{path}";
 export const STREAMS = "/v1/{project}/streams";
 export const SUBSCRIPTION = "/v1/{project}/stream/__ds/subscriptions/{subscription}";
+export const CHANNEL = "/v1/{project}/channels/{channel}";
 export const KEYS = "/v1/{project}/stream/__ds/jwks.json";
 
 const READING = ["GET", "HEAD"];
@@ -35,6 +36,9 @@ export const ROUTES: Readonly<Record<RouteName, Route>> = {
   "ds.subscription.release": { methods: ["POST"], address: `${SUBSCRIPTION}/release` },
   "ds.subscription.callback": { methods: ["POST"], address: `${SUBSCRIPTION}/callback` },
   "ds.keys": { methods: READING, address: KEYS },
+
+  "channel.publish": { methods: ["POST"], address: `${CHANNEL}/publish` },
+  "channel.events": { methods: ["GET"], address: `${CHANNEL}/events` },
 
   health: { methods: READING, address: "/health" },
   ready: { methods: READING, address: "/ready" },

@@ -6,11 +6,13 @@ import { type ErrorCode, errors } from "@sluice/protocol";
 import { z } from "zod";
 import { COOKIE } from "../../../auth/credentials.ts";
 import { NEEDS } from "../../../auth/decide.ts";
+import type { ChannelLimits } from "../../../channels/limits.ts";
 import type { RouteName } from "../../../core/action.ts";
 import type { ListLimits } from "../../../streams/limits.ts";
 import { wakeBodies } from "../../../wakes/bodies.ts";
 import type { WakeLimits } from "../../../wakes/limits.ts";
 import { ROUTES } from "../routes-table.ts";
+import { channelRoutes } from "./channel-routes.ts";
 import { says } from "./headers.ts";
 import { serverRoutes } from "./server-routes.ts";
 import type { Content, Description, Outcome, Parameter, Schema } from "./shape.ts";
@@ -23,10 +25,11 @@ type Descriptions = Readonly<Record<RouteName, Description>>;
 export interface DescribedLimits {
   readonly wake: WakeLimits;
   readonly list: ListLimits;
+  readonly channel: ChannelLimits;
 }
 
-function descriptionsFor({ wake, list }: DescribedLimits): Descriptions {
-  return { ...streamRoutes(list), ...wakeRoutes(wakeBodies(wake)), ...serverRoutes };
+function descriptionsFor({ wake, list, channel }: DescribedLimits): Descriptions {
+  return { ...streamRoutes(list), ...wakeRoutes(wakeBodies(wake)), ...channelRoutes(channel), ...serverRoutes };
 }
 
 const VERSION = "0.1.0";
@@ -36,6 +39,7 @@ const PATH_PARAMETERS: Readonly<Record<string, string>> = {
   project: "The tenant. The project default may be left out together with its slash.",
   path: "A stream's path. It may hold slashes, percent-encoded or not.",
   subscription: "The id of a wake subscription, in 1 to 256 bytes.",
+  channel: "The id of a channel, in 1 to 256 bytes; percent-encoded.",
 };
 
 /** RFC 9457, with our code. */
@@ -76,7 +80,7 @@ export function openapiDocument(limits: DescribedLimits): object {
       license: { name: "Apache-2.0", identifier: "Apache-2.0" },
     },
     servers: [{ url: "/" }],
-    tags: [{ name: "Streams" }, { name: "Wake subscriptions" }, { name: "Server" }],
+    tags: [{ name: "Streams" }, { name: "Wake subscriptions" }, { name: "Channels" }, { name: "Server" }],
     paths,
     components: {
       schemas: { Problem: PROBLEM },
@@ -208,7 +212,7 @@ const REFUSAL_HEADERS: Partial<Readonly<Record<ErrorCode, readonly Parameter[]>>
 
 function refusal(status: number, codes: readonly ErrorCode[]): object {
   const headers = codes.flatMap((code) => REFUSAL_HEADERS[code] ?? []);
-  if (status === 503) headers.push(says.retryAfter);
+  if (status === 503 || status === 429) headers.push(says.retryAfter);
   return {
     description: codes.map((code) => `${errors[code].title} (${code}).`).join(" "),
     ...(headers.length === 0 ? {} : { headers: headersOf(headers) }),

@@ -52,6 +52,9 @@ export const asks = {
   ),
 } as const;
 
+/** What browsers send by themselves when they come back. */
+export const lastEventId = parameter("Last-Event-ID", "Starts after this: the id of the last event.", offset);
+
 /** What a query may say. */
 export const queries = {
   offset: parameter("offset", `Reads what follows: an offset of ours, ${BEGINNING} or ${NOW}.`, offset),
@@ -63,6 +66,16 @@ export const queries = {
     type: "string",
     enum: ["raw", "envelope"],
     default: "raw",
+  }),
+  from: parameter(
+    "from",
+    `Starts after this: an offset of ours, ${BEGINNING} or ${NOW}. Last-Event-ID goes before it.`,
+    offset,
+  ),
+  wait: parameter("wait", "Whether to wait for a channel that has not started.", {
+    type: "string",
+    enum: ["true", "false"],
+    default: "false",
   }),
   cursor: parameter("cursor", "What Stream-Cursor said last, in live reads.", text),
   prefix: parameter("prefix", "What a path starts with.", { type: "string", maxLength: MAX_PATH_BYTES }),
@@ -107,7 +120,7 @@ export const says = {
 /** For pages of other origins: what they may send, and what they may read. */
 export const ALLOWED_HEADERS: readonly string[] = [
   "Authorization",
-  "Last-Event-ID",
+  lastEventId.name,
   ...Object.values(asks).map(({ name }) => name),
 ];
 export const EXPOSED_HEADERS: readonly string[] = Object.values(says).map(({ name }) => name);

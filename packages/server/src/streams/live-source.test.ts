@@ -1,16 +1,17 @@
 /** A reader between its own reading and the feed, with every read answered by hand: the order of answers is the test's. */
 import type { Position } from "@sluice/protocol";
 import { expect, it } from "vitest";
+import { Feeds } from "../core/feed.ts";
 import type { Sink } from "../core/http.ts";
+import { SseReader } from "../core/sse-reader.ts";
 import type { World } from "../core/world.ts";
 import { NO_HEAD } from "../engine/contract.ts";
-import { Feeds } from "./feed.ts";
+import { controlTrailer, StreamSource } from "./live-source.ts";
 import type { StreamPage } from "./reading.ts";
 import type { Streams } from "./service.ts";
-import { SseReader } from "./sse-reader.ts";
 
 const PAGE_MESSAGES = 2;
-const LIMITS = { sseMs: 60_000, slowReaderBytes: 1_000_000, pageBytes: 1 };
+const limits = { sseMs: 60_000, slowReaderBytes: 1_000_000 };
 const world = { now: () => Date.UTC(2026, 0, 1), after: () => () => {} } as unknown as World;
 
 class ByHand {
@@ -25,7 +26,7 @@ class ByHand {
       return () => {};
     },
   } as unknown as Streams;
-  readonly feeds = new Feeds(this.streams, LIMITS.pageBytes);
+  readonly feeds = new Feeds<StreamPage>();
 
   append(count: number): void {
     this.last += count;
@@ -54,15 +55,16 @@ class ByHand {
     while (this.pending.length > 0) await this.answer();
   }
 
-  reader(): { reader: SseReader; seen(): number[] } {
+  reader(): { reader: SseReader<StreamPage>; seen(): number[] } {
     let text = "";
     const write = (bytes: Uint8Array) => {
       text += new TextDecoder().decode(bytes);
     };
     const sink: Sink = { buffered: 0, write, onDrain: () => {}, onGone: () => {}, end: () => {}, cut: () => {} };
-    const source = { streams: this.streams, feeds: this.feeds, project: "p", path: "s", format: "raw" as const };
+    const source = new StreamSource(this.streams, "p", "s", "raw", 1);
+    const parts = { source, feeds: this.feeds, world, limits, trailer: controlTrailer(world, 0) };
     const seen = () => [...text.matchAll(/data:(\[.*\])/g)].flatMap(([, json]) => JSON.parse(json!) as number[]);
-    return { reader: new SseReader(source, world, LIMITS, 0, sink), seen };
+    return { reader: new SseReader(parts, sink), seen };
   }
 }
 

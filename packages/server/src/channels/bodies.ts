@@ -1,0 +1,59 @@
+/**
+ * The JSON bodies of the channel routes: what is validated, and what the OpenAPI document shows. Called by parse.ts and the
+ * document.
+ */
+import { z } from "zod";
+import { utf8 } from "../core/bytes.ts";
+
+export const MAX_MESSAGE_ID_BYTES = 256;
+
+const OBJECT = { error: "must be a JSON object" };
+const ID = { error: `must be a string of 1 to ${MAX_MESSAGE_ID_BYTES} bytes` };
+const SEQUENCE = { error: "must be a whole number from 0 to 2^53-1" };
+
+export const message = z.strictObject(
+  {
+    messageId: z
+      .string(ID)
+      .min(1, ID)
+      .max(MAX_MESSAGE_ID_BYTES, ID)
+      .refine((id) => id.length * 3 <= MAX_MESSAGE_ID_BYTES || utf8(id).length <= MAX_MESSAGE_ID_BYTES, ID)
+      .describe("A message with an id that the channel knows is not appended again.")
+      .optional(),
+    phase: z.enum(["START", "DELTA", "END", "ERROR"], { error: "must be START, DELTA, END or ERROR" }),
+    sequence: z
+      .int(SEQUENCE)
+      .min(0, SEQUENCE)
+      .describe("One more than the message before it; any number at START. A repeated one appends nothing."),
+    payload: z.unknown().optional().describe("Any JSON; null unless given."),
+  },
+  OBJECT,
+);
+
+export const messages = z.strictObject(
+  {
+    messages: z
+      .array(message, { error: "must be an array of messages" })
+      .min(1, { error: "must have at least one message" }),
+  },
+  OBJECT,
+);
+
+export const published = z.object({
+  offset: z.string().describe("The position after the message; the last one's, if there were several."),
+  sequence: z.int(),
+  gap: z
+    .object({ expected: z.int() })
+    .describe("Sequences from this one on were left out before the message.")
+    .optional(),
+});
+
+/** The data of a `stream` event. */
+export const event = z.object({
+  messageId: z.string(),
+  channelId: z.string(),
+  phase: z.enum(["START", "DELTA", "END", "ERROR"]),
+  sequence: z.int(),
+  gap: z.object({ expected: z.int() }).optional(),
+  payload: z.unknown(),
+});

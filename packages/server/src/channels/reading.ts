@@ -1,0 +1,132 @@
+/**
+ * A channel's log as its readers see it: pages, as server-sent events. Everything here is committed state straight from the
+ * engine; keepers are not involved. The service reads, the routes open one source per connection.
+ *
+ * What must stay true: a reader that is not shown something that was there is told so, in an event of its own, before what
+ * follows; after END nothing is left to wait for.
+ */
+import { comparePositions, formatOffset, type Position } from "@sluice/protocol";
+import { concat, EMPTY, utf8 } from "../core/bytes.ts";
+import type { LivePage, LiveSource } from "../core/feed.ts";
+import { type Engine, type Entity, type Head, type LoggedMessage, NO_HEAD } from "../engine/contract.ts";
+import { alive, channelEntity, META, type Meta, metaTable } from "./state.ts";
+
+export interface ChannelPage extends LivePage {
+  readonly kind: "page";
+  readonly channel: string;
+  readonly head: Head;
+  readonly messages: readonly LoggedMessage[];
+  /** END has come, and lies at or before `next`. */
+  readonly isOver: boolean;
+  /** Where the reader stood, when messages between there and the first of these are gone; null for the very beginning. */
+  readonly missedAfter?: Position | null | undefined;
+}
+
+export type ReadOutcome =
+  | ChannelPage
+  | { readonly kind: "absent" }
+  | { readonly kind: "ahead"; readonly tail: Position };
+
+/** Reads after a position; (0, 0) means from the earliest message kept. */
+export async function readPage(
+  engine: Engine,
+  e: Entity,
+  after: Position,
+  maxBytes: number,
+  ttlMs: number,
+): Promise<ReadOutcome> {
+  // From the beginning there may be what is over and not swept yet. Looked at first, so that the page is of this channel or a later one.
+  if (after.generation === 0 && (await metaOf(engine, e, ttlMs)) === undefined) return { kind: "absent" };
+  const { head, messages, atTail } = await engine.read(e, after, maxBytes);
+  if (head.generation === 0) return { kind: "absent" };
+  const last = messages.at(-1);
+  if (last === undefined) {
+    const meta = await metaOf(engine, e, ttlMs);
+    if (meta === undefined) return { kind: "absent" };
+    // Where others write too, the end of a history can be lost; what comes next will sort after the reader.
+    if (comparePositions(after, head.last) > 0 && engine.exclusive) return { kind: "ahead", tail: head.last };
+    // A channel that began since then is another one.
+    const isOver = meta.endedAt !== undefined && meta.born <= head.generation;
+    return { kind: "page", channel: e.id, head, messages, next: after, atTail, isOver };
+  }
+  const isOver = atTail && last.attributes?.phase === "END";
+  const missedAfter = missed(after, head.start);
+  return { kind: "page", channel: e.id, head, messages, next: last.position, atTail, isOver, missedAfter };
+}
+
+/** What is stored of a channel; undefined when there is none, or it is over. */
+export async function metaOf(engine: Engine, e: Entity, ttlMs: number): Promise<Meta | undefined> {
+  const { rows } = await engine.load(e, [META]);
+  return alive(rows[0] && metaTable.decode(rows[0]), ttlMs, engine.now());
+}
+
+/** A reader from the beginning has missed something when the log was cut; another one when it stood before the cut. */
+function missed(after: Position, start: Position): Position | null | undefined {
+  if (after.generation === 0) return start.seq > 0 ? null : undefined;
+  return comparePositions(after, start) < 0 ? after : undefined;
+}
+
+export interface SourceParts {
+  readonly engine: Engine;
+  readonly project: string;
+  readonly channel: string;
+  readonly pageBytes: number;
+  readonly ttlMs: number;
+  /** Whether who follows a channel that is not there waits for it. */
+  readonly wait: boolean;
+}
+
+export class ChannelSource implements LiveSource<ChannelPage> {
+  readonly key: string;
+  private readonly entity: Entity;
+
+  constructor(private readonly parts: SourceParts) {
+    this.entity = channelEntity(parts.project, parts.channel);
+    // Those who wait and those who do not are told different things when a channel goes.
+    this.key = parts.wait ? `${this.entity.key} wait` : this.entity.key;
+  }
+
+  async read(after: Position): Promise<ChannelPage | undefined> {
+    const { engine, pageBytes, ttlMs } = this.parts;
+    const page = await readPage(engine, this.entity, after, pageBytes, ttlMs);
+    if (page.kind === "page") return page;
+    return page.kind === "absent" ? this.nothingYet(after) : undefined;
+  }
+
+  /** What there is of a channel that has not started, for who waits; where a reader stood in an earlier one it stays. */
+  nothingYet(after: Position): ChannelPage | undefined {
+    const { channel, wait } = this.parts;
+    if (!wait) return undefined;
+    return { kind: "page", channel, head: NO_HEAD, messages: [], next: after, atTail: true, isOver: false };
+  }
+
+  watch(wake: () => void): () => void {
+    return this.parts.engine.watch(this.entity, wake);
+  }
+
+  render = renderEvents;
+
+  isOver({ isOver }: ChannelPage): boolean {
+    return isOver;
+  }
+}
+
+const END_OF_EVENT = utf8("\n\n");
+
+/** A stored message is the JSON that readers get, on one line. */
+export function renderEvents({ channel, head, messages, missedAfter }: ChannelPage): Uint8Array {
+  if (messages.length === 0) return EMPTY;
+  const parts: Uint8Array[] = [];
+  if (missedAfter !== undefined) parts.push(renderGap(channel, missedAfter, head.start));
+  for (const { position, payload } of messages) {
+    parts.push(utf8(`event: stream\nid: ${formatOffset(position)}\ndata: `), payload, END_OF_EVENT);
+  }
+  return concat(parts);
+}
+
+/** Its id is where what is kept begins, so that a reader that comes back is not told again. */
+function renderGap(channelId: string, after: Position | null, start: Position): Uint8Array {
+  const earliest = formatOffset(start);
+  const data = { channelId, after: after === null ? null : formatOffset(after), earliest };
+  return utf8(`event: gap\nid: ${earliest}\ndata: ${JSON.stringify(data)}\n\n`);
+}

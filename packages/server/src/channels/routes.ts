@@ -1,0 +1,166 @@
+/**
+ * The HTTP routes of channels: parse, call the service, render. A publish goes through its checks in the order that the
+ * service's comment gives; a reader is counted with all other live readers and sent home with them.
+ */
+import { BEGINNING, formatOffset, header, NOW, type Position, ZERO } from "@sluice/protocol";
+import type { Audience } from "../core/audience.ts";
+import { Feeds } from "../core/feed.ts";
+import { type Headers, type HttpRequest, Refusal, type Reply, type Sink } from "../core/http.ts";
+import { SseReader } from "../core/sse-reader.ts";
+import type { World } from "../core/world.ts";
+import type { ChannelLimits } from "./limits.ts";
+import { type From, parseFrom, parseMessages, parseWait } from "./parse.ts";
+import { type ChannelPage, ChannelSource } from "./reading.ts";
+import type { PublishRefusal } from "./rules.ts";
+import type { Channels } from "./service.ts";
+
+export interface ReaderLimits {
+  readonly sseMs: number;
+  readonly slowReaderBytes: number;
+  readonly pageBytes: number;
+}
+
+export class ChannelRoutes {
+  private readonly feeds = new Feeds<ChannelPage>();
+  private count = 0;
+
+  constructor(
+    private readonly channels: Channels,
+    private readonly world: World,
+    private readonly audience: Audience,
+    private readonly limits: ReaderLimits,
+  ) {}
+
+  /** Connections that follow a channel now, and the channels that are followed. */
+  get readers(): number {
+    return this.count;
+  }
+
+  get watched(): number {
+    return this.feeds.size;
+  }
+
+  async publish(project: string, channel: string, request: HttpRequest): Promise<Reply> {
+    const limits = this.channels.limitsFor(project, channel);
+    const body = await request.body(limits.bodyBytes);
+    if (body.kind === "too-large") {
+      this.channels.counters.tooLarge++;
+      throw new Refusal("too-large", `a publish may have at most ${limits.bodyBytes} bytes; send it as several DELTAs`);
+    }
+    await this.admit(project, channel, limits);
+    const messages = parseMessages(body.bytes);
+    const outcome = await this.channels.publish(project, channel, messages, limits);
+    if (outcome.kind !== "published") throw refusalOf(outcome, channel);
+    const { position, sequence, gap } = outcome;
+    const answer = { offset: formatOffset(position), sequence, gap: gap === undefined ? undefined : { expected: gap } };
+    const headers: Headers = [header.contentType, "application/json", header.cacheControl, "no-store"];
+    return { status: 202, headers, body: JSON.stringify(answer) };
+  }
+
+  private async admit(project: string, channel: string, limits: ChannelLimits): Promise<void> {
+    const admission = await this.channels.admit(project, channel, limits);
+    if (admission.kind === "allowed") return;
+    if (admission.kind === "unavailable") {
+      throw new Refusal("limiter-unavailable", "the rate limit cannot be checked, so nothing is let through");
+    }
+    const { rate, windowMs } = limits;
+    const seconds = Math.max(1, Math.ceil(admission.retryAfterMs / 1_000));
+    throw new Refusal("rate-limited", `a channel takes ${rate} publishes in ${windowMs} ms`, [
+      header.retryAfter,
+      String(seconds),
+    ]);
+  }
+
+  async events(project: string, channel: string, request: HttpRequest): Promise<Reply> {
+    const from = parseFrom(request);
+    const wait = parseWait(request);
+    const leave = this.audience.enter(request);
+    try {
+      const limits = this.channels.limitsFor(project, channel);
+      const { engine } = this.channels;
+      const { pageBytes } = this.limits;
+      const source = new ChannelSource({ engine, project, channel, pageBytes, ttlMs: limits.ttlMs, wait });
+      const stood = from === BEGINNING || from === NOW ? ZERO : from;
+      const page = (await this.start(project, channel, from, limits)) ?? source.nothingYet(stood);
+      if (page === undefined) throw absent(channel);
+      if (page.isOver && page.messages.length === 0) {
+        leave();
+        // What tells an EventSource that it need not come back.
+        return { status: 204, headers: [header.cacheControl, "no-store"] };
+      }
+      return this.follow(source, page, limits, leave);
+    } catch (fault) {
+      leave();
+      throw fault;
+    }
+  }
+
+  /** The first page; undefined when there is no such channel. */
+  private async start(
+    project: string,
+    channel: string,
+    from: From,
+    limits: ChannelLimits,
+  ): Promise<ChannelPage | undefined> {
+    let after: Position | undefined = from === BEGINNING || from === NOW ? undefined : from;
+    if (from === NOW) {
+      after = await this.channels.tail(project, channel, limits);
+      if (after === undefined) return undefined;
+    }
+    const page = await this.channels.read(project, channel, after, this.limits.pageBytes, limits);
+    if (page.kind === "ahead") {
+      throw new Refusal("offset-ahead", `the channel ends at ${formatOffset(page.tail)}`, [
+        header.streamNextOffset,
+        formatOffset(page.tail),
+      ]);
+    }
+    return page.kind === "page" ? page : undefined;
+  }
+
+  private follow(source: ChannelSource, page: ChannelPage, { heartbeatMs }: ChannelLimits, leave: () => void): Reply {
+    const headers: Headers = [header.contentType, "text/event-stream", header.cacheControl, "no-cache, no-transform"];
+    const live = (sink: Sink) => {
+      const { feeds, world } = this;
+      const reader = new SseReader({ source, feeds, world, limits: { ...this.limits, heartbeatMs } }, sink);
+      this.count++;
+      const unstay = this.audience.stay(() => reader.end("drained"));
+      sink.onGone(() => {
+        this.count--;
+        leave();
+        unstay();
+        reader.leave();
+      });
+      reader.begin(page);
+      if (this.audience.draining) reader.end("drained");
+    };
+    return { status: 200, headers, live };
+  }
+}
+
+function absent(channel: string): Refusal {
+  return new Refusal("channel-not-found", `there is no channel ${channel}; wait=true waits for its START`);
+}
+
+function refusalOf(refusal: PublishRefusal, channel: string): Refusal {
+  switch (refusal.kind) {
+    case "not-started":
+      return new Refusal("channel-not-started", `the channel ${channel} begins with a START`);
+    case "started":
+      return new Refusal("channel-started", `the channel ${channel} has started with another sequence`);
+    case "ended":
+      return new Refusal(
+        "channel-ended",
+        `the channel ${channel} has had its END; its id is free again once it has expired`,
+      );
+    case "passed":
+      return new Refusal(
+        "channel-sequence",
+        `the sequence ${refusal.sequence} was left out when its turn was, the channel is at ${refusal.last}`,
+      );
+    case "taken":
+      return new Refusal(
+        "channel-sequence",
+        `the sequence ${refusal.sequence} is that of the message ${refusal.messageId}`,
+      );
+  }
+}

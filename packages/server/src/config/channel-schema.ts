@@ -1,0 +1,42 @@
+/** The settings of channels; a part of the schema. The defaults are those of the channels feature. */
+import { z } from "zod";
+import { CHANNEL_LIMITS as CHANNEL } from "../channels/limits.ts";
+import { parseFilter } from "../core/topic.ts";
+import { bytes, count, jsonObject, ms } from "./setting.ts";
+
+export const channel = {
+  bodyBytes: bytes(CHANNEL.bodyBytes, "The largest body of one publish."),
+  rate: count(CHANNEL.rate, "Publishes to one channel within a window, on all nodes together."),
+  windowMs: ms(CHANNEL.windowMs, "How long such a window is."),
+  messages: count(CHANNEL.messages, "Messages of a channel that are kept; up to a twentieth more are.", {
+    max: 1_000_000,
+  }),
+  ttlMs: ms(CHANNEL.ttlMs, "How long a channel is kept after its END."),
+  idleMs: ms(CHANNEL.idleMs, "A channel without END that was not published to for this long is abandoned."),
+  cleanupMs: ms(CHANNEL.cleanupMs, "How often a channel is looked at to find out whether it is abandoned."),
+  heartbeatMs: ms(
+    CHANNEL.heartbeatMs,
+    "How often readers of a channel get a comment that keeps their connection open.",
+  ),
+};
+
+const MAX_FILTERS = 1_000;
+
+const some = z.strictObject(
+  Object.fromEntries(Object.entries(channel).map(([name, setting]) => [name, setting.unwrap().optional()])) as {
+    [K in keyof typeof channel]: z.ZodOptional<z.ZodInt>;
+  },
+);
+const filters = z
+  .record(
+    z.string().refine((text) => parseFilter(text) !== undefined),
+    some,
+  )
+  .refine((all) => Object.keys(all).length <= MAX_FILTERS);
+
+/** What a project may have instead, and within it the channels whose ids match a filter. */
+export const ownLimits = jsonObject(
+  some.extend({ filters: filters.optional() }),
+  `an object of settings of the group channel, and filters, an object of such objects by topic filter, like {"rate": 50, "filters": {"chat/#": {"rate": 100}}}`,
+  "Limits of the channels of this project, where they differ from the general ones.",
+);
