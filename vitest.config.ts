@@ -6,6 +6,8 @@ const src = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 export default defineConfig({
   resolve: {
     alias: {
+      "@sluice/client/resumable-stream": src("packages/client/src/resumable-stream.ts"),
+      "@sluice/client": src("packages/client/src/index.ts"),
       "@sluice/protocol": src("packages/protocol/src/index.ts"),
       "@sluice/server": src("packages/server/src/index.ts"),
     },

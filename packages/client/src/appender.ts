@@ -1,0 +1,256 @@
+/**
+ * The one writer of a stream in this client: collects what is appended while a request is under way, sends it as the next
+ * one, and repeats a request until it is answered. Shared by all handles of a stream.
+ *
+ * What must stay true: one request in flight, the next only after it was answered, so that a repeated one is recognised and
+ * nothing overtakes; a batch that was numbered never changes; what is queued is bounded; a batch that fails takes what is
+ * queued behind it along, because that was meant to follow it, and the next append starts a new epoch, so that nothing of
+ * the old one can arrive late.
+ */
+import { header } from "@sluice/protocol";
+import { Backoff } from "./backoff.ts";
+import { type AppendResult, Batch, type Body, type Metadata } from "./batch.ts";
+import type { Answer, Call, Connection } from "./connection.ts";
+import { SluiceError } from "./error.ts";
+import type { LastBudget, PageExit } from "./page-exit.ts";
+
+export interface AppendLimits {
+  /** Characters (or bytes) of one request, unless a single message is larger. */
+  readonly batchSize: number;
+  /** Messages of one request. */
+  readonly batchMessages: number;
+  /** Characters (or bytes) that may wait per stream; beyond it `append` rejects with `queue-full`. */
+  readonly queueSize: number;
+}
+
+export const APPEND_LIMITS: AppendLimits = {
+  batchSize: 512 * 1024,
+  batchMessages: 5_000,
+  queueSize: 16 * 1024 * 1024,
+};
+
+/** How often one batch may be numbered anew before something is wrong that numbers do not mend. */
+const MAX_CLAIMS = 3;
+
+export interface AppenderParts {
+  readonly connection: Connection;
+  readonly exit: PageExit;
+  /** The encoded address of the stream, after `/v1/{project}/`. */
+  readonly path: string;
+  readonly producerId: string;
+  /** Whether somebody else may use the same producer id; then the one who came last is the one who writes. */
+  readonly isShared: boolean;
+  /** Greater with every call. */
+  readonly nextEpoch: () => number;
+  readonly limits: AppendLimits;
+}
+
+export class Appender {
+  private readonly queue: Batch[] = [];
+  private queued = 0;
+  private epoch: number;
+  private seq = 0;
+  private isRunning = false;
+  private hasWritten = false;
+  private fenced: SluiceError | undefined;
+  /** The first failure since the last `flush`, for those who do not look at what `append` returns. */
+  private failure: unknown;
+  private waiting: (() => void)[] = [];
+
+  constructor(private readonly parts: AppenderParts) {
+    this.epoch = parts.nextEpoch();
+  }
+
+  get isIdle(): boolean {
+    return this.queue.length === 0 && this.failure === undefined && this.fenced === undefined;
+  }
+
+  append(body: Body, contentType: string, metadata: Metadata | undefined): Promise<AppendResult> {
+    if (this.fenced !== undefined) return rejected(this.fenced);
+    const { queueSize } = this.parts.limits;
+    if (this.queued + body.length > queueSize && this.queued > 0) {
+      const says = `${this.queued} characters are waiting to be sent; ready() tells when there is room`;
+      return this.fail(new SluiceError("queue-full", says));
+    }
+    const batch = this.batchFor(body, contentType, metadata);
+    this.queued += body.length;
+    if (!this.isRunning) void this.run();
+    return batch.promise;
+  }
+
+  /** Resolves when half of the queue is free. */
+  ready(): Promise<void> {
+    if (this.hasRoom) return Promise.resolve();
+    return new Promise((resolve) => this.waiting.push(resolve));
+  }
+
+  /** Resolves when everything that was appended is acknowledged; rejects with the first failure that it has not told yet. */
+  async flush(): Promise<void> {
+    await this.queue.at(-1)?.promise.catch(() => {});
+    const { failure } = this;
+    this.failure = undefined;
+    if (failure !== undefined) throw failure;
+  }
+
+  private get hasRoom(): boolean {
+    return this.queued <= this.parts.limits.queueSize / 2;
+  }
+
+  private batchFor(body: Body, contentType: string, metadata: Metadata | undefined): Batch {
+    const { batchSize, batchMessages } = this.parts.limits;
+    const last = this.queue.at(-1);
+    const fits = last !== undefined && last.size + body.length <= batchSize && last.bodies.length < batchMessages;
+    if (fits && last.takes(contentType, metadata)) {
+      last.push(body);
+      return last;
+    }
+    if (last !== undefined) last.isSealed = true;
+    const batch = new Batch(contentType, metadata, [body]);
+    this.queue.push(batch);
+    return batch;
+  }
+
+  /** Never rejects: what goes wrong belongs to the batches. */
+  private async run(): Promise<void> {
+    this.isRunning = true;
+    this.parts.exit.add(this.lastWords);
+    // Whatever is appended in the same breath goes along.
+    await undefined;
+    for (let batch = this.queue[0]; batch !== undefined; batch = this.queue[0]) {
+      batch.isSealed = true;
+      try {
+        const result = await this.deliver(batch);
+        if (result !== undefined) this.settle(batch, result);
+      } catch (error) {
+        this.failAll(error);
+      }
+    }
+    this.parts.exit.delete(this.lastWords);
+    this.isRunning = false;
+  }
+
+  private settle(batch: Batch, result: AppendResult): void {
+    this.queue.shift();
+    this.free(batch.size);
+    batch.resolve(result);
+  }
+
+  private failAll(error: unknown): void {
+    if (error instanceof SluiceError && error.code === "producer-fenced") this.fenced = error;
+    this.failure ??= error;
+    const failed = this.queue.splice(0);
+    this.startEpoch(this.parts.nextEpoch());
+    for (const batch of failed) {
+      this.free(batch.size);
+      batch.reject(error);
+    }
+  }
+
+  private fail(error: SluiceError): Promise<never> {
+    this.failure ??= error;
+    return rejected(error);
+  }
+
+  private free(size: number): void {
+    this.queued -= size;
+    if (!this.hasRoom || this.waiting.length === 0) return;
+    for (const resolve of this.waiting.splice(0)) resolve();
+  }
+
+  /** Undefined when the batch was cut in two, which then stand in its place. */
+  private async deliver(batch: Batch): Promise<AppendResult | undefined> {
+    const { connection } = this.parts;
+    const backoff = new Backoff(connection.retries);
+    for (let claims = 0; ; ) {
+      this.number(batch);
+      try {
+        return this.accepted(batch, await connection.once(this.callFor(batch)));
+      } catch (error) {
+        if (isTooLarge(error) && batch.bodies.length > 1) {
+          this.cut(batch);
+          return undefined;
+        }
+        if (claims < MAX_CLAIMS && this.claim(batch, error)) claims++;
+        else await backoff.wait(error);
+      }
+    }
+  }
+
+  private accepted(batch: Batch, { headers }: Answer): AppendResult {
+    const told = Number(headers.get(header.producerSeq) ?? Number.NaN);
+    if (told >= this.seq) {
+      const says = "another producer uses the same id and epoch, and its messages were taken for ours";
+      throw new SluiceError("producer-fenced", says);
+    }
+    this.hasWritten = true;
+    return { offset: headers.get(header.streamNextOffset) ?? "", historyLost: batch.historyLost };
+  }
+
+  /** Whether the refusal is about the numbers, and new ones were taken: in each of these cases nothing was written. */
+  private claim(batch: Batch, error: unknown): boolean {
+    if (!(error instanceof SluiceError)) return false;
+    if (error.code === "producer-gap" || error.code === "producer-epoch-start") {
+      // One request at a time leaves no gap: the server has forgotten what it acknowledged.
+      batch.historyLost = this.hasWritten;
+      this.startEpoch(this.parts.nextEpoch());
+      return true;
+    }
+    if (error.code !== "producer-fenced" || this.hasWritten || !this.parts.isShared) return false;
+    const theirs = Number(error.headers?.get(header.producerEpoch) ?? 0);
+    this.startEpoch(Math.max(this.parts.nextEpoch(), theirs + 1));
+    return true;
+  }
+
+  private startEpoch(epoch: number): void {
+    this.epoch = Math.max(epoch, this.epoch + 1);
+    this.seq = 0;
+    for (const batch of this.queue) batch.numbered = undefined;
+  }
+
+  private number(batch: Batch): void {
+    batch.numbered ??= { epoch: this.epoch, seq: this.seq++ };
+  }
+
+  /** The server takes less than we thought; it has refused before it looked at the number. */
+  private cut(batch: Batch): void {
+    this.startEpoch(this.parts.nextEpoch());
+    this.queue.splice(0, 1, ...batch.halves());
+  }
+
+  private callFor(batch: Batch): Call {
+    const { epoch, seq } = batch.numbered!;
+    const headers = {
+      ...batch.headers,
+      [header.producerId]: this.parts.producerId,
+      [header.producerEpoch]: String(epoch),
+      [header.producerSeq]: String(seq),
+    };
+    return { method: "POST", path: this.parts.path, headers, body: batch.payload };
+  }
+
+  /**
+   * The page goes away: what is queued is sent without waiting for answers, as the very requests that would follow. If the
+   * page lives on, they are repeated in turn and recognised.
+   */
+  private readonly lastWords = (budget: LastBudget): void => {
+    for (const batch of this.queue) {
+      batch.isSealed = true;
+      this.number(batch);
+      const call = this.callFor(batch);
+      const bytes = typeof call.body === "string" ? new TextEncoder().encode(call.body) : call.body!;
+      if (bytes.length > budget.bytes) return;
+      budget.bytes -= bytes.length;
+      this.parts.connection.sendLast({ ...call, body: bytes });
+    }
+  };
+}
+
+function isTooLarge(error: unknown): boolean {
+  return error instanceof SluiceError && error.status === 413;
+}
+
+function rejected(error: unknown): Promise<never> {
+  const promise = Promise.reject(error);
+  promise.catch(() => {});
+  return promise;
+}

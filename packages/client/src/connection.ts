@@ -1,0 +1,277 @@
+/**
+ * One HTTP exchange with the server: address, token, time limits, refusals as errors. Everything else in this package goes
+ * through here and decides for itself whether to try again.
+ *
+ * What must stay true: whatever is opened is closed, also when the caller has gone away; a token is asked for once and used
+ * until the server refuses it; no promise is left without somebody who hears of its failure.
+ */
+import { Backoff, type RetryPolicy } from "./backoff.ts";
+import { refusalOf, SluiceError } from "./error.ts";
+
+export type TokenSource = string | (() => string | Promise<string>);
+
+export interface ConnectionOptions {
+  readonly url: string;
+  readonly project: string;
+  readonly token: TokenSource | undefined;
+  readonly fetch: typeof fetch;
+  /** For the headers of an answer, and for each piece of a body that follows. */
+  readonly timeoutMs: number;
+  readonly retries: RetryPolicy;
+}
+
+export interface Call {
+  readonly method: string;
+  /** After `/v1/{project}/`, encoded. */
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string | undefined>> | undefined;
+  readonly headers?: Readonly<Record<string, string | undefined>> | undefined;
+  readonly body?: string | Uint8Array | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+}
+
+/** What is read of a refusal. */
+const MAX_PROBLEM_CHARS = 65_536;
+
+export class Connection {
+  private token: Promise<string> | undefined;
+  /** The last one that was used; a page that goes away has no time to ask. */
+  private knownToken: string | undefined;
+
+  constructor(private readonly options: ConnectionOptions) {
+    if (typeof options.token === "string") this.knownToken = options.token;
+  }
+
+  get retries(): RetryPolicy {
+    return this.options.retries;
+  }
+
+  /** The whole answer, tried again until it comes, is final, or the policy gives up. For what may be repeated. */
+  async call(call: Call): Promise<Answer> {
+    const backoff = new Backoff(this.options.retries, call.signal);
+    for (;;) {
+      try {
+        return await this.once(call);
+      } catch (error) {
+        await backoff.wait(error);
+      }
+    }
+  }
+
+  /** One try. */
+  async once(call: Call): Promise<Answer> {
+    const exchange = await this.open(call);
+    try {
+      const { status, headers } = exchange.response;
+      return { status, headers, text: status === 204 ? "" : await exchange.text() };
+    } finally {
+      exchange.close();
+    }
+  }
+
+  /** One try; the caller reads the body and must close. A refused token is renewed once. */
+  async open(call: Call, timeoutMs = this.options.timeoutMs): Promise<Exchange> {
+    const token = await this.currentToken(call.signal);
+    const asked = this.token;
+    try {
+      return await this.exchange(call, token, timeoutMs);
+    } catch (error) {
+      const isRefused = error instanceof SluiceError && error.status === 401;
+      if (!isRefused || typeof this.options.token !== "function") throw error;
+      // Unless somebody else was refused too and has asked already.
+      if (this.token === asked) this.token = undefined;
+    }
+    return this.exchange(call, await this.currentToken(call.signal), timeoutMs);
+  }
+
+  /** Sends and forgets: for a page that is going away. */
+  sendLast({ method, path, headers, body }: Call): void {
+    const init = { method, headers: this.headers(headers, this.knownToken), body: bodyOf(body), keepalive: true };
+    try {
+      // `catch` and not `await`: there is nobody left to tell, and the same request is repeated if the page lives on.
+      this.options.fetch(this.address(path), init).then(
+        (response) => void response.body?.cancel().catch(() => {}),
+        () => {},
+      );
+    } catch {
+      // As above.
+    }
+  }
+
+  private async exchange(call: Call, token: string | undefined, timeoutMs: number): Promise<Exchange> {
+    const exchange = new Exchange(call.signal, timeoutMs);
+    try {
+      const response = await this.options.fetch(this.address(call.path, call.query), {
+        method: call.method,
+        headers: this.headers(call.headers, token),
+        body: bodyOf(call.body),
+        signal: exchange.signal,
+        cache: "no-store",
+      });
+      exchange.begin(response);
+      if (response.ok) return exchange;
+      const text = await exchange.text(MAX_PROBLEM_CHARS);
+      throw refusalOf(response.status, response.headers, text, Date.now());
+    } catch (error) {
+      exchange.close();
+      throw exchange.explain(error);
+    }
+  }
+
+  private address(path: string, query: Call["query"] = {}): string {
+    const parameters = Object.entries(query).filter((entry): entry is [string, string] => entry[1] !== undefined);
+    const search = parameters.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join("&");
+    return `${this.options.url}/v1/${this.options.project}/${path}${search === "" ? "" : `?${search}`}`;
+  }
+
+  private headers(more: Call["headers"] = {}, token: string | undefined): Record<string, string> {
+    const headers: Record<string, string> = {};
+    for (const name in more) {
+      const value = more[name];
+      if (value !== undefined) headers[name] = value;
+    }
+    if (token !== undefined) headers.Authorization = `Bearer ${token}`;
+    return headers;
+  }
+
+  private async currentToken(signal: AbortSignal | undefined): Promise<string | undefined> {
+    signal?.throwIfAborted();
+    const { token } = this.options;
+    if (typeof token !== "function") return token;
+    this.token ??= this.askForToken(token);
+    return orAborted(this.token, signal);
+  }
+
+  private askForToken(ask: () => string | Promise<string>): Promise<string> {
+    const asking = (async () => ask())().then(
+      (token) => {
+        this.knownToken = token;
+        return token;
+      },
+      (cause) => {
+        this.token = undefined;
+        if (cause instanceof SluiceError) throw cause;
+        throw new SluiceError("token-failed", `the token function failed: ${text(cause)}`, { cause, retryable: true });
+      },
+    );
+    // Whoever waits hears of it; when all of them have gone away, nobody needs to.
+    asking.catch(() => {});
+    return asking;
+  }
+}
+
+/** What is under way: its time limit, its abort, its answer. */
+export class Exchange {
+  private readonly controller = new AbortController();
+  private timer: ReturnType<typeof setTimeout> | undefined;
+  private isLate = false;
+  private isRead = false;
+  private readonly onAbort = () => this.controller.abort(this.outer?.reason);
+  response!: Response;
+
+  constructor(
+    private readonly outer: AbortSignal | undefined,
+    private timeoutMs: number,
+  ) {
+    outer?.addEventListener("abort", this.onAbort, { once: true });
+    if (outer?.aborted) this.onAbort();
+    this.touch();
+  }
+
+  get signal(): AbortSignal {
+    return this.controller.signal;
+  }
+
+  begin(response: Response): void {
+    this.response = response;
+    this.isRead = response.body === null;
+    this.touch();
+  }
+
+  /** The next piece may take so long, and all that follow. */
+  allow(timeoutMs: number): void {
+    this.timeoutMs = timeoutMs;
+    this.touch();
+  }
+
+  /** The pieces of the body. While the caller does something else with one, no time is counted. */
+  async *pieces(): AsyncGenerator<Uint8Array, void, undefined> {
+    const reader = this.response.body?.getReader();
+    if (reader === undefined) return;
+    try {
+      for (;;) {
+        this.touch();
+        const { done, value } = await reader.read();
+        clearTimeout(this.timer);
+        this.isRead = done;
+        if (done) return;
+        yield value;
+      }
+    } catch (error) {
+      throw this.explain(error);
+    }
+  }
+
+  async text(maxChars = Number.POSITIVE_INFINITY): Promise<string> {
+    const decoder = new TextDecoder();
+    let text = "";
+    for await (const piece of this.pieces()) {
+      text += decoder.decode(piece, { stream: true });
+      if (text.length > maxChars) return text.slice(0, maxChars);
+    }
+    return text + decoder.decode();
+  }
+
+  /** A failure as the caller must be told: its own abort as it is, everything else as one of ours. */
+  explain(error: unknown): unknown {
+    if (this.outer?.aborted) return this.outer.reason;
+    if (error instanceof SluiceError) return error;
+    if (this.isLate) return new SluiceError("timeout", "the server did not answer in time", { retryable: true });
+    return new SluiceError("unreachable", `the server cannot be reached: ${text(error)}`, {
+      cause: error,
+      retryable: true,
+    });
+  }
+
+  close(): void {
+    clearTimeout(this.timer);
+    this.outer?.removeEventListener("abort", this.onAbort);
+    // Gives back the connection of a body that nobody will read.
+    if (!this.isRead) this.controller.abort();
+  }
+
+  private touch(): void {
+    clearTimeout(this.timer);
+    if (!Number.isFinite(this.timeoutMs)) return;
+    this.timer = setTimeout(() => {
+      this.isLate = true;
+      this.controller.abort();
+    }, this.timeoutMs);
+  }
+}
+
+/** Node's fetch and a browser's agree on the value, their types do not. */
+function bodyOf(body: string | Uint8Array | undefined): string | Uint8Array<ArrayBuffer> | undefined {
+  return body as string | Uint8Array<ArrayBuffer> | undefined;
+}
+
+function text(cause: unknown): string {
+  if (!(cause instanceof Error)) return String(cause);
+  // Node says "fetch failed" and hides why.
+  return cause.cause instanceof Error ? `${cause.message}: ${cause.cause.message}` : cause.message;
+}
+
+function orAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return promise;
+  return new Promise((resolve, reject) => {
+    const aborted = () => reject(signal.reason);
+    signal.addEventListener("abort", aborted, { once: true });
+    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", aborted));
+  });
+}

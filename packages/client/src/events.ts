@@ -1,0 +1,46 @@
+/**
+ * The events of one SSE connection, from its opening to its end. The readers of streams and channels loop over these and
+ * connect again from where they are.
+ *
+ * What must stay true: nothing is read ahead of the consumer but the piece at hand, so a slow consumer slows the server; a
+ * connection on which nothing comes for longer than a server stays silent is given up.
+ */
+import type { Call, Connection } from "./connection.ts";
+import { SluiceError } from "./error.ts";
+import { type SseEvent, SseParser } from "./sse-parser.ts";
+
+/** A page of a stream is one event; 8 MiB of text, each character escaped, still fits. */
+export const MAX_EVENT_CHARS = 64 * 1024 * 1024;
+
+/** Sluice ends a connection after 60 s and a client comes back; longer silence means that nobody is there. */
+export const SILENCE_MS = 90_000;
+
+export async function* eventsOf(
+  connection: Connection,
+  call: Call,
+  silenceMs: number,
+  onOpen?: (headers: Headers) => void,
+): AsyncGenerator<SseEvent, void, undefined> {
+  const headers = { Accept: "text/event-stream", ...call.headers };
+  const exchange = await connection.open({ ...call, headers });
+  try {
+    const type = exchange.response.headers.get("content-type") ?? "";
+    if (!type.startsWith("text/event-stream")) {
+      throw new SluiceError("bad-answer", `events were asked for and ${type || "something without a type"} came`);
+    }
+    onOpen?.(exchange.response.headers);
+    exchange.allow(silenceMs);
+    const parser = new SseParser(MAX_EVENT_CHARS);
+    const decoder = new TextDecoder();
+    for await (const piece of exchange.pieces()) yield* parser.push(decoder.decode(piece, { stream: true }));
+  } finally {
+    exchange.close();
+  }
+}
+
+/** A connection that brought nothing and ended at once is not to be repeated at once. */
+export class ConnectionEnded extends SluiceError {
+  constructor() {
+    super("unreachable", "the server ended the connection", { retryable: true });
+  }
+}

@@ -1,0 +1,156 @@
+/**
+ * What a publisher has still to send: entries in order, packed into requests of bounded size. Text that follows text is one
+ * message; text that does not fit is cut between characters. Knows sizes and numbers, no network.
+ *
+ * What must stay true: a packed message keeps its number and its content until it was sent; numbers have no holes.
+ */
+import { SluiceError } from "./error.ts";
+
+export type Phase = "START" | "DELTA" | "ERROR" | "END";
+
+export interface Entry {
+  readonly phase: Phase;
+  readonly payload: unknown;
+}
+
+export interface Packed {
+  readonly entries: readonly Entry[];
+  readonly body: string;
+  readonly bytes: number;
+}
+
+const encoder = new TextEncoder();
+const FRAME_BYTES = '{"messages":[]}'.length;
+/** Smaller requests than this make no sense of a channel's limit. */
+const LEAST_BYTES = 512;
+
+export class Outbox {
+  /** Characters that wait, packed or not. */
+  size = 0;
+  private entries: Entry[] = [];
+  private packed: Packed[] = [];
+  private sequence = 0;
+
+  constructor(private requestBytes: number) {}
+
+  get isEmpty(): boolean {
+    return this.entries.length === 0 && this.packed.length === 0;
+  }
+
+  /** The highest number that was given. */
+  get lastSequence(): number {
+    return this.sequence - 1;
+  }
+
+  /** Throws when it can never be sent. */
+  put(entry: Entry): void {
+    const { phase, payload } = entry;
+    const last = this.entries.at(-1);
+    if (typeof payload !== "string") {
+      const text = JSON.stringify(payload);
+      if (text === undefined) throw new SluiceError("invalid-value", "what is published has no form in JSON");
+      if (FRAME_BYTES + this.bytesOf(entry) > this.requestBytes) {
+        const says = `a part that is not text must fit into a request of ${this.requestBytes} bytes`;
+        throw new SluiceError("invalid-value", says);
+      }
+      // A copy: whoever wrote it may change it.
+      this.entries.push({ phase, payload: JSON.parse(text) });
+      this.size += text.length;
+      return;
+    }
+    if (phase === "DELTA" && last?.phase === "DELTA" && typeof last.payload === "string") {
+      this.entries[this.entries.length - 1] = { phase, payload: last.payload + payload };
+    } else this.entries.push(entry);
+    this.size += payload.length;
+  }
+
+  /** The request to send next. */
+  first(): Packed | undefined {
+    if (this.packed.length === 0 && this.entries.length > 0) this.pack();
+    return this.packed[0];
+  }
+
+  packAll(): readonly Packed[] {
+    while (this.entries.length > 0) this.pack();
+    return this.packed;
+  }
+
+  /** The first request was taken. */
+  sent(): void {
+    const { entries } = this.packed.shift()!;
+    for (const { payload } of entries) this.size -= sizeOf(payload);
+  }
+
+  /** The first request was refused for its size, and nothing of it taken: everything is packed anew. False when it cannot be smaller. */
+  packSmaller(): boolean {
+    if (this.requestBytes <= LEAST_BYTES) return false;
+    this.requestBytes = Math.max(LEAST_BYTES, Math.floor(Math.min(this.requestBytes, this.packed[0]!.bytes) / 2));
+    const entries = this.packed.flatMap((packed) => packed.entries);
+    this.sequence -= entries.length;
+    this.entries = [...entries, ...this.entries];
+    this.packed = [];
+    return true;
+  }
+
+  clear(): void {
+    this.entries = [];
+    this.packed = [];
+    this.size = 0;
+  }
+
+  private pack(): void {
+    const taken: Entry[] = [];
+    const messages: string[] = [];
+    let bytes = FRAME_BYTES;
+    for (let entry = this.entries[0]; entry !== undefined; entry = this.entries[0]) {
+      const room = this.requestBytes - bytes - 1;
+      const needed = this.bytesOf(entry);
+      // An entry that fits no request goes alone, and the server says what it thinks of it.
+      const fits = needed <= room ? entry : (this.cut(entry, room) ?? (taken.length === 0 ? entry : undefined));
+      if (fits === undefined) break;
+      if (fits === entry) this.entries.shift();
+      else
+        this.entries[0] = {
+          phase: entry.phase,
+          payload: (entry.payload as string).slice((fits.payload as string).length),
+        };
+      taken.push(fits);
+      const message = JSON.stringify({ ...fits, sequence: this.sequence++ });
+      messages.push(message);
+      bytes += byteLength(message) + 1;
+      if (fits !== entry) break;
+    }
+    const body = messages.length === 1 ? messages[0]! : `{"messages":[${messages.join(",")}]}`;
+    this.packed.push({ entries: taken, body, bytes: byteLength(body) });
+  }
+
+  /** The beginning of a text that fits, or undefined when hardly anything does. */
+  private cut({ phase, payload }: Entry, room: number): Entry | undefined {
+    if (phase !== "DELTA" || typeof payload !== "string") return undefined;
+    let length = Math.min(payload.length, room);
+    while (length > 16) {
+      const text = payload.slice(0, isInsidePair(payload, length) ? length - 1 : length);
+      const needed = this.bytesOf({ phase, payload: text });
+      if (needed <= room) return { phase, payload: text };
+      length = Math.floor(Math.min(length * 0.9, (length * room) / needed));
+    }
+    return undefined;
+  }
+
+  private bytesOf(entry: Entry): number {
+    return byteLength(JSON.stringify({ ...entry, sequence: this.sequence }));
+  }
+}
+
+function isInsidePair(text: string, at: number): boolean {
+  const code = text.charCodeAt(at - 1);
+  return code >= 0xd800 && code <= 0xdbff;
+}
+
+function byteLength(text: string): number {
+  return encoder.encode(text).length;
+}
+
+function sizeOf(payload: unknown): number {
+  return typeof payload === "string" ? payload.length : JSON.stringify(payload).length;
+}

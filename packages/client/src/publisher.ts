@@ -1,0 +1,184 @@
+/**
+ * Publishes one answer on a channel: collects what is written, sends it a few times a second in requests of bounded size, and
+ * repeats a request until it is answered. Made by the channel handle.
+ *
+ * What must stay true: one request in flight; a message that was numbered never changes, so that a repeated one is
+ * recognised; no more requests per second and no larger ones than a channel takes; what waits is bounded; a failure is told by
+ * whatever the caller awaits next, and by `end`.
+ */
+import { Backoff, sleep } from "./backoff.ts";
+import type { Call, Connection } from "./connection.ts";
+import { SluiceError } from "./error.ts";
+import { type Entry, Outbox, type Packed } from "./outbox.ts";
+import type { LastBudget, PageExit } from "./page-exit.ts";
+
+export interface PublisherOptions {
+  /** The least time between two requests. A channel takes 20 per second; the default leaves room for clocks that differ. */
+  readonly intervalMs?: number | undefined;
+  /** Bytes of one request. A channel takes 16 KiB. */
+  readonly requestBytes?: number | undefined;
+  /** Characters that may wait; beyond it the publisher fails with `queue-full`. */
+  readonly queueSize?: number | undefined;
+  /** What START carries: the model, a title, whatever readers should know first. */
+  readonly start?: unknown;
+}
+
+const INTERVAL_MS = 60;
+const REQUEST_BYTES = 15 * 1024;
+const QUEUE_SIZE = 1024 * 1024;
+
+export class ChannelPublisher {
+  private readonly outbox: Outbox;
+  private readonly intervalMs: number;
+  private readonly queueSize: number;
+  private isRunning = false;
+  private hasEnded = false;
+  private nextSendAt = 0;
+  private failure: unknown;
+  private waiting: { readonly resolve: () => void; readonly reject: (error: unknown) => void; whenEmpty: boolean }[] =
+    [];
+
+  constructor(
+    private readonly connection: Connection,
+    private readonly exit: PageExit,
+    private readonly path: string,
+    options: PublisherOptions,
+  ) {
+    this.intervalMs = options.intervalMs ?? INTERVAL_MS;
+    this.queueSize = options.queueSize ?? QUEUE_SIZE;
+    this.outbox = new Outbox(options.requestBytes ?? REQUEST_BYTES);
+    this.put({ phase: "START", payload: options.start ?? null }).catch(() => {});
+  }
+
+  /** Text is joined with what was written before; anything else is a message of its own. Resolves when there is room for more. */
+  write(part: unknown): Promise<void> {
+    return this.put({ phase: "DELTA", payload: part });
+  }
+
+  /** Resolves when everything written so far has been taken by the server. */
+  flush(): Promise<void> {
+    return this.wait(true);
+  }
+
+  /** Ends the answer; resolves when the server has all of it. */
+  end(payload: unknown = null): Promise<void> {
+    return this.finish({ phase: "END", payload });
+  }
+
+  /** Tells readers that there will be no more, and why. */
+  fail(reason: unknown): Promise<void> {
+    const payload = reason instanceof Error ? reason.message : reason;
+    this.put({ phase: "ERROR", payload }).catch(() => {});
+    return this.finish({ phase: "END", payload: null });
+  }
+
+  private finish(entry: Entry): Promise<void> {
+    this.put(entry).catch(() => {});
+    this.hasEnded = true;
+    return this.wait(true);
+  }
+
+  private put(entry: Entry): Promise<void> {
+    if (this.failure !== undefined) return rejected(this.failure);
+    if (this.hasEnded) return rejected(new SluiceError("closed", "the publisher has ended"));
+    try {
+      this.outbox.put(entry);
+    } catch (error) {
+      return rejected(error);
+    }
+    if (this.outbox.size > this.queueSize) {
+      this.failAll(new SluiceError("queue-full", `more than ${this.queueSize} characters are waiting to be published`));
+    } else if (!this.isRunning) void this.run();
+    return this.wait(false);
+  }
+
+  private wait(whenEmpty: boolean): Promise<void> {
+    if (this.failure !== undefined) return rejected(this.failure);
+    if (this.isServed(whenEmpty)) return Promise.resolve();
+    const waiting = new Promise<void>((resolve, reject) => this.waiting.push({ resolve, reject, whenEmpty }));
+    // Somebody who does not look at it hears of the failure from `end`.
+    waiting.catch(() => {});
+    return waiting;
+  }
+
+  private isServed(whenEmpty: boolean): boolean {
+    return whenEmpty ? this.outbox.isEmpty : this.outbox.size <= this.queueSize / 2;
+  }
+
+  /** Never rejects: what goes wrong is told to those who wait. */
+  private async run(): Promise<void> {
+    this.isRunning = true;
+    this.exit.add(this.lastWords);
+    try {
+      // Whatever is written in the same breath goes along.
+      await undefined;
+      while (!this.outbox.isEmpty) {
+        await sleep(Math.max(0, this.nextSendAt - Date.now()));
+        await this.sendOne();
+      }
+    } catch (error) {
+      this.failAll(error);
+    }
+    this.exit.delete(this.lastWords);
+    this.isRunning = false;
+  }
+
+  private async sendOne(): Promise<void> {
+    const backoff = new Backoff(this.connection.retries);
+    for (;;) {
+      const packed = this.outbox.first();
+      // Empty when it failed for another reason while it waited.
+      if (packed === undefined) return;
+      this.nextSendAt = Date.now() + this.intervalMs;
+      try {
+        const { text } = await this.connection.once(this.callFor(packed));
+        if (this.failure !== undefined) return;
+        this.checkAnswer(text);
+        this.outbox.sent();
+        this.tell();
+        return;
+      } catch (error) {
+        const isTooLarge = error instanceof SluiceError && error.status === 413;
+        if (!isTooLarge || !this.outbox.packSmaller()) await backoff.wait(error);
+      }
+    }
+  }
+
+  /** A number that we never gave is another publisher's, and what we sent was taken for a repetition of what it did. */
+  private checkAnswer(text: string): void {
+    const told = /"sequence"\s*:\s*(\d+)/.exec(text);
+    if (told === null || Number(told[1]) <= this.outbox.lastSequence) return;
+    throw new SluiceError("channel-taken", "another publisher is, or was, at work on this channel");
+  }
+
+  private tell(): void {
+    const served = this.waiting.filter(({ whenEmpty }) => this.isServed(whenEmpty));
+    this.waiting = this.waiting.filter((one) => !served.includes(one));
+    for (const { resolve } of served) resolve();
+  }
+
+  private failAll(error: unknown): void {
+    this.failure ??= error;
+    this.outbox.clear();
+    for (const { reject } of this.waiting.splice(0)) reject(this.failure);
+  }
+
+  private callFor({ body }: Packed): Call {
+    return { method: "POST", path: this.path, headers: { "Content-Type": "application/json" }, body };
+  }
+
+  /** The page goes away: the very requests that would follow, without waiting for answers. */
+  private readonly lastWords = (budget: LastBudget): void => {
+    for (const packed of this.outbox.packAll()) {
+      if (packed.bytes > budget.bytes) return;
+      budget.bytes -= packed.bytes;
+      this.connection.sendLast(this.callFor(packed));
+    }
+  };
+}
+
+function rejected(error: unknown): Promise<never> {
+  const promise = Promise.reject(error);
+  promise.catch(() => {});
+  return promise;
+}

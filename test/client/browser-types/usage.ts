@@ -1,0 +1,44 @@
+/**
+ * The client as a page uses it. Never run: it must compile with what a browser has and nothing of Node, and, with the other
+ * tests, with what Node has and nothing of a browser, against the declarations that are published.
+ */
+import { type Schema, Sluice, SluiceError } from "@sluice/client";
+import { createResumableStreamContext } from "@sluice/client/resumable-stream";
+
+declare function fetchToken(): Promise<string>;
+declare const edits: Schema<{ op: "insert" | "delete"; at: number }, { op: string; at: number; seenAt: Date }>;
+
+const sluice = new Sluice({ url: "https://streams.example.com", token: () => fetchToken() });
+
+export async function streams(signal: AbortSignal): Promise<void> {
+  const doc = sluice.stream("doc/9", { schema: edits });
+  const { offset } = await doc.append({ op: "insert", at: 0 });
+  // @ts-expect-error the schema knows no such edit
+  await doc.append({ op: "rename", at: 0 });
+  for await (const item of doc.read({ from: offset, live: true, signal })) {
+    if (item.type === "gap") console.log(item.reason, item.from, item.to);
+    else console.log(item.value.seenAt.getTime(), item.offset);
+  }
+  for await (const item of sluice.stream<string>("log", { contentType: "text/plain" }).read()) {
+    if (item.type === "message") console.log(item.value.toUpperCase());
+  }
+  for await (const item of sluice.stream("unknown").read()) {
+    // @ts-expect-error without a schema or a type nothing is known of a value
+    if (item.type === "message") console.log(item.value.anything);
+  }
+}
+
+export async function channels(id: string): Promise<string> {
+  const answer = sluice.channel(id).publisher();
+  void answer.write("Hel");
+  void answer.write("lo");
+  await answer.end().catch((error: unknown) => {
+    if (error instanceof SluiceError && error.code === "queue-full") console.log(error.retryable);
+  });
+  for await (const part of sluice.channel(id).read()) {
+    if (part.type === "delta") console.log(part.payload);
+  }
+  return sluice.channel(id).text();
+}
+
+export const context = createResumableStreamContext({ sluice, waitUntil: null });

@@ -1,0 +1,48 @@
+import { execFile } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
+import { build } from "esbuild";
+import { expect, test } from "vitest";
+
+const path = (relative: string) => fileURLToPath(new URL(relative, import.meta.url));
+
+test("the published types compile in a page, with nothing of Node", async () => {
+  const tsc = path("../../node_modules/typescript/bin/tsc");
+  const project = path("browser-types/tsconfig.json");
+  const output = await new Promise<string>((resolve) => {
+    execFile(process.execPath, [tsc, "-p", project], (_, stdout, stderr) => resolve(stdout + stderr));
+  });
+  expect(output).toBe("");
+});
+
+async function bundled(source: string): Promise<{ text: string; inputs: string[] }> {
+  const { outputFiles, metafile } = await build({
+    stdin: { contents: source, resolveDir: path("."), loader: "ts" },
+    alias: {
+      "@sluice/client": path("../../packages/client/src/index.ts"),
+      "@sluice/protocol": path("../../packages/protocol/src/index.ts"),
+    },
+    bundle: true,
+    minify: true,
+    format: "esm",
+    platform: "browser",
+    target: "es2022",
+    write: false,
+    metafile: true,
+  });
+  const [output] = Object.values(metafile.outputs);
+  const inputs = Object.entries(output!.inputs).filter(([, { bytesInOutput }]) => bytesInOutput > 0);
+  return { text: outputFiles[0]!.text, inputs: inputs.map(([name]) => name) };
+}
+
+test("a page that uses all of it loads a small file, without any other package", async () => {
+  const { text, inputs } = await bundled(`export * from "@sluice/client";`);
+  expect(inputs.filter((name) => !/^packages\/(client|protocol)\/src\//.test(name))).toEqual([]);
+  expect(inputs.join()).not.toContain("protocol/src/error.ts");
+  expect(gzipSync(text).length).toBeLessThan(12 * 1024);
+});
+
+test("whoever takes one part does not load the rest", async () => {
+  const { text } = await bundled(`import { SseParser } from "@sluice/client"; console.log(new SseParser(1));`);
+  expect(text.length).toBeLessThan(4 * 1024);
+});
