@@ -9,7 +9,10 @@ if (!/^\d+$/.test(values.port) || port > 65_535) {
   process.exit(2);
 }
 
-const example = await startExample({ port });
+const example = await startExample({ port }).catch((error: Error) => {
+  console.error(`ai-tokens: ${error.message}`);
+  process.exit(1);
+});
 console.log(`ai-tokens: open ${example.url}`);
 
 let isStopping = false;

@@ -26,6 +26,8 @@ export interface RunningExample {
   /** Of the page. */
   readonly url: string;
   readonly sluiceUrl: string;
+  /** Connections that follow an answer at this moment. */
+  readonly viewers: number;
   close(): Promise<void>;
 }
 
@@ -90,7 +92,14 @@ export async function startExample({
     await server.close();
   }
 
-  return { url: `http://${HOST}:${page}/`, sluiceUrl: server.url, close };
+  return {
+    url: `http://${HOST}:${page}/`,
+    sluiceUrl: server.url,
+    get viewers() {
+      return server.live.readers;
+    },
+    close,
+  };
 }
 
 /** The page as a browser gets it: TypeScript and the client in one file, and where Sluice is. */

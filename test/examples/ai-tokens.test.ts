@@ -23,7 +23,7 @@ async function openExample(text = TEXT) {
     await wire!.close();
     await example.close();
   });
-  return { tap, wire: wire!, url: example.url, sluice: new Sluice({ url: example.sluiceUrl }) };
+  return { example, tap, wire: wire!, url: example.url, sluice: new Sluice({ url: example.sluiceUrl }) };
 }
 
 /** Until Sluice itself has this much. */
@@ -72,7 +72,7 @@ describe("the example ai-tokens", () => {
     const page = await browser.open(url);
     await page.getByRole("button", { name: "Ask" }).click();
     await untilText(page, tap.openTo(0.4));
-    await page.getByRole("button", { name: "Cut the connection" }).click();
+    await page.getByRole("button", { name: "Cut connection" }).click();
     await untilState(page, "reconnecting");
     expect(await textOf(page)).toBe(tap.openTo(0.4));
     tap.openTo(1);
@@ -81,13 +81,16 @@ describe("the example ai-tokens", () => {
   });
 
   test("the publisher goes on when nobody watches any more", async () => {
-    const { tap, url, sluice } = await openExample();
+    const { example, tap, url } = await openExample();
     const page = await browser.open(url);
     await page.getByRole("button", { name: "Ask" }).click();
     await untilText(page, tap.openTo(0.2));
+    expect(example.viewers).toBe(1);
     const address = page.url();
     await page.close();
-    await untilPublished(sluice, address, tap.openTo(1));
+    await eventually(() => expect(example.viewers).toBe(0));
+    tap.openTo(1);
+    await eventually(() => expect(tap.emptied).toBe(1));
     const later = await browser.open(address);
     await untilState(later, "done");
     expect(await textOf(later)).toBe(TEXT);

@@ -9,6 +9,8 @@ export class Tap {
   private readonly tokens: readonly string[];
   private readonly events = new EventEmitter();
   private allowed = 0;
+  /** How many answers were taken to their end. */
+  emptied = 0;
 
   constructor(readonly text: string) {
     this.tokens = tokensOf(text);
@@ -28,5 +30,6 @@ export class Tap {
       while (i >= this.allowed) await once(this.events, "moved", { signal });
       yield token;
     }
+    this.emptied++;
   }
 }

@@ -24,18 +24,14 @@ const INLINE = /(`)([^`]*)(`|$)|(\*\*)([^*]*)(\*\*|\*?$)|(\*)(?=\S)([^*]*)(\*|$)
 export class AnswerView {
   private shown: string[] = [];
   private isGrowing = false;
-  /** Until the reader scrolls away from the end. */
-  private isFollowed = true;
+  private isFrameAwaited = false;
 
-  constructor(private readonly root: HTMLElement) {
-    addEventListener("scroll", () => {
-      this.isFollowed = scrollY + innerHeight >= document.documentElement.scrollHeight - 80;
-    });
-  }
+  constructor(private readonly root: HTMLElement) {}
 
   /** Blocks that have not changed are left alone, so that a selection survives and each is read out once, when it is complete. */
   show(text: string, state: "growing" | "complete"): void {
     this.isGrowing = state === "growing";
+    this.keepEndInSight();
     const blocks = blocksOf(text);
     blocks.forEach((block, i) => {
       const isGrowing = this.isGrowing && i === blocks.length - 1;
@@ -49,19 +45,23 @@ export class AnswerView {
     });
     while (this.root.children.length > blocks.length) this.root.lastElementChild!.remove();
     this.shown.length = blocks.length;
-    requestAnimationFrame(this.keepEndInSight);
   }
 
   clear(): void {
     this.root.replaceChildren();
     this.shown = [];
-    this.isFollowed = true;
   }
 
-  /** What is complete when it is first seen is read from its beginning. */
-  private readonly keepEndInSight = (): void => {
-    if (this.isGrowing && this.isFollowed) scrollTo(0, document.documentElement.scrollHeight);
-  };
+  /** Whoever is at the end stays there, until they scroll away. What is complete when it is first seen is read from its top. */
+  private keepEndInSight(): void {
+    if (this.isFrameAwaited) return;
+    const wasAtEnd = scrollY + innerHeight >= document.documentElement.scrollHeight - 80;
+    this.isFrameAwaited = true;
+    requestAnimationFrame(() => {
+      this.isFrameAwaited = false;
+      if (this.isGrowing && wasAtEnd) scrollTo(0, document.documentElement.scrollHeight);
+    });
+  }
 }
 
 export function blocksOf(text: string): Block[] {

@@ -54,7 +54,7 @@ async function showAddressed(): Promise<void> {
   watching.abort();
   watching = new AbortController();
   const { signal } = watching;
-  const id = decodeURIComponent(location.hash.slice(1));
+  const id = location.hash.slice(1);
   view.clear();
   element("ask").textContent = id === "" ? "Ask" : "Ask again";
   element("second").hidden = id === "";
