@@ -4,7 +4,7 @@ import { spawnSync } from "node:child_process";
 import { bin, installAndBuild, root, run } from "./install.mjs";
 
 /** What suites use of the system, and the Debian package that has it. */
-const programs = { bash: "bash", curl: "curl", "redis-server": "redis-server" };
+const programs = { bash: "bash", chromium: "chromium", curl: "curl", "redis-server": "redis-server" };
 
 const isThere = (command, ...args) => spawnSync(command, args, { stdio: "ignore" }).status === 0;
 
@@ -13,9 +13,14 @@ function installPrograms() {
   if (missing.length === 0) return;
   const packages = missing.map((name) => programs[name]);
   const sudo = process.getuid?.() === 0 ? [] : ["sudo", "-n"];
-  const [command, ...args] = [...sudo, "apt-get", "install", "--yes", "--no-install-recommends", ...packages];
-  if (isThere("apt-get", "--version") && (sudo.length === 0 || isThere("sudo", "-n", "true"))) run(command, args);
-  else {
+  if (isThere("apt-get", "--version") && (sudo.length === 0 || isThere("sudo", "-n", "true"))) {
+    const apt = (...args) => [...sudo, "apt-get", ...args];
+    // A system that was never updated has no list of packages, or an old one.
+    const [update, ...updateArgs] = apt("update");
+    run(update, updateArgs);
+    const [install, ...installArgs] = apt("install", "--yes", "--no-install-recommends", ...packages);
+    run(install, installArgs);
+  } else {
     console.error(`The tests need ${missing.join(" and ")}. Install: ${packages.join(" ")}`);
     process.exit(1);
   }
@@ -31,5 +36,6 @@ installAndBuild();
 if (rest.length === 0) {
   run(bin("biome"), ["check", "--error-on-warnings", root]);
   run(bin("tsc"), ["-p", "test"]);
+  run(bin("tsc"), ["-p", "examples"]);
 }
 run(bin("vitest"), ["run", ...rest], { env });

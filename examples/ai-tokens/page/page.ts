@@ -1,0 +1,86 @@
+/**
+ * The page. Its only state is its address: the part behind # is the id of the channel that is shown. So a reload, a second
+ * viewer and the back button are one case: read the channel from its beginning.
+ */
+import { Sluice } from "@sluice/client";
+import { AnswerView } from "./answer-view.ts";
+import { BadNetwork } from "./bad-network.ts";
+
+declare const SLUICE_URL: string;
+const CUT_MS = 2_000;
+
+type State = "idle" | "asking" | "streaming" | "reconnecting" | "done" | "failed";
+
+const element = (id: string) => document.getElementById(id)!;
+const view = new AnswerView(element("answer"));
+const badNetwork = new BadNetwork();
+let watching = new AbortController();
+
+const sluice = new Sluice({
+  url: SLUICE_URL,
+  fetch: badNetwork.fetch,
+  retries: { maxMs: 2_000, onRetry: () => setState("reconnecting", "Reconnecting…") },
+});
+
+/** Shows a channel: what is kept of it, then what comes. A broken connection is the client's business, not ours. */
+async function follow(id: string, signal: AbortSignal): Promise<void> {
+  let text = "";
+  let failure: unknown;
+  setState("asking", "Connecting…");
+  for await (const part of sluice.channel(id).read({ signal })) {
+    if (part.type === "start") setState("streaming", "Thinking…");
+    if (part.type === "gap") text += "\n\n*(Part of this answer is not kept any more.)*\n\n";
+    if (part.type === "error") failure = part.payload;
+    if (part.type === "delta") {
+      text += part.payload;
+      setState("streaming", `Streaming · ${wordsIn(text)} words`);
+    }
+    view.show(text, part.type === "end" ? "complete" : "growing");
+    if (part.type !== "end") continue;
+    if (failure === undefined) setState("done", `Done · ${wordsIn(text)} words`);
+    else setState("failed", `Stopped: ${failure}`);
+  }
+}
+
+async function ask(): Promise<void> {
+  setState("asking", "Asking…");
+  const response = await fetch("/ask", { method: "POST" });
+  if (!response.ok) throw new Error(await response.text());
+  const { id } = (await response.json()) as { id: string };
+  location.hash = id; // showAddressed() does the rest.
+}
+
+async function showAddressed(): Promise<void> {
+  watching.abort();
+  watching = new AbortController();
+  const { signal } = watching;
+  const id = location.hash.slice(1);
+  view.clear();
+  element("ask").textContent = id === "" ? "Ask" : "Ask again";
+  element("second").hidden = id === "";
+  element("second").setAttribute("href", location.href);
+  if (id === "") setState("idle", "Ready");
+  else await follow(id, signal).catch((error) => !signal.aborted && sayWhy(error));
+}
+
+function sayWhy(error: { code?: string; message: string }): void {
+  const isGone = error.code === "channel-not-found";
+  setState("failed", isGone ? "This answer is not kept any more." : error.message);
+}
+
+function setState(state: State, says: string): void {
+  document.documentElement.dataset.state = state;
+  // The count is for the eye; only a change of state is read out.
+  element("status").textContent = says;
+  const [spoken] = says.split(" · ");
+  if (element("spoken").textContent !== spoken) element("spoken").textContent = spoken!;
+}
+
+function wordsIn(text: string): number {
+  return text.match(/[\p{L}\p{N}]+/gu)?.length ?? 0;
+}
+
+element("ask").addEventListener("click", () => void ask().catch(sayWhy));
+element("cut").addEventListener("click", () => badNetwork.cut(CUT_MS));
+addEventListener("hashchange", showAddressed);
+void showAddressed();

@@ -1,0 +1,147 @@
+import { Sluice } from "@sluice/client";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { ANSWER, tokensOf } from "../../examples/ai-tokens/answer.ts";
+import { startExample } from "../../examples/ai-tokens/server.ts";
+import { eventually } from "../support/eventually.ts";
+import { TcpProxy } from "../support/tcp-proxy.ts";
+import { textOf, untilState, untilText, useBrowser } from "./browser.ts";
+import { Tap } from "./tap.ts";
+
+/** What the example says, and what a page could get wrong. */
+const TEXT = `${ANSWER}\n<b>No HTML</b> &amp; **an open mark, *naïve* 🌊🌊 \`and\n\n\`\`\`\nan open fence  `;
+
+/** The example with a wire between browser and Sluice. The publisher does not use that wire. */
+async function openExample(text = TEXT) {
+  const tap = new Tap(text);
+  let wire: TcpProxy | undefined;
+  const publicUrl = async (url: string) => {
+    wire = await TcpProxy.open(0, Number(new URL(url).port));
+    return `http://127.0.0.1:${wire.port}`;
+  };
+  const example = await startExample({ model: tap.model, publicUrl });
+  onTestFinished(async () => {
+    await wire!.close();
+    await example.close();
+  });
+  return { example, tap, wire: wire!, url: example.url, sluice: new Sluice({ url: example.sluiceUrl }) };
+}
+
+/** Until Sluice itself has this much. */
+async function untilPublished(sluice: Sluice, address: string, text: string): Promise<void> {
+  let published = "";
+  for await (const part of sluice.channel(new URL(address).hash.slice(1)).read()) {
+    if (part.type === "delta") published += part.payload;
+    if (published.length >= text.length) break;
+  }
+  expect(published).toBe(text);
+}
+
+describe("the example ai-tokens", () => {
+  const browser = useBrowser();
+
+  test("an answer survives a reload in the middle, a cut wire, and is whole for a viewer who comes late", async () => {
+    const { tap, wire, url, sluice } = await openExample();
+    const first = await browser.open(url);
+    await first.getByRole("button", { name: "Ask" }).click();
+    await untilText(first, tap.openTo(0.3));
+    await untilState(first, "streaming");
+
+    await first.reload();
+    await untilText(first, tap.openTo(0.3));
+    await untilText(first, tap.openTo(0.5));
+
+    const late = await browser.open(first.url());
+    await untilText(late, tap.openTo(0.5));
+
+    const seenBefore = tap.openTo(0.5);
+    wire.cut();
+    await untilPublished(sluice, first.url(), tap.openTo(0.8));
+    expect([await textOf(first), await textOf(late)]).toEqual([seenBefore, seenBefore]);
+    wire.heal();
+    await Promise.all([first, late].map((page) => untilText(page, tap.openTo(0.8))));
+
+    tap.openTo(1);
+    for (const page of [first, late]) {
+      await untilState(page, "done");
+      expect(await textOf(page)).toBe(TEXT);
+    }
+  });
+
+  test("a page without its server says that it reconnects, and goes on by itself", async () => {
+    const { tap, url } = await openExample();
+    const page = await browser.open(url);
+    await page.getByRole("button", { name: "Ask" }).click();
+    await untilText(page, tap.openTo(0.4));
+    await page.getByRole("button", { name: "Cut connection" }).click();
+    await untilState(page, "reconnecting");
+    expect(await textOf(page)).toBe(tap.openTo(0.4));
+    tap.openTo(1);
+    await untilState(page, "done");
+    expect(await textOf(page)).toBe(TEXT);
+  });
+
+  test("the publisher goes on when nobody watches any more", async () => {
+    const { example, tap, url } = await openExample();
+    const page = await browser.open(url);
+    await page.getByRole("button", { name: "Ask" }).click();
+    await untilText(page, tap.openTo(0.2));
+    expect(example.viewers).toBe(1);
+    const address = page.url();
+    await page.close();
+    await eventually(() => expect(example.viewers).toBe(0));
+    tap.openTo(1);
+    await eventually(() => expect(tap.emptied).toBe(1));
+    const later = await browser.open(address);
+    await untilState(later, "done");
+    expect(await textOf(later)).toBe(TEXT);
+  });
+
+  test("asking again opens another channel, and the way back leads to the first", async () => {
+    const { tap, url } = await openExample("One *short* answer.");
+    tap.openTo(1);
+    const page = await browser.open(url);
+    await page.getByRole("button", { name: "Ask" }).click();
+    await untilState(page, "done");
+    const first = page.url();
+    await page.getByRole("button", { name: "Ask again" }).click();
+    await eventually(() => expect(page.url()).not.toBe(first));
+    await untilState(page, "done");
+    expect(await textOf(page)).toBe(tap.text);
+    await page.goBack();
+    expect(page.url()).toBe(first);
+    await untilText(page, tap.text);
+    expect(await page.getByRole("link", { name: "second viewer" }).getAttribute("href")).toBe(first);
+  });
+
+  test("an answer that is not there is told, and a new one can be asked for", async () => {
+    const { tap, url } = await openExample("Here.");
+    const page = await browser.open(`${url}#long-gone`);
+    await untilState(page, "failed");
+    expect(await page.getByRole("status").textContent()).toContain("not kept any more");
+    tap.openTo(1);
+    await page.getByRole("button", { name: "Ask again" }).click();
+    await untilState(page, "done");
+  });
+
+  test("every beginning of an answer is shown as it is, nothing lost and nothing made up", async () => {
+    const { tap, url } = await openExample();
+    const page = await browser.open(url);
+    await page.getByRole("button", { name: "Ask" }).click();
+    for (const share of [0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95]) {
+      await untilText(page, tap.openTo(share));
+    }
+    tap.openTo(1);
+    await untilState(page, "done");
+    const heard = await page.locator("#answer").ariaSnapshot();
+    expect(heard).toContain('heading "Reload whenever you like" [level=2]');
+    expect(heard.match(/- listitem:/g)).toHaveLength(7);
+    expect(heard).toContain("strong: Late is fine.");
+    expect(heard).toContain("<b>No HTML</b> &amp;");
+    expect(heard).not.toMatch(/##|```ts/);
+  });
+});
+
+test("the made-up answer comes in tokens that are the answer", () => {
+  expect(tokensOf(ANSWER).join("")).toBe(ANSWER);
+  expect(tokensOf(ANSWER).length).toBeGreaterThan(400);
+});
