@@ -95,7 +95,10 @@ export class ChannelReader {
     const headers = { "Last-Event-ID": this.position };
     const call = { method: "GET", path: this.path, headers, signal };
     let isWorthwhile = false;
-    for await (const event of eventsOf(this.connection, call, silenceMs)) {
+    const end = () => {
+      this.isOver = true;
+    };
+    for await (const event of eventsOf(this.connection, call, silenceMs, undefined, end)) {
       if (signal?.aborted) return;
       if (event.event === "gap") this.isGapTold = true;
       if (event.event !== "stream") continue;
@@ -104,7 +107,7 @@ export class ChannelReader {
       yield* this.take(event);
       if (this.isOver) return;
     }
-    if (!isWorthwhile) throw new ConnectionEnded();
+    if (!isWorthwhile && !this.isOver) throw new ConnectionEnded();
   }
 
   private take({ id, data }: SseEvent): ChannelItem[] {

@@ -20,10 +20,16 @@ export async function* eventsOf(
   call: Call,
   silenceMs: number,
   onOpen?: (headers: Headers) => void,
+  /** There is nothing any more, and nothing will come. */
+  onNothing?: () => void,
 ): AsyncGenerator<SseEvent, void, undefined> {
   const headers = { Accept: "text/event-stream", ...call.headers };
   const exchange = await connection.open({ ...call, headers });
   try {
+    if (exchange.response.status === 204) {
+      onNothing?.();
+      return;
+    }
     const type = exchange.response.headers.get("content-type") ?? "";
     if (!type.startsWith("text/event-stream")) {
       throw new SluiceError("bad-answer", `events were asked for and ${type || "something without a type"} came`);

@@ -1,0 +1,61 @@
+/** The client's channels against the real server, on every engine. What the fake server cannot show: that both mean the same. */
+import type { ChannelItem } from "@sluice/client";
+import { expect, test } from "vitest";
+import { describeOnEngines, serverForTest } from "../e2e/server.ts";
+import { noUnhandledRejections, openClient } from "./open-client.ts";
+
+function offsetOf(item: ChannelItem): string {
+  if (item.type === "gap") throw new Error("nothing is missing here");
+  return item.offset;
+}
+
+describeOnEngines("a channel over the client", (engine) => {
+  test("is written token by token and read by who is there, who comes late and who comes back", async () => {
+    noUnhandledRejections();
+    const { url } = await serverForTest(engine);
+    const channel = openClient(url).channel("answer:1");
+    const answer = channel.publisher({ start: { model: "m" } });
+    await answer.write("Hel");
+    const early = channel.text({ waitMs: 10_000 });
+    const seen: ChannelItem[] = [];
+    const reading = (async () => {
+      for await (const item of channel.read({ waitMs: 10_000 })) seen.push(item);
+    })();
+    for (const token of ["lo", " ", "wor", "ld"]) await answer.write(token);
+    await answer.end();
+    await reading;
+    expect(await early).toBe("Hello world");
+    expect(await channel.text()).toBe("Hello world");
+    expect(seen.at(0)).toMatchObject({ type: "start", payload: { model: "m" } });
+    expect(seen.at(-1)).toMatchObject({ type: "end" });
+    const middle: ChannelItem[] = [];
+    for await (const item of channel.read({ from: offsetOf(seen[0]!) })) middle.push(item);
+    expect(middle).toEqual(seen.slice(1));
+  });
+
+  test("that has ended has nothing more for who has seen its end", async () => {
+    noUnhandledRejections();
+    const { url } = await serverForTest(engine);
+    const channel = openClient(url).channel("over");
+    const answer = channel.publisher();
+    await answer.write("done");
+    await answer.end();
+    let last: string | undefined;
+    for await (const item of channel.read()) last = offsetOf(item);
+    const more: ChannelItem[] = [];
+    for await (const item of channel.read({ from: last! })) more.push(item);
+    expect(more).toEqual([]);
+  });
+
+  test("that fails says why, and ends", async () => {
+    noUnhandledRejections();
+    const { url } = await serverForTest(engine);
+    const channel = openClient(url).channel("failing");
+    const answer = channel.publisher();
+    await answer.write("half");
+    await answer.fail("the model has gone");
+    const seen: ChannelItem[] = [];
+    for await (const item of channel.read()) seen.push(item);
+    expect(seen.map(({ type }) => type)).toEqual(["start", "delta", "error", "end"]);
+  });
+});
