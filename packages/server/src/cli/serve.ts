@@ -9,6 +9,11 @@ import { examples } from "./help.ts";
 import { addSettingOptions, settingsOf } from "./settings-options.ts";
 import { say } from "./terminal.ts";
 
+/**
+ * Signals this close together are one wish: Ctrl-C in a terminal reaches the server and npm, and npm passes its own on.
+ */
+const ONE_WISH_MS = 1_000;
+
 export function addServe(program: Command): void {
   const command = program.command("serve").description("run the server until SIGTERM or SIGINT").action(serve);
   addSettingOptions(command);
@@ -25,9 +30,12 @@ async function serve(_options: unknown, command: Command): Promise<void> {
   const { settings } = settingsOf(command);
   const server = await start(settings);
   process.stdout.write(`sluice ready ${server.url}\n`);
-  let signals = 0;
+  let askedAt: number | undefined;
   const stop = async () => {
-    if (++signals > 1) endAtOnce();
+    const now = performance.now();
+    askedAt ??= now;
+    if (now - askedAt > ONE_WISH_MS) endAtOnce();
+    if (now > askedAt) return;
     await server.close();
     process.exit(0);
   };
