@@ -104,7 +104,7 @@ export async function createServer(options: ServerOptions = {}): Promise<Running
   const watch = new Watch({ log, tracing, report: options.report, world, clock, engine: engineOf(asked) });
   const settings = { ...asked, report: watch.report };
   try {
-    const engine = await openEngine(settings, world, clock);
+    const engine = await openEngine(settings, world, clock, watch);
     try {
       return await serve(settings, world, engine, watch);
     } catch (fault) {
@@ -121,11 +121,17 @@ function engineOf({ redis, memory }: ServerSettings): string {
   return redis.urls.length > 0 ? "redis" : memory ? "memory" : "disk";
 }
 
-function openEngine(settings: ServerSettings, world: World, clock: () => number): Promise<Engine> | Engine {
+function openEngine(
+  settings: ServerSettings,
+  world: World,
+  clock: () => number,
+  { log }: Pick<Watch, "log">,
+): Promise<Engine> | Engine {
   const { urls, prefix, ...limits } = settings.redis;
   if (urls.length > 0) return openRedis({ urls, prefix, world, limits });
   if (settings.memory) return openMemory({ world });
-  return openDisk({ dir: settings.data, world, limits: settings.disk, clock });
+  const warn = (what: string, details: object) => log.warn(what, details);
+  return openDisk({ dir: settings.data, world, limits: settings.disk, clock, warn });
 }
 
 async function serve(settings: ServerSettings, world: World, engine: Engine, watch: Watch): Promise<RunningServer> {
