@@ -67,7 +67,11 @@ export interface ServerSettings extends Omit<Settings, "log"> {
 type Report = (what: string, fault: unknown, requestId?: string) => void;
 
 /** Fills in the defaults. Throws a ConfigError that names everything that is wrong. */
-export function withDefaults({ report, authorize, log, tracing, ...options }: ServerOptions = {}): ServerSettings {
+export function withDefaults(given: ServerOptions = {}): ServerSettings {
+  if (typeof given !== "object" || given === null || Array.isArray(given)) {
+    throw new ConfigError(["the options must be an object, like { port: 8080 }"]);
+  }
+  const { report, authorize, log, tracing, ...options } = given;
   const { logger, ...lines } = log || {};
   const settings = settingsFrom({ ...options, log: lines });
   return {
