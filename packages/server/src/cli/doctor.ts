@@ -10,6 +10,7 @@ import type { Command } from "commander";
 import { EngineError } from "../engine/contract.ts";
 import { FORMAT_VERSION } from "../engine/disk/frame.ts";
 import { cutTornTail, inspectFormat, inspectJournal, type StoreReport } from "../engine/disk/inspect.ts";
+import { DirectoryInUse } from "../engine/disk/lock.ts";
 import { nodeFiles } from "../engine/disk/node-files.ts";
 import { CliError, EXIT } from "./exit.ts";
 import { examples } from "./help.ts";
@@ -32,8 +33,7 @@ export function addDoctor(program: Command): void {
 }
 
 async function examine(dir: string, { repair }: { repair?: boolean }): Promise<void> {
-  if (!existsSync(dir)) throw new CliError(EXIT.notFound, `there is no directory ${dir}`);
-  const names = readdirSync(dir);
+  const names = namesIn(dir);
   if (!names.includes("format") && !names.includes("store.mdb")) {
     throw new CliError(EXIT.notFound, `${dir} is not a data directory of Sluice: it has no file named format`);
   }
@@ -48,11 +48,24 @@ async function examine(dir: string, { repair }: { repair?: boolean }): Promise<v
   }
 }
 
+function namesIn(dir: string): string[] {
+  try {
+    return readdirSync(dir);
+  } catch (fault) {
+    const { code, message } = fault as NodeJS.ErrnoException;
+    if (code === "ENOENT") throw new CliError(EXIT.notFound, `there is no directory ${dir}`);
+    if (code === "ENOTDIR") throw new CliError(EXIT.notFound, `${dir} is not a directory`);
+    if (code === "EACCES") throw new CliError(EXIT.failure, `this user may not look into ${dir}`);
+    throw new CliError(EXIT.failure, `${dir} cannot be read: ${message}`);
+  }
+}
+
 async function lock(dir: string): Promise<() => Promise<void>> {
   try {
     return await nodeFiles.lock(dir);
   } catch (fault) {
-    if (fault instanceof EngineError) throw new CliError(EXIT.conflict, `${fault.message} Stop it first.`);
+    if (fault instanceof DirectoryInUse) throw new CliError(EXIT.conflict, `${fault.message} Stop it first.`);
+    if (fault instanceof EngineError) throw new CliError(EXIT.failure, fault.message);
     throw fault;
   }
 }

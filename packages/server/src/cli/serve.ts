@@ -4,6 +4,7 @@ import type { RunningServer } from "../compose.ts";
 import { ConfigError } from "../config/problem.ts";
 import type { Settings } from "../config/schema.ts";
 import { exposureOf } from "../config/together.ts";
+import { DirectoryInUse } from "../engine/disk/lock.ts";
 import { CliError, EXIT } from "./exit.ts";
 import { examples } from "./help.ts";
 import { addSettingOptions, settingsOf } from "./settings-options.ts";
@@ -65,16 +66,17 @@ async function start(settings: Settings): Promise<RunningServer> {
     return server;
   } catch (fault) {
     if (fault instanceof ConfigError) throw fault;
-    throw new CliError(EXIT.failure, `the server cannot start: ${reason(fault, settings)}`);
+    const code = fault instanceof DirectoryInUse ? EXIT.conflict : EXIT.failure;
+    throw new CliError(code, `the server cannot start: ${reason(fault)}`);
   }
 }
 
-function reason(fault: unknown, { host, port }: Settings): string {
+/** What to do about it, for what a flag can mend. */
+function reason(fault: unknown): string {
   const { code, message } = fault as NodeJS.ErrnoException;
-  if (code === "EADDRINUSE") return `port ${port} of ${host} is in use; choose another with --port, or 0 for any`;
-  if (code === "EACCES")
-    return `port ${port} of ${host} may not be used by this user; choose one from 1024 with --port`;
-  if (code === "EADDRNOTAVAIL" || code === "ENOTFOUND") return `${host} is no address of this machine; see --host`;
+  if (code === "EADDRINUSE") return `${message}; choose another with --port, or 0 for any`;
+  if (code === "EACCES") return `${message}; choose one from 1024 with --port`;
+  if (code === "EADDRNOTAVAIL" || code === "ENOTFOUND") return `${message}; see --host`;
   return message;
 }
 
