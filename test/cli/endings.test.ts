@@ -1,6 +1,6 @@
 /** How commands end: exit codes, one clear line for every error, pipes that close, signals, and a server that goes away. */
 import { spawn } from "node:child_process";
-import { closeSync, openSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { createServer as createTcpServer } from "node:net";
 import { join } from "node:path";
 import { createServer, type RunningServer } from "@sluice/server";
@@ -304,6 +304,25 @@ describe("a secret", () => {
     expect(ended).toMatchObject({ code: 2, stdout: "" });
     expect(ended.stderr).toMatch(/^sluice: .*\n$/);
     expect(ended.stderr).not.toContain("s3cr3t");
+  });
+});
+
+describe("a password that came into the contexts by hand", () => {
+  it("is not shown, and its address is not used", async () => {
+    const env = { XDG_CONFIG_HOME: dirForTest() };
+    mkdirSync(join(env.XDG_CONFIG_HOME, "sluice"));
+    const text = '{"current":"a","contexts":{"a":{"url":"http://u:s3cr3t@127.0.0.1:2"}}}';
+    writeFileSync(join(env.XDG_CONFIG_HOME, "sluice", "contexts.json"), text);
+    for (const [code, ...args] of [
+      [0, "context", "ls"],
+      [0, "context", "ls", "--json"],
+      [0, "context", "use", "a"],
+      [2, "stream", "ls"],
+    ] as const) {
+      const ended = await sluice(args, { env });
+      expect(ended.code).toBe(code);
+      expect(ended.stdout + ended.stderr).not.toContain("s3cr3t");
+    }
   });
 });
 
