@@ -1,5 +1,6 @@
-// `npm start`: installs and builds what is missing, then runs `sluice serve`, or the command named first.
-import { spawn } from "node:child_process";
+// `npm start`: installs and builds what is missing, then becomes `sluice serve`, or the command named first. It starts no
+// process of its own for that, so that whoever ends this one ends the server, with its drain and its exit code.
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { installAndBuild, root } from "./install.mjs";
 
 const commands = ["serve", "stream", "token", "context", "config", "bench", "doctor", "help"];
@@ -8,7 +9,6 @@ const questions = ["--help", "-h", "--version", "-V"];
 installAndBuild();
 const given = process.argv.slice(2);
 const args = [...commands, ...questions].includes(given[0]) ? given : ["serve", ...given];
-const child = spawn(process.execPath, [`${root}packages/server/bin/sluice.js`, ...args], { stdio: "inherit" });
-// A signal to npm's process group reaches the child by itself; one to us alone is passed on.
-for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => child.kill(signal));
-child.on("exit", (code, signal) => process.exit(signal ? 1 : (code ?? 1)));
+const bin = new URL("packages/server/bin/sluice.js", pathToFileURL(root));
+process.argv.splice(1, process.argv.length, fileURLToPath(bin), ...args);
+await import(bin.href);

@@ -100,7 +100,17 @@ const rows: Readonly<Record<string, () => Promise<void>>> = {
     expect(Buffer.compare(stored, bytes)).toBe(0);
 
     await created("append/text", "text/plain");
-    await ok(["stream", "append", "append/text", "--lines"], "a\nb\n");
+    await ok(["stream", "append", "append/text", "--lines"], "a\r\n\nb\n");
+    // Byte for byte, white space and what is no UTF-8 included; a return counts as a line end only before a line feed.
+    const odd = Buffer.from([0xff, 0x0a, 0x20, 0x20, 0x0a, 0x0a, 0x61, 0x0d, 0x62, 0x0d]);
+    await created("append/odd", "application/octet-stream");
+    await ok(["stream", "append", "append/odd", "--lines"], odd);
+    const oddRead = await fetch(`${url}/v1/stream/append/odd?offset=-1&format=envelope`);
+    expect(
+      ((await oddRead.json()) as { payload: string }[]).map(({ payload }) =>
+        Buffer.from(payload, "base64").toString("hex"),
+      ),
+    ).toEqual(["ff", "2020", "610d620d"]);
     const read = await ok(["stream", "read", "append/text", "--json"]);
     expect(
       read.stdout
@@ -120,6 +130,11 @@ const rows: Readonly<Record<string, () => Promise<void>>> = {
     const second = JSON.parse(envelopes[1]!).offset as string;
     expect((await ok(["stream", "read", "read/json", "--json", "--from", second])).stdout).toBe("3\n");
     expect((await ok(["stream", "read", "read/json", "--from", "now"])).stdout).toBe("[]");
+    await created("read/text", "text/plain");
+    for (const text of ["one", "two\n", "three"]) await appended("read/text", "text/plain", text);
+    expect((await ok(["stream", "read", "read/text"])).stdout).toBe("onetwo\nthree");
+    expect((await ok(["stream", "read", "read/text", "--lines"])).stdout).toBe("one\ntwo\n\nthree\n");
+    expect((await ok(["stream", "read", "read/text", "--lines", "--limit", "1"])).stdout).toBe("one\n");
     expect((await ok(["stream", "read", "read/json", "--offset"])).stderr).toMatch(/go on with --from \d{16}_\d{16}/);
   },
 
@@ -132,6 +147,10 @@ const rows: Readonly<Record<string, () => Promise<void>>> = {
     await eventually(() => expect(tail.said.stdout).toBe('1\n2\n{"late":true}\n'));
     await fetch(`${url}/v1/stream/tail/json`, { method: "POST", headers: { "Stream-Closed": "true" } });
     expect((await tail.ended).code).toBe(0);
+    await created("tail/text", "text/plain");
+    for (const text of ["one", "two"]) await appended("tail/text", "text/plain", text);
+    const lines = await ok(["stream", "tail", "tail/text", "--from", "beginning", "--lines", "--limit", "2"]);
+    expect(lines.stdout).toBe("one\ntwo\n");
     const limited = await ok(["stream", "tail", "tail/json", "--from", "beginning", "--limit", "2"]);
     expect(limited.stdout).toBe("1\n2\n");
   },
@@ -151,7 +170,12 @@ const rows: Readonly<Record<string, () => Promise<void>>> = {
     await appended("info/a", "text/plain", "hello");
     expect((await ok(["stream", "info", "info/a"])).stdout).toMatch(/contentType +text\/plain\n[\s\S]*bytes +5\n/);
     const { stdout } = await ok(["stream", "info", "info/a", "--json"]);
-    expect(JSON.parse(stdout)).toMatchObject({ path: "info/a", messages: 1, bytes: 5, closed: false });
+    const info = JSON.parse(stdout);
+    expect(info).toMatchObject({ path: "info/a", messages: 1, bytes: 5, closed: false });
+    // The same names and forms as in a listing.
+    const listed = JSON.parse((await ok(["stream", "ls", "info/a", "--json"])).stdout);
+    for (const name of ["createdAt", "lastAppendAt", "nextOffset", "contentType"])
+      expect(info[name]).toBe(listed[name]);
   },
 
   async "stream close"() {
@@ -184,6 +208,8 @@ const rows: Readonly<Record<string, () => Promise<void>>> = {
       iss: "us",
     });
     expect(payload.exp! - payload.iat!).toBe(900);
+    const fromEnv = await ok(["token"], "", { SLUICE_SECRET_shop: SECRET, SLUICE_PROJECT: "shop" });
+    expect((await jwtVerify(fromEnv.stdout.trim(), new TextEncoder().encode(SECRET))).payload.project).toBe("shop");
     const without = await sluice(["token", "--project", "shop"]);
     expect(without).toMatchObject({ code: 2, stdout: "" });
     expect(without.stderr).toContain("SLUICE_SECRET_shop");
@@ -207,7 +233,8 @@ const rows: Readonly<Record<string, () => Promise<void>>> = {
     expect(stdout).toMatch(/^redis\.urls +\["redis:\/\/\(hidden\)@h:1"\]/m);
     expect(stdout).not.toMatch(/topsecret|a-secret/);
     const json = await ok(["config", "print", "--json"]);
-    expect(JSON.parse(json.stdout.split("\n")[0]!)).toEqual({ key: "host", value: '"127.0.0.1"', from: "default" });
+    expect(JSON.parse(json.stdout.split("\n")[0]!)).toEqual({ key: "host", value: "127.0.0.1", from: "default" });
+    expect(JSON.parse(json.stdout.split("\n")[1]!)).toEqual({ key: "port", value: 4437, from: "default" });
   },
 
   async "config docs"() {
@@ -258,6 +285,17 @@ const rows: Readonly<Record<string, () => Promise<void>>> = {
       contexts: { here: { url, project: "shop", token: "a-token" } },
     });
     expect(statSync(path).mode & 0o777).toBe(0o600);
+    // What is not given stays; a token does not move to another server.
+    const context = () => JSON.parse(readFileSync(path, "utf8")).contexts.here;
+    expect(await sluice(["context", "add", "here", "--token", "b"], { env })).toMatchObject({ code: 0 });
+    expect(context()).toEqual({ url, project: "shop", token: "b" });
+    expect(await sluice(["context", "add", "here", "--project", "mall"], { env })).toMatchObject({ code: 0 });
+    expect(context()).toEqual({ url, project: "mall", token: "b" });
+    const moved = await sluice(["context", "add", "here", "--url", "http://elsewhere"], { env });
+    expect(moved.stderr).toContain("the token");
+    expect(context()).toEqual({ url: "http://elsewhere", project: "mall" });
+    expect(await sluice(["context", "add", "new"], { env })).toMatchObject({ code: 2 });
+    await sluice(["context", "add", "here", "--url", url, "--project", "shop"], { env });
     // The context alone leads to the server.
     expect(await sluice(["stream", "create", "by-context"], { env })).toMatchObject({ code: 0 });
     expect((await fetch(`${url}/v1/shop/stream/by-context`)).status).toBe(200);
@@ -280,7 +318,9 @@ const rows: Readonly<Record<string, () => Promise<void>>> = {
 
   async "context rm"() {
     const env = await twoContexts();
-    expect(await sluice(["context", "rm", "wrong"], { env })).toMatchObject({ code: 0 });
+    const removed = await sluice(["context", "rm", "wrong"], { env });
+    expect(removed.code).toBe(0);
+    expect(removed.stdout).toContain("no context is current now");
     const { stdout } = await sluice(["context", "ls", "--json"], { env });
     expect(
       stdout
@@ -311,6 +351,17 @@ const program = buildProgram("0");
 test.each(leaves(program))("sluice %s does what its help says", async (name) => {
   expect(Object.keys(rows), "every command needs a row here").toContain(name);
   await rows[name]!();
+});
+
+test("sluice help COMMAND is the help of that command, and does not repeat the flags of another", async () => {
+  expect((await sluice(["help", "stream", "create"])).stdout).toBe(
+    (await sluice(["stream", "create", "--help"])).stdout,
+  );
+  for (const name of ["token", "config check", "config print"]) {
+    const { stdout } = await sluice([...name.split(" "), "--help"]);
+    expect(stdout, name).toContain("every flag of `sluice serve`");
+    expect(stdout, name).not.toContain("--drain-ms");
+  }
 });
 
 test("no row is about a command that does not exist", () => {

@@ -75,14 +75,17 @@ describe("a directory after a crash", () => {
     const looked = await sluice(["doctor", dir]);
     expect(looked.code).toBe(0);
     expect(looked.stdout).toMatch(
-      new RegExp(`^note +journal +a torn write in .*\\.seg at byte ${last}, never acknowledged`, "m"),
+      new RegExp(
+        `^note +journal +an unfinished frame at the end, .*\\.seg at byte ${last} \\(\\d+ bytes\\): probably`,
+        "m",
+      ),
     );
     expect(contentOf(dir)).toEqual(before);
 
     const bytes = readFileSync(journal(dir));
     const repaired = await sluice(["doctor", dir, "--repair"]);
     expect(repaired.code).toBe(0);
-    expect(repaired.stdout).toContain("cut the torn write");
+    expect(repaired.stdout).toContain("cut the unfinished frame");
     const cut = readFileSync(journal(dir));
     expect(cut.length).toBe(bytes.length);
     expect(cut.subarray(0, last).equals(bytes.subarray(0, last))).toBe(true);
@@ -100,7 +103,7 @@ describe("a directory after a crash", () => {
       const last = framesIn(journal(at)).at(-1)!;
       writeFileSync(journal(at), readFileSync(journal(at)).subarray(0, last + 20));
     });
-    expect((await sluice(["doctor", dir])).stdout).toContain("torn write");
+    expect((await sluice(["doctor", dir])).stdout).toContain("unfinished frame");
     await sluice(["doctor", dir, "--repair"]);
     expect((await sluice(["doctor", dir])).stdout).not.toMatch(/note|bad/);
     expect(await outcome(dir)).toBe(MESSAGES - 1);
@@ -142,6 +145,55 @@ describe("damage", () => {
       expect(code).toBe(1);
       expect(contentOf(dir)).toEqual(before);
     }
+  });
+});
+
+describe("damage in what the store has already", () => {
+  it.each([
+    ["in the middle of the journal", 3, 40],
+    ["in the head of a frame", 3, 1],
+    ["in its last frame", MESSAGES - 1, 40],
+  ])("%s is told, with the assurance that nothing is lost, and a start passes over it", async (_, frame, at) => {
+    const dir = damaged(settled, (into) => flip(journal(into), framesIn(journal(into))[frame]! + at));
+    const before = contentOf(dir);
+    const { code, stdout, stderr } = await sluice(["doctor", dir, "--repair"]);
+    expect(stdout).toMatch(/^bad +journal +damaged: .*\.seg.*; the store has what was there$/m);
+    expect(stdout).not.toMatch(/every checksum right; all/);
+    expect(stderr).toMatch(/is damaged; nothing is lost/);
+    expect(code).toBe(1);
+    expect(contentOf(dir)).toEqual(before);
+    expect(await outcome(dir)).toBe(MESSAGES);
+  });
+
+  it("is not seen in what lies before a later life, which began behind an unfinished frame", async () => {
+    const dir = damaged(fresh, tear);
+    const engine = await openAt(dir, manualWorld(4), { segmentBytes: 65_536, applyAfterMs: 1e9 });
+    await writeMessages(engine, MESSAGES, MESSAGES + 2);
+    await engine.close();
+    const { code, stdout } = await sluice(["doctor", dir]);
+    expect(stdout).not.toMatch(/^(bad|note)/m);
+    expect(code).toBe(0);
+  });
+});
+
+describe("a start that passes over the end of the journal", () => {
+  it("logs where and how much, once", async () => {
+    const dir = damaged(fresh, tear);
+    const last = framesIn(journal(dir)).at(-1)!;
+    const path = journal(dir);
+    const warnings: object[] = [];
+    const logger = {
+      info() {},
+      error() {},
+      warn: (fields: object, message: string) => warnings.push({ ...fields, message }),
+    };
+    for (let life = 0; life < 2; life++) {
+      const server = await createServer({ port: 0, data: dir, log: { logger } });
+      await server.close();
+    }
+    expect(warnings).toEqual([
+      { segment: path, at: last, bytes: expect.any(Number), message: expect.stringMatching(/passed over/) },
+    ]);
   });
 });
 

@@ -1,5 +1,6 @@
 /** How commands end: exit codes, one clear line for every error, pipes that close, signals, and a server that goes away. */
-import { readFileSync } from "node:fs";
+import { spawn } from "node:child_process";
+import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { createServer as createTcpServer } from "node:net";
 import { join } from "node:path";
 import { createServer, type RunningServer } from "@sluice/server";
@@ -7,7 +8,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { EXIT, EXIT_MEANINGS } from "../../packages/server/src/cli/exit.ts";
 import { buildProgram } from "../../packages/server/src/cli/program.ts";
 import { eventually } from "../e2e/server.ts";
-import { dirForTest, serveInProcess, sluice, start } from "../support/sluice-process.ts";
+import { BIN, cleanEnv, dirForTest, serveInProcess, sluice, start } from "../support/sluice-process.ts";
 
 let server: RunningServer;
 
@@ -56,6 +57,32 @@ describe("an error", () => {
       /--from must be beginning, now or an offset/,
     ],
     ["a time that is none", ["stream", "create", "a", "--ttl", "soon"], 2, /--ttl must be a time like/],
+    [
+      "an end that is over",
+      ["stream", "create", "a", "--expires-at", "2001-01-01T00:00:00Z"],
+      2,
+      /--expires-at .* is over/,
+    ],
+    [
+      "an end that is no time",
+      ["stream", "create", "a", "--expires-at", "soon"],
+      2,
+      /--expires-at must be a time like/,
+    ],
+    [
+      "two ends",
+      ["stream", "create", "a", "--ttl", "1h", "--expires-at", "2101-01-01T00:00:00Z"],
+      2,
+      /--ttl and --expires-at exclude each other/,
+    ],
+    [
+      "a fork at no offset",
+      ["stream", "create", "a", "--fork-from", "b", "--fork-offset", "beginning"],
+      2,
+      /--fork-offset must be an offset like/,
+    ],
+    ["a fork of nothing", ["stream", "create", "a", "--fork-offset", "x"], 2, /--fork-offset needs --fork-from/],
+    ["an empty message", ["stream", "append", "errors/json", ""], 2, /a message cannot be empty/],
     ["a header that is none", ["stream", "ls", "-H", "nonsense"], 2, /is not a header/],
     ["a server that is no address", ["stream", "ls", "--url", "localhost"], 2, /is not the address of a server/],
     ["a project that is no name", ["stream", "ls", "--project", "a/b"], 2, /a project is named by/],
@@ -65,7 +92,9 @@ describe("an error", () => {
     ["nothing to append", ["stream", "append", "errors/json"], 2, /standard input is empty/],
     ["a malformed message", ["stream", "append", "errors/json", "{oops"], 1, /not JSON.*\(400 bad-body\)/],
     ["a stream that is not there", ["stream", "read", "errors/none"], 3, /there is no stream errors\/none/],
-    ["a stream to follow that is not there", ["stream", "tail", "errors/none"], 3, /there is no such stream/],
+    ["a stream to follow that is not there", ["stream", "tail", "errors/none"], 3, /there is no stream errors\/none/],
+    ["a stream to look at that is not there", ["stream", "info", "errors/none"], 3, /there is no stream errors\/none/],
+    ["a stream to append to that is not there", ["stream", "append", "errors/none", "x"], 3, /no stream errors\/none/],
     ["a directory that is not there", ["doctor", "/no/such/dir"], 3, /there is no directory/],
     ["a reserved name", ["stream", "create", "$mine"], 4, /reserved/],
     ["a stream that is another", ["stream", "create", "errors/json", "-t", "text/plain"], 5, /\(409 stream-exists\)/],
@@ -107,6 +136,9 @@ describe("an error", () => {
     busy.close();
     expect(taken).toMatchObject({ code: 1, stdout: "" });
     expect(taken.stderr).toMatch(new RegExp(`^sluice: .*port ${port} of 127\\.0\\.0\\.1 is in use; .*--port`));
+    const nowhere = await sluice(["serve", "--memory", "--no-auth", "--port", "0", "--host", "999.1.1.1"]);
+    expect(nowhere).toMatchObject({ code: 1, stdout: "" });
+    expect(nowhere.stderr).toMatch(/^sluice: .*999\.1\.1\.1 is not an address; see --host\n$/);
     const exposed = await sluice(["serve", "--memory", "--port", "0", "--host", "0.0.0.0"]);
     expect(exposed).toMatchObject({ code: 2, stdout: "" });
     expect(exposed.stderr).toMatch(/no keys are configured.*SLUICE_SECRET_default.*--no-auth/);
@@ -119,7 +151,80 @@ describe("an error", () => {
   });
 });
 
+describe("a data directory", () => {
+  it("that is in use ends a second server with 5", async () => {
+    const data = join(dirForTest(), "data");
+    const { child } = await serveInProcess(["--data", data]);
+    const second = await sluice(["serve", "--port", "0", "--data", data]);
+    expect(second).toMatchObject({ code: 5, stdout: "" });
+    expect(second.stderr).toMatch(new RegExp(`^sluice: .* is in use by process ${child.pid}; .*\\n$`));
+  });
+
+  it("that is a file is told to be one, by serve and by doctor, in one line", async () => {
+    const file = join(dirForTest(), "afile");
+    writeFileSync(file, "");
+    const served = await sluice(["serve", "--port", "0", "--data", file]);
+    expect(served).toMatchObject({ code: 1, stdout: "" });
+    expect(served.stderr).toMatch(/^sluice: .*afile is a file\.\n$/);
+    const below = await sluice(["serve", "--port", "0", "--data", join(file, "data")]);
+    expect(below.stderr).toMatch(/^sluice: .*below something that is a file\.\n$/);
+    const examined = await sluice(["doctor", file]);
+    expect(examined).toMatchObject({ code: 3, stdout: "" });
+    expect(examined.stderr).toMatch(/^sluice: .*afile is not a directory\n$/);
+  });
+
+  it("that cannot be looked into is told in one line, whatever the reason", async () => {
+    const { code, stderr } = await sluice(["doctor", "x".repeat(300)]);
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/^sluice: x+ cannot be read: ENAMETOOLONG.*\n$/);
+  });
+
+  it("is nobody's business but its owner's and group's", async () => {
+    const data = join(dirForTest(), "data");
+    const { url } = await serveInProcess(["--data", data]);
+    expect((await fetch(`${url}/v1/stream/a`, { method: "PUT", body: "hello" })).status).toBe(201);
+    const names = readdirSync(data, { recursive: true, encoding: "utf8" });
+    expect(names).toContain("store.mdb");
+    for (const path of [data, ...names.map((name) => join(data, name))]) {
+      // A socket cannot be used by who cannot enter its directory.
+      if (!path.endsWith(".sock")) expect(statSync(path).mode & 0o027, path).toBe(0);
+    }
+  });
+});
+
+describe("a server that cannot answer now", () => {
+  it("is quoted with its reason, also where the question was a HEAD", async () => {
+    const { createServer: createHttp } = await import("node:http");
+    const listener = createHttp((_, response) => {
+      response.writeHead(503, { "Content-Type": "application/problem+json" });
+      response.end('{"detail":"no room on the disk","code":"storage-full"}');
+    }).listen(0, "127.0.0.1");
+    await new Promise((resolve) => listener.once("listening", resolve));
+    const url = `http://127.0.0.1:${(listener.address() as { port: number }).port}`;
+    const ended = await sluice(["stream", "append", "a", "x", "--url", url]);
+    listener.close();
+    expect(ended).toMatchObject({ code: 6, stdout: "" });
+    expect(ended.stderr).toContain("no room on the disk (503 storage-full)");
+  });
+});
+
 describe("output", () => {
+  it("that cannot be written is told in one line", async () => {
+    const full = openSync("/dev/full", "w");
+    const child = spawn(process.execPath, [BIN, "config", "docs"], {
+      stdio: ["ignore", full, "pipe"],
+      env: cleanEnv(),
+    });
+    closeSync(full);
+    let stderr = "";
+    child.stderr!.on("data", (chunk) => {
+      stderr += chunk;
+    });
+    const code = await new Promise((resolve) => child.on("close", resolve));
+    expect(stderr).toMatch(/^sluice: .*standard output: .*ENOSPC.*\n$/);
+    expect(code).toBe(1);
+  });
+
   it("has no colours where nobody sees them", async () => {
     await put("colours/a", "text/plain");
     for (const args of [["--help"], ["stream", "ls"], ["stream", "nonsense"], ["config", "check"]]) {
@@ -181,6 +286,43 @@ describe("tail", () => {
     expect(kept.slice(-seen.length)).toEqual(seen);
     expect(seen.length).toBeGreaterThanOrEqual(3);
     expect(stderr).toContain("connected again");
+  });
+});
+
+describe("a secret", () => {
+  it.each([
+    ["a token with a line break", ["stream", "ls"], { SLUICE_TOKEN: "s3cr3t\nb" }],
+    ["a token of a flag", ["stream", "ls", "--token", "s3cr3té"], {}],
+    ["a token to remember", ["context", "add", "x", "--url", "http://h", "--token", "s3cr3t\nb"], {}],
+    ["a password in an address", ["stream", "ls", "--url", "http://u:s3cr3t@127.0.0.1:2"], {}],
+    ["a password in an address to remember", ["context", "add", "x", "--url", "http://u:s3cr3t@h"], {}],
+    ["a password in what is no address", ["stream", "ls", "--url", "u:s3cr3t@h"], {}],
+    ["a header that is none", ["stream", "ls", "-H", "Authorization Bearer s3cr3t"], {}],
+    ["a header with odd characters", ["stream", "ls", "-H", "Authorization: s3cr3t\u2028"], {}],
+  ])("is refused as usage, and is not shown: %s", async (_, args, env) => {
+    const ended = await sluice(args, { env: { ...env, XDG_CONFIG_HOME: dirForTest() } });
+    expect(ended).toMatchObject({ code: 2, stdout: "" });
+    expect(ended.stderr).toMatch(/^sluice: .*\n$/);
+    expect(ended.stderr).not.toContain("s3cr3t");
+  });
+});
+
+describe("a password that came into the contexts by hand", () => {
+  it("is not shown, and its address is not used", async () => {
+    const env = { XDG_CONFIG_HOME: dirForTest() };
+    mkdirSync(join(env.XDG_CONFIG_HOME, "sluice"));
+    const text = '{"current":"a","contexts":{"a":{"url":"http://u:s3cr3t@127.0.0.1:2"}}}';
+    writeFileSync(join(env.XDG_CONFIG_HOME, "sluice", "contexts.json"), text);
+    for (const [code, ...args] of [
+      [0, "context", "ls"],
+      [0, "context", "ls", "--json"],
+      [0, "context", "use", "a"],
+      [2, "stream", "ls"],
+    ] as const) {
+      const ended = await sluice(args, { env });
+      expect(ended.code).toBe(code);
+      expect(ended.stdout + ended.stderr).not.toContain("s3cr3t");
+    }
   });
 });
 

@@ -56,9 +56,26 @@ describe("options", () => {
     await expect(made).rejects.toBeInstanceOf(ConfigError);
   });
 
+  it.each([[null], [5], ["port"], [[]], [true]])("that are no object are refused: %j", async (options) => {
+    const made = createServer(options as unknown as ServerOptions);
+    made.then((server) => server.close()).catch(() => {});
+    await expect(made).rejects.toThrow("the options must be an object");
+    await expect(made).rejects.toBeInstanceOf(ConfigError);
+  });
+
   it("are all told of at once", () => {
     const wrong = { port: -1, stream: { bodyBytes: 0 }, nothing: 1 } as ServerOptions;
     expect(() => withDefaults(wrong)).toThrow(/port[\s\S]*stream\.bodyBytes[\s\S]*nothing|nothing[\s\S]*port/);
+  });
+});
+
+describe("a port that is in use", () => {
+  it("is named in the error", async () => {
+    const first = await createServer({ port: 0, memory: true, log: false });
+    onTestFinished(() => first.close());
+    const second = createServer({ port: first.port, memory: true, log: false });
+    await expect(second).rejects.toThrow(`port ${first.port} of 127.0.0.1 is in use`);
+    await expect(second).rejects.toMatchObject({ code: "EADDRINUSE" });
   });
 });
 

@@ -1,7 +1,9 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { allEntries } from "../../packages/server/src/config/catalogue.ts";
+import { jsonFault } from "../../packages/server/src/config/json-fault.ts";
 import { type FlagGiven, type Loaded, loadSettings } from "../../packages/server/src/config/load.ts";
 import { ConfigError } from "../../packages/server/src/config/problem.ts";
 import { schema } from "../../packages/server/src/config/schema.ts";
@@ -211,12 +213,64 @@ describe("a file", () => {
   it("that is missing, damaged or not an object is refused with its name", () => {
     expect(() => loadSettings({ flags: [], env: {}, configFile: "/no/such.yaml" })).toThrow(/such\.yaml.*no such file/);
     expect(() => loadSettings({ flags: [], env: { SLUICE_CONFIG: "/no/such.yaml" } })).toThrow(/such\.yaml/);
-    expect(problems({ file: "a: [1" })[0]).toMatch(/not YAML, at line 1/);
+    expect(problems({ file: "a: [1" })[0]).toMatch(/not YAML: .*, at line 1/);
     expect(problems({ file: "port: 1\nport: 2\n" })[0]).toMatch(/a key is given twice, at line 2/);
     expect(problems({ file: "{'port': 1}", fileName: "a.json" })[0]).toContain("is not JSON");
     expect(problems({ file: "just a text" })[0]).toContain("must hold names with values");
     expect(problems({ file: "stream: 5" })[0]).toContain("stream (from the file");
     expect(load({ file: "" }).settings.port).toBe(4437);
+  });
+
+  it.each([
+    ["port: 1\n---\nport: 2\n", /several documents.*at line 2/],
+    ["port: 1\nhost: 'abc\ndata: x\nmemory: y\n", /a quote.*at line 2/],
+    ["port: 1\n  host: x\n", /indentation.*at line 2/],
+    ["stream:\n\tpageBytes: 1\n", /a tab.*at line 2/],
+    ["port: 1\nhost: *nobody\n", /an alias/],
+  ])("of YAML that is wrong is told with the reason and the line: %j", (file, says) => {
+    expect(problems({ file })).toEqual([expect.stringMatching(says)]);
+  });
+
+  it.each([
+    ['{"port": 1,\n "port": 2}', /a key is given twice, at line 2/],
+    ['{"stream": {"pageBytes": 1, "page\\u0042ytes": 2}}', /a key is given twice, at line 1/],
+    ['{\n"port": 1\n"host": "s3cr3t"}', /a comma or the end of an object is missing, at line 3/],
+    ['{"port": 1,}', /a key in double quotes is missing, at line 1/],
+    ["{'port': 1}", /something is not JSON, at line 1/],
+    ['{"a": [1 2]}', /a comma or the end of a list is missing, at line 1/],
+    ['{"host": "s3cr3t\n"}', /something is not JSON, at line 1/],
+    ['{"port"\n 1}', /a colon is missing, at line 2/],
+    ['{"port": }', /a value is missing/],
+    ['{"port": 1}\n{}', /something follows its end, at line 2/],
+    ["", /a value is missing, at line 1/],
+  ])("of JSON that is wrong is told with the reason and the line, and is not quoted: %j", (file, says) => {
+    const told = problems({ file, fileName: "a.json" });
+    expect(told).toEqual([expect.stringMatching(says)]);
+    expect(told[0]).not.toContain("s3cr3t");
+  });
+
+  it("of JSON is taken exactly when JSON.parse takes it, keys given twice aside", () => {
+    const noise = fc.array(fc.constantFrom(...'{}[],: \n"\\u0a1-.eE+truefalsenull\u0000é'.split("")), {
+      maxLength: 12,
+    });
+    const text = fc.oneof(
+      fc.json(),
+      noise.map((all) => all.join("")),
+    );
+    fc.assert(
+      fc.property(text, (json) => {
+        let isJson = true;
+        try {
+          JSON.parse(json);
+        } catch {
+          isJson = false;
+        }
+        const fault = jsonFault(json);
+        if (fault?.includes("twice")) return;
+        expect(fault === undefined, json).toBe(isJson);
+      }),
+      { numRuns: 2_000 },
+    );
   });
 });
 

@@ -1,4 +1,4 @@
-/** The real process under signals: it drains and exits 0, ends at once on a second signal, and keeps what it acknowledged. */
+/** The real process under signals: it drains and exits 0, ends at once on a second signal a moment later, and keeps what it acknowledged. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -104,7 +104,8 @@ test("a second signal ends it at once, in the middle of writing, and what was ac
   stuck.catch(() => undefined);
   while (acknowledged < 200) await new Promise((resolve) => setTimeout(resolve, 5));
   first.child.kill("SIGTERM");
-  await new Promise((resolve) => setTimeout(resolve, 50));
+  // Sooner, it would count as an echo of the first.
+  await new Promise((resolve) => setTimeout(resolve, 1_200));
   first.child.kill("SIGTERM");
   expect(await first.ended).toBe("SIGKILL");
   await Promise.all(writers);

@@ -73,7 +73,11 @@ export interface ServerSettings extends Omit<Settings, "log"> {
 type Report = (what: string, fault: unknown, requestId?: string) => void;
 
 /** Fills in the defaults. Throws a ConfigError that names everything that is wrong. */
-export function withDefaults({ report, authorize, log, tracing, ...options }: ServerOptions = {}): ServerSettings {
+export function withDefaults(given: ServerOptions = {}): ServerSettings {
+  if (typeof given !== "object" || given === null || Array.isArray(given)) {
+    throw new ConfigError(["the options must be an object, like { port: 8080 }"]);
+  }
+  const { report, authorize, log, tracing, ...options } = given;
   const { logger, ...lines } = log || {};
   const settings = settingsFrom({ ...options, log: lines });
   return {
@@ -131,12 +135,13 @@ function openEngine(
   settings: ServerSettings,
   world: World,
   clock: () => number,
-  watch: Watch,
+  { log }: Pick<Watch, "log">,
 ): Promise<Engine> | Engine {
   const { urls, prefix, ...limits } = settings.redis;
-  if (urls.length > 0) return openRedis({ urls, prefix, world, limits, warn: (text) => watch.log.warn(text) });
+  const warn = (what: string, details: object = {}) => log.warn(what, details);
+  if (urls.length > 0) return openRedis({ urls, prefix, world, limits, warn });
   if (settings.memory) return openMemory({ world });
-  return openDisk({ dir: settings.data, world, limits: settings.disk, clock });
+  return openDisk({ dir: settings.data, world, limits: settings.disk, clock, warn });
 }
 
 async function serve(settings: ServerSettings, world: World, engine: Engine, watch: Watch): Promise<RunningServer> {

@@ -62,6 +62,11 @@ export function writeContexts(contexts: Contexts): void {
   renameSync(temporary, path);
 }
 
+/** An address that came into the file by hand may hold a password. */
+export function shownUrl(url: string): string {
+  return url.replace(/\/\/.*@/, "//(hidden)@");
+}
+
 export function findContext({ contexts }: Contexts, name: string): Context {
   const context = Object.hasOwn(contexts, name) ? contexts[name] : undefined;
   if (context !== undefined) return context;

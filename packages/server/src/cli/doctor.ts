@@ -1,6 +1,7 @@
 /**
- * `sluice doctor`: looks at a data directory that no server uses, and says what it finds. With `--repair` it cuts a torn tail,
- * which was never acknowledged, and nothing else: whatever is damaged beyond that needs a decision of its owner.
+ * `sluice doctor`: looks at a data directory that no server uses, and says what it finds. With `--repair` it cuts the
+ * unfinished frame at the journal's end, which a start would pass over, and nothing else: whatever is damaged beyond that needs
+ * a decision of its owner.
  */
 import { execFile } from "node:child_process";
 import { existsSync, readdirSync } from "node:fs";
@@ -9,6 +10,7 @@ import type { Command } from "commander";
 import { EngineError } from "../engine/contract.ts";
 import { FORMAT_VERSION } from "../engine/disk/frame.ts";
 import { cutTornTail, inspectFormat, inspectJournal, type StoreReport } from "../engine/disk/inspect.ts";
+import { DirectoryInUse } from "../engine/disk/lock.ts";
 import { nodeFiles } from "../engine/disk/node-files.ts";
 import { CliError, EXIT } from "./exit.ts";
 import { examples } from "./help.ts";
@@ -19,17 +21,19 @@ export function addDoctor(program: Command): void {
     .command("doctor")
     .description("check a data directory that no server uses")
     .argument("[dir]", "the data directory", "./sluice-data")
-    .option("--repair", "cut a torn tail, which was never acknowledged; changes nothing else")
+    .option(
+      "--repair",
+      "cut the unfinished frame at the end of the journal, which a start passes over; changes nothing else",
+    )
     .action(examine);
   examples(command, [
     ["sluice doctor /var/lib/sluice", "reads everything and reports; 0 when all is well, 1 when something is damaged"],
-    ["sluice doctor /var/lib/sluice --repair", "after a crash; a server would pass over a torn tail by itself"],
+    ["sluice doctor /var/lib/sluice --repair", "after a crash; a server would pass over the unfinished end by itself"],
   ]);
 }
 
 async function examine(dir: string, { repair }: { repair?: boolean }): Promise<void> {
-  if (!existsSync(dir)) throw new CliError(EXIT.notFound, `there is no directory ${dir}`);
-  const names = readdirSync(dir);
+  const names = namesIn(dir);
   if (!names.includes("format") && !names.includes("store.mdb")) {
     throw new CliError(EXIT.notFound, `${dir} is not a data directory of Sluice: it has no file named format`);
   }
@@ -38,10 +42,21 @@ async function examine(dir: string, { repair }: { repair?: boolean }): Promise<v
     const report = new Report();
     await report.ok("lock", "no server uses the directory");
     await new Examination(dir, report, repair === true).run();
-    if (report.isBad)
-      throw new CliError(EXIT.failure, `${dir} is damaged; restore it from a copy, or ask before changing it`);
+    if (report.isBad) throw new CliError(EXIT.failure, `${dir} is damaged; ${report.advice}`);
   } finally {
     await unlock();
+  }
+}
+
+function namesIn(dir: string): string[] {
+  try {
+    return readdirSync(dir);
+  } catch (fault) {
+    const { code, message } = fault as NodeJS.ErrnoException;
+    if (code === "ENOENT") throw new CliError(EXIT.notFound, `there is no directory ${dir}`);
+    if (code === "ENOTDIR") throw new CliError(EXIT.notFound, `${dir} is not a directory`);
+    if (code === "EACCES") throw new CliError(EXIT.failure, `this user may not look into ${dir}`);
+    throw new CliError(EXIT.failure, `${dir} cannot be read: ${message}`);
   }
 }
 
@@ -49,13 +64,15 @@ async function lock(dir: string): Promise<() => Promise<void>> {
   try {
     return await nodeFiles.lock(dir);
   } catch (fault) {
-    if (fault instanceof EngineError) throw new CliError(EXIT.conflict, `${fault.message} Stop it first.`);
+    if (fault instanceof DirectoryInUse) throw new CliError(EXIT.conflict, `${fault.message} Stop it first.`);
+    if (fault instanceof EngineError) throw new CliError(EXIT.failure, fault.message);
     throw fault;
   }
 }
 
 class Report {
   isBad = false;
+  advice = "restore it from a copy, or ask before changing it";
 
   ok(part: string, text: string): Promise<void> {
     return line(`${green("ok  ")}  ${part.padEnd(8)} ${text}`);
@@ -118,25 +135,35 @@ class Examination {
     const { report, dir } = this;
     await this.tried("journal", async () => {
       const found = await inspectJournal(nodeFiles, `${dir}/journal`, appliedThrough);
-      const { segments, frames, unapplied, torn } = found;
+      const { segments, frames, unapplied, torn, stored } = found;
       const waiting =
         unapplied === 0 ? "all of it is in the store" : `${many(unapplied, "commit")} not in the store yet`;
-      await report.ok(
-        "journal",
-        `${many(segments, "segment")}, ${many(frames, "frame")}, every checksum right; ${waiting}`,
-      );
+      const size = `${many(segments, "segment")}, ${many(frames, "frame")}`;
+      if (stored.length === 0) await report.ok("journal", `${size}, every checksum right; ${waiting}`);
+      else await this.damagedButStored(stored, `${size} whole; ${waiting}`);
       if (torn === undefined) return;
       const place = `${torn.path} at byte ${torn.from}`;
       if (!this.mayRepair) {
         await report.note(
           "journal",
-          `a torn write in ${place}, never acknowledged; a start passes over it, --repair cuts it`,
+          `an unfinished frame at the end, ${place} (${torn.to - torn.from} bytes): probably a write that a crash cut short, never acknowledged, but a last frame that the disk did not keep looks the same; a start passes over it, --repair cuts it`,
         );
         return;
       }
       await cutTornTail(nodeFiles, torn);
-      await report.ok("journal", `cut the torn write in ${place} (${torn.to - torn.from} bytes)`);
+      await report.ok("journal", `cut the unfinished frame in ${place} (${torn.to - torn.from} bytes)`);
     });
+  }
+
+  /** Nothing is lost by it, yet it tells that this disk does not keep what it was given. */
+  private async damagedButStored(places: readonly string[], rest: string): Promise<void> {
+    const { report } = this;
+    if (!report.isBad)
+      report.advice = "nothing is lost, a server starts with it; look at its disk and keep a copy elsewhere";
+    for (const place of places.slice(0, MAX_PLACES)) {
+      await report.bad("journal", `damaged: ${place}; the store has what was there`);
+    }
+    await report.note("journal", `${many(places.length, "damaged place")}; ${rest}`);
   }
 
   /** False when it found damage, which is reported. */
@@ -152,6 +179,8 @@ class Examination {
     }
   }
 }
+
+const MAX_PLACES = 20;
 
 /** In a process of its own, because damage may end it. */
 function readStore(path: string): Promise<{ report: StoreReport } | { damage: string }> {

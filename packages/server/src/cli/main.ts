@@ -10,10 +10,16 @@ export async function main(args: readonly string[]): Promise<void> {
   endQuietlyWithOurReader();
   try {
     if (args.length === 0) await line(WELCOME);
-    else await buildProgram(versionOf()).parseAsync(args, { from: "user" });
+    else await buildProgram(versionOf()).parseAsync(asked(args), { from: "user" });
   } catch (fault) {
     process.exitCode = endOf(fault);
   }
+}
+
+/** `help stream create` asks for the same as `stream create --help`. */
+function asked(args: readonly string[]): string[] {
+  const [first, ...rest] = args;
+  return first === "help" && rest.length > 1 ? [...rest, "--help"] : [...args];
 }
 
 function versionOf(): string {
@@ -31,6 +37,11 @@ function endOf(fault: unknown): number {
   if (fault instanceof CliError) {
     complain(fault.message);
     return fault.exitCode;
+  }
+  // The system's refusals say what they are about by themselves.
+  if (fault instanceof Error && "syscall" in fault && "code" in fault) {
+    complain(fault.message);
+    return EXIT.failure;
   }
   complain(fault instanceof Error ? (fault.stack ?? fault.message) : String(fault));
   return EXIT.failure;

@@ -45,12 +45,21 @@ export function remoteOf(options: RemoteOptions): Remote {
     throw usage(`a project is named by letters, digits, _ and -, not ${project}`);
   // A token is for its own server; it is not carried to another one.
   const isContexts = context !== undefined && url === checkUrl(context.url);
-  const token = options.token ?? SLUICE_TOKEN ?? (isContexts ? context.token : undefined);
+  const token = checkToken(options.token ?? SLUICE_TOKEN ?? (isContexts ? context.token : undefined));
   return new Remote(url, project, token, (options.header ?? []).map(parseHeader));
 }
 
+/** What is wrong with a token is told without showing it. */
+export function checkToken(token: string | undefined): string | undefined {
+  if (token === undefined || /^[\x20-\x7e]*$/.test(token)) return token;
+  throw usage("the token has characters that a header cannot carry, like a line break");
+}
+
+/** Addresses are shown in many places, so they must not hold a password. */
 export function checkUrl(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (text.includes("@"))
+    throw usage("the address of a server must not have a user or a password in it; give a token with --token");
   if (url !== undefined && /^https?:$/.test(url.protocol) && url.search === "" && url.hash === "") {
     return url.href.replace(/\/+$/, "");
   }
@@ -59,7 +68,11 @@ export function checkUrl(text: string): string {
 
 function parseHeader(text: string): [string, string] {
   const match = /^([A-Za-z0-9!#$%&'*+.^_`|~-]+):\s*(.*)$/.exec(text);
-  if (match === null) throw usage(`-H ${JSON.stringify(text)} is not a header; it must be like 'Name: value'`);
+  // Not quoted: it may hold a token.
+  if (match === null || !/^[\t\x20-\x7e\x80-\xff]*$/.test(match[2]!))
+    throw usage(
+      `what was given with -H${match === null ? "" : ` for ${match[1]}`} is not a header; it must be like 'Name: value'`,
+    );
   return [match[1]!, match[2]!.trim()];
 }
 
@@ -92,18 +105,25 @@ export class Remote {
   }
 
   headers(own: Readonly<Record<string, string>> = {}): Headers {
-    const headers = new Headers(own);
+    const headers = new Headers();
+    for (const [name, value] of Object.entries(own)) {
+      if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(value)) {
+        throw usage(`${JSON.stringify(value)} has characters that a header cannot carry`);
+      }
+      headers.set(name, value);
+    }
     if (this.token !== undefined) headers.set("Authorization", `Bearer ${this.token}`);
     for (const [name, value] of this.more) headers.set(name, value);
     return headers;
   }
 
   /** An answer of whatever status; throws when there is none. */
-  async send(method: string, url: string, { headers, body, signal }: Call = {}): Promise<Response> {
+  async send(method: string, url: string, { headers: own, body, signal }: Call = {}): Promise<Response> {
+    const headers = this.headers(own);
     try {
       return await fetch(url, {
         method,
-        headers: this.headers(headers),
+        headers,
         body: body as NonNullable<RequestInit["body"]>,
         signal,
         redirect: "manual",
@@ -118,7 +138,14 @@ export class Remote {
   async call(method: string, url: string, call: Call = {}): Promise<Response> {
     const response = await this.send(method, url, call);
     if (response.ok) return response;
-    throw await refusal(response);
+    throw await this.refusal(method, url, response, call.signal);
+  }
+
+  /** The answer to a HEAD has no words; the same question as a GET has. */
+  async refusal(method: string, url: string, response: Response, signal?: AbortSignal): Promise<CliError> {
+    if (method !== "HEAD") return refusal(response);
+    const again = await this.send("GET", `${url}?offset=now`, { signal });
+    return refusal(again.ok ? response : again);
   }
 
   unreachable(fault: unknown): CliError {
@@ -143,7 +170,10 @@ export async function refusal(response: Response): Promise<CliError> {
     // A refusal of something in between, or to a HEAD.
   }
   if (said === "")
-    said = status === 404 ? "there is no such stream (404)" : `the server answers ${status} ${statusText}`;
+    said =
+      status === 404
+        ? `there is nothing at ${new URL(response.url).pathname} (404)`
+        : `the server answers ${status} ${statusText}`;
   const earliest = response.headers.get("stream-earliest-offset");
   if (earliest !== null)
     said += `; the earliest message kept comes after ${earliest}, and --from beginning starts there`;

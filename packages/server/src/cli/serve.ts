@@ -4,10 +4,16 @@ import type { RunningServer } from "../compose.ts";
 import { ConfigError } from "../config/problem.ts";
 import type { Settings } from "../config/schema.ts";
 import { exposureOf } from "../config/together.ts";
+import { DirectoryInUse } from "../engine/disk/lock.ts";
 import { CliError, EXIT } from "./exit.ts";
 import { examples } from "./help.ts";
 import { addSettingOptions, settingsOf } from "./settings-options.ts";
 import { say } from "./terminal.ts";
+
+/**
+ * Signals this close together are one wish: Ctrl-C in a terminal reaches the server and npm, and npm passes its own on.
+ */
+const ONE_WISH_MS = 1_000;
 
 export function addServe(program: Command): void {
   const command = program.command("serve").description("run the server until SIGTERM or SIGINT").action(serve);
@@ -25,9 +31,12 @@ async function serve(_options: unknown, command: Command): Promise<void> {
   const { settings } = settingsOf(command);
   const server = await start(settings);
   process.stdout.write(`sluice ready ${server.url}\n`);
-  let signals = 0;
+  let askedAt: number | undefined;
   const stop = async () => {
-    if (++signals > 1) endAtOnce();
+    const now = performance.now();
+    askedAt ??= now;
+    if (now - askedAt > ONE_WISH_MS) endAtOnce();
+    if (now > askedAt) return;
     await server.close();
     process.exit(0);
   };
@@ -57,16 +66,17 @@ async function start(settings: Settings): Promise<RunningServer> {
     return server;
   } catch (fault) {
     if (fault instanceof ConfigError) throw fault;
-    throw new CliError(EXIT.failure, `the server cannot start: ${reason(fault, settings)}`);
+    const code = fault instanceof DirectoryInUse ? EXIT.conflict : EXIT.failure;
+    throw new CliError(code, `the server cannot start: ${reason(fault)}`);
   }
 }
 
-function reason(fault: unknown, { host, port }: Settings): string {
+/** What to do about it, for what a flag can mend. */
+function reason(fault: unknown): string {
   const { code, message } = fault as NodeJS.ErrnoException;
-  if (code === "EADDRINUSE") return `port ${port} of ${host} is in use; choose another with --port, or 0 for any`;
-  if (code === "EACCES")
-    return `port ${port} of ${host} may not be used by this user; choose one from 1024 with --port`;
-  if (code === "EADDRNOTAVAIL" || code === "ENOTFOUND") return `${host} is no address of this machine; see --host`;
+  if (code === "EADDRINUSE") return `${message}; choose another with --port, or 0 for any`;
+  if (code === "EACCES") return `${message}; choose one from 1024 with --port`;
+  if (code === "EADDRNOTAVAIL" || code === "ENOTFOUND") return `${message}; see --host`;
   return message;
 }
 

@@ -8,13 +8,14 @@ import { type FlagGiven, type Loaded, loadSettings } from "../config/load.ts";
 import { isSwitch } from "../config/reference.ts";
 
 /** Unknown flags and words are left in `command.args`, for `settingsOf` to tell of. */
-export function addSettingOptions(command: Command): Command {
+export function addSettingOptions(command: Command, inHelp: "listed" | "unlisted" = "listed"): Command {
   command.option("--config <FILE>", "a configuration file, YAML or JSON (SLUICE_CONFIG)");
   for (const entry of allEntries()) {
     if (entry.flag === undefined) continue;
     const flags = isSwitch(entry) ? entry.flag : `${entry.flag} <${entry.operand}>`;
-    command.addOption(new Option(flags, describe(entry)));
+    command.addOption(new Option(flags, describe(entry)).hideHelp(inHelp === "unlisted"));
   }
+  if (inHelp === "unlisted") command.addHelpText("after", "\nAnd every flag of `sluice serve`; its help lists them.");
   return command
     .option("--set <KEY=VALUE>", "any other setting; `sluice config docs` lists them all", collect)
     .allowUnknownOption()

@@ -43,7 +43,8 @@ export function complain(text: string): void {
 export function endQuietlyWithOurReader(): void {
   process.stdout.on("error", (fault: NodeJS.ErrnoException) => {
     if (fault.code === "EPIPE") process.exit(0);
-    throw fault;
+    complain(`what there is to say cannot be written to standard output: ${fault.message}`);
+    process.exit(1);
   });
   // Nobody hears us any more; that is no reason for a server to stop serving.
   process.stderr.on("error", () => {});

@@ -9,7 +9,7 @@ import { addSettingOptions, settingsOf } from "./settings-options.ts";
 import { line } from "./terminal.ts";
 
 interface Options {
-  readonly project: string;
+  readonly project?: string;
   readonly scope: string;
   readonly ttl: string;
   readonly sub?: string;
@@ -22,13 +22,13 @@ export function addToken(program: Command): void {
   const command = program
     .command("token")
     .description("mint a token for a project, with its configured secret")
-    .option("--project <P>", "the project", "default")
+    .option("--project <P>", "the project (default: SLUICE_PROJECT, or default)")
     .option("--scope <LIST>", "what it allows: read, write, admin; several with commas", "read")
     .option("--ttl <TIME>", "how long it is good for, like 15m, 1h or 7d", "1h")
     .option("--sub <NAME>", "whose it is")
     .option("--streams <FILTERS>", "confines it to topic filters, like 'chat/+,log/#'")
     .action(mint);
-  addSettingOptions(command);
+  addSettingOptions(command, "unlisted");
   examples(command, [
     ["SLUICE_SECRET_default=… sluice token --scope read,write --ttl 1h", "with a secret of the environment"],
     ["sluice token --config sluice.yaml --project shop --scope read --streams 'orders/#' --sub ada", "a narrow one"],
@@ -38,7 +38,7 @@ export function addToken(program: Command): void {
 
 async function mint(options: Options, command: Command): Promise<void> {
   const { settings } = settingsOf(command);
-  const { project } = options;
+  const project = options.project ?? process.env.SLUICE_PROJECT ?? "default";
   if (!isProjectName(project))
     throw usage(`a project is named by letters, digits, _ and -, not ${JSON.stringify(project)}`);
   const { secrets, issuer, audience } = settings.projects[project] ?? {};

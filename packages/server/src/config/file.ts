@@ -1,7 +1,8 @@
 /** Reads a configuration file, JSON or YAML, into keys and values. What it cannot read is a problem, told with the place. */
 import { readFileSync, statSync } from "node:fs";
-import { parseDocument } from "yaml";
+import { type Document, parseDocument, visit } from "yaml";
 import { allKeys, type Entry, entryOfKey, isGroup, nearest } from "./catalogue.ts";
+import { jsonFault } from "./json-fault.ts";
 import { ConfigError, type Source, unknown } from "./problem.ts";
 
 export interface Given {
@@ -40,26 +41,50 @@ function reason(fault: unknown): string {
   return (fault as Error).message;
 }
 
-/** The text of a fault may quote the file, and with it a secret; only its place is told. */
+/** The text of a fault may quote the file, and with it a secret; only its kind and its place are told. */
 function parse(path: string, text: string): unknown {
   if (path.endsWith(".json")) {
-    try {
-      return JSON.parse(text);
-    } catch {
-      throw new ConfigError([`the file ${path} is not JSON${jsonPlace(text)}`]);
-    }
+    const fault = jsonFault(text);
+    if (fault !== undefined) throw new ConfigError([`the file ${path} is not JSON that can be used: ${fault}`]);
+    return JSON.parse(text);
   }
   const document = parseDocument(text, { uniqueKeys: true });
-  const [fault] = document.errors;
-  if (fault === undefined) return document.toJS({ maxAliasCount: 100 });
-  const line = fault.linePos?.[0].line;
-  const what = fault.code === "DUPLICATE_KEY" ? "a key is given twice" : "it is not YAML";
-  throw new ConfigError([`the file ${path}: ${what}${line === undefined ? "" : `, at line ${line}`}`]);
+  if (document.errors.length > 0) throw new ConfigError([`the file ${path}: ${yamlFault(document, text)}`]);
+  try {
+    return document.toJS({ maxAliasCount: 100 });
+  } catch {
+    throw new ConfigError([`the file ${path}: an alias (*name) stands for nothing, or for too much`]);
+  }
 }
 
-function jsonPlace(text: string): string {
-  const [fault] = parseDocument(text).errors;
-  return fault?.linePos === undefined ? "" : `; look at line ${fault.linePos[0].line}`;
+const YAML_FAULTS: Readonly<Record<string, string>> = {
+  DUPLICATE_KEY: "a key is given twice",
+  MULTIPLE_DOCS: "it holds several documents, and must be one",
+  TAB_AS_INDENT: "it is not YAML: a tab is used to indent",
+  BAD_INDENT: "it is not YAML: the indentation is wrong, or a bracket is not closed",
+  BLOCK_AS_IMPLICIT_KEY: "it is not YAML: the indentation is wrong",
+  MISSING_CHAR: "it is not YAML: a quote, a bracket or a comma is missing",
+};
+
+function yamlFault(document: Document.Parsed, text: string): string {
+  const { code, pos, linePos } = document.errors[0]!;
+  let line = linePos?.[0].line;
+  // The fault is where it begins, not where the file ends without its end.
+  if (code === "MISSING_CHAR") {
+    visit(document, {
+      Scalar(_, { type, range }) {
+        const isOpen = type === "QUOTE_SINGLE" || type === "QUOTE_DOUBLE";
+        if (isOpen && range && range[0] < pos[0] && range[1] >= pos[0]) line = lineAt(text, range[0]);
+      },
+    });
+  }
+  // What is indented too far is told of the value before it.
+  if (code === "BLOCK_AS_IMPLICIT_KEY") line = document.errors[1]?.linePos?.[1]?.line ?? line;
+  return `${YAML_FAULTS[code] ?? "it is not YAML"}${line === undefined ? "" : `, at line ${line}`}`;
+}
+
+function lineAt(text: string, at: number): number {
+  return text.slice(0, at).split("\n").length;
 }
 
 function walk(content: unknown, prefix: string, source: Source, given: Given[], problems: string[]): void {

@@ -15,6 +15,9 @@ export const MAX_KEY_BYTES = 1_024;
 export const MAX_ATTRIBUTES_BYTES = 4_096;
 const RESERVED = ["session:", "$", "__ds"];
 
+/** A level that is `.` or `..`: clients resolve it before they ask, so that a stream of this name could not be addressed. */
+const DOTS = /(^|\/)\.\.?(\/|$)/;
+
 /** Characters that no name may hold: they would break listings, logs and headers. */
 function hasControlCharacter(text: string): boolean {
   for (let i = 0; i < text.length; i++) {
@@ -42,6 +45,9 @@ export function checkPath(path: string): string {
     throw new Refusal("bad-path", `the path is longer than ${MAX_PATH_BYTES} bytes`);
   }
   if (hasControlCharacter(path)) throw new Refusal("bad-path", "the path holds a control character");
+  if (path.includes(".") && DOTS.test(path)) {
+    throw new Refusal("bad-path", `the path ${path} has a level of dots, which clients take for a step to elsewhere`);
+  }
   return path;
 }
 

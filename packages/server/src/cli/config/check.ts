@@ -11,7 +11,7 @@ export function addCheck(group: Command): void {
     .command("check")
     .description("say whether a configuration is right, and everything that is wrong with it")
     .action(check);
-  addSettingOptions(command);
+  addSettingOptions(command, "unlisted");
   examples(command, [
     ["sluice config check --config sluice.yaml", "a file, together with the environment"],
     ["sluice config check --host 0.0.0.0", "as `sluice serve` would take it"],

@@ -12,7 +12,7 @@ export function addPrint(group: Command): void {
     .option("--changed", "only those that are not at their default")
     .option("--json", "one JSON object per line: key, value, from")
     .action(print);
-  addSettingOptions(command);
+  addSettingOptions(command, "unlisted");
   examples(command, [
     ["sluice config print --config sluice.yaml --changed", "what the file and the environment change"],
     ["sluice config print --json | jq -r .key", "for scripts"],
@@ -27,6 +27,16 @@ interface Options {
 async function print({ changed, json }: Options, command: Command): Promise<void> {
   const all = effectiveSettings(settingsOf(command));
   const shown = changed ? all.filter(({ from }) => from !== "default") : all;
-  if (json) for (const setting of shown) await line(JSON.stringify(setting));
+  if (json) for (const setting of shown) await line(JSON.stringify({ ...setting, value: plain(setting.value) }));
   else if (shown.length > 0) await line(table(shown.map(({ key, value, from }) => [key, value, from])));
+}
+
+/** A value that is shown as JSON becomes what it is; anything else, like what is hidden, stays a text. */
+function plain(shown: string): unknown {
+  if (shown === "not set") return null;
+  try {
+    return JSON.parse(shown);
+  } catch {
+    return shown;
+  }
 }

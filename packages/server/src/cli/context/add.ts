@@ -3,12 +3,12 @@ import type { Command } from "commander";
 import { checkContextName, contextsPath, readContexts, writeContexts } from "../contexts.ts";
 import { usage } from "../exit.ts";
 import { examples } from "../help.ts";
-import { checkUrl } from "../remote.ts";
+import { checkToken, checkUrl } from "../remote.ts";
 import { wholeInput } from "../stream/lines.ts";
-import { line } from "../terminal.ts";
+import { line, say } from "../terminal.ts";
 
 interface Options {
-  readonly url: string;
+  readonly url?: string;
   readonly project?: string;
   readonly token?: string;
   readonly tokenStdin?: boolean;
@@ -17,15 +17,16 @@ interface Options {
 export function addAdd(group: Command): void {
   const command = group
     .command("add")
-    .description("remember a server, or change what is remembered of it")
+    .description("remember a server, or change what is remembered of it; what is not given stays")
     .argument("<name>", "how to call it")
-    .requiredOption("--url <URL>", "where it is")
+    .option("--url <URL>", "where it is; needed the first time")
     .option("--project <P>", "the project to use there")
     .option("--token <TOKEN>", "the token to show there")
     .option("--token-stdin", "read the token from standard input, where no list of processes shows it")
     .action(add);
   examples(command, [
     ["sluice context add local --url http://127.0.0.1:4437", "the first one is used from then on"],
+    ["sluice context add prod --token-stdin < newer-token", "a new token for a server that is known already"],
     ["sluice context add prod --url https://streams.example.com --project shop --token-stdin < token", "with a token"],
   ]);
 }
@@ -33,11 +34,19 @@ export function addAdd(group: Command): void {
 async function add(name: string, options: Options): Promise<void> {
   checkContextName(name);
   if (options.token !== undefined && options.tokenStdin) throw usage("--token and --token-stdin exclude each other");
-  const url = checkUrl(options.url);
+  const { current, contexts } = readContexts();
+  const known = Object.hasOwn(contexts, name) ? contexts[name] : undefined;
+  const given = options.url ?? known?.url;
+  if (given === undefined) throw usage(`${name} is not known yet; say where it is with --url`);
+  const url = checkUrl(given);
   const typed = options.tokenStdin ? (await wholeInput(process.stdin)).toString("utf8").trim() : options.token;
   if (typed === "") throw usage("the token is empty");
-  const { current, contexts } = readContexts();
-  const context = { url, project: options.project, token: typed };
+  checkToken(typed);
+  // A token is for its own server; it does not move to another one.
+  const kept = known !== undefined && known.url === url ? known.token : undefined;
+  const context = { url, project: options.project ?? known?.project, token: typed ?? kept };
+  if (known?.token !== undefined && context.token === undefined)
+    say(`the token of ${known.url} was forgotten; give one for ${url} with --token-stdin`);
   writeContexts({ current: current ?? name, contexts: { ...contexts, [name]: context } });
   await line(
     `remembered ${name} (${url}) in ${contextsPath()}${(current ?? name) === name ? "; it is the current one" : ""}`,

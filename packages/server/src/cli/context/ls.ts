@@ -1,6 +1,6 @@
 /** `sluice context ls`: the remembered servers. Tokens are not shown. */
 import type { Command } from "commander";
-import { readContexts } from "../contexts.ts";
+import { readContexts, shownUrl } from "../contexts.ts";
 import { examples } from "../help.ts";
 import { bold, line, say, table } from "../terminal.ts";
 
@@ -18,7 +18,7 @@ async function list({ json }: { json?: boolean }): Promise<void> {
   const all = Object.entries(contexts).map(([name, { url, project, token }]) => ({
     name,
     current: name === current,
-    url,
+    url: shownUrl(url),
     project: project ?? "default",
     token: token === undefined ? "none" : "(hidden)",
   }));

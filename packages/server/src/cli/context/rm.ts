@@ -17,6 +17,7 @@ async function remove(name: string): Promise<void> {
   const known = readContexts();
   findContext(known, name);
   const { [name]: _forgotten, ...contexts } = known.contexts;
-  writeContexts({ current: known.current === name ? undefined : known.current, contexts });
-  await line(`forgot ${name}`);
+  const wasCurrent = known.current === name;
+  writeContexts({ current: wasCurrent ? undefined : known.current, contexts });
+  await line(`forgot ${name}${wasCurrent ? "; no context is current now, `sluice context use NAME` chooses one" : ""}`);
 }

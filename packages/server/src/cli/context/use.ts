@@ -1,6 +1,6 @@
 /** `sluice context use`: makes a remembered server the current one. */
 import type { Command } from "commander";
-import { findContext, readContexts, writeContexts } from "../contexts.ts";
+import { findContext, readContexts, shownUrl, writeContexts } from "../contexts.ts";
 import { examples } from "../help.ts";
 import { line } from "../terminal.ts";
 
@@ -17,5 +17,5 @@ async function use(name: string): Promise<void> {
   const known = readContexts();
   const { url } = findContext(known, name);
   writeContexts({ ...known, current: name });
-  await line(`using ${name} (${url})`);
+  await line(`using ${name} (${shownUrl(url)})`);
 }

@@ -1,6 +1,7 @@
 /**
  * `sluice stream append`: POST. The body is the argument or standard input, as one message; with `--json` every line is a
- * JSON message, with `--lines` every line is a message of text. Lines are sent as they come.
+ * JSON message, with `--lines` every line is a message, byte for byte. Lines are sent as they come; no message is empty, so
+ * empty lines are left out.
  */
 
 import { header } from "@sluice/protocol";
@@ -8,7 +9,7 @@ import type { Command } from "commander";
 import { isJson } from "../../streams/state.ts";
 import { CliError, EXIT, usage } from "../exit.ts";
 import { examples } from "../help.ts";
-import { addRemoteOptions, type Remote, type RemoteOptions, refusal, remoteOf } from "../remote.ts";
+import { addRemoteOptions, type Remote, type RemoteOptions, remoteOf } from "../remote.ts";
 import { line, say } from "../terminal.ts";
 import { type Line, linesOf, wholeInput } from "./lines.ts";
 
@@ -29,8 +30,11 @@ export function addAppend(group: Command): void {
     .argument("<path>", "the path of the stream")
     .argument("[message]", "the message (default: standard input)")
     .option("-t, --type <TYPE>", "the content type (default: the stream's)")
-    .option("--json", "standard input is NDJSON: every line is a JSON message")
-    .option("--lines", "every line of standard input is a message")
+    .option("--json", "standard input is NDJSON: every line that is not blank is a JSON message")
+    .option(
+      "--lines",
+      "every line of standard input is a message, byte for byte without its line end; empty ones are left out",
+    )
     .action(append);
   addRemoteOptions(command);
   examples(command, [
@@ -55,7 +59,10 @@ async function append(path: string, message: string | undefined, options: Option
   else if (options.lines) await appendLines(sender);
   else {
     const body = message ?? (await wholeInput(process.stdin));
-    if (body.length === 0) throw usage("there is nothing to append: standard input is empty");
+    if (body.length === 0) {
+      const what = message === undefined ? "standard input is empty" : "a message cannot be empty";
+      throw usage(`there is nothing to append: ${what}`);
+    }
     await sender.send(body, 1);
   }
   if (sender.offset !== undefined) await line(sender.offset);
@@ -66,7 +73,7 @@ async function typeOf(remote: Remote, path: string, options: Options): Promise<s
   const response = await remote.send("HEAD", remote.streamUrl(path));
   if (response.status === 403 && options.json) return "application/json";
   if (response.status === 403) throw usage("this token cannot look at the stream; give its content type with --type");
-  if (!response.ok) throw await refusal(response);
+  if (!response.ok) throw await remote.refusal("HEAD", remote.streamUrl(path), response);
   return response.headers.get("content-type") ?? "application/octet-stream";
 }
 
@@ -104,8 +111,10 @@ class Sender {
 
 async function appendLines(sender: Sender): Promise<void> {
   for await (const lines of linesOf(process.stdin)) {
-    if (isJson(sender.type)) for (const one of lines) checkJson(one);
-    for (const { text } of lines) await sender.send(isJson(sender.type) ? `[${text}]` : text, 1);
+    const bodies = isJson(sender.type)
+      ? lines.map(jsonOf).flatMap((text) => (text === "" ? [] : [`[${text}]`]))
+      : lines.map(({ bytes }) => bytes);
+    for (const body of bodies) await sender.send(body, 1);
   }
 }
 
@@ -120,24 +129,37 @@ async function appendJson(sender: Sender): Promise<void> {
       chars = 0;
     };
     for (const one of lines) {
+      let text: string;
       try {
-        checkJson(one);
+        text = jsonOf(one);
       } catch (fault) {
         await flush();
         throw sender.told(fault as CliError);
       }
-      if (batch.length >= BATCH_MESSAGES || chars + one.text.length > BATCH_CHARS) await flush();
-      batch.push(one.text);
-      chars += one.text.length;
+      if (text === "") continue;
+      if (batch.length >= BATCH_MESSAGES || chars + text.length > BATCH_CHARS) await flush();
+      batch.push(text);
+      chars += text.length;
     }
     await flush();
   }
 }
 
-function checkJson({ number, text }: Line): void {
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/** The text of a line that is JSON; empty for one of white space only. */
+function jsonOf({ number, bytes }: Line): string {
+  let text: string;
+  try {
+    text = decoder.decode(bytes).trim();
+  } catch {
+    throw new CliError(EXIT.failure, `line ${number} is not JSON: it is not UTF-8`);
+  }
+  if (text === "") return text;
   try {
     JSON.parse(text);
   } catch (fault) {
     throw new CliError(EXIT.failure, `line ${number} is not JSON: ${(fault as Error).message}`);
   }
+  return text;
 }

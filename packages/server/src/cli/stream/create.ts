@@ -3,9 +3,11 @@
 import { header } from "@sluice/protocol";
 import type { Command } from "commander";
 import { parseCount, parseSeconds } from "../duration.ts";
+import { usage } from "../exit.ts";
 import { examples } from "../help.ts";
 import { addRemoteOptions, type Remote, type RemoteOptions, remoteOf } from "../remote.ts";
 import { harmless, line } from "../terminal.ts";
+import { isOffset, OFFSET_FORM } from "./messages.ts";
 
 interface Options extends RemoteOptions {
   readonly type?: string;
@@ -43,10 +45,25 @@ export function addCreate(group: Command): void {
 }
 
 async function create(path: string, options: Options): Promise<void> {
+  checkTogether(options);
   const remote = remoteOf(options);
   const response = await remote.call("PUT", remote.streamUrl(path), { headers: headersOf(remote, options) });
   const what = response.status === 201 ? "created" : "exists";
   await line(`${what} ${harmless(path)} (${response.headers.get("content-type")})`);
+}
+
+/** What the server would refuse in the names of its headers is told in ours. */
+function checkTogether({ ttl, expiresAt, forkFrom, forkOffset }: Options): void {
+  if (ttl !== undefined && expiresAt !== undefined) throw usage("--ttl and --expires-at exclude each other");
+  if (expiresAt !== undefined) {
+    const at = /^\d{4}-\d\d-\d\dT.*(Z|[+-]\d\d:\d\d)$/i.test(expiresAt) ? Date.parse(expiresAt) : Number.NaN;
+    if (Number.isNaN(at))
+      throw usage(`--expires-at must be a time like 2030-01-01T00:00:00Z, not ${JSON.stringify(expiresAt)}`);
+    if (at <= Date.now()) throw usage(`--expires-at ${expiresAt} is over already`);
+  }
+  if (forkOffset === undefined) return;
+  if (forkFrom === undefined) throw usage("--fork-offset needs --fork-from");
+  if (!isOffset(forkOffset)) throw usage(`--fork-offset must be ${OFFSET_FORM}, not ${JSON.stringify(forkOffset)}`);
 }
 
 function headersOf(remote: Remote, options: Options): Record<string, string> {

@@ -44,15 +44,15 @@ async function info(path: string, options: Options): Promise<void> {
   const found: Record<string, unknown> = { path };
   for (const [name, label] of Object.entries(SHOWN)) {
     const value = response.headers.get(name);
-    if (value !== null) found[label] = value;
+    if (value !== null) found[label] = wireValue(label, value);
   }
   const listed = await entryOf(remote, path);
   if (listed !== undefined) {
     const { messages, bytes, closed, createdAt, lastAppendAt } = listed;
-    Object.assign(found, { messages, bytes, closed, createdAt: timeOf(createdAt), lastAppendAt: timeOf(lastAppendAt) });
+    Object.assign(found, { messages, bytes, closed, createdAt, lastAppendAt });
   }
   if (options.json) await line(JSON.stringify(found));
-  else await line(table(Object.entries(found).map(([label, value]) => [label, harmless(String(value ?? "-"))])));
+  else await line(table(Object.entries(found).map(([label, value]) => [label, harmless(shown(label, value))])));
 }
 
 /** The listing counts messages; the stream itself comes first among those that start with its path. */
@@ -64,6 +64,14 @@ async function entryOf(remote: Remote, path: string): Promise<Listed | undefined
   return streams.find((stream) => stream.path === path);
 }
 
-function timeOf(ms: number | null): string | null {
-  return ms === null ? null : new Date(ms).toISOString();
+/** As `ls --json` has it: numbers as numbers, times in ms since 1970. */
+function wireValue(label: string, text: string): unknown {
+  if (label === "expiresAt") return Date.parse(text);
+  if (label === "closed") return text === "true";
+  return /^(ttl|max)/.test(label) ? Number(text) : text;
+}
+
+function shown(label: string, value: unknown): string {
+  if (value === null || value === undefined) return "-";
+  return label.endsWith("At") ? new Date(value as number).toISOString() : String(value);
 }

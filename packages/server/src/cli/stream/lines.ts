@@ -3,32 +3,34 @@ import { CliError, EXIT } from "../exit.ts";
 
 const MAX_LINE_BYTES = 64 * 1024 * 1024;
 const NEWLINE = 0x0a;
+const RETURN = 0x0d;
 
 export interface Line {
   readonly number: number;
-  readonly text: string;
+  readonly bytes: Buffer;
 }
 
-/** The complete lines of each piece that arrives; empty lines are left out. */
+/** The complete lines of each piece that arrives, byte for byte; a line ends in LF or CRLF. Empty lines are left out. */
 export async function* linesOf(input: AsyncIterable<Uint8Array>): AsyncGenerator<readonly Line[]> {
   let rest = Buffer.alloc(0);
   let number = 0;
-  const toLine = (bytes: Buffer): Line => ({ number: ++number, text: bytes.toString("utf8").replace(/\r$/, "") });
   for await (const piece of input) {
     const bytes = rest.length === 0 ? Buffer.from(piece) : Buffer.concat([rest, piece]);
     const found: Line[] = [];
     let from = 0;
     for (let at = bytes.indexOf(NEWLINE); at !== -1; at = bytes.indexOf(NEWLINE, from)) {
-      found.push(toLine(bytes.subarray(from, at)));
+      const end = at > from && bytes[at - 1] === RETURN ? at - 1 : at;
+      number++;
+      if (end > from) found.push({ number, bytes: bytes.subarray(from, end) });
       from = at + 1;
     }
     rest = bytes.subarray(from);
     if (rest.length > MAX_LINE_BYTES) {
       throw new CliError(EXIT.failure, `line ${number + 1} has more than ${MAX_LINE_BYTES} bytes`);
     }
-    yield found.filter(({ text }) => text.trim() !== "");
+    yield found;
   }
-  if (rest.length > 0) yield [toLine(rest)].filter(({ text }) => text.trim() !== "");
+  if (rest.length > 0) yield [{ number: number + 1, bytes: rest }];
 }
 
 /** Everything that comes, as one body. */

@@ -11,17 +11,32 @@ export interface Format {
   /** Whether to ask the server for envelopes: offset, time, payload and more of each message. */
   readonly envelope: boolean;
   readonly lines: boolean;
+  /** Of an envelope, write the payload alone, as it was appended. */
+  readonly payload?: boolean;
 }
 
 export interface FormatOptions {
   readonly json?: boolean;
   readonly envelope?: boolean;
+  readonly lines?: boolean;
 }
 
-/** A stream of JSON is shown message by message; of any other stream, `--json` shows envelopes, since bytes are no JSON. */
+/** Needs a look at the content type first. */
+export function isByMessage({ json, envelope, lines }: FormatOptions): boolean {
+  return json === true || envelope === true || lines === true || process.stdout.isTTY === true;
+}
+
+/**
+ * A stream of JSON is shown message by message; of any other stream, `--json` shows envelopes, since bytes are no JSON. Text on a
+ * terminal gets a line end after each message, which a file or a program would not want.
+ */
 export function formatFor(contentType: string, options: FormatOptions, isTail: boolean): Format {
   if (options.envelope) return { envelope: true, lines: true };
   if (options.json) return { envelope: !isJson(contentType), lines: true };
+  const isText = /^text\//i.test(contentType);
+  if (options.lines || (process.stdout.isTTY && isText)) {
+    return isJson(contentType) ? { envelope: false, lines: true } : { envelope: true, lines: true, payload: true };
+  }
   return { envelope: false, lines: isTail && isJson(contentType) };
 }
 
@@ -35,6 +50,10 @@ export async function writePage(bytes: Uint8Array, format: Format, max: number):
   const body = jsonMessages(bytes, Number.POSITIVE_INFINITY);
   if (body.kind !== "messages") throw new Error("the server answered a page that is not JSON");
   const payloads = body.payloads.slice(0, max);
+  if (format.payload) {
+    for (const payload of payloads) await write(Buffer.concat([payloadOf(payload), LINE_END]));
+    return payloads.length;
+  }
   // A line break in JSON can only lie between its parts, where a space means the same.
   const text = payloads.map((payload) =>
     Buffer.from(payload)
@@ -45,13 +64,27 @@ export async function writePage(bytes: Uint8Array, format: Format, max: number):
   return payloads.length;
 }
 
+const LINE_END = Buffer.from("\n");
+
+function payloadOf(envelope: Uint8Array): Buffer {
+  const { payload, encoding } = JSON.parse(Buffer.from(envelope).toString("utf8")) as {
+    payload: string;
+    encoding?: "base64";
+  };
+  return Buffer.from(payload, encoding ?? "utf8");
+}
+
+export const OFFSET_FORM = `an offset like ${"0".repeat(15)}1_${"0".repeat(15)}7`;
+
+export function isOffset(text: string): boolean {
+  return /^\d{16}_\d{16}$/.test(text);
+}
+
 /** The words of `--from` and what the wire calls them. */
 export function offsetOf(from: string): string {
   if (from === "beginning") return "-1";
-  if (from === "now" || /^\d{16}_\d{16}$/.test(from)) return from;
-  throw usage(
-    `--from must be beginning, now or an offset like ${"0".repeat(15)}1_${"0".repeat(15)}7, not ${JSON.stringify(from)}`,
-  );
+  if (from === "now" || isOffset(from)) return from;
+  throw usage(`--from must be beginning, now or ${OFFSET_FORM}, not ${JSON.stringify(from)}`);
 }
 
 export async function contentTypeOf(remote: Remote, path: string, signal?: AbortSignal): Promise<string> {

@@ -7,7 +7,7 @@ import { usage } from "../exit.ts";
 import { examples } from "../help.ts";
 import { addRemoteOptions, type RemoteOptions, remoteOf } from "../remote.ts";
 import { say } from "../terminal.ts";
-import { contentTypeOf, type FormatOptions, formatFor, offsetOf, writePage } from "./messages.ts";
+import { contentTypeOf, type FormatOptions, formatFor, isByMessage, offsetOf, writePage } from "./messages.ts";
 
 interface Options extends RemoteOptions, FormatOptions {
   readonly from: string;
@@ -22,8 +22,9 @@ export function addRead(group: Command): void {
     .argument("<path>", "the path of the stream")
     .option("--from <OFFSET>", "beginning, now, or the offset after which to start", "beginning")
     .option("--json", "one JSON value per line: messages of a JSON stream, envelopes of any other")
+    .option("--lines", "each message as it is, with a line end after it; on a terminal, text is always shown so")
     .option("--envelope", "one envelope per line: offset, time, payload, key, attributes")
-    .option("--limit <N>", "stop after N messages; with --json or --envelope")
+    .option("--limit <N>", "stop after N messages; with --json, --lines or --envelope")
     .option("--offset", "say on standard error where to go on from")
     .action(read);
   addRemoteOptions(command);
@@ -39,21 +40,20 @@ async function read(path: string, options: Options): Promise<void> {
   const remote = remoteOf(options);
   let offset = offsetOf(options.from);
   let left = options.limit === undefined ? Number.POSITIVE_INFINITY : parseCount("--limit", options.limit);
-  const isByMessage = options.json === true || options.envelope === true;
-  if (options.limit !== undefined && !isByMessage)
-    throw usage("--limit counts messages, so it needs --json or --envelope");
+  if (options.limit !== undefined && !(options.json || options.envelope || options.lines))
+    throw usage("--limit counts messages, so it needs --json, --lines or --envelope");
   if (options.limit !== undefined && options.offset) {
     throw usage(
       "--offset tells where a page ends, which --limit may cut short; --envelope shows the offset of each message",
     );
   }
-  const type = isByMessage ? await contentTypeOf(remote, path) : "";
+  const type = isByMessage(options) ? await contentTypeOf(remote, path) : "";
   const format = formatFor(type, options, false);
   for (;;) {
     const query = new URLSearchParams({ offset, ...(format.envelope ? { format: "envelope" } : {}) });
     const response = await remote.call("GET", `${remote.streamUrl(path)}?${query}`);
     const written = await writePage(new Uint8Array(await response.arrayBuffer()), format, left);
-    left -= isByMessage ? written : 0;
+    left -= format.lines ? written : 0;
     offset = response.headers.get(header.streamNextOffset) ?? offset;
     if (response.headers.has(header.streamUpToDate) || left <= 0) break;
   }

@@ -27,6 +27,7 @@ export function addTail(group: Command): void {
     .argument("<path>", "the path of the stream")
     .option("--from <OFFSET>", "beginning, now, or the offset after which to start", "now")
     .option("--json", "one JSON value per line: messages of a JSON stream, envelopes of any other")
+    .option("--lines", "each message as it is, with a line end after it; on a terminal, text is always shown so")
     .option("--envelope", "one envelope per line: offset, time, payload, key, attributes")
     .option("--limit <N>", "end after N messages")
     .action(tail);
@@ -50,7 +51,7 @@ async function tail(path: string, options: Options): Promise<void> {
     const type = await contentTypeOf(remote, path, ending.signal);
     const format = formatFor(type, options, true);
     if (options.limit !== undefined && !format.lines) {
-      throw usage(`--limit counts messages, so it needs --json or --envelope for a stream of ${type}`);
+      throw usage(`--limit counts messages, so it needs --json, --lines or --envelope for a stream of ${type}`);
     }
     await new Tail(remote, path, format, ending.signal).run(from, limit);
   } catch (fault) {

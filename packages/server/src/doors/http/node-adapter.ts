@@ -7,6 +7,7 @@ import { type AddressInfo, Server as NetServer, type Socket } from "node:net";
 import type { ErrorCode } from "@sluice/protocol";
 import { type Headers, type HttpRequest, type LiveEnd, Refusal, type Reply, type Sink } from "../../core/http.ts";
 import { HTTP_LIMITS, type HttpLimits } from "./limits.ts";
+import { listenFault } from "./listen-fault.ts";
 import { hangUp } from "./node-hang-up.ts";
 import { NodeRequest, onOver } from "./node-request.ts";
 import type { HttpObserver, ObservedRequest, Traffic } from "./observer.ts";
@@ -85,9 +86,10 @@ export class HttpDoor {
   static async open(options: HttpDoorOptions): Promise<HttpDoor> {
     const door = new HttpDoor(options);
     await new Promise<void>((resolve, reject) => {
-      door.server.once("error", reject);
+      const refuse = (fault: Error) => reject(listenFault(fault, options.host, options.port));
+      door.server.once("error", refuse);
       door.server.listen(options.port, options.host, () => {
-        door.server.off("error", reject);
+        door.server.off("error", refuse);
         resolve();
       });
     });

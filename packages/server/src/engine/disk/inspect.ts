@@ -1,17 +1,16 @@
 /**
  * Looks at a data directory without changing it: format, journal, store. `sluice doctor` calls it while it holds the lock. It
- * judges with the code that opens a directory (`recover`, `unseal`), so that both always agree; only the torn tail, which
- * opening passes over in silence, is found here.
+ * judges with the code that opens a directory (`recover`, `unseal`), so that both always agree; only damage in what the store
+ * has already, which is of no concern to opening, is found here.
  *
- * What must stay true: `cutTornTail` is the only function that writes, and it writes zeroes over a frame that was never
- * acknowledged, nowhere else.
+ * What must stay true: `cutTornTail` is the only function that writes, and it writes zeroes over what opening passes over,
+ * nowhere else.
  */
 import { EngineError } from "../contract.ts";
 import { type Files, readWhole } from "./files.ts";
 import { judgeFormat } from "./format.ts";
 import {
   chainSeed,
-  claimedBytes,
   decodeFrame,
   decodeSegmentHeader,
   FRAME_HEADER_BYTES,
@@ -23,6 +22,7 @@ import { recover } from "./recovery.ts";
 import { unseal } from "./sealed.ts";
 import { segmentName, segmentNumbers } from "./segments.ts";
 import type { Reading } from "./store.ts";
+import { claimToFollow, type TornTail } from "./torn-tail.ts";
 
 export interface JournalReport {
   readonly segments: number;
@@ -32,13 +32,8 @@ export interface JournalReport {
   /** Commits that the next start would bring into the store. */
   readonly unapplied: number;
   readonly torn: TornTail | undefined;
-}
-
-/** A frame that was being written when the process or the machine died. */
-export interface TornTail {
-  readonly path: string;
-  readonly from: number;
-  readonly to: number;
+  /** Places, as text, that are damaged; the store has what was there. */
+  readonly stored: readonly string[];
 }
 
 export async function inspectFormat(files: Files, dir: string): Promise<void> {
@@ -54,57 +49,72 @@ export async function inspectJournal(files: Files, dir: string, appliedThrough: 
       return 0;
     },
   };
-  await recover(files, dir, counting, appliedThrough);
-  const walk = new Walk(appliedThrough + 1);
+  const { torn } = await recover(files, dir, counting, appliedThrough);
+  const walk = new Walk(appliedThrough);
   const numbers = await segmentNumbers(files, dir);
   for (const number of numbers) {
     const path = `${dir}/${segmentName(number)}`;
-    walk.segment(path, await readWhole(files, path));
+    walk.segment(path, number, await readWhole(files, path));
   }
-  const { frames, lastCommit, torn } = walk;
-  return { segments: numbers.length, frames, lastCommit, unapplied, torn };
+  walk.finish();
+  const { frames, lastCommit, damages: stored } = walk;
+  return { segments: numbers.length, frames, lastCommit, unapplied, torn, stored };
 }
 
-/** Follows the chain of frames through the segments. */
+/** Follows the chain of frames through segments that can be recovered, so that whatever is damaged is in the store. */
 class Walk {
   frames = 0;
   lastCommit = 0;
-  torn: TornTail | undefined;
-  private previous = 0;
+  readonly damages: string[] = [];
+  /** The checksum of the frame before, where it is known. */
+  private previous: number | undefined;
+  private number = 0;
+  /** Where the frames of the segment before end, and whether something there claims to be one more. */
+  private end = { place: "", isDamaged: false };
 
-  constructor(private nextCommit: number) {}
+  constructor(private readonly appliedThrough: number) {}
 
-  segment(path: string, bytes: Buffer): void {
+  segment(path: string, number: number, bytes: Buffer): void {
     const header = decodeSegmentHeader(bytes);
-    if (header === undefined) return;
-    if (header.chainStart) this.previous = chainSeed(header);
-    let end = SEGMENT_HEADER_BYTES;
-    for (let at: number | undefined = end; at !== undefined && at < bytes.length; ) {
-      const frame = decodeFrame(bytes, at, header.salt);
+    const goesOn = header !== undefined && !header.chainStart && number === this.number + 1;
+    this.number = number;
+    // Where another life begins, the one before it may have ended in the middle of a write.
+    if (!goesOn) this.end = { place: "", isDamaged: false };
+    if (!goesOn) this.previous = header?.chainStart ? chainSeed(header) : undefined;
+    if (header === undefined) this.damages.push(`the header of ${path}`);
+    else this.walk(path, bytes, header.salt);
+  }
+
+  private walk(path: string, bytes: Buffer, salt: number): void {
+    let at: number | undefined = SEGMENT_HEADER_BYTES;
+    let end = at;
+    while (at !== undefined && at < bytes.length) {
+      const frame = decodeFrame(bytes, at, salt);
       if (frame === undefined) {
-        at = findFrame(bytes, at + 8, header.salt);
+        at = findFrame(bytes, at + 8, salt);
+        if (at === undefined) break;
+        this.damages.push(`${path} at byte ${end}`);
+        this.previous = undefined;
         continue;
       }
+      if (this.previous !== undefined && frame.previous !== this.previous) this.damages.push(this.end.place);
       this.frames++;
       this.previous = frame.checksum;
+      this.end.isDamaged = false;
       this.lastCommit = Math.max(this.lastCommit, frame.firstLsn + frame.count - 1);
-      this.nextCommit = Math.max(this.nextCommit, frame.firstLsn + frame.count);
-      this.torn = undefined;
       end = frame.next;
       at = end;
     }
-    if (this.isTornAt(bytes, end)) {
-      const to = Math.min(bytes.length, end + Math.max(FRAME_HEADER_BYTES, claimedBytes(bytes, end)));
-      this.torn = { path, from: end, to };
-    }
+    if (!this.end.isDamaged) this.end = { place: `${path} at byte ${end}`, isDamaged: this.isStoredFrame(bytes, end) };
   }
 
-  /** What names itself the next frame of the chain and is not whole. Anything else here is the rest of an earlier use. */
-  private isTornAt(bytes: Buffer, at: number): boolean {
-    const rest = bytes.subarray(at, at + FRAME_HEADER_BYTES);
-    if (rest.length < FRAME_HEADER_BYTES) return rest.some((byte) => byte !== 0);
-    if (claimedBytes(bytes, at) === 0) return false;
-    return rest.readDoubleLE(8) === this.nextCommit && rest.readUInt32LE(20) === this.previous;
+  private isStoredFrame(bytes: Buffer, at: number): boolean {
+    if (at + FRAME_HEADER_BYTES > bytes.length) return false;
+    return claimToFollow(bytes, at, this.previous, (firstLsn) => firstLsn <= this.appliedThrough) > 0;
+  }
+
+  finish(): void {
+    if (this.end.isDamaged) this.damages.push(this.end.place);
   }
 }
 

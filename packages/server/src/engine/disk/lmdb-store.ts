@@ -33,6 +33,8 @@ export function openLmdb(path: string): Store {
       noSubdir: true,
       pageSize: PAGE_BYTES,
       mapSize: FIRST_MAP_BYTES,
+      // Not in its types. Messages are nobody's business but their server's.
+      ...{ permissionsMode: 0o640 },
     });
     const longest = (database as unknown as { maxKeySize: number }).maxKeySize;
     if (longest < MAX_KEY_BYTES) throw new Error(`its keys are limited to ${longest} bytes`);

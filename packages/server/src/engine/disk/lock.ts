@@ -25,6 +25,13 @@ const MAX_SOCKET_PATH = 100;
 /** What a file system says that knows no sockets. */
 const NO_SOCKETS = new Set(["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EINVAL"]);
 
+/** A living process owns the directory. */
+export class DirectoryInUse extends EngineError {
+  constructor(dir: string, owner: string) {
+    super("storage-failed", `The data directory ${dir} is in use by ${owner}; only one may own it.`);
+  }
+}
+
 /** A server on an address, or undefined when the address is taken; throws the system's fault. */
 export type Listen = (address: string) => Promise<net.Server | undefined>;
 
@@ -108,7 +115,7 @@ function refuseIfAlive(dir: string, address: string): Promise<void> {
     const refuse = () => {
       socket.destroy();
       const who = /^\d+$/.test(answer) ? `process ${answer}` : "another process (it did not tell its id)";
-      reject(new EngineError("storage-failed", `The data directory ${dir} is in use by ${who}; only one may own it.`));
+      reject(new DirectoryInUse(dir, who));
     };
     socket.setTimeout(ANSWER_MS, refuse);
     socket.on("data", (bytes) => {

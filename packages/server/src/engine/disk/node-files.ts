@@ -14,10 +14,14 @@ const MODES = { read: "r", write: "r+", create: "w+" } as const;
 export const nodeFiles: Files = {
   async makeDir(dir: string): Promise<void> {
     try {
-      await fs.promises.mkdir(dir, { recursive: true });
+      await fs.promises.mkdir(dir, { recursive: true, mode: 0o750 });
       await fs.promises.access(dir, fs.constants.W_OK | fs.constants.R_OK | fs.constants.X_OK);
     } catch (fault) {
-      throw new EngineError("storage-failed", `The data directory ${dir} cannot be written (${faultCode(fault)}).`);
+      const code = faultCode(fault);
+      if (code === "EEXIST") throw new EngineError("storage-failed", `The data directory ${dir} is a file.`);
+      if (code === "ENOTDIR")
+        throw new EngineError("storage-failed", `The data directory ${dir} lies below something that is a file.`);
+      throw new EngineError("storage-failed", `The data directory ${dir} cannot be written (${code}).`);
     }
   },
   names: (dir: string) => fs.promises.readdir(dir),

@@ -25,6 +25,7 @@ import { nodeFiles } from "./node-files.ts";
 import { recover } from "./recovery.ts";
 import { Segments } from "./segments.ts";
 import type { Store } from "./store.ts";
+import type { TornTail } from "./torn-tail.ts";
 
 export interface DiskOptions {
   readonly dir: string;
@@ -32,6 +33,8 @@ export interface DiskOptions {
   readonly limits?: Partial<Limits>;
   /** Ms from any moment on, to measure with; the world's clock when nothing finer is given. */
   readonly clock?: (() => number) | undefined;
+  /** Told what the owner of the directory should know and nobody has to act on. */
+  readonly warn?: ((what: string, details: object) => void) | undefined;
 }
 
 /** The outside of the engine: real in a server, simulated in tests. */
@@ -79,7 +82,7 @@ export async function openWith(options: DiskOptions, ports: DiskPorts): Promise<
 }
 
 async function openLocked(
-  { dir, world, clock }: DiskOptions,
+  { dir, world, clock, warn }: DiskOptions,
   limits: Limits,
   ports: DiskPorts,
   unlock: Release,
@@ -91,7 +94,8 @@ async function openLocked(
   await files.syncDir(dir);
   const store = ports.openStore(storePath);
   try {
-    const segments = await replay(files, journalDir, world, limits, store);
+    const { segments, torn } = await replay(files, journalDir, world, limits, store);
+    if (torn !== undefined) warn?.(TORN, { segment: torn.path, at: torn.from, bytes: torn.to - torn.from });
     const meta = countBoot(store);
     store.refresh();
     const runner = ports.startApply({ journalDir, storePath }, store);
@@ -105,14 +109,22 @@ async function openLocked(
   }
 }
 
+const TORN =
+  "the journal ended in a frame that is not whole and was passed over: a write that a crash cut short and nobody was told of, or a last frame that the disk did not keep";
+
+interface Replayed {
+  readonly segments: Segments;
+  readonly torn: TornTail | undefined;
+}
+
 /** Brings the store up to the end of the journal; the old files become spares, in order from the oldest. */
-async function replay(files: Files, dir: string, world: World, limits: Limits, store: Store): Promise<Segments> {
+async function replay(files: Files, dir: string, world: World, limits: Limits, store: Store): Promise<Replayed> {
   await files.remove(`${dir}/next.tmp`).catch(() => undefined);
-  const old = await recover(files, dir, new Applier(store), readMeta(store).appliedThrough);
+  const { old, torn } = await recover(files, dir, new Applier(store), readMeta(store).appliedThrough);
   const segments = new Segments(files, dir, world, limits, (old.at(-1)?.number ?? 0) + 1);
   for (const { number, size } of old) segments.adopt(number, size);
   segments.retire(0);
-  return segments;
+  return { segments, torn };
 }
 
 /** Every opening has a number of its own, and the claims of this life start from it. */

@@ -20,19 +20,27 @@ import {
 } from "./frame.ts";
 import { TRANSACTION_BYTES } from "./limits.ts";
 import { segmentName, segmentNumbers } from "./segments.ts";
+import { claimToFollow, type TornTail } from "./torn-tail.ts";
 
 export interface OldSegment {
   readonly number: number;
   readonly size: number;
 }
 
-/** Applies what the store does not have; returns the files, all of which can be used again. */
+export interface Recovered {
+  /** All of them can be used again. */
+  readonly old: OldSegment[];
+  /** What was passed over at the very end. */
+  readonly torn: TornTail | undefined;
+}
+
+/** Applies what the store does not have. */
 export async function recover(
   files: Files,
   dir: string,
   applier: Pick<Applier, "apply">,
   appliedThrough: number,
-): Promise<OldSegment[]> {
+): Promise<Recovered> {
   const numbers = await segmentNumbers(files, dir);
   const replay = new Replay(dir, applier, appliedThrough);
   const old: OldSegment[] = [];
@@ -42,7 +50,7 @@ export async function recover(
     old.push({ number, size: bytes.length });
   }
   replay.finish();
-  return old;
+  return { old, torn: replay.torn };
 }
 
 /** A place where something is not as it should be; damage if it turns out that something good follows. */
@@ -57,6 +65,8 @@ class Replay {
   /** A bad header is always damage, unless the store turns out to have the segment already. */
   private badHeader: Doubt | undefined;
   private previous: number | undefined;
+  /** The end of this life, until something good follows; an earlier life's was passed over when the next one began. */
+  torn: TornTail | undefined;
   private waiting: Commits[] = [];
   private waitingBytes = 0;
 
@@ -73,7 +83,10 @@ class Replay {
       this.previous = undefined;
       return;
     }
-    if (header.chainStart) this.previous = chainSeed(header);
+    if (header.chainStart) {
+      this.previous = chainSeed(header);
+      this.torn = undefined;
+    }
     this.frames(header, bytes);
   }
 
@@ -87,6 +100,8 @@ class Replay {
         continue;
       }
       this.doubt ??= { number: header.number, position: at, what: "a frame is not valid" };
+      const torn = claimToFollow(bytes, at, this.previous, (firstLsn) => firstLsn === this.through + 1);
+      if (torn > 0) this.torn = { path: `${this.dir}/${segmentName(header.number)}`, from: at, to: at + torn };
       at = findFrame(bytes, at + 8, header.salt);
     }
   }
@@ -95,6 +110,7 @@ class Replay {
     const last = frame.firstLsn + frame.count - 1;
     const chained = this.previous === undefined || frame.previous === this.previous;
     this.previous = frame.checksum;
+    this.torn = undefined;
     if (last <= this.through && frame.firstLsn <= this.through + 1) {
       // The store has it, so whatever was doubtful before it is of no concern.
       this.doubt = undefined;

@@ -36,7 +36,8 @@ const VERSION = "0.1.0";
 const ERROR_CODES = Object.keys(errors) as ErrorCode[];
 
 const PATH_PARAMETERS: Readonly<Record<string, string>> = {
-  project: "The tenant. The project default may be left out together with its slash.",
+  project:
+    "The tenant. Left out together with its slash, it is the project `default`: `/v1/stream/a` is `/v1/default/stream/a`.",
   path: "A stream's path. It may hold slashes, percent-encoded or not.",
   subscription: "The id of a wake subscription, in 1 to 256 bytes.",
   channel: "The id of a channel, in 1 to 256 bytes; percent-encoded.",
