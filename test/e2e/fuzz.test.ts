@@ -84,8 +84,8 @@ describe("a storm of malformed requests", () => {
     await eventually(() => expect(openSockets()).toBeLessThan(20));
   });
 
-  it("does no harm on disk either", { timeout: TEST_MS }, async () => {
-    const fixture = await serverForTest("disk", WAITS);
+  it.each(["disk", "redis"] as const)("does no harm on %s either", { timeout: TEST_MS }, async (engine) => {
+    const fixture = await serverForTest(engine, WAITS);
     expect(await storm(fixture, SEED + 1, FEW, { batches: 20, batch: 16 })).toBeGreaterThan(2_000);
     await stillWorks(fixture);
   });

@@ -2,16 +2,19 @@ import { createServer, type RunningServer } from "@sluice/server";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { eventually } from "../e2e/server.ts";
 import { temporaryDir } from "../support/disk.ts";
+import { sharedRedis } from "../support/shared-redis.ts";
 import { receiver } from "./receiver.ts";
 
-describe("Wake subscriptions on disk", () => {
+describe.each(["disk", "redis"])("Wake subscriptions on %s", (engine) => {
+  let redis: ReturnType<typeof sharedRedis>;
   let directory: ReturnType<typeof temporaryDir>;
   let server: RunningServer;
   let reports: string[];
 
   const open = async () => {
     const report = (what: string, fault: unknown) => void reports.push(`${what}: ${fault}`);
-    server = await createServer({ port: 0, data: directory.dir, drainMs: 2_000, log: false, report });
+    const place = engine === "redis" ? { redis } : { data: directory.dir };
+    server = await createServer({ port: 0, ...place, drainMs: 2_000, log: false, report });
   };
   const restart = async () => {
     await server.close();
@@ -20,6 +23,7 @@ describe("Wake subscriptions on disk", () => {
 
   beforeEach(async () => {
     directory = temporaryDir();
+    redis = sharedRedis();
     reports = [];
     await open();
   });
