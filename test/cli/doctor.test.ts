@@ -152,9 +152,14 @@ describe("damage in what the store has already", () => {
   it.each([
     ["in the middle of the journal", 3, 40],
     ["in the head of a frame", 3, 1],
-    ["in its last frame", MESSAGES - 1, 40],
+    ["in its last frame", -2, 40],
   ])("%s is told, with the assurance that nothing is lost, and a start passes over it", async (_, frame, at) => {
-    const dir = damaged(settled, (into) => flip(journal(into), framesIn(journal(into))[frame]! + at));
+    const dir = damaged(settled, (into) => {
+      const frames = framesIn(journal(into));
+      flip(journal(into), frames.at(frame)! + at);
+      // An idle journal proves its last commit by an empty frame; without that, the commit is the end.
+      if (frame < 0) change(journal(into), (bytes) => bytes.fill(0, frames.at(-1)!));
+    });
     const before = contentOf(dir);
     const { code, stdout, stderr } = await sluice(["doctor", dir, "--repair"]);
     expect(stdout).toMatch(/^bad +journal +damaged: .*\.seg.*; the store has what was there$/m);
