@@ -2,6 +2,7 @@
  * The client: where the server is, as whom we come, and the handles of streams and channels. Owns what handles share: the
  * connection, the appenders, what is to be said when the page ends.
  */
+import type { ListedStream } from "@sluice/protocol";
 import { APPEND_LIMITS, Appender, type AppendLimits } from "./appender.ts";
 import { type RetryOptions, retryPolicy } from "./backoff.ts";
 import { Channel } from "./channel.ts";
@@ -34,17 +35,7 @@ export interface ListOptions extends CallOptions {
   readonly pageSize?: number | undefined;
 }
 
-export interface ListedStream {
-  readonly path: string;
-  readonly contentType: string;
-  readonly nextOffset: string;
-  readonly messages: number;
-  readonly bytes: number;
-  readonly closed: boolean;
-  readonly createdAt: number;
-  readonly lastAppendAt: number | null;
-  readonly expiresAt: number | null;
-}
+export type { ListedStream } from "@sluice/protocol";
 
 /** Streams whose appender is remembered although nothing is queued. */
 const KEPT_APPENDERS = 1_000;

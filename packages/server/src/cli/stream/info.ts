@@ -1,9 +1,11 @@
 /** `sluice stream info`: what the server says about one stream. */
+
+import type { ListedStream } from "@sluice/protocol";
 import type { Command } from "commander";
 import { examples } from "../help.ts";
 import { addRemoteOptions, type Remote, type RemoteOptions, remoteOf } from "../remote.ts";
 import { harmless, line, table } from "../terminal.ts";
-import type { Listed, ListPage } from "./ls.ts";
+import type { ListPage } from "./ls.ts";
 
 interface Options extends RemoteOptions {
   readonly json?: boolean;
@@ -56,7 +58,7 @@ async function info(path: string, options: Options): Promise<void> {
 }
 
 /** The listing counts messages; the stream itself comes first among those that start with its path. */
-async function entryOf(remote: Remote, path: string): Promise<Listed | undefined> {
+async function entryOf(remote: Remote, path: string): Promise<ListedStream | undefined> {
   const query = new URLSearchParams({ prefix: path, limit: "1" });
   const response = await remote.send("GET", `${remote.listUrl}?${query}`);
   if (!response.ok) return undefined;

@@ -1,4 +1,5 @@
 /** `sluice stream ls`: the streams of a project, by prefix or topic filter. */
+import type { ListedStream } from "@sluice/protocol";
 import type { Command } from "commander";
 import { parseCount } from "../duration.ts";
 import { examples } from "../help.ts";
@@ -11,20 +12,8 @@ interface Options extends RemoteOptions {
   readonly json?: boolean;
 }
 
-export interface Listed {
-  readonly path: string;
-  readonly contentType: string;
-  readonly nextOffset: string;
-  readonly messages: number;
-  readonly bytes: number;
-  readonly closed: boolean;
-  readonly createdAt: number;
-  readonly lastAppendAt: number | null;
-  readonly expiresAt: number | null;
-}
-
 export interface ListPage {
-  readonly streams: readonly Listed[];
+  readonly streams: readonly ListedStream[];
   readonly next?: string;
 }
 
@@ -70,7 +59,7 @@ async function list(prefix: string | undefined, options: Options): Promise<void>
   if (after !== undefined) say(`there are more; --limit ${limit * 10} shows them`);
 }
 
-function rowOf({ path, contentType, messages, bytes, lastAppendAt, closed }: Listed): string[] {
+function rowOf({ path, contentType, messages, bytes, lastAppendAt, closed }: ListedStream): string[] {
   const last = lastAppendAt === null ? "-" : new Date(lastAppendAt).toISOString().replace(/\.\d+Z$/, "Z");
   return [harmless(path), contentType, String(messages), bytesText(bytes), last, closed ? "closed" : "open"];
 }

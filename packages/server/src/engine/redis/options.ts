@@ -1,4 +1,5 @@
-/** What the engine on Redis can be told. Every time is a bound: nothing here waits for longer than it says. */
+/** What the engine on Redis can be told. Every time is a bound on one step; the
+ * deadline is looked at between attempts, so the last of them may end after it. */
 import type { World } from "../../core/world.ts";
 
 export interface RedisLimits {
