@@ -8,12 +8,11 @@ import type { Engine, Entity } from "./contract.ts";
 export interface SweepLimits {
   readonly everyMs: number;
   readonly batch: number;
+  /** Batches of one shard per pass, so that one busy shard does not starve the others. */
+  readonly rounds: number;
 }
 
-/** Batches of one shard per pass, so that one busy shard does not starve the others. */
-const MAX_ROUNDS = 100;
-
-export const SWEEP_LIMITS: SweepLimits = { everyMs: 500, batch: 100 };
+export const SWEEP_LIMITS: SweepLimits = { everyMs: 500, batch: 100, rounds: 100 };
 
 export class Sweeper {
   private readonly handlers = new Map<string, (e: Entity) => Promise<void>>();
@@ -49,7 +48,7 @@ export class Sweeper {
   /** One pass over every shard; goes on while a shard keeps handing out full batches and they get done. */
   async sweepAll(): Promise<void> {
     for (let shard = 0; shard < this.engine.shards; shard++) {
-      for (let round = 0; round < MAX_ROUNDS && !this.stopped; round++) {
+      for (let round = 0; round < this.limits.rounds && !this.stopped; round++) {
         if ((await this.sweepShard(shard)) < this.limits.batch) break;
       }
     }

@@ -23,7 +23,6 @@ import {
   type Hit,
   type Listing,
   type Owner,
-  PAGE_MESSAGES,
   type Page,
   type Row,
   type RowKey,
@@ -88,6 +87,7 @@ class RedisEngine implements Engine {
   /** Entities whose last commit was rejected, so that nobody knows yet whether it will apply. */
   private readonly open = new Set<string>();
   private readonly deadlineMs: number;
+  private readonly pageMessages: number;
 
   constructor(
     private readonly topology: Topology,
@@ -96,6 +96,7 @@ class RedisEngine implements Engine {
     limits: RedisLimits,
   ) {
     this.deadlineMs = limits.deadlineMs;
+    this.pageMessages = limits.pageMessages;
     this.calls = new Calls(topology, keys, world, limits);
     this.directory = new Directory(this.calls, keys);
     this.writer = hex(world.randomBytes(8));
@@ -223,7 +224,7 @@ class RedisEngine implements Engine {
 
   async read(e: Entity, after: Position, maxBytes: number): Promise<Page> {
     const { bucket, head, log } = this.keys.entity(e);
-    const args = [after.generation, after.seq, maxBytes, PAGE_MESSAGES].map(String);
+    const args = [after.generation, after.seq, maxBytes, this.pageMessages].map(String);
     const look = () => this.calls.run("read", bucket, [head, log], args);
     const reply = await look();
     const page = pageOf(reply);
