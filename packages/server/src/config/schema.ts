@@ -75,8 +75,8 @@ const keeper = {
 
 const sweep = {
   everyMs: ms(SWEEP_LIMITS.everyMs, "How often expired streams and other reminders are looked for."),
-  batch: count(SWEEP_LIMITS.batch, "Reminders taken on at once."),
-  rounds: count(SWEEP_LIMITS.rounds, "Such batches of one shard before the others have their turn."),
+  batch: count(SWEEP_LIMITS.batch, "Reminders of one shard taken on at once."),
+  rounds: count(SWEEP_LIMITS.rounds, "Such batches of one shard in one pass over all of them."),
 };
 
 const engine = {
