@@ -37,13 +37,22 @@ import type { LogOptions } from "./observe/log.ts";
 import type { TracerProvider } from "./observe/traces.ts";
 import { Watch } from "./observe/watch.ts";
 import { realWorld } from "./real-world.ts";
+import { type CoreService, LocalCore } from "./sessions/core-service.ts";
+import { FanoutMeter } from "./sessions/delivery.ts";
+import { Events, type MetricSink } from "./sessions/events.ts";
+import { Fanout } from "./sessions/fanout.ts";
+import { sessionMetrics } from "./sessions/metrics.ts";
+import { LocalQueue } from "./sessions/queue.ts";
+import { SessionRoutes } from "./sessions/routes.ts";
+import { Sessions } from "./sessions/service.ts";
+import { FANOUT } from "./sessions/state.ts";
 import { Census } from "./streams/census.ts";
 import { listStreams } from "./streams/listing.ts";
 import { LiveRoutes } from "./streams/live-routes.ts";
 import { streamMetrics } from "./streams/metrics.ts";
 import { StreamRoutes } from "./streams/routes.ts";
 import { Streams } from "./streams/service.ts";
-import { STREAM } from "./streams/state.ts";
+import { SESSION, STREAM } from "./streams/state.ts";
 import type { WebhookSender } from "./wakes/delivery.ts";
 import { SigningKeys } from "./wakes/keys.ts";
 import { WakeRoutes } from "./wakes/routes.ts";
@@ -60,6 +69,8 @@ export interface ServerOptions extends Omit<SettingsInput, "log"> {
   readonly tracing?: TracerProvider | false | undefined;
   /** Faults that no client is told about; they are logged when this is left out. */
   readonly report?: Report | undefined;
+  /** Gets a data point for everything that happens to sessions. Must not throw. */
+  readonly onSessionEvent?: MetricSink | undefined;
 }
 
 /** Everything decided. */
@@ -68,6 +79,7 @@ export interface ServerSettings extends Omit<Settings, "log"> {
   readonly tracing?: TracerProvider | false | undefined;
   readonly report: Report;
   readonly authorize: Authorize | undefined;
+  readonly onSessionEvent?: MetricSink | undefined;
 }
 
 type Report = (what: string, fault: unknown, requestId?: string) => void;
@@ -77,7 +89,7 @@ export function withDefaults(given: ServerOptions = {}): ServerSettings {
   if (typeof given !== "object" || given === null || Array.isArray(given)) {
     throw new ConfigError(["the options must be an object, like { port: 8080 }"]);
   }
-  const { report, authorize, log, tracing, ...options } = given;
+  const { report, authorize, log, tracing, onSessionEvent, ...options } = given;
   const { logger, ...lines } = log || {};
   const settings = settingsFrom({ ...options, log: lines });
   return {
@@ -85,6 +97,7 @@ export function withDefaults(given: ServerOptions = {}): ServerSettings {
     authorize,
     log: log === false ? false : { ...settings.log, ...(logger && { logger }) },
     ...(tracing !== undefined && { tracing }),
+    ...(onSessionEvent !== undefined && { onSessionEvent }),
     report: report ?? ((what, fault) => console.error(what, fault)),
   };
 }
@@ -197,6 +210,8 @@ interface Watching {
 
 /** What an app reaches outside of its engine, and who looks at it. */
 interface Outside {
+  /** Stands between fan-out and the streams it copies into. */
+  readonly coreOf?: (local: CoreService) => CoreService;
   readonly sender?: WebhookSender;
   readonly fetchKeys?: KeysFetcher;
   readonly watching?: Watching;
@@ -213,6 +228,7 @@ export function buildApp(
     sender = new NodeWebhookSender({ ...settings.webhook, world }),
     fetchKeys = keysFetcher(world),
     watching = UNWATCHED,
+    coreOf = (local) => local,
   }: Outside = {},
 ) {
   const { report, stream: streamLimits, longPollMs, publicUrl, webhook, wake: wakeLimits } = settings;
@@ -231,6 +247,9 @@ export function buildApp(
   const { allowLoopback } = webhook;
   const wakeRoutes = new WakeRoutes(wakes, keys, { allowLoopback, publicUrl, limits: wakeLimits });
   sweeper.handle(WAKE, (e) => wakes.sweep(e.project, e.id));
+  const sessions = buildSessions(settings, world, engine, keepers, streams, routes, coreOf);
+  sweeper.handleTogether(SESSION, settings.session.cleanupSessions, (es) => sessions.service.sweep(es));
+  sweeper.handle(FANOUT, (e) => sessions.fanout.sweep(e));
   const channels = new Channels(engine, keepers, channelLimits(settings));
   const channelRoutes = new ChannelRoutes(channels, world, audience, readerLimits);
   sweeper.handle(CHANNEL, async (e) => void (await channels.sweep(e.project, e.id)));
@@ -245,6 +264,7 @@ export function buildApp(
       streams: routes,
       listStreams: (project, request) => listStreams(streams, project, request, settings.list),
       wakes: wakeRoutes,
+      sessions: sessions.routes,
       channels: channelRoutes,
       notReady,
       metrics: () => watching.metrics(),
@@ -258,12 +278,14 @@ export function buildApp(
     live,
     wakes,
     keys,
+    sessions,
     channels,
     channelRoutes,
     metrics: [
       gauge("sluice_ready", "1 while the server takes requests, else 0.", () => (notReady() === undefined ? 1 : 0)),
       ...streamMetrics(streams.meter, live, census),
       ...wakes.metrics,
+      ...sessions.metrics,
       ...channelMetrics(channels, channelRoutes),
       ...keepers.meter.metrics(keepers),
       ...(engine.metrics?.() ?? []),
@@ -271,6 +293,7 @@ export function buildApp(
     start: () => {
       sweeper.start();
       wakes.start();
+      sessions.fanout.start();
     },
     drain: () => {
       draining = true;
@@ -278,9 +301,30 @@ export function buildApp(
     },
     stop: async () => {
       census.stop();
-      await Promise.all([sweeper.stop(), wakes.stop()]);
+      await Promise.all([sweeper.stop(), wakes.stop(), sessions.fanout.stop()]);
     },
   };
+}
+
+function buildSessions(
+  settings: ServerSettings,
+  world: World,
+  engine: Engine,
+  keepers: Keepers,
+  streams: Streams,
+  streamRoutes: StreamRoutes,
+  coreOf: (local: CoreService) => CoreService,
+) {
+  const { report } = settings;
+  const limits = { ...settings.session, ttlSeconds: settings.sessionTtlSeconds };
+  const events = new Events(settings.onSessionEvent);
+  const core = coreOf(new LocalCore(streams, keepers, limits, settings.stream.holdBytes));
+  const copying = { core, world, limits: settings.fanout, meter: new FanoutMeter() };
+  const queue = new LocalQueue(copying);
+  const fanout = new Fanout({ ...copying, engine, keepers, streams, queue, events, report });
+  const service = new Sessions({ engine, keepers, streams, core, fanout, world, limits, events, report });
+  const routes = new SessionRoutes({ sessions: service, fanout, streams: streamRoutes, events, world });
+  return { service, fanout, events, routes, metrics: sessionMetrics(events, fanout, queue) };
 }
 
 /** What projects have of their own goes before what holds for all. */

@@ -11,10 +11,12 @@ import { WEBHOOK_LIMITS } from "../doors/webhook/node-webhook.ts";
 import { DEFAULT_LIMITS as DISK } from "../engine/disk/limits.ts";
 import { KEEPER_LIMITS, MAX_KEEPERS } from "../engine/keeper.ts";
 import { SWEEP_LIMITS } from "../engine/sweeper.ts";
+import { SESSION_LIMITS } from "../sessions/limits.ts";
 import { LIST_LIMITS, LIVE_LIMITS, STREAM_LIMITS } from "../streams/limits.ts";
 import { KEY_SETTINGS } from "../wakes/keys.ts";
 import { channel } from "./channel-schema.ts";
 import { access, cors, log, projects, redis } from "./operator-schema.ts";
+import { fanout, session } from "./session-schema.ts";
 import { bytes, count, ms, origin, port, portOrOff, seconds, text, yesNo } from "./setting.ts";
 import { wake } from "./wake-schema.ts";
 
@@ -120,8 +122,8 @@ export const schema = z.strictObject({
   ),
   longPollMs: ms(LIVE_LIMITS.longPollMs, "How long a long-poll waits for a message.", {}, { flag: "--long-poll-ms" }),
   sessionTtlSeconds: seconds(
-    1_800,
-    "How long a session lives without being used. Sessions are not part of this version.",
+    SESSION_LIMITS.ttlSeconds,
+    "How long a session lives without being used.",
     {},
     { flag: "--session-ttl-seconds" },
   ),
@@ -133,6 +135,8 @@ export const schema = z.strictObject({
   stream: group(stream),
   list: group(list),
   live: group(live),
+  session: group(session),
+  fanout: group(fanout),
   channel: group(channel),
   wake: group(wake),
   webhook: group(webhook),
@@ -158,6 +162,8 @@ export const GROUPS: Readonly<Record<string, string>> = {
   stream: "Streams",
   list: "Listing streams",
   live: "Live readers",
+  session: "Sessions",
+  fanout: "Copying to sessions",
   channel: "Channels",
   wake: "Wake subscriptions",
   webhook: "Webhooks",
