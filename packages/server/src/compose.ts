@@ -39,6 +39,7 @@ import type { TracerProvider } from "./observe/traces.ts";
 import { Watch } from "./observe/watch.ts";
 import { realWorld } from "./real-world.ts";
 import { Census } from "./streams/census.ts";
+import type { CensusLimits } from "./streams/limits.ts";
 import { listStreams } from "./streams/listing.ts";
 import { LiveRoutes } from "./streams/live-routes.ts";
 import { streamMetrics } from "./streams/metrics.ts";
@@ -111,8 +112,8 @@ export async function createServer(options: ServerOptions = {}): Promise<Running
   if (exposure.kind === "refused") throw new ConfigError([exposure.why]);
   const world = realWorld();
   const clock = () => performance.now();
-  const { log, tracing } = asked;
-  const watch = new Watch({ log, tracing, report: options.report, world, clock, engine: engineOf(asked) });
+  const { log, tracing, metrics: limits } = asked;
+  const watch = new Watch({ log, tracing, report: options.report, world, clock, engine: engineOf(asked), limits });
   const settings = { ...asked, report: watch.report };
   try {
     const engine = await openEngine(settings, world, clock, watch);
@@ -138,11 +139,13 @@ function openEngine(
   clock: () => number,
   { log }: Pick<Watch, "log">,
 ): Promise<Engine> | Engine {
-  const { urls, prefix, ...limits } = settings.redis;
+  const { engine: bounds } = settings;
+  const { urls, prefix, ...redis } = settings.redis;
+  const limits = { ...redis, pageMessages: bounds.pageMessages };
   const warn = (what: string, details: object = {}) => log.warn(what, details);
   if (urls.length > 0) return openRedis({ urls, prefix, world, limits, clock, warn });
-  if (settings.memory) return openMemory({ world });
-  return openDisk({ dir: settings.data, world, limits: settings.disk, clock, warn });
+  if (settings.memory) return openMemory({ world, bounds });
+  return openDisk({ dir: settings.data, world, limits: { ...settings.disk, ...bounds }, clock, warn });
 }
 
 async function serve(settings: ServerSettings, world: World, engine: Engine, watch: Watch): Promise<RunningServer> {
@@ -213,7 +216,7 @@ export function buildApp(
   engine: Engine,
   {
     sender = new NodeWebhookSender({ ...settings.webhook, world }),
-    fetchKeys = keysFetcher(world),
+    fetchKeys = keysFetcher(world, settings.auth.jwksBytes),
     watching = UNWATCHED,
   }: Outside = {},
 ) {
@@ -237,7 +240,7 @@ export function buildApp(
   const channelRoutes = new ChannelRoutes(channels, world, audience, readerLimits);
   sweeper.handle(CHANNEL, async (e) => void (await channels.sweep(e.project, e.id)));
 
-  const census = new Census(engine, streams.meter, world);
+  const census = new Census(engine, streams.meter, world, censusLimits(settings));
 
   let draining = false;
   const notReady = () => (draining ? "the server is shutting down" : engine.health()?.message);
@@ -283,6 +286,11 @@ export function buildApp(
       await Promise.all([sweeper.stop(), wakes.stop()]);
     },
   };
+}
+
+function censusLimits({ metrics }: ServerSettings): CensusLimits {
+  const { countPage, countPauseMs, countKeepMs, countKeepFactor } = metrics;
+  return { page: countPage, pauseMs: countPauseMs, keepMs: countKeepMs, keepFactor: countKeepFactor };
 }
 
 /** What projects have of their own goes before what holds for all. */

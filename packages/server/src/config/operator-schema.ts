@@ -4,6 +4,8 @@ import { z } from "zod";
 import { AUTH_DEFAULTS } from "../auth/options.ts";
 import { CORS_DEFAULTS } from "../doors/http/cors.ts";
 import { DEFAULT_PREFIX, REDIS_LIMITS } from "../engine/redis/options.ts";
+import { LOG_LIMITS, METRIC_LIMITS } from "../observe/limits.ts";
+import { CENSUS_LIMITS } from "../streams/limits.ts";
 import { ownLimits } from "./channel-schema.ts";
 import {
   bytes,
@@ -103,6 +105,11 @@ export const access = {
     { min: 0 },
   ),
   jwksTimeoutMs: ms(AUTH_DEFAULTS.jwksTimeoutMs, "How long fetching a key set may take."),
+  jwksBytes: bytes(AUTH_DEFAULTS.jwksBytes, "The size of a fetched key set; a larger one is not used.", {
+    max: 16 * 1_024 * 1_024,
+  }),
+  jwksKeys: count(AUTH_DEFAULTS.jwksKeys, "Keys in a fetched key set; one with more is not used.", { max: 10_000 }),
+  tokenChars: count(AUTH_DEFAULTS.tokenChars, "The length of a token; a longer one is refused.", { max: 65_536 }),
 };
 
 const PROJECT = /^[a-zA-Z0-9_-]{1,128}$/;
@@ -150,4 +157,25 @@ export const log = {
     { flag: "--log-level", operand: "LEVEL" },
   ),
   requests: yesNo(true, "Whether every request is logged, at info."),
+  holdMs: ms(LOG_LIMITS.holdMs, "How long a line may wait for others, to be written with them."),
+  writeChars: count(LOG_LIMITS.writeChars, "So many characters are written without waiting for more."),
+  bufferChars: count(
+    LOG_LIMITS.bufferChars,
+    "Characters that may wait while standard error takes nothing; beyond it lines are dropped and counted.",
+  ),
+  closeMs: ms(LOG_LIMITS.closeMs, "How long the end of a server waits until its last lines are written.", { min: 0 }),
+  faultChars: count(LOG_LIMITS.faultChars, "Characters that are written of the message and of the stack of a fault."),
+  causes: count(LOG_LIMITS.causes, "Causes of a fault that are written with it.", { min: 0, max: 100 }),
+};
+
+export const metrics = {
+  healthMs: ms(METRIC_LIMITS.healthMs, "How often it is looked at whether the engine takes writes, to log a change."),
+  eventLoopMs: ms(METRIC_LIMITS.eventLoopMs, "How finely the delay of the event loop is measured.", { max: 1_000 }),
+  countPage: count(CENSUS_LIMITS.page, "Streams counted in one step.", { max: 100_000 }),
+  countPauseMs: ms(CENSUS_LIMITS.pauseMs, "The pause after each step of counting streams."),
+  countKeepMs: ms(CENSUS_LIMITS.keepMs, "How long a count of streams is good for before they are counted again."),
+  countKeepFactor: count(
+    CENSUS_LIMITS.keepFactor,
+    "A count is good for this many times what it took, where that is longer; so counting takes a small share of the time.",
+  ),
 };

@@ -166,9 +166,6 @@ export interface CommitAt {
   readonly keys?: readonly RowKey[] | undefined;
 }
 
-/** Small messages cost more than their payload, so a page is bounded by their number too. */
-export const PAGE_MESSAGES = 10_000;
-
 export interface Page {
   /** Messages after the asked position, in order, without a hole. Empty only at the tail, or when asked beyond it. */
   readonly messages: readonly LoggedMessage[];
@@ -224,7 +221,7 @@ export interface Engine {
   rows(e: Entity, table: string, after: string, limit: number): Awaitable<readonly Row[]>;
   /**
    * Messages after `after`, at least one when there is one, then as many as fit into `maxBytes` of payload; at most
-   * PAGE_MESSAGES.
+   * as many as the bounds of the engine say.
    */
   read(e: Entity, after: Position, maxBytes: number): Awaitable<Page>;
 

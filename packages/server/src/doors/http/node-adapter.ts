@@ -30,8 +30,6 @@ export interface HttpDoorOptions extends Partial<HttpLimits> {
 }
 
 const SAFE = ["X-Content-Type-Options", "nosniff", "Cross-Origin-Resource-Policy", "cross-origin"];
-/** How late a request that takes too long may be found, at most. */
-const TIMEOUT_CHECK_MS = 5_000;
 
 /** One connection: who waits for an answer on it, and whether it ends when they have got theirs. */
 interface Line {
@@ -61,7 +59,8 @@ export class HttpDoor {
       requestTimeout: limits.requestMs,
       headersTimeout: Math.min(limits.requestMs, limits.headersMs),
       keepAliveTimeout: limits.keepAliveMs,
-      connectionsCheckingInterval: Math.min(limits.requestMs, TIMEOUT_CHECK_MS),
+      connectionsCheckingInterval: Math.min(limits.requestMs, limits.checkMs),
+      maxHeaderSize: limits.headerBytes,
       // We refuse it ourselves, in our own words.
       requireHostHeader: false,
     });
@@ -250,7 +249,8 @@ export class HttpDoor {
     // Below zero: the request was answered before its body came.
     if (owed < 0) socket.destroySoon();
     else if (owed > 0) line!.endsAt = line!.waiting - owed;
-    else if (error.code === "HPE_HEADER_OVERFLOW") this.hangUp(socket, "bad-request", "the headers are too large");
+    else if (error.code === "HPE_HEADER_OVERFLOW")
+      this.hangUp(socket, "bad-request", `the headers have more than ${this.limits.headerBytes} bytes`);
     else if (error.code === "ERR_HTTP_REQUEST_TIMEOUT")
       this.hangUp(socket, "body-timeout", "the request took too long");
     else if (isWithinBody) this.hangUp(socket, "bad-request", "the body is not framed as HTTP/1.1 wants it");

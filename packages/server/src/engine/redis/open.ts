@@ -24,7 +24,6 @@ import {
   type Hit,
   type Listing,
   type Owner,
-  PAGE_MESSAGES,
   type Page,
   type Row,
   type RowKey,
@@ -95,6 +94,7 @@ class RedisEngine implements Engine {
   private commits = 0;
   /** Entities whose last commit was rejected, so that nobody knows yet whether it will apply. */
   private readonly open = new Set<string>();
+
   constructor(
     private readonly topology: Topology,
     private readonly keys: Keys,
@@ -225,7 +225,7 @@ class RedisEngine implements Engine {
 
   async read(e: Entity, after: Position, maxBytes: number): Promise<Page> {
     const { bucket, head, log } = this.keys.entity(e);
-    const args = [after.generation, after.seq, maxBytes, PAGE_MESSAGES].map(String);
+    const args = [after.generation, after.seq, maxBytes, this.limits.pageMessages].map(String);
     const look = () => this.calls.run("read", bucket, [head, log], args);
     const reply = await look();
     const page = pageOf(reply);

@@ -3,8 +3,9 @@
  * step, and the deadline one on all steps of an operation together.
  */
 import type { World } from "../../core/world.ts";
+import { ENGINE_BOUNDS, type EngineBounds } from "../bounds.ts";
 
-export interface RedisLimits {
+export interface RedisLimits extends Pick<EngineBounds, "pageMessages"> {
   /** How many replicas must have a commit before it is acknowledged; 0 trusts the master alone. */
   readonly waitReplicas: number;
   /** How long one call may take before its connection is given up. */
@@ -41,6 +42,7 @@ export interface RedisLimits {
 export const DEFAULT_PREFIX = "sluice";
 
 export const REDIS_LIMITS: RedisLimits = {
+  pageMessages: ENGINE_BOUNDS.pageMessages,
   waitReplicas: 0,
   commandMs: 1_500,
   connectMs: 1_000,
