@@ -19,6 +19,7 @@ import { ConfigError } from "./config/problem.ts";
 import type { Settings, SettingsInput } from "./config/schema.ts";
 import { exposureOf } from "./config/together.ts";
 import { Audience } from "./core/audience.ts";
+import { Deadlines } from "./core/deadlines.ts";
 import { gauge } from "./core/metric.ts";
 import type { World } from "./core/world.ts";
 import { cookieOrigins, corsDecorator, preflightHeaders } from "./doors/http/cors.ts";
@@ -142,7 +143,7 @@ function openEngine(
   const { urls, prefix, ...redis } = settings.redis;
   const limits = { ...redis, pageMessages: bounds.pageMessages };
   const warn = (what: string, details: object = {}) => log.warn(what, details);
-  if (urls.length > 0) return openRedis({ urls, prefix, world, limits, warn });
+  if (urls.length > 0) return openRedis({ urls, prefix, world, limits, clock, warn });
   if (settings.memory) return openMemory({ world, bounds });
   return openDisk({ dir: settings.data, world, limits: { ...settings.disk, ...bounds }, clock, warn });
 }
@@ -156,6 +157,7 @@ async function serve(settings: ServerSettings, world: World, engine: Engine, wat
     handle: (request) => route(app.features, request),
     decorate: corsDecorator(settings.cors),
     observer: watch.observer,
+    deadlines: engine.deadlineMs === undefined ? undefined : new Deadlines(world, engine.deadlineMs),
     report: (fault, request) => watch.reportRequest(fault, request),
   });
   watch.add(app.metrics);
