@@ -3,7 +3,7 @@
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { installAndBuild, root } from "./install.mjs";
 
-const commands = ["serve", "stream", "token", "context", "config", "bench", "doctor", "help"];
+const commands = ["channel", "serve", "stream", "token", "context", "config", "bench", "doctor", "help"];
 const questions = ["--help", "-h", "--version", "-V"];
 
 installAndBuild();

@@ -27,8 +27,14 @@ export class Trouble {
   readonly calls: string[] = [];
   readonly committed: (readonly Effect[])[] = [];
   hit: Fault | undefined;
+  load: Fault | undefined;
   commit: Fault | undefined;
+  /** Only commits with such an effect are in trouble; undefined: all are. */
+  effect: Effect["op"] | undefined;
   read: Fault | undefined;
+  /** Questions to the index that are not answered yet, and the most that there were at once. */
+  asking = 0;
+  askedAtOnce = 0;
 
   /** The kinds of calls since the last time this was asked. */
   taken(): string[] {
@@ -40,11 +46,12 @@ const gone = () => new EngineError("unavailable", "the engine cannot be reached,
 
 /** The engine with the trouble in between. The time of Redis cannot be moved, but what the engine says that it is can. */
 function troubled(engine: Engine, trouble: Trouble, now: () => number): Engine {
-  const around = async <T>(call: "hit" | "commit" | "read", work: () => T | Promise<T>): Promise<T> => {
+  const around = async <T>(call: "hit" | "load" | "commit" | "read", work: () => T | Promise<T>, spared = false) => {
     trouble.calls.push(call);
-    if (trouble[call] === "refused") throw gone();
+    const fault = spared ? undefined : trouble[call];
+    if (fault === "refused") throw gone();
     const result = await work();
-    if (trouble[call] === "lost") throw gone();
+    if (fault === "lost") throw gone();
     return result;
   };
   const value = <T>(it: T) => ({ value: it });
@@ -52,9 +59,24 @@ function troubled(engine: Engine, trouble: Trouble, now: () => number): Engine {
     now: value(now),
     hit: value((...args: Parameters<Engine["hit"]>) => around("hit", () => engine.hit(...args))),
     read: value((...args: Parameters<Engine["read"]>) => around("read", () => engine.read(...args))),
+    load: value((...args: Parameters<Engine["load"]>) => {
+      // Most loads are plain values, and stay so unless they are to fail.
+      return trouble.load === undefined ? engine.load(...args) : around("load", () => engine.load(...args));
+    }),
     commit: value((...args: Parameters<Engine["commit"]>) => {
-      trouble.committed.push(args[2]);
-      return around("commit", () => engine.commit(...args));
+      const [, , effects] = args;
+      trouble.committed.push(effects);
+      const isSpared = trouble.effect !== undefined && !effects.some(({ op }) => op === trouble.effect);
+      return around("commit", () => engine.commit(...args), isSpared);
+    }),
+    due: value(async function (this: Engine, ...args: Parameters<Engine["due"]>) {
+      trouble.asking++;
+      trouble.askedAtOnce = Math.max(trouble.askedAtOnce, trouble.asking);
+      try {
+        return await engine.due.apply(this, args);
+      } finally {
+        trouble.asking--;
+      }
     }),
   });
 }

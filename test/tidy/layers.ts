@@ -59,7 +59,7 @@ export const LAYERS: readonly Layer[] = [
     packages: ["pino", "@opentelemetry/api", "@opentelemetry/sdk-metrics", "@opentelemetry/exporter-prometheus"],
   },
   { name: "real-world", where: under("real-world\\.ts$"), imports: ["core"] },
-  { name: "config", where: under("config/"), imports: BELOW_CONFIG, packages: ["zod", "yaml"] },
+  { name: "config", where: under("config/"), imports: [...BELOW_CONFIG, "observe"], packages: ["zod", "yaml"] },
   { name: "compose", where: under("compose\\.ts$"), imports: BELOW_COMPOSE },
   { name: "index", where: under("index\\.ts$"), imports: [...BELOW_COMPOSE, "compose"] },
   { name: "cli", where: under("cli/"), imports: [...BELOW_COMPOSE, "compose"], packages: ["commander"] },

@@ -19,6 +19,7 @@ import { ConfigError } from "./config/problem.ts";
 import type { Settings, SettingsInput } from "./config/schema.ts";
 import { exposureOf } from "./config/together.ts";
 import { Audience } from "./core/audience.ts";
+import { Deadlines } from "./core/deadlines.ts";
 import { gauge } from "./core/metric.ts";
 import type { World } from "./core/world.ts";
 import { cookieOrigins, corsDecorator, preflightHeaders } from "./doors/http/cors.ts";
@@ -47,6 +48,7 @@ import { SessionRoutes } from "./sessions/routes.ts";
 import { Sessions } from "./sessions/service.ts";
 import { FANOUT } from "./sessions/state.ts";
 import { Census } from "./streams/census.ts";
+import type { CensusLimits } from "./streams/limits.ts";
 import { listStreams } from "./streams/listing.ts";
 import { LiveRoutes } from "./streams/live-routes.ts";
 import { streamMetrics } from "./streams/metrics.ts";
@@ -123,8 +125,8 @@ export async function createServer(options: ServerOptions = {}): Promise<Running
   if (exposure.kind === "refused") throw new ConfigError([exposure.why]);
   const world = realWorld();
   const clock = () => performance.now();
-  const { log, tracing } = asked;
-  const watch = new Watch({ log, tracing, report: options.report, world, clock, engine: engineOf(asked) });
+  const { log, tracing, metrics: limits } = asked;
+  const watch = new Watch({ log, tracing, report: options.report, world, clock, engine: engineOf(asked), limits });
   const settings = { ...asked, report: watch.report };
   try {
     const engine = await openEngine(settings, world, clock, watch);
@@ -150,11 +152,13 @@ function openEngine(
   clock: () => number,
   { log }: Pick<Watch, "log">,
 ): Promise<Engine> | Engine {
-  const { urls, prefix, ...limits } = settings.redis;
+  const { engine: bounds } = settings;
+  const { urls, prefix, ...redis } = settings.redis;
+  const limits = { ...redis, pageMessages: bounds.pageMessages };
   const warn = (what: string, details: object = {}) => log.warn(what, details);
-  if (urls.length > 0) return openRedis({ urls, prefix, world, limits, warn });
-  if (settings.memory) return openMemory({ world });
-  return openDisk({ dir: settings.data, world, limits: settings.disk, clock, warn });
+  if (urls.length > 0) return openRedis({ urls, prefix, world, limits, clock, warn });
+  if (settings.memory) return openMemory({ world, bounds });
+  return openDisk({ dir: settings.data, world, limits: { ...settings.disk, ...bounds }, clock, warn });
 }
 
 async function serve(settings: ServerSettings, world: World, engine: Engine, watch: Watch): Promise<RunningServer> {
@@ -166,6 +170,7 @@ async function serve(settings: ServerSettings, world: World, engine: Engine, wat
     handle: (request) => route(app.features, request),
     decorate: corsDecorator(settings.cors),
     observer: watch.observer,
+    deadlines: engine.deadlineMs === undefined ? undefined : new Deadlines(world, engine.deadlineMs),
     report: (fault, request) => watch.reportRequest(fault, request),
   });
   watch.add(app.metrics);
@@ -226,7 +231,7 @@ export function buildApp(
   engine: Engine,
   {
     sender = new NodeWebhookSender({ ...settings.webhook, world }),
-    fetchKeys = keysFetcher(world),
+    fetchKeys = keysFetcher(world, settings.auth.jwksBytes),
     watching = UNWATCHED,
     coreOf = (local) => local,
   }: Outside = {},
@@ -254,7 +259,7 @@ export function buildApp(
   const channelRoutes = new ChannelRoutes(channels, world, audience, readerLimits);
   sweeper.handle(CHANNEL, async (e) => void (await channels.sweep(e.project, e.id)));
 
-  const census = new Census(engine, streams.meter, world);
+  const census = new Census(engine, streams.meter, world, censusLimits(settings));
 
   let draining = false;
   const notReady = () => (draining ? "the server is shutting down" : engine.health()?.message);
@@ -325,6 +330,11 @@ function buildSessions(
   const service = new Sessions({ engine, keepers, streams, core, fanout, world, limits, events, report });
   const routes = new SessionRoutes({ sessions: service, fanout, streams: streamRoutes, events, world });
   return { service, fanout, events, routes, metrics: sessionMetrics(events, fanout, queue) };
+}
+
+function censusLimits({ metrics }: ServerSettings): CensusLimits {
+  const { countPage, countPauseMs, countKeepMs, countKeepFactor } = metrics;
+  return { page: countPage, pauseMs: countPauseMs, keepMs: countKeepMs, keepFactor: countKeepFactor };
 }
 
 /** What projects have of their own goes before what holds for all. */

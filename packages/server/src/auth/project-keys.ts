@@ -14,7 +14,6 @@ import { readClaims } from "./claims.ts";
 import { inlineKeys, type KeySource, type Keys, type KeysFetcher, RemoteKeys } from "./key-set.ts";
 import type { AuthOptions, ProjectAuth } from "./options.ts";
 
-export const MAX_TOKEN_CHARS = 4_096;
 const SHAPE = /^[\w-]+\.[\w-]+\.[\w-]+$/;
 const SECRET_ALGORITHM = "HS256";
 const PUBLIC_ALGORITHMS = "RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA Ed25519".split(" ");
@@ -92,7 +91,8 @@ export class ProjectKeys {
   }
 
   private async check(token: string): Promise<Checked> {
-    if (token.length > MAX_TOKEN_CHARS) return invalid(`the token is longer than ${MAX_TOKEN_CHARS} characters`);
+    const { tokenChars } = this.parts.settings;
+    if (token.length > tokenChars) return invalid(`the token is longer than ${tokenChars} characters`);
     if (!SHAPE.test(token)) return invalid("the token is not a signed JWT");
     const alg = algorithmOf(token);
     if (alg === undefined) return invalid("the token is not a signed JWT");

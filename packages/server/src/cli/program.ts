@@ -1,6 +1,7 @@
 /** The tree of commands. `main` runs it; a test walks it to see that every command is tried. */
 import { Command } from "commander";
 import { addBench } from "./bench/group.ts";
+import { addChannel } from "./channel/group.ts";
 import { addConfig } from "./config/group.ts";
 import { addContext } from "./context/group.ts";
 import { addDoctor } from "./doctor.ts";
@@ -19,7 +20,8 @@ export function buildProgram(version: string): Command {
     .configureOutput({ outputError: (text, write) => write(oneLine(text)) })
     .configureHelp({ styleTitle: bold })
     .showSuggestionAfterError();
-  for (const add of [addServe, addStream, addToken, addContext, addConfig, addBench, addDoctor]) add(program);
+  for (const add of [addServe, addStream, addChannel, addToken, addContext, addConfig, addBench, addDoctor])
+    add(program);
   return program.addHelpText("after", exitCodes);
 }
 
@@ -49,4 +51,5 @@ export const WELCOME = `Sluice keeps streams of messages, durably, and hands the
 
   sluice --help            all commands
   sluice stream --help     what can be done with streams
+  sluice channel --help    streaming an answer while it is made
   sluice config docs       every setting of the server`;

@@ -1,6 +1,6 @@
 /**
  * The server that a command talks to: where it is, as whom we come, and what its refusals mean to a shell. Every command of
- * `stream` and `bench` goes through here.
+ * `stream`, `channel` and `bench` goes through here.
  */
 import type { Command } from "commander";
 import { findContext, readContexts } from "./contexts.ts";
@@ -98,6 +98,13 @@ export class Remote {
       throw usage(`the path ${path} has a level of dots, which an address cannot express`);
     }
     return `${this.url}/v1/${this.project}/stream/${levels.map(encodeURIComponent).join("/")}`;
+  }
+
+  /** The address of a channel, without what is wanted of it. */
+  channelUrl(id: string): string {
+    if (id === "") throw usage("the id of a channel must not be empty");
+    if (id === "." || id === "..") throw usage(`the id ${id} would be taken for a step in the address`);
+    return `${this.url}/v1/${this.project}/channels/${encodeURIComponent(id)}`;
   }
 
   get listUrl(): string {

@@ -8,12 +8,11 @@ import type { Engine, Entity } from "./contract.ts";
 export interface SweepLimits {
   readonly everyMs: number;
   readonly batch: number;
+  /** Batches of one shard per pass, so that one busy shard does not keep the others from their next. */
+  readonly rounds: number;
 }
 
-/** Batches of one shard per pass, so that one busy shard does not starve the others. */
-const MAX_ROUNDS = 100;
-
-export const SWEEP_LIMITS: SweepLimits = { everyMs: 500, batch: 100 };
+export const SWEEP_LIMITS: SweepLimits = { everyMs: 500, batch: 100, rounds: 100 };
 
 interface Handler {
   readonly size: number;
@@ -61,16 +60,19 @@ export class Sweeper {
     await this.round;
   }
 
-  /** One pass over every shard; goes on while a shard keeps handing out full batches and they get done. */
+  /** One pass over every shard, all of them at once, so that a slow one holds up none of the others. */
   async sweepAll(): Promise<void> {
-    for (let shard = 0; shard < this.engine.shards; shard++) {
-      for (let round = 0; round < MAX_ROUNDS && !this.stopped; round++) {
-        if ((await this.sweepShard(shard)) < this.limits.batch) break;
-      }
+    await Promise.all(Array.from({ length: this.engine.shards }, (_, shard) => this.sweepShard(shard)));
+  }
+
+  /** Goes on while the shard keeps handing out full batches and they get done. */
+  private async sweepShard(shard: number): Promise<void> {
+    for (let round = 0; round < this.limits.rounds && !this.stopped; round++) {
+      if ((await this.sweepBatch(shard)) < this.limits.batch) break;
     }
   }
 
-  private async sweepShard(shard: number): Promise<number> {
+  private async sweepBatch(shard: number): Promise<number> {
     let due: readonly Entity[];
     try {
       due = await this.engine.due(shard, this.limits.batch);

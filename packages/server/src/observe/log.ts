@@ -8,6 +8,7 @@
 import pino from "pino";
 import { counter, type Metric } from "../core/metric.ts";
 import type { World } from "../core/world.ts";
+import { LOG_LIMITS, type LogLimits } from "./limits.ts";
 import { LineBuffer } from "./line-buffer.ts";
 import { flushAtExit, forgetAtExit, stderrOutlet } from "./stderr.ts";
 
@@ -20,7 +21,9 @@ export interface Logger {
   error(fields: object, message: string): void;
 }
 
-export interface LogOptions {
+type Some<T> = { readonly [K in keyof T]?: T[K] | undefined };
+
+export interface LogOptions extends Some<LogLimits> {
   readonly level?: LogLevel | undefined;
   /** One line per request, at `info`. */
   readonly requests?: boolean | undefined;
@@ -41,30 +44,29 @@ export interface RequestLine {
 
 export type LogRequest = (line: RequestLine) => void;
 
-const CLOSE_MS = 500;
-const MAX_STACK_CHARS = 8 * 1_024;
-const MAX_CAUSES = 3;
-
 export class Log {
   private constructor(
     private readonly logger: Logger | undefined,
     /** Undefined when nobody wants to hear of requests. */
     readonly request: LogRequest | undefined,
     private readonly buffer: LineBuffer | undefined,
+    private readonly limits: LogLimits = LOG_LIMITS,
   ) {}
 
   static open(options: LogOptions | false, world: Pick<World, "after" | "now">): Log {
     if (options === false) return new Log(undefined, undefined, undefined);
-    const { level = "info", requests = true, logger } = options;
-    if (logger) return new Log(logger, requests ? (line) => logger.info(line, "request") : undefined, undefined);
+    const { level = "info", requests = true, logger, ...given } = options;
+    const limits = { ...LOG_LIMITS, ...given } as LogLimits;
+    if (logger)
+      return new Log(logger, requests ? (line) => logger.info(line, "request") : undefined, undefined, limits);
     const dropped = (count: number) =>
       `{"level":"warn","time":${world.now()},"dropped":${count},"msg":"log lines were dropped"}\n`;
-    const buffer = new LineBuffer(stderrOutlet(), world, dropped);
+    const buffer = new LineBuffer(stderrOutlet(), world, dropped, limits);
     flushAtExit(buffer);
     const settings = { level, base: null, formatters: { level: (label: string) => ({ level: label }) } };
     const lines = pino(settings, { write: (line) => buffer.add(line) });
     const wantsRequests = requests && lines.isLevelEnabled("info");
-    return new Log(lines, wantsRequests ? requestWriter(buffer, world) : undefined, buffer);
+    return new Log(lines, wantsRequests ? requestWriter(buffer, world) : undefined, buffer, limits);
   }
 
   info(message: string, fields: object = {}): void {
@@ -77,7 +79,7 @@ export class Log {
 
   /** What went wrong on our side; `id` is the request's, when there was one. */
   fault(what: string, fault: unknown, id?: string): void {
-    this.logger?.error({ ...(id === undefined ? {} : { id }), err: describeFault(fault) }, what);
+    this.logger?.error({ ...(id === undefined ? {} : { id }), err: describeFault(fault, this.limits) }, what);
   }
 
   /** The last words of a process: written before this returns, as far as the outlet takes them. */
@@ -93,7 +95,7 @@ export class Log {
 
   async close(): Promise<void> {
     if (this.buffer === undefined) return;
-    await this.buffer.close(CLOSE_MS);
+    await this.buffer.close(this.limits.closeMs);
     forgetAtExit(this.buffer);
   }
 }
@@ -133,15 +135,16 @@ interface FaultFields {
   readonly cause?: FaultFields;
 }
 
-export function describeFault(fault: unknown, depth = 0): FaultFields {
-  if (!(fault instanceof Error)) return { type: typeof fault, message: String(fault).slice(0, MAX_STACK_CHARS) };
+export function describeFault(fault: unknown, limits: LogLimits = LOG_LIMITS, depth = 0): FaultFields {
+  const { faultChars } = limits;
+  if (!(fault instanceof Error)) return { type: typeof fault, message: String(fault).slice(0, faultChars) };
   const { name, message, stack, cause } = fault;
   const { code } = fault as { code?: unknown };
   return {
     type: name,
-    message: message.slice(0, MAX_STACK_CHARS),
+    message: message.slice(0, faultChars),
     ...(typeof code === "string" ? { code } : {}),
-    ...(stack === undefined ? {} : { stack: stack.slice(0, MAX_STACK_CHARS) }),
-    ...(cause === undefined || depth >= MAX_CAUSES ? {} : { cause: describeFault(cause, depth + 1) }),
+    ...(stack === undefined ? {} : { stack: stack.slice(0, faultChars) }),
+    ...(cause === undefined || depth >= limits.causes ? {} : { cause: describeFault(cause, limits, depth + 1) }),
   };
 }

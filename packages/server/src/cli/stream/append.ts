@@ -7,11 +7,11 @@
 import { header } from "@sluice/protocol";
 import type { Command } from "commander";
 import { isJson } from "../../streams/state.ts";
-import { CliError, EXIT, usage } from "../exit.ts";
+import { CliError, usage } from "../exit.ts";
 import { examples } from "../help.ts";
 import { addRemoteOptions, type Remote, type RemoteOptions, remoteOf } from "../remote.ts";
 import { line, say } from "../terminal.ts";
-import { type Line, linesOf, wholeInput } from "./lines.ts";
+import { jsonOf, linesOf, wholeInput } from "./lines.ts";
 
 interface Options extends RemoteOptions {
   readonly type?: string;
@@ -143,23 +143,4 @@ async function appendJson(sender: Sender): Promise<void> {
     }
     await flush();
   }
-}
-
-const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-
-/** The text of a line that is JSON; empty for one of white space only. */
-function jsonOf({ number, bytes }: Line): string {
-  let text: string;
-  try {
-    text = decoder.decode(bytes).trim();
-  } catch {
-    throw new CliError(EXIT.failure, `line ${number} is not JSON: it is not UTF-8`);
-  }
-  if (text === "") return text;
-  try {
-    JSON.parse(text);
-  } catch (fault) {
-    throw new CliError(EXIT.failure, `line ${number} is not JSON: ${(fault as Error).message}`);
-  }
-  return text;
 }
