@@ -328,7 +328,7 @@ function buildSessions(
   const queue = new LocalQueue(copying);
   const fanout = new Fanout({ ...copying, engine, keepers, streams, queue, events, report });
   const service = new Sessions({ engine, keepers, streams, core, fanout, world, limits, events, report });
-  const routes = new SessionRoutes({ sessions: service, fanout, streams: streamRoutes, events, world });
+  const routes = new SessionRoutes({ sessions: service, fanout, streams: streamRoutes, events, world, limits });
   return { service, fanout, events, routes, metrics: sessionMetrics(events, fanout, queue) };
 }
 

@@ -4,11 +4,17 @@ import { bytes, count, ms, yesNo } from "./setting.ts";
 
 export const session = {
   subscriptions: count(SESSION.subscriptions, "Streams that one session may be subscribed to."),
-  messages: count(SESSION.messages, "Copies that are kept in a session's stream; up to a twentieth more are."),
-  bytes: bytes(SESSION.bytes, "Bytes of copies that are kept in a session's stream, large payloads not counted."),
+  keptMessages: count(SESSION.keptMessages, "Copies that are kept in a session's stream; up to a twentieth more are."),
+  keptBytes: bytes(
+    SESSION.keptBytes,
+    "Bytes of copies that are kept in a session's stream, large payloads not counted.",
+  ),
   cleanupMs: ms(SESSION.cleanupMs, "How often sessions that are over are cleaned up.", { min: 10 }),
   cleanupSessions: count(SESSION.cleanupSessions, "Sessions that are cleaned up at a time."),
   cleanupStreams: count(SESSION.cleanupStreams, "Subscriptions of each that are ended at a time."),
+  endAgainMs: ms(SESSION.endAgainMs, "How soon an ending that was cut short is taken up again."),
+  bodyBytes: bytes(SESSION.bodyBytes, "The largest body of a request about a session."),
+  pageRows: count(SESSION.pageRows, "Subscriptions that are read from the store at a time."),
 };
 
 export const fanout = {
@@ -29,5 +35,6 @@ export const fanout = {
   roundBytes: bytes(FANOUT.roundBytes, "What is copied at a time, unless a single message is larger."),
   shareBytes: bytes(FANOUT.shareBytes, "Payloads above this are written once for all copies.", { min: 0 }),
   sharedBytes: bytes(FANOUT.sharedBytes, "How much is kept of such payloads for one stream; then copies are whole."),
+  pageRows: count(FANOUT.pageRows, "Subscribers that are read from the store at a time."),
   sources: count(FANOUT.sources, "Streams with subscribers that are kept at hand when idle.", { min: 10 }),
 };

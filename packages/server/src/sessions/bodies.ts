@@ -5,9 +5,6 @@
 import { z } from "zod";
 import { MAX_PATH_BYTES } from "../streams/parse.ts";
 
-/** The most that a body of these routes has. */
-export const BODY_BYTES = 16_384;
-
 const OBJECT = { error: "must be a JSON object" };
 const UUID = { error: "must be a UUID" };
 export const STREAM_ID = /^[A-Za-z0-9_.:/-]+$/;

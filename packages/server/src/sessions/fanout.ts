@@ -28,7 +28,6 @@ export interface Published extends Omit<Tally, "failed"> {
 }
 
 const NAME_BYTES = 8;
-const START_PAGE = 100;
 
 export class Fanout {
   private readonly sources = new Map<string, Source>();
@@ -100,7 +99,7 @@ export class Fanout {
     const { engine } = this.parts;
     for (const project of await engine.projects(FANOUT)) {
       for (let after: string | undefined = ""; after !== undefined && !this.isStopped; ) {
-        const page = await engine.list(project, FANOUT, "", after, START_PAGE);
+        const page = await engine.list(project, FANOUT, "", after, this.parts.limits.pageRows);
         for (const stream of page.ids) await this.takeUp(project, stream);
         after = page.next;
       }

@@ -8,22 +8,31 @@ export interface SessionLimits {
   /** Streams that one session may follow. */
   readonly subscriptions: number;
   /** What is kept in an inbox; older copies go, and a reader that stood before them is told. */
-  readonly messages: number;
-  readonly bytes: number;
+  readonly keptMessages: number;
+  readonly keptBytes: number;
   readonly cleanupMs: number;
   /** Sessions that are cleaned up at a time, and registries that each of them is taken out of at a time. */
   readonly cleanupSessions: number;
   readonly cleanupStreams: number;
+  /** How soon an ending that was cut short is taken up again. */
+  readonly endAgainMs: number;
+  /** The body of a request about a session. */
+  readonly bodyBytes: number;
+  /** Rows that are read at a time. */
+  readonly pageRows: number;
 }
 
 export const SESSION_LIMITS: SessionLimits = {
   ttlSeconds: 1_800,
   subscriptions: 1_000,
-  messages: 100_000,
-  bytes: 64 * 1024 * 1024,
+  keptMessages: 100_000,
+  keptBytes: 64 * 1024 * 1024,
   cleanupMs: 300_000,
   cleanupSessions: 10,
   cleanupStreams: 20,
+  endAgainMs: 10_000,
+  bodyBytes: 16_384,
+  pageRows: 1_000,
 };
 
 export interface FanoutLimits {
@@ -59,6 +68,8 @@ export interface FanoutLimits {
   readonly shareBytes: number;
   /** What is kept of such payloads for one stream; beyond it, copies are whole again. */
   readonly sharedBytes: number;
+  /** Rows, or streams, that are read at a time. */
+  readonly pageRows: number;
   /** Streams with subscribers that are remembered while nothing happens to them. */
   readonly sources: number;
 }
@@ -81,5 +92,6 @@ export const FANOUT_LIMITS: FanoutLimits = {
   roundBytes: 1024 * 1024,
   shareBytes: 1_024,
   sharedBytes: 1024 * 1024 * 1024,
+  pageRows: 1_000,
   sources: 10_000,
 };

@@ -9,6 +9,7 @@ import type { Position } from "@sluice/protocol";
 import type { Engine, Head, Message } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
 import type { Member } from "./delivery.ts";
+import type { FanoutLimits } from "./limits.ts";
 import {
   type AddOutcome,
   type AddSubscriber,
@@ -26,9 +27,6 @@ import {
 } from "./registry-rules.ts";
 import { laggardTable, REGISTRY, type Registry, registryEntity, registryTable, subscriberTable } from "./state.ts";
 
-const PAGE_ROWS = 1_000;
-const MEASURE_BYTES = 4 * 1024 * 1024;
-
 export class Roster {
   /** Undefined while nothing is known, or when there is none. */
   registry: Registry | undefined;
@@ -42,6 +40,7 @@ export class Roster {
   constructor(
     private readonly engine: Engine,
     private readonly keepers: Keepers,
+    private readonly limits: Pick<FanoutLimits, "pageRows" | "roundBytes">,
     project: string,
     stream: string,
   ) {
@@ -87,10 +86,10 @@ export class Roster {
 
   async *rows(table: string) {
     for (let after = ""; ; ) {
-      const page = await this.engine.rows(this.entity, table, after, PAGE_ROWS);
+      const page = await this.engine.rows(this.entity, table, after, this.limits.pageRows);
       yield* page;
       const last = page.at(-1);
-      if (last === undefined || page.length < PAGE_ROWS) return;
+      if (last === undefined || page.length < this.limits.pageRows) return;
       after = last.key;
     }
   }
@@ -205,7 +204,7 @@ export class Roster {
     let position = head.start;
     let bytes = head.startBytes;
     while (position.seq < seq) {
-      const { messages } = await this.engine.read(this.entity, position, MEASURE_BYTES);
+      const { messages } = await this.engine.read(this.entity, position, this.limits.roundBytes);
       if (messages.length === 0) return undefined;
       for (const message of messages) {
         if (message.position.seq > seq) break;

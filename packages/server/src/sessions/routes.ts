@@ -12,9 +12,10 @@ import type { World } from "../core/world.ts";
 import { checkPath, refuseReserved } from "../streams/parse.ts";
 import { absent, unreadable } from "../streams/refusals.ts";
 import { renderAppend, type StreamRoutes } from "../streams/routes.ts";
-import { BODY_BYTES, STREAM_ID, session as sessionSchema, subscribe, unsubscribe } from "./bodies.ts";
+import { STREAM_ID, session as sessionSchema, subscribe, unsubscribe } from "./bodies.ts";
 import type { Events } from "./events.ts";
 import type { Fanout, Published } from "./fanout.ts";
+import type { SessionLimits } from "./limits.ts";
 import type { Sessions, Subscribe, SubscribeOutcome } from "./service.ts";
 import type { Asker, Joined } from "./session-rules.ts";
 import { sessionPath } from "./state.ts";
@@ -27,6 +28,7 @@ export interface RouteParts {
   readonly streams: StreamRoutes;
   readonly events: Events;
   readonly world: World;
+  readonly limits: Pick<SessionLimits, "bodyBytes">;
 }
 
 export class SessionRoutes {
@@ -34,7 +36,7 @@ export class SessionRoutes {
 
   subscribe(project: string, request: HttpRequest): Promise<Reply> {
     return this.counted("/subscribe", request, async () => {
-      const body = await jsonBody(request, BODY_BYTES, subscribe);
+      const body = await jsonBody(request, this.parts.limits.bodyBytes, subscribe);
       const { sessionId, streamId } = body;
       checkPath(streamId);
       refuseReserved(streamId);
@@ -49,7 +51,7 @@ export class SessionRoutes {
 
   unsubscribe(project: string, request: HttpRequest): Promise<Reply> {
     return this.counted("/unsubscribe", request, async () => {
-      const { sessionId, streamId } = await jsonBody(request, BODY_BYTES, unsubscribe);
+      const { sessionId, streamId } = await jsonBody(request, this.parts.limits.bodyBytes, unsubscribe);
       const outcome = await this.parts.sessions.unsubscribe(project, sessionId, streamId, askerOf(request.access));
       if (outcome === "absent") throw noSession(sessionId);
       return { status: 204, headers: [] };

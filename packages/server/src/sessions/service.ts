@@ -70,8 +70,6 @@ export interface SessionInfo {
   readonly subscriptions: readonly { readonly streamId: string; readonly subscription: Subscription }[];
 }
 
-const PAGE_ROWS = 1_000;
-
 export class Sessions {
   constructor(private readonly parts: SessionParts) {}
 
@@ -181,10 +179,10 @@ export class Sessions {
 
   private async *subscriptions(e: Entity) {
     for (let after = ""; ; ) {
-      const page = await this.parts.engine.rows(e, subscriptionTable.name, after, PAGE_ROWS);
+      const page = await this.parts.engine.rows(e, subscriptionTable.name, after, this.parts.limits.pageRows);
       for (const { key, value } of page) yield { streamId: key, subscription: subscriptionTable.decode(value) };
       const last = page.at(-1);
-      if (last === undefined || page.length < PAGE_ROWS) return;
+      if (last === undefined || page.length < this.parts.limits.pageRows) return;
       after = last.key;
     }
   }
@@ -201,9 +199,9 @@ export class Sessions {
 
   /** The first step is the moment; the rest is cleaning up, and is finished by the sweep when it is cut short. */
   async delete(project: string, sessionId: string, asker: Asker): Promise<"deleted" | "absent"> {
-    const { keepers, events, report } = this.parts;
+    const { keepers, events, report, limits } = this.parts;
     const outcome = await keepers.submit(sessionEntity(project, sessionId), [META, SESSION_ROW], (view, now) =>
-      deleteSessionRule(view, now, asker),
+      deleteSessionRule(view, now, asker, limits),
     );
     if (outcome.kind !== "ending") return "absent";
     try {

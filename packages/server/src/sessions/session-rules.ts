@@ -94,11 +94,11 @@ function create(
   contentType: string,
   limits: SessionLimits,
 ): Decision<JoinOutcome> {
-  const { ttlSeconds, messages, bytes } = limits;
+  const { ttlSeconds, keptMessages: maxMessages, keptBytes: maxBytes } = limits;
   // The engine never gives a generation twice, not even to a later session of the same id.
   const generation = view.nextGeneration;
   const incarnation = String(generation);
-  const config = { contentType, ttlSeconds, retention: { maxMessages: messages, maxBytes: bytes } };
+  const config = { contentType, ttlSeconds, retention: { maxMessages, maxBytes } };
   const meta: Meta = { config, createdAt: now, touchedAt: now, closed: false, inbox: true };
   const session: Session = { owner: input.asker.subject, incarnation, epoch: 1, subscriptions: 1 };
   const subscription = subscribed(input, 1, now);
@@ -261,14 +261,11 @@ export type EndOutcome =
   | { readonly kind: "ending"; readonly incarnation: string }
   | { readonly kind: "absent" | "kept" };
 
-/** How soon somebody looks again when the ending of a session was cut short. */
-const END_AGAIN_MS = 10_000;
-
 /** Deleting, by its owner: from this commit on the session is not there. What still points at it is cleaned up afterwards. */
-export function deleteSessionRule(view: View, now: number, asker: Asker): Decision<EndOutcome> {
+export function deleteSessionRule(view: View, now: number, asker: Asker, limits: SessionLimits): Decision<EndOutcome> {
   const session = usable(view, now, asker);
   if (session === undefined) return { outcome: { kind: "absent" } };
-  return end(view, session, now);
+  return end(view, session, now, limits);
 }
 
 /** The same when its time is over, or when an ending was cut short; otherwise says when to look again. */
@@ -279,12 +276,12 @@ export function expireRule(view: View, now: number, limits: SessionLimits): Deci
   if (!meta.deleted && lifeOf(meta, view.head, now) === "live") {
     return { outcome: { kind: "kept" }, changes: [{ op: "remind", atMs: cleanupAt(meta, view, limits) }] };
   }
-  return end(view, session, now);
+  return end(view, session, now, limits);
 }
 
-function end(view: View, { incarnation }: Session, now: number): Decision<EndOutcome> {
+function end(view: View, { incarnation }: Session, now: number, { endAgainMs }: SessionLimits): Decision<EndOutcome> {
   const meta = view.get(metaTable, "")!;
-  const changes: Change[] = [{ op: "remind", atMs: now + END_AGAIN_MS }];
+  const changes: Change[] = [{ op: "remind", atMs: now + endAgainMs }];
   if (!meta.deleted) changes.push(put(metaTable, "", { ...meta, deleted: true }));
   return { outcome: { kind: "ending", incarnation }, changes };
 }

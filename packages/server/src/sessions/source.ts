@@ -72,7 +72,7 @@ export class Source implements LaggardSource {
     readonly project: string,
     readonly stream: string,
   ) {
-    this.roster = new Roster(parts.engine, parts.keepers, project, stream);
+    this.roster = new Roster(parts.engine, parts.keepers, parts.limits, project, stream);
     this.log = new SourceLog(parts.streams, this.roster, parts.limits, project, stream);
     this.breaker = new Breaker(parts.limits);
     this.laggards = new Laggards(parts, this);

@@ -1,24 +1,15 @@
 /** The routes of sessions, described for the OpenAPI document. Their bodies are the schemas that validate them. */
-import { header } from "@sluice/protocol";
 import type { RouteName } from "../../../core/action.ts";
 import { sessionInfo, subscribe, subscribed, touched, unsubscribe } from "../../../sessions/bodies.ts";
-import { count, type Description, type Parameter } from "./shape.ts";
+import { says } from "./headers.ts";
+import type { Description } from "./shape.ts";
 import { appendDescription } from "./stream-routes.ts";
 
 type SessionRoute = Extract<RouteName, "subscribe" | "unsubscribe" | "publish" | `session.${string}`>;
 
 const tag = "Sessions";
 
-const fanout: readonly Parameter[] = [
-  { name: header.fanoutCount, says: "How many sessions subscribe to the stream.", schema: count() },
-  { name: header.fanoutSuccesses, says: "How many have their copy already.", schema: count() },
-  { name: header.fanoutFailures, says: "How many could not be copied to yet; they are tried again.", schema: count() },
-  {
-    name: header.fanoutMode,
-    says: "inline: the answer waited for the copies. Otherwise they follow.",
-    schema: { type: "string", enum: ["inline", "queued", "circuit-open", "skipped"] },
-  },
-];
+const fanout = [says.fanoutCount, says.fanoutSuccesses, says.fanoutFailures, says.fanoutMode];
 
 export const sessionRoutes: Readonly<Record<SessionRoute, Description>> = {
   subscribe: {
