@@ -207,7 +207,7 @@ export class Source implements LaggardSource {
       }
       // Whoever waits is told when the slow ones are known too, or have had their time; the next round does not wait for that.
       void this.settle(copy, deliveries, startedAt);
-      this.isOwed = true;
+      if (copy.hasMore) this.isOwed = true;
       return;
     }
   }
