@@ -82,7 +82,7 @@ export const FANOUT_LIMITS: FanoutLimits = {
   queueBatch: 50,
   queueSend: 100,
   queue: true,
-  queueConsumers: 4,
+  queueConsumers: 2,
   maxInline: 1_000,
   timeoutMs: 10_000,
   breakerFailures: 5,
@@ -96,5 +96,5 @@ export const FANOUT_LIMITS: FanoutLimits = {
   shareBytes: 1_024,
   sharedBytes: 1024 * 1024 * 1024,
   pageRows: 1_000,
-  sources: 10_000,
+  sources: 1_000,
 };

@@ -113,7 +113,7 @@ export class Source implements LaggardSource {
     this.cancelRetry?.();
     this.cancelTidy?.();
     this.laggards.stop();
-    this.tell(undefined, NOBODY);
+    this.answerAll(NOBODY);
   }
 
   /** Brings a session up that lags. */
@@ -135,6 +135,7 @@ export class Source implements LaggardSource {
       while (this.isOwed && !this.isStopped) {
         this.isOwed = false;
         await this.round();
+        if (this.waiters.length > 0) this.isOwed = true;
       }
     } catch (fault) {
       this.report(`fanning out ${this.project}/${this.stream} failed`, fault);
@@ -147,7 +148,7 @@ export class Source implements LaggardSource {
   private retryLater(): void {
     const { retryMs, maxRetryMs } = this.parts.limits;
     const count = this.roster.members.size;
-    this.tell(undefined, { count, successes: 0, failures: count, failed: count });
+    this.answerAll({ count, successes: 0, failures: count, failed: count });
     if (this.isStopped) return;
     const ms = Math.min(maxRetryMs, retryMs * 2 ** Math.min(this.outages++, 20));
     this.cancelRetry ??= this.parts.world.after(ms, () => {
@@ -157,18 +158,20 @@ export class Source implements LaggardSource {
   }
 
   private async round(): Promise<void> {
+    // What they wait for was durable before this round looks at the log.
+    const waiting = [...this.waiters];
     const registry = await this.roster.look();
-    if (registry === undefined) return this.tell(undefined, NOBODY);
+    if (registry === undefined) return this.answerAll(NOBODY);
     for (const session of this.roster.lagging.keys()) this.laggards.see(session);
     const piece = await this.log.after(registry.cursor, registry.name);
     if (piece === "gone") {
-      this.tell(undefined, NOBODY);
+      this.answerAll(NOBODY);
       return this.parts.dissolve(this);
     }
     if (piece === "nothing") {
-      // Another node was faster.
+      // Another node was faster, or a failover took it.
       const { members, lagging } = this.roster;
-      return this.tell(registry.cursor, this.tallyOf(members.size - lagging.size, 0, 0));
+      return this.answer(waiting, this.tallyOf(members.size - lagging.size, 0, 0));
     }
     await this.copyToAll(registry, await this.log.shared(piece, registry.name));
   }
@@ -266,16 +269,20 @@ export class Source implements LaggardSource {
     return { count, successes, failures: Math.max(0, count - successes - stale), failed };
   }
 
+  /** Those who wait for something up to there; they wait no longer. */
   private take(through: Position): readonly Waiter[] {
     const taken = this.waiters.filter((waiter) => comparePositions(waiter.through, through) <= 0);
     this.waiters = this.waiters.filter((waiter) => !taken.includes(waiter));
     return taken;
   }
 
-  /** Answers those who wait for something up to there, or all of them. */
-  private tell(through: Position | undefined, tally: Tally): void {
-    const told = through === undefined ? this.waiters.splice(0) : this.take(through);
-    for (const { resolve } of told) resolve(tally);
+  private answer(waiters: readonly Waiter[], tally: Tally): void {
+    this.waiters = this.waiters.filter((waiter) => !waiters.includes(waiter));
+    for (const { resolve } of waiters) resolve(tally);
+  }
+
+  private answerAll(tally: Tally): void {
+    this.answer(this.waiters, tally);
   }
 
   /** Takes out those that are not there any more. */
