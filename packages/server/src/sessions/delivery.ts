@@ -19,7 +19,7 @@ export interface Member extends Addressed {
 export type Delivered =
   | { readonly kind: "copied"; readonly at: Position }
   | { readonly kind: "lagging"; readonly at: Position }
-  | { readonly kind: "stale" }
+  | { readonly kind: "stale"; readonly borrows: boolean }
   | { readonly kind: "failed"; readonly fault: unknown }
   | { readonly kind: "timeout" };
 

@@ -82,7 +82,13 @@ export class SourceLog {
     await this.streams.hold(this.project, this.stream, FANOUT_HOLD, lowest);
   }
 
+  /** Nobody subscribes any more, unless somebody has just come. */
   async letGo(): Promise<void> {
+    const described = await this.streams.describe(this.project, this.stream);
+    if (described.kind !== "live" || described.meta.config.retention === undefined) return;
+    this.held = undefined;
     await this.streams.hold(this.project, this.stream, FANOUT_HOLD, undefined);
+    const registry = await this.roster.look();
+    if (registry) await this.streams.hold(this.project, this.stream, FANOUT_HOLD, registry.cursor);
   }
 }
