@@ -80,6 +80,7 @@ export const FIXED: readonly Fixed[] = [
   { where: "wakes/routes.ts", names: ["MAX_BASE_CHARS"], why: WIRE },
   { where: "wakes/rules.ts", names: ["JITTER_PART"], why: "a ratio of settings" },
   { where: "wakes/service.ts", names: ["INCARNATION_BYTES"], why: STORED },
+  { where: "sessions/fanout.ts", names: ["NAME_BYTES"], why: STORED },
   { where: "wakes/targets.ts", names: ["MAX_URL_CHARS"], why: WIRE },
   { where: "wakes/tokens.ts", names: ["MAX_TOKEN_CHARS"], why: "longer than any token that we make" },
   { where: "wakes/waking.ts", names: ["WAKE_ID_BYTES", "SECRET_BYTES"], why: WIRE },

@@ -39,10 +39,44 @@ export const redis = {
     { flag: "--redis-wait-replicas" },
   ),
   prefix: word(DEFAULT_PREFIX, "What all keys start with, for services that share one Redis."),
-  commandMs: ms(REDIS_LIMITS.commandMs, "How long one command may take."),
+  commandMs: ms(REDIS_LIMITS.commandMs, "How long one command may take before its connection is given up."),
   connectMs: ms(REDIS_LIMITS.connectMs, "How long connecting to a node may take."),
-  deadlineMs: ms(REDIS_LIMITS.deadlineMs, "How long an operation is tried again before it is given up."),
+  deadlineMs: ms(
+    REDIS_LIMITS.deadlineMs,
+    "How long a request may wait for Redis, attempts and failovers included; then it is refused with 503.",
+  ),
+  retryMs: ms(REDIS_LIMITS.retryMs, "How long to wait before something that failed is tried again; doubled each time."),
+  retryMaxMs: ms(REDIS_LIMITS.retryMaxMs, "How long to wait at most before it is tried again."),
+  refusalMs: ms(REDIS_LIMITS.refusalMs, "How long the server is not ready after Redis has refused a write."),
+  refreshMs: ms(REDIS_LIMITS.refreshMs, "How often the cluster is asked which master has what."),
+  flyingBytes: bytes(REDIS_LIMITS.flyingBytes, "What may be on its way to one master and not answered yet."),
+  waitingBytes: bytes(
+    REDIS_LIMITS.waitingBytes,
+    "What may wait to be sent to one master; beyond it requests are refused.",
+  ),
   pollMs: ms(REDIS_LIMITS.pollMs, "How often watched streams are looked at, in case that a notification was lost."),
+  pollBatch: count(REDIS_LIMITS.pollBatch, "How many of them are looked at together."),
+  turnLosses: count(
+    REDIS_LIMITS.turnLosses,
+    "How often in a row a node may lose a stream to other nodes that write to it before it gets a turn for itself.",
+  ),
+  turnMs: ms(REDIS_LIMITS.turnMs, "How long such a turn lasts; all nodes should have the same.", { max: 10_000 }),
+  turnLookMs: ms(REDIS_LIMITS.turnLookMs, "How often a node looks whether another's turn is over."),
+  remembered: count(
+    REDIS_LIMITS.remembered,
+    "For how many streams it is remembered that others write to them, or that a commit was given up.",
+  ),
+  clockMs: ms(REDIS_LIMITS.clockMs, "How long the best estimate of the clock of Redis is believed."),
+  tombstoneSeconds: seconds(
+    REDIS_LIMITS.tombstoneSeconds,
+    "How long Redis remembers the last offset of what was deleted, so that none is given twice.",
+    { min: 60 },
+  ),
+  writerSeconds: seconds(
+    REDIS_LIMITS.writerSeconds,
+    "How long Redis remembers a node's last commit to a stream, so that it is recognised when it comes again.",
+    { min: 60 },
+  ),
 };
 
 export const access = {

@@ -12,10 +12,12 @@ import { ENGINE_BOUNDS } from "../engine/bounds.ts";
 import { DEFAULT_LIMITS as DISK } from "../engine/disk/limits.ts";
 import { KEEPER_LIMITS, MAX_KEEPERS } from "../engine/keeper.ts";
 import { SWEEP_LIMITS } from "../engine/sweeper.ts";
+import { SESSION_LIMITS } from "../sessions/limits.ts";
 import { LIST_LIMITS, LIVE_LIMITS, STREAM_LIMITS } from "../streams/limits.ts";
 import { KEY_SETTINGS } from "../wakes/keys.ts";
 import { channel } from "./channel-schema.ts";
 import { access, cors, log, metrics, projects, redis } from "./operator-schema.ts";
+import { fanout, session } from "./session-schema.ts";
 import { bytes, count, ms, origin, port, portOrOff, seconds, text, yesNo } from "./setting.ts";
 import { wake } from "./wake-schema.ts";
 
@@ -147,8 +149,8 @@ export const schema = z.strictObject({
   ),
   longPollMs: ms(LIVE_LIMITS.longPollMs, "How long a long-poll waits for a message.", {}, { flag: "--long-poll-ms" }),
   sessionTtlSeconds: seconds(
-    1_800,
-    "How long a session lives without being used. Sessions are not part of this version.",
+    SESSION_LIMITS.ttlSeconds,
+    "How long a session lives without being used.",
     {},
     { flag: "--session-ttl-seconds" },
   ),
@@ -161,6 +163,8 @@ export const schema = z.strictObject({
   stream: group(stream),
   list: group(list),
   live: group(live),
+  session: group(session),
+  fanout: group(fanout),
   channel: group(channel),
   wake: group(wake),
   webhook: group(webhook),
@@ -188,6 +192,8 @@ export const GROUPS: Readonly<Record<string, string>> = {
   stream: "Streams",
   list: "Listing streams",
   live: "Live readers",
+  session: "Sessions",
+  fanout: "Copying to sessions",
   channel: "Channels",
   wake: "Wake subscriptions",
   webhook: "Webhooks",

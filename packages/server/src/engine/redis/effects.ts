@@ -1,7 +1,7 @@
 /** From effects to the arguments of the commit function, whose header in functions.ts lists them. */
 import type { Effect, Message } from "../contract.ts";
 import { rowName } from "./keys.ts";
-import type { Argument } from "./node.ts";
+import type { Argument } from "./resp.ts";
 
 /** Payloads are not copied: a caller leaves its buffers alone until the commit has resolved. */
 export function pushEffects(args: Argument[], effects: readonly Effect[]): void {

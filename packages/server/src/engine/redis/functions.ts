@@ -2,7 +2,7 @@
  * What runs inside Redis: one generic commit, and the few reads and writes beside it that must be one step. No rule of the
  * product is here; the functions know revs, numbers and keys. `calls.ts` loads the library wherever it is missing.
  *
- * The library is named by a hash of its text: nodes of two versions use their own side by side.
+ * The library is named by a hash of its text: nodes of two versions, or with other settings, use their own side by side.
  *
  * The head, one string of 15 words:
  *   rev generation lastGeneration lastSeq bytes at startGeneration startSeq startBytes survivedGeneration survivedSeq replid
@@ -16,13 +16,9 @@
  * Numbers are written by %.0f: Lua would shorten large ones.
  */
 import { createHash } from "node:crypto";
+import type { RedisLimits } from "./options.ts";
 
-const BODY = `local TOMBSTONE_SECONDS = 86400
-local WRITER_SECONDS = 3600
-local PATIENCE = 4
-local TURN_US = 100000
-
-local function text(x) return string.format("%.0f", x) end
+const BODY = `local function text(x) return string.format("%.0f", x) end
 local function clock()
   local t = redis.call("TIME")
   return tonumber(t[1]) * 1000000 + tonumber(t[2])
@@ -368,20 +364,26 @@ redis.register_function{ function_name = "@_hit", callback = hit, flags = { "all
 redis.register_function{ function_name = "@_barrier", callback = barrier, flags = { "allow-oom" } }
 `;
 
-const LIBRARY = `sluice_${createHash("sha256").update(BODY).digest("hex").slice(0, 12)}`;
+/** `free` is `commit` for what only takes away: that goes on when Redis has no memory left. */
+const NAMES = ["commit", "free", "load", "read", "rows", "claim", "release", "hit", "barrier"] as const;
+export type FunctionName = (typeof NAMES)[number];
 
-export const SOURCE = `#!lua name=${LIBRARY}\n${BODY.replaceAll("@_", `${LIBRARY}_`)}`;
+export interface Library {
+  readonly source: string;
+  /** The functions, as they are called. */
+  readonly functions: Readonly<Record<FunctionName, string>>;
+}
 
-/** The functions, as they are called. */
-export const FUNCTIONS = {
-  commit: `${LIBRARY}_commit`,
-  /** The same, for commits that only take away: they go on when Redis has no memory left. */
-  free: `${LIBRARY}_free`,
-  load: `${LIBRARY}_load`,
-  read: `${LIBRARY}_read`,
-  rows: `${LIBRARY}_rows`,
-  claim: `${LIBRARY}_claim`,
-  release: `${LIBRARY}_release`,
-  hit: `${LIBRARY}_hit`,
-  barrier: `${LIBRARY}_barrier`,
-} as const;
+type Constants = Pick<RedisLimits, "tombstoneSeconds" | "writerSeconds" | "turnLosses" | "turnMs">;
+
+export function libraryOf({ tombstoneSeconds, writerSeconds, turnLosses, turnMs }: Constants): Library {
+  const constants = `local TOMBSTONE_SECONDS = ${tombstoneSeconds}
+local WRITER_SECONDS = ${writerSeconds}
+local PATIENCE = ${turnLosses}
+local TURN_US = ${turnMs * 1_000}
+`;
+  const body = constants + BODY;
+  const name = `sluice_${createHash("sha256").update(body).digest("hex").slice(0, 12)}`;
+  const functions = Object.fromEntries(NAMES.map((one) => [one, `${name}_${one}`])) as Library["functions"];
+  return { source: `#!lua name=${name}\n${body.replaceAll("@_", `${name}_`)}`, functions };
+}

@@ -7,6 +7,7 @@
  */
 import { comparePositions, type Position } from "@sluice/protocol";
 import { EMPTY, hex } from "../../core/bytes.ts";
+import type { Metric } from "../../core/metric.ts";
 import type { World } from "../../core/world.ts";
 import {
   type CommitAt,
@@ -34,27 +35,33 @@ import { Directory } from "./directory.ts";
 import { pushEffects } from "./effects.ts";
 import { examineMasters } from "./fitness.ts";
 import { BUCKETS, bucketOf, Keys, rowName } from "./keys.ts";
-import type { Argument } from "./node.ts";
+import { RedisMeter } from "./meter.ts";
 import { DEFAULT_PREFIX, REDIS_LIMITS, type RedisLimits, type RedisOptions } from "./options.ts";
 import { isSuspect, pageOf, snapshotOf, stateOf } from "./replies.ts";
+import type { Argument } from "./resp.ts";
 import { Topology } from "./topology.ts";
 import { Watchers } from "./watchers.ts";
 
-/** How often one looks whether another's turn is over; a turn lasts a tenth of a second at most. */
-const TURN_LOOK_MS = 2;
 /** What takes nothing more of the memory, and may give some back. */
 const FREEING: ReadonlySet<Effect["op"]> = new Set(["trim", "drop", "remind", "destroy"]);
-const MAX_REMEMBERED = 10_000;
 
 /** Rejects when no Redis answers, or none that can be used. */
-export async function openRedis({ urls, world, prefix = DEFAULT_PREFIX, limits, warn }: RedisOptions): Promise<Engine> {
+export async function openRedis({
+  urls,
+  world,
+  prefix = DEFAULT_PREFIX,
+  limits,
+  warn,
+  clock = () => world.now(),
+}: RedisOptions): Promise<Engine> {
   const all = { ...REDIS_LIMITS, ...limits };
-  const topology = await Topology.open(urls, world, all);
+  const meter = new RedisMeter();
+  const topology = await Topology.open(urls, world, all, meter);
   try {
     await complete(topology, world, all.deadlineMs);
     const masters = topology.masters().map((name) => topology.connect(name));
     for (const worry of await examineMasters(masters, all.waitReplicas)) warn?.(worry);
-    const engine = new RedisEngine(topology, new Keys(prefix), world, all);
+    const engine = new RedisEngine(topology, new Keys(prefix), world, all, meter, clock);
     // The library is loaded, and may be, before the first request needs it.
     await Promise.all(Array.from({ length: BUCKETS }, (_, bucket) => engine.probe(bucket)));
     await engine.rehearse();
@@ -76,6 +83,7 @@ async function complete(topology: Topology, world: World, deadlineMs: number): P
 class RedisEngine implements Engine {
   readonly exclusive = false;
   readonly shards = BUCKETS;
+  readonly deadlineMs: number;
   private readonly calls: Calls;
   private readonly directory: Directory;
   private readonly watchers: Watchers;
@@ -86,21 +94,20 @@ class RedisEngine implements Engine {
   private commits = 0;
   /** Entities whose last commit was rejected, so that nobody knows yet whether it will apply. */
   private readonly open = new Set<string>();
-  private readonly deadlineMs: number;
-  private readonly pageMessages: number;
 
   constructor(
     private readonly topology: Topology,
     private readonly keys: Keys,
     private readonly world: World,
-    limits: RedisLimits,
+    private readonly limits: RedisLimits,
+    private readonly meter: RedisMeter,
+    private readonly timer: () => number,
   ) {
     this.deadlineMs = limits.deadlineMs;
-    this.pageMessages = limits.pageMessages;
-    this.calls = new Calls(topology, keys, world, limits);
+    this.calls = new Calls(topology, keys, world, limits, meter, timer);
     this.directory = new Directory(this.calls, keys);
     this.writer = hex(world.randomBytes(8));
-    this.watchers = new Watchers(topology.subscriber, keys, world, limits.pollMs, async (bucket, channel) => {
+    this.watchers = new Watchers(topology.subscriber, keys, world, limits, async (bucket, channel) => {
       const head = await this.calls.command(bucket, ["GETRANGE", channel, "0", "19"]);
       return String(head).split(" ")[0] || "0";
     });
@@ -108,9 +115,7 @@ class RedisEngine implements Engine {
   }
 
   async probe(bucket: number): Promise<void> {
-    await this.calls.run("rows", bucket, [this.keys.due(bucket), this.keys.barrier(bucket)], ["[", "[", "0"], {
-      durable: false,
-    });
+    await this.calls.runPassing("rows", bucket, [this.keys.due(bucket), this.keys.barrier(bucket)], ["[", "[", "0"]);
   }
 
   /** Everything that a commit may do, once, on something that nobody else knows: what this user may not do shows before it matters. */
@@ -181,7 +186,7 @@ class RedisEngine implements Engine {
       case "fenced":
         return { kind: "fenced" };
       case "conflict":
-        if (this.losses.size > MAX_REMEMBERED) this.losses.clear();
+        if (this.losses.size > this.limits.remembered) this.losses.clear();
         this.losses.set(e.key, (this.losses.get(e.key) ?? 0) + 1);
         return { kind: "conflict", snapshot: snapshotOf(reply) };
       default:
@@ -189,7 +194,6 @@ class RedisEngine implements Engine {
     }
   }
 
-  /** Until it is this node's turn, and no longer than an operation may take. */
   private async send(
     e: Entity,
     effects: readonly Effect[],
@@ -198,16 +202,13 @@ class RedisEngine implements Engine {
     args: readonly Argument[],
   ): Promise<Reply> {
     const name = effects.length > 0 && effects.every(({ op }) => FREEING.has(op)) ? "free" : "commit";
-    const untilMs = this.world.now() + this.deadlineMs;
+    const startedAt = this.timer();
     try {
-      for (;;) {
-        const reply = await this.calls.run(name, bucket, keys, args);
-        if (String(reply[0]) !== "wait") return reply;
-        if (this.world.now() > untilMs) throw new EngineError("overloaded", `others keep ${e.key} to themselves`);
-        await new Promise<void>((resolve) => void this.world.after(TURN_LOOK_MS, resolve));
-      }
+      const reply = await this.calls.run(name, bucket, keys, args);
+      this.meter.commitSeconds.add((this.timer() - startedAt) / 1_000);
+      return reply;
     } catch (fault) {
-      if (this.open.size > MAX_REMEMBERED) this.open.clear();
+      if (this.open.size > this.limits.remembered) this.open.clear();
       this.open.add(e.key);
       throw fault;
     }
@@ -224,7 +225,7 @@ class RedisEngine implements Engine {
 
   async read(e: Entity, after: Position, maxBytes: number): Promise<Page> {
     const { bucket, head, log } = this.keys.entity(e);
-    const args = [after.generation, after.seq, maxBytes, this.pageMessages].map(String);
+    const args = [after.generation, after.seq, maxBytes, this.limits.pageMessages].map(String);
     const look = () => this.calls.run("read", bucket, [head, log], args);
     const reply = await look();
     const page = pageOf(reply);
@@ -267,7 +268,7 @@ class RedisEngine implements Engine {
 
   async hit(key: string, limit: number, windowMs: number): Promise<Hit> {
     const args = [String(limit), String(windowMs)];
-    const reply = await this.calls.run("hit", bucketOf(key), [this.keys.hit(key)], args, { durable: false });
+    const reply = await this.calls.runPassing("hit", bucketOf(key), [this.keys.hit(key)], args);
     const count = Number(reply[3]);
     if (String(reply[0]) === "allowed") return { kind: "allowed", remaining: count };
     return { kind: "limited", retryAfterMs: count };
@@ -275,6 +276,10 @@ class RedisEngine implements Engine {
 
   health(): EngineError | undefined {
     return this.calls.health();
+  }
+
+  metrics(): readonly Metric[] {
+    return this.meter.metrics();
   }
 
   async close(): Promise<void> {
