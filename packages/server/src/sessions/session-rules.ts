@@ -150,8 +150,16 @@ export type CopyOutcome =
   | { readonly kind: "applied" | "duplicate"; readonly at: Position }
   /** Something is missing before it. */
   | { readonly kind: "lagging"; readonly at: Position }
-  /** There is no such session or subscription any more. */
-  | { readonly kind: "stale" };
+  /** There is no such session or subscription any more; but there may be an inbox whose copies borrow. */
+  | { readonly kind: "stale"; readonly borrows: boolean };
+
+const GONE: CopyOutcome = { kind: "stale", borrows: false };
+
+/** Whether this session has left the stream, or subscribed anew, and has copies that borrow from it. */
+function stillBorrows(view: View, stream: string, incarnation: string): boolean {
+  const isIt = view.get(sessionTable, "")?.incarnation === incarnation;
+  return isIt && view.get(subscriptionTable, stream)?.borrows === true;
+}
 
 export interface Addressed {
   readonly incarnation: string;
@@ -166,9 +174,11 @@ export function copyRule(
   holdBytes: number,
 ): Decision<CopyOutcome> {
   const meta = view.get(metaTable, "");
-  if (meta === undefined || lifeOf(meta, view.head, now) !== "live") return { outcome: { kind: "stale" } };
+  if (meta === undefined || lifeOf(meta, view.head, now) !== "live") return { outcome: GONE };
   const subscription = standing(view, copy.stream, incarnation, epoch);
-  if (subscription === undefined) return { outcome: { kind: "stale" } };
+  if (subscription === undefined) {
+    return { outcome: { kind: "stale", borrows: stillBorrows(view, copy.stream, incarnation) } };
+  }
   const { at, format, borrows, missed } = subscription;
   if (comparePositions(at, copy.through) >= 0) return { outcome: { kind: "duplicate", at } };
   if (isBefore(at, copy.prev)) return { outcome: { kind: "lagging", at } };
@@ -220,11 +230,7 @@ export function dropRule(
   { incarnation, epoch }: Addressed,
 ): Decision<{ borrows: boolean }> {
   const subscription = standing(view, stream, incarnation, epoch);
-  if (subscription === undefined) {
-    const left = view.get(subscriptionTable, stream);
-    const isIt = left?.left === true && view.get(sessionTable, "")?.incarnation === incarnation;
-    return { outcome: { borrows: isIt && left.borrows === true } };
-  }
+  if (subscription === undefined) return { outcome: { borrows: stillBorrows(view, stream, incarnation) } };
   if (!subscription.borrows) return { outcome: { borrows: false }, changes: dropped(view, stream) };
   const changes = [put(subscriptionTable, stream, { ...subscription, left: true as const, pending: undefined })];
   return { outcome: { borrows: true }, changes };
