@@ -19,6 +19,7 @@ const INNER = "a step inside a data structure: another number changes neither wh
 export const FIXED: readonly Fixed[] = [
   { where: "auth/claims.ts", names: ["READ", "WRITE", "ADMIN"], why: CODE },
   { where: "auth/claims.ts", names: ["MAX_FILTERS", "MAX_FILTER_CHARS"], why: WIRE },
+  { where: "auth/recent-callers.ts", names: ["SLOTS"], why: INNER },
   { where: "channels/bodies.ts", names: ["MAX_MESSAGE_ID_BYTES"], why: WIRE },
   { where: "channels/parse.ts", names: ["MAX_CHANNEL_ID_BYTES"], why: WIRE },
   { where: "channels/kept.ts", names: ["SEGMENTS", "SLOTS"], why: STORED },

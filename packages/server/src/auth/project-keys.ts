@@ -13,6 +13,7 @@ import { Caller } from "./caller.ts";
 import { readClaims } from "./claims.ts";
 import { inlineKeys, type KeySource, type Keys, type KeysFetcher, RemoteKeys } from "./key-set.ts";
 import type { AuthOptions, ProjectAuth } from "./options.ts";
+import { RecentCallers } from "./recent-callers.ts";
 
 const SHAPE = /^[\w-]+\.[\w-]+\.[\w-]+$/;
 const SECRET_ALGORITHM = "HS256";
@@ -39,6 +40,7 @@ type Checked =
 
 export class ProjectKeys {
   private readonly remembered = new Map<string, Caller>();
+  private readonly recent = new RecentCallers();
   private readonly secrets: readonly Uint8Array[];
   private readonly source: KeySource | undefined;
 
@@ -50,7 +52,10 @@ export class ProjectKeys {
     const { secrets = [], jwks } = keys;
     this.secrets = secrets.map(utf8);
     const { settings, world, fetchKeys, report } = parts;
-    const onChange = () => this.remembered.clear();
+    const onChange = () => {
+      this.remembered.clear();
+      this.recent.clear();
+    };
     const remote = {
       settings,
       world,
@@ -74,6 +79,17 @@ export class ProjectKeys {
     if (caller === undefined || this.parts.world.now() < caller.knownUntilMs) return caller;
     this.remembered.delete(token);
     return undefined;
+  }
+
+  /** The same by the whole header, for those who have just been here; undefined says nothing. */
+  justSeen(authorization: string): Caller | undefined {
+    const caller = this.recent.get(authorization);
+    return caller !== undefined && this.parts.world.now() < caller.knownUntilMs ? caller : undefined;
+  }
+
+  /** This header has shown a token that is known. */
+  see(authorization: string, caller: Caller): void {
+    this.recent.set(authorization, caller);
   }
 
   async verify(token: string): Promise<Verdict> {

@@ -33,6 +33,7 @@ export const fanout = {
   maxRetryMs: ms(FANOUT.maxRetryMs, "The longest such wait."),
   checkMs: ms(FANOUT.checkMs, "On Redis, how often a node makes sure that no other has left a fan-out behind."),
   roundBytes: bytes(FANOUT.roundBytes, "What is copied at a time, unless a single message is larger."),
+  flightBytes: bytes(FANOUT.flightBytes, "What copies of one fan-out may have under way at a time, in bytes."),
   shareBytes: bytes(FANOUT.shareBytes, "Payloads above this are written once for all copies.", { min: 0 }),
   sharedBytes: bytes(FANOUT.sharedBytes, "How much is kept of such payloads for one stream; then copies are whole."),
   pageRows: count(FANOUT.pageRows, "Subscribers that are read from the store at a time."),

@@ -42,7 +42,16 @@ export interface RequestLine {
   readonly end: string | undefined;
 }
 
-export type LogRequest = (line: RequestLine) => void;
+/** Takes the fields one by one, because an object per request is more than the line needs. `ms` is as fine as it was measured. */
+export type LogRequest = (
+  id: string,
+  method: string,
+  route: string,
+  project: string | undefined,
+  status: number,
+  ms: number,
+  end: string | undefined,
+) => void;
 
 export class Log {
   private constructor(
@@ -57,8 +66,7 @@ export class Log {
     if (options === false) return new Log(undefined, undefined, undefined);
     const { level = "info", requests = true, logger, ...given } = options;
     const limits = { ...LOG_LIMITS, ...given } as LogLimits;
-    if (logger)
-      return new Log(logger, requests ? (line) => logger.info(line, "request") : undefined, undefined, limits);
+    if (logger) return new Log(logger, requests ? requestsTo(logger) : undefined, undefined, limits);
     const dropped = (count: number) =>
       `{"level":"warn","time":${world.now()},"dropped":${count},"msg":"log lines were dropped"}\n`;
     const buffer = new LineBuffer(stderrOutlet(), world, dropped, limits);
@@ -100,31 +108,53 @@ export class Log {
   }
 }
 
-/** Writes the line as pino would, in a fifth of the time: this is the one that is written for every request. */
-function requestWriter(buffer: LineBuffer, world: Pick<World, "now">): LogRequest {
-  const route = quoter();
-  const project = quoter();
-  return (line) => {
-    const ofProject = line.project === undefined ? "" : `,"project":${project(line.project)}`;
-    const end = line.end === undefined ? "" : `,"end":"${line.end}"`;
-    buffer.add(
-      `{"level":"info","time":${world.now()},"id":"${line.id}","method":"${line.method}","route":${route(line.route)}` +
-        `${ofProject},"status":${line.status},"ms":${line.ms}${end},"msg":"request"}\n`,
-    );
+function requestsTo(logger: Logger): LogRequest {
+  return (id, method, route, project, status, ms, end) => {
+    const line: RequestLine = { id, method, route, project, status, ms: Math.round(ms * 1_000) / 1_000, end };
+    logger.info(line, "request");
   };
 }
 
-/** JSON of a text that is mostly the same as the last time. */
-function quoter(): (text: string) => string {
-  let last = "";
-  let quoted = '""';
-  return (text) => {
-    if (text !== last) {
-      last = text;
-      quoted = JSON.stringify(text);
+/**
+ * Writes the line as pino would, in a fraction of the time: this is the one that is written for every request. What is mostly the
+ * same as in the line before is kept as text: the time, and everything between the id and the duration.
+ */
+function requestWriter(buffer: LineBuffer, world: Pick<World, "now">): LogRequest {
+  const time = kept((now: number) => `{"level":"info","time":${now},"id":"`);
+  let last = { method: "", route: "", project: undefined as string | undefined, status: 0, text: "" };
+  return (id, method, route, project, status, ms, end) => {
+    if (status !== last.status || route !== last.route || method !== last.method || project !== last.project) {
+      const ofProject = project === undefined ? "" : `,"project":${JSON.stringify(project)}`;
+      const text = `","method":"${method}","route":${JSON.stringify(route)}${ofProject},"status":${status},"ms":`;
+      last = { method, route, project, status, text };
     }
-    return quoted;
+    const why = end === undefined ? PLAIN_END : `,"end":"${end}"${PLAIN_END}`;
+    buffer.add(time(world.now()) + id + last.text + milliseconds(ms) + why);
   };
+}
+
+const PLAIN_END = ',"msg":"request"}\n';
+
+/** The text of a value that is mostly the same as the last time. */
+function kept(textOf: (value: number) => string): (value: number) => string {
+  let last = Number.NaN;
+  let text = "";
+  return (value) => {
+    if (value !== last) {
+      last = value;
+      text = textOf(value);
+    }
+    return text;
+  };
+}
+
+const THOUSANDTHS = Array.from({ length: 1_000 }, (_, i) => `.${String(i).padStart(3, "0")}`);
+
+/** With three digits behind the point, of whole numbers alone, because fractions are slow to write. */
+function milliseconds(ms: number): string {
+  const micros = Math.round(ms * 1_000);
+  const whole = Math.floor(micros / 1_000);
+  return whole + THOUSANDTHS[micros - whole * 1_000]!;
 }
 
 interface FaultFields {

@@ -31,6 +31,8 @@ export class Copy {
     private readonly lent: readonly (Lent | undefined)[] = [],
     /** What retention took between `prev` and the first message. */
     readonly gap?: Gap | undefined,
+    /** Whether the log went on after it when it was read. */
+    readonly hasMore = false,
   ) {
     this.prev = prev;
     this.through = logged.at(-1)?.position ?? gap?.through ?? prev;
@@ -38,6 +40,13 @@ export class Copy {
 
   get size(): number {
     return this.logged.length;
+  }
+
+  /** What one session is sent of it, about. */
+  get bytes(): number {
+    let bytes = 0;
+    for (const [i, { payload }] of this.logged.entries()) bytes += this.lent[i] ? 0 : payload.length;
+    return bytes;
   }
 
   get borrows(): boolean {

@@ -19,7 +19,7 @@ export interface Member extends Addressed {
 export type Delivered =
   | { readonly kind: "copied"; readonly at: Position }
   | { readonly kind: "lagging"; readonly at: Position }
-  | { readonly kind: "stale" }
+  | { readonly kind: "stale"; readonly borrows: boolean }
   | { readonly kind: "failed"; readonly fault: unknown }
   | { readonly kind: "timeout" };
 
@@ -56,7 +56,7 @@ export interface DeliveryParts {
   readonly meter: FanoutMeter;
   readonly core: CoreService;
   readonly world: World;
-  readonly limits: Pick<FanoutLimits, "timeoutMs" | "graceMs">;
+  readonly limits: Pick<FanoutLimits, "timeoutMs" | "graceMs" | "flightBytes">;
 }
 
 interface Call {
@@ -72,6 +72,7 @@ export class Delivery implements Deliveries {
   private readonly waiting: Member[];
   private next = 0;
   private readonly calls = new Map<Member, Call>();
+  private readonly atATime: number;
   private slow = 0;
   private cancel: Cancel | undefined;
   private resolveMostly!: () => void;
@@ -82,9 +83,11 @@ export class Delivery implements Deliveries {
     private readonly project: string,
     readonly copy: Copy,
     members: readonly Member[],
-    private readonly atATime: number,
+    atATime: number,
     private readonly producer: ProducerHeaders,
   ) {
+    const fit = Math.floor(parts.limits.flightBytes / (copy.bytes + 1));
+    this.atATime = Math.max(1, Math.min(atATime, fit));
     this.waiting = [...members];
     this.mostly = new Promise((resolve) => {
       this.resolveMostly = resolve;

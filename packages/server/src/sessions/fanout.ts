@@ -166,9 +166,7 @@ export class Fanout {
     stream: string,
     who: { session: string; incarnation: string; epoch: number | undefined; keepsBorrowing: boolean },
   ): Promise<void> {
-    const source = this.source(project, stream);
-    await source.roster.remove([who]);
-    source.tidySoon();
+    await this.source(project, stream).gone([who]);
   }
 
   /** The stream has gone: its subscriptions end, first in the sessions and then in the registry. */

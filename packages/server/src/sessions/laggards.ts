@@ -11,6 +11,7 @@ import type { Copy } from "./copy.ts";
 import type { CoreService, ProducerHeaders } from "./core-service.ts";
 import { Delivery, type DeliveryParts, type Member } from "./delivery.ts";
 import type { FanoutLimits } from "./limits.ts";
+import type { RemoveSubscriber } from "./registry-rules.ts";
 
 interface Effort {
   attempts: number;
@@ -33,7 +34,7 @@ export interface LaggardSource {
   producer(): ProducerHeaders;
   /** Takes note of how far it is. True when it lags no more, or is gone. */
   cameTo(member: Member, at: Position): Promise<boolean>;
-  gone(members: readonly Member[]): Promise<void>;
+  gone(members: readonly RemoveSubscriber[]): Promise<void>;
   report(what: string, fault: unknown): void;
 }
 
@@ -117,7 +118,7 @@ export class Laggards {
       case "lagging":
         return (await this.source.cameTo(member, result.at)) ? "done" : "further";
       case "stale":
-        await this.source.gone([member]);
+        await this.source.gone([{ ...member, keepsBorrowing: result.borrows }]);
         return "done";
       default:
         return "failed";

@@ -64,6 +64,8 @@ export interface FanoutLimits {
   readonly checkMs: number;
   /** What one round of fan-out takes from the log at most. */
   readonly roundBytes: number;
+  /** What the copies of one fan-out, or of one message of the queue, may have under way at a time. */
+  readonly flightBytes: number;
   /** A payload above this is written once for all copies of it. */
   readonly shareBytes: number;
   /** What is kept of such payloads for one stream; beyond it, copies are whole again. */
@@ -80,7 +82,7 @@ export const FANOUT_LIMITS: FanoutLimits = {
   queueBatch: 50,
   queueSend: 100,
   queue: true,
-  queueConsumers: 4,
+  queueConsumers: 2,
   maxInline: 1_000,
   timeoutMs: 10_000,
   breakerFailures: 5,
@@ -89,9 +91,10 @@ export const FANOUT_LIMITS: FanoutLimits = {
   retryMs: 500,
   maxRetryMs: 30_000,
   checkMs: 60_000,
-  roundBytes: 1024 * 1024,
+  roundBytes: 256 * 1024,
+  flightBytes: 4 * 1024 * 1024,
   shareBytes: 1_024,
   sharedBytes: 1024 * 1024 * 1024,
   pageRows: 1_000,
-  sources: 10_000,
+  sources: 1_000,
 };

@@ -135,7 +135,7 @@ export interface Advance {
   readonly version: number;
   readonly to: Position;
   /** Those who could not be served, and how far they are. */
-  readonly laggards: readonly { readonly session: string; readonly epoch: number; readonly at: Position }[];
+  readonly laggards: readonly (Addressed & { readonly session: string; readonly at: Position })[];
 }
 
 export type AdvanceOutcome =
@@ -152,8 +152,8 @@ export function advanceRule(view: View, { name, version, to, laggards }: Advance
   if (comparePositions(to, registry.cursor) <= 0) return { outcome: { kind: "advanced", registry } };
   const changes: Change[] = [];
   let lagging = registry.laggards;
-  for (const { session, epoch, at } of laggards) {
-    if (view.get(subscriberTable, session)?.epoch !== epoch || view.get(laggardTable, session) !== undefined) continue;
+  for (const { session, at, ...who } of laggards) {
+    if (!isStill(view.get(subscriberTable, session), who) || view.get(laggardTable, session) !== undefined) continue;
     changes.push(put(laggardTable, session, { at }));
     lagging++;
   }
@@ -168,15 +168,20 @@ export function advanceRule(view: View, { name, version, to, laggards }: Advance
   return { outcome: { kind: "advanced", registry: next }, changes };
 }
 
+/** Whether it is the subscriber that is meant, and not a later one of the same session id. */
+function isStill(subscriber: Subscriber | undefined, { incarnation, epoch }: Addressed): boolean {
+  return subscriber?.incarnation === incarnation && subscriber.epoch === epoch && !subscriber.left;
+}
+
 export type CaughtUpOutcome =
   | { readonly kind: "joined"; readonly registry: Registry }
   | { readonly kind: "behind" | "gone" };
 
 /** A laggard has come this far. It is one of the others again when that is as far as they are. */
-export function caughtUpRule(view: View, session: string, epoch: number, at: Position): Decision<CaughtUpOutcome> {
+export function caughtUpRule(view: View, session: string, who: Addressed, at: Position): Decision<CaughtUpOutcome> {
   const registry = view.get(registryTable, "");
   const laggard = view.get(laggardTable, session);
-  if (registry === undefined || laggard === undefined || view.get(subscriberTable, session)?.epoch !== epoch) {
+  if (registry === undefined || laggard === undefined || !isStill(view.get(subscriberTable, session), who)) {
     return { outcome: { kind: "gone" } };
   }
   if (isBefore(at, registry.cursor)) {

@@ -171,9 +171,10 @@ export class Roster {
     return outcome;
   }
 
-  async caughtUp({ session, epoch }: Member, at: Position): Promise<CaughtUpOutcome> {
+  async caughtUp(member: Member, at: Position): Promise<CaughtUpOutcome> {
+    const { session } = member;
     const keys = [REGISTRY, subscriberTable.at(session), laggardTable.at(session)];
-    const outcome = await this.keepers.submit(this.entity, keys, (view) => caughtUpRule(view, session, epoch, at));
+    const outcome = await this.keepers.submit(this.entity, keys, (view) => caughtUpRule(view, session, member, at));
     if (outcome.kind === "joined") {
       this.follow(outcome.registry, this.isNext(outcome.registry), () => this.lagging.delete(session));
     } else if (outcome.kind === "behind") this.lagging.set(session, at);

@@ -9,7 +9,7 @@ import { comparePositions, type Position } from "@sluice/protocol";
 import type { Change } from "../engine/draft.ts";
 import { drop, put } from "../engine/draft.ts";
 import type { Decision, View } from "../engine/keeper.ts";
-import { cutForRetention } from "../streams/retention.ts";
+import { cutUnheld } from "../streams/retention.ts";
 import { endsAt, isSameType, lifeOf, type Meta, metaTable } from "../streams/state.ts";
 import type { Copy } from "./copy.ts";
 import type { SessionLimits } from "./limits.ts";
@@ -150,8 +150,16 @@ export type CopyOutcome =
   | { readonly kind: "applied" | "duplicate"; readonly at: Position }
   /** Something is missing before it. */
   | { readonly kind: "lagging"; readonly at: Position }
-  /** There is no such session or subscription any more. */
-  | { readonly kind: "stale" };
+  /** There is no such session or subscription any more; but there may be an inbox whose copies borrow. */
+  | { readonly kind: "stale"; readonly borrows: boolean };
+
+const GONE: CopyOutcome = { kind: "stale", borrows: false };
+
+/** Whether this session has left the stream, or subscribed anew, and has copies that borrow from it. */
+function stillBorrows(view: View, stream: string, incarnation: string): boolean {
+  const isIt = view.get(sessionTable, "")?.incarnation === incarnation;
+  return isIt && view.get(subscriptionTable, stream)?.borrows === true;
+}
 
 export interface Addressed {
   readonly incarnation: string;
@@ -163,12 +171,13 @@ export function copyRule(
   now: number,
   copy: Copy,
   { incarnation, epoch }: Addressed,
-  holdBytes: number,
 ): Decision<CopyOutcome> {
   const meta = view.get(metaTable, "");
-  if (meta === undefined || lifeOf(meta, view.head, now) !== "live") return { outcome: { kind: "stale" } };
+  if (meta === undefined || lifeOf(meta, view.head, now) !== "live") return { outcome: GONE };
   const subscription = standing(view, copy.stream, incarnation, epoch);
-  if (subscription === undefined) return { outcome: { kind: "stale" } };
+  if (subscription === undefined) {
+    return { outcome: { kind: "stale", borrows: stillBorrows(view, copy.stream, incarnation) } };
+  }
   const { at, format, borrows, missed } = subscription;
   if (comparePositions(at, copy.through) >= 0) return { outcome: { kind: "duplicate", at } };
   if (isBefore(at, copy.prev)) return { outcome: { kind: "lagging", at } };
@@ -182,7 +191,7 @@ export function copyRule(
   };
   const changes: Change[] = [put(subscriptionTable, copy.stream, next)];
   if (messages.length > 0) {
-    changes.push({ op: "append", messages }, ...cutForRetention(view, meta.config.retention, messages, now, holdBytes));
+    changes.push({ op: "append", messages }, ...cutUnheld(view, meta.config.retention, messages, now));
   }
   return { outcome: { kind: "applied", at: copy.through }, changes };
 }
@@ -220,11 +229,7 @@ export function dropRule(
   { incarnation, epoch }: Addressed,
 ): Decision<{ borrows: boolean }> {
   const subscription = standing(view, stream, incarnation, epoch);
-  if (subscription === undefined) {
-    const left = view.get(subscriptionTable, stream);
-    const isIt = left?.left === true && view.get(sessionTable, "")?.incarnation === incarnation;
-    return { outcome: { borrows: isIt && left.borrows === true } };
-  }
+  if (subscription === undefined) return { outcome: { borrows: stillBorrows(view, stream, incarnation) } };
   if (!subscription.borrows) return { outcome: { borrows: false }, changes: dropped(view, stream) };
   const changes = [put(subscriptionTable, stream, { ...subscription, left: true as const, pending: undefined })];
   return { outcome: { borrows: true }, changes };

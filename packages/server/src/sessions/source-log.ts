@@ -48,7 +48,7 @@ export class SourceLog {
           this.isCut = page.meta.config.retention !== undefined;
           const messages = page.messages.filter(({ position }) => isBefore(at, position));
           if (messages.length === 0 && gap === undefined) return "nothing";
-          return new Copy(this.stream, page.meta.config.contentType, at, messages, [], gap);
+          return new Copy(this.stream, page.meta.config.contentType, at, messages, [], gap, !page.atTail);
         }
       }
     }
@@ -69,7 +69,7 @@ export class SourceLog {
         ? { position: { generation: first.generation, seq: seq++ }, bytes: message.payload.length }
         : undefined,
     );
-    return new Copy(copy.stream, copy.contentType, copy.prev, copy.logged, lent, copy.gap);
+    return new Copy(copy.stream, copy.contentType, copy.prev, copy.logged, lent, copy.gap, copy.hasMore);
   }
 
   /** Retention must not take what is still owed to somebody. */
@@ -82,7 +82,13 @@ export class SourceLog {
     await this.streams.hold(this.project, this.stream, FANOUT_HOLD, lowest);
   }
 
+  /** Nobody subscribes any more, unless somebody has just come. */
   async letGo(): Promise<void> {
+    const described = await this.streams.describe(this.project, this.stream);
+    if (described.kind !== "live" || described.meta.config.retention === undefined) return;
+    this.held = undefined;
     await this.streams.hold(this.project, this.stream, FANOUT_HOLD, undefined);
+    const registry = await this.roster.look();
+    if (registry) await this.streams.hold(this.project, this.stream, FANOUT_HOLD, registry.cursor);
   }
 }

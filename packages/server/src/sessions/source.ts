@@ -13,11 +13,12 @@ import type { Streams } from "../streams/service.ts";
 import { Breaker } from "./breaker.ts";
 import { Copy } from "./copy.ts";
 import type { CoreService, ProducerHeaders } from "./core-service.ts";
-import { type Deliveries, Delivery, type FanoutMeter, type Member } from "./delivery.ts";
+import { type Delivered, type Deliveries, Delivery, type FanoutMeter, type Member } from "./delivery.ts";
 import type { Events } from "./events.ts";
 import { type LaggardSource, Laggards } from "./laggards.ts";
 import type { FanoutLimits } from "./limits.ts";
 import { type FanoutQueue, messagesOf } from "./queue.ts";
+import type { RemoveSubscriber } from "./registry-rules.ts";
 import { Roster } from "./roster.ts";
 import { SourceLog } from "./source-log.ts";
 import { isBefore, type Registry } from "./state.ts";
@@ -113,7 +114,7 @@ export class Source implements LaggardSource {
     this.cancelRetry?.();
     this.cancelTidy?.();
     this.laggards.stop();
-    this.tell(undefined, NOBODY);
+    this.answerAll(NOBODY);
   }
 
   /** Brings a session up that lags. */
@@ -135,6 +136,7 @@ export class Source implements LaggardSource {
       while (this.isOwed && !this.isStopped) {
         this.isOwed = false;
         await this.round();
+        if (this.waiters.length > 0) this.isOwed = true;
       }
     } catch (fault) {
       this.report(`fanning out ${this.project}/${this.stream} failed`, fault);
@@ -147,7 +149,7 @@ export class Source implements LaggardSource {
   private retryLater(): void {
     const { retryMs, maxRetryMs } = this.parts.limits;
     const count = this.roster.members.size;
-    this.tell(undefined, { count, successes: 0, failures: count, failed: count });
+    this.answerAll({ count, successes: 0, failures: count, failed: count });
     if (this.isStopped) return;
     const ms = Math.min(maxRetryMs, retryMs * 2 ** Math.min(this.outages++, 20));
     this.cancelRetry ??= this.parts.world.after(ms, () => {
@@ -157,18 +159,21 @@ export class Source implements LaggardSource {
   }
 
   private async round(): Promise<void> {
+    // What they wait for was durable before this round looks at the log.
+    const waiting = [...this.waiters];
     const registry = await this.roster.look();
-    if (registry === undefined) return this.tell(undefined, NOBODY);
+    if (registry === undefined) return this.answerAll(NOBODY);
     for (const session of this.roster.lagging.keys()) this.laggards.see(session);
     const piece = await this.log.after(registry.cursor, registry.name);
     if (piece === "gone") {
-      this.tell(undefined, NOBODY);
+      this.answerAll(NOBODY);
       return this.parts.dissolve(this);
     }
     if (piece === "nothing") {
-      // Another node was faster.
+      // Another node was faster, or a failover took it.
       const { members, lagging } = this.roster;
-      return this.tell(registry.cursor, this.tallyOf(members.size - lagging.size, 0, 0));
+      const successes = members.size - lagging.size;
+      return this.answer(waiting, { count: members.size, successes, failures: lagging.size, failed: 0 });
     }
     await this.copyToAll(registry, await this.log.shared(piece, registry.name));
   }
@@ -177,6 +182,7 @@ export class Source implements LaggardSource {
     const startedAt = this.parts.world.now();
     const served = new Map<string, Member>();
     const deliveries: Deliveries[] = [];
+    const passedOver = this.roster.lagging.size;
     for (;;) {
       const version = this.roster.registry?.version ?? -1;
       const members = this.unserved(served);
@@ -190,7 +196,7 @@ export class Source implements LaggardSource {
       const slow = deliveries.flatMap(({ pending }) => pending);
       const laggards = laggardsOf(results, slow, copy.prev);
       if (laggards.length > 0 && !deliveries.some(hasReached)) {
-        void this.settle(copy, deliveries, startedAt);
+        void this.settle(copy, deliveries, passedOver, startedAt);
         return this.retryLater();
       }
       const outcome = await this.roster.advance({ name: registry.name, version, to: copy.through, laggards });
@@ -200,14 +206,14 @@ export class Source implements LaggardSource {
       }
       this.outages = 0;
       for (const { session } of laggards) this.laggards.see(session, this.parts.limits.retryMs);
-      await this.remove(results);
+      await this.gone(staleOf(results));
       if (outcome.kind === "advanced") {
         await this.log.hold(outcome.registry.cursor);
         if (isBefore(outcome.registry.cursor, copy.through)) this.isOwed = true;
       }
       // Whoever waits is told when the slow ones are known too, or have had their time; the next round does not wait for that.
-      void this.settle(copy, deliveries, startedAt);
-      this.isOwed = true;
+      void this.settle(copy, deliveries, passedOver, startedAt);
+      if (copy.hasMore) this.isOwed = true;
       return;
     }
   }
@@ -217,7 +223,7 @@ export class Source implements LaggardSource {
     const { members, lagging } = this.roster;
     const found: Member[] = [];
     for (const member of members.values()) {
-      if (lagging.has(member.session) || served.get(member.session)?.epoch === member.epoch) continue;
+      if (lagging.has(member.session) || isSame(served.get(member.session), member)) continue;
       served.set(member.session, member);
       found.push(member);
     }
@@ -246,12 +252,20 @@ export class Source implements LaggardSource {
     return count > maxInline ? "skipped" : "inline";
   }
 
-  private async settle(copy: Copy, deliveries: readonly Deliveries[], startedAt: number): Promise<void> {
+  private async settle(
+    copy: Copy,
+    deliveries: readonly Deliveries[],
+    passedOver: number,
+    startedAt: number,
+  ): Promise<void> {
     const through = this.take(copy.through);
     await Promise.all(deliveries.map(({ all }) => all));
     const results = deliveries.flatMap(({ results }) => [...results.values()]);
     const count = (of: string) => results.filter(({ kind }) => kind === of).length;
-    const tally = this.tallyOf(count("copied"), count("stale"), count("failed") + count("timeout"));
+    const successes = count("copied");
+    const failed = count("failed") + count("timeout");
+    const failures = passedOver + results.length - successes - count("stale");
+    const tally: Tally = { count: passedOver + results.length, successes, failures, failed };
     this.parts.events.tell("fanout", {
       stream: this.stream,
       count: tally.count,
@@ -261,31 +275,28 @@ export class Source implements LaggardSource {
     for (const { resolve } of through) resolve(tally);
   }
 
-  private tallyOf(successes: number, stale: number, failed: number): Tally {
-    const count = this.roster.members.size;
-    return { count, successes, failures: Math.max(0, count - successes - stale), failed };
-  }
-
+  /** Those who wait for something up to there; they wait no longer. */
   private take(through: Position): readonly Waiter[] {
     const taken = this.waiters.filter((waiter) => comparePositions(waiter.through, through) <= 0);
     this.waiters = this.waiters.filter((waiter) => !taken.includes(waiter));
     return taken;
   }
 
-  /** Answers those who wait for something up to there, or all of them. */
-  private tell(through: Position | undefined, tally: Tally): void {
-    const told = through === undefined ? this.waiters.splice(0) : this.take(through);
-    for (const { resolve } of told) resolve(tally);
+  private answer(waiters: readonly Waiter[], tally: Tally): void {
+    this.waiters = this.waiters.filter((waiter) => !waiters.includes(waiter));
+    for (const { resolve } of waiters) resolve(tally);
+  }
+
+  private answerAll(tally: Tally): void {
+    this.answer(this.waiters, tally);
   }
 
   /** Takes out those that are not there any more. */
-  private async remove(results: readonly (readonly [Member, { readonly kind: string }])[]): Promise<void> {
-    const stale = results.filter(([, { kind }]) => kind === "stale").map(([member]) => member);
-    if (stale.length > 0) await this.gone(stale);
-  }
-
-  async gone(members: readonly Member[]): Promise<void> {
-    await this.roster.remove(members.map((member) => ({ ...member, keepsBorrowing: false })));
+  async gone(members: readonly RemoveSubscriber[]): Promise<void> {
+    if (members.length === 0) return;
+    const outcome = await this.roster.remove(members);
+    if (outcome.kind === "emptied") await this.log.letGo();
+    else this.tidySoon();
   }
 
   async lagging(session: string): Promise<{ readonly member: Member; readonly at: Position } | undefined> {
@@ -323,16 +334,26 @@ function hasReached({ results }: Deliveries): boolean {
   return false;
 }
 
-function laggardsOf(
-  results: readonly (readonly [Member, { readonly kind: string; readonly at?: Position }])[],
-  slow: readonly Member[],
-  prev: Position,
-) {
-  const found = results.flatMap(([{ session, epoch }, { kind, at }]) =>
-    kind === "copied" || kind === "stale" ? [] : [{ session, epoch, at: kind === "lagging" && at ? at : prev }],
-  );
-  for (const { session, epoch } of slow) found.push({ session, epoch, at: prev });
+type Results = readonly (readonly [Member, Delivered])[];
+
+/** Those who have no copy though they are there, and how far they are. */
+function laggardsOf(results: Results, slow: readonly Member[], prev: Position) {
+  const found = results.flatMap(([member, result]) => {
+    if (result.kind === "copied" || result.kind === "stale") return [];
+    return [{ ...member, at: result.kind === "lagging" ? result.at : prev }];
+  });
+  for (const member of slow) found.push({ ...member, at: prev });
   return found;
+}
+
+function staleOf(results: Results): readonly RemoveSubscriber[] {
+  return results.flatMap(([member, result]) =>
+    result.kind === "stale" ? [{ ...member, keepsBorrowing: result.borrows }] : [],
+  );
+}
+
+function isSame(a: Member | undefined, b: Member): boolean {
+  return a?.incarnation === b.incarnation && a.epoch === b.epoch;
 }
 
 function producerOf(stream: string, seq: number): ProducerHeaders {

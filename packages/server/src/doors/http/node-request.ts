@@ -3,6 +3,7 @@
  * sends its answer.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Access } from "../../core/action.ts";
 import { type Body, Refusal } from "../../core/http.ts";
 import type { AnswerClock } from "./answer-clock.ts";
 import type { ObservedRequest, RequestEnd, Traffic } from "./observer.ts";
@@ -13,6 +14,8 @@ export class NodeRequest implements ObservedRequest {
   readonly search: string;
   route: string | undefined = undefined;
   project: string | undefined = undefined;
+  /** Here from the start, like all the rest: an object that grows on its way costs more. */
+  access: Access | undefined = undefined;
   waits = false;
   startedAt = 0;
   id: string | undefined = undefined;
