@@ -325,7 +325,7 @@ function buildSessions(
   const { report } = settings;
   const limits = { ...settings.session, ttlSeconds: settings.sessionTtlSeconds };
   const events = new Events(settings.onSessionEvent);
-  const core = coreOf(new LocalCore(streams, keepers, limits, settings.stream.holdBytes));
+  const core = coreOf(new LocalCore(streams, keepers, limits));
   const copying = { core, world, limits: settings.fanout, meter: new FanoutMeter() };
   const queue = new LocalQueue(copying);
   const fanout = new Fanout({ ...copying, engine, keepers, streams, queue, events, report });
