@@ -58,6 +58,13 @@ export const FIXED: readonly Fixed[] = [
   { where: "engine/redis/resp.ts", names: ["FRAME_BYTES", "MAX_BYTES_PER_UNIT", "CR"], why: CODE },
   { where: "observe/http-meter.ts", names: ["OTHER_METHOD", "CLASSES"], why: CODE },
   { where: "observe/http-meter.ts", names: ["MAX_ROUTES"], why: "more than there are routes; it is a safety net" },
+  { where: "engine/redis/keys.ts", names: ["BUCKETS"], why: STORED },
+  { where: "engine/redis/node.ts", names: ["MAX_ANSWERED"], why: INNER },
+  {
+    where: "engine/redis/resp.ts",
+    names: ["FRAME_BYTES", "MAX_BYTES_PER_UNIT", "CR"],
+    why: "the wire format of Redis says so",
+  },
   { where: "observe/registry.ts", names: ["MAX_LABEL_SETS"], why: "more than our metrics have; it is a safety net" },
   { where: "observe/stderr.ts", names: ["STDERR"], why: CODE },
   { where: "observe/traces.ts", names: ["MAX_TRACESTATE_CHARS"], why: "the standard of trace contexts says so" },

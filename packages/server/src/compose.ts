@@ -214,7 +214,7 @@ interface Watching {
 }
 
 /** What an app reaches outside of its engine, and who looks at it. */
-interface Outside {
+export interface Outside {
   /** Stands between fan-out and the streams it copies into. */
   readonly coreOf?: (local: CoreService) => CoreService;
   readonly sender?: WebhookSender;
@@ -295,6 +295,8 @@ export function buildApp(
       ...keepers.meter.metrics(keepers),
       ...(engine.metrics?.() ?? []),
     ],
+    /** One pass over everything that is due, as it happens by itself once started. */
+    sweep: () => sweeper.sweepAll(),
     start: () => {
       sweeper.start();
       wakes.start();
@@ -323,7 +325,7 @@ function buildSessions(
   const { report } = settings;
   const limits = { ...settings.session, ttlSeconds: settings.sessionTtlSeconds };
   const events = new Events(settings.onSessionEvent);
-  const core = coreOf(new LocalCore(streams, keepers, limits, settings.stream.holdBytes));
+  const core = coreOf(new LocalCore(streams, keepers, limits));
   const copying = { core, world, limits: settings.fanout, meter: new FanoutMeter() };
   const queue = new LocalQueue(copying);
   const fanout = new Fanout({ ...copying, engine, keepers, streams, queue, events, report });

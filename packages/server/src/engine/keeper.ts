@@ -54,7 +54,7 @@ export const KEEPER_LIMITS: KeeperLimits = {
 };
 
 /** Keepers of idle entities that are kept for the next input. */
-export const MAX_KEEPERS = 10_000;
+export const MAX_KEEPERS = 20_000;
 
 interface Input {
   readonly keys: readonly RowKey[];

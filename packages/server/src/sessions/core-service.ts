@@ -6,7 +6,7 @@ import type { Position } from "@sluice/protocol";
 import type { Keepers } from "../engine/keeper.ts";
 import type { FollowOutcome } from "../streams/following.ts";
 import type { Streams } from "../streams/service.ts";
-import { HOLDS, MARKS, META } from "../streams/state.ts";
+import { MARKS, META } from "../streams/state.ts";
 import type { Copy } from "./copy.ts";
 import type { SessionLimits } from "./limits.ts";
 import {
@@ -49,7 +49,6 @@ export class LocalCore implements CoreService {
     private readonly streams: Streams,
     private readonly keepers: Keepers,
     private readonly limits: SessionLimits,
-    private readonly holdBytes: number,
   ) {}
 
   headStream(project: string, stream: string, name: string, from?: Position): Promise<FollowOutcome> {
@@ -63,11 +62,8 @@ export class LocalCore implements CoreService {
   }
 
   postStream(project: string, session: string, copy: Copy, to: Addressed): Promise<CopyOutcome> {
-    const keys = [META, SESSION_ROW, MARKS, HOLDS, subscriptionTable.at(copy.stream)];
-    const { holdBytes } = this;
-    return this.keepers.submit(sessionEntity(project, session), keys, (view, now) =>
-      copyRule(view, now, copy, to, holdBytes),
-    );
+    const keys = [META, SESSION_ROW, MARKS, subscriptionTable.at(copy.stream)];
+    return this.keepers.submit(sessionEntity(project, session), keys, (view, now) => copyRule(view, now, copy, to));
   }
 
   deleteStream(project: string, session: string, incarnation: string): Promise<boolean> {

@@ -156,6 +156,8 @@ export class Fanout {
         continue;
       }
       if (outcome.lagsAt) source.see(input.session);
+      // A registry that begins now may begin behind the tail, and no append that comes need tell of what was there before.
+      else source.wake();
       return outcome;
     }
   }

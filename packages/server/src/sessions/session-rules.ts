@@ -9,7 +9,7 @@ import { comparePositions, type Position } from "@sluice/protocol";
 import type { Change } from "../engine/draft.ts";
 import { drop, put } from "../engine/draft.ts";
 import type { Decision, View } from "../engine/keeper.ts";
-import { cutForRetention } from "../streams/retention.ts";
+import { cutUnheld } from "../streams/retention.ts";
 import { endsAt, isSameType, lifeOf, type Meta, metaTable } from "../streams/state.ts";
 import type { Copy } from "./copy.ts";
 import type { SessionLimits } from "./limits.ts";
@@ -171,7 +171,6 @@ export function copyRule(
   now: number,
   copy: Copy,
   { incarnation, epoch }: Addressed,
-  holdBytes: number,
 ): Decision<CopyOutcome> {
   const meta = view.get(metaTable, "");
   if (meta === undefined || lifeOf(meta, view.head, now) !== "live") return { outcome: GONE };
@@ -192,7 +191,7 @@ export function copyRule(
   };
   const changes: Change[] = [put(subscriptionTable, copy.stream, next)];
   if (messages.length > 0) {
-    changes.push({ op: "append", messages }, ...cutForRetention(view, meta.config.retention, messages, now, holdBytes));
+    changes.push({ op: "append", messages }, ...cutUnheld(view, meta.config.retention, messages, now));
   }
   return { outcome: { kind: "applied", at: copy.through }, changes };
 }
