@@ -185,7 +185,7 @@ describe("appending", () => {
   });
 
   test("metadata goes with its own message only", async () => {
-    const stream = openClient(fixture.url).stream(freshPath());
+    const stream = openClient(fixture.url).stream(freshPath(), { create: false });
     await stream.create();
     void stream.append(1);
     void stream.append(2, { id: "m2", key: "k", attributes: { a: "b" } });
