@@ -176,7 +176,7 @@ function inCode(sources: readonly Source[]): Source[] {
 
 /** Settings cannot be settings; commands run outside of the server, with options of their own. */
 function isOutside(path: string): boolean {
-  return /^packages\/server\/src\/(config|cli|engine\/redis)\//.test(path);
+  return /^packages\/server\/src\/(config|cli)\//.test(path);
 }
 
 function isListed(list: readonly (readonly [RegExp, string])[], path: string): boolean {

@@ -44,6 +44,7 @@ export const redis = {
   deadlineMs: ms(
     REDIS_LIMITS.deadlineMs,
     "How long a request may wait for Redis, attempts and failovers included; then it is refused with 503.",
+    { max: 60_000 },
   ),
   retryMs: ms(REDIS_LIMITS.retryMs, "How long to wait before something that failed is tried again; doubled each time."),
   retryMaxMs: ms(REDIS_LIMITS.retryMaxMs, "How long to wait at most before it is tried again."),
@@ -62,6 +63,10 @@ export const redis = {
   ),
   turnMs: ms(REDIS_LIMITS.turnMs, "How long such a turn lasts; all nodes should have the same.", { max: 10_000 }),
   turnLookMs: ms(REDIS_LIMITS.turnLookMs, "How often a node looks whether another's turn is over."),
+  calmCommits: count(
+    REDIS_LIMITS.calmCommits,
+    "Commits in a row that no other node disturbed, after which a stream is committed to in the quick way again.",
+  ),
   remembered: count(
     REDIS_LIMITS.remembered,
     "For how many streams it is remembered that others write to them, or that a commit was given up.",
@@ -69,7 +74,7 @@ export const redis = {
   clockMs: ms(REDIS_LIMITS.clockMs, "How long the best estimate of the clock of Redis is believed."),
   tombstoneSeconds: seconds(
     REDIS_LIMITS.tombstoneSeconds,
-    "How long Redis remembers the last offset of what was deleted, so that none is given twice.",
+    "How long Redis remembers the last offset of what was deleted, and the last owner of what has one, so that neither comes again.",
     { min: 60 },
   ),
   writerSeconds: seconds(

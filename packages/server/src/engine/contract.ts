@@ -202,8 +202,8 @@ export interface Engine {
   /** Whether this process is the only writer, so that what a keeper remembers is the truth without asking again. */
   readonly exclusive: boolean;
   /**
-   * When a request that waits for this engine is told that the store is unavailable, whatever became of it; no single operation takes
-   * longer. Undefined where nothing but this machine is waited for.
+   * When a request that waits for this engine is told that the store is unavailable, whatever became of it; what is asked of the
+   * engine ends by itself within a few times that. Undefined where nothing but this machine is waited for.
    */
   readonly deadlineMs?: number | undefined;
   /** Epoch ms. On a cluster an estimate of the cluster's time, so that nodes with different clocks agree; safety

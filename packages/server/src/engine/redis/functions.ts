@@ -17,6 +17,7 @@
  */
 import { createHash } from "node:crypto";
 import type { RedisLimits } from "./options.ts";
+import { SWAP } from "./swap.ts";
 
 const BODY = `local function text(x) return string.format("%.0f", x) end
 local function clock()
@@ -33,7 +34,7 @@ end
 -- commit all the same.
 local function publish(channel, rev)
   local listeners = redis.pcall("PUBSUB", "SHARDNUMSUB", channel)
-  if listeners.err or listeners[2] > 0 then redis.pcall("SPUBLISH", channel, text(rev)) end
+  if listeners.err or listeners[2] > 0 then redis.pcall("SPUBLISH", channel, rev) end
 end
 
 local HEAD = "^${"(%S+) ".repeat(14)}(%S+)$"
@@ -211,7 +212,7 @@ local function commit(KEYS, A)
       h[10], h[11] = h[3], h[4]
     end
     redis.call("SET", K.head, stored(h, shown(h)))
-    publish(K.head, h[1])
+    publish(K.head, text(h[1]))
     return answer("conflict")
   end
   local turn, turn_ends = string.match(h[15], "^(%w+):(%d+)$")
@@ -270,7 +271,7 @@ local function commit(KEYS, A)
       redis.call("SADD", K.projects, project)
     end
   end
-  publish(K.head, h[1])
+  publish(K.head, text(h[1]))
   return done(numbers)
 end
 
@@ -321,7 +322,7 @@ local function claim(KEYS, A)
     nonce = A[3]
   end
   local ttl = tonumber(A[2])
-  redis.call("SET", KEYS[1], epoch .. " " .. nonce .. " " .. text(now + ttl) .. " " .. A[1], "PX", text(ttl + 86400000))
+  redis.call("SET", KEYS[1], epoch .. " " .. nonce .. " " .. text(now + ttl) .. " " .. A[1], "PX", text(ttl + TOMBSTONE_SECONDS * 1000))
   return { "owner", id, text(us), epoch, nonce }
 end
 
@@ -329,7 +330,7 @@ end
 local function release(KEYS, A)
   local epoch, nonce, _, node = string.match(redis.call("GET", KEYS[1]) or "", "^(%S+) (%S+) (%S+) (.*)$")
   if epoch == A[1] and nonce == A[2] then
-    redis.call("SET", KEYS[1], epoch .. " " .. nonce .. " 0 " .. node, "EX", 86400)
+    redis.call("SET", KEYS[1], epoch .. " " .. nonce .. " 0 " .. node, "EX", TOMBSTONE_SECONDS)
   end
   return { "released", replid(), text(clock()) }
 end
@@ -365,7 +366,7 @@ redis.register_function{ function_name = "@_barrier", callback = barrier, flags 
 `;
 
 /** `free` is `commit` for what only takes away: that goes on when Redis has no memory left. */
-const NAMES = ["commit", "free", "load", "read", "rows", "claim", "release", "hit", "barrier"] as const;
+const NAMES = ["commit", "free", "load", "read", "rows", "claim", "release", "hit", "barrier", "swap"] as const;
 export type FunctionName = (typeof NAMES)[number];
 
 export interface Library {
@@ -382,7 +383,7 @@ local WRITER_SECONDS = ${writerSeconds}
 local PATIENCE = ${turnLosses}
 local TURN_US = ${turnMs * 1_000}
 `;
-  const body = constants + BODY;
+  const body = constants + BODY + SWAP;
   const name = `sluice_${createHash("sha256").update(body).digest("hex").slice(0, 12)}`;
   const functions = Object.fromEntries(NAMES.map((one) => [one, `${name}_${one}`])) as Library["functions"];
   return { source: `#!lua name=${name}\n${body.replaceAll("@_", `${name}_`)}`, functions };

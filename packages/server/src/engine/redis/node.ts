@@ -16,6 +16,8 @@ import { type Argument, Decoder, encode, type Receiver, RedisRefusal } from "./r
 export interface Answer {
   /** Whether the bytes of the reply are wanted as text (of ASCII only), which costs less. */
   readonly isText: boolean;
+  /** Nobody waits any more; what was not sent by then never is. */
+  readonly isOver: boolean;
   done(reply: unknown): void;
   fail(error: Error): void;
 }
@@ -41,7 +43,7 @@ type NodeLimits = Pick<RedisLimits, "commandMs" | "connectMs" | "flyingBytes" | 
 
 /** How many calls that were answered are still listed before those that were not. */
 const MAX_ANSWERED = 1_000;
-const NOBODY: Answer = { isText: true, done() {}, fail() {} };
+const NOBODY: Answer = { isText: true, isOver: false, done() {}, fail() {} };
 
 export class RedisNode implements Receiver {
   private readonly socket: Socket;
@@ -98,7 +100,7 @@ export class RedisNode implements Receiver {
   }
 
   ask(args: readonly Argument[]): Promise<unknown> {
-    return new Promise((done, fail) => this.call(args, false, { isText: false, done, fail }));
+    return new Promise((done, fail) => this.call(args, false, { isText: false, isOver: false, done, fail }));
   }
 
   close(): void {
@@ -127,7 +129,12 @@ export class RedisNode implements Receiver {
       return;
     }
     const args = ["AUTH", ...(username === undefined ? [] : [username]), password];
-    const answer: Answer = { isText: true, done: () => this.begin(), fail: (error) => this.giveUp(error) };
+    const answer: Answer = {
+      isText: true,
+      isOver: false,
+      done: () => this.begin(),
+      fail: (error) => this.giveUp(error),
+    };
     this.send([{ args, bytes: 0, asking: false, answer, sentMs: 0 }]);
   }
 
@@ -139,20 +146,21 @@ export class RedisNode implements Receiver {
   /** Sends what waits, as far as there is room: what is not answered in time is sent again, so it must not be too much. */
   private flush(): void {
     if (this.isOver || this.waiting.length === 0) return;
+    const { waiting } = this;
     const { flyingBytes: maxBytes } = this.limits;
-    let count = 0;
-    let bytes = this.flyingBytes;
-    for (const call of this.waiting) {
-      if (bytes > 0 && bytes + call.bytes > maxBytes) break;
-      bytes += call.bytes;
-      count++;
+    const calls: Call[] = [];
+    let taken = 0;
+    for (; taken < waiting.length; taken++) {
+      const call = waiting[taken]!;
+      if (!call.answer.isOver) {
+        if (this.flyingBytes > 0 && this.flyingBytes + call.bytes > maxBytes) break;
+        this.flyingBytes += call.bytes;
+        calls.push(call);
+      }
+      this.waitingBytes -= call.bytes;
     }
-    if (count === 0) return;
-    this.waitingBytes -= bytes - this.flyingBytes;
-    this.flyingBytes = bytes;
-    const calls = count === this.waiting.length ? this.waiting : this.waiting.slice(0, count);
-    this.waiting = calls === this.waiting ? [] : this.waiting.slice(count);
-    this.send(calls);
+    this.waiting = taken === waiting.length ? [] : waiting.slice(taken);
+    if (calls.length > 0) this.send(calls);
   }
 
   private send(calls: readonly Call[]): void {

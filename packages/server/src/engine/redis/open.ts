@@ -30,20 +30,16 @@ import {
   type Snapshot,
   type Unwatch,
 } from "../contract.ts";
-import { Calls, type Reply } from "./calls.ts";
+import { Calls } from "./calls.ts";
+import { Commits } from "./commits.ts";
 import { Directory } from "./directory.ts";
-import { pushEffects } from "./effects.ts";
 import { examineMasters } from "./fitness.ts";
 import { BUCKETS, bucketOf, Keys, rowName } from "./keys.ts";
 import { RedisMeter } from "./meter.ts";
 import { DEFAULT_PREFIX, REDIS_LIMITS, type RedisLimits, type RedisOptions } from "./options.ts";
-import { isSuspect, pageOf, snapshotOf, stateOf } from "./replies.ts";
-import type { Argument } from "./resp.ts";
+import { isSuspect, pageOf, snapshotOf } from "./replies.ts";
 import { Topology } from "./topology.ts";
 import { Watchers } from "./watchers.ts";
-
-/** What takes nothing more of the memory, and may give some back. */
-const FREEING: ReadonlySet<Effect["op"]> = new Set(["trim", "drop", "remind", "destroy"]);
 
 /** Rejects when no Redis answers, or none that can be used. */
 export async function openRedis({
@@ -87,13 +83,7 @@ class RedisEngine implements Engine {
   private readonly calls: Calls;
   private readonly directory: Directory;
   private readonly watchers: Watchers;
-  /** How often in a row our commit to an entity has met another's. Few are ever in here; when too many are, all start over. */
-  private readonly losses = new Map<string, number>();
-  /** Who commits, for recognising a commit that is sent again. */
-  private readonly writer: string;
-  private commits = 0;
-  /** Entities whose last commit was rejected, so that nobody knows yet whether it will apply. */
-  private readonly open = new Set<string>();
+  private readonly commits: Commits;
 
   constructor(
     private readonly topology: Topology,
@@ -101,12 +91,12 @@ class RedisEngine implements Engine {
     private readonly world: World,
     private readonly limits: RedisLimits,
     private readonly meter: RedisMeter,
-    private readonly timer: () => number,
+    timer: () => number,
   ) {
     this.deadlineMs = limits.deadlineMs;
     this.calls = new Calls(topology, keys, world, limits, meter, timer);
     this.directory = new Directory(this.calls, keys);
-    this.writer = hex(world.randomBytes(8));
+    this.commits = new Commits(this.calls, keys, world, limits, meter, timer);
     this.watchers = new Watchers(topology.subscriber, keys, world, limits, async (bucket, channel) => {
       const head = await this.calls.command(bucket, ["GETRANGE", channel, "0", "19"]);
       return String(head).split(" ")[0] || "0";
@@ -120,7 +110,7 @@ class RedisEngine implements Engine {
 
   /** Everything that a commit may do, once, on something that nobody else knows: what this user may not do shows before it matters. */
   async rehearse(): Promise<void> {
-    const e = entity("$", "rehearsal", this.writer);
+    const e = entity("$", "rehearsal", this.commits.writer);
     const generation = this.now();
     const begun = await this.tryCommit(e, 0, [
       { op: "begin", generation, at: { generation, seq: 0 } },
@@ -154,64 +144,9 @@ class RedisEngine implements Engine {
   }
 
   async commit(e: Entity, at: CommitAt, effects: readonly Effect[]): Promise<Done | Conflict | Fenced> {
-    const { bucket, head, log, rows, order, owner, writers, tombstone } = this.keys.entity(e);
-    const touched = [head, log, rows, order, writers, tombstone, owner];
-    const wanted = at.keys ?? [];
-    const command: Argument[] = [
-      String(at.rev),
-      this.writer,
-      String(++this.commits),
-      String(this.losses.get(e.key) ?? 0),
-      at.owner === undefined ? "" : `${at.owner.epoch} ${at.owner.nonce}`,
-      String(wanted.length),
-    ];
-    for (const key of wanted) command.push(rowName(key));
-    // Most commits touch no index, and need not name them.
-    if (at.rev === 0 || effects.some(({ op }) => op === "remind" || op === "destroy")) {
-      touched.push(this.keys.due(bucket), this.keys.ids(bucket, e.kind, e.project), this.keys.projects(bucket, e.kind));
-      command.push(e.key, e.id, e.project);
-    }
-    pushEffects(command, effects);
-    // What was rejected before may still arrive; a later commit that changes nothing must close it all the same.
-    if (effects.length === 0 && this.open.has(e.key)) command.push("mark");
-    const reply = await this.send(e, effects, bucket, touched, command);
-    switch (String(reply[0])) {
-      case "done": {
-        this.losses.delete(e.key);
-        this.open.delete(e.key);
-        const state = stateOf(reply[3]);
-        if (effects.length > 0) this.watchers.committed(head, state.rev);
-        return { kind: "done", ...state };
-      }
-      case "fenced":
-        return { kind: "fenced" };
-      case "conflict":
-        if (this.losses.size > this.limits.remembered) this.losses.clear();
-        this.losses.set(e.key, (this.losses.get(e.key) ?? 0) + 1);
-        return { kind: "conflict", snapshot: snapshotOf(reply) };
-      default:
-        throw new Error(`${e.key}: commit ${this.commits} came after a later one of its own`);
-    }
-  }
-
-  private async send(
-    e: Entity,
-    effects: readonly Effect[],
-    bucket: number,
-    keys: readonly string[],
-    args: readonly Argument[],
-  ): Promise<Reply> {
-    const name = effects.length > 0 && effects.every(({ op }) => FREEING.has(op)) ? "free" : "commit";
-    const startedAt = this.timer();
-    try {
-      const reply = await this.calls.run(name, bucket, keys, args);
-      this.meter.commitSeconds.add((this.timer() - startedAt) / 1_000);
-      return reply;
-    } catch (fault) {
-      if (this.open.size > this.limits.remembered) this.open.clear();
-      this.open.add(e.key);
-      throw fault;
-    }
+    const result = await this.commits.commit(e, at, effects);
+    if (result.kind === "done" && effects.length > 0) this.watchers.committed(this.keys.entity(e).head, result.rev);
+    return result;
   }
 
   async rows(e: Entity, table: string, after: string, limit: number): Promise<readonly Row[]> {

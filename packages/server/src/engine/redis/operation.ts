@@ -38,7 +38,7 @@ export interface Means {
 export type OperationKind = "durable" | "passing" | "plain";
 
 export class Operation extends Deadlined implements Answer {
-  private isOver = false;
+  isOver = false;
   private node: RedisNode | undefined = undefined;
   private sentMs = 0;
   /** Who has the slot while it is on its way. */
@@ -103,7 +103,7 @@ export class Operation extends Deadlined implements Answer {
     if (this.isOthersTurn) {
       meter.turns++;
       this.attemptLater(limits.turnLookMs);
-    } else if (this.kind === "durable" && limits.waitReplicas > 0) this.passBarrier(answer);
+    } else if (this.kind === "durable" && limits.waitReplicas > 0 && !isNoAnswer(answer)) this.passBarrier(answer);
     else this.end(answer);
   }
 
@@ -185,4 +185,9 @@ export class Operation extends Deadlined implements Answer {
     this.means.meter.open--;
     this.means.deadlines.remove(this);
   }
+}
+
+/** What only says that something else must be asked tells nobody anything. */
+function isNoAnswer([kind]: Reply): boolean {
+  return kind === "other";
 }

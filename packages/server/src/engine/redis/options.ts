@@ -30,11 +30,13 @@ export interface RedisLimits extends Pick<EngineBounds, "pageMessages"> {
   readonly turnLosses: number;
   readonly turnMs: number;
   readonly turnLookMs: number;
+  /** After this many commits in a row that no other node disturbed, the quick way is tried again. */
+  readonly calmCommits: number;
   /** For how many entities it is remembered that others write to them too, or that a commit was given up. */
   readonly remembered: number;
   /** How long the best estimate of the masters' clock is believed. */
   readonly clockMs: number;
-  /** How long Redis remembers what an entity was when it was destroyed, and which commits a node made. */
+  /** How long Redis remembers what an entity was when it was destroyed or owned, and which commits a node made. */
   readonly tombstoneSeconds: number;
   readonly writerSeconds: number;
 }
@@ -58,6 +60,7 @@ export const REDIS_LIMITS: RedisLimits = {
   turnLosses: 4,
   turnMs: 100,
   turnLookMs: 2,
+  calmCommits: 4,
   remembered: 10_000,
   clockMs: 10_000,
   tombstoneSeconds: 86_400,
