@@ -158,7 +158,9 @@ describe("appending", () => {
 
   test("a failure that nobody looks at ends no process, and flush tells it once", async () => {
     noUnhandledRejections();
-    const stream = openClient(fixture.url, { append: { batchMessages: 1 } }).stream("client/never-created");
+    const stream = openClient(fixture.url, { append: { batchMessages: 1 } }).stream("client/never-created", {
+      create: false,
+    });
     for (const n of numbersTo(3)) void stream.append(n);
     await expect(stream.flush()).rejects.toMatchObject({ code: "stream-not-found", status: 404, retryable: false });
     await stream.flush();
@@ -185,7 +187,7 @@ describe("appending", () => {
   });
 
   test("metadata goes with its own message only", async () => {
-    const stream = openClient(fixture.url).stream(freshPath(), { create: false });
+    const stream = openClient(fixture.url).stream(freshPath());
     await stream.create();
     void stream.append(1);
     void stream.append(2, { id: "m2", key: "k", attributes: { a: "b" } });
