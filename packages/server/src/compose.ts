@@ -214,7 +214,7 @@ interface Watching {
 }
 
 /** What an app reaches outside of its engine, and who looks at it. */
-interface Outside {
+export interface Outside {
   /** Stands between fan-out and the streams it copies into. */
   readonly coreOf?: (local: CoreService) => CoreService;
   readonly sender?: WebhookSender;
@@ -295,6 +295,8 @@ export function buildApp(
       ...keepers.meter.metrics(keepers),
       ...(engine.metrics?.() ?? []),
     ],
+    /** One pass over everything that is due, as it happens by itself once started. */
+    sweep: () => sweeper.sweepAll(),
     start: () => {
       sweeper.start();
       wakes.start();

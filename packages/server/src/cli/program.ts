@@ -6,7 +6,9 @@ import { addConfig } from "./config/group.ts";
 import { addContext } from "./context/group.ts";
 import { addDoctor } from "./doctor.ts";
 import { EXIT_MEANINGS } from "./exit.ts";
+import { addPublish } from "./publish.ts";
 import { addServe } from "./serve.ts";
+import { addSession } from "./session/group.ts";
 import { addStream } from "./stream/group.ts";
 import { bold } from "./terminal.ts";
 import { addToken } from "./token.ts";
@@ -20,8 +22,8 @@ export function buildProgram(version: string): Command {
     .configureOutput({ outputError: (text, write) => write(oneLine(text)) })
     .configureHelp({ styleTitle: bold })
     .showSuggestionAfterError();
-  for (const add of [addServe, addStream, addChannel, addToken, addContext, addConfig, addBench, addDoctor])
-    add(program);
+  const first = [addServe, addStream, addPublish, addSession, addChannel];
+  for (const add of [...first, addToken, addContext, addConfig, addBench, addDoctor]) add(program);
   return program.addHelpText("after", exitCodes);
 }
 
@@ -51,5 +53,6 @@ export const WELCOME = `Sluice keeps streams of messages, durably, and hands the
 
   sluice --help            all commands
   sluice stream --help     what can be done with streams
+  sluice session --help    one inbox for many streams
   sluice channel --help    streaming an answer while it is made
   sluice config docs       every setting of the server`;

@@ -100,7 +100,11 @@ const disk = {
   tailBytes: bytes(DISK.tailBytes, "Recent messages kept in memory for readers.", { min: 0 }),
   spareSegments: count(DISK.spareSegments, "Journal files kept for use again.", { min: 0, max: 1_000 }),
   sealAfterMs: ms(DISK.sealAfterMs, "How long after the last write the journal is sealed."),
-  applyAfterMs: ms(DISK.applyAfterMs, "How long a little work may wait before it moves from the journal to the store."),
+  applyAfterMs: ms(
+    DISK.applyAfterMs,
+    "How long nothing more must have come before a little work moves from the journal to the store.",
+  ),
+  applyWithinMs: ms(DISK.applyWithinMs, "How long a little work that keeps growing may wait for that."),
   applyBytes: bytes(DISK.applyBytes, "How much work moves to the store without waiting."),
   retryFullMs: ms(DISK.retryFullMs, "How long to wait before trying again on a full disk."),
   fullMs: ms(DISK.fullMs, "How long the disk counts as full after a write that found no room."),

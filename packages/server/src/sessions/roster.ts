@@ -27,6 +27,11 @@ import {
 } from "./registry-rules.ts";
 import { laggardTable, REGISTRY, type Registry, registryEntity, registryTable, subscriberTable } from "./state.ts";
 
+interface Rows {
+  readonly members: ReadonlyMap<string, Member>;
+  readonly lagging: ReadonlyMap<string, Position>;
+}
+
 export class Roster {
   /** Undefined while nothing is known, or when there is none. */
   registry: Registry | undefined;
@@ -55,17 +60,25 @@ export class Roster {
       if (stored === undefined) return this.forget();
       const isSame = this.isKnown && this.registry?.version === stored.version && this.registry.name === stored.name;
       if (isSame) {
-        this.registry = stored;
-        return stored;
+        // A round of our own may have come further while this was on its way.
+        if (stored.seq > this.registry!.seq) this.registry = stored;
+        return this.registry;
       }
-      await this.readAll();
+      const read = await this.readAll();
       // Who came or went while the rows were read is in them or not; the version tells.
       const after = await this.stored();
       if (after?.version !== stored.version || after.name !== stored.name) continue;
-      this.registry = after;
-      this.isKnown = true;
+      this.remember(after, read);
       return after;
     }
+  }
+
+  /** All at once, for a round may be about to ask who gets a copy: nobody may be missing at any moment. */
+  private remember(registry: Registry, { members, lagging }: Rows): void {
+    this.forget();
+    for (const [session, member] of members) this.members.set(session, member);
+    for (const [session, at] of lagging) this.lagging.set(session, at);
+    this.registry = registry;
   }
 
   private async stored(): Promise<Registry | undefined> {
@@ -73,15 +86,15 @@ export class Roster {
     return rows[0] && registryTable.decode(rows[0]);
   }
 
-  private async readAll(): Promise<void> {
-    const { members, lagging } = this;
-    members.clear();
-    lagging.clear();
+  private async readAll(): Promise<Rows> {
+    const members = new Map<string, Member>();
+    const lagging = new Map<string, Position>();
     for await (const { key, value } of this.rows(subscriberTable.name)) {
       const { incarnation, epoch, left } = subscriberTable.decode(value);
       if (!left) members.set(key, { session: key, incarnation, epoch });
     }
     for await (const { key, value } of this.rows(laggardTable.name)) lagging.set(key, laggardTable.decode(value).at);
+    return { members, lagging };
   }
 
   async *rows(table: string) {

@@ -69,7 +69,10 @@ export class SessionRoutes {
         const reply = renderAppend(outcome, stream);
         const isFollowed =
           (outcome.kind === "appended" || outcome.kind === "duplicate") && outcome.follow !== undefined;
+        // The message is stored. Copies have limits of their own, and must not make it look as if it were not.
+        request.waits = true;
         const published = isFollowed ? await fanout.publish(project, stream, outcome.next) : NO_FANOUT;
+        request.waits = false;
         events.tell("publish", { stream, count: published.count, latencyMs: world.now() - startedAt });
         reply.headers.push(...fanoutHeaders(published));
         return reply;

@@ -4,13 +4,13 @@
  */
 import type { Command } from "commander";
 import { parseCount } from "../duration.ts";
+import { eventsOf, type SseEvent } from "../events.ts";
 import { CliError, EXIT } from "../exit.ts";
 import { examples } from "../help.ts";
 import { Patience, pause } from "../patience.ts";
 import { addRemoteOptions, type Remote, type RemoteOptions, refusal, remoteOf } from "../remote.ts";
 import { offsetOf } from "../stream/messages.ts";
 import { harmless, line, say, write } from "../terminal.ts";
-import { type ChannelEvent, eventsOf } from "./events.ts";
 
 interface Options extends RemoteOptions {
   readonly from: string;
@@ -116,7 +116,7 @@ class Tail {
     return response;
   }
 
-  private async take({ event, id, data }: ChannelEvent): Promise<void> {
+  private async take({ event, id, data }: SseEvent): Promise<void> {
     this.last = id ?? this.last;
     if (event === "gap") await this.takeGap(data);
     if (event !== "stream") return;

@@ -19,8 +19,10 @@ export interface Limits extends EngineBounds {
   readonly spareSegments: number;
   /** How long after the last batch the journal is sealed. */
   readonly sealAfterMs: number;
-  /** How long little work may wait for the applier. */
+  /** How long nothing more must have come before the applier takes on little work. */
   readonly applyAfterMs: number;
+  /** How long little work that keeps growing may wait. */
+  readonly applyWithinMs: number;
   /** How much work is given to the applier at once without waiting. */
   readonly applyBytes: number;
   /** How long the applier waits before it tries again on a full disk. */
@@ -53,6 +55,7 @@ export const DEFAULT_LIMITS: Limits = {
   spareSegments: 3,
   sealAfterMs: 100,
   applyAfterMs: 50,
+  applyWithinMs: 1_000,
   applyBytes: MIB,
   retryFullMs: 250,
   fullMs: 5_000,

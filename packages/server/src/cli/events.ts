@@ -1,5 +1,5 @@
-/** The events of an SSE response, as far as our server writes them; for `channel tail`. Comments are passed over. */
-export interface ChannelEvent {
+/** The events of an SSE response, as far as our server writes them; for `channel tail` and `session tail`. Comments are passed over. */
+export interface SseEvent {
   readonly event: string;
   readonly id: string | undefined;
   readonly data: string;
@@ -8,7 +8,7 @@ export interface ChannelEvent {
 const MAX_EVENT_CHARS = 64 * 1024 * 1024;
 
 /** Ends with the response, and throws when that breaks off. */
-export async function* eventsOf(body: AsyncIterable<Uint8Array>): AsyncGenerator<ChannelEvent> {
+export async function* eventsOf(body: AsyncIterable<Uint8Array>): AsyncGenerator<SseEvent> {
   const decoder = new TextDecoder();
   let text = "";
   for await (const piece of body) {
@@ -24,7 +24,7 @@ export async function* eventsOf(body: AsyncIterable<Uint8Array>): AsyncGenerator
   }
 }
 
-function parse(block: string): ChannelEvent | undefined {
+function parse(block: string): SseEvent | undefined {
   let event = "message";
   let id: string | undefined;
   const data: string[] = [];
