@@ -118,8 +118,11 @@ export class HttpDoor {
     const closed = new Promise<void>((resolve) => NetServer.prototype.close.call(this.server, () => resolve()));
     for (const socket of this.sockets) if (!this.isIdle(socket)) this.busy.add(socket);
     this.endIdle();
-    // With nobody left, its own way does no harm and stops its timer.
-    return closed.then(() => void this.server.close());
+    return closed.then(() => {
+      // With nobody left, its own way does no harm and stops its timer.
+      this.server.close();
+      this.options.deadlines?.stop();
+    });
   }
 
   private endIdle(): void {
