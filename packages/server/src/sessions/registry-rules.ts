@@ -23,15 +23,18 @@ export interface AddSubscriber extends Addressed {
 
 export type AddOutcome =
   | { readonly kind: "added"; readonly registry: Registry; readonly lagsAt: Position | undefined }
-  /** It belongs to an earlier stream of the same path, and must go first. */
-  | { readonly kind: "of-another" };
+  /** It belongs to another stream of the same path: an earlier one, which must go first, or a later one. */
+  | { readonly kind: "of-another"; readonly name: string };
 
 export function addRule(view: View, now: number, input: AddSubscriber): Decision<AddOutcome> {
   const { session, name, start, incarnation, epoch, remindAtMs } = input;
   const known = view.get(registryTable, "");
   // Of an earlier stream there may be payloads left that copies borrow; its subscribers have gone with it.
-  if (known !== undefined && known.name !== name && known.count > 0) return { outcome: { kind: "of-another" } };
+  if (known !== undefined && known.name !== name && known.count > 0) {
+    return { outcome: { kind: "of-another", name: known.name } };
+  }
   const changes: Change[] = [];
+  const born = known?.born ?? view.nextGeneration;
   if (known === undefined) {
     const generation = view.nextGeneration;
     changes.push({ op: "begin", generation, at: { generation, seq: 0 } });
@@ -42,6 +45,7 @@ export function addRule(view: View, now: number, input: AddSubscriber): Decision
       ? known
       : {
           name,
+          born,
           cursor: start,
           seq: 0,
           version: known?.version ?? 0,
@@ -50,7 +54,8 @@ export function addRule(view: View, now: number, input: AddSubscriber): Decision
           lenders: known?.lenders ?? 0,
         };
   const before = known && view.get(subscriberTable, session);
-  if (before && !before.left && before.incarnation === incarnation && before.epoch === epoch) {
+  // An earlier attempt of the same session comes late; a later one has been here.
+  if (before?.incarnation === incarnation && (before.epoch > epoch || (before.epoch === epoch && !before.left))) {
     const lagsAt = view.get(laggardTable, session)?.at;
     return { outcome: { kind: "added", registry, lagsAt } };
   }
@@ -87,9 +92,14 @@ export type RemoveOutcome =
   /** That was the last one, and the registry has gone with it. */
   | { readonly kind: "emptied" };
 
-export function removeRule(view: View, inputs: readonly RemoveSubscriber[]): Decision<RemoveOutcome> {
+/** With `name`, only from the registry of the stream of that name. */
+export function removeRule(
+  view: View,
+  inputs: readonly RemoveSubscriber[],
+  name?: string | undefined,
+): Decision<RemoveOutcome> {
   let registry = view.get(registryTable, "");
-  if (registry === undefined) return { outcome: { kind: "absent" } };
+  if (registry === undefined || (name !== undefined && registry.name !== name)) return { outcome: { kind: "absent" } };
   const changes: Change[] = [];
   const sessions: string[] = [];
   for (const input of inputs) {
@@ -131,6 +141,7 @@ function takeOut(
 
 export interface Advance {
   readonly name: string;
+  readonly born: number;
   /** Who was served is known as of this version. */
   readonly version: number;
   readonly to: Position;
@@ -139,33 +150,31 @@ export interface Advance {
 }
 
 export type AdvanceOutcome =
-  | { readonly kind: "advanced"; readonly registry: Registry }
+  | { readonly kind: "advanced"; readonly registry: Registry; readonly lagging: Advance["laggards"] }
   /** Somebody came, left or caught up in the meantime: look who it is, serve them, and ask again. */
   | { readonly kind: "changed" }
   | { readonly kind: "gone" };
 
-export function advanceRule(view: View, { name, version, to, laggards }: Advance): Decision<AdvanceOutcome> {
+export function advanceRule(view: View, { name, born, version, to, laggards }: Advance): Decision<AdvanceOutcome> {
   const registry = view.get(registryTable, "");
-  if (registry === undefined || registry.name !== name) return { outcome: { kind: "gone" } };
+  if (registry === undefined || registry.name !== name || registry.born !== born) return { outcome: { kind: "gone" } };
   if (registry.version !== version) return { outcome: { kind: "changed" } };
   // Another node has come further; whom it could not serve it has noted itself.
-  if (comparePositions(to, registry.cursor) <= 0) return { outcome: { kind: "advanced", registry } };
-  const changes: Change[] = [];
-  let lagging = registry.laggards;
-  for (const { session, at, ...who } of laggards) {
-    if (!isStill(view.get(subscriberTable, session), who) || view.get(laggardTable, session) !== undefined) continue;
-    changes.push(put(laggardTable, session, { at }));
-    lagging++;
-  }
+  if (comparePositions(to, registry.cursor) <= 0) return { outcome: { kind: "advanced", registry, lagging: [] } };
+  const lagging = laggards.filter(
+    ({ session, ...who }) =>
+      isStill(view.get(subscriberTable, session), who) && view.get(laggardTable, session) === undefined,
+  );
+  const changes: Change[] = lagging.map(({ session, at }) => put(laggardTable, session, { at }));
   const next: Registry = {
     ...registry,
     cursor: to,
     seq: registry.seq + 1,
-    version: lagging === registry.laggards ? version : version + 1,
-    laggards: lagging,
+    version: lagging.length === 0 ? version : version + 1,
+    laggards: registry.laggards + lagging.length,
   };
   changes.push(put(registryTable, "", next));
-  return { outcome: { kind: "advanced", registry: next }, changes };
+  return { outcome: { kind: "advanced", registry: next, lagging }, changes };
 }
 
 /** Whether it is the subscriber that is meant, and not a later one of the same session id. */

@@ -56,6 +56,8 @@ export interface Subscription {
 export interface Registry {
   /** The name in the stream's own record. A stream of the same path that came later has another. */
   readonly name: string;
+  /** Unlike any other registry that this stream ever had; versions start again with each. */
+  readonly born: number;
   /** Up to here the log has been fanned out. */
   readonly cursor: Position;
   /** Counts fan-outs; copies carry it as the sequence of the producer `fanout:<stream>`. */
