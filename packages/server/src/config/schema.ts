@@ -15,7 +15,7 @@ import { LIST_LIMITS, LIVE_LIMITS, STREAM_LIMITS } from "../streams/limits.ts";
 import { KEY_SETTINGS } from "../wakes/keys.ts";
 import { channel } from "./channel-schema.ts";
 import { access, cors, log, projects, redis } from "./operator-schema.ts";
-import { bytes, count, ms, origin, port, portOrOff, seconds, text, yesNo } from "./setting.ts";
+import { bytes, choice, count, ms, origin, port, portOrOff, seconds, text, yesNo } from "./setting.ts";
 import { wake } from "./wake-schema.ts";
 
 const group = <S extends z.ZodRawShape>(shape: S) => z.strictObject(shape).prefault({} as never);
@@ -82,6 +82,11 @@ const disk = {
   applyAfterMs: ms(DISK.applyAfterMs, "How long a little work may wait before it moves from the journal to the store."),
   applyBytes: bytes(DISK.applyBytes, "How much work moves to the store without waiting."),
   retryFullMs: ms(DISK.retryFullMs, "How long to wait before trying again on a full disk."),
+  verify: choice(
+    ["all", "structure"],
+    DISK.verify,
+    "What a start reads to prove that nothing is damaged: everything, at about a second per GB, or all but most messages.",
+  ),
 };
 
 /** Ten years; keys live longer than any timer. */

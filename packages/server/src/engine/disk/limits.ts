@@ -20,6 +20,8 @@ export interface Limits {
   readonly applyBytes: number;
   /** How long the applier waits before it tries again on a full disk. */
   readonly retryFullMs: number;
+  /** What is read of the store before it is opened: everything, or all but messages on pages of their own. */
+  readonly verify: "structure" | "all";
 }
 
 const KIB = 1_024;
@@ -36,6 +38,7 @@ export const DEFAULT_LIMITS: Limits = {
   applyAfterMs: 50,
   applyBytes: MIB,
   retryFullMs: 250,
+  verify: "all",
 };
 
 /** What one transaction of the applier takes from the journal at most, unless a single frame is larger. */
