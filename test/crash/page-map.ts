@@ -19,8 +19,8 @@ export interface PageMap {
   readonly freeList: readonly number[];
   readonly free: readonly number[];
   readonly lastUsed: number;
-  /** A byte of the nodes on the pages of the free list. */
-  freeNode(i: number): number;
+  /** Every byte of these pages of a tree but the room between the places and the nodes. */
+  bytesOf(pages: readonly number[]): number[];
   /** Where a text lies in a page that is in use; old copies lie in free pages. */
   placeOf(store: Buffer, text: string): number;
 }
@@ -39,7 +39,6 @@ export async function pageMap(files: Files, path: string): Promise<PageMap> {
   collect(at, free, ofFree);
   const freeList = Object.values(ofFree).flat();
   const used = new Set([0, 1, ...Object.values(found).flat(), ...freeList]);
-  const upper = Math.min(...ofFree[LEAF].map((page) => u16(at(page), 22) + 24));
   return {
     branches: found[BRANCH],
     leaves: found[LEAF],
@@ -47,7 +46,7 @@ export async function pageMap(files: Files, path: string): Promise<PageMap> {
     freeList,
     free: Array.from({ length: pages.pages }, (_, page) => page).filter((page) => !used.has(page)),
     lastUsed: Math.max(...used),
-    freeNode: (i) => upper + ((i * 13) % (PAGE_BYTES - upper)),
+    bytesOf: (numbers) => numbers.flatMap((page) => usedBytes(at(page)).map((byte) => page * PAGE_BYTES + byte)),
     placeOf(bytes, text) {
       for (let place = bytes.indexOf(text); place !== -1; place = bytes.indexOf(text, place + 1)) {
         if (used.has(Math.floor(place / PAGE_BYTES))) return place + 4;
@@ -55,6 +54,11 @@ export async function pageMap(files: Files, path: string): Promise<PageMap> {
       throw new Error(`${text} is not in the store`);
     },
   };
+}
+
+function usedBytes(page: Buffer): number[] {
+  const room = { from: 24 + u16(page, 20), to: 24 + u16(page, 22) };
+  return Array.from({ length: PAGE_BYTES }, (_, i) => i).filter((i) => i < room.from || i >= room.to);
 }
 
 type Found = Record<number, number[]>;

@@ -7,7 +7,7 @@ import { entity } from "../../packages/server/src/engine/contract.ts";
 
 export const STREAMS = 60;
 export const MESSAGES = 60;
-export const ROWS = 5;
+export const ROWS = 10;
 /** How many there are after the later life, which destroys some streams and makes others. */
 const LATER_STREAMS = 70;
 
