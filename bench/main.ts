@@ -20,6 +20,7 @@ import { idle } from "./scenarios/idle.ts";
 import { readAlone, readInterleaved } from "./scenarios/read.ts";
 import { redisAppend1, redisAppend100 } from "./scenarios/redis.ts";
 import { restart } from "./scenarios/restart.ts";
+import { redisSessions, sessionsCopies, sessionsDrain, sessionsPublish } from "./scenarios/sessions.ts";
 import { sse100, sse1000, sseLatency } from "./scenarios/sse.ts";
 
 const SCENARIOS: readonly Scenario[] = [
@@ -36,10 +37,14 @@ const SCENARIOS: readonly Scenario[] = [
   sseLatency,
   channelsPublish,
   channelsFirstToken,
+  sessionsPublish,
+  sessionsDrain,
+  sessionsCopies,
   idle,
   restart,
   redisAppend1,
   redisAppend100,
+  redisSessions,
 ];
 /** Above this share of the processors, somebody else's work is part of the measurement. */
 const BUSY_LIMIT = 0.1;

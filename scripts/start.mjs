@@ -3,7 +3,7 @@
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { installAndBuild, root } from "./install.mjs";
 
-const commands = ["serve", "stream", "token", "context", "config", "bench", "doctor", "help"];
+const commands = "bench channel config context doctor help publish serve session stream token".split(" ");
 const questions = ["--help", "-h", "--version", "-V"];
 
 installAndBuild();

@@ -53,6 +53,16 @@ const withChannel = async (app: AuthApp) => {
   await app.prepare("POST", `${CHANNEL}/publish`, { body: STARTED });
 };
 
+const SESSION_ID = "6f1c1f5e-2a5b-4c9e-9d5e-0a1b2c3d4e5f";
+const SESSION = `/v1/p/session/${SESSION_ID}`;
+const SUBSCRIBED = { sessionId: SESSION_ID, streamId: "a/b" };
+const EITHER = ["read", "write", "read write", "openid read"];
+
+const withSession = async (app: AuthApp) => {
+  await withStream(app);
+  await app.prepare("POST", "/v1/p/subscribe", { body: SUBSCRIBED });
+};
+
 const READ = ["read", "read write", "openid read"];
 const WRITE = ["write", "read write"];
 const open = (target: string): Row => ({
@@ -180,6 +190,58 @@ export const MATRIX: Readonly<Record<RouteName, Row>> = {
     lets: "own-proof",
     confined: "allowed",
     before: withClaim,
+  },
+  subscribe: {
+    method: "POST",
+    target: "/v1/p/subscribe",
+    body: SUBSCRIBED,
+    right: [200],
+    lets: EITHER,
+    confined: "forbidden",
+    before: withStream,
+  },
+  publish: {
+    method: "POST",
+    target: "/v1/p/publish/a/b",
+    body: [1],
+    right: [204],
+    lets: WRITE,
+    confined: "forbidden",
+    before: withSession,
+  },
+  // What is in a session was asked about when it was subscribed to; whose it is decides.
+  unsubscribe: {
+    method: "DELETE",
+    target: "/v1/p/unsubscribe",
+    body: SUBSCRIBED,
+    right: [204],
+    lets: WRITE,
+    confined: "allowed",
+    before: withSession,
+  },
+  "session.get": {
+    method: "GET",
+    target: SESSION,
+    right: [200],
+    lets: EITHER,
+    confined: "allowed",
+    before: withSession,
+  },
+  "session.touch": {
+    method: "POST",
+    target: `${SESSION}/touch`,
+    right: [200],
+    lets: EITHER,
+    confined: "allowed",
+    before: withSession,
+  },
+  "session.delete": {
+    method: "DELETE",
+    target: SESSION,
+    right: [204],
+    lets: WRITE,
+    confined: "allowed",
+    before: withSession,
   },
   "channel.publish": {
     method: "POST",

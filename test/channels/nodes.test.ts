@@ -19,7 +19,7 @@ describe("A channel on two nodes", () => {
 
   async function open(channel: { rate: number; windowMs?: number }): Promise<(node: number) => Channel> {
     const report = (what: string, fault: unknown) => void reports.push(`${what}: ${fault}`);
-    const options = { port: 0, redis: sharedRedis(), drainMs: 2_000, channel, report };
+    const options = { port: 0, redis: sharedRedis(), drainMs: 2_000, log: false as const, channel, report };
     nodes = [await createServer(options), await createServer(options)];
     return (node) => new Channel(nodes[node]!.url, "shared");
   }

@@ -265,7 +265,7 @@ describeOnEngines("Track before publish", (engine) => {
   it("a publish is tracked before it is appended, in the same commit", async () => {
     const { channel, trouble } = await stage(engine);
     await channel("a").takes(START);
-    const ops = trouble.committed.filter((effects) => effects.length > 0).map((effects) => effects.map(({ op }) => op));
+    const ops = trouble.committed.map(({ effects }) => effects.map(({ op }) => op)).filter((ops) => ops.length > 0);
     expect(ops).toEqual([["begin", "remind", "put", "append"]]);
   });
 

@@ -1,140 +1,18 @@
-/**
- * A server for the tests of channels: the real one over a real HTTP door, on a clock that the test moves, with an engine whose
- * steps the test can make fail and whose calls it can see. Sweeps when the test says so.
- */
-import { type ServerOptions, withDefaults } from "@sluice/server";
-import { expect, onTestFinished } from "vitest";
-import { CHANNEL } from "../../packages/server/src/channels/state.ts";
-import { buildApp } from "../../packages/server/src/compose.ts";
-import { HttpDoor } from "../../packages/server/src/doors/http/node-adapter.ts";
-import { route } from "../../packages/server/src/doors/http/router.ts";
-import { type Effect, type Engine, EngineError, type Entity } from "../../packages/server/src/engine/contract.ts";
-import { openDisk } from "../../packages/server/src/engine/disk/open.ts";
-import { openMemory } from "../../packages/server/src/engine/memory/memory.ts";
-import { openRedis } from "../../packages/server/src/engine/redis/open.ts";
-import { Sweeper } from "../../packages/server/src/engine/sweeper.ts";
-import { realWorld } from "../../packages/server/src/real-world.ts";
+/** A server for the tests of channels, with the calls that clients of channels make. */
+import type { ServerOptions } from "@sluice/server";
+import { expect } from "vitest";
 import type { EngineName } from "../e2e/server.ts";
-import { temporaryDir } from "../support/disk.ts";
-import { sharedRedis } from "../support/shared-redis.ts";
-import { manualWorld } from "../support/world.ts";
+import { type Stage as BareStage, openStage } from "../e2e/stage.ts";
 
-/** `refused`: nothing was done. `lost`: it was done, and the word of it did not come back. */
-export type Fault = "refused" | "lost";
+export type { Fault } from "../e2e/stage.ts";
 
-/** What the engine was asked for, and what is to go wrong next. */
-export class Trouble {
-  readonly calls: string[] = [];
-  readonly committed: (readonly Effect[])[] = [];
-  hit: Fault | undefined;
-  commit: Fault | undefined;
-  read: Fault | undefined;
-
-  /** The kinds of calls since the last time this was asked. */
-  taken(): string[] {
-    return this.calls.splice(0);
-  }
-}
-
-const gone = () => new EngineError("unavailable", "the engine cannot be reached, says the test");
-
-/** The engine with the trouble in between. The time of Redis cannot be moved, but what the engine says that it is can. */
-function troubled(engine: Engine, trouble: Trouble, now: () => number): Engine {
-  const around = async <T>(call: "hit" | "commit" | "read", work: () => T | Promise<T>): Promise<T> => {
-    trouble.calls.push(call);
-    if (trouble[call] === "refused") throw gone();
-    const result = await work();
-    if (trouble[call] === "lost") throw gone();
-    return result;
-  };
-  const value = <T>(it: T) => ({ value: it });
-  return Object.create(engine, {
-    now: value(now),
-    hit: value((...args: Parameters<Engine["hit"]>) => around("hit", () => engine.hit(...args))),
-    read: value((...args: Parameters<Engine["read"]>) => around("read", () => engine.read(...args))),
-    commit: value((...args: Parameters<Engine["commit"]>) => {
-      trouble.committed.push(args[2]);
-      return around("commit", () => engine.commit(...args));
-    }),
-  });
-}
-
-export interface Stage {
-  readonly url: string;
-  readonly app: ReturnType<typeof buildApp>;
-  readonly engine: Engine;
-  readonly trouble: Trouble;
-  readonly reports: string[];
-  /** The prefix of its keys, on Redis. */
-  readonly prefix: string;
+export interface Stage extends BareStage {
   channel(id: string): Channel;
-  /** Moves the clock, without anybody looking. */
-  pass(ms: number): void;
-  /** One pass over every shard of the index. */
-  sweep(): Promise<void>;
-  /** What the index would hand to a sweep in a hundred years: everything that is tracked. */
-  tracked(): Promise<readonly Entity[]>;
 }
-
-const LONG_MS = 100 * 365 * 24 * 3_600_000;
 
 export async function stage(engineName: EngineName, options: ServerOptions = {}): Promise<Stage> {
-  const world = manualWorld(1, Date.now());
-  const directory = engineName === "disk" ? temporaryDir() : undefined;
-  const place = engineName === "redis" ? sharedRedis() : undefined;
-  let aheadMs = 0;
-  const now = () => world.now() + aheadMs;
-  const movable = { ...realWorld(), now };
-  const bare =
-    place !== undefined
-      ? await openRedis({ ...place, world: realWorld() })
-      : directory !== undefined
-        ? await openDisk({ dir: directory.dir, world: movable })
-        : openMemory({ world: movable });
-  const trouble = new Trouble();
-  const engine = troubled(bare, trouble, now);
-  const reports: string[] = [];
-  const report = (what: string, fault: unknown) => void reports.push(`${what}: ${fault}`);
-  const app = buildApp(withDefaults({ ...options, report }), world, engine);
-  const door = await HttpDoor.open({
-    host: "127.0.0.1",
-    port: 0,
-    handle: (request) => route(app.features, request),
-    report: (fault) => report("a request failed", fault),
-  });
-  const sweeper = new Sweeper(engine, world, (e, fault) => report(`sweeping ${e?.key}`, fault));
-  sweeper.handle(CHANNEL, async (e) => void (await app.channels.sweep(e.project, e.id)));
-  onTestFinished(async () => {
-    app.drain();
-    await door.close();
-    await sweeper.stop();
-    await app.stop();
-    await bare.close();
-    directory?.remove();
-    expect(reports).toEqual([]);
-  });
-  const url = `http://127.0.0.1:${door.port}`;
-  const due = async () => {
-    const shards = Array.from({ length: engine.shards }, (_, shard) => engine.due(shard, 10_000));
-    return (await Promise.all(shards)).flat();
-  };
-  return {
-    url,
-    app,
-    engine,
-    trouble,
-    reports,
-    prefix: place?.prefix ?? "",
-    channel: (id) => new Channel(url, id),
-    pass: (ms) => world.advance(ms),
-    sweep: () => sweeper.sweepAll(),
-    tracked: async () => {
-      aheadMs = LONG_MS;
-      const found = await due();
-      aheadMs = 0;
-      return found;
-    },
-  };
+  const bare = await openStage(engineName, options);
+  return Object.assign(bare, { channel: (id: string) => new Channel(bare.url, id) });
 }
 
 export type Phase = "START" | "DELTA" | "END" | "ERROR";

@@ -8,6 +8,8 @@ import { buildProgram } from "../../packages/server/src/cli/program.ts";
 import { createServer } from "../../packages/server/src/compose.ts";
 import { eventually } from "../e2e/server.ts";
 import { dirForTest, type Ended, type Env, serveInProcess, sluice, start } from "../support/sluice-process.ts";
+import { channelRows } from "./channel-rows.ts";
+import { sessionRows } from "./session-rows.ts";
 
 const OFFSET = /^\d{16}_\d{16}\n$/;
 let url: string;
@@ -40,6 +42,9 @@ async function appended(path: string, type: string, body: string): Promise<void>
 const SECRET = "a-secret-of-more-than-32-characters";
 
 const rows: Readonly<Record<string, () => Promise<void>>> = {
+  ...channelRows(() => url, ok),
+  ...sessionRows(() => url, ok),
+
   async serve() {
     const { url: own, child, ended, said } = await serveInProcess();
     expect((await fetch(`${own}/ready`)).status).toBe(200);

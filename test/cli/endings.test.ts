@@ -350,7 +350,7 @@ describe("a token", () => {
 describe("npm start", () => {
   it("knows every command by its name", () => {
     const text = readFileSync(new URL("../../scripts/start.mjs", import.meta.url), "utf8");
-    const listed = JSON.parse(/const commands = (\[.*\]);/.exec(text)![1]!) as string[];
+    const listed = /const commands = "(.*?)"/.exec(text)![1]!.split(" ");
     expect(listed.sort()).toEqual([...buildProgram("0").commands.map((command) => command.name()), "help"].sort());
   });
 });

@@ -1,21 +1,18 @@
 import { createResumableStreamContext, type ResumableStreamContext } from "@sluice/client/resumable-stream";
 import type * as vercel from "resumable-stream/generic";
 import { expect, expectTypeOf, test } from "vitest";
-import { eventually, serverForTest } from "../e2e/server.ts";
-import { FakeChannelServer, type FakeOptions } from "./fake-channel-server.ts";
+import { describeOnEngines, type EngineName, eventually, serverForTest } from "../e2e/server.ts";
+import { dirForTest, serveInProcess } from "../support/sluice-process.ts";
 import { faultyFetch } from "./faulty-fetch.ts";
 import { noUnhandledRejections, numbersTo, openClient } from "./open-client.ts";
 
-/** Contexts of different processes, as it were: each with a client of its own. */
-async function openContexts(count: number, options: FakeOptions = {}) {
-  const { port } = await serverForTest("memory");
-  const server = await FakeChannelServer.open({ others: port, perSecond: 10_000, ...options });
+/** Contexts of different processes, as it were: each with a client of its own, on one server. */
+async function openContexts(engine: EngineName, count: number) {
+  const { url } = await serverForTest(engine, { channel: { rate: 10_000 } });
   const pending: Promise<unknown>[] = [];
   const waitUntil = (promise: Promise<unknown>) => void pending.push(promise);
-  const contexts = numbersTo(count).map(() =>
-    createResumableStreamContext({ sluice: openClient(server.url), waitUntil }),
-  );
-  return { contexts, server, settled: () => Promise.all(pending) };
+  const contexts = numbersTo(count).map(() => createResumableStreamContext({ sluice: openClient(url), waitUntil }));
+  return { contexts, settled: () => Promise.all(pending) };
 }
 
 /** A stream that says what it is told, when it is told. */
@@ -54,139 +51,161 @@ test("the context is what the package resumable-stream offers", () => {
   expectTypeOf<Theirs>().toExtend<Ours>();
 });
 
-test("the first makes the stream, those who follow see all of it, and it is null when it is done", async () => {
-  const { contexts, settled } = await openContexts(2);
-  const [here, there] = contexts;
-  const source = madeStream();
-  const first = await here!.resumableStream("chat-1", source.make);
-  source.say("Hello ");
-  const reading = textOf(first);
-  await eventually(async () => expect(await there!.hasExistingStream("chat-1")).toBe(true));
-  const other = madeStream();
-  const second = textOf(await there!.resumableStream("chat-1", other.make));
-  const third = textOf(await there!.resumeExistingStream("chat-1", 4));
-  source.say("world");
-  source.end();
-  expect(await reading).toBe("Hello world");
-  expect(await second).toBe("Hello world");
-  expect(await third).toBe("o world");
-  expect([source.made, other.made]).toEqual([1, 0]);
-  await settled();
-  expect(await there!.hasExistingStream("chat-1")).toBe("DONE");
-  expect(await there!.resumeExistingStream("chat-1")).toBeNull();
-  expect(await there!.resumableStream("chat-1", other.make)).toBeNull();
-  expect(await here!.createNewResumableStream("chat-1", other.make)).toBeNull();
-});
-
-test("a stream that nobody made is undefined to resume, and does not exist", async () => {
-  const { contexts } = await openContexts(1);
-  expect(await contexts[0]!.resumeExistingStream("nobody")).toBeUndefined();
-  expect(await contexts[0]!.hasExistingStream("nobody")).toBeNull();
-});
-
-test("of many who ask for the same stream at once, one makes it and all get the same", async () => {
-  const { contexts, settled } = await openContexts(6);
-  let made = 0;
-  const make = () => {
-    made++;
-    return new ReadableStream<string>({
-      async start(controller) {
-        for (const n of numbersTo(20)) {
-          controller.enqueue(`${n} `);
-          await new Promise((resolve) => setTimeout(resolve, 20));
-        }
-        controller.close();
-      },
-    });
-  };
-  const streams = await Promise.all(contexts.map(({ resumableStream }) => resumableStream("crowd", make)));
-  const texts = await Promise.all(streams.map(textOf));
-  expect(made).toBe(1);
-  expect(new Set(texts)).toEqual(
-    new Set([
-      numbersTo(20)
-        .map((n) => `${n} `)
-        .join(""),
-    ]),
-  );
-  await settled();
-});
-
-test("a claim whose answer was lost is still one's own", async () => {
-  const { port } = await serverForTest("memory");
-  const server = await FakeChannelServer.open({ others: port });
-  const { fetch } = faultyFetch(({ method }, i) => (method === "PUT" && i < 1 ? { kind: "lose-answer" } : undefined));
-  const context = createResumableStreamContext({ sluice: openClient(server.url, { fetch }), waitUntil: null });
-  const source = madeStream();
-  const stream = await context.createNewResumableStream("lost", source.make);
-  source.say("mine");
-  source.end();
-  expect(await textOf(stream)).toBe("mine");
-  await eventually(async () => expect(await context.hasExistingStream("lost")).toBe("DONE"));
-});
-
-test("it is made to its end although its first reader has left", async () => {
-  const { contexts, settled } = await openContexts(2);
-  const source = madeStream();
-  const first = await contexts[0]!.createNewResumableStream("left", source.make);
-  source.say("a");
-  await first!.cancel();
-  const following = textOf(await contexts[1]!.resumeExistingStream("left"));
-  source.say("b");
-  source.end();
-  expect(await following).toBe("ab");
-  await settled();
-});
-
-test("a stream that fails fails for everybody who reads it, and for nobody else", async () => {
-  noUnhandledRejections();
-  const { contexts, settled } = await openContexts(2);
-  const source = madeStream();
-  const first = textOf(await contexts[0]!.createNewResumableStream("fails", source.make));
-  const failing = expect(first).rejects.toThrow("out of tokens");
-  source.say("a");
-  const second = textOf(await contexts[1]!.resumeExistingStream("fails"));
-  source.fail(new Error("out of tokens"));
-  await failing;
-  await expect(second).rejects.toThrow("out of tokens");
-  await settled();
-  expect(await contexts[1]!.hasExistingStream("fails")).toBe("DONE");
-});
-
-test("somebody who makes a stream that is under way is refused", async () => {
-  const { contexts } = await openContexts(2);
-  const source = madeStream();
-  await contexts[0]!.createNewResumableStream("taken", source.make);
-  await expect(contexts[1]!.createNewResumableStream("taken", source.make)).rejects.toMatchObject({
-    code: "stream-exists",
+describeOnEngines("a resumable stream", (engine) => {
+  test("the first makes the stream, those who follow see all of it, and it is null when it is done", async () => {
+    const { contexts, settled } = await openContexts(engine, 2);
+    const [here, there] = contexts;
+    const source = madeStream();
+    const first = await here!.resumableStream("chat-1", source.make);
+    source.say("Hello ");
+    const reading = textOf(first);
+    await eventually(async () => expect(await there!.hasExistingStream("chat-1")).toBe(true));
+    const other = madeStream();
+    const second = textOf(await there!.resumableStream("chat-1", other.make));
+    const third = textOf(await there!.resumeExistingStream("chat-1", 4));
+    source.say("world");
+    source.end();
+    expect(await reading).toBe("Hello world");
+    expect(await second).toBe("Hello world");
+    expect(await third).toBe("o world");
+    expect([source.made, other.made]).toEqual([1, 0]);
+    await settled();
+    expect(await there!.hasExistingStream("chat-1")).toBe("DONE");
+    expect(await there!.resumeExistingStream("chat-1")).toBeNull();
+    expect(await there!.resumableStream("chat-1", other.make)).toBeNull();
+    expect(await here!.createNewResumableStream("chat-1", other.make)).toBeNull();
   });
-  source.end();
+
+  test("a stream that nobody made is undefined to resume, and does not exist", async () => {
+    const { contexts } = await openContexts(engine, 1);
+    expect(await contexts[0]!.resumeExistingStream("nobody")).toBeUndefined();
+    expect(await contexts[0]!.hasExistingStream("nobody")).toBeNull();
+  });
+
+  test("of many who ask for the same stream at once, one makes it and all get the same", async () => {
+    const { contexts, settled } = await openContexts(engine, 6);
+    let made = 0;
+    const make = () => {
+      made++;
+      return new ReadableStream<string>({
+        async start(controller) {
+          for (const n of numbersTo(20)) {
+            controller.enqueue(`${n} `);
+            await new Promise((resolve) => setTimeout(resolve, 20));
+          }
+          controller.close();
+        },
+      });
+    };
+    const streams = await Promise.all(contexts.map(({ resumableStream }) => resumableStream("crowd", make)));
+    const texts = await Promise.all(streams.map(textOf));
+    expect(made).toBe(1);
+    expect(new Set(texts)).toEqual(
+      new Set([
+        numbersTo(20)
+          .map((n) => `${n} `)
+          .join(""),
+      ]),
+    );
+    await settled();
+  });
+
+  test("a claim whose answer was lost is still one's own", async () => {
+    const { url } = await serverForTest(engine);
+    const { fetch } = faultyFetch(({ method }, i) => (method === "PUT" && i < 1 ? { kind: "lose-answer" } : undefined));
+    const context = createResumableStreamContext({ sluice: openClient(url, { fetch }), waitUntil: null });
+    const source = madeStream();
+    const stream = await context.createNewResumableStream("lost", source.make);
+    source.say("mine");
+    source.end();
+    expect(await textOf(stream)).toBe("mine");
+    await eventually(async () => expect(await context.hasExistingStream("lost")).toBe("DONE"));
+  });
+
+  test("it is made to its end although its first reader has left", async () => {
+    const { contexts, settled } = await openContexts(engine, 2);
+    const source = madeStream();
+    const first = await contexts[0]!.createNewResumableStream("left", source.make);
+    source.say("a");
+    await first!.cancel();
+    const following = textOf(await contexts[1]!.resumeExistingStream("left"));
+    source.say("b");
+    source.end();
+    expect(await following).toBe("ab");
+    await settled();
+  });
+
+  test("a stream that fails fails for everybody who reads it, and for nobody else", async () => {
+    noUnhandledRejections();
+    const { contexts, settled } = await openContexts(engine, 2);
+    const source = madeStream();
+    const first = textOf(await contexts[0]!.createNewResumableStream("fails", source.make));
+    const failing = expect(first).rejects.toThrow("out of tokens");
+    source.say("a");
+    const second = textOf(await contexts[1]!.resumeExistingStream("fails"));
+    source.fail(new Error("out of tokens"));
+    await failing;
+    await expect(second).rejects.toThrow("out of tokens");
+    await settled();
+    expect(await contexts[1]!.hasExistingStream("fails")).toBe("DONE");
+  });
+
+  test("somebody who makes a stream that is under way is refused", async () => {
+    const { contexts } = await openContexts(engine, 2);
+    const source = madeStream();
+    await contexts[0]!.createNewResumableStream("taken", source.make);
+    await expect(contexts[1]!.createNewResumableStream("taken", source.make)).rejects.toMatchObject({
+      code: "stream-exists",
+    });
+    source.end();
+  });
+
+  test("a reader that does not read is cut off, and everybody else gets everything", async () => {
+    const { contexts, settled } = await openContexts(engine, 2);
+    const source = madeStream();
+    const idle = await contexts[0]!.createNewResumableStream("idle", source.make);
+    const piece = "x".repeat(10_000);
+    for (const _ of numbersTo(120)) source.say(piece);
+    source.end();
+    const following = textOf(await contexts[1]!.resumeExistingStream("idle"));
+    await settled();
+    expect(await following).toHaveLength(1_200_000);
+    await expect(textOf(idle)).rejects.toMatchObject({ code: "queue-full" });
+  });
+
+  test("a channel that cannot be written does not take the answer from the one who asked", async () => {
+    noUnhandledRejections();
+    const { url } = await serverForTest(engine);
+    const { fetch } = faultyFetch(({ url: to }) => (to.endsWith("/publish") ? { kind: "refuse" } : undefined));
+    const sluice = openClient(url, { fetch, retries: { minMs: 1, maxMs: 5, giveUpMs: 50 } });
+    const context = createResumableStreamContext({ sluice, waitUntil: null });
+    const source = madeStream();
+    const reading = textOf(await context.resumableStream("unwritten", source.make));
+    source.say("all ");
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    source.say("the same");
+    source.end();
+    expect(await reading).toBe("all the same");
+  });
 });
 
-test("a reader that does not read is cut off, and everybody else gets everything", async () => {
-  const { contexts, settled } = await openContexts(2);
+test("a server that is killed in the middle and comes back costs nobody a word", async () => {
+  const dir = dirForTest();
+  const serving = await serveInProcess(["--data", dir]);
+  const open = () => createResumableStreamContext({ sluice: openClient(serving.url), waitUntil: null });
   const source = madeStream();
-  const idle = await contexts[0]!.createNewResumableStream("idle", source.make);
-  const piece = "x".repeat(10_000);
-  for (const _ of numbersTo(120)) source.say(piece);
+  const first = textOf(await open().createNewResumableStream("killed", source.make));
+  source.say("before, ");
+  const follower = await open().resumeExistingStream("killed");
+  const following = textOf(follower);
+  await eventually(async () => expect(await open().hasExistingStream("killed")).toBe(true));
+  serving.child.kill("SIGKILL");
+  await serving.ended;
+  source.say("meanwhile, ");
+  await serveInProcess(["--data", dir, "--port", new URL(serving.url).port]);
+  source.say("after");
   source.end();
-  const following = textOf(await contexts[1]!.resumeExistingStream("idle"));
-  await settled();
-  expect(await following).toHaveLength(1_200_000);
-  await expect(textOf(idle)).rejects.toMatchObject({ code: "queue-full" });
-});
-
-test("a channel that cannot be written does not take the answer from the one who asked", async () => {
-  noUnhandledRejections();
-  const { port } = await serverForTest("memory");
-  const server = await FakeChannelServer.open({ others: port, publishTrouble: () => "reset" });
-  const sluice = openClient(server.url, { retries: { minMs: 1, maxMs: 5, giveUpMs: 50 } });
-  const context = createResumableStreamContext({ sluice, waitUntil: null });
-  const source = madeStream();
-  const reading = textOf(await context.resumableStream("unwritten", source.make));
-  source.say("all ");
-  await new Promise((resolve) => setTimeout(resolve, 100));
-  source.say("the same");
-  source.end();
-  expect(await reading).toBe("all the same");
+  expect(await first).toBe("before, meanwhile, after");
+  expect(await following).toBe("before, meanwhile, after");
+  await eventually(async () => expect(await open().hasExistingStream("killed")).toBe("DONE"));
 });

@@ -1,38 +1,15 @@
 /** What is true of the engine on Redis alone: several nodes over one store, hints that get lost, and what is left behind. */
 import { readFileSync } from "node:fs";
-import { ZERO } from "@sluice/protocol";
-import { afterEach, describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
+import type { Tally } from "../../packages/server/src/core/tally.ts";
 import type { Engine } from "../../packages/server/src/engine/contract.ts";
 import { Keepers } from "../../packages/server/src/engine/keeper.ts";
 import { openRedis } from "../../packages/server/src/engine/redis/open.ts";
-import type { RedisLimits } from "../../packages/server/src/engine/redis/options.ts";
 import { realWorld } from "../../packages/server/src/real-world.ts";
 import { eventually } from "../support/eventually.ts";
-import { type RedisServer, startSingleRedis } from "../support/redis.ts";
 import { sharedRedis } from "../support/shared-redis.ts";
-import { TcpProxy } from "../support/tcp-proxy.ts";
+import { a, opened, proxied, single } from "./redis-fixture.ts";
 import { append, bytes, put, stream, text } from "./suite/fixture.ts";
-
-const a = stream("a");
-const open: Engine[] = [];
-const servers: { close(): Promise<void> }[] = [];
-
-async function opened(place: { urls: readonly string[]; prefix?: string }, limits: Partial<RedisLimits> = {}) {
-  const engine = await openRedis({ ...place, world: realWorld(), limits });
-  open.push(engine);
-  return engine;
-}
-
-async function single(): Promise<RedisServer> {
-  const started = await startSingleRedis();
-  servers.push(started);
-  return started.server;
-}
-
-afterEach(async () => {
-  await Promise.all(open.splice(0).map((engine) => engine.close()));
-  await Promise.all(servers.splice(0).map((server) => server.close()));
-});
 
 /** One commit by one node, however often it meets another's; how often that was. */
 async function counted(engine: Engine): Promise<number> {
@@ -74,8 +51,7 @@ describe("two nodes", () => {
 
   it("of which one is further away still get their turns", async () => {
     const server = await single();
-    const proxy = await TcpProxy.open(0, server.port, 5);
-    servers.push(proxy);
+    const proxy = await proxied(server, 5);
     const [near, far] = [
       await opened({ urls: [server.url] }),
       await opened({ urls: [`redis://127.0.0.1:${proxy.port}`] }),
@@ -125,101 +101,6 @@ describe("a notification that is lost", () => {
     const before = heard;
     expect((await two.commit(a, { rev: 0 }, [put("x", "1")])).kind).toBe("done");
     await eventually(() => expect(heard).toBeGreaterThan(before));
-  });
-});
-
-describe("a commit that is sent again", () => {
-  it("after its answer was lost is recognised, also when another node has committed on top", async () => {
-    const server = await single();
-    const proxy = await TcpProxy.open(0, server.port);
-    servers.push(proxy);
-    const one = await opened({ urls: [`redis://127.0.0.1:${proxy.port}`] }, { commandMs: 300, deadlineMs: 10_000 });
-    const two = await opened({ urls: [server.url] });
-    const { nextGeneration: generation } = await one.load(a, []);
-    const begun = await one.commit(a, { rev: 0 }, [{ op: "begin", generation, at: { generation, seq: 0 } }]);
-    if (begun.kind !== "done") throw new Error(begun.kind);
-    const outcomes: string[] = [];
-    for (let round = 0; round < 5; round++) {
-      const { rev } = await one.load(a, []);
-      proxy.swallowAnswers();
-      const committing = one.commit(a, { rev }, [append(`one ${round}`)]);
-      await eventually(async () => expect((await two.load(a, [])).rev).not.toBe(rev));
-      if (round % 2 === 0) {
-        const meanwhile = await two.load(a, []);
-        await two.commit(a, { rev: meanwhile.rev }, [append(`two ${round}`)]);
-      }
-      proxy.heal();
-      outcomes.push((await committing).kind);
-    }
-    const { messages } = await one.read(a, ZERO, 1 << 20);
-    const lines = messages.map(({ payload }) => text(payload));
-    expect(outcomes).toEqual(["done", "done", "done", "done", "done"]);
-    expect(lines).toEqual(["one 0", "two 0", "one 1", "one 2", "two 2", "one 3", "one 4", "two 4"]);
-  });
-});
-
-/** A log on a Redis of its own, and an engine that reaches it over a wire that can be disturbed. */
-async function overProxy(limits: Partial<RedisLimits>) {
-  const server = await single();
-  const proxy = await TcpProxy.open(0, server.port);
-  servers.push(proxy);
-  const near = await opened({ urls: [server.url] });
-  const { nextGeneration: generation } = await near.load(a, []);
-  const begun = await near.commit(a, { rev: 0 }, [{ op: "begin", generation, at: { generation, seq: 0 } }]);
-  if (begun.kind !== "done") throw new Error(begun.kind);
-  const far = await opened({ urls: [`redis://127.0.0.1:${proxy.port}`] }, limits);
-  return { server, proxy, near, far };
-}
-
-describe("a commit whose answer was lost in a failover", () => {
-  it("is told where its messages are, and so is the next one", async () => {
-    const { server, proxy, near, far } = await overProxy({ commandMs: 300, deadlineMs: 10_000 });
-    const before = await far.load(a, []);
-    proxy.swallowAnswers();
-    const committing = far.commit(a, { rev: before.rev }, [append("first")]);
-    await eventually(async () => expect((await near.load(a, [])).head.last.seq).toBe(1));
-    await server.admin((redis) => redis.call("DEBUG", "CHANGE-REPL-ID"));
-    const raised = await near.commit(a, { rev: 0 }, []);
-    expect(raised.kind).toBe("conflict");
-    proxy.heal();
-    const first = await committing;
-    const told = [first];
-    if (first.kind === "done") told.push(await far.commit(a, { rev: first.rev }, [append("second")]));
-    const { messages } = await near.read(a, ZERO, 1 << 20);
-    for (const [i, result] of told.entries()) {
-      if (result.kind === "done") expect(result.head.last).toEqual(messages[i]!.position);
-    }
-    expect(told.map(({ kind }) => kind)).toEqual(["done", "conflict"]);
-  });
-});
-
-describe("a commit that was given up", () => {
-  it("does not apply once a later one is done, even one that changes nothing", async () => {
-    const { proxy, near, far } = await overProxy({ commandMs: 200, deadlineMs: 400 });
-    const before = await far.load(a, []);
-    proxy.hold();
-    await expect(far.commit(a, { rev: before.rev }, [append("too late")])).rejects.toMatchObject({
-      code: "unavailable",
-    });
-    proxy.letIn();
-    expect(await far.commit(a, { rev: before.rev }, [])).toMatchObject({ kind: "done", rev: before.rev });
-    proxy.release();
-    // Whatever was on its way has arrived when this is answered.
-    await eventually(async () => {
-      await near.commit(a, { rev: before.rev }, [put("x", "1")]);
-      expect(await near.load(a, [])).toMatchObject({ head: { last: { seq: 0 } } });
-    });
-    expect((await near.read(a, ZERO, 100)).messages).toEqual([]);
-  });
-
-  it("because its numbers are none changes nothing", async () => {
-    const engine = await opened({ urls: [(await single()).url] });
-    for (const atMs of [Number.NaN, 1.5, Number.POSITIVE_INFINITY]) {
-      await expect(engine.commit(a, { rev: 0 }, [put("x", "1"), { op: "remind", atMs }])).rejects.toThrow(
-        /whole number/,
-      );
-    }
-    expect((await engine.load(a, [])).rev).toBe(0);
   });
 });
 
@@ -280,24 +161,6 @@ describe("a user who may do only what it must", () => {
   });
 });
 
-describe("an engine that was closed", () => {
-  it("leaves no connection behind, whatever was under way", async () => {
-    const { server, proxy, far } = await overProxy({ commandMs: 300, deadlineMs: 2_000 });
-    proxy.cut();
-    const underWay = [far.load(a, []), far.commit(a, { rev: 0 }, [put("x", "1")])].map((call) =>
-      Promise.resolve(call).catch(() => "refused"),
-    );
-    await far.close();
-    proxy.heal();
-    expect(await Promise.all(underWay)).toEqual(["refused", "refused"]);
-    await Promise.all(open.splice(0).map((engine) => engine.close()));
-    await eventually(async () => {
-      const clients = String(await server.admin((redis) => redis.call("CLIENT", "LIST")));
-      expect(clients.trim().split("\n")).toHaveLength(1);
-    });
-  });
-});
-
 describe("what the operator should know", () => {
   it("is told at opening: no append-only file, too few replicas", async () => {
     const server = await single();
@@ -305,11 +168,38 @@ describe("what the operator should know", () => {
     const told: string[] = [];
     const limits = { waitReplicas: 1, deadlineMs: 300 };
     const engine = await openRedis({ urls: [server.url], world: realWorld(), limits, warn: (text) => told.push(text) });
-    open.push(engine);
+    onTestFinished(() => engine.close());
     expect(told.join()).toMatch(/append-only file/);
     expect(told.join()).toMatch(/0 of the 1 replicas/);
     await expect(engine.load(a, [])).rejects.toMatchObject({ code: "unavailable" });
     expect(engine.health()?.message).toMatch(/replicas/);
+  });
+});
+
+describe("what the engine counts", () => {
+  it("shows a Redis that has gone away: attempts, lost connections, operations that took too long", async () => {
+    const server = await single();
+    const engine = await opened({ urls: [server.url] }, { deadlineMs: 500 });
+    const read = () => {
+      const found: Record<string, number> = {};
+      for (const metric of engine.metrics!()) {
+        metric.read((value: number | Tally) => {
+          found[metric.name.replace("sluice_redis_", "")] = typeof value === "number" ? value : value.count;
+        });
+      }
+      return found;
+    };
+    await engine.commit(a, { rev: 0 }, [put("x", "1")]);
+    const before = read();
+    expect(before).toMatchObject({ operations: 0, deadlines_total: 0, disconnects_total: 0 });
+    expect(before.commit_seconds).toBeGreaterThan(0);
+    await server.kill();
+    await expect(engine.load(a, [])).rejects.toMatchObject({ code: "unavailable" });
+    const after = read();
+    expect(after).toMatchObject({ operations: 0, deadlines_total: 1 });
+    for (const name of ["retries_total", "connects_total", "disconnects_total"]) {
+      expect(after[name], name).toBeGreaterThan(before[name]!);
+    }
   });
 });
 

@@ -71,7 +71,11 @@ async function open(limits: Partial<Limits>, hold: { closed: boolean } = { close
   const files = new SimDrive(clock).files();
   return clock.until(
     openWith(
-      { dir: "/d", world: clock, limits: { segmentBytes: 65_536, applyAfterMs: 5, applyBytes: 10_000, ...limits } },
+      {
+        dir: "/d",
+        world: clock,
+        limits: { segmentBytes: 65_536, applyAfterMs: 5, applyWithinMs: 5, applyBytes: 10_000, ...limits },
+      },
       {
         files,
         openStore: () => store,

@@ -124,12 +124,16 @@ describe("a flipped bit in the store, with everything verified,", () => {
     judge(flips, await outcomes(flips), least);
   });
 
-  it("in the number of a transaction or of a root never leads back to an older state", {
-    timeout: 60_000,
-  }, async () => {
-    const fields = [24 + 128, 24 + 72 + 40].flatMap((at) => [at, PAGE + at]);
-    const flips = fields.flatMap((at) => spread(64, 64).map((bit) => ({ byte: at + (bit >> 3), bit: bit & 7 })));
-    judge(flips, await outcomes(flips), 1);
+  it.each([
+    ["transaction", 24 + 128, 1],
+    // The meta that is not the newest may name another page of its transaction: nobody goes there.
+    ["root", 24 + 72 + 40, 0.9],
+  ])("in the number of a %s never leads back to an older state", { timeout: 60_000 }, async (_, field, least) => {
+    const bits = Array.from({ length: 128 }, (_, i) => ({
+      byte: (i >> 6) * PAGE + field + ((i >> 3) & 7),
+      bit: i & 7,
+    }));
+    judge(bits, await outcomes(bits), least);
   });
 
   it("inside a message or a row is refused with the entity", { timeout: 60_000 }, async () => {

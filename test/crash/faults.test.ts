@@ -133,7 +133,7 @@ describe("a really full disk", () => {
     const disk = smallDisk(6);
     // Without the right to mount, the injected faults above are all there is to see.
     if (disk === undefined) return;
-    const limits = { segmentBytes: 1 << 19, applyBytes: 1 << 16, retryFullMs: 20, applyAfterMs: 5 };
+    const limits = { segmentBytes: 1 << 19, applyBytes: 1 << 16, retryFullMs: 20, applyAfterMs: 5, applyWithinMs: 5 };
     const engine = await openWith({ dir: join(disk.dir, "data"), world: realWorld(), limits }, inlinePorts());
     const big = join(disk.dir, "ballast");
     try {

@@ -88,6 +88,7 @@ try {
     lagBytes: 1 << 21,
     applyBytes: 1 << 16,
     applyAfterMs: 10,
+    applyWithinMs: 10,
     tailBytes: 1 << 18,
   };
   const engine = await openDisk({ dir, world: realWorld(), limits });

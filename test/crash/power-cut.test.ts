@@ -30,6 +30,7 @@ const LIMITS: Partial<Limits> = {
   spareSegments: 2,
   sealAfterMs: 3,
   applyAfterMs: 2,
+  applyWithinMs: 2,
   retryFullMs: 3,
 };
 

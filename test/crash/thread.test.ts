@@ -10,7 +10,14 @@ import { temporaryDir } from "../support/disk.ts";
 
 const COMMITS = 400;
 const PER_COMMIT = 25;
-const limits = { segmentBytes: 1 << 20, applyBytes: 1 << 16, applyAfterMs: 2, tailBytes: 1 << 17, lagBytes: 1 << 21 };
+const limits = {
+  segmentBytes: 1 << 20,
+  applyBytes: 1 << 16,
+  applyAfterMs: 2,
+  applyWithinMs: 2,
+  tailBytes: 1 << 17,
+  lagBytes: 1 << 21,
+};
 
 async function write(engine: Engine, e: Entity): Promise<void> {
   let rev = 0;

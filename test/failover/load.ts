@@ -30,7 +30,8 @@ export class Load {
   /** What each follower was shown, per stream. */
   readonly shown = new Map<string, string[]>();
   readonly refusals = new Map<number | string, number>();
-  slowestMs = 0;
+  /** Of those that are answered at once, and of those that wait for something to happen. */
+  readonly slowestMs = { request: 0, poll: 0 };
   /** When an append was last acknowledged, per stream. */
   readonly lastAcknowledged = new Map<string, number>();
   private isOver = false;
@@ -186,7 +187,8 @@ export class Load {
       outcome = (fault as Error).name;
       if (outcome === "TimeoutError") this.faults.push(`${url} hung`);
     } finally {
-      this.slowestMs = Math.max(this.slowestMs, Date.now() - startMs);
+      const kind = url.includes("live=") ? "poll" : "request";
+      this.slowestMs[kind] = Math.max(this.slowestMs[kind], Date.now() - startMs);
     }
     this.refusals.set(outcome, (this.refusals.get(outcome) ?? 0) + 1);
     return undefined;

@@ -7,6 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { eventually, sleep } from "../support/eventually.ts";
 import { NERVOUS_MS, RedisCluster, type RedisServer } from "../support/redis.ts";
 import { Load } from "./load.ts";
+import { keysOn, pair, takeOver } from "./take-over.ts";
 
 const TIMEOUT_MS = 120_000;
 const TEXT = { "Content-Type": "text/plain" };
@@ -27,20 +28,6 @@ async function serve(waitReplicas: number): Promise<string> {
   const node = await createServer({ port: 0, log: false, redis, longPollMs: 60_000, report: () => {} });
   nodes.push(node);
   return node.url;
-}
-
-/** A replica and its master. */
-async function pair(): Promise<{ replica: RedisServer; master: RedisServer }> {
-  const replica = (await cluster.replicas())[0]!;
-  const port = await replica.masterPort();
-  return { replica, master: cluster.nodes.find((node) => node.port === port)! };
-}
-
-/** The master goes, and the replica takes over with what it has. */
-async function takeOver(master: RedisServer, replica: RedisServer): Promise<void> {
-  await master.kill();
-  await eventually(async () => expect(await replica.role()).toBe("master"), 30_000);
-  await replica.listen();
 }
 
 async function append(url: string, text: string): Promise<string> {
@@ -73,16 +60,12 @@ async function streamOn(base: string, master: RedisServer): Promise<string> {
   throw new Error("no stream came to this master");
 }
 
-async function keysOn(node: RedisServer): Promise<number> {
-  return node.admin(async (redis) => (await redis.keys("sluice:*:h")).length);
-}
-
 describe("without waiting for replicas", () => {
   it("a lost end is noticed: later offsets sort above it, and readers are told where to go on", {
     timeout: TIMEOUT_MS,
   }, async () => {
     const base = await serve(0);
-    const { replica, master } = await pair();
+    const { replica, master } = await pair(cluster);
     const url = await streamOn(base, master);
     for (let i = 1; i <= 10; i++) await append(url, `kept ${i};`);
     const kept = (await fetch(url, { method: "HEAD" })).headers.get("stream-next-offset")!;
@@ -125,7 +108,7 @@ async function loseATail(waitReplicas: number): Promise<string[]> {
   const load = new Load({ urls, streams: 12, prefix: "load", isLossExpected: waitReplicas === 0 });
   await load.start();
   await load.progress();
-  const { replica, master } = await pair();
+  const { replica, master } = await pair(cluster);
   await replica.deafen();
   await sleep(1_500);
   await takeOver(master, replica);

@@ -56,6 +56,7 @@ function drawLimits(random: Random): Partial<Limits> {
     spareSegments: random.pick([0, 2]),
     sealAfterMs: random.pick([3, 100]),
     applyAfterMs: random.pick([2, 2, 50]),
+    applyWithinMs: random.pick([2, 50, 1_000]),
     retryFullMs: 20,
   };
 }

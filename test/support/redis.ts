@@ -77,6 +77,11 @@ export class RedisServer {
     this.proxy!.cut();
   }
 
+  /** Accepts connections and takes everything in, and never answers. */
+  mute(): void {
+    this.proxy!.swallowAnswers();
+  }
+
   heal(): void {
     this.proxy!.heal();
   }

@@ -20,7 +20,7 @@ const SERVER = "packages/server/src";
 const GROUND = ["engine", "core", "protocol"];
 const FEATURES = ["streams", "wakes", "sessions", "live", "groups", "pull", "channels"];
 /** What one feature may take from another; everything else goes through compose. */
-const BETWEEN_FEATURES: Readonly<Record<string, readonly string[]>> = { wakes: ["streams"] };
+const BETWEEN_FEATURES: Readonly<Record<string, readonly string[]>> = { wakes: ["streams"], sessions: ["streams"] };
 const ENGINES: Readonly<Record<string, readonly string[]>> = { memory: [], disk: ["lmdb"], redis: ["ioredis"] };
 const BELOW_CONFIG = [...GROUND, ...FEATURES, ...Object.keys(ENGINES), "auth", "doors"];
 const BELOW_COMPOSE = [...BELOW_CONFIG, "config", "observe", "real-world"];
@@ -28,7 +28,7 @@ const BELOW_COMPOSE = [...BELOW_CONFIG, "config", "observe", "real-world"];
 export const LAYERS: readonly Layer[] = [
   { name: "protocol", where: /^packages\/protocol\/src\//, imports: [], portable: true },
   { name: "client", where: /^packages\/client\/src\//, imports: ["protocol"], portable: true },
-  { name: "core", where: under("core/"), imports: ["protocol"], portable: true },
+  { name: "core", where: under("core/"), imports: ["protocol"], packages: ["zod"], portable: true },
   { name: "engine", where: under("engine/[^/]+$"), imports: ["core", "protocol"], portable: true },
   ...Object.entries(ENGINES).map(([name, packages]) => ({
     name,
@@ -59,7 +59,7 @@ export const LAYERS: readonly Layer[] = [
     packages: ["pino", "@opentelemetry/api", "@opentelemetry/sdk-metrics", "@opentelemetry/exporter-prometheus"],
   },
   { name: "real-world", where: under("real-world\\.ts$"), imports: ["core"] },
-  { name: "config", where: under("config/"), imports: BELOW_CONFIG, packages: ["zod", "yaml"] },
+  { name: "config", where: under("config/"), imports: [...BELOW_CONFIG, "observe"], packages: ["zod", "yaml"] },
   { name: "compose", where: under("compose\\.ts$"), imports: BELOW_COMPOSE },
   { name: "index", where: under("index\\.ts$"), imports: [...BELOW_COMPOSE, "compose"] },
   { name: "cli", where: under("cli/"), imports: [...BELOW_COMPOSE, "compose"], packages: ["commander"] },

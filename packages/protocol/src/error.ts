@@ -54,6 +54,11 @@ const table = {
   "invalid-offset": { status: 409, title: "The offset cannot be acknowledged", retryable: false },
   "too-many-links": { status: 409, title: "The subscription would be linked to too many streams", retryable: false },
 
+  // What a session says.
+  "session-not-found": { status: 404, title: "There is no such session", retryable: false },
+  "subscription-differs": { status: 409, title: "The session is subscribed in another way", retryable: false },
+  "too-many-subscriptions": { status: 409, title: "The session has too many subscriptions", retryable: false },
+
   // What a channel says.
   "channel-not-found": { status: 404, title: "There is no such channel", retryable: false },
   "channel-not-started": { status: 409, title: "The channel has not started", retryable: false },

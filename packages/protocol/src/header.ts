@@ -24,6 +24,11 @@ export const header = {
   streamMaxAgeSeconds: "Stream-Max-Age-Seconds",
   sseDataEncoding: "Stream-SSE-Data-Encoding",
 
+  fanoutCount: "Stream-Fanout-Count",
+  fanoutSuccesses: "Stream-Fanout-Successes",
+  fanoutFailures: "Stream-Fanout-Failures",
+  fanoutMode: "Stream-Fanout-Mode",
+
   producerId: "Producer-Id",
   producerEpoch: "Producer-Epoch",
   producerSeq: "Producer-Seq",

@@ -19,6 +19,7 @@ import { ConfigError } from "./config/problem.ts";
 import type { Settings, SettingsInput } from "./config/schema.ts";
 import { exposureOf } from "./config/together.ts";
 import { Audience } from "./core/audience.ts";
+import { Deadlines } from "./core/deadlines.ts";
 import { gauge } from "./core/metric.ts";
 import type { World } from "./core/world.ts";
 import { cookieOrigins, corsDecorator, preflightHeaders } from "./doors/http/cors.ts";
@@ -37,13 +38,23 @@ import type { LogOptions } from "./observe/log.ts";
 import type { TracerProvider } from "./observe/traces.ts";
 import { Watch } from "./observe/watch.ts";
 import { realWorld } from "./real-world.ts";
+import { type CoreService, LocalCore } from "./sessions/core-service.ts";
+import { FanoutMeter } from "./sessions/delivery.ts";
+import { Events, type MetricSink } from "./sessions/events.ts";
+import { Fanout } from "./sessions/fanout.ts";
+import { sessionMetrics } from "./sessions/metrics.ts";
+import { LocalQueue } from "./sessions/queue.ts";
+import { SessionRoutes } from "./sessions/routes.ts";
+import { Sessions } from "./sessions/service.ts";
+import { FANOUT } from "./sessions/state.ts";
 import { Census } from "./streams/census.ts";
+import type { CensusLimits } from "./streams/limits.ts";
 import { listStreams } from "./streams/listing.ts";
 import { LiveRoutes } from "./streams/live-routes.ts";
 import { streamMetrics } from "./streams/metrics.ts";
 import { StreamRoutes } from "./streams/routes.ts";
 import { Streams } from "./streams/service.ts";
-import { STREAM } from "./streams/state.ts";
+import { SESSION, STREAM } from "./streams/state.ts";
 import type { WebhookSender } from "./wakes/delivery.ts";
 import { SigningKeys } from "./wakes/keys.ts";
 import { WakeRoutes } from "./wakes/routes.ts";
@@ -60,6 +71,8 @@ export interface ServerOptions extends Omit<SettingsInput, "log"> {
   readonly tracing?: TracerProvider | false | undefined;
   /** Faults that no client is told about; they are logged when this is left out. */
   readonly report?: Report | undefined;
+  /** Gets a data point for everything that happens to sessions. Must not throw. */
+  readonly onSessionEvent?: MetricSink | undefined;
 }
 
 /** Everything decided. */
@@ -68,6 +81,7 @@ export interface ServerSettings extends Omit<Settings, "log"> {
   readonly tracing?: TracerProvider | false | undefined;
   readonly report: Report;
   readonly authorize: Authorize | undefined;
+  readonly onSessionEvent?: MetricSink | undefined;
 }
 
 type Report = (what: string, fault: unknown, requestId?: string) => void;
@@ -77,7 +91,7 @@ export function withDefaults(given: ServerOptions = {}): ServerSettings {
   if (typeof given !== "object" || given === null || Array.isArray(given)) {
     throw new ConfigError(["the options must be an object, like { port: 8080 }"]);
   }
-  const { report, authorize, log, tracing, ...options } = given;
+  const { report, authorize, log, tracing, onSessionEvent, ...options } = given;
   const { logger, ...lines } = log || {};
   const settings = settingsFrom({ ...options, log: lines });
   return {
@@ -85,6 +99,7 @@ export function withDefaults(given: ServerOptions = {}): ServerSettings {
     authorize,
     log: log === false ? false : { ...settings.log, ...(logger && { logger }) },
     ...(tracing !== undefined && { tracing }),
+    ...(onSessionEvent !== undefined && { onSessionEvent }),
     report: report ?? ((what, fault) => console.error(what, fault)),
   };
 }
@@ -110,8 +125,8 @@ export async function createServer(options: ServerOptions = {}): Promise<Running
   if (exposure.kind === "refused") throw new ConfigError([exposure.why]);
   const world = realWorld();
   const clock = () => performance.now();
-  const { log, tracing } = asked;
-  const watch = new Watch({ log, tracing, report: options.report, world, clock, engine: engineOf(asked) });
+  const { log, tracing, metrics: limits } = asked;
+  const watch = new Watch({ log, tracing, report: options.report, world, clock, engine: engineOf(asked), limits });
   const settings = { ...asked, report: watch.report };
   try {
     const engine = await openEngine(settings, world, clock, watch);
@@ -137,11 +152,13 @@ function openEngine(
   clock: () => number,
   { log }: Pick<Watch, "log">,
 ): Promise<Engine> | Engine {
-  const { urls, prefix, ...limits } = settings.redis;
+  const { engine: bounds } = settings;
+  const { urls, prefix, ...redis } = settings.redis;
+  const limits = { ...redis, pageMessages: bounds.pageMessages };
   const warn = (what: string, details: object = {}) => log.warn(what, details);
-  if (urls.length > 0) return openRedis({ urls, prefix, world, limits, warn });
-  if (settings.memory) return openMemory({ world });
-  return openDisk({ dir: settings.data, world, limits: settings.disk, clock, warn });
+  if (urls.length > 0) return openRedis({ urls, prefix, world, limits, clock, warn });
+  if (settings.memory) return openMemory({ world, bounds });
+  return openDisk({ dir: settings.data, world, limits: { ...settings.disk, ...bounds }, clock, warn });
 }
 
 async function serve(settings: ServerSettings, world: World, engine: Engine, watch: Watch): Promise<RunningServer> {
@@ -153,6 +170,7 @@ async function serve(settings: ServerSettings, world: World, engine: Engine, wat
     handle: (request) => route(app.features, request),
     decorate: corsDecorator(settings.cors),
     observer: watch.observer,
+    deadlines: engine.deadlineMs === undefined ? undefined : new Deadlines(world, engine.deadlineMs),
     report: (fault, request) => watch.reportRequest(fault, request),
   });
   watch.add(app.metrics);
@@ -196,7 +214,9 @@ interface Watching {
 }
 
 /** What an app reaches outside of its engine, and who looks at it. */
-interface Outside {
+export interface Outside {
+  /** Stands between fan-out and the streams it copies into. */
+  readonly coreOf?: (local: CoreService) => CoreService;
   readonly sender?: WebhookSender;
   readonly fetchKeys?: KeysFetcher;
   readonly watching?: Watching;
@@ -211,8 +231,9 @@ export function buildApp(
   engine: Engine,
   {
     sender = new NodeWebhookSender({ ...settings.webhook, world }),
-    fetchKeys = keysFetcher(world),
+    fetchKeys = keysFetcher(world, settings.auth.jwksBytes),
     watching = UNWATCHED,
+    coreOf = (local) => local,
   }: Outside = {},
 ) {
   const { report, stream: streamLimits, longPollMs, publicUrl, webhook, wake: wakeLimits } = settings;
@@ -231,11 +252,14 @@ export function buildApp(
   const { allowLoopback } = webhook;
   const wakeRoutes = new WakeRoutes(wakes, keys, { allowLoopback, publicUrl, limits: wakeLimits });
   sweeper.handle(WAKE, (e) => wakes.sweep(e.project, e.id));
+  const sessions = buildSessions(settings, world, engine, keepers, streams, routes, coreOf);
+  sweeper.handleTogether(SESSION, settings.session.cleanupSessions, (es) => sessions.service.sweep(es));
+  sweeper.handle(FANOUT, (e) => sessions.fanout.sweep(e));
   const channels = new Channels(engine, keepers, channelLimits(settings));
   const channelRoutes = new ChannelRoutes(channels, world, audience, readerLimits);
   sweeper.handle(CHANNEL, async (e) => void (await channels.sweep(e.project, e.id)));
 
-  const census = new Census(engine, streams.meter, world);
+  const census = new Census(engine, streams.meter, world, censusLimits(settings));
 
   let draining = false;
   const notReady = () => (draining ? "the server is shutting down" : engine.health()?.message);
@@ -245,6 +269,7 @@ export function buildApp(
       streams: routes,
       listStreams: (project, request) => listStreams(streams, project, request, settings.list),
       wakes: wakeRoutes,
+      sessions: sessions.routes,
       channels: channelRoutes,
       notReady,
       metrics: () => watching.metrics(),
@@ -258,19 +283,24 @@ export function buildApp(
     live,
     wakes,
     keys,
+    sessions,
     channels,
     channelRoutes,
     metrics: [
       gauge("sluice_ready", "1 while the server takes requests, else 0.", () => (notReady() === undefined ? 1 : 0)),
       ...streamMetrics(streams.meter, live, census),
       ...wakes.metrics,
+      ...sessions.metrics,
       ...channelMetrics(channels, channelRoutes),
       ...keepers.meter.metrics(keepers),
       ...(engine.metrics?.() ?? []),
     ],
+    /** One pass over everything that is due, as it happens by itself once started. */
+    sweep: () => sweeper.sweepAll(),
     start: () => {
       sweeper.start();
       wakes.start();
+      sessions.fanout.start();
     },
     drain: () => {
       draining = true;
@@ -278,9 +308,35 @@ export function buildApp(
     },
     stop: async () => {
       census.stop();
-      await Promise.all([sweeper.stop(), wakes.stop()]);
+      await Promise.all([sweeper.stop(), wakes.stop(), sessions.fanout.stop()]);
     },
   };
+}
+
+function buildSessions(
+  settings: ServerSettings,
+  world: World,
+  engine: Engine,
+  keepers: Keepers,
+  streams: Streams,
+  streamRoutes: StreamRoutes,
+  coreOf: (local: CoreService) => CoreService,
+) {
+  const { report } = settings;
+  const limits = { ...settings.session, ttlSeconds: settings.sessionTtlSeconds };
+  const events = new Events(settings.onSessionEvent);
+  const core = coreOf(new LocalCore(streams, keepers, limits));
+  const copying = { core, world, limits: settings.fanout, meter: new FanoutMeter() };
+  const queue = new LocalQueue(copying);
+  const fanout = new Fanout({ ...copying, engine, keepers, streams, queue, events, report });
+  const service = new Sessions({ engine, keepers, streams, core, fanout, world, limits, events, report });
+  const routes = new SessionRoutes({ sessions: service, fanout, streams: streamRoutes, events, world, limits });
+  return { service, fanout, events, routes, metrics: sessionMetrics(events, fanout, queue) };
+}
+
+function censusLimits({ metrics }: ServerSettings): CensusLimits {
+  const { countPage, countPauseMs, countKeepMs, countKeepFactor } = metrics;
+  return { page: countPage, pauseMs: countPauseMs, keepMs: countKeepMs, keepFactor: countKeepFactor };
 }
 
 /** What projects have of their own goes before what holds for all. */

@@ -1,7 +1,7 @@
 /** What a reader is promised: pages without holes from wherever it stands, never empty before the tail, committed only. */
 import { type Position, ZERO } from "@sluice/protocol";
 import { expect } from "vitest";
-import { PAGE_MESSAGES } from "../../../packages/server/src/engine/contract.ts";
+import { ENGINE_BOUNDS } from "../../../packages/server/src/engine/bounds.ts";
 import { append, type Behaviour, type Fixture, stream } from "./fixture.ts";
 
 const a = stream("a");
@@ -53,9 +53,9 @@ export function reads(behaviour: Behaviour): void {
 
   behaviour("bounds a page of tiny messages by their number", async (on) => {
     await on.begin(a);
-    await on.append(a, ...Array.from({ length: PAGE_MESSAGES + 1 }, () => ""));
+    await on.append(a, ...Array.from({ length: ENGINE_BOUNDS.pageMessages + 1 }, () => ""));
     const page = await on.engine.read(a, ZERO, 1 << 20);
-    expect([page.messages.length, page.atTail]).toEqual([PAGE_MESSAGES, false]);
+    expect([page.messages.length, page.atTail]).toEqual([ENGINE_BOUNDS.pageMessages, false]);
     expect((await on.engine.read(a, page.messages.at(-1)!.position, 1 << 20)).messages.length).toBe(1);
   });
 

@@ -15,10 +15,17 @@ import { type Gate, needsNobody } from "./gate.ts";
 export type AuthorizeRequest = Pick<HttpRequest, "method" | "path" | "search" | "origin" | "header">;
 
 /**
- * `false` is 403, `"unauthenticated"` is 401, and `streams` confines the caller to topic filters. A throw, a rejection or any
- * other value is a fault: the request is refused with 500 and the fault is reported.
+ * `false` is 403, `"unauthenticated"` is 401. An object allows: `streams` confines the caller to topic filters, `subject` says
+ * whose the sessions are that it makes and may use, and `admin` opens those of everybody. `true` is nobody in particular. A throw,
+ * a rejection or any other value is a fault: the request is refused with 500 and the fault is reported.
  */
-export type AuthorizeVerdict = boolean | "unauthenticated" | { readonly streams: readonly string[] };
+export type AuthorizeVerdict = boolean | "unauthenticated" | Allowance;
+
+export interface Allowance {
+  readonly streams?: readonly string[] | undefined;
+  readonly subject?: string | undefined;
+  readonly admin?: boolean | undefined;
+}
 export type Authorize = (action: Action, request: AuthorizeRequest) => AuthorizeVerdict | PromiseLike<AuthorizeVerdict>;
 
 export class CallbackGate implements Gate {
@@ -44,13 +51,19 @@ function isLater(verdict: AuthorizeVerdict | PromiseLike<AuthorizeVerdict>): ver
 
 class AskedAccess implements Access {
   readonly prefixes: readonly string[] | undefined;
+  readonly subject: string | undefined;
+  readonly isAdmin: boolean;
+  private readonly filters: readonly TopicFilter[] | undefined;
 
   constructor(
     private readonly authorize: Authorize,
     private readonly request: HttpRequest,
-    private readonly filters: readonly TopicFilter[] | undefined,
+    allowance: Checked,
   ) {
-    this.prefixes = filters && prefixesOf(filters);
+    this.filters = allowance.filters;
+    this.subject = allowance.subject;
+    this.isAdmin = allowance.admin;
+    this.prefixes = this.filters && prefixesOf(this.filters);
   }
 
   get isConfined(): boolean {
@@ -59,8 +72,8 @@ class AskedAccess implements Access {
 
   async demand(action: Action): Promise<void> {
     this.check(action);
-    const filters = allowed(await this.authorize(action, this.request));
-    new AskedAccess(this.authorize, this.request, filters).check(action);
+    const verdict = allowed(await this.authorize(action, this.request));
+    new AskedAccess(this.authorize, this.request, verdict).check(action);
   }
 
   /** Whether the action is within the streams that the callback has named. */
@@ -80,12 +93,34 @@ class AskedAccess implements Access {
   }
 }
 
-/** The filters it is confined to; undefined for all. Throws when it is not allowed. */
-function allowed(verdict: AuthorizeVerdict): readonly TopicFilter[] | undefined {
-  if (verdict === true) return undefined;
+interface Checked {
+  /** Undefined for all streams. */
+  readonly filters: readonly TopicFilter[] | undefined;
+  readonly subject: string | undefined;
+  readonly admin: boolean;
+}
+
+/** Throws when it is not allowed. */
+function allowed(verdict: AuthorizeVerdict): Checked {
+  if (verdict === true) return { filters: undefined, subject: undefined, admin: false };
   if (verdict === false) throw new Refusal("forbidden", "the server's own rules do not allow this");
   if (verdict === "unauthenticated") throw unauthenticated("the server does not know who you are");
-  const filters = readFilters((verdict as { streams?: unknown } | null | undefined)?.streams);
+  const wrong = wrongOf(verdict);
+  if (wrong !== undefined) throw new TypeError(`authorize must return a verdict: ${wrong}`);
+  const { streams, subject, admin = false } = verdict;
+  const filters = streams === undefined ? undefined : readFilters(streams);
   if (typeof filters === "string") throw new TypeError(`authorize must return a verdict: ${filters}`);
-  return filters;
+  return { filters, subject, admin };
+}
+
+/** A misspelt name must not allow more than was meant. */
+function wrongOf(verdict: unknown): string | undefined {
+  if (typeof verdict !== "object" || verdict === null || Array.isArray(verdict))
+    return "it is none of those that are known";
+  const { streams: _, subject, admin, ...unknown } = verdict as Allowance & Record<string, unknown>;
+  const [first] = Object.keys(unknown);
+  if (first !== undefined) return `${first} is not known`;
+  if (Object.keys(verdict).length === 0) return "it is empty";
+  if (subject !== undefined && typeof subject !== "string") return "subject must be a string";
+  return admin === undefined || typeof admin === "boolean" ? undefined : "admin must be true or false";
 }

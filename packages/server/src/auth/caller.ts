@@ -5,7 +5,7 @@
 import type { Access, Action, StreamPattern } from "../core/action.ts";
 import { Refusal } from "../core/http.ts";
 import type { TopicFilter } from "../core/topic.ts";
-import type { Claims } from "./claims.ts";
+import { ADMIN, type Claims } from "./claims.ts";
 import { areWithin, type Denial, decide, isWithin } from "./decide.ts";
 
 export class Caller implements Access {
@@ -17,6 +17,14 @@ export class Caller implements Access {
     readonly knownUntilMs: number,
   ) {
     this.prefixes = claims.streams && prefixesOf(claims.streams);
+  }
+
+  get subject(): string | undefined {
+    return this.claims.subject;
+  }
+
+  get isAdmin(): boolean {
+    return (this.claims.scopes & ADMIN) !== 0;
   }
 
   get isConfined(): boolean {

@@ -32,6 +32,13 @@ export const NEEDS: Readonly<Record<ActionName, Need>> = {
   "ds.subscription.callback": "own-proof",
   "ds.keys": "none",
 
+  subscribe: "read-or-write",
+  unsubscribe: "write",
+  publish: "write",
+  "session.get": "read-or-write",
+  "session.touch": "read-or-write",
+  "session.delete": "write",
+
   "channel.publish": "write",
   "channel.events": "read",
 

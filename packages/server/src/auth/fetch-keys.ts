@@ -4,10 +4,9 @@
  */
 import type { World } from "../core/world.ts";
 import type { Fetched, KeysFetcher } from "./key-set.ts";
+import { AUTH_DEFAULTS } from "./options.ts";
 
-const MAX_BYTES = 256 * 1_024;
-
-export function keysFetcher(world: World): KeysFetcher {
+export function keysFetcher(world: World, maxBytes = AUTH_DEFAULTS.jwksBytes): KeysFetcher {
   return async (url, timeoutMs) => {
     const abort = new AbortController();
     const cancel = world.after(timeoutMs, () => abort.abort());
@@ -21,7 +20,7 @@ export function keysFetcher(world: World): KeysFetcher {
         await response.body?.cancel();
         return { kind: "failed", why: `the key set was answered with status ${response.status}` };
       }
-      return await readBounded(response);
+      return await readBounded(response, maxBytes);
     } catch (fault) {
       const why = abort.signal.aborted ? `nothing within ${timeoutMs} ms` : reasonOf(fault);
       return { kind: "failed", why: `the key set cannot be fetched: ${why}` };
@@ -31,14 +30,14 @@ export function keysFetcher(world: World): KeysFetcher {
   };
 }
 
-async function readBounded(response: Response): Promise<Fetched> {
+async function readBounded(response: Response, maxBytes: number): Promise<Fetched> {
   const decoder = new TextDecoder();
   let text = "";
   let length = 0;
   for await (const chunk of response.body ?? []) {
     length += chunk.length;
     // Leaving the loop cancels the rest.
-    if (length > MAX_BYTES) return { kind: "failed", why: `the key set has more than ${MAX_BYTES} bytes` };
+    if (length > maxBytes) return { kind: "failed", why: `the key set has more than ${maxBytes} bytes` };
     text += decoder.decode(chunk, { stream: true });
   }
   return { kind: "fetched", text: text + decoder.decode() };

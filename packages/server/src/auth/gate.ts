@@ -48,12 +48,16 @@ export class TokenGate implements Gate {
 
   admit(action: Action, request: HttpRequest): void | Promise<void> {
     if (needsNobody(action)) return;
+    const authorization = request.header("authorization");
+    const keys = action.project === undefined ? undefined : this.projects.get(action.project);
+    const seen = authorization === undefined ? undefined : keys?.justSeen(authorization);
+    if (seen !== undefined) return enter(seen, action, request);
     const token = tokenOf(request, this.parts.cookieOrigins);
     if (action.project === undefined) return this.admitAnywhere(action, request, token);
-    const keys = this.projects.get(action.project);
     if (keys === undefined) throw unauthenticated("the project has no keys, so no token opens it");
     const caller = keys.known(token);
     if (caller === undefined) return this.admitNew(keys, action, request, token);
+    if (authorization !== undefined) keys.see(authorization, caller);
     enter(caller, action, request);
   }
 

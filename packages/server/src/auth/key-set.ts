@@ -38,7 +38,7 @@ export interface RemoteParts {
   readonly world: World;
   readonly settings: Pick<
     AuthOptions,
-    "jwksCacheSeconds" | "jwksStaleSeconds" | "jwksCooldownSeconds" | "jwksTimeoutMs"
+    "jwksCacheSeconds" | "jwksStaleSeconds" | "jwksCooldownSeconds" | "jwksTimeoutMs" | "jwksKeys"
   >;
   readonly fetchKeys: KeysFetcher;
   /** Other keys than before are in force. */
@@ -110,7 +110,7 @@ export class RemoteKeys implements KeySource {
       (fault): Fetched => ({ kind: "failed", why: String(fault) }),
     );
     this.triedAtMs = world.now();
-    const jwks = fetched.kind === "fetched" ? parseKeySet(fetched.text) : undefined;
+    const jwks = fetched.kind === "fetched" ? parseKeySet(fetched.text, settings.jwksKeys) : undefined;
     this.hasFailed = jwks === undefined;
     if (fetched.kind === "failed" || jwks === undefined) {
       report(new Error(fetched.kind === "failed" ? fetched.why : "what is published there is not a key set"));
@@ -122,9 +122,9 @@ export class RemoteKeys implements KeySource {
   }
 }
 
-function parseKeySet(text: string): JSONWebKeySet | undefined {
+function parseKeySet(text: string, maxKeys: number): JSONWebKeySet | undefined {
   try {
-    return publicKeys(JSON.parse(text));
+    return publicKeys(JSON.parse(text), maxKeys);
   } catch {
     return undefined;
   }

@@ -29,6 +29,11 @@ export interface AuthOptions {
   /** The least time between two fetches, however many tokens name unknown keys. */
   readonly jwksCooldownSeconds: number;
   readonly jwksTimeoutMs: number;
+  /** The size of a published key set, and how many keys it holds at most. */
+  readonly jwksBytes: number;
+  readonly jwksKeys: number;
+  /** The length of a token. */
+  readonly tokenChars: number;
 }
 
 export const AUTH_DEFAULTS: AuthOptions = {
@@ -40,16 +45,18 @@ export const AUTH_DEFAULTS: AuthOptions = {
   jwksStaleSeconds: 3_600,
   jwksCooldownSeconds: 10,
   jwksTimeoutMs: 5_000,
+  jwksBytes: 256 * 1_024,
+  jwksKeys: 100,
+  tokenChars: 4_096,
 };
 
-const MAX_JWKS_KEYS = 100;
 /** The kinds of keys that have a public half. */
 const PUBLIC_KINDS = ["RSA", "EC", "OKP"];
 
 /** The keys that can verify without being able to sign; undefined when this is no key set. */
-export function publicKeys(value: unknown): JSONWebKeySet | undefined {
+export function publicKeys(value: unknown, maxKeys: number): JSONWebKeySet | undefined {
   const { keys } = (value ?? {}) as { keys?: unknown };
-  if (!Array.isArray(keys) || keys.length > MAX_JWKS_KEYS) return undefined;
+  if (!Array.isArray(keys) || keys.length > maxKeys) return undefined;
   const isPublic = (key: unknown): key is JSONWebKeySet["keys"][number] => {
     if (typeof key !== "object" || key === null) return false;
     const { kty } = key as { kty?: unknown };

@@ -13,8 +13,8 @@ import { Caller } from "./caller.ts";
 import { readClaims } from "./claims.ts";
 import { inlineKeys, type KeySource, type Keys, type KeysFetcher, RemoteKeys } from "./key-set.ts";
 import type { AuthOptions, ProjectAuth } from "./options.ts";
+import { RecentCallers } from "./recent-callers.ts";
 
-export const MAX_TOKEN_CHARS = 4_096;
 const SHAPE = /^[\w-]+\.[\w-]+\.[\w-]+$/;
 const SECRET_ALGORITHM = "HS256";
 const PUBLIC_ALGORITHMS = "RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA Ed25519".split(" ");
@@ -40,6 +40,7 @@ type Checked =
 
 export class ProjectKeys {
   private readonly remembered = new Map<string, Caller>();
+  private readonly recent = new RecentCallers();
   private readonly secrets: readonly Uint8Array[];
   private readonly source: KeySource | undefined;
 
@@ -51,7 +52,10 @@ export class ProjectKeys {
     const { secrets = [], jwks } = keys;
     this.secrets = secrets.map(utf8);
     const { settings, world, fetchKeys, report } = parts;
-    const onChange = () => this.remembered.clear();
+    const onChange = () => {
+      this.remembered.clear();
+      this.recent.clear();
+    };
     const remote = {
       settings,
       world,
@@ -77,6 +81,17 @@ export class ProjectKeys {
     return undefined;
   }
 
+  /** The same by the whole header, for those who have just been here; undefined says nothing. */
+  justSeen(authorization: string): Caller | undefined {
+    const caller = this.recent.get(authorization);
+    return caller !== undefined && this.parts.world.now() < caller.knownUntilMs ? caller : undefined;
+  }
+
+  /** This header has shown a token that is known. */
+  see(authorization: string, caller: Caller): void {
+    this.recent.set(authorization, caller);
+  }
+
   async verify(token: string): Promise<Verdict> {
     const checked = await this.check(token);
     if (checked.kind !== "payload") return checked;
@@ -92,7 +107,8 @@ export class ProjectKeys {
   }
 
   private async check(token: string): Promise<Checked> {
-    if (token.length > MAX_TOKEN_CHARS) return invalid(`the token is longer than ${MAX_TOKEN_CHARS} characters`);
+    const { tokenChars } = this.parts.settings;
+    if (token.length > tokenChars) return invalid(`the token is longer than ${tokenChars} characters`);
     if (!SHAPE.test(token)) return invalid("the token is not a signed JWT");
     const alg = algorithmOf(token);
     if (alg === undefined) return invalid("the token is not a signed JWT");

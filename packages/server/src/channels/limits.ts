@@ -20,6 +20,8 @@ export interface ChannelLimits {
   readonly cleanupMs: number;
   /** How often readers get a comment. */
   readonly heartbeatMs: number;
+  /** Unbroken runs of sequences that are remembered, to know a late repetition. */
+  readonly runs: number;
 }
 
 export const CHANNEL_LIMITS: ChannelLimits = {
@@ -31,6 +33,7 @@ export const CHANNEL_LIMITS: ChannelLimits = {
   idleMs: 120_000,
   cleanupMs: 120_000,
   heartbeatMs: 15_000,
+  runs: 64,
 };
 
 /** Undefined: as elsewhere. */

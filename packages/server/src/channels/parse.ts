@@ -6,13 +6,12 @@ import { BEGINNING, NOW, type Position, parseOffset } from "@sluice/protocol";
 import type { z } from "zod";
 import { utf8 } from "../core/bytes.ts";
 import { type HttpRequest, queryValue, Refusal } from "../core/http.ts";
+import { checkedJson, parseJson } from "../core/json-body.ts";
 import { message, messages } from "./bodies.ts";
 import { rawMessages, rawPayload } from "./raw-payload.ts";
 import type { NewMessage } from "./rules.ts";
 
 export const MAX_CHANNEL_ID_BYTES = 256;
-
-const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /** A channel's id from its percent-encoded form. */
 export function parseChannelId(encoded: string): string {
@@ -32,41 +31,15 @@ export function parseChannelId(encoded: string): string {
 
 /** One message, or those of `messages`. */
 export function parseMessages(body: Uint8Array): NewMessage[] {
-  let text: string;
-  let value: unknown;
-  try {
-    text = decoder.decode(body);
-    value = JSON.parse(text);
-  } catch {
-    throw bad("the body must be JSON");
-  }
+  const { text, value } = parseJson(body);
   const isSeveral = typeof value === "object" && value !== null && Object.hasOwn(value, "messages");
-  if (!isSeveral) return [toMessage(checked(message, value), text)];
-  const several = checked(messages, value).messages;
+  if (!isSeveral) return [toMessage(checkedJson(message, value), text)];
+  const several = checkedJson(messages, value).messages;
   return rawMessages(text).map((raw, i) => toMessage(several[i]!, raw));
 }
 
 function toMessage({ messageId, phase, sequence }: z.output<typeof message>, raw: string): NewMessage {
   return { messageId, phase, sequence, payload: rawPayload(raw) };
-}
-
-function checked<S extends z.ZodType>(schema: S, value: unknown): z.output<S> {
-  const parsed = schema.safeParse(value);
-  if (parsed.success) return parsed.data;
-  const { issues } = parsed.error;
-  const unknown = issues.find((issue) => issue.code === "unrecognized_keys");
-  if (unknown !== undefined) {
-    throw bad(`${placeOf([...unknown.path, unknown.keys[0]!.slice(0, 100)])} is not a field that is known here`);
-  }
-  const { path, message: what } = issues[0]!;
-  throw bad(`${path.length === 0 ? "the body" : placeOf(path)} ${what}`);
-}
-
-/** `messages[0].phase` */
-function placeOf(path: readonly PropertyKey[]): string {
-  return path
-    .map((part, i) => (typeof part === "number" ? `[${part}]` : `${i === 0 ? "" : "."}${String(part)}`))
-    .join("");
 }
 
 /** Where a reader starts: at the earliest message kept, at the tail, or after a position. */
@@ -89,8 +62,4 @@ export function parseWait(request: HttpRequest): boolean {
   if (text === undefined || text === "false") return false;
   if (text === "true") return true;
   throw new Refusal("bad-query", "the query parameter wait must be true or false");
-}
-
-function bad(detail: string): Refusal {
-  return new Refusal("bad-body", detail);
 }

@@ -130,7 +130,7 @@ class Publishing {
     const position = { generation: this.head.generation, seq: this.lastSeq + 1 };
     const expected = this.runs.length === 0 ? sequence : lastSequence(this.runs, this.lastSeq) + 1;
     const gap = expected === sequence ? undefined : expected;
-    this.runs = extended(this.runs, position, sequence);
+    this.runs = extended(this.runs, position, sequence, this.limits.runs);
     this.lastSeq = position.seq;
     if (messageId !== undefined) this.idsOf().note(messageId, sequence, position.seq);
     if (phase === "END") this.endedAt = this.now;

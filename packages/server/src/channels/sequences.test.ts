@@ -1,7 +1,10 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { extended, find, lastSequence, MAX_RUNS } from "./sequences.ts";
+import { CHANNEL_LIMITS } from "./limits.ts";
+import { extended, find, lastSequence } from "./sequences.ts";
 import type { Run } from "./state.ts";
+
+const MAX_RUNS = CHANNEL_LIMITS.runs;
 
 /** Steps between sequences: mostly one, sometimes more; now and then the generation rises. */
 const steps = fc.array(
@@ -20,13 +23,13 @@ interface Known {
 
 function history(first: number, all: readonly { by: number; raised: boolean }[]) {
   let generation = 1;
-  let runs: readonly Run[] = extended([], { generation, seq: 1 }, first);
+  let runs: readonly Run[] = extended([], { generation, seq: 1 }, first, MAX_RUNS);
   const known: Known[] = [{ sequence: first, generation, seq: 1 }];
   for (const { by, raised } of all) {
     if (raised && by > 1) generation++;
     const sequence = known.at(-1)!.sequence + by;
     const seq = known.length + 1;
-    runs = extended(runs, { generation, seq }, sequence);
+    runs = extended(runs, { generation, seq }, sequence, MAX_RUNS);
     known.push({ sequence, generation, seq });
   }
   return { runs, known };
@@ -61,6 +64,6 @@ test("every sequence that was taken is found at its place, and every other one i
 
 test("a publisher that leaves nothing out has one run for ever", () => {
   let runs: readonly Run[] = [];
-  for (let i = 1; i <= 5_000; i++) runs = extended(runs, { generation: 3, seq: i }, i + 6);
+  for (let i = 1; i <= 5_000; i++) runs = extended(runs, { generation: 3, seq: i }, i + 6, MAX_RUNS);
   expect(runs).toEqual([{ from: 7, seq: 1, generation: 3 }]);
 });

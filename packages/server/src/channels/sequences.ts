@@ -5,9 +5,6 @@
 import type { Position } from "@sluice/protocol";
 import type { Run } from "./state.ts";
 
-/** Runs remembered; a publisher that leaves out more often loses the oldest, and with them the answers to late repetitions. */
-export const MAX_RUNS = 64;
-
 /** `gap`: the sequence that should have come instead, when some were left out before this one. */
 export interface Placed {
   readonly position: Position;
@@ -43,12 +40,15 @@ export function find(runs: readonly Run[], lastSeq: number, sequence: number): F
   return { kind: "passed" };
 }
 
-/** The runs once a message with this sequence lies at `position`, right after the last; the same list when it goes on. */
-export function extended(runs: readonly Run[], position: Position, sequence: number): readonly Run[] {
+/**
+ * The runs once a message with this sequence lies at `position`, right after the last; the same list when it goes on. A publisher
+ * that leaves out more often than `maxRuns` loses the oldest, and with them the answers to late repetitions.
+ */
+export function extended(runs: readonly Run[], position: Position, sequence: number, maxRuns: number): readonly Run[] {
   const last = runs.at(-1);
   const goesOn =
     last !== undefined && last.generation === position.generation && sequence - last.from === position.seq - last.seq;
   if (goesOn) return runs;
   const run: Run = { from: sequence, seq: position.seq, generation: position.generation };
-  return [...runs, run].slice(-MAX_RUNS);
+  return [...runs, run].slice(-maxRuns);
 }

@@ -1,11 +1,14 @@
 /** The tree of commands. `main` runs it; a test walks it to see that every command is tried. */
 import { Command } from "commander";
 import { addBench } from "./bench/group.ts";
+import { addChannel } from "./channel/group.ts";
 import { addConfig } from "./config/group.ts";
 import { addContext } from "./context/group.ts";
 import { addDoctor } from "./doctor.ts";
 import { EXIT_MEANINGS } from "./exit.ts";
+import { addPublish } from "./publish.ts";
 import { addServe } from "./serve.ts";
+import { addSession } from "./session/group.ts";
 import { addStream } from "./stream/group.ts";
 import { bold } from "./terminal.ts";
 import { addToken } from "./token.ts";
@@ -19,7 +22,8 @@ export function buildProgram(version: string): Command {
     .configureOutput({ outputError: (text, write) => write(oneLine(text)) })
     .configureHelp({ styleTitle: bold })
     .showSuggestionAfterError();
-  for (const add of [addServe, addStream, addToken, addContext, addConfig, addBench, addDoctor]) add(program);
+  const first = [addServe, addStream, addPublish, addSession, addChannel];
+  for (const add of [...first, addToken, addContext, addConfig, addBench, addDoctor]) add(program);
   return program.addHelpText("after", exitCodes);
 }
 
@@ -49,4 +53,6 @@ export const WELCOME = `Sluice keeps streams of messages, durably, and hands the
 
   sluice --help            all commands
   sluice stream --help     what can be done with streams
+  sluice session --help    one inbox for many streams
+  sluice channel --help    streaming an answer while it is made
   sluice config docs       every setting of the server`;

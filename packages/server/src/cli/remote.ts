@@ -1,6 +1,6 @@
 /**
  * The server that a command talks to: where it is, as whom we come, and what its refusals mean to a shell. Every command of
- * `stream` and `bench` goes through here.
+ * `stream`, `channel`, `session` and `bench`, and `publish`, go through here.
  */
 import type { Command } from "commander";
 import { findContext, readContexts } from "./contexts.ts";
@@ -90,14 +90,29 @@ export class Remote {
     private readonly more: readonly (readonly [string, string])[],
   ) {}
 
-  /** The address of a stream. A level of dots would be taken for a step up or down, and lead elsewhere. */
   streamUrl(path: string): string {
-    if (path === "") throw usage("the path of a stream must not be empty");
-    const levels = path.split("/");
-    if (levels.some((level) => level === "." || level === "..")) {
-      throw usage(`the path ${path} has a level of dots, which an address cannot express`);
-    }
-    return `${this.url}/v1/${this.project}/stream/${levels.map(encodeURIComponent).join("/")}`;
+    return `${this.url}/v1/${this.project}/stream/${levelsOf(path)}`;
+  }
+
+  /** Where a message is left for a stream and for every session that follows it. */
+  publishUrl(path: string): string {
+    return `${this.url}/v1/${this.project}/publish/${levelsOf(path)}`;
+  }
+
+  /** The address of a session, by an id that has been looked at. */
+  sessionUrl(id: string): string {
+    return `${this.url}/v1/${this.project}/session/${id}`;
+  }
+
+  subscribingUrl(what: "subscribe" | "unsubscribe"): string {
+    return `${this.url}/v1/${this.project}/${what}`;
+  }
+
+  /** The address of a channel, without what is wanted of it. */
+  channelUrl(id: string): string {
+    if (id === "") throw usage("the id of a channel must not be empty");
+    if (id === "." || id === "..") throw usage(`the id ${id} would be taken for a step in the address`);
+    return `${this.url}/v1/${this.project}/channels/${encodeURIComponent(id)}`;
   }
 
   get listUrl(): string {
@@ -157,6 +172,16 @@ export class Remote {
     }
     return new CliError(EXIT.unavailable, `the server at ${this.url} cannot be reached: ${why}`);
   }
+}
+
+/** The path of a stream in an address. A level of dots would be taken for a step up or down, and lead elsewhere. */
+function levelsOf(path: string): string {
+  if (path === "") throw usage("the path of a stream must not be empty");
+  const levels = path.split("/");
+  if (levels.some((level) => level === "." || level === "..")) {
+    throw usage(`the path ${path} has a level of dots, which an address cannot express`);
+  }
+  return levels.map(encodeURIComponent).join("/");
 }
 
 /** What the server says, in one line. */

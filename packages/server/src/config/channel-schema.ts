@@ -18,6 +18,11 @@ export const channel = {
     CHANNEL.heartbeatMs,
     "How often readers of a channel get a comment that keeps their connection open.",
   ),
+  runs: count(
+    CHANNEL.runs,
+    "Unbroken runs of sequences that are remembered of a channel; a publisher that leaves some out starts another, and a repetition from before all of them is not known any more.",
+    { max: 10_000 },
+  ),
 };
 
 const MAX_FILTERS = 1_000;

@@ -8,13 +8,16 @@
 import { z } from "zod";
 import { HTTP_LIMITS } from "../doors/http/limits.ts";
 import { WEBHOOK_LIMITS } from "../doors/webhook/node-webhook.ts";
+import { ENGINE_BOUNDS } from "../engine/bounds.ts";
 import { DEFAULT_LIMITS as DISK } from "../engine/disk/limits.ts";
 import { KEEPER_LIMITS, MAX_KEEPERS } from "../engine/keeper.ts";
 import { SWEEP_LIMITS } from "../engine/sweeper.ts";
+import { SESSION_LIMITS } from "../sessions/limits.ts";
 import { LIST_LIMITS, LIVE_LIMITS, STREAM_LIMITS } from "../streams/limits.ts";
 import { KEY_SETTINGS } from "../wakes/keys.ts";
 import { channel } from "./channel-schema.ts";
-import { access, cors, log, projects, redis } from "./operator-schema.ts";
+import { access, cors, log, metrics, projects, redis } from "./operator-schema.ts";
+import { fanout, session } from "./session-schema.ts";
 import { bytes, choice, count, ms, origin, port, portOrOff, seconds, text, yesNo } from "./setting.ts";
 import { wake } from "./wake-schema.ts";
 
@@ -25,6 +28,11 @@ const http = {
   headersMs: ms(HTTP_LIMITS.headersMs, "The headers of a request must have arrived within this time."),
   keepAliveMs: ms(HTTP_LIMITS.keepAliveMs, "How long a connection may wait for its next request."),
   lingerMs: ms(HTTP_LIMITS.lingerMs, "How long a client that is hung up on may take to read why."),
+  checkMs: ms(HTTP_LIMITS.checkMs, "How late a request that takes too long may be found."),
+  headerBytes: bytes(HTTP_LIMITS.headerBytes, "The request line and the headers of a request together.", {
+    min: 1_024,
+    max: 1_048_576,
+  }),
 };
 
 const stream = {
@@ -40,6 +48,7 @@ const stream = {
   forkCheckMs: ms(STREAM_LIMITS.forkCheckMs, "When an unfinished fork is given up; a slow one then fails.", {
     min: 1_000,
   }),
+  forkRows: count(STREAM_LIMITS.forkRows, "Forks of one stream looked at in one step.", { max: 100_000 }),
 };
 
 const list = {
@@ -68,7 +77,19 @@ const keeper = {
 
 const sweep = {
   everyMs: ms(SWEEP_LIMITS.everyMs, "How often expired streams and other reminders are looked for."),
-  batch: count(SWEEP_LIMITS.batch, "Reminders taken on at once."),
+  batch: count(SWEEP_LIMITS.batch, "Reminders of one shard taken on at once."),
+  rounds: count(SWEEP_LIMITS.rounds, "Such batches of one shard in one pass over all of them."),
+};
+
+const engine = {
+  pageMessages: count(ENGINE_BOUNDS.pageMessages, "Messages on one page of a read, however small they are.", {
+    max: 1_000_000,
+  }),
+  windows: count(
+    ENGINE_BOUNDS.windows,
+    "Channels whose rate is counted at once; beyond it publishes to others are refused. Not on Redis, which counts there.",
+  ),
+  claims: count(ENGINE_BOUNDS.claims, "Streams and subscriptions that have an owner at once. Not on Redis."),
 };
 
 const disk = {
@@ -79,9 +100,21 @@ const disk = {
   tailBytes: bytes(DISK.tailBytes, "Recent messages kept in memory for readers.", { min: 0 }),
   spareSegments: count(DISK.spareSegments, "Journal files kept for use again.", { min: 0, max: 1_000 }),
   sealAfterMs: ms(DISK.sealAfterMs, "How long after the last write the journal is sealed."),
-  applyAfterMs: ms(DISK.applyAfterMs, "How long a little work may wait before it moves from the journal to the store."),
+  applyAfterMs: ms(
+    DISK.applyAfterMs,
+    "How long nothing more must have come before a little work moves from the journal to the store.",
+  ),
+  applyWithinMs: ms(DISK.applyWithinMs, "How long a little work that keeps growing may wait for that."),
   applyBytes: bytes(DISK.applyBytes, "How much work moves to the store without waiting."),
   retryFullMs: ms(DISK.retryFullMs, "How long to wait before trying again on a full disk."),
+  fullMs: ms(DISK.fullMs, "How long the disk counts as full after a write that found no room."),
+  lockMs: ms(DISK.lockMs, "How long the owner of a data directory may take to say that it is alive."),
+  transactionBytes: bytes(DISK.transactionBytes, "What one transaction of the store takes from the journal at most.", {
+    min: 65_536,
+    max: 2 ** 30,
+  }),
+  garbageKeys: count(DISK.garbageKeys, "Keys of deleted messages that one transaction removes.", { max: 1_000_000 }),
+  busyStreams: count(DISK.busyStreams, "Streams whose end is remembered, so that adding to it needs no look-up."),
   verify: choice(
     ["all", "structure"],
     DISK.verify,
@@ -125,8 +158,8 @@ export const schema = z.strictObject({
   ),
   longPollMs: ms(LIVE_LIMITS.longPollMs, "How long a long-poll waits for a message.", {}, { flag: "--long-poll-ms" }),
   sessionTtlSeconds: seconds(
-    1_800,
-    "How long a session lives without being used. Sessions are not part of this version.",
+    SESSION_LIMITS.ttlSeconds,
+    "How long a session lives without being used.",
     {},
     { flag: "--session-ttl-seconds" },
   ),
@@ -134,15 +167,19 @@ export const schema = z.strictObject({
   projects,
   cors: group(cors),
   log: group(log),
+  metrics: group(metrics),
   http: group(http),
   stream: group(stream),
   list: group(list),
   live: group(live),
+  session: group(session),
+  fanout: group(fanout),
   channel: group(channel),
   wake: group(wake),
   webhook: group(webhook),
   keeper: group(keeper),
   sweep: group(sweep),
+  engine: group(engine),
   disk: group(disk),
 });
 
@@ -159,14 +196,18 @@ export const GROUPS: Readonly<Record<string, string>> = {
   projects: "What projects have of their own",
   cors: "Browsers of other origins",
   log: "Logs",
+  metrics: "Metrics",
   http: "HTTP connections",
   stream: "Streams",
   list: "Listing streams",
   live: "Live readers",
+  session: "Sessions",
+  fanout: "Copying to sessions",
   channel: "Channels",
   wake: "Wake subscriptions",
   webhook: "Webhooks",
   keeper: "Work on one stream at a time",
   sweep: "What time asks for",
+  engine: "What every engine keeps",
   disk: "The engine on disk",
 };

@@ -36,4 +36,5 @@ export const wake = {
   queuedNotes: count(WAKE.queuedNotes, "Streams that may wait to be linked; beyond it everything is looked at again."),
   queuedStreams: count(WAKE.queuedStreams, "Streams whose events may wait; beyond it everything is looked at again."),
   rememberedPaths: count(WAKE.rememberedPaths, "Paths for which it is remembered who wants to hear of them."),
+  page: count(WAKE.page, "Names or rows looked at in one step when all are walked.", { max: 100_000 }),
 };

@@ -21,6 +21,12 @@ export type RouteName =
   | "ds.subscription.release"
   | "ds.subscription.callback"
   | "ds.keys"
+  | "subscribe"
+  | "unsubscribe"
+  | "publish"
+  | "session.get"
+  | "session.touch"
+  | "session.delete"
   | "channel.publish"
   | "channel.events"
   | "health"
@@ -45,7 +51,9 @@ export interface Action {
 }
 
 /** The topic by which a caller that is confined to some topics reaches what the action names; undefined when it names none. */
-export function topicOf({ stream, channel }: Action): string | undefined {
+export function topicOf({ stream, channel, session }: Action): string | undefined {
+  // Who reads an inbox is its owner's question, and what is in it was asked about when it was subscribed to.
+  if (session !== undefined) return undefined;
   return channel === undefined ? stream : `channels/${channel}`;
 }
 
@@ -57,6 +65,10 @@ export interface StreamPattern {
 
 /** What the caller of a request may do besides what the address names. Routes ask it about names in headers and bodies. */
 export interface Access {
+  /** Who it is, if it is anybody in particular. */
+  readonly subject: string | undefined;
+  /** Whether what is another's is open to it. */
+  readonly isAdmin: boolean;
   /** Whether it sees a part of the project's streams only. */
   readonly isConfined: boolean;
   /** What every path that it sees starts with one of; undefined when it sees all. */

@@ -2,7 +2,7 @@
  * The small request/reply shape that every HTTP route is written against. `doors/http` adapts it to `node:http`; another
  * adapter can put it on `fetch`. Routes parse a request, call a service and return a reply; they know no socket.
  */
-import type { ErrorCode } from "@sluice/protocol";
+import { type ErrorCode, errors } from "@sluice/protocol";
 import type { Access } from "./action.ts";
 
 export interface HttpRequest {
@@ -69,6 +69,10 @@ export class Refusal extends Error {
   ) {
     super(detail);
     this.name = "Refusal";
+  }
+
+  get status(): number {
+    return errors[this.code].status;
   }
 }
 

@@ -166,9 +166,6 @@ export interface CommitAt {
   readonly keys?: readonly RowKey[] | undefined;
 }
 
-/** Small messages cost more than their payload, so a page is bounded by their number too. */
-export const PAGE_MESSAGES = 10_000;
-
 export interface Page {
   /** Messages after the asked position, in order, without a hole. Empty only at the tail, or when asked beyond it. */
   readonly messages: readonly LoggedMessage[];
@@ -204,6 +201,11 @@ export class EngineError extends Error {
 export interface Engine {
   /** Whether this process is the only writer, so that what a keeper remembers is the truth without asking again. */
   readonly exclusive: boolean;
+  /**
+   * When a request that waits for this engine is told that the store is unavailable, whatever became of it; what is asked of the
+   * engine ends by itself within a few times that. Undefined where nothing but this machine is waited for.
+   */
+  readonly deadlineMs?: number | undefined;
   /** Epoch ms. On a cluster an estimate of the cluster's time, so that nodes with different clocks agree; safety
    * never rests on it. */
   now(): number;
@@ -219,7 +221,7 @@ export interface Engine {
   rows(e: Entity, table: string, after: string, limit: number): Awaitable<readonly Row[]>;
   /**
    * Messages after `after`, at least one when there is one, then as many as fit into `maxBytes` of payload; at most
-   * PAGE_MESSAGES.
+   * as many as the bounds of the engine say.
    */
   read(e: Entity, after: Position, maxBytes: number): Awaitable<Page>;
 

@@ -174,3 +174,34 @@ test("after a destroy the next input sees an entity that does not exist", async 
   ]);
   expect(results).toEqual(["gone", false, "now 1"]);
 });
+
+test("an input that waited too long behind a commit that hangs is refused, and its rule never runs", async () => {
+  const { memory } = await gatedEngine();
+  let now = 0;
+  let fail = (_: Error) => {};
+  const hung = new Promise<never>((_, reject) => {
+    fail = reject;
+  });
+  const { engine } = await gatedEngine({ deadlineMs: 100, now: () => now, commit: () => hung });
+  const keepers = new Keepers(engine, setImmediate, 10);
+  const first = keepers.submit(e, [COUNT], add).catch((fault) => fault.message);
+  await turns();
+  const ran: string[] = [];
+  const late = keepers.submit(e, [COUNT], () => {
+    ran.push("late");
+    return { outcome: "late" };
+  });
+  const refused = expect(late).rejects.toMatchObject({ code: "unavailable" });
+  now = 60;
+  const timely = keepers.submit(e, [COUNT], () => {
+    ran.push("timely");
+    return { outcome: "timely" };
+  });
+  now = 110;
+  Object.assign(engine, { commit: memory.commit.bind(memory) });
+  fail(new EngineError("unavailable", "hung"));
+  await refused;
+  expect(await timely).toBe("timely");
+  expect(await first).toBe("hung");
+  expect(ran).toEqual(["timely"]);
+});

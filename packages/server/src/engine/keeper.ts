@@ -54,13 +54,15 @@ export const KEEPER_LIMITS: KeeperLimits = {
 };
 
 /** Keepers of idle entities that are kept for the next input. */
-export const MAX_KEEPERS = 10_000;
+export const MAX_KEEPERS = 20_000;
 
 interface Input {
   readonly keys: readonly RowKey[];
   readonly rule: Rule<unknown>;
   readonly release: (outcome: unknown) => void;
   readonly refuse: (fault: unknown) => void;
+  /** Who waits has been refused by then, and the rule must not run any more. */
+  readonly untilMs: number;
   outcome: unknown;
   fault: unknown;
 }
@@ -100,6 +102,8 @@ export class Keeper {
         rule,
         release: resolve as (outcome: unknown) => void,
         refuse: reject,
+        untilMs:
+          this.engine.deadlineMs === undefined ? Number.POSITIVE_INFINITY : this.engine.now() + this.engine.deadlineMs,
         outcome: undefined,
         fault: undefined,
       });
@@ -114,7 +118,8 @@ export class Keeper {
   async run(): Promise<void> {
     let durable: readonly Input[] = [];
     while (this.queue.length > 0) {
-      const batch = this.queue.splice(0, this.limits.batchInputs);
+      const batch = this.takeBatch();
+      if (batch.length === 0) continue;
       try {
         const loading = this.load(batch);
         if (loading) {
@@ -140,6 +145,17 @@ export class Keeper {
     }
     this.running = false;
     release(durable);
+  }
+
+  /** Those that came in time: what waited too long, behind a commit that hung, has not been done and never will be. */
+  private takeBatch(): Input[] {
+    const batch = this.queue.splice(0, this.limits.batchInputs);
+    if (this.engine.deadlineMs === undefined) return batch;
+    const now = this.engine.now();
+    if (batch.every(({ untilMs }) => untilMs > now)) return batch;
+    const fault = new EngineError("unavailable", `waited for more than ${this.engine.deadlineMs} ms, nothing was done`);
+    for (const { untilMs, refuse } of batch) if (untilMs <= now) refuse(fault);
+    return batch.filter(({ untilMs }) => untilMs > now);
   }
 
   private requeue(inputs: readonly Input[]): void {

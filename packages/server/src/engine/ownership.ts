@@ -6,6 +6,7 @@
  * (epoch, nonce), so a holder that lost its claim is refused for good, even if it gets a new one later.
  */
 import type { World } from "../core/world.ts";
+import { ENGINE_BOUNDS } from "./bounds.ts";
 import type { Held, Owner } from "./contract.ts";
 import { ExpiringMap } from "./expiring-map.ts";
 
@@ -15,17 +16,20 @@ interface Claim {
   readonly untilMs: number;
 }
 
-const MAX_CLAIMS = 1_000_000;
+/** Of the format: what is stored and compared. */
 const NONCE_BYTES = 12;
 
 export class Ownership {
-  private readonly claims = new ExpiringMap<Claim>(MAX_CLAIMS);
+  private readonly claims: ExpiringMap<Claim>;
 
   /** Epochs count up from `epoch`; an engine that survives restarts passes one that its earlier lives never reached. */
   constructor(
     private readonly world: Pick<World, "now" | "randomBytes">,
     private epoch: number,
-  ) {}
+    maxClaims = ENGINE_BOUNDS.claims,
+  ) {
+    this.claims = new ExpiringMap(maxClaims);
+  }
 
   /** Who names the ownership that stands renews it. Whoever else asks is told who holds it, the holder's own node included. */
   claim(key: string, node: string, ttlMs: number, held?: Owner): Owner | Held {

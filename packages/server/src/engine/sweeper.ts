@@ -8,15 +8,24 @@ import type { Engine, Entity } from "./contract.ts";
 export interface SweepLimits {
   readonly everyMs: number;
   readonly batch: number;
+  /** Batches of one shard per pass, so that one busy shard does not keep the others from their next. */
+  readonly rounds: number;
 }
 
-/** Batches of one shard per pass, so that one busy shard does not starve the others. */
-const MAX_ROUNDS = 100;
+export const SWEEP_LIMITS: SweepLimits = { everyMs: 500, batch: 100, rounds: 100 };
 
-export const SWEEP_LIMITS: SweepLimits = { everyMs: 500, batch: 100 };
+interface Handler {
+  readonly size: number;
+  readonly handle: (entities: readonly Entity[]) => Promise<void>;
+}
+
+interface Batch {
+  readonly handler: Handler | undefined;
+  readonly entities: Entity[];
+}
 
 export class Sweeper {
-  private readonly handlers = new Map<string, (e: Entity) => Promise<void>>();
+  private readonly handlers = new Map<string, Handler>();
   private cancel: Cancel | undefined;
   private round: Promise<void> = Promise.resolve();
   private stopped = false;
@@ -29,7 +38,12 @@ export class Sweeper {
   ) {}
 
   handle(kind: string, handler: (e: Entity) => Promise<void>): void {
-    this.handlers.set(kind, handler);
+    this.handleTogether(kind, 1, ([e]) => handler(e!));
+  }
+
+  /** Hands over up to `size` entities of the kind at a time. */
+  handleTogether(kind: string, size: number, handle: (entities: readonly Entity[]) => Promise<void>): void {
+    this.handlers.set(kind, { size, handle });
   }
 
   start(): void {
@@ -46,16 +60,19 @@ export class Sweeper {
     await this.round;
   }
 
-  /** One pass over every shard; goes on while a shard keeps handing out full batches and they get done. */
+  /** One pass over every shard, all of them at once, so that a slow one holds up none of the others. */
   async sweepAll(): Promise<void> {
-    for (let shard = 0; shard < this.engine.shards; shard++) {
-      for (let round = 0; round < MAX_ROUNDS && !this.stopped; round++) {
-        if ((await this.sweepShard(shard)) < this.limits.batch) break;
-      }
+    await Promise.all(Array.from({ length: this.engine.shards }, (_, shard) => this.sweepShard(shard)));
+  }
+
+  /** Goes on while the shard keeps handing out full batches and they get done. */
+  private async sweepShard(shard: number): Promise<void> {
+    for (let round = 0; round < this.limits.rounds && !this.stopped; round++) {
+      if ((await this.sweepBatch(shard)) < this.limits.batch) break;
     }
   }
 
-  private async sweepShard(shard: number): Promise<number> {
+  private async sweepBatch(shard: number): Promise<number> {
     let due: readonly Entity[];
     try {
       due = await this.engine.due(shard, this.limits.batch);
@@ -64,15 +81,33 @@ export class Sweeper {
       return 0;
     }
     let done = 0;
-    for (const e of due) {
+    for (const { handler, entities } of this.batches(due)) {
       try {
-        await this.handlers.get(e.kind)?.(e);
-        done++;
+        await handler?.handle(entities);
+        done += entities.length;
       } catch (fault) {
         // It stays due, and the next round tries again; the others must not wait for it.
-        this.report(e, fault);
+        this.report(entities[0], fault);
       }
     }
     return done;
+  }
+
+  /** In the order in which they are due, but for those that are handled together. */
+  private batches(due: readonly Entity[]): readonly Batch[] {
+    const batches: Batch[] = [];
+    const open = new Map<string, Batch>();
+    for (const e of due) {
+      const handler = this.handlers.get(e.kind);
+      const last = open.get(e.kind);
+      if (last && last.entities.length < (handler?.size ?? 1)) {
+        last.entities.push(e);
+        continue;
+      }
+      const batch: Batch = { handler, entities: [e] };
+      open.set(e.kind, batch);
+      batches.push(batch);
+    }
+    return batches;
   }
 }

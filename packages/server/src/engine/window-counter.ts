@@ -4,6 +4,7 @@
  * A window opens with the first hit of its key and lasts `windowMs`. What must stay true: no window allows more than its
  * limit, so a full table refuses new keys rather than forget a living window.
  */
+import { ENGINE_BOUNDS } from "./bounds.ts";
 import type { Hit } from "./contract.ts";
 import { ExpiringMap } from "./expiring-map.ts";
 
@@ -12,12 +13,10 @@ interface Window {
   hits: number;
 }
 
-const MAX_WINDOWS = 1_000_000;
-
 export class WindowCounter {
   private readonly windows: ExpiringMap<Window>;
 
-  constructor(max = MAX_WINDOWS) {
+  constructor(max = ENGINE_BOUNDS.windows) {
     this.windows = new ExpiringMap(max);
   }
 

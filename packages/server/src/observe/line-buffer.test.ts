@@ -17,7 +17,7 @@ function fixture() {
     timers.add(task);
     return () => void timers.delete(task);
   };
-  const limits = { holdMs: 10, writeChars: 20, maxChars: 50 };
+  const limits = { holdMs: 10, writeChars: 20, bufferChars: 50 };
   const buffer = new LineBuffer(outlet, { after }, (count) => `${count} missing\n`, limits);
   return {
     buffer,

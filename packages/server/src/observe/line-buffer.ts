@@ -6,6 +6,7 @@
  * dropped and counted, and when there is room again one line says how many.
  */
 import type { Cancel, World } from "../core/world.ts";
+import { type LineLimits, LOG_LIMITS } from "./limits.ts";
 
 export interface Outlet {
   /** Calls `done` once, when the text was taken or lost. */
@@ -13,17 +14,6 @@ export interface Outlet {
   /** For the last moment of a process: writes what can be written at once, and neither waits nor throws. */
   writeNow(text: string): void;
 }
-
-export interface LineLimits {
-  /** How long a line may wait for others. */
-  readonly holdMs: number;
-  /** So much is written without waiting for more. */
-  readonly writeChars: number;
-  /** What may wait while the outlet takes nothing. */
-  readonly maxChars: number;
-}
-
-export const LINE_LIMITS: LineLimits = { holdMs: 100, writeChars: 32 * 1_024, maxChars: 1_024 * 1_024 };
 
 export class LineBuffer {
   /** Lines that nobody will ever see. */
@@ -41,11 +31,11 @@ export class LineBuffer {
     private readonly outlet: Outlet,
     private readonly world: Pick<World, "after">,
     private readonly tellDropped: (count: number) => string,
-    private readonly limits: LineLimits = LINE_LIMITS,
+    private readonly limits: LineLimits = LOG_LIMITS,
   ) {}
 
   add(line: string): void {
-    if (this.text.length + line.length > this.limits.maxChars) {
+    if (this.text.length + line.length > this.limits.bufferChars) {
       this.lose(1);
       return;
     }

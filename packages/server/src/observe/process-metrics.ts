@@ -8,7 +8,6 @@ import { monitorEventLoopDelay, performance } from "node:perf_hooks";
 import { counters, gauge, type Metric } from "../core/metric.ts";
 import type { World } from "../core/world.ts";
 
-const RESOLUTION_MS = 10;
 const QUANTILES = [0.5, 0.9, 0.99, 1] as const;
 const FDS = "/proc/self/fd";
 
@@ -17,9 +16,10 @@ export interface ProcessMetrics {
   close(): void;
 }
 
-export function processMetrics(engine: string, world: Pick<World, "now">): ProcessMetrics {
+/** `resolutionMs`: how finely the delay of the event loop is measured. */
+export function processMetrics(engine: string, world: Pick<World, "now">, resolutionMs: number): ProcessMetrics {
   const startedAt = world.now() / 1_000 - process.uptime();
-  const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
+  const delay = monitorEventLoopDelay({ resolution: resolutionMs });
   delay.enable();
   const info = { version: VERSION, node: process.versions.node, engine };
   const metrics: Metric[] = [
@@ -57,7 +57,7 @@ export function processMetrics(engine: string, world: Pick<World, "now">): Proce
       read(observe) {
         for (const quantile of QUANTILES) {
           // A timer that is on time shows as its own interval.
-          const ms = delay.percentile(quantile * 100) / 1e6 - RESOLUTION_MS;
+          const ms = delay.percentile(quantile * 100) / 1e6 - resolutionMs;
           observe(Math.max(0, ms) / 1_000, { quantile: String(quantile) });
         }
         delay.reset();

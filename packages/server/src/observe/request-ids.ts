@@ -8,9 +8,14 @@ import type { ObservedRequest } from "../doors/http/observer.ts";
 
 const SANE = /^[A-Za-z0-9_.:=+/-]{1,64}$/;
 
+/** Two digits to base 36. Making all of a number anew would be the dearest part of a log line. */
+const ENDINGS = Array.from({ length: 36 ** 2 }, (_, i) => i.toString(36).padStart(2, "0"));
+
 export class RequestIds {
   private readonly prefix: string;
   private count = 0;
+  /** The prefix and all but the last digits of the count; it changes once in `ENDINGS.length` requests. */
+  private beginning = "";
 
   constructor(world: Pick<World, "randomBytes">) {
     this.prefix = `${hex(world.randomBytes(4))}-`;
@@ -24,6 +29,8 @@ export class RequestIds {
 
   private next(given: string | undefined): string {
     if (given !== undefined && SANE.test(given)) return given;
-    return this.prefix + (++this.count).toString(36);
+    const at = this.count++ % ENDINGS.length;
+    if (at === 0) this.beginning = this.prefix + Math.floor(this.count / ENDINGS.length).toString(36);
+    return this.beginning + ENDINGS[at]!;
   }
 }

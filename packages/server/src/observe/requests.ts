@@ -68,14 +68,7 @@ export class RequestObserver implements HttpObserver {
     ms: number,
     end: RequestEnd | undefined,
   ): void {
-    log({
-      id: this.parts.ids.of(request),
-      method: request.method,
-      route: request.route ?? UNKNOWN_ROUTE,
-      project: request.project,
-      status,
-      ms: Math.round(ms * 1_000) / 1_000,
-      end,
-    });
+    const id = this.parts.ids.of(request);
+    log(id, request.method, request.route ?? UNKNOWN_ROUTE, request.project, status, ms, end);
   }
 }

@@ -9,6 +9,7 @@ import type { HttpObserver, ObservedRequest, Traffic } from "../doors/http/obser
 import type { EngineError } from "../engine/contract.ts";
 import type { Around } from "../engine/keeper.ts";
 import { HttpMeter } from "./http-meter.ts";
+import { METRIC_LIMITS, type MetricLimits } from "./limits.ts";
 import { Log, type LogOptions } from "./log.ts";
 import { type ProcessMetrics, processMetrics } from "./process-metrics.ts";
 import { Registry } from "./registry.ts";
@@ -27,9 +28,8 @@ export interface WatchOptions {
   readonly clock: () => number;
   /** What the data is kept by. */
   readonly engine: string;
+  readonly limits?: MetricLimits | undefined;
 }
-
-const HEALTH_EVERY_MS = 1_000;
 
 export class Watch {
   readonly log: Log;
@@ -43,10 +43,12 @@ export class Watch {
   private readonly ids: RequestIds;
   private readonly process: ProcessMetrics;
   private readonly world: World;
+  private readonly limits: MetricLimits;
   private nextLook: Cancel | undefined;
 
-  constructor({ log, tracing, report, world, clock, engine }: WatchOptions) {
+  constructor({ log, tracing, report, world, clock, engine, limits = METRIC_LIMITS }: WatchOptions) {
     this.world = world;
+    this.limits = limits;
     this.log = Log.open(log, world);
     this.report = report ?? ((what, fault, id) => this.log.fault(what, fault, id));
     this.ids = new RequestIds(world);
@@ -54,7 +56,7 @@ export class Watch {
     this.around = tracer?.around;
     this.observer = new RequestObserver({ meter: this.http, clock, ids: this.ids, log: this.log.request, tracer });
     this.registry = new Registry(this.report);
-    this.process = processMetrics(engine, world);
+    this.process = processMetrics(engine, world, limits.eventLoopMs);
     this.registry.add([...this.process.metrics, ...this.log.metrics()]);
   }
 
@@ -85,7 +87,7 @@ export class Watch {
         else this.log.info("writes are taken again");
       }
       last = now?.message;
-      this.nextLook = this.world.after(HEALTH_EVERY_MS, look);
+      this.nextLook = this.world.after(this.limits.healthMs, look);
     };
     look();
   }

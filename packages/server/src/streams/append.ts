@@ -39,6 +39,8 @@ interface Accepted {
   readonly next: Position;
   readonly closed: boolean;
   readonly producer?: Producer | undefined;
+  /** The name under which somebody follows the stream, if anybody does. */
+  readonly follow?: string | undefined;
 }
 
 export type AppendOutcome =
@@ -79,7 +81,8 @@ export function appendRule(view: View, now: number, input: Append, holdBytes: nu
   const { generation, last } = view.head;
   const next = payloads.length === 0 ? last : { generation, seq: last.seq + payloads.length };
   const isCloseOnly = payloads.length === 0;
-  return { outcome: { kind: "appended", next, closed: close || meta.closed, producer, isCloseOnly }, changes };
+  const { follow } = meta;
+  return { outcome: { kind: "appended", next, closed: close || meta.closed, producer, follow, isCloseOnly }, changes };
 }
 
 /** The first reason not to append, a recognised repetition included. */
@@ -93,7 +96,7 @@ function refuse(view: View, meta: Meta, input: Append): AppendOutcome | undefine
     return { kind: "wrong-type", contentType: meta.config.contentType };
   }
   if (producer) {
-    const refusal = refuseProducer(view, producer, known);
+    const refusal = refuseProducer(view, meta, producer, known);
     if (refusal) return refusal;
   }
   if (input.seq !== undefined) {
@@ -114,18 +117,25 @@ function refuseClosed(view: View, meta: Meta, input: Append, known: Producer | u
   const repeated = known !== undefined && producer.epoch === known.epoch && producer.seq <= known.seq;
   // Only the very request that closed it may close again; a plain append that was accepted before may be repeated.
   if (repeated && (!input.close || isSame(meta.closedBy, producer))) {
-    return { kind: "duplicate", next: last, closed: true, producer: known };
+    return { kind: "duplicate", next: last, closed: true, producer: known, follow: meta.follow };
   }
   return { kind: "closed", next: last };
 }
 
-function refuseProducer(view: View, producer: ProducerTriple, known: Producer | undefined): AppendOutcome | undefined {
+function refuseProducer(
+  view: View,
+  { follow }: Meta,
+  producer: ProducerTriple,
+  known: Producer | undefined,
+): AppendOutcome | undefined {
   if (known === undefined || producer.epoch > known.epoch) {
     if (producer.seq === 0) return undefined;
     if (known !== undefined) return { kind: "producer-epoch-start" };
     return { kind: "producer-gap", expected: 0, received: producer.seq };
   }
-  if (producer.seq <= known.seq) return { kind: "duplicate", next: view.head.last, closed: false, producer: known };
+  if (producer.seq <= known.seq) {
+    return { kind: "duplicate", next: view.head.last, closed: false, producer: known, follow };
+  }
   if (producer.seq === known.seq + 1) return undefined;
   return { kind: "producer-gap", expected: known.seq + 1, received: producer.seq };
 }

@@ -7,14 +7,9 @@
  */
 import type { World } from "../core/world.ts";
 import type { Engine } from "../engine/contract.ts";
+import { CENSUS_LIMITS, type CensusLimits } from "./limits.ts";
 import type { StreamMeter } from "./meter.ts";
 import { STREAM } from "./state.ts";
-
-const PAGE = 500;
-const PAUSE_MS = 5;
-/** A count is good for this long, or for this many times what it took. */
-const KEEP_MS = 60_000;
-const KEEP_FACTOR = 100;
 
 export class Census {
   private counted: number | undefined;
@@ -28,6 +23,7 @@ export class Census {
     private readonly engine: Engine,
     private readonly meter: StreamMeter,
     private readonly world: World,
+    private readonly limits: CensusLimits = CENSUS_LIMITS,
   ) {}
 
   /** Undefined until the first count has ended. */
@@ -59,7 +55,7 @@ export class Census {
       // The next look that finds the count old tries again; whatever is wrong with the engine shows elsewhere.
     }
     const now = this.world.now();
-    this.staleAt = now + Math.max(KEEP_MS, KEEP_FACTOR * (now - startedAt));
+    this.staleAt = now + Math.max(this.limits.keepMs, this.limits.keepFactor * (now - startedAt));
     this.isCounting = false;
   }
 
@@ -69,10 +65,10 @@ export class Census {
     for (const project of await this.engine.projects(STREAM)) {
       for (let after: string | undefined = ""; after !== undefined; ) {
         if (this.isStopped) return undefined;
-        const page = await this.engine.list(project, STREAM, "", after, PAGE);
+        const page = await this.engine.list(project, STREAM, "", after, this.limits.page);
         found += page.ids.length;
         after = page.next;
-        if (after !== undefined) await new Promise<void>((resolve) => this.world.after(PAUSE_MS, resolve));
+        if (after !== undefined) await new Promise<void>((resolve) => this.world.after(this.limits.pauseMs, resolve));
       }
     }
     return this.isStopped ? undefined : found;

@@ -4,6 +4,7 @@
  */
 import { comparePositions, type Position } from "@sluice/protocol";
 import type { Engine, Head } from "../engine/contract.ts";
+import type { StreamLimits } from "./limits.ts";
 import { readPage } from "./reading.ts";
 import { type Ancestor, isJson, type Meta } from "./state.ts";
 
@@ -22,7 +23,7 @@ export async function findForkPoint(
   source: { readonly path: string; readonly meta: Meta; readonly head: Head },
   offset: Position | undefined,
   subOffset: number,
-  maxDepth: number,
+  { forkDepth: maxDepth, pageBytes }: Pick<StreamLimits, "forkDepth" | "pageBytes">,
 ): Promise<ForkPointOutcome> {
   const { meta, head, path } = source;
   let through = offset ?? head.last;
@@ -33,7 +34,7 @@ export async function findForkPoint(
     return { kind: "trimmed" };
   let prefix: readonly Uint8Array[] = [];
   if (subOffset > 0) {
-    const found = await within(engine, project, path, meta, through, subOffset);
+    const found = await within(engine, project, path, meta, through, subOffset, pageBytes);
     if (found === undefined) return { kind: "sub-offset" };
     ({ through, prefix } = found);
   }
@@ -59,9 +60,6 @@ function lineageOf(path: string, meta: Meta, through: Position): readonly Ancest
   return [...needed, { path, through }];
 }
 
-/** How much is looked at in one step when messages are counted. */
-const PAGE_BYTES = 256 * 1024;
-
 /** JSON: `count` messages further on. Otherwise: the first `count` bytes of the next message. */
 async function within(
   engine: Engine,
@@ -70,11 +68,12 @@ async function within(
   meta: Meta,
   after: Position,
   count: number,
+  pageBytes: number,
 ): Promise<{ through: Position; prefix: readonly Uint8Array[] } | undefined> {
   let through = after;
   let left = count;
   while (left > 0) {
-    const page = await readPage(engine, project, path, through, PAGE_BYTES);
+    const page = await readPage(engine, project, path, through, pageBytes);
     if (page.kind !== "page" || page.messages.length === 0) return undefined;
     if (!isJson(meta.config.contentType)) {
       const { payload } = page.messages[0]!;

@@ -54,8 +54,7 @@ export class Forks {
     const offset = fork.offset === undefined || fork.offset === NOW ? head.last : offsetOf(fork.offset);
     if (offset === undefined) return { kind: "bad-fork-offset" };
     const from = { path: fork.source, meta, head };
-    const { forkDepth } = this.limits;
-    const point = await findForkPoint(this.engine, project, from, offset, fork.subOffset, forkDepth);
+    const point = await findForkPoint(this.engine, project, from, offset, fork.subOffset, this.limits);
     if (point.kind !== "point") return { kind: `fork-${point.kind}` };
 
     const id = hex(this.world.randomBytes(12));
@@ -136,7 +135,7 @@ export class Forks {
     const stream = streamEntity(project, path);
     let after = "";
     for (;;) {
-      const rows = await this.engine.rows(stream, forkTable.name, after, 100);
+      const rows = await this.engine.rows(stream, forkTable.name, after, this.limits.forkRows);
       for (const { key, value } of rows) {
         after = key;
         const fork = forkTable.decode(value);
@@ -146,7 +145,7 @@ export class Forks {
         if (judgeAt > this.engine.now()) again = Math.min(again ?? judgeAt, judgeAt);
         else await this.drop(project, { source: path, id: key });
       }
-      if (rows.length < 100) return again;
+      if (rows.length < this.limits.forkRows) return again;
     }
   }
 }

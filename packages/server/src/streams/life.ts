@@ -116,8 +116,8 @@ export function touchRule(view: View, now: number): Decision<void> {
 
 /** `origin` tells which source must hear that this fork has gone. */
 export type DeleteOutcome =
-  | { readonly kind: "deleted"; readonly origin?: ForkOrigin | undefined }
-  | { readonly kind: "kept-for-forks" }
+  | { readonly kind: "deleted"; readonly origin?: ForkOrigin | undefined; readonly follow?: string | undefined }
+  | { readonly kind: "kept-for-forks"; readonly follow?: string | undefined }
   | { readonly kind: "absent" }
   | { readonly kind: "gone" };
 
@@ -155,9 +155,9 @@ function remove(meta: Meta, now: number, { forkCheckMs }: StreamLimits): Decisio
   if (hasForks(meta)) {
     const remind: Change = { op: "remind", atMs: now + forkCheckMs };
     const changes = [put(metaTable, "", { ...meta, deleted: true }), remind];
-    return { outcome: { kind: "kept-for-forks" }, changes };
+    return { outcome: { kind: "kept-for-forks", follow: meta.follow }, changes };
   }
-  return { outcome: { kind: "deleted", origin: meta.origin }, changes: [{ op: "destroy" }] };
+  return { outcome: { kind: "deleted", origin: meta.origin, follow: meta.follow }, changes: [{ op: "destroy" }] };
 }
 
 function nextCheck(meta: Meta, head: View["head"], now: number): number | undefined {

@@ -17,6 +17,8 @@ export interface StreamLimits {
   readonly forkDepth: number;
   /** How long after a fork was announced or is about to go the source makes sure that it really is there. */
   readonly forkCheckMs: number;
+  /** Forks of one stream that are looked at in one step. */
+  readonly forkRows: number;
 }
 
 export const STREAM_LIMITS: StreamLimits = {
@@ -28,6 +30,7 @@ export const STREAM_LIMITS: StreamLimits = {
   holds: 1_000,
   forkDepth: 64,
   forkCheckMs: 10_000,
+  forkRows: 100,
 };
 
 export interface ListLimits {
@@ -57,3 +60,15 @@ export const LIVE_LIMITS: LiveLimits = {
   readers: 50_000,
   slowReaderBytes: 1024 * 1024,
 };
+
+/** How streams are counted, for a gauge. */
+export interface CensusLimits {
+  /** Names that are taken from the engine in one step, and the pause after it. */
+  readonly page: number;
+  readonly pauseMs: number;
+  /** A count is good for this long, or for this many times what it took. */
+  readonly keepMs: number;
+  readonly keepFactor: number;
+}
+
+export const CENSUS_LIMITS: CensusLimits = { page: 500, pauseMs: 5, keepMs: 60_000, keepFactor: 100 };

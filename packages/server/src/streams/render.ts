@@ -47,6 +47,20 @@ function bodyOf(contentType: string, payload: Uint8Array): { payload?: string; e
   return { payload: base64(payload), encoding: "base64" };
 }
 
+/** What a copy in envelope format tells of the message it is of. */
+export interface CopyOf {
+  readonly stream: string;
+  readonly offset: string;
+  readonly contentType: string;
+}
+
+/** A message as it stands in the inbox of a session that asked for envelopes. */
+export function renderCopy({ stream, offset, contentType }: CopyOf, payload: Uint8Array): Uint8Array {
+  const about = JSON.stringify({ stream, offset, contentType, ...bodyOf(contentType, payload) });
+  if (!isJson(contentType)) return utf8(about);
+  return concat([utf8(`${about.slice(0, -1)},"payload":`), payload, utf8("}")]);
+}
+
 /** The content type a reader of a body gets. */
 export function contentTypeFor(contentType: string, format: Format): string {
   return format === "envelope" ? "application/json" : contentType;

@@ -32,6 +32,17 @@ export function cutForRetention(
   return cutAfterAppend(view.head, marksOf(view), lowestHold(view, holdBytes), retention, messages, now);
 }
 
+/** The same for what nobody else reads, so that nobody holds it. */
+export function cutUnheld(
+  view: View,
+  retention: Retention | undefined,
+  messages: readonly Message[],
+  now: number,
+): readonly Change[] {
+  if (retention === undefined) return [];
+  return cutAfterAppend(view.head, marksOf(view), undefined, retention, messages, now);
+}
+
 /** The same for messages that a stream is created with; `head` is the one it begins with. */
 export function cutAtCreation(
   head: Head,

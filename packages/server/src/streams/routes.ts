@@ -38,6 +38,11 @@ export class StreamRoutes {
   ) {}
 
   async append(project: string, path: string, request: HttpRequest): Promise<Reply> {
+    return renderAppend(await this.appended(project, path, request), path);
+  }
+
+  /** The append that a request asks for, carried out. */
+  async appended(project: string, path: string, request: HttpRequest): Promise<AppendOutcome> {
     refuseReserved(path);
     const close = parseClosed(request);
     const contentType = parseContentType(request);
@@ -51,7 +56,7 @@ export class StreamRoutes {
       throw new Refusal("bad-header", `${header.contentType} is missing`);
     }
     const append = { payloads, contentType, close, seq, producer, messageId, messageKey, attributes };
-    return renderAppend(await this.streams.append(project, path, append), path);
+    return this.streams.append(project, path, append);
   }
 
   async create(project: string, path: string, request: HttpRequest): Promise<Reply> {
@@ -230,7 +235,7 @@ function namesEtag(ifNoneMatch: string, etag: string): boolean {
   });
 }
 
-function renderAppend(outcome: AppendOutcome, path: string): Reply {
+export function renderAppend(outcome: AppendOutcome, path: string): Reply {
   switch (outcome.kind) {
     case "appended":
     case "duplicate": {

@@ -7,6 +7,8 @@ import type { World } from "../core/world.ts";
 import type { Engine, Unwatch } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
 import { type Append, type AppendOutcome, appendRule } from "./append.ts";
+import { filled } from "./borrowed.ts";
+import { type FollowOutcome, followRule } from "./following.ts";
 import { Forks } from "./forks.ts";
 import {
   type Create,
@@ -64,6 +66,8 @@ export type StreamEvent = {
   readonly kind: "appended" | "created" | "deleted";
   readonly project: string;
   readonly path: string;
+  /** The name under which somebody follows what was appended to. */
+  readonly follow?: string | undefined;
 };
 
 const APPEND_KEYS = [META, SEQ, MARKS, HOLDS];
@@ -93,7 +97,7 @@ export class Streams {
     const { holdBytes } = this.limits;
     const outcome = await this.keepers.submit(stream, keys, (view, now) => appendRule(view, now, input, holdBytes));
     this.meter.append(outcome.kind, input.payloads);
-    if (outcome.kind === "appended") this.tell("appended", project, path);
+    if (outcome.kind === "appended") this.tell("appended", project, path, outcome.follow);
     return outcome;
   }
 
@@ -123,7 +127,8 @@ export class Streams {
     await this.forks.announceEnd(project, path);
     const outcome = await this.keepers.submit(stream, [META], (view, now) => deleteRule(view, now, this.limits));
     if (outcome.kind === "deleted") this.meter.deleted++;
-    if (outcome.kind === "deleted" || outcome.kind === "kept-for-forks") this.tell("deleted", project, path);
+    if (outcome.kind === "deleted" || outcome.kind === "kept-for-forks")
+      this.tell("deleted", project, path, outcome.follow);
     if (outcome.kind === "deleted" && outcome.origin) await this.forks.drop(project, outcome.origin);
     return outcome;
   }
@@ -138,7 +143,8 @@ export class Streams {
       sweepRule(view, now, this.limits, checkForksAt),
     );
     if (outcome.kind === "deleted") this.meter.deleted++;
-    if (outcome.kind === "deleted" || outcome.kind === "kept-for-forks") this.tell("deleted", project, path);
+    if (outcome.kind === "deleted" || outcome.kind === "kept-for-forks")
+      this.tell("deleted", project, path, outcome.follow);
     if (outcome.kind === "deleted" && outcome.origin) await this.forks.drop(project, outcome.origin);
   }
 
@@ -166,8 +172,20 @@ export class Streams {
   /** Reads after a position; undefined means from the earliest message kept. Slides the TTL. */
   async read(project: string, path: string, after: Position | undefined, maxBytes: number): Promise<ReadOutcome> {
     const page = await this.sure(project, path, () => readPage(this.engine, project, path, after, maxBytes));
-    if (page.kind === "page" && slides(page.meta, page.head, this.engine.now())) await this.touch(project, path);
-    return page;
+    if (page.kind !== "page") return page;
+    if (slides(page.meta, page.head, this.engine.now())) await this.touch(project, path);
+    return page.meta.inbox ? filled(this.engine, project, page, maxBytes) : page;
+  }
+
+  /** As `read`, for those who copy the log elsewhere: no use of the stream. */
+  peek(project: string, path: string, after: Position, maxBytes: number): Promise<ReadOutcome> {
+    return this.sure(project, path, () => readPage(this.engine, project, path, after, maxBytes));
+  }
+
+  /** From this commit on, whoever appends tells that the stream is followed under the name that comes back. */
+  follow(project: string, path: string, name: string, from?: Position): Promise<FollowOutcome> {
+    const stream = streamEntity(project, path);
+    return this.keepers.submit(stream, [META, HOLDS], (view, now) => followRule(view, now, name, from));
   }
 
   /** A use that slides the TTL. */
@@ -191,7 +209,7 @@ export class Streams {
     return this.keepers.submit(stream, [META, HOLDS], (view, now) => holdRule(view, now, holder, position, holds));
   }
 
-  private tell(kind: StreamEvent["kind"], project: string, path: string): void {
-    for (const listener of this.listeners) listener({ kind, project, path });
+  private tell(kind: StreamEvent["kind"], project: string, path: string, follow?: string): void {
+    for (const listener of this.listeners) listener({ kind, project, path, follow });
   }
 }

@@ -13,10 +13,17 @@ import { type Entity, entity, type Head } from "../engine/contract.ts";
 import { jsonTable } from "../engine/table.ts";
 
 export const STREAM = "stream";
+/** Inboxes are read as streams are, but are entities of a kind of their own: no listing finds them, and sessions sweep them. */
+export const SESSION = "session";
+export const SESSION_PREFIX = "session:";
 export const DEFAULT_CONTENT_TYPE = "application/octet-stream";
 
+export function isSessionPath(path: string): boolean {
+  return path.startsWith(SESSION_PREFIX);
+}
+
 export function streamEntity(project: string, path: string): Entity {
-  return entity(project, STREAM, path);
+  return entity(project, isSessionPath(path) ? SESSION : STREAM, path);
 }
 
 export interface Retention {
@@ -71,6 +78,10 @@ export interface Meta {
   /** Deleted, but kept for its forks. */
   readonly deleted?: boolean | undefined;
   readonly origin?: ForkOrigin | undefined;
+  /** The inbox of a session: what is copied into it is no use of it, and once deleted it was never there. */
+  readonly inbox?: true | undefined;
+  /** Somebody follows the log, under this name: whoever appends tells so. */
+  readonly follow?: string | undefined;
   /** How many forks read our log, and from where on they need it. */
   readonly forks?: { readonly count: number; readonly needAfter: Position } | undefined;
 }
@@ -120,7 +131,7 @@ export function slides(meta: Meta, head: Head, now: number): boolean {
 }
 
 function lastUse(meta: Meta, head: Head): number {
-  return Math.max(meta.touchedAt, head.at);
+  return meta.inbox ? meta.touchedAt : Math.max(meta.touchedAt, head.at);
 }
 
 /** `absent`: nothing here, or over. `gone`: deleted or over, but forks still read it. */
@@ -128,7 +139,7 @@ export type Life = "absent" | "gone" | "live";
 
 export function lifeOf(meta: Meta | undefined, head: Head, now: number): Life {
   if (meta === undefined) return "absent";
-  if (meta.deleted) return "gone";
+  if (meta.deleted) return meta.inbox ? "absent" : "gone";
   const end = endsAt(meta, head);
   if (end === undefined || now < end) return "live";
   return hasForks(meta) ? "gone" : "absent";

@@ -72,23 +72,3 @@ export function wakeBodies({ bodyBytes, items, leaseMs, minLeaseMs, maxLeaseMs }
     release: z.strictObject(word, OBJECT),
   };
 }
-
-type Issue = z.core.$ZodIssue;
-
-/** What to tell the caller: the first thing that is wrong, an unknown field before all others, with its place. */
-export function firstWrong(issues: readonly Issue[]): string {
-  const unknown = issues.find(({ code }) => code === "unrecognized_keys");
-  if (unknown?.code === "unrecognized_keys") {
-    const place = [...unknown.path, unknown.keys[0]!.slice(0, 100)];
-    return `${placeOf(place)} is not a field that is known here`;
-  }
-  const { path: place, message } = issues[0]!;
-  return `${place.length === 0 ? "the body" : placeOf(place)} ${message}`;
-}
-
-/** `acks[0].offset` */
-function placeOf(place: readonly PropertyKey[]): string {
-  return place
-    .map((part, i) => (typeof part === "number" ? `[${part}]` : `${i === 0 ? "" : "."}${String(part)}`))
-    .join("");
-}

@@ -40,6 +40,8 @@ export interface WakeLimits {
   readonly queuedStreams: number;
   /** Paths for which it is remembered who wants to hear of them. */
   readonly rememberedPaths: number;
+  /** Names or rows that are looked at in one step when all are walked. */
+  readonly page: number;
 }
 
 export const WAKE_LIMITS: WakeLimits = {
@@ -64,4 +66,5 @@ export const WAKE_LIMITS: WakeLimits = {
   queuedNotes: 20_000,
   queuedStreams: 100_000,
   rememberedPaths: 10_000,
+  page: 200,
 };

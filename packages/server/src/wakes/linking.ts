@@ -15,7 +15,6 @@ import { isPending, type Link, type LinkInfo, linkTable, META, STATE, type Tail,
 import type { Subscription } from "./subscription.ts";
 
 /** Rows or names read between two turns of the event loop, so that a large subscription does not hold up others. */
-const PAGE = 200;
 
 export class Linker {
   constructor(
@@ -55,7 +54,12 @@ export class Linker {
     if (subscription.glob === undefined) return;
     let after = "";
     for (;;) {
-      const page = await this.streams.list(subscription.project, subscription.glob.literalPrefix, after, PAGE);
+      const page = await this.streams.list(
+        subscription.project,
+        subscription.glob.literalPrefix,
+        after,
+        this.limits.page,
+      );
       for (const path of page.ids) if (subscription.wants(path)) yield path;
       if (page.next === undefined) return;
       after = page.next;
@@ -67,9 +71,9 @@ export class Linker {
     const e = wakeEntity(subscription.project, subscription.id);
     let after = "";
     for (;;) {
-      const rows = await this.engine.rows(e, linkTable.name, after, PAGE);
+      const rows = await this.engine.rows(e, linkTable.name, after, this.limits.page);
       for (const { key, value } of rows) yield { path: key, link: linkTable.decode(value) };
-      if (rows.length < PAGE) return;
+      if (rows.length < this.limits.page) return;
       after = rows.at(-1)!.key;
       await this.pause();
     }
@@ -79,8 +83,8 @@ export class Linker {
   async takeNotes(subscription: Subscription): Promise<NoteOutcome> {
     let outcome: NoteOutcome;
     do {
-      const unlink = take(subscription.toUnlink);
-      const link = subscription.toUnlink.size > 0 ? [] : take(subscription.toLink);
+      const unlink = take(subscription.toUnlink, this.limits.page);
+      const link = subscription.toUnlink.size > 0 ? [] : take(subscription.toLink, this.limits.page);
       const keys = [META, STATE, ...unlink.map(linkTable.at), ...link.map(linkTable.at)];
       const note = { incarnation: subscription.incarnation, unlink, link };
       const e = wakeEntity(subscription.project, subscription.id);
@@ -99,7 +103,7 @@ export class Linker {
     for await (const path of this.candidates(subscription)) {
       const { rows } = await this.engine.load(e, [linkTable.at(path)]);
       if (rows[0] === undefined || !linkTable.decode(rows[0]).glob) subscription.hear(path, false, true);
-      if (subscription.toLink.size < PAGE) continue;
+      if (subscription.toLink.size < this.limits.page) continue;
       const noted = await this.takeNotes(subscription);
       if (noted.kind === "absent" || noted.refused > 0) return;
     }
@@ -140,7 +144,7 @@ export class Linker {
       const found: LinkInfo[] = [];
       let looked = 0;
       for (const path of suspects ?? []) {
-        if (++looked % PAGE === 0) await this.pause();
+        if (++looked % this.limits.page === 0) await this.pause();
         const { rows } = await this.engine.load(wakeEntity(project, id), [linkTable.at(path)]);
         const tail = rows[0] && (await this.tailOf(project, path));
         if (tail === undefined) continue;
@@ -180,8 +184,8 @@ export class Linker {
   }
 }
 
-function take(paths: Set<string>): string[] {
-  const taken = [...paths].slice(0, PAGE);
+function take(paths: Set<string>, count: number): string[] {
+  const taken = [...paths].slice(0, count);
   for (const path of taken) paths.delete(path);
   return taken;
 }

@@ -7,14 +7,13 @@ import type { z } from "zod";
 import { utf8 } from "../core/bytes.ts";
 import { compareBytewise } from "../core/bytewise.ts";
 import { type HttpRequest, Refusal } from "../core/http.ts";
+import { badBody, jsonBody } from "../core/json-body.ts";
 import { checkPath, isReserved } from "../streams/parse.ts";
-import { firstWrong, MAX_NAME_BYTES, type WakeBodies } from "./bodies.ts";
+import { MAX_NAME_BYTES, type WakeBodies } from "./bodies.ts";
 import { parseGlob } from "./glob.ts";
 import type { AckWord, Word } from "./holding.ts";
 import type { Config } from "./state.ts";
 import { checkWebhookUrl } from "./targets.ts";
-
-const decoder = new TextDecoder("utf-8", { fatal: true });
 
 /** A subscription's id from its percent-encoded form. */
 export function parseId(encoded: string): string {
@@ -42,48 +41,48 @@ export function parseBearer(request: HttpRequest): string {
 }
 
 export async function parseConfig(request: HttpRequest, bodies: WakeBodies, allowLoopback: boolean): Promise<Config> {
-  const fields = await parseBody(request, bodies, bodies.subscription);
+  const fields = await jsonBody(request, bodies.bodyBytes, bodies.subscription);
   const { type, lease_ttl_ms, description } = fields;
   const pattern = fields.pattern === undefined ? undefined : parsePattern(fields.pattern);
   const streams = parseStreams(fields.streams ?? []);
-  if (pattern === undefined && streams.length === 0) throw bad("pattern or streams must be given");
+  if (pattern === undefined && streams.length === 0) throw badBody("pattern or streams must be given");
   const target = type === "webhook" ? parseWebhook(fields, allowLoopback) : parseWakeStream(fields);
   const config: Config = { type, pattern, streams, ...target, leaseMs: lease_ttl_ms, description };
   if (config.wakeStream !== undefined && streams.includes(config.wakeStream)) {
-    throw bad("streams must not hold wake_stream: each wake would cause the next");
+    throw badBody("streams must not hold wake_stream: each wake would cause the next");
   }
   return config;
 }
 
 export async function parseAddedStreams(request: HttpRequest, bodies: WakeBodies): Promise<readonly string[]> {
-  return parseStreams((await parseBody(request, bodies, bodies.addedStreams)).streams);
+  return parseStreams((await jsonBody(request, bodies.bodyBytes, bodies.addedStreams)).streams);
 }
 
 export async function parseWorker(request: HttpRequest, bodies: WakeBodies): Promise<string> {
-  return checkName("worker", (await parseBody(request, bodies, bodies.worker)).worker, "bad-body");
+  return checkName("worker", (await jsonBody(request, bodies.bodyBytes, bodies.worker)).worker, "bad-body");
 }
 
 export async function parseAck(request: HttpRequest, bodies: WakeBodies, token: string): Promise<AckWord> {
-  const { wake_id, generation, acks, done } = await parseBody(request, bodies, bodies.ack);
+  const { wake_id, generation, acks, done } = await jsonBody(request, bodies.bodyBytes, bodies.ack);
   return { token, wakeId: wake_id, generation, acks: acks.map(parseOneAck), done };
 }
 
 export async function parseRelease(request: HttpRequest, bodies: WakeBodies, token: string): Promise<Word> {
-  const { wake_id, generation } = await parseBody(request, bodies, bodies.release);
+  const { wake_id, generation } = await jsonBody(request, bodies.bodyBytes, bodies.release);
   return { token, wakeId: wake_id, generation };
 }
 
 function parseOneAck({ stream, path, offset }: z.output<WakeBodies["ack"]>["acks"][number], i: number) {
-  if (stream !== undefined && path !== undefined) throw bad(`acks[${i}] must have stream or path, not both`);
+  if (stream !== undefined && path !== undefined) throw badBody(`acks[${i}] must have stream or path, not both`);
   const name = stream ?? path;
-  if (name === undefined) throw bad(`acks[${i}].stream must be a string`);
+  if (name === undefined) throw badBody(`acks[${i}].stream must be a string`);
   return { path: withoutLeadingSlash(name), offset };
 }
 
 function parsePattern(value: string): string {
   const text = checkText("pattern", withoutLeadingSlash(value));
   if (parseGlob(text) === undefined)
-    throw bad("pattern must have * and ** alone in their level; %2A is a literal star");
+    throw badBody("pattern must have * and ** alone in their level; %2A is a literal star");
   return text;
 }
 
@@ -96,22 +95,22 @@ function parseStreams(value: readonly string[]): readonly string[] {
 type Fields = z.output<WakeBodies["subscription"]>;
 
 function parseWebhook({ webhook, wake_stream }: Fields, allowLoopback: boolean): { webhookUrl: string } {
-  if (wake_stream !== undefined) throw bad("wake_stream belongs to pull-wake subscriptions only");
-  if (webhook === undefined) throw bad("webhook must be a JSON object");
+  if (wake_stream !== undefined) throw badBody("wake_stream belongs to pull-wake subscriptions only");
+  if (webhook === undefined) throw badBody("webhook must be a JSON object");
   const check = checkWebhookUrl(webhook.url, allowLoopback);
   if (check.kind === "rejected") throw new Refusal("webhook-url-rejected", check.why);
   return { webhookUrl: webhook.url };
 }
 
 function parseWakeStream({ webhook, wake_stream }: Fields): { wakeStream: string } {
-  if (webhook !== undefined) throw bad("webhook belongs to webhook subscriptions only");
-  if (wake_stream === undefined) throw bad("wake_stream must be a string");
+  if (webhook !== undefined) throw badBody("webhook belongs to webhook subscriptions only");
+  if (wake_stream === undefined) throw badBody("wake_stream must be a string");
   return { wakeStream: checkStream("wake_stream", wake_stream) };
 }
 
 function checkStream(name: string, text: string): string {
   const path = checkText(name, withoutLeadingSlash(text));
-  if (isReserved(path)) throw bad(`${name} is reserved`);
+  if (isReserved(path)) throw badBody(`${name} is reserved`);
   return path;
 }
 
@@ -119,7 +118,7 @@ function checkText(name: string, text: string): string {
   try {
     return checkPath(text);
   } catch (refusal) {
-    throw bad(`${name} is not valid: ${(refusal as Refusal).message}`);
+    throw badBody(`${name} is not valid: ${(refusal as Refusal).message}`);
   }
 }
 
@@ -135,26 +134,4 @@ function checkName(name: string, text: string, code: "bad-request" | "bad-body")
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is refused.
   if (/[\u0000-\u001f\u007f]/.test(text)) throw new Refusal(code, `${name} must not hold control characters`);
   return text;
-}
-
-async function parseBody<S extends z.ZodType>(
-  request: HttpRequest,
-  { bodyBytes }: WakeBodies,
-  schema: S,
-): Promise<z.output<S>> {
-  const body = await request.body(bodyBytes);
-  if (body.kind === "too-large") throw new Refusal("too-large", `a body may have at most ${bodyBytes} bytes`);
-  let value: unknown;
-  try {
-    value = JSON.parse(decoder.decode(body.bytes));
-  } catch {
-    throw bad("the body must be JSON");
-  }
-  const parsed = schema.safeParse(value);
-  if (!parsed.success) throw bad(firstWrong(parsed.error.issues));
-  return parsed.data;
-}
-
-function bad(detail: string): Refusal {
-  return new Refusal("bad-body", detail);
 }

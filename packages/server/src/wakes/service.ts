@@ -56,7 +56,6 @@ export type PutResult =
   | { readonly kind: "differs" | "too-many-links" | "too-many-subscriptions" };
 
 const INCARNATION_BYTES = 8;
-const START_PAGE = 100;
 
 export class Wakes {
   private readonly index: SubscriptionIndex;
@@ -116,7 +115,7 @@ export class Wakes {
     const found: Subscription[] = [];
     for (const project of await engine.projects(WAKE)) {
       for (let after: string | undefined = ""; after !== undefined && !this.isStopped; ) {
-        const page = await engine.list(project, WAKE, "", after, START_PAGE);
+        const page = await engine.list(project, WAKE, "", after, this.limits.page);
         for (const id of page.ids) {
           const known = this.index.get(project, id);
           if (known !== undefined) await this.lookIfChanged(known);

@@ -4,14 +4,14 @@
  * empty lines are left out.
  */
 
-import { header } from "@sluice/protocol";
 import type { Command } from "commander";
 import { isJson } from "../../streams/state.ts";
-import { CliError, EXIT, usage } from "../exit.ts";
+import { type CliError, usage } from "../exit.ts";
 import { examples } from "../help.ts";
-import { addRemoteOptions, type Remote, type RemoteOptions, remoteOf } from "../remote.ts";
-import { line, say } from "../terminal.ts";
-import { type Line, linesOf, wholeInput } from "./lines.ts";
+import { addRemoteOptions, type RemoteOptions, remoteOf } from "../remote.ts";
+import { line } from "../terminal.ts";
+import { jsonOf, linesOf } from "./lines.ts";
+import { Sender, sayWhatIsRead, sendLines, sendOne, typeOf } from "./sender.ts";
 
 interface Options extends RemoteOptions {
   readonly type?: string;
@@ -52,70 +52,14 @@ async function append(path: string, message: string | undefined, options: Option
     throw usage(`${options.json ? "--json" : "--lines"} reads standard input; leave the message out`);
   }
   const remote = remoteOf(options);
-  const sender = new Sender(remote, remote.streamUrl(path), options.type ?? (await typeOf(remote, path, options)));
+  const otherwise = options.json ? "application/json" : undefined;
+  const sender = new Sender(remote, remote.streamUrl(path), options.type ?? (await typeOf(remote, path, otherwise)));
   if (options.json && !isJson(sender.type)) throw usage(`--json is for streams of JSON; this one is ${sender.type}`);
-  if (message === undefined && process.stdin.isTTY) say("reading from the terminal; end with Ctrl-D");
+  sayWhatIsRead(message);
   if (options.json) await appendJson(sender);
-  else if (options.lines) await appendLines(sender);
-  else {
-    const body = message ?? (await wholeInput(process.stdin));
-    if (body.length === 0) {
-      const what = message === undefined ? "standard input is empty" : "a message cannot be empty";
-      throw usage(`there is nothing to append: ${what}`);
-    }
-    await sender.send(body, 1);
-  }
+  else if (options.lines) await sendLines(sender);
+  else await sendOne(sender, message);
   if (sender.offset !== undefined) await line(sender.offset);
-}
-
-/** Whoever may write but not read has to say the type. */
-async function typeOf(remote: Remote, path: string, options: Options): Promise<string> {
-  const response = await remote.send("HEAD", remote.streamUrl(path));
-  if (response.status === 403 && options.json) return "application/json";
-  if (response.status === 403) throw usage("this token cannot look at the stream; give its content type with --type");
-  if (!response.ok) throw await remote.refusal("HEAD", remote.streamUrl(path), response);
-  return response.headers.get("content-type") ?? "application/octet-stream";
-}
-
-class Sender {
-  offset: string | undefined;
-  private messages = 0;
-
-  constructor(
-    private readonly remote: Remote,
-    private readonly url: string,
-    readonly type: string,
-  ) {}
-
-  async send(body: string | Uint8Array, count: number): Promise<void> {
-    try {
-      const headers = { [header.contentType]: this.type };
-      const response = await this.remote.call("POST", this.url, { headers, body });
-      this.offset = response.headers.get(header.streamNextOffset) ?? undefined;
-      this.messages += count;
-    } catch (fault) {
-      if (!(fault instanceof CliError)) throw fault;
-      throw this.told(fault);
-    }
-  }
-
-  /** Whoever retries must know how far it got. */
-  told(fault: CliError): CliError {
-    if (this.messages === 0) return fault;
-    return new CliError(
-      fault.exitCode,
-      `${fault.message}; ${this.messages} messages were appended before, up to ${this.offset}`,
-    );
-  }
-}
-
-async function appendLines(sender: Sender): Promise<void> {
-  for await (const lines of linesOf(process.stdin)) {
-    const bodies = isJson(sender.type)
-      ? lines.map(jsonOf).flatMap((text) => (text === "" ? [] : [`[${text}]`]))
-      : lines.map(({ bytes }) => bytes);
-    for (const body of bodies) await sender.send(body, 1);
-  }
 }
 
 async function appendJson(sender: Sender): Promise<void> {
@@ -143,23 +87,4 @@ async function appendJson(sender: Sender): Promise<void> {
     }
     await flush();
   }
-}
-
-const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-
-/** The text of a line that is JSON; empty for one of white space only. */
-function jsonOf({ number, bytes }: Line): string {
-  let text: string;
-  try {
-    text = decoder.decode(bytes).trim();
-  } catch {
-    throw new CliError(EXIT.failure, `line ${number} is not JSON: it is not UTF-8`);
-  }
-  if (text === "") return text;
-  try {
-    JSON.parse(text);
-  } catch (fault) {
-    throw new CliError(EXIT.failure, `line ${number} is not JSON: ${(fault as Error).message}`);
-  }
-  return text;
 }

@@ -49,3 +49,22 @@ export async function wholeInput(input: AsyncIterable<Uint8Array>): Promise<Buff
   }
   return Buffer.concat(pieces);
 }
+
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/** The text of a line that is JSON; empty for one of white space only. */
+export function jsonOf({ number, bytes }: Line): string {
+  let text: string;
+  try {
+    text = decoder.decode(bytes).trim();
+  } catch {
+    throw new CliError(EXIT.failure, `line ${number} is not JSON: it is not UTF-8`);
+  }
+  if (text === "") return text;
+  try {
+    JSON.parse(text);
+  } catch (fault) {
+    throw new CliError(EXIT.failure, `line ${number} is not JSON: ${(fault as Error).message}`);
+  }
+  return text;
+}

@@ -1,5 +1,5 @@
 /**
- * How messages of a page are written out: as they are, or one JSON value per line. `read` and `tail` share it.
+ * How messages of a page are written out: as they are, or one JSON value per line. `read`, `tail` and `session tail` share it.
  */
 import { jsonMessages } from "../../streams/json.ts";
 import { isJson } from "../../streams/state.ts";
@@ -43,7 +43,7 @@ export function formatFor(contentType: string, options: FormatOptions, isTail: b
 /** Writes a page, at most `max` messages of it; tells how many. Without lines, a page counts as one. */
 export async function writePage(bytes: Uint8Array, format: Format, max: number): Promise<number> {
   if (bytes.length === 0) return 0;
-  if (!format.lines) {
+  if (!format.lines && !format.payload) {
     await write(bytes);
     return 1;
   }
@@ -51,7 +51,8 @@ export async function writePage(bytes: Uint8Array, format: Format, max: number):
   if (body.kind !== "messages") throw new Error("the server answered a page that is not JSON");
   const payloads = body.payloads.slice(0, max);
   if (format.payload) {
-    for (const payload of payloads) await write(Buffer.concat([payloadOf(payload), LINE_END]));
+    const end = format.lines ? [LINE_END] : [];
+    for (const payload of payloads) await write(Buffer.concat([payloadOf(payload), ...end]));
     return payloads.length;
   }
   // A line break in JSON can only lie between its parts, where a space means the same.

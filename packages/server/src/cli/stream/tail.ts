@@ -8,17 +8,14 @@ import type { Command } from "commander";
 import { parseCount } from "../duration.ts";
 import { CliError, EXIT, usage } from "../exit.ts";
 import { examples } from "../help.ts";
+import { Patience } from "../patience.ts";
 import { addRemoteOptions, type Remote, type RemoteOptions, refusal, remoteOf } from "../remote.ts";
-import { say } from "../terminal.ts";
 import { contentTypeOf, type Format, type FormatOptions, formatFor, offsetOf, writePage } from "./messages.ts";
 
 interface Options extends RemoteOptions, FormatOptions {
   readonly from: string;
   readonly limit?: string;
 }
-
-const FIRST_WAIT_MS = 250;
-const MAX_WAIT_MS = 5_000;
 
 export function addTail(group: Command): void {
   const command = group
@@ -63,7 +60,7 @@ async function tail(path: string, options: Options): Promise<void> {
 }
 
 class Tail {
-  private failures = 0;
+  private readonly patience: Patience;
   private cursor: string | null = null;
 
   constructor(
@@ -71,7 +68,9 @@ class Tail {
     private readonly path: string,
     private readonly format: Format,
     private readonly signal: AbortSignal,
-  ) {}
+  ) {
+    this.patience = new Patience(signal);
+  }
 
   async run(from: string, limit: number): Promise<void> {
     let offset = from;
@@ -98,26 +97,14 @@ class Tail {
           signal: this.signal,
         });
         if (response.ok) {
-          if (this.failures > 0) say("connected again");
-          this.failures = 0;
+          this.patience.rest();
           return response;
         }
         throw await refusal(response);
       } catch (fault) {
         if (!(fault instanceof CliError) || fault.exitCode !== EXIT.unavailable) throw fault;
-        await this.pause(fault);
+        await this.patience.wait(fault);
       }
     }
-  }
-
-  private async pause(fault: CliError): Promise<void> {
-    if (this.failures === 0) say(`${fault.message.split(";")[0]}; trying again`);
-    const waitMs = Math.min(FIRST_WAIT_MS * 2 ** this.failures, MAX_WAIT_MS) * (0.75 + Math.random() / 2);
-    this.failures++;
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, waitMs);
-      this.signal.addEventListener("abort", () => [clearTimeout(timer), resolve()], { once: true });
-    });
-    this.signal.throwIfAborted();
   }
 }

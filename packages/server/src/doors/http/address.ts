@@ -6,6 +6,8 @@
  *   /v1/{project}/stream/{path}
  *   /v1/{project}/streams
  *   …/stream/__ds/{rest}           control: subscriptions and their keys
+ *   /v1/{project}/subscribe  …/unsubscribe  …/publish/{path}
+ *   /v1/{project}/session/{id}, …/touch
  *   /v1/{project}/channels/{id}/publish, …/events
  *   /health  /ready  /metrics  /openapi.json
  */
@@ -13,9 +15,23 @@ import { header } from "@sluice/protocol";
 import { parseChannelId } from "../../channels/parse.ts";
 import type { Action, RouteName } from "../../core/action.ts";
 import { type HttpRequest, Refusal } from "../../core/http.ts";
+import { parseSessionId } from "../../sessions/routes.ts";
 import { parsePath } from "../../streams/parse.ts";
+import { isSessionPath, SESSION_PREFIX } from "../../streams/state.ts";
 import { parseId, parseStreamPart } from "../../wakes/parse.ts";
-import { ADDRESSES, type Address, CHANNEL, KEYS, STREAM, STREAMS, SUBSCRIPTION } from "./routes-table.ts";
+import {
+  ADDRESSES,
+  type Address,
+  CHANNEL,
+  KEYS,
+  PUBLISH,
+  SESSION,
+  STREAM,
+  STREAMS,
+  SUBSCRIBE,
+  SUBSCRIPTION,
+  UNSUBSCRIBE,
+} from "./routes-table.ts";
 
 /** A route and what its address names. */
 export interface Call extends Action {
@@ -23,11 +39,12 @@ export interface Call extends Action {
   readonly stream: string | undefined;
   readonly subscription: string | undefined;
   readonly channel: string | undefined;
+  readonly session: string | undefined;
 }
 
 /** Where in the address space a path lies. `rest` is what is left to parse, still percent-encoded. */
 export interface Place {
-  readonly kind: "stream" | "streams" | "control" | "channel" | "server";
+  readonly kind: "stream" | "streams" | "control" | "publish" | "session" | "channel" | "address" | "server";
   readonly project: string | undefined;
   readonly rest: string;
 }
@@ -67,6 +84,10 @@ function locateProject(path: string, rest: string): Place {
     throw new Refusal("bad-project", "a project is named by 1 to 128 letters, digits, _ and -");
   if (tail.startsWith("stream/")) return locateStream(project, tail.slice("stream/".length));
   if (tail === "streams") return { kind: "streams", project, rest: "" };
+  if (tail.startsWith("publish/")) return { kind: "publish", project, rest: tail.slice("publish/".length) };
+  if (tail.startsWith("session/")) return { kind: "session", project, rest: tail.slice("session/".length) };
+  if (tail === "subscribe") return { kind: "address", project, rest: SUBSCRIBE };
+  if (tail === "unsubscribe") return { kind: "address", project, rest: UNSUBSCRIBE };
   if (tail.startsWith("channels/")) return { kind: "channel", project, rest: tail.slice("channels/".length) };
   throw noRoute(path);
 }
@@ -81,7 +102,9 @@ export function parseCall({ kind, project, rest }: Place, request: HttpRequest):
   switch (kind) {
     case "stream": {
       const stream = parsePath(rest);
-      return { action: methodOf(STREAM_ROUTES, request), project, stream, subscription: undefined, channel: undefined };
+      const action = methodOf(STREAM_ROUTES, request);
+      const session = isSessionPath(stream) ? stream.slice(SESSION_PREFIX.length) : undefined;
+      return { action, project, stream, subscription: undefined, channel: undefined, session };
     }
     case "streams":
       return named(methodOf(LIST_ROUTES, request), project);
@@ -89,6 +112,11 @@ export function parseCall({ kind, project, rest }: Place, request: HttpRequest):
       return parseControl(project, rest, request);
     case "channel":
       return parseChannel(project, rest, request);
+    case "publish":
+      return named(methodOf(ADDRESSES.get(PUBLISH)!, request), project, parsePath(rest));
+    case "session":
+      return parseSession(project, rest, request);
+    case "address":
     case "server":
       return named(methodOf(ADDRESSES.get(rest)!, request), project);
   }
@@ -96,7 +124,15 @@ export function parseCall({ kind, project, rest }: Place, request: HttpRequest):
 
 /** One shape for all calls, because every request makes one. */
 function named(action: RouteName, project: string | undefined, stream?: string, subscription?: string): Call {
-  return { action, project, stream, subscription, channel: undefined };
+  return { action, project, stream, subscription, channel: undefined, session: undefined };
+}
+
+/** `rest` is what follows `session/`. */
+function parseSession(project: string | undefined, rest: string, request: HttpRequest): Call {
+  const [session, step, ...more] = rest.split("/");
+  const address = more.length > 0 ? undefined : ADDRESSES.get(step === undefined ? SESSION : `${SESSION}/${step}`);
+  if (address === undefined) throw noRoute(request.path);
+  return { ...named(methodOf(address, request), project), session: parseSessionId(session!) };
 }
 
 /** `rest` is what follows `channels/`. */
@@ -105,7 +141,7 @@ function parseChannel(project: string | undefined, rest: string, request: HttpRe
   const address = more.length > 0 ? undefined : ADDRESSES.get(`${CHANNEL}/${step}`);
   if (address === undefined) throw noRoute(request.path);
   const action = methodOf(address, request);
-  return { action, project, stream: undefined, subscription: undefined, channel: parseChannelId(id!) };
+  return { ...named(action, project), channel: parseChannelId(id!) };
 }
 
 /** `rest` is what follows `__ds/`. */

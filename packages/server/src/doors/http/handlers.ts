@@ -6,6 +6,7 @@ import { header } from "@sluice/protocol";
 import type { ChannelRoutes } from "../../channels/routes.ts";
 import type { RouteName } from "../../core/action.ts";
 import { type Headers, type HttpRequest, Refusal, type Reply } from "../../core/http.ts";
+import type { SessionRoutes } from "../../sessions/routes.ts";
 import type { StreamRoutes } from "../../streams/routes.ts";
 import type { WakeRoutes } from "../../wakes/routes.ts";
 import type { Call } from "./address.ts";
@@ -18,6 +19,7 @@ export interface HandlerParts {
   readonly streams: StreamRoutes;
   listStreams(project: string, request: HttpRequest): Promise<Reply>;
   readonly wakes: WakeRoutes;
+  readonly sessions: SessionRoutes;
   readonly channels: ChannelRoutes;
   /** Undefined when the server takes requests; otherwise why not. */
   notReady(): string | undefined;
@@ -28,12 +30,18 @@ export interface HandlerParts {
 
 /** An address of a project has always named one, and a stream, subscription or channel where its route has one. */
 export function handlersOf(parts: HandlerParts): Handlers {
-  const { streams, wakes, channels, listStreams, notReady, metrics, limits } = parts;
+  const { streams, wakes, sessions, channels, listStreams, notReady, metrics, limits } = parts;
   let document: string | undefined;
   return {
     "stream.append": (call, request) => streams.append(call.project!, call.stream!, request),
-    "stream.read": (call, request) => streams.read(call.project!, call.stream!, request),
-    "stream.head": (call) => streams.head(call.project!, call.stream!),
+    "stream.read": (call, request) =>
+      call.session === undefined
+        ? streams.read(call.project!, call.stream!, request)
+        : sessions.read(call.project!, call.stream!, request),
+    "stream.head": (call, request) =>
+      call.session === undefined
+        ? streams.head(call.project!, call.stream!)
+        : sessions.head(call.project!, call.stream!, request),
     "stream.create": (call, request) => streams.create(call.project!, call.stream!, request),
     "stream.delete": (call) => streams.delete(call.project!, call.stream!),
     "streams.list": (call, request) => listStreams(call.project!, request),
@@ -49,6 +57,13 @@ export function handlersOf(parts: HandlerParts): Handlers {
     "ds.subscription.callback": (call, request) => wakes.ack(call.project!, call.subscription!, request, false),
     "ds.subscription.release": (call, request) => wakes.release(call.project!, call.subscription!, request),
     "ds.keys": (call) => wakes.jwks(call.project!),
+
+    subscribe: (call, request) => sessions.subscribe(call.project!, request),
+    unsubscribe: (call, request) => sessions.unsubscribe(call.project!, request),
+    publish: (call, request) => sessions.publish(call.project!, call.stream!, request),
+    "session.get": (call, request) => sessions.get(call.project!, call.session!, request),
+    "session.touch": (call, request) => sessions.touch(call.project!, call.session!, request),
+    "session.delete": (call, request) => sessions.delete(call.project!, call.session!, request),
 
     "channel.publish": (call, request) => channels.publish(call.project!, call.channel!, request),
     "channel.events": (call, request) => channels.events(call.project!, call.channel!, request),

@@ -5,7 +5,10 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { type AddressInfo, Server as NetServer, type Socket } from "node:net";
 import type { ErrorCode } from "@sluice/protocol";
+import type { Deadlines } from "../../core/deadlines.ts";
 import { type Headers, type HttpRequest, type LiveEnd, Refusal, type Reply, type Sink } from "../../core/http.ts";
+import { EngineError } from "../../engine/contract.ts";
+import { AnswerClock, NOBODY } from "./answer-clock.ts";
 import { HTTP_LIMITS, type HttpLimits } from "./limits.ts";
 import { listenFault } from "./listen-fault.ts";
 import { hangUp } from "./node-hang-up.ts";
@@ -20,13 +23,13 @@ export interface HttpDoorOptions extends Partial<HttpLimits> {
   /** Adds headers to every answer, refusals included. */
   readonly decorate?: ((request: HttpRequest, headers: Headers) => void) | undefined;
   readonly observer?: HttpObserver | undefined;
+  /** Where the time for an answer is limited: a request that is not answered by then is refused. */
+  readonly deadlines?: Deadlines | undefined;
   /** Hears of what the client is not told. */
   report(fault: unknown, request: ObservedRequest): void;
 }
 
 const SAFE = ["X-Content-Type-Options", "nosniff", "Cross-Origin-Resource-Policy", "cross-origin"];
-/** How late a request that takes too long may be found, at most. */
-const TIMEOUT_CHECK_MS = 5_000;
 
 /** One connection: who waits for an answer on it, and whether it ends when they have got theirs. */
 interface Line {
@@ -56,7 +59,8 @@ export class HttpDoor {
       requestTimeout: limits.requestMs,
       headersTimeout: Math.min(limits.requestMs, limits.headersMs),
       keepAliveTimeout: limits.keepAliveMs,
-      connectionsCheckingInterval: Math.min(limits.requestMs, TIMEOUT_CHECK_MS),
+      connectionsCheckingInterval: Math.min(limits.requestMs, limits.checkMs),
+      maxHeaderSize: limits.headerBytes,
       // We refuse it ourselves, in our own words.
       requireHostHeader: false,
     });
@@ -145,8 +149,12 @@ export class HttpDoor {
 
   private serve(request: NodeRequest, handle = this.options.handle): void {
     this.track(request);
-    const { observer } = this.options;
+    const { observer, deadlines } = this.options;
     observer?.began(request);
+    if (deadlines !== undefined) {
+      request.clock = new AnswerClock(deadlines, request, this.refuseLate);
+      request.clock.start();
+    }
     let answer: Promise<Reply> | Reply;
     try {
       request.check();
@@ -154,14 +162,31 @@ export class HttpDoor {
     } catch (fault) {
       answer = this.renderFault(fault, request);
     }
-    if (!(answer instanceof Promise)) this.send(request, answer);
+    if (!(answer instanceof Promise)) this.settle(request, answer);
     else {
       answer.then(
-        (reply) => this.send(request, reply),
-        (fault) => this.send(request, this.renderFault(fault, request)),
+        (reply) => this.settle(request, reply),
+        (fault) => this.settle(request, this.renderFault(fault, request)),
       );
     }
   }
+
+  private settle(request: NodeRequest, reply: Reply): void {
+    const { clock } = request;
+    if (clock?.isUp) {
+      reply.live?.(NOBODY);
+      return;
+    }
+    clock?.stop();
+    this.send(request, reply);
+  }
+
+  /** What the handler does goes on, as when a client has left. */
+  private readonly refuseLate = (request: HttpRequest): void => {
+    const detail = `not done within ${this.options.deadlines!.spanMs} ms; whether a write was made is not known`;
+    const late = request as NodeRequest;
+    this.send(late, this.renderFault(new EngineError("unavailable", detail), late));
+  };
 
   private renderFault(fault: unknown, request: NodeRequest): Reply {
     return renderFault(fault, (unexpected) => this.options.report(unexpected, request));
@@ -224,7 +249,8 @@ export class HttpDoor {
     // Below zero: the request was answered before its body came.
     if (owed < 0) socket.destroySoon();
     else if (owed > 0) line!.endsAt = line!.waiting - owed;
-    else if (error.code === "HPE_HEADER_OVERFLOW") this.hangUp(socket, "bad-request", "the headers are too large");
+    else if (error.code === "HPE_HEADER_OVERFLOW")
+      this.hangUp(socket, "bad-request", `the headers have more than ${this.limits.headerBytes} bytes`);
     else if (error.code === "ERR_HTTP_REQUEST_TIMEOUT")
       this.hangUp(socket, "body-timeout", "the request took too long");
     else if (isWithinBody) this.hangUp(socket, "bad-request", "the body is not framed as HTTP/1.1 wants it");

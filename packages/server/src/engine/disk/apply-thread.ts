@@ -7,6 +7,7 @@ import { Worker } from "node:worker_threads";
 import { EngineError } from "../contract.ts";
 import type { Applied, ApplyRunner } from "./apply-runner.ts";
 import type { Extent } from "./journal.ts";
+import type { ApplyLimits } from "./limits.ts";
 
 /** What the engine's thread sends: extents, or `close`. */
 export type ToWorker = { readonly extents: readonly Extent[] } | "close";
@@ -20,6 +21,7 @@ export type FromWorker =
 export interface WorkerPlace {
   readonly journalDir: string;
   readonly storePath: string;
+  readonly limits: ApplyLimits;
 }
 
 interface Call {

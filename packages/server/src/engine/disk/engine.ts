@@ -83,7 +83,7 @@ export class DiskEngine implements Engine {
   private readonly journal: Journal<Commit>;
   private readonly scheduler: ApplyScheduler;
   private readonly ownership: Ownership;
-  private readonly counter = new WindowCounter();
+  private readonly counter: WindowCounter;
   private readonly watchers = new Watchers();
   private lastNumber: number;
   private closed = false;
@@ -95,7 +95,8 @@ export class DiskEngine implements Engine {
     this.overlay = new Overlay(limits.tailBytes, meta);
     this.viewer = new Viewer(store, this.overlay);
     this.directory = new Directory(store, this.overlay, this.viewer);
-    this.ownership = new Ownership(world, meta.boots * CLAIMS_PER_BOOT);
+    this.ownership = new Ownership(world, meta.boots * CLAIMS_PER_BOOT, limits.claims);
+    this.counter = new WindowCounter(limits.windows);
     this.lastNumber = meta.lastNumber;
     const durable = (commits: readonly Commit[], extent: Extent) => this.durable(commits, extent);
     this.journal = new Journal(world, limits, segments, meta.appliedThrough + 1, { durable }, parts.clock);
@@ -246,7 +247,7 @@ export class DiskEngine implements Engine {
   }
 
   read(e: Entity, after: Position, maxBytes: number): Page {
-    return readPage(this.store, e, this.viewer.view(e), after, maxBytes);
+    return readPage(this.store, e, this.viewer.view(e), after, maxBytes, this.parts.limits.pageMessages);
   }
 
   async claim(e: Entity, node: string, ttlMs: number, held?: Owner): Promise<Owner | Held> {

@@ -21,9 +21,6 @@ import {
 import { SEAL_BYTES, seal, unseal } from "./sealed.ts";
 import type { Writing } from "./store.ts";
 
-/** How many streams' last chunks are remembered, so that busy ones need no look-up. */
-const REMEMBERED = 20_000;
-
 interface LastChunk {
   readonly generation: number;
   readonly firstSeq: number;
@@ -32,6 +29,9 @@ interface LastChunk {
 
 export class EntityWriter {
   private readonly lastChunks = new Map<number, LastChunk>();
+
+  /** `maxChunks`: how many streams' last chunks are remembered, so that busy ones need no look-up. */
+  constructor(private readonly maxChunks: number) {}
 
   write(tx: Writing, work: EntityWork): void {
     if (work.destroyed) this.destroy(tx, work);
@@ -104,7 +104,7 @@ export class EntityWriter {
   }
 
   private remember(number: number, last: LastChunk): void {
-    if (this.lastChunks.size >= REMEMBERED && !this.lastChunks.has(number)) this.lastChunks.clear();
+    if (this.lastChunks.size >= this.maxChunks && !this.lastChunks.has(number)) this.lastChunks.clear();
     this.lastChunks.set(number, last);
   }
 }

@@ -7,7 +7,7 @@ import type { Commits } from "./applier.ts";
 import type { File, Files } from "./files.ts";
 import { claimedBytes, decodeFrame, decodeSegmentHeader, FRAME_HEADER_BYTES, SEGMENT_HEADER_BYTES } from "./frame.ts";
 import type { Extent } from "./journal.ts";
-import { TRANSACTION_BYTES } from "./limits.ts";
+import { type ApplyLimits, DEFAULT_LIMITS } from "./limits.ts";
 import { segmentName } from "./segments.ts";
 
 export interface Slice {
@@ -26,12 +26,13 @@ export class ExtentReader {
   constructor(
     private readonly files: Files,
     private readonly dir: string,
+    private readonly limits: ApplyLimits = DEFAULT_LIMITS,
   ) {}
 
   /** The frames from the start of an extent that make one slice. The bytes are overwritten by the next call. */
   async read(extent: Extent): Promise<Slice> {
     const file = await this.openSegment(extent.segment);
-    const wanted = Math.min(extent.to - extent.from, TRANSACTION_BYTES);
+    const wanted = Math.min(extent.to - extent.from, this.limits.transactionBytes);
     let bytes = await this.fill(file, extent, wanted);
     const first = claimedBytes(bytes, 0);
     if (first > bytes.length && first <= extent.to - extent.from) bytes = await this.fill(file, extent, first);
@@ -39,7 +40,7 @@ export class ExtentReader {
   }
 
   private async fill(file: File, extent: Extent, count: number): Promise<Buffer> {
-    if (this.buffer.length < count || this.buffer.length > 2 * TRANSACTION_BYTES)
+    if (this.buffer.length < count || this.buffer.length > 2 * this.limits.transactionBytes)
       this.buffer = Buffer.allocUnsafeSlow(count);
     const into = this.buffer.subarray(0, count);
     const got = await file.read(into, extent.from);

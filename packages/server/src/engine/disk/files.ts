@@ -15,7 +15,7 @@ export interface Files {
   remove(path: string): Promise<void>;
   syncDir(dir: string): Promise<void>;
   /** Makes this process the only owner of the directory until `release`, or until it dies; throws when another one is. */
-  lock(dir: string): Promise<Release>;
+  lock(dir: string, answerMs?: number): Promise<Release>;
 }
 
 export type Release = () => Promise<void>;

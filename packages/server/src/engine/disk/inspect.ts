@@ -135,17 +135,15 @@ export interface StoreReport {
   readonly appliedThrough: number;
   /** How often the directory was opened by a server. */
   readonly boots: number;
-  /** What is wrong, at most `MAX_DAMAGES`. */
+  /** What is wrong, or the first of it (`MAX_TOLD`). */
   readonly damages: readonly string[];
 }
-
-const MAX_DAMAGES = 20;
 
 /** Reads all of the store, without LMDB. Throws an EngineError with the place where more cannot be read. */
 export async function inspectStore(files: Files, path: string, wasUsed: boolean): Promise<StoreReport> {
   const damages: string[] = [];
   const found = await verifyStore(files, path, "all", ({ message }) => {
-    if (damages.length < MAX_DAMAGES) damages.push(message);
+    damages.push(message);
   });
   if (wasUsed && found?.meta === undefined && damages.length === 0) throw lostStore(path, found === undefined);
   const { appliedThrough, boots } = decodeMeta(found?.meta);

@@ -31,9 +31,6 @@ export interface JournalEvents<C extends QueuedCommit> {
   durable(commits: readonly C[], extent: Extent): void;
 }
 
-/** How long after a write that found no room the disk counts as full. */
-const FULL_MS = 5_000;
-
 const NO_HEADER = Buffer.alloc(FRAME_HEADER_BYTES);
 
 export class Journal<C extends QueuedCommit> {
@@ -243,7 +240,7 @@ export class Journal<C extends QueuedCommit> {
   private judge(fault: unknown): EngineError {
     if (this.failure !== undefined) return this.failure;
     if (!isFull(fault)) return this.stop(fault);
-    this.fullUntilMs = this.world.now() + FULL_MS;
+    this.fullUntilMs = this.world.now() + this.limits.fullMs;
     this.full = new EngineError("storage-full", `The disk of ${this.segments.dir} is full (${faultCode(fault)}).`);
     return this.full;
   }

@@ -13,7 +13,7 @@ import { type Database, type Key, open, type RootDatabase } from "lmdb";
 import { EngineError } from "../contract.ts";
 import { isFull } from "./files.ts";
 import { MAX_KEY_BYTES } from "./keys.ts";
-import { PAGE_BYTES, TRANSACTION_BYTES } from "./limits.ts";
+import { DEFAULT_LIMITS, PAGE_BYTES } from "./limits.ts";
 import type { Store, Writing } from "./store.ts";
 
 /** Address space, not memory: growing the map from nothing would leave many old maps behind. */
@@ -68,7 +68,7 @@ function translate(fault: unknown, path: string): Error {
 function nearlyFull(path: string): boolean {
   try {
     const { bavail, bsize } = statfsSync(dirname(path));
-    return bavail * bsize < 4 * TRANSACTION_BYTES;
+    return bavail * bsize < 4 * DEFAULT_LIMITS.transactionBytes;
   } catch {
     return false;
   }

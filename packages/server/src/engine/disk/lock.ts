@@ -16,10 +16,11 @@ import * as net from "node:net";
 import { join, resolve as resolvePath } from "node:path";
 import { EngineError } from "../contract.ts";
 import { faultCode, isFull, type Release } from "./files.ts";
+import { DEFAULT_LIMITS } from "./limits.ts";
 
 const NAME = "lock.sock";
+/** Each but the last has moved a dead lock aside, which takes another process that died in between. */
 const ATTEMPTS = 5;
-const ANSWER_MS = 2_000;
 /** The kernel cuts longer socket paths; beyond it the directory is named through its descriptor. */
 const MAX_SOCKET_PATH = 100;
 /** What a file system says that knows no sockets. */
@@ -35,8 +36,12 @@ export class DirectoryInUse extends EngineError {
 /** A server on an address, or undefined when the address is taken; throws the system's fault. */
 export type Listen = (address: string) => Promise<net.Server | undefined>;
 
-export async function lockDirectory(dir: string, listenAt: Listen = listen): Promise<Release> {
-  const place = socketPlace(dir);
+export async function lockDirectory(
+  dir: string,
+  listenAt: Listen = listen,
+  answerMs = DEFAULT_LIMITS.lockMs,
+): Promise<Release> {
+  const place = socketPlace(dir, answerMs);
   try {
     const server = await takeLock(dir, place, listenAt);
     return () => unlock(server, place);
@@ -53,22 +58,23 @@ async function takeLock(dir: string, place: SocketPlace, listenAt: Listen): Prom
     try {
       server = await listenAt(place.address(NAME));
     } catch (fault) {
-      if (process.platform === "linux" && NO_SOCKETS.has(faultCode(fault))) return takeAbstract(dir, listenAt);
+      if (process.platform === "linux" && NO_SOCKETS.has(faultCode(fault)))
+        return takeAbstract(dir, listenAt, place.answerMs);
       throw fault;
     }
     if (server !== undefined) return server;
-    await refuseIfAlive(dir, place.address(NAME));
+    await refuseIfAlive(dir, place.address(NAME), place.answerMs);
     await moveAside(dir, place);
   }
   throw new EngineError("storage-failed", `The lock of the data directory ${dir} could not be taken.`);
 }
 
 /** The kernel forgets an abstract name with its owner, so a taken one is a living one. */
-async function takeAbstract(dir: string, listenAt: Listen): Promise<net.Server> {
+async function takeAbstract(dir: string, listenAt: Listen, answerMs: number): Promise<net.Server> {
   const address = `\0sluice-${digest(fs.realpathSync(dir))}`;
   const server = await listenAt(address);
   if (server !== undefined) return server;
-  await refuseIfAlive(dir, address);
+  await refuseIfAlive(dir, address, answerMs);
   throw new EngineError("storage-failed", `The lock of the data directory ${dir} could not be taken.`);
 }
 
@@ -82,7 +88,7 @@ async function moveAside(dir: string, place: SocketPlace): Promise<void> {
     throw fault;
   }
   try {
-    await refuseIfAlive(dir, place.address(aside));
+    await refuseIfAlive(dir, place.address(aside), place.answerMs);
   } catch (fault) {
     await fs.promises.rename(join(dir, aside), join(dir, NAME));
     throw fault;
@@ -108,7 +114,7 @@ export function listen(address: string): Promise<net.Server | undefined> {
   });
 }
 
-function refuseIfAlive(dir: string, address: string): Promise<void> {
+function refuseIfAlive(dir: string, address: string, answerMs: number): Promise<void> {
   return new Promise((resolve, reject) => {
     let answer = "";
     const socket = net.connect(address);
@@ -117,7 +123,7 @@ function refuseIfAlive(dir: string, address: string): Promise<void> {
       const who = /^\d+$/.test(answer) ? `process ${answer}` : "another process (it did not tell its id)";
       reject(new DirectoryInUse(dir, who));
     };
-    socket.setTimeout(ANSWER_MS, refuse);
+    socket.setTimeout(answerMs, refuse);
     socket.on("data", (bytes) => {
       answer += bytes.toString("latin1");
     });
@@ -141,23 +147,26 @@ function unlock(server: net.Server, place: SocketPlace): Promise<void> {
 }
 
 interface SocketPlace {
+  /** How long an owner that is found there may take to answer. */
+  readonly answerMs: number;
   address(name: string): string;
   close(): void;
 }
 
-function socketPlace(dir: string): SocketPlace {
+function socketPlace(dir: string, answerMs: number): SocketPlace {
   const absolute = resolvePath(dir);
   if (process.platform === "win32") {
     return {
+      answerMs,
       address: (name) => `\\\\.\\pipe\\sluice-${digest(absolute.toLowerCase())}-${name}`,
       close: () => undefined,
     };
   }
   if (join(absolute, `${NAME}.000000000000`).length <= MAX_SOCKET_PATH || process.platform !== "linux") {
-    return { address: (name) => join(absolute, name), close: () => undefined };
+    return { answerMs, address: (name) => join(absolute, name), close: () => undefined };
   }
   const fd = fs.openSync(absolute, "r");
-  return { address: (name) => `/proc/self/fd/${fd}/${name}`, close: () => fs.closeSync(fd) };
+  return { answerMs, address: (name) => `/proc/self/fd/${fd}/${name}`, close: () => fs.closeSync(fd) };
 }
 
 const digest = (text: string): string => createHash("sha256").update(text).digest("hex").slice(0, 32);

@@ -4,7 +4,7 @@
  * What must stay true: messages come in order and without a hole; a hole is damage and is named, never skipped.
  */
 import type { Position } from "@sluice/protocol";
-import { EngineError, type Entity, type Head, type LoggedMessage, PAGE_MESSAGES, type Page } from "../contract.ts";
+import { EngineError, type Entity, type Head, type LoggedMessage, type Page } from "../contract.ts";
 import { chunkCount, chunkRecords } from "./chunk.ts";
 import type { EntityState } from "./entity-state.ts";
 import { logFirstSeq, logKey, MAX_NUMBER } from "./keys.ts";
@@ -13,11 +13,18 @@ import { unseal } from "./sealed.ts";
 import type { Reading } from "./store.ts";
 import type { View } from "./view.ts";
 
-export function readPage(store: Reading, e: Entity, view: View, after: Position, maxBytes: number): Page {
+export function readPage(
+  store: Reading,
+  e: Entity,
+  view: View,
+  after: Position,
+  maxBytes: number,
+  maxMessages: number,
+): Page {
   const { head, number } = view;
   const first = firstSeqAfter(head, after);
   if (number === 0 || first > head.last.seq) return { messages: [], head, atTail: true };
-  const page = new PageBuilder(e, head, first, maxBytes);
+  const page = new PageBuilder(e, head, first, maxBytes, maxMessages);
   const inMemory = view.state?.blocks.at(0)?.firstSeq ?? MAX_NUMBER;
   if (first < inMemory) readChunks(store, e, number, page, inMemory);
   if (!page.full && view.state !== undefined) readBlocks(view.state, page);
@@ -42,6 +49,7 @@ class PageBuilder {
     /** The number of the message that comes next. */
     public next: number,
     private readonly maxBytes: number,
+    private readonly maxMessages: number,
   ) {}
 
   /** Takes messages from records of which the first has this number. */
@@ -64,7 +72,7 @@ class PageBuilder {
     }
     this.messages.push(message);
     this.next++;
-    if (this.next > this.head.last.seq || this.messages.length === PAGE_MESSAGES) this.full = true;
+    if (this.next > this.head.last.seq || this.messages.length >= this.maxMessages) this.full = true;
   }
 
   /** A page that is not full must have reached the tail. */

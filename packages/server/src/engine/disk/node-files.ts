@@ -29,7 +29,7 @@ export const nodeFiles: Files = {
   names: (dir: string) => fs.promises.readdir(dir),
   rename: (from: string, to: string) => fs.promises.rename(from, to),
   remove: (path: string) => fs.promises.rm(path),
-  lock: (dir: string): Promise<Release> => lockDirectory(dir),
+  lock: (dir: string, answerMs?: number): Promise<Release> => lockDirectory(dir, undefined, answerMs),
   open: (path, how) => settle<number>((done) => fs.open(path, MODES[how], 0o640, done)).then((fd) => new NodeFile(fd)),
   async syncDir(dir: string): Promise<void> {
     // Windows cannot open a directory; its renames are durable by themselves.

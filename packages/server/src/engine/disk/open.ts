@@ -14,11 +14,11 @@ import type { World } from "../../core/world.ts";
 import { type Engine, EngineError } from "../contract.ts";
 import { Applier } from "./applier.ts";
 import type { ApplyRunner } from "./apply-runner.ts";
-import { ApplyThread } from "./apply-thread.ts";
+import { ApplyThread, type WorkerPlace } from "./apply-thread.ts";
 import { DiskEngine } from "./engine.ts";
 import { type Files, faultCode, isFull, type Release, readWhole, writeWhole } from "./files.ts";
 import { FORMAT_TEXT, judgeFormat } from "./format.ts";
-import { DEFAULT_LIMITS, type Limits } from "./limits.ts";
+import { type ApplyLimits, DEFAULT_LIMITS, type Limits } from "./limits.ts";
 import { type Meta, readMeta, writeMeta } from "./meta.ts";
 import { nodeFiles } from "./node-files.ts";
 import { openVerified, type StorePlace } from "./open-store.ts";
@@ -41,7 +41,7 @@ export interface DiskOptions {
 export interface DiskPorts {
   readonly files: Files;
   openStore(place: StorePlace): Store | Promise<Store>;
-  startApply(place: { readonly journalDir: string; readonly storePath: string }, store: Store): ApplyRunner;
+  startApply(place: WorkerPlace, store: Store): ApplyRunner;
 }
 
 /** What the engine is made of, once the directory is open. */
@@ -72,7 +72,7 @@ export async function openWith(options: DiskOptions, ports: DiskPorts): Promise<
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
   try {
     await files.makeDir(dir);
-    const unlock = await files.lock(dir);
+    const unlock = await files.lock(dir, limits.lockMs);
     try {
       await checkFormat(files, dir);
       return await openLocked(options, limits, ports, unlock);
@@ -104,7 +104,7 @@ async function openLocked(
     if (torn !== undefined) warn?.(TORN, { segment: torn.path, at: torn.from, bytes: torn.to - torn.from });
     const meta = countBoot(store);
     store.refresh();
-    const runner = ports.startApply({ journalDir, storePath }, store);
+    const runner = ports.startApply({ journalDir, storePath, limits: applyLimits(limits) }, store);
     const engine = new DiskEngine({ world, clock, limits, store, segments, runner, meta, unlock });
     await engine.start();
     return engine;
@@ -126,11 +126,17 @@ interface Replayed {
 /** Brings the store up to the end of the journal; the old files become spares, in order from the oldest. */
 async function replay(files: Files, dir: string, world: World, limits: Limits, store: Store): Promise<Replayed> {
   await files.remove(`${dir}/next.tmp`).catch(() => undefined);
-  const { old, torn } = await recover(files, dir, new Applier(store), readMeta(store).appliedThrough);
+  const { appliedThrough } = readMeta(store);
+  const { old, torn } = await recover(files, dir, new Applier(store, limits), appliedThrough, limits.transactionBytes);
   const segments = new Segments(files, dir, world, limits, (old.at(-1)?.number ?? 0) + 1);
   for (const { number, size } of old) segments.adopt(number, size);
   segments.retire(0);
   return { segments, torn };
+}
+
+/** Only these are sent to the thread. */
+function applyLimits({ transactionBytes, garbageKeys, busyStreams }: Limits): ApplyLimits {
+  return { transactionBytes, garbageKeys, busyStreams };
 }
 
 /** Every opening has a number of its own, and the claims of this life start from it. */

@@ -20,7 +20,7 @@ import {
   SEGMENT_HEADER_BYTES,
   type SegmentHeader,
 } from "./frame.ts";
-import { TRANSACTION_BYTES } from "./limits.ts";
+import { DEFAULT_LIMITS } from "./limits.ts";
 import { segmentName, segmentNumbers } from "./segments.ts";
 import { claimToFollow, type TornTail } from "./torn-tail.ts";
 
@@ -42,9 +42,10 @@ export async function recover(
   dir: string,
   applier: Pick<Applier, "apply">,
   appliedThrough: number,
+  transactionBytes = DEFAULT_LIMITS.transactionBytes,
 ): Promise<Recovered> {
   const numbers = await segmentNumbers(files, dir);
-  const replay = new Replay(dir, applier, appliedThrough);
+  const replay = new Replay(dir, applier, appliedThrough, transactionBytes);
   const old: OldSegment[] = [];
   for (const number of numbers) {
     const bytes = await readWhole(files, `${dir}/${segmentName(number)}`);
@@ -78,6 +79,7 @@ class Replay {
     private readonly dir: string,
     private readonly applier: Pick<Applier, "apply">,
     private through: number,
+    private readonly transactionBytes: number,
   ) {}
 
   segment(number: number, bytes: Buffer): void {
@@ -155,7 +157,7 @@ class Replay {
   private take(commits: Commits): void {
     this.waiting.push(commits);
     this.waitingBytes += commits.payload.length;
-    if (this.waitingBytes >= TRANSACTION_BYTES) this.flush();
+    if (this.waitingBytes >= this.transactionBytes) this.flush();
   }
 
   private flush(): void {

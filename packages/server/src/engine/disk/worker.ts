@@ -11,7 +11,10 @@ import { nodeFiles } from "./node-files.ts";
 const port = parentPort!;
 const place = workerData as WorkerPlace;
 const store = openLmdb(place.storePath);
-const runner = new InlineRunner(new Applier(store), new ExtentReader(nodeFiles, place.journalDir));
+const runner = new InlineRunner(
+  new Applier(store, place.limits),
+  new ExtentReader(nodeFiles, place.journalDir, place.limits),
+);
 const tell = (message: FromWorker): void => port.postMessage(message);
 
 port.on("message", async (message: ToWorker) => {

@@ -6,8 +6,10 @@
  * buffers; revs are never given twice. Revs and generations start at the boot time, so that whatever a client remembers of an
  * earlier life of this server sorts below.
  */
+
 import type { Position } from "@sluice/protocol";
 import type { World } from "../../core/world.ts";
+import { ENGINE_BOUNDS, type EngineBounds } from "../bounds.ts";
 import type {
   CommitAt,
   Conflict,
@@ -30,7 +32,7 @@ import type {
   Snapshot,
   Unwatch,
 } from "../contract.ts";
-import { NO_HEAD, PAGE_MESSAGES } from "../contract.ts";
+import { NO_HEAD } from "../contract.ts";
 import { headAfter, headStep } from "../head.ts";
 import { Ownership } from "../ownership.ts";
 import { WindowCounter } from "../window-counter.ts";
@@ -50,8 +52,13 @@ interface Watcher {
   readonly wake: () => void;
 }
 
-export function openMemory({ world }: { world: World }): Engine {
-  return new MemoryEngine(world);
+export interface MemoryOptions {
+  readonly world: World;
+  readonly bounds?: EngineBounds | undefined;
+}
+
+export function openMemory({ world, bounds = ENGINE_BOUNDS }: MemoryOptions): Engine {
+  return new MemoryEngine(world, bounds);
 }
 
 class MemoryEngine implements Engine {
@@ -62,15 +69,19 @@ class MemoryEngine implements Engine {
   private readonly directory = new Map<string, Map<string, SortedMap<true>>>();
   private readonly watchers = new Map<string, Set<Watcher>>();
   private readonly ownership: Ownership;
-  private readonly counter = new WindowCounter();
+  private readonly counter: WindowCounter;
   private lastRev: Rev;
   /** No generation of a destroyed entity was greater. One number for all of them, so that the destroyed leave nothing behind. */
   private destroyedGeneration: number;
 
-  constructor(private readonly world: World) {
+  constructor(
+    private readonly world: World,
+    private readonly bounds: EngineBounds,
+  ) {
     this.lastRev = world.now();
     this.destroyedGeneration = world.now();
-    this.ownership = new Ownership(world, world.now());
+    this.ownership = new Ownership(world, world.now(), bounds.claims);
+    this.counter = new WindowCounter(bounds.windows);
   }
 
   now(): number {
@@ -153,7 +164,7 @@ class MemoryEngine implements Engine {
     const from = indexAfter(state, after);
     let to = from;
     let bytes = 0;
-    while (to < log.length && to - from < PAGE_MESSAGES) {
+    while (to < log.length && to - from < this.bounds.pageMessages) {
       bytes += log[to]!.payload.length;
       if (bytes > maxBytes && to > from) break;
       to++;

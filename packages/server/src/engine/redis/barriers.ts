@@ -7,8 +7,9 @@
  * the same history only.
  */
 import type { World } from "../../core/world.ts";
-import { FUNCTIONS } from "./functions.ts";
+import type { Library } from "./functions.ts";
 import type { Keys } from "./keys.ts";
+import type { RedisMeter } from "./meter.ts";
 import type { RedisNode } from "./node.ts";
 import type { RedisLimits } from "./options.ts";
 import type { Topology } from "./topology.ts";
@@ -21,7 +22,8 @@ interface Waiter {
 }
 
 interface Gate {
-  node: RedisNode;
+  readonly name: string;
+  node: RedisNode | undefined;
   isRunning: boolean;
   waiters: Waiter[];
 }
@@ -34,6 +36,10 @@ export class Barriers {
     private readonly keys: Keys,
     private readonly world: World,
     private readonly limits: RedisLimits,
+    private readonly library: Library,
+    private readonly meter: RedisMeter,
+    /** Ms from any moment on, to measure with. */
+    private readonly timer: () => number,
   ) {}
 
   pass(name: string, bucket: number, history: string): Promise<void> {
@@ -45,18 +51,15 @@ export class Barriers {
   }
 
   close(): void {
-    for (const { node } of this.gates.values()) node.close();
+    for (const { node } of this.gates.values()) node?.close();
   }
 
   private gateOf(name: string): Gate {
     const found = this.gates.get(name);
-    if (found === undefined) {
-      const gate: Gate = { node: this.topology.connectApart(name), isRunning: false, waiters: [] };
-      this.gates.set(name, gate);
-      return gate;
-    }
-    if (found.node.over) found.node = this.topology.connectApart(name);
-    return found;
+    if (found !== undefined) return found;
+    const gate: Gate = { name, node: undefined, isRunning: false, waiters: [] };
+    this.gates.set(name, gate);
+    return gate;
   }
 
   private async run(gate: Gate): Promise<void> {
@@ -71,19 +74,23 @@ export class Barriers {
         for (const waiter of waiters) settle(waiter, history, replicas, this.limits.waitReplicas);
       } catch (error) {
         for (const { reject } of waiters) reject(error as Error);
-        if (gate.node.over) gate.node = this.topology.connectApart(gate.node.name);
       }
     }
     gate.isRunning = false;
   }
 
   /** WAIT must answer before the connection is given up, or nobody learns what was missing. */
-  private async barrier({ node }: Gate, bucket: number): Promise<[string, number]> {
-    const waitMs = String(Math.max(1, Math.floor(this.limits.commandMs / 2)));
+  private async barrier(gate: Gate, bucket: number): Promise<[string, number]> {
+    if (gate.node === undefined || gate.node.over) gate.node = this.topology.connectApart(gate.name);
+    const { node } = gate;
+    const { commandMs, deadlineMs } = this.limits;
+    const waitMs = String(Math.max(1, Math.floor(Math.min(commandMs, deadlineMs) / 2)));
+    const startedAt = this.timer();
     const [history, replicas] = await Promise.all([
-      node.call(["FCALL", FUNCTIONS.barrier, "1", this.keys.barrier(bucket)]),
-      node.call(["WAIT", String(this.limits.waitReplicas), waitMs]),
+      node.ask(["FCALL", this.library.functions.barrier, "1", this.keys.barrier(bucket)]),
+      node.ask(["WAIT", String(this.limits.waitReplicas), waitMs]),
     ]);
+    this.meter.barrierSeconds.add((this.timer() - startedAt) / 1_000);
     return [String(history), Number(replicas)];
   }
 }

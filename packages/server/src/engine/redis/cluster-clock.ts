@@ -5,16 +5,17 @@
  */
 import type { World } from "../../core/world.ts";
 
-/** After this long an old reply is worth less than a slow one: clocks drift, and masters change. */
-const SAMPLE_MS = 10_000;
-
 export class ClusterClock {
   private aheadMs = 0;
   private sampleTookMs = Number.POSITIVE_INFINITY;
   private sampledMs = 0;
   private latestMs = 0;
 
-  constructor(private readonly world: World) {}
+  /** `sampleMs`: after this long an old reply is worth less than a slow one, because clocks drift and masters change. */
+  constructor(
+    private readonly world: World,
+    private readonly sampleMs: number,
+  ) {}
 
   now(): number {
     this.latestMs = Math.max(this.latestMs, Math.round(this.world.now() + this.aheadMs));
@@ -22,10 +23,9 @@ export class ClusterClock {
   }
 
   /** A reply to what was sent at `sentMs` and has arrived now said that it was `masterMs` there. */
-  learn(sentMs: number, masterMs: number): void {
-    const now = this.world.now();
+  learn(sentMs: number, now: number, masterMs: number): void {
     const tookMs = now - sentMs;
-    if (tookMs > this.sampleTookMs && now - this.sampledMs < SAMPLE_MS) return;
+    if (tookMs > this.sampleTookMs && now - this.sampledMs < this.sampleMs) return;
     this.aheadMs = masterMs - (sentMs + now) / 2;
     this.sampleTookMs = tookMs;
     this.sampledMs = now;

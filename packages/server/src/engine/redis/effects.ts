@@ -1,7 +1,7 @@
 /** From effects to the arguments of the commit function, whose header in functions.ts lists them. */
 import type { Effect, Message } from "../contract.ts";
 import { rowName } from "./keys.ts";
-import type { Argument } from "./node.ts";
+import type { Argument } from "./resp.ts";
 
 /** Payloads are not copied: a caller leaves its buffers alone until the commit has resolved. */
 export function pushEffects(args: Argument[], effects: readonly Effect[]): void {
@@ -45,12 +45,12 @@ function pushMessages(args: Argument[], messages: readonly Message[]): void {
   }
 }
 
-function isPlain({ id, key, attributes }: Message): boolean {
+export function isPlain({ id, key, attributes }: Message): boolean {
   return id === undefined && key === undefined && attributes === undefined;
 }
 
 /** The payload, the time, how many words follow, then those: fields of the log's entry, in pairs. */
-function pushMessage(args: Argument[], { payload, at, id, key, attributes }: Message): void {
+export function pushMessage(args: Argument[], { payload, at, id, key, attributes }: Message): void {
   const extra: string[] = [];
   if (id !== undefined) extra.push("i", id);
   if (key !== undefined) extra.push("k", key);
@@ -59,11 +59,11 @@ function pushMessage(args: Argument[], { payload, at, id, key, attributes }: Mes
 }
 
 /** What is no number would be found out half way through a commit, which is not rolled back. */
-function whole(value: number): string {
+export function whole(value: number): string {
   if (!Number.isSafeInteger(value)) throw new Error(`${value} is not a whole number`);
   return String(value);
 }
 
-function bufferOf(bytes: Uint8Array): Buffer {
+export function bufferOf(bytes: Uint8Array): Buffer {
   return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }

@@ -8,7 +8,7 @@ import type { RedisNode } from "./node.ts";
 /** Throws when data would be thrown away; returns what the operator should know. */
 export async function examineMasters(masters: readonly RedisNode[], waitReplicas: number): Promise<string[]> {
   const found = await Promise.all(
-    masters.map(async (node) => worries(node.name, String(await node.call(["INFO"])), waitReplicas)),
+    masters.map(async (node) => worries(node.name, String(await node.ask(["INFO"])), waitReplicas)),
   );
   return found.flat();
 }

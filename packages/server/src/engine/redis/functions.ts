@@ -2,7 +2,7 @@
  * What runs inside Redis: one generic commit, and the few reads and writes beside it that must be one step. No rule of the
  * product is here; the functions know revs, numbers and keys. `calls.ts` loads the library wherever it is missing.
  *
- * The library is named by a hash of its text: nodes of two versions use their own side by side.
+ * The library is named by a hash of its text: nodes of two versions, or with other settings, use their own side by side.
  *
  * The head, one string of 15 words:
  *   rev generation lastGeneration lastSeq bytes at startGeneration startSeq startBytes survivedGeneration survivedSeq replid
@@ -16,13 +16,10 @@
  * Numbers are written by %.0f: Lua would shorten large ones.
  */
 import { createHash } from "node:crypto";
+import type { RedisLimits } from "./options.ts";
+import { SWAP } from "./swap.ts";
 
-const BODY = `local TOMBSTONE_SECONDS = 86400
-local WRITER_SECONDS = 3600
-local PATIENCE = 4
-local TURN_US = 100000
-
-local function text(x) return string.format("%.0f", x) end
+const BODY = `local function text(x) return string.format("%.0f", x) end
 local function clock()
   local t = redis.call("TIME")
   return tonumber(t[1]) * 1000000 + tonumber(t[2])
@@ -37,7 +34,7 @@ end
 -- commit all the same.
 local function publish(channel, rev)
   local listeners = redis.pcall("PUBSUB", "SHARDNUMSUB", channel)
-  if listeners.err or listeners[2] > 0 then redis.pcall("SPUBLISH", channel, text(rev)) end
+  if listeners.err or listeners[2] > 0 then redis.pcall("SPUBLISH", channel, rev) end
 end
 
 local HEAD = "^${"(%S+) ".repeat(14)}(%S+)$"
@@ -215,7 +212,7 @@ local function commit(KEYS, A)
       h[10], h[11] = h[3], h[4]
     end
     redis.call("SET", K.head, stored(h, shown(h)))
-    publish(K.head, h[1])
+    publish(K.head, text(h[1]))
     return answer("conflict")
   end
   local turn, turn_ends = string.match(h[15], "^(%w+):(%d+)$")
@@ -274,7 +271,7 @@ local function commit(KEYS, A)
       redis.call("SADD", K.projects, project)
     end
   end
-  publish(K.head, h[1])
+  publish(K.head, text(h[1]))
   return done(numbers)
 end
 
@@ -325,7 +322,7 @@ local function claim(KEYS, A)
     nonce = A[3]
   end
   local ttl = tonumber(A[2])
-  redis.call("SET", KEYS[1], epoch .. " " .. nonce .. " " .. text(now + ttl) .. " " .. A[1], "PX", text(ttl + 86400000))
+  redis.call("SET", KEYS[1], epoch .. " " .. nonce .. " " .. text(now + ttl) .. " " .. A[1], "PX", text(ttl + TOMBSTONE_SECONDS * 1000))
   return { "owner", id, text(us), epoch, nonce }
 end
 
@@ -333,7 +330,7 @@ end
 local function release(KEYS, A)
   local epoch, nonce, _, node = string.match(redis.call("GET", KEYS[1]) or "", "^(%S+) (%S+) (%S+) (.*)$")
   if epoch == A[1] and nonce == A[2] then
-    redis.call("SET", KEYS[1], epoch .. " " .. nonce .. " 0 " .. node, "EX", 86400)
+    redis.call("SET", KEYS[1], epoch .. " " .. nonce .. " 0 " .. node, "EX", TOMBSTONE_SECONDS)
   end
   return { "released", replid(), text(clock()) }
 end
@@ -368,20 +365,26 @@ redis.register_function{ function_name = "@_hit", callback = hit, flags = { "all
 redis.register_function{ function_name = "@_barrier", callback = barrier, flags = { "allow-oom" } }
 `;
 
-const LIBRARY = `sluice_${createHash("sha256").update(BODY).digest("hex").slice(0, 12)}`;
+/** `free` is `commit` for what only takes away: that goes on when Redis has no memory left. */
+const NAMES = ["commit", "free", "load", "read", "rows", "claim", "release", "hit", "barrier", "swap"] as const;
+export type FunctionName = (typeof NAMES)[number];
 
-export const SOURCE = `#!lua name=${LIBRARY}\n${BODY.replaceAll("@_", `${LIBRARY}_`)}`;
+export interface Library {
+  readonly source: string;
+  /** The functions, as they are called. */
+  readonly functions: Readonly<Record<FunctionName, string>>;
+}
 
-/** The functions, as they are called. */
-export const FUNCTIONS = {
-  commit: `${LIBRARY}_commit`,
-  /** The same, for commits that only take away: they go on when Redis has no memory left. */
-  free: `${LIBRARY}_free`,
-  load: `${LIBRARY}_load`,
-  read: `${LIBRARY}_read`,
-  rows: `${LIBRARY}_rows`,
-  claim: `${LIBRARY}_claim`,
-  release: `${LIBRARY}_release`,
-  hit: `${LIBRARY}_hit`,
-  barrier: `${LIBRARY}_barrier`,
-} as const;
+type Constants = Pick<RedisLimits, "tombstoneSeconds" | "writerSeconds" | "turnLosses" | "turnMs">;
+
+export function libraryOf({ tombstoneSeconds, writerSeconds, turnLosses, turnMs }: Constants): Library {
+  const constants = `local TOMBSTONE_SECONDS = ${tombstoneSeconds}
+local WRITER_SECONDS = ${writerSeconds}
+local PATIENCE = ${turnLosses}
+local TURN_US = ${turnMs * 1_000}
+`;
+  const body = constants + BODY + SWAP;
+  const name = `sluice_${createHash("sha256").update(body).digest("hex").slice(0, 12)}`;
+  const functions = Object.fromEntries(NAMES.map((one) => [one, `${name}_${one}`])) as Library["functions"];
+  return { source: `#!lua name=${name}\n${body.replaceAll("@_", `${name}_`)}`, functions };
+}

@@ -1,58 +1,81 @@
 /**
- * One master, as the engine talks to it: calls of one turn leave as one pipeline, and a call that is not answered in time
- * takes the connection with it. `topology.ts` opens one per master; `calls.ts` sends through it and tries again.
+ * One master, as the engine talks to it: calls of one turn leave together, and a call that is not answered in time takes the
+ * connection with it. `topology.ts` opens one per master; `operation.ts` calls through it and tries again.
  *
  * What must stay true: nothing is sent twice by itself. Whether a failed call was carried out is not known here; who calls
- * sees to it that a repetition does no harm.
+ * sees to it that a repetition does no harm. Everyone who called hears exactly once.
  */
-import { Command, Redis, type RedisOptions } from "ioredis";
-import type { World } from "../../core/world.ts";
+import { connect as connectPlain, type Socket } from "node:net";
+import { connect as connectTls } from "node:tls";
+import type { Cancel, World } from "../../core/world.ts";
 import { EngineError } from "../contract.ts";
 import type { RedisLimits } from "./options.ts";
+import { type Argument, Decoder, encode, type Receiver, RedisRefusal } from "./resp.ts";
 
-export type Argument = string | Buffer;
+/** Who waits for the reply to one call. Neither may throw. */
+export interface Answer {
+  /** Whether the bytes of the reply are wanted as text (of ASCII only), which costs less. */
+  readonly isText: boolean;
+  /** Nobody waits any more; what was not sent by then never is. */
+  readonly isOver: boolean;
+  done(reply: unknown): void;
+  fail(error: Error): void;
+}
 
-type Results = readonly (readonly [Error | null, unknown])[];
+export interface Access {
+  readonly host: string;
+  readonly port: number;
+  readonly username?: string | undefined;
+  readonly password?: string | undefined;
+  readonly tls: boolean;
+}
 
 interface Call {
   readonly args: readonly Argument[];
   readonly bytes: number;
   /** For a slot that is on its way to this node. */
   readonly asking: boolean;
-  readonly resolve: (reply: unknown) => void;
-  readonly reject: (error: Error) => void;
+  readonly answer: Answer;
+  sentMs: number;
 }
 
-/** What may be unanswered on one connection, and what may wait behind it. */
-const MAX_FLYING_BYTES = 32 * 1024 * 1024;
-const MAX_WAITING_BYTES = 256 * 1024 * 1024;
+type NodeLimits = Pick<RedisLimits, "commandMs" | "connectMs" | "flyingBytes" | "waitingBytes">;
 
-export class RedisNode {
-  private readonly redis: Redis;
-  private readonly waiting: Call[] = [];
+/** How many calls that were answered are still listed before those that were not. */
+const MAX_ANSWERED = 1_000;
+const NOBODY: Answer = { isText: true, isOver: false, done() {}, fail() {} };
+
+export class RedisNode implements Receiver {
+  private readonly socket: Socket;
+  private readonly decoder = new Decoder(this);
+  private waiting: Call[] = [];
   private waitingBytes = 0;
+  /** Sent and not answered, the oldest first; those before `answered` are. */
+  private flying: Call[] = [];
+  private answered = 0;
   private flyingBytes = 0;
+  private isReady = false;
   private isOver = false;
+  private timer: Cancel | undefined;
 
   constructor(
     readonly name: string,
     private readonly world: World,
-    private readonly limits: Pick<RedisLimits, "commandMs" | "connectMs">,
-    access: RedisOptions,
+    private readonly limits: NodeLimits,
+    access: Access,
+    /** Hears when the connection is lost or given up. */
+    private readonly lost: () => void,
   ) {
-    this.redis = new Redis({
-      ...access,
-      connectTimeout: limits.connectMs,
-      retryStrategy: () => null,
-      maxRetriesPerRequest: 0,
-      autoResendUnfulfilledCommands: false,
-      enableReadyCheck: false,
+    const { host, port, tls } = access;
+    this.socket = tls ? connectTls({ host, port }) : connectPlain({ host, port });
+    this.socket.setNoDelay(true);
+    this.timer = world.after(limits.connectMs, () => {
+      this.giveUp(new Error(`${name} cannot be reached within ${limits.connectMs} ms`));
     });
-    // Every call in flight hears of it by itself.
-    this.redis.on("error", () => {});
-    this.redis.on("end", () => {
-      this.isOver = true;
-    });
+    this.socket.once(tls ? "secureConnect" : "connect", () => this.introduce(access));
+    this.socket.on("data", (piece: Buffer) => this.arrived(piece));
+    this.socket.on("error", (error) => this.giveUp(error));
+    this.socket.on("close", () => this.giveUp(new Error(`the connection to ${name} was lost`)));
   }
 
   /** No more use: somebody else must be opened in its place. */
@@ -60,88 +83,135 @@ export class RedisNode {
     return this.isOver;
   }
 
-  call(args: readonly Argument[], asking = false): Promise<unknown> {
+  call(args: readonly Argument[], asking: boolean, answer: Answer): void {
+    if (this.isOver) {
+      answer.fail(new Error(`the connection to ${this.name} was lost`));
+      return;
+    }
     let bytes = 0;
     for (const arg of args) bytes += arg.length;
-    if (this.waitingBytes + bytes > MAX_WAITING_BYTES && this.waiting.length > 0) {
-      return Promise.reject(new EngineError("overloaded", `too much waits to be sent to ${this.name}`));
+    if (this.waitingBytes + bytes > this.limits.waitingBytes && this.waiting.length > 0) {
+      answer.fail(new EngineError("overloaded", `too much waits to be sent to ${this.name}`));
+      return;
     }
-    return new Promise((resolve, reject) => {
-      this.waiting.push({ args, bytes, asking, resolve, reject });
-      this.waitingBytes += bytes;
-      if (this.waiting.length === 1) queueMicrotask(() => this.flush());
-    });
+    this.waiting.push({ args, bytes, asking, answer, sentMs: 0 });
+    this.waitingBytes += bytes;
+    if (this.waiting.length === 1 && this.isReady) queueMicrotask(() => this.flush());
+  }
+
+  ask(args: readonly Argument[]): Promise<unknown> {
+    return new Promise((done, fail) => this.call(args, false, { isText: false, isOver: false, done, fail }));
   }
 
   close(): void {
+    this.giveUp(new Error(`the connection to ${this.name} was given up`));
+  }
+
+  /** Destroyed, not ended: an end would wait for a node that hangs, and the system would go on sending to one that is cut off. */
+  private giveUp(reason: Error): void {
     if (this.isOver) return;
     this.isOver = true;
-    this.redis.disconnect();
-    // It would wait for a node that hangs, and the system would go on sending to one that is cut off.
-    (this.redis as unknown as { stream?: { destroy(): void } }).stream?.destroy();
-    this.refuse(this.waiting.splice(0), new Error(`the connection to ${this.name} was given up`));
+    this.timer?.();
+    this.socket.destroy();
+    this.lost();
+    const calls = [...this.flying.slice(this.answered), ...this.waiting];
+    this.flying = [];
+    this.answered = 0;
+    this.waiting = [];
+    for (const { answer } of calls) answer.fail(reason);
+  }
+
+  private introduce({ username, password }: Access): void {
+    this.timer?.();
+    this.timer = undefined;
+    if (password === undefined) {
+      this.begin();
+      return;
+    }
+    const args = ["AUTH", ...(username === undefined ? [] : [username]), password];
+    const answer: Answer = {
+      isText: true,
+      isOver: false,
+      done: () => this.begin(),
+      fail: (error) => this.giveUp(error),
+    };
+    this.send([{ args, bytes: 0, asking: false, answer, sentMs: 0 }]);
+  }
+
+  private begin(): void {
+    this.isReady = true;
+    this.flush();
   }
 
   /** Sends what waits, as far as there is room: what is not answered in time is sent again, so it must not be too much. */
   private flush(): void {
-    const calls = this.takeFitting();
-    if (calls.length === 0) return;
-    let bytes = 0;
-    for (const call of calls) bytes += call.bytes;
-    this.flyingBytes += bytes;
-    const { commandMs } = this.limits;
-    const cancel = this.world.after(commandMs, () => {
-      this.close();
-      this.refuse(calls, new Error(`${this.name} does not answer within ${commandMs} ms`));
+    if (this.isOver || this.waiting.length === 0) return;
+    const { waiting } = this;
+    const { flyingBytes: maxBytes } = this.limits;
+    const calls: Call[] = [];
+    let taken = 0;
+    for (; taken < waiting.length; taken++) {
+      const call = waiting[taken]!;
+      if (!call.answer.isOver) {
+        if (this.flyingBytes > 0 && this.flyingBytes + call.bytes > maxBytes) break;
+        this.flyingBytes += call.bytes;
+        calls.push(call);
+      }
+      this.waitingBytes -= call.bytes;
+    }
+    this.waiting = taken === waiting.length ? [] : waiting.slice(taken);
+    if (calls.length > 0) this.send(calls);
+  }
+
+  private send(calls: readonly Call[]): void {
+    const now = this.world.now();
+    for (const call of calls) {
+      call.sentMs = now;
+      if (call.asking) this.flying.push({ args: [], bytes: 0, asking: false, answer: NOBODY, sentMs: now });
+      this.flying.push(call);
+    }
+    this.timer ??= this.watch(this.limits.commandMs);
+    this.socket.write(encode(calls));
+  }
+
+  /** One timer for all: it looks at the oldest of those that wait, and is set again for the next when that one was answered. */
+  private watch(ms: number): Cancel {
+    return this.world.after(ms, () => {
+      this.timer = undefined;
+      const oldest = this.flying[this.answered];
+      if (oldest === undefined) return;
+      const waitedMs = this.world.now() - oldest.sentMs;
+      const { commandMs } = this.limits;
+      // Less than nothing: the clock was set back.
+      if (waitedMs >= 0 && waitedMs < commandMs) this.timer = this.watch(commandMs - waitedMs);
+      else this.giveUp(new Error(`${this.name} does not answer within ${commandMs} ms`));
     });
-    this.send(calls)
-      .then(
-        (replies) => {
-          let at = 0;
-          for (const { asking, resolve, reject } of calls) {
-            if (asking) at++;
-            const [error, reply] = replies[at++]!;
-            if (error === null) resolve(reply);
-            else reject(error);
-          }
-        },
-        (error: Error) => this.refuse(calls, error),
-      )
-      .finally(() => {
-        cancel();
-        this.flyingBytes -= bytes;
-        this.flush();
-      });
   }
 
-  private takeFitting(): Call[] {
-    let count = 0;
-    let bytes = this.flyingBytes;
-    for (const call of this.waiting) {
-      if (bytes > 0 && bytes + call.bytes > MAX_FLYING_BYTES) break;
-      bytes += call.bytes;
-      count++;
+  private arrived(piece: Buffer): void {
+    if (this.isOver) return;
+    try {
+      this.decoder.push(piece);
+    } catch (fault) {
+      this.giveUp(fault as Error);
     }
-    this.waitingBytes -= bytes - this.flyingBytes;
-    return this.waiting.splice(0, count);
-  }
-
-  private refuse(calls: readonly Call[], error: Error): void {
-    for (const { reject } of calls) reject(error);
-  }
-
-  /** Commands are made by hand, because a call cannot take as many arguments as a large commit has. */
-  private async send(calls: readonly Call[]): Promise<Results> {
-    // What every pipeline has, though its type does not say so.
-    const pipeline = this.redis.pipeline() as unknown as {
-      sendCommand(command: Command): void;
-      exec(): Promise<Results>;
-    };
-    for (const { args, asking } of calls) {
-      if (asking) pipeline.sendCommand(new Command("ASKING"));
-      // Without an encoding, replies come as they are: bytes.
-      pipeline.sendCommand(new Command(String(args[0]), args.slice(1)));
+    if (this.answered === this.flying.length || this.answered > MAX_ANSWERED) {
+      this.flying = this.flying.slice(this.answered);
+      this.answered = 0;
     }
-    return pipeline.exec();
+    this.flush();
+  }
+
+  isText(): boolean {
+    return this.flying[this.answered]?.answer.isText ?? true;
+  }
+
+  receive(reply: unknown): void {
+    const call = this.flying[this.answered];
+    if (call === undefined) throw new Error(`${this.name} answers what was not asked`);
+    this.answered++;
+    this.flyingBytes -= call.bytes;
+    if (reply instanceof RedisRefusal) call.answer.fail(reply);
+    else call.answer.done(reply);
   }
 }

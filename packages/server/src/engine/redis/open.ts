@@ -7,6 +7,7 @@
  */
 import { comparePositions, type Position } from "@sluice/protocol";
 import { EMPTY, hex } from "../../core/bytes.ts";
+import type { Metric } from "../../core/metric.ts";
 import type { World } from "../../core/world.ts";
 import {
   type CommitAt,
@@ -23,39 +24,40 @@ import {
   type Hit,
   type Listing,
   type Owner,
-  PAGE_MESSAGES,
   type Page,
   type Row,
   type RowKey,
   type Snapshot,
   type Unwatch,
 } from "../contract.ts";
-import { Calls, type Reply } from "./calls.ts";
+import { Calls } from "./calls.ts";
+import { Commits } from "./commits.ts";
 import { Directory } from "./directory.ts";
-import { pushEffects } from "./effects.ts";
 import { examineMasters } from "./fitness.ts";
 import { BUCKETS, bucketOf, Keys, rowName } from "./keys.ts";
-import type { Argument } from "./node.ts";
+import { RedisMeter } from "./meter.ts";
 import { DEFAULT_PREFIX, REDIS_LIMITS, type RedisLimits, type RedisOptions } from "./options.ts";
-import { isSuspect, pageOf, snapshotOf, stateOf } from "./replies.ts";
+import { isSuspect, pageOf, snapshotOf } from "./replies.ts";
 import { Topology } from "./topology.ts";
 import { Watchers } from "./watchers.ts";
 
-/** How often one looks whether another's turn is over; a turn lasts a tenth of a second at most. */
-const TURN_LOOK_MS = 2;
-/** What takes nothing more of the memory, and may give some back. */
-const FREEING: ReadonlySet<Effect["op"]> = new Set(["trim", "drop", "remind", "destroy"]);
-const MAX_REMEMBERED = 10_000;
-
 /** Rejects when no Redis answers, or none that can be used. */
-export async function openRedis({ urls, world, prefix = DEFAULT_PREFIX, limits, warn }: RedisOptions): Promise<Engine> {
+export async function openRedis({
+  urls,
+  world,
+  prefix = DEFAULT_PREFIX,
+  limits,
+  warn,
+  clock = () => world.now(),
+}: RedisOptions): Promise<Engine> {
   const all = { ...REDIS_LIMITS, ...limits };
-  const topology = await Topology.open(urls, world, all);
+  const meter = new RedisMeter();
+  const topology = await Topology.open(urls, world, all, meter);
   try {
     await complete(topology, world, all.deadlineMs);
     const masters = topology.masters().map((name) => topology.connect(name));
     for (const worry of await examineMasters(masters, all.waitReplicas)) warn?.(worry);
-    const engine = new RedisEngine(topology, new Keys(prefix), world, all);
+    const engine = new RedisEngine(topology, new Keys(prefix), world, all, meter, clock);
     // The library is loaded, and may be, before the first request needs it.
     await Promise.all(Array.from({ length: BUCKETS }, (_, bucket) => engine.probe(bucket)));
     await engine.rehearse();
@@ -77,29 +79,25 @@ async function complete(topology: Topology, world: World, deadlineMs: number): P
 class RedisEngine implements Engine {
   readonly exclusive = false;
   readonly shards = BUCKETS;
+  readonly deadlineMs: number;
   private readonly calls: Calls;
   private readonly directory: Directory;
   private readonly watchers: Watchers;
-  /** How often in a row our commit to an entity has met another's. Few are ever in here; when too many are, all start over. */
-  private readonly losses = new Map<string, number>();
-  /** Who commits, for recognising a commit that is sent again. */
-  private readonly writer: string;
-  private commits = 0;
-  /** Entities whose last commit was rejected, so that nobody knows yet whether it will apply. */
-  private readonly open = new Set<string>();
-  private readonly deadlineMs: number;
+  private readonly commits: Commits;
 
   constructor(
     private readonly topology: Topology,
     private readonly keys: Keys,
     private readonly world: World,
-    limits: RedisLimits,
+    private readonly limits: RedisLimits,
+    private readonly meter: RedisMeter,
+    timer: () => number,
   ) {
     this.deadlineMs = limits.deadlineMs;
-    this.calls = new Calls(topology, keys, world, limits);
+    this.calls = new Calls(topology, keys, world, limits, meter, timer);
     this.directory = new Directory(this.calls, keys);
-    this.writer = hex(world.randomBytes(8));
-    this.watchers = new Watchers(topology.subscriber, keys, world, limits.pollMs, async (bucket, channel) => {
+    this.commits = new Commits(this.calls, keys, world, limits, meter, timer);
+    this.watchers = new Watchers(topology.subscriber, keys, world, limits, async (bucket, channel) => {
       const head = await this.calls.command(bucket, ["GETRANGE", channel, "0", "19"]);
       return String(head).split(" ")[0] || "0";
     });
@@ -107,14 +105,12 @@ class RedisEngine implements Engine {
   }
 
   async probe(bucket: number): Promise<void> {
-    await this.calls.run("rows", bucket, [this.keys.due(bucket), this.keys.barrier(bucket)], ["[", "[", "0"], {
-      durable: false,
-    });
+    await this.calls.runPassing("rows", bucket, [this.keys.due(bucket), this.keys.barrier(bucket)], ["[", "[", "0"]);
   }
 
   /** Everything that a commit may do, once, on something that nobody else knows: what this user may not do shows before it matters. */
   async rehearse(): Promise<void> {
-    const e = entity("$", "rehearsal", this.writer);
+    const e = entity("$", "rehearsal", this.commits.writer);
     const generation = this.now();
     const begun = await this.tryCommit(e, 0, [
       { op: "begin", generation, at: { generation, seq: 0 } },
@@ -148,68 +144,9 @@ class RedisEngine implements Engine {
   }
 
   async commit(e: Entity, at: CommitAt, effects: readonly Effect[]): Promise<Done | Conflict | Fenced> {
-    const { bucket, head, log, rows, order, owner, writers, tombstone } = this.keys.entity(e);
-    const touched = [head, log, rows, order, writers, tombstone, owner];
-    const wanted = at.keys ?? [];
-    const command: Argument[] = [
-      String(at.rev),
-      this.writer,
-      String(++this.commits),
-      String(this.losses.get(e.key) ?? 0),
-      at.owner === undefined ? "" : `${at.owner.epoch} ${at.owner.nonce}`,
-      String(wanted.length),
-    ];
-    for (const key of wanted) command.push(rowName(key));
-    // Most commits touch no index, and need not name them.
-    if (at.rev === 0 || effects.some(({ op }) => op === "remind" || op === "destroy")) {
-      touched.push(this.keys.due(bucket), this.keys.ids(bucket, e.kind, e.project), this.keys.projects(bucket, e.kind));
-      command.push(e.key, e.id, e.project);
-    }
-    pushEffects(command, effects);
-    // What was rejected before may still arrive; a later commit that changes nothing must close it all the same.
-    if (effects.length === 0 && this.open.has(e.key)) command.push("mark");
-    const reply = await this.send(e, effects, bucket, touched, command);
-    switch (String(reply[0])) {
-      case "done": {
-        this.losses.delete(e.key);
-        this.open.delete(e.key);
-        const state = stateOf(reply[3]);
-        if (effects.length > 0) this.watchers.committed(head, state.rev);
-        return { kind: "done", ...state };
-      }
-      case "fenced":
-        return { kind: "fenced" };
-      case "conflict":
-        if (this.losses.size > MAX_REMEMBERED) this.losses.clear();
-        this.losses.set(e.key, (this.losses.get(e.key) ?? 0) + 1);
-        return { kind: "conflict", snapshot: snapshotOf(reply) };
-      default:
-        throw new Error(`${e.key}: commit ${this.commits} came after a later one of its own`);
-    }
-  }
-
-  /** Until it is this node's turn, and no longer than an operation may take. */
-  private async send(
-    e: Entity,
-    effects: readonly Effect[],
-    bucket: number,
-    keys: readonly string[],
-    args: readonly Argument[],
-  ): Promise<Reply> {
-    const name = effects.length > 0 && effects.every(({ op }) => FREEING.has(op)) ? "free" : "commit";
-    const untilMs = this.world.now() + this.deadlineMs;
-    try {
-      for (;;) {
-        const reply = await this.calls.run(name, bucket, keys, args);
-        if (String(reply[0]) !== "wait") return reply;
-        if (this.world.now() > untilMs) throw new EngineError("overloaded", `others keep ${e.key} to themselves`);
-        await new Promise<void>((resolve) => void this.world.after(TURN_LOOK_MS, resolve));
-      }
-    } catch (fault) {
-      if (this.open.size > MAX_REMEMBERED) this.open.clear();
-      this.open.add(e.key);
-      throw fault;
-    }
+    const result = await this.commits.commit(e, at, effects);
+    if (result.kind === "done" && effects.length > 0) this.watchers.committed(this.keys.entity(e).head, result.rev);
+    return result;
   }
 
   async rows(e: Entity, table: string, after: string, limit: number): Promise<readonly Row[]> {
@@ -223,7 +160,7 @@ class RedisEngine implements Engine {
 
   async read(e: Entity, after: Position, maxBytes: number): Promise<Page> {
     const { bucket, head, log } = this.keys.entity(e);
-    const args = [after.generation, after.seq, maxBytes, PAGE_MESSAGES].map(String);
+    const args = [after.generation, after.seq, maxBytes, this.limits.pageMessages].map(String);
     const look = () => this.calls.run("read", bucket, [head, log], args);
     const reply = await look();
     const page = pageOf(reply);
@@ -266,7 +203,7 @@ class RedisEngine implements Engine {
 
   async hit(key: string, limit: number, windowMs: number): Promise<Hit> {
     const args = [String(limit), String(windowMs)];
-    const reply = await this.calls.run("hit", bucketOf(key), [this.keys.hit(key)], args, { durable: false });
+    const reply = await this.calls.runPassing("hit", bucketOf(key), [this.keys.hit(key)], args);
     const count = Number(reply[3]);
     if (String(reply[0]) === "allowed") return { kind: "allowed", remaining: count };
     return { kind: "limited", retryAfterMs: count };
@@ -274,6 +211,10 @@ class RedisEngine implements Engine {
 
   health(): EngineError | undefined {
     return this.calls.health();
+  }
+
+  metrics(): readonly Metric[] {
+    return this.meter.metrics();
   }
 
   async close(): Promise<void> {

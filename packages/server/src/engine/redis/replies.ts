@@ -1,7 +1,7 @@
 /** From the functions' replies to what the contract speaks of. */
 import type { Position } from "@sluice/protocol";
 import type { Head, LoggedMessage, Message, Page, Rev, Snapshot } from "../contract.ts";
-import type { Reply } from "./calls.ts";
+import type { Reply } from "./operation.ts";
 
 export interface State {
   readonly rev: Rev;

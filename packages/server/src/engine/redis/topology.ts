@@ -6,10 +6,9 @@ import { Cluster, Redis, type RedisOptions } from "ioredis";
 import type { World } from "../../core/world.ts";
 import { EngineError } from "../contract.ts";
 import { BUCKETS, Keys } from "./keys.ts";
-import { RedisNode } from "./node.ts";
+import type { RedisMeter } from "./meter.ts";
+import { type Access, RedisNode } from "./node.ts";
 import type { RedisLimits } from "./options.ts";
-
-const REFRESH_MS = 1_000;
 
 /** What speaks sharded pub/sub: a cluster's client does it over connections of its own, a single Redis needs a second one. */
 export type Subscriber = Pick<Redis, "ssubscribe" | "sunsubscribe" | "on">;
@@ -23,13 +22,14 @@ export class Topology {
     private readonly cluster: Cluster | undefined,
     /** The slot of each bucket. */
     private readonly slots: readonly number[],
-    private readonly seed: Address,
+    private readonly seed: Access,
     private readonly world: World,
     private readonly limits: RedisLimits,
+    private readonly meter: RedisMeter,
   ) {}
 
   /** Asks the first address that answers whether it is of a cluster. */
-  static async open(urls: readonly string[], world: World, limits: RedisLimits): Promise<Topology> {
+  static async open(urls: readonly string[], world: World, limits: RedisLimits, meter: RedisMeter): Promise<Topology> {
     const addresses = urls.map(parseAddress);
     const [seed, slots] = await firstThatAnswers(addresses, limits);
     if (slots === undefined) {
@@ -41,18 +41,18 @@ export class Topology {
         autoResubscribe: false,
       });
       subscriber.on("error", () => {});
-      return new Topology(subscriber, undefined, [], seed, world, limits);
+      return new Topology(subscriber, undefined, [], seed, world, limits, meter);
     }
     const cluster = new Cluster(
       addresses.map(({ host, port }) => ({ host, port })),
       {
-        slotsRefreshInterval: REFRESH_MS,
+        slotsRefreshInterval: limits.refreshMs,
         slotsRefreshTimeout: limits.connectMs,
         shardedSubscribers: true,
         // Names are left to the connection: one that cannot be resolved is then one node that cannot be reached, and a
         // certificate is checked against the name.
         dnsLookup: (host, done) => done(null, host),
-        clusterRetryStrategy: () => REFRESH_MS / 4,
+        clusterRetryStrategy: () => Math.ceil(limits.refreshMs / 4),
         redisOptions: {
           ...accessOf(seed),
           connectTimeout: limits.connectMs,
@@ -63,7 +63,7 @@ export class Topology {
     );
     cluster.on("error", () => {});
     cluster.on("node error", () => {});
-    return new Topology(cluster as unknown as Subscriber, cluster, slots, seed, world, limits);
+    return new Topology(cluster as unknown as Subscriber, cluster, slots, seed, world, limits, meter);
   }
 
   /** The master of a bucket as far as is known; throws when none is. */
@@ -84,8 +84,7 @@ export class Topology {
     if (this.isClosed) throw new EngineError("unavailable", "the engine was closed");
     const found = this.nodes.get(name);
     if (found !== undefined && !found.over) return found;
-    const [host, port] = splitName(name);
-    const node = new RedisNode(name, this.world, this.limits, { ...accessOf(this.seed), host, port });
+    const node = this.connectApart(name);
     this.nodes.set(name, node);
     return node;
   }
@@ -94,7 +93,9 @@ export class Topology {
   connectApart(name: string): RedisNode {
     if (this.isClosed) throw new EngineError("unavailable", "the engine was closed");
     const [host, port] = splitName(name);
-    return new RedisNode(name, this.world, this.limits, { ...accessOf(this.seed), host, port });
+    this.meter.connects++;
+    const lost = () => this.meter.losses++;
+    return new RedisNode(name, this.world, this.limits, { ...this.seed, host, port }, lost);
   }
 
   /** The masters of all buckets, as far as they are known. */
@@ -123,15 +124,7 @@ export class Topology {
   }
 }
 
-interface Address {
-  readonly host: string;
-  readonly port: number;
-  readonly username?: string | undefined;
-  readonly password?: string | undefined;
-  readonly tls: boolean;
-}
-
-export function parseAddress(text: string): Address {
+export function parseAddress(text: string): Access {
   let url: URL;
   try {
     url = new URL(text);
@@ -151,7 +144,7 @@ export function parseAddress(text: string): Address {
 }
 
 /** What every node of a cluster is opened with, wherever it is. */
-function accessOf({ username, password, tls }: Address): RedisOptions {
+function accessOf({ username, password, tls }: Access): RedisOptions {
   return {
     ...(username === undefined ? {} : { username }),
     ...(password === undefined ? {} : { password }),
@@ -159,11 +152,11 @@ function accessOf({ username, password, tls }: Address): RedisOptions {
   };
 }
 
-function optionsOf(address: Address): RedisOptions {
+function optionsOf(address: Access): RedisOptions {
   return { ...accessOf(address), host: address.host, port: address.port };
 }
 
-function nameOf({ host, port }: Address): string {
+function nameOf({ host, port }: Access): string {
   return `${host}:${port}`;
 }
 
@@ -173,7 +166,7 @@ function splitName(name: string): [string, number] {
   return [name.slice(0, colon), Number(name.slice(colon + 1))];
 }
 
-async function firstThatAnswers(addresses: readonly Address[], limits: RedisLimits) {
+async function firstThatAnswers(addresses: readonly Access[], limits: RedisLimits) {
   const reasons: string[] = [];
   for (const address of addresses) {
     try {
@@ -190,7 +183,7 @@ async function firstThatAnswers(addresses: readonly Address[], limits: RedisLimi
 class Unfit extends Error {}
 
 /** The slot of each bucket, if it is of a cluster. */
-async function examine(address: Address, limits: RedisLimits): Promise<number[] | undefined> {
+async function examine(address: Access, limits: RedisLimits): Promise<number[] | undefined> {
   const redis = new Redis({
     ...optionsOf(address),
     lazyConnect: true,

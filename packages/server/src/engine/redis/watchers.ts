@@ -6,6 +6,7 @@
 import type { Cancel, World } from "../../core/world.ts";
 import type { Entity, Unwatch } from "../contract.ts";
 import { bucketOf, type Keys } from "./keys.ts";
+import type { RedisLimits } from "./options.ts";
 import type { Subscriber } from "./topology.ts";
 
 interface Watched {
@@ -16,9 +17,6 @@ interface Watched {
   rev: string | undefined;
 }
 
-/** How many entities are looked at together. */
-const LOOK_BATCH = 500;
-
 export class Watchers {
   private readonly watched = new Map<string, Watched>();
   private timer: Cancel | undefined;
@@ -28,7 +26,7 @@ export class Watchers {
     private readonly subscriber: Subscriber,
     private readonly keys: Keys,
     private readonly world: World,
-    private readonly pollMs: number,
+    private readonly limits: Pick<RedisLimits, "pollMs" | "pollBatch">,
     /** The start of an entity's head, by the head's name. */
     private readonly peek: (bucket: number, channel: string) => Promise<string>,
   ) {
@@ -96,7 +94,7 @@ export class Watchers {
   }
 
   private lookLater(): void {
-    this.timer = this.world.after(this.pollMs, () => {
+    this.timer = this.world.after(this.limits.pollMs, () => {
       void this.look().finally(() => {
         if (!this.isClosed) this.lookLater();
       });
@@ -105,9 +103,10 @@ export class Watchers {
 
   private async look(): Promise<void> {
     const all = [...this.watched];
-    for (let i = 0; i < all.length && !this.isClosed; i += LOOK_BATCH) {
+    const { pollBatch } = this.limits;
+    for (let i = 0; i < all.length && !this.isClosed; i += pollBatch) {
       await Promise.all(
-        all.slice(i, i + LOOK_BATCH).map(async ([channel, { bucket }]) => {
+        all.slice(i, i + pollBatch).map(async ([channel, { bucket }]) => {
           try {
             this.heard(channel, await this.peek(bucket, channel));
           } catch {

@@ -15,6 +15,7 @@ import { ROUTES } from "../routes-table.ts";
 import { channelRoutes } from "./channel-routes.ts";
 import { says } from "./headers.ts";
 import { serverRoutes } from "./server-routes.ts";
+import { sessionRoutes } from "./session-routes.ts";
 import type { Content, Description, Outcome, Parameter, Schema } from "./shape.ts";
 import { streamRoutes } from "./stream-routes.ts";
 import { wakeRoutes } from "./wake-routes.ts";
@@ -29,7 +30,13 @@ export interface DescribedLimits {
 }
 
 function descriptionsFor({ wake, list, channel }: DescribedLimits): Descriptions {
-  return { ...streamRoutes(list), ...wakeRoutes(wakeBodies(wake)), ...channelRoutes(channel), ...serverRoutes };
+  return {
+    ...streamRoutes(list),
+    ...wakeRoutes(wakeBodies(wake)),
+    ...sessionRoutes,
+    ...channelRoutes(channel),
+    ...serverRoutes,
+  };
 }
 
 const VERSION = "0.1.0";
@@ -40,6 +47,7 @@ const PATH_PARAMETERS: Readonly<Record<string, string>> = {
     "The tenant. Left out together with its slash, it is the project `default`: `/v1/stream/a` is `/v1/default/stream/a`.",
   path: "A stream's path. It may hold slashes, percent-encoded or not.",
   subscription: "The id of a wake subscription, in 1 to 256 bytes.",
+  session: "The id of a session, a UUID.",
   channel: "The id of a channel, in 1 to 256 bytes; percent-encoded.",
 };
 

@@ -96,6 +96,17 @@ export function limitQuery({ streams, defaultStreams }: ListLimits): Parameter {
 /** What an answer may say. */
 export const says = {
   nextOffset: parameter(header.streamNextOffset, "Where to go on reading.", offset),
+  fanoutCount: parameter(header.fanoutCount, "How many sessions subscribe to the stream.", count()),
+  fanoutSuccesses: parameter(header.fanoutSuccesses, "How many have their copy already.", count()),
+  fanoutFailures: parameter(
+    header.fanoutFailures,
+    "How many could not be copied to yet; they are tried again.",
+    count(),
+  ),
+  fanoutMode: parameter(header.fanoutMode, "inline: the answer waited for the copies. Otherwise they follow.", {
+    type: "string",
+    enum: ["inline", "queued", "circuit-open", "skipped"],
+  }),
   earliestOffset: parameter(header.streamEarliestOffset, "The earliest offset kept.", offset),
   upToDate: parameter(header.streamUpToDate, "The answer reaches to the tail.", flag),
   cursor: parameter(header.streamCursor, "To be given back as cursor.", text),

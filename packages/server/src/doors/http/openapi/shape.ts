@@ -1,6 +1,6 @@
 /**
  * How a route is described: the words and schemas that `document.ts` turns into OpenAPI. The descriptions are in
- * stream-routes.ts, wake-routes.ts, channel-routes.ts and server-routes.ts, one per route of the table.
+ * stream-routes.ts, wake-routes.ts, session-routes.ts, channel-routes.ts and server-routes.ts, one per route of the table.
  */
 import type { ErrorCode } from "@sluice/protocol";
 import type { z } from "zod";
@@ -27,7 +27,7 @@ export interface Outcome {
 }
 
 export interface Description {
-  readonly tag: "Streams" | "Wake subscriptions" | "Channels" | "Server";
+  readonly tag: "Streams" | "Wake subscriptions" | "Sessions" | "Channels" | "Server";
   readonly summary: string;
   readonly says?: string;
   readonly query?: readonly Parameter[];

@@ -3,7 +3,7 @@ import { z } from "zod";
 import type { RouteName } from "../../../core/action.ts";
 import type { ListLimits } from "../../../streams/limits.ts";
 import { asks, limitQuery, queries, says } from "./headers.ts";
-import { bytes, type Description } from "./shape.ts";
+import { bytes, type Description, type Parameter } from "./shape.ts";
 
 type StreamRoute = Extract<RouteName, `stream${string}`>;
 
@@ -45,6 +45,49 @@ export const streamList = z.object({
   next: z.string().describe("Where the next page starts; absent on the last one.").optional(),
 });
 
+/** Publishing is appending, and tells something more. */
+export function appendDescription(summary: string, more: readonly Parameter[] = []): Description {
+  return {
+    tag: "Streams",
+    summary,
+    says: "The answer means that they are durable. A JSON array is as many messages; anything else is one.",
+    headers: [
+      asks.contentType,
+      asks.closed,
+      asks.seq,
+      asks.producerId,
+      asks.producerEpoch,
+      asks.producerSeq,
+      asks.messageId,
+      asks.messageKey,
+      asks.messageAttributes,
+    ],
+    body: { isRequired: false, content: body },
+    answers: {
+      200: { says: "Appended, by a producer.", headers: [...tail, says.producerEpoch, says.producerSeq, ...more] },
+      204: {
+        says: "Appended; or a producer's repeated request, which appended nothing.",
+        headers: [...tail, says.producerEpoch, says.producerSeq, ...more],
+      },
+    },
+    refuses: [
+      "bad-header",
+      "bad-body",
+      "empty-body",
+      "reserved-name",
+      "too-large",
+      "stream-not-found",
+      "stream-gone",
+      "stream-closed",
+      "content-type-mismatch",
+      "sequence-regression",
+      "producer-fenced",
+      "producer-gap",
+      "producer-epoch-start",
+    ],
+  };
+}
+
 export const streamRoutes = (list: ListLimits): Readonly<Record<StreamRoute, Description>> => ({
   "stream.create": {
     tag: "Streams",
@@ -79,45 +122,7 @@ export const streamRoutes = (list: ListLimits): Readonly<Record<StreamRoute, Des
       "fork-source-gone",
     ],
   },
-  "stream.append": {
-    tag: "Streams",
-    summary: "Append messages",
-    says: "The answer means that they are durable. A JSON array is as many messages; anything else is one.",
-    headers: [
-      asks.contentType,
-      asks.closed,
-      asks.seq,
-      asks.producerId,
-      asks.producerEpoch,
-      asks.producerSeq,
-      asks.messageId,
-      asks.messageKey,
-      asks.messageAttributes,
-    ],
-    body: { isRequired: false, content: body },
-    answers: {
-      200: { says: "Appended, by a producer.", headers: [...tail, says.producerEpoch, says.producerSeq] },
-      204: {
-        says: "Appended; or a producer's repeated request, which appended nothing.",
-        headers: [...tail, says.producerEpoch, says.producerSeq],
-      },
-    },
-    refuses: [
-      "bad-header",
-      "bad-body",
-      "empty-body",
-      "reserved-name",
-      "too-large",
-      "stream-not-found",
-      "stream-gone",
-      "stream-closed",
-      "content-type-mismatch",
-      "sequence-regression",
-      "producer-fenced",
-      "producer-gap",
-      "producer-epoch-start",
-    ],
-  },
+  "stream.append": appendDescription("Append messages"),
   "stream.read": {
     tag: "Streams",
     summary: "Read, or wait for, messages",

@@ -25,6 +25,9 @@ import { ValueScan } from "./value-scan.ts";
 /** How much of the values is read: all of them, or all but messages that lie on pages of their own. */
 export type VerifyDepth = Limits["verify"];
 
+/** To name what a damaged value belongs to costs a walk; where so many are damaged, the rest needs no telling. */
+export const MAX_TOLD = 20;
+
 export interface VerifiedStore {
   readonly rows: number;
   /** Of keys and values. */
@@ -51,8 +54,8 @@ const ROWS: TreeKind = {
 };
 
 /**
- * Undefined when there is no file, or an empty one. Damage of the structure is thrown; a value that is damaged is told, and
- * the look goes on unless `tell` throws.
+ * Undefined when there is no file, or an empty one. Damage of the structure is thrown; values that are damaged are told, the
+ * first of them, unless `tell` throws.
  */
 export async function verifyStore(
   files: Files,
@@ -97,7 +100,9 @@ class Verifier {
       throw file.damage({ page: newest.page, at: 0 }, `page ${newest.lastPage} is said to be the last, and is unknown`);
     for (const { key, place } of damaged) await this.report(newest, key, place);
     const large: number[] = [];
-    await scan.run(newest.txn, (page) => large.push(page));
+    await scan.run(newest.txn, (page) => {
+      if (damaged.length + large.length < MAX_TOLD) large.push(page);
+    });
     for (const page of large) await this.report(newest, await this.keyOf(newest, page), { page, at: 0 });
     return { rows: this.rows, bytes: this.bytes, meta: this.meta, lostPages: file.lostPages };
   }
@@ -117,8 +122,10 @@ class Verifier {
       return;
     }
     const value = bytes.subarray(valueAt, valueAt + valueLength);
-    if (!isSealed(value, keySum)) damaged.push({ key: Buffer.from(key), place: { page: entry.page, at: entry.at } });
-    else if (entry.keyLength === 1 && key.equals(META_KEY)) this.meta = Buffer.from(value.subarray(SEAL_BYTES));
+    if (!isSealed(value, keySum)) {
+      const place = { page: entry.page, at: entry.at };
+      if (damaged.length < MAX_TOLD) damaged.push({ key: Buffer.from(key), place });
+    } else if (entry.keyLength === 1 && key.equals(META_KEY)) this.meta = Buffer.from(value.subarray(SEAL_BYTES));
   }
 
   private async report(newest: NewestMeta, key: Buffer, place: Place): Promise<void> {

@@ -1,0 +1,13 @@
+/** `sluice session`: the commands that work on sessions, each an inbox for the streams that it follows. */
+import type { Command } from "commander";
+import { addInfo } from "./info.ts";
+import { addRm } from "./rm.ts";
+import { addSubscribe } from "./subscribe.ts";
+import { addTail } from "./tail.ts";
+import { addTouch } from "./touch.ts";
+import { addUnsubscribe } from "./unsubscribe.ts";
+
+export function addSession(program: Command): void {
+  const group = program.command("session").description("one inbox for many streams: subscribe, follow, keep, end");
+  for (const add of [addSubscribe, addUnsubscribe, addTail, addInfo, addTouch, addRm]) add(group);
+}

@@ -1,0 +1,59 @@
+/** `sluice session info`: what a session follows, and how long it lives. */
+import type { Command } from "commander";
+import { examples } from "../help.ts";
+import { addRemoteOptions, type RemoteOptions, remoteOf } from "../remote.ts";
+import { bold, harmless, line, table } from "../terminal.ts";
+import { SESSION_ARGUMENT, sessionIdOf } from "./id.ts";
+
+interface Options extends RemoteOptions {
+  readonly json?: boolean;
+}
+
+export interface SessionInfo {
+  readonly sessionId: string;
+  readonly sessionStreamPath: string;
+  readonly expiresAt: number;
+  readonly subscriptions: readonly {
+    readonly streamId: string;
+    readonly subscribedAt: number;
+    readonly format: string;
+    readonly missed?: { readonly after: string; readonly through: string };
+  }[];
+}
+
+export function addInfo(group: Command): void {
+  const command = group
+    .command("info")
+    .description("show what a session follows and until when it is kept")
+    .argument("<session>", SESSION_ARGUMENT)
+    .option("--json", "as a JSON object")
+    .action(info);
+  addRemoteOptions(command);
+  examples(command, [
+    ["sluice session info $S", "its subscriptions, and what they missed"],
+    ["sluice session info $S --json", "for scripts"],
+  ]);
+}
+
+async function info(session: string, options: Options): Promise<void> {
+  const remote = remoteOf(options);
+  const response = await remote.call("GET", remote.sessionUrl(sessionIdOf(session)));
+  const found = (await response.json()) as SessionInfo;
+  if (options.json) return line(JSON.stringify(found));
+  const { sessionId, sessionStreamPath, expiresAt, subscriptions } = found;
+  const own = { sessionId, sessionStreamPath, expiresAt: timeText(expiresAt) };
+  await line(table(Object.entries(own)));
+  if (subscriptions.length === 0) return line("it follows no stream");
+  const rows = subscriptions.map(({ streamId, subscribedAt, format, missed }) => [
+    harmless(streamId),
+    timeText(subscribedAt),
+    format,
+    missed === undefined ? "-" : `after ${missed.after} through ${missed.through}`,
+  ]);
+  const [head, ...rest] = table([["STREAM", "SINCE", "FORMAT", "MISSED"], ...rows]).split("\n");
+  await line(["", bold(head!), ...rest].join("\n"));
+}
+
+function timeText(ms: number): string {
+  return new Date(ms).toISOString();
+}

@@ -1,0 +1,31 @@
+/** `sluice session touch`: keeps a session that nobody reads. */
+import type { Command } from "commander";
+import { examples } from "../help.ts";
+import { addRemoteOptions, type RemoteOptions, remoteOf } from "../remote.ts";
+import { line } from "../terminal.ts";
+import { SESSION_ARGUMENT, sessionIdOf } from "./id.ts";
+
+interface Options extends RemoteOptions {
+  readonly json?: boolean;
+}
+
+export function addTouch(group: Command): void {
+  const command = group
+    .command("touch")
+    .description("keep a session for another while; prints until when")
+    .argument("<session>", SESSION_ARGUMENT)
+    .option("--json", "as a JSON object, with the time in ms since 1970")
+    .action(touch);
+  addRemoteOptions(command);
+  examples(command, [
+    ["sluice session touch $S", "as reading it would"],
+    ["sluice session touch $S --json", "for scripts"],
+  ]);
+}
+
+async function touch(session: string, options: Options): Promise<void> {
+  const remote = remoteOf(options);
+  const response = await remote.call("POST", `${remote.sessionUrl(sessionIdOf(session))}/touch`);
+  const touched = (await response.json()) as { readonly expiresAt: number };
+  await line(options.json ? JSON.stringify(touched) : new Date(touched.expiresAt).toISOString());
+}

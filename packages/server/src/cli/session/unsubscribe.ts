@@ -1,0 +1,32 @@
+/** `sluice session unsubscribe`: a session follows some streams no longer. What it has of them stays. */
+import { header } from "@sluice/protocol";
+import type { Command } from "commander";
+import { examples } from "../help.ts";
+import { addRemoteOptions, type RemoteOptions, remoteOf } from "../remote.ts";
+import { harmless, line } from "../terminal.ts";
+import { SESSION_ARGUMENT, sessionIdOf } from "./id.ts";
+
+export function addUnsubscribe(group: Command): void {
+  const command = group
+    .command("unsubscribe")
+    .description("let a session follow streams no longer; what was copied stays")
+    .argument("<session>", SESSION_ARGUMENT)
+    .argument("<stream...>", "the paths of the streams")
+    .action(unsubscribe);
+  addRemoteOptions(command);
+  examples(command, [
+    ["sluice session unsubscribe $S notices/all", "one stream; no error when it was not followed"],
+    ["sluice session unsubscribe $S chat/room1 chat/room2", "several; ends at the first that fails"],
+  ]);
+}
+
+async function unsubscribe(session: string, streams: readonly string[], options: RemoteOptions): Promise<void> {
+  const sessionId = sessionIdOf(session);
+  const remote = remoteOf(options);
+  for (const streamId of streams) {
+    const headers = { [header.contentType]: "application/json" };
+    const body = JSON.stringify({ sessionId, streamId });
+    await remote.call("DELETE", remote.subscribingUrl("unsubscribe"), { headers, body });
+    await line(`unsubscribed ${harmless(streamId)}`);
+  }
+}

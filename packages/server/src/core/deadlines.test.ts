@@ -1,0 +1,88 @@
+import { expect, test } from "vitest";
+import { manualWorld } from "../../../../test/support/world.ts";
+import { Deadlined, Deadlines } from "./deadlines.ts";
+
+class Item extends Deadlined {
+  constructor(
+    readonly name: string,
+    private readonly told: string[],
+    private readonly then = () => {},
+  ) {
+    super();
+  }
+
+  expire(): void {
+    this.told.push(this.name);
+    this.then();
+  }
+}
+
+function setUp() {
+  const world = manualWorld(1);
+  const told: string[] = [];
+  const deadlines = new Deadlines(world, 100);
+  const add = (name: string, then?: () => void) => {
+    const item = new Item(name, told, then);
+    deadlines.add(item);
+    return item;
+  };
+  return { world, told, deadlines, add };
+}
+
+test("each is told at its own time, in the order of their coming", () => {
+  const { world, told, add } = setUp();
+  add("a");
+  world.advance(60);
+  add("b");
+  world.advance(39);
+  expect(told).toEqual([]);
+  world.advance(1);
+  expect(told).toEqual(["a"]);
+  world.advance(59);
+  expect(told).toEqual(["a"]);
+  world.advance(1);
+  expect(told).toEqual(["a", "b"]);
+});
+
+test("whoever was taken out is not told, wherever it stood, and taking out twice does no harm", () => {
+  const { world, told, deadlines, add } = setUp();
+  const items = ["a", "b", "c", "d", "e"].map((name) => add(name));
+  for (const i of [0, 2, 4]) {
+    deadlines.remove(items[i]!);
+    deadlines.remove(items[i]!);
+  }
+  add("f");
+  world.advance(100);
+  expect(told).toEqual(["b", "d", "f"]);
+});
+
+test("one that comes back has the whole time again", () => {
+  const { world, told, deadlines, add } = setUp();
+  const item = add("a");
+  world.advance(90);
+  deadlines.remove(item);
+  world.advance(90);
+  deadlines.add(item);
+  world.advance(99);
+  expect(told).toEqual([]);
+  world.advance(1);
+  expect(told).toEqual(["a"]);
+});
+
+test("one that is added by another's end is told in its turn", () => {
+  const { world, told, add } = setUp();
+  add("a", () => add("b"));
+  world.advance(100);
+  world.advance(100);
+  expect(told).toEqual(["a", "b"]);
+});
+
+test("a clock that is set back makes nobody wait for it to catch up", () => {
+  const { world, told, deadlines, add } = setUp();
+  add("a");
+  const now = world.now();
+  const back = Object.assign(Object.create(world), { now: () => now - 1_000_000 });
+  Object.assign(deadlines, { world: back });
+  world.advance(100);
+  expect(told).toEqual(["a"]);
+});

@@ -1,0 +1,56 @@
+/**
+ * JSON bodies against their schemas. What is wrong is told with its place, an unknown field before everything else; the schemas
+ * say what a field must be in words that complete that sentence. Called by the routes of every feature.
+ */
+import type { z } from "zod";
+import { type HttpRequest, Refusal } from "./http.ts";
+
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/** The whole body, read and checked. */
+export async function jsonBody<S extends z.ZodType>(
+  request: HttpRequest,
+  maxBytes: number,
+  schema: S,
+): Promise<z.output<S>> {
+  const body = await request.body(maxBytes);
+  if (body.kind === "too-large") throw new Refusal("too-large", `a body may have at most ${maxBytes} bytes`);
+  return checkedJson(schema, parseJson(body.bytes).value);
+}
+
+/** The text of a body and what it says. */
+export function parseJson(bytes: Uint8Array): { readonly text: string; readonly value: unknown } {
+  try {
+    const text = decoder.decode(bytes);
+    return { text, value: JSON.parse(text) };
+  } catch {
+    throw badBody("the body must be JSON");
+  }
+}
+
+export function checkedJson<S extends z.ZodType>(schema: S, value: unknown): z.output<S> {
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  throw badBody(firstWrong(parsed.error.issues));
+}
+
+export function badBody(detail: string): Refusal {
+  return new Refusal("bad-body", detail);
+}
+
+function firstWrong(issues: readonly z.core.$ZodIssue[]): string {
+  const unknown = issues.find(({ code }) => code === "unrecognized_keys");
+  if (unknown?.code === "unrecognized_keys") {
+    const place = [...unknown.path, unknown.keys[0]!.slice(0, 100)];
+    return `${placeOf(place)} is not a field that is known here`;
+  }
+  const { path: place, message } = issues[0]!;
+  return `${place.length === 0 ? "the body" : placeOf(place)} ${message}`;
+}
+
+/** `acks[0].offset` */
+function placeOf(place: readonly PropertyKey[]): string {
+  return place
+    .map((part, i) => (typeof part === "number" ? `[${part}]` : `${i === 0 ? "" : "."}${String(part)}`))
+    .join("");
+}

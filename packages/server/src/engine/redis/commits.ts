@@ -1,0 +1,173 @@
+/**
+ * Commits: which form one is sent in, and what its answer means. The engine passes every commit on to here.
+ *
+ * What must stay true: a commit has one number, under which it is sent as often as it takes; after one that was given up, nothing
+ * is known of the entity, and a later commit closes what may still be on its way, even if it changes nothing.
+ */
+import { hex } from "../../core/bytes.ts";
+import type { World } from "../../core/world.ts";
+import type { CommitAt, Conflict, Done, Effect, Entity, Fenced } from "../contract.ts";
+import type { Calls, Reply } from "./calls.ts";
+import { pushEffects } from "./effects.ts";
+import type { EntityKeys, Keys } from "./keys.ts";
+import { rowName } from "./keys.ts";
+import type { RedisMeter } from "./meter.ts";
+import type { RedisLimits } from "./options.ts";
+import { snapshotOf, stateOf } from "./replies.ts";
+import type { Argument } from "./resp.ts";
+import { type KnownHead, knownHead, swapOf } from "./swap.ts";
+
+/** What takes nothing more of the memory, and may give some back. */
+const FREEING: ReadonlySet<Effect["op"]> = new Set(["trim", "drop", "remind", "destroy"]);
+
+/** What this node knows of an entity that it commits to. */
+interface Acquaintance {
+  head: KnownHead | undefined;
+  calm: number;
+}
+
+export class Commits {
+  /** Who commits, for recognising a commit that is sent again. */
+  readonly writer: string;
+  private number = 0;
+  /** How often in a row our commit to an entity has met another's. Few are ever in here; when too many are, all start over. */
+  private readonly losses = new Map<string, number>();
+  /** Entities whose last commit was rejected, so that nobody knows yet whether it will apply. */
+  private readonly open = new Set<string>();
+  /** More were rejected than can be remembered. */
+  private isAnythingOpen = false;
+  /** A keeper speaks of its entity by the same object again and again, and goes with it. */
+  private readonly acquaintances = new WeakMap<EntityKeys, Acquaintance>();
+
+  constructor(
+    private readonly calls: Calls,
+    private readonly keys: Keys,
+    world: World,
+    private readonly limits: Pick<RedisLimits, "remembered" | "calmCommits">,
+    private readonly meter: RedisMeter,
+    private readonly timer: () => number,
+  ) {
+    this.writer = hex(world.randomBytes(8));
+  }
+
+  async commit(e: Entity, at: CommitAt, effects: readonly Effect[]): Promise<Done | Conflict | Fenced> {
+    const keys = this.keys.entity(e);
+    const known = this.acquaintanceWith(keys);
+    const number = ++this.number;
+    const startedAt = this.timer();
+    try {
+      const result =
+        (await this.swap(keys, known, at, effects, number)) ?? (await this.send(e, keys, known, at, effects, number));
+      this.meter.commitSeconds.add((this.timer() - startedAt) / 1_000);
+      return result;
+    } catch (fault) {
+      known.head = undefined;
+      if (this.open.size > this.limits.remembered) {
+        this.isAnythingOpen = true;
+        this.open.clear();
+      }
+      this.open.add(e.key);
+      throw fault;
+    }
+  }
+
+  private acquaintanceWith(keys: EntityKeys): Acquaintance {
+    const found = this.acquaintances.get(keys);
+    if (found !== undefined) return found;
+    const made: Acquaintance = { head: undefined, calm: this.limits.calmCommits };
+    this.acquaintances.set(keys, made);
+    return made;
+  }
+
+  /** Undefined when it takes the general commit, and nothing has been changed. */
+  private async swap(
+    keys: EntityKeys,
+    known: Acquaintance,
+    { rev, owner }: CommitAt,
+    effects: readonly Effect[],
+    number: number,
+  ): Promise<Done | undefined> {
+    const { head, calm } = known;
+    if (head === undefined || head.rev !== rev || owner !== undefined || calm < this.limits.calmCommits)
+      return undefined;
+    if (effects.length === 0 || isFreeing(effects)) return undefined;
+    const swap = swapOf(keys, head, effects, this.writer, number);
+    if (swap === undefined) return undefined;
+    const [kind] = await this.calls.runText("swap", keys.bucket, swap.keys, swap.args);
+    if (kind !== "done") {
+      known.calm = 0;
+      return undefined;
+    }
+    known.head = swap.next;
+    return { kind: "done", rev: swap.next.rev, head: swap.next.head };
+  }
+
+  private async send(
+    e: Entity,
+    keys: EntityKeys,
+    known: Acquaintance,
+    at: CommitAt,
+    effects: readonly Effect[],
+    number: number,
+  ): Promise<Done | Conflict | Fenced> {
+    known.head = undefined;
+    const [touched, args] = this.generalCommit(e, keys, at, effects, number);
+    const reply = await this.calls.run(isFreeing(effects) ? "free" : "commit", keys.bucket, touched, args);
+    switch (String(reply[0])) {
+      case "done":
+        return this.done(e, known, reply, number);
+      case "fenced":
+        return { kind: "fenced" };
+      case "conflict":
+        if (this.losses.size > this.limits.remembered) this.losses.clear();
+        this.losses.set(e.key, (this.losses.get(e.key) ?? 0) + 1);
+        known.calm = 0;
+        return { kind: "conflict", snapshot: snapshotOf(reply) };
+      default:
+        throw new Error(`${e.key}: commit ${number} came after a later one of its own`);
+    }
+  }
+
+  private done(e: Entity, known: Acquaintance, reply: Reply, number: number): Done {
+    this.losses.delete(e.key);
+    this.open.delete(e.key);
+    const { rev, head } = stateOf(reply[3]);
+    known.calm++;
+    if (rev !== 0) known.head = knownHead(rev, head, String(reply[1]), this.writer, number);
+    return { kind: "done", rev, head };
+  }
+
+  /** Keys and arguments, as functions.ts lists them. */
+  private generalCommit(
+    e: Entity,
+    { bucket, head, log, rows, order, owner, writers, tombstone }: EntityKeys,
+    at: CommitAt,
+    effects: readonly Effect[],
+    number: number,
+  ): [string[], Argument[]] {
+    const touched = [head, log, rows, order, writers, tombstone, owner];
+    const wanted = at.keys ?? [];
+    const args: Argument[] = [
+      String(at.rev),
+      this.writer,
+      String(number),
+      String(this.losses.get(e.key) ?? 0),
+      at.owner === undefined ? "" : `${at.owner.epoch} ${at.owner.nonce}`,
+      String(wanted.length),
+    ];
+    for (const key of wanted) args.push(rowName(key));
+    // Most commits touch no index, and need not name them.
+    if (at.rev === 0 || effects.some(({ op }) => op === "remind" || op === "destroy")) {
+      touched.push(this.keys.due(bucket), this.keys.ids(bucket, e.kind, e.project), this.keys.projects(bucket, e.kind));
+      args.push(e.key, e.id, e.project);
+    }
+    pushEffects(args, effects);
+    // What was rejected before may still arrive; a later commit that changes nothing must close it all the same.
+    if (effects.length === 0 && (this.isAnythingOpen || this.open.has(e.key))) args.push("mark");
+    return [touched, args];
+  }
+}
+
+function isFreeing(effects: readonly Effect[]): boolean {
+  return effects.length > 0 && effects.every(({ op }) => FREEING.has(op));
+}

@@ -1,0 +1,193 @@
+/**
+ * One operation on the master of a bucket, over whatever happens to that master: a lost connection, a failover, a slot that
+ * moved, a library that is gone, another node's turn. `calls.ts` starts them. Everything sent here may safely be carried out twice.
+ *
+ * What must stay true: whoever waits hears exactly once, and at the deadline at the latest, whatever Redis does; an operation
+ * that is over sends nothing any more. When replicas are waited for, an answer counts only once they have what it rests on.
+ */
+import { Deadlined, type Deadlines } from "../../core/deadlines.ts";
+import type { World } from "../../core/world.ts";
+import { EngineError } from "../contract.ts";
+import type { Barriers } from "./barriers.ts";
+import type { ClusterClock } from "./cluster-clock.ts";
+import type { Library } from "./functions.ts";
+import type { RedisMeter } from "./meter.ts";
+import type { Answer, RedisNode } from "./node.ts";
+import type { RedisLimits } from "./options.ts";
+import { isMissingLibrary, type Pulse } from "./pulse.ts";
+import type { Argument } from "./resp.ts";
+import type { Topology } from "./topology.ts";
+
+/** Every reply of a function starts with its kind, the history of the master that gave it, and its time in microseconds. */
+export type Reply = readonly [Buffer | string, Buffer | string, Buffer | string, ...unknown[]];
+
+/** What all operations of an engine share. */
+export interface Means {
+  readonly topology: Topology;
+  readonly world: World;
+  readonly limits: RedisLimits;
+  readonly library: Library;
+  readonly deadlines: Deadlines;
+  readonly barriers: Barriers;
+  readonly clock: ClusterClock;
+  readonly pulse: Pulse;
+  readonly meter: RedisMeter;
+}
+
+/** A function whose answer must be on the replicas, one of which a wrong answer does no harm, a plain command. */
+export type OperationKind = "durable" | "passing" | "plain";
+
+export class Operation extends Deadlined implements Answer {
+  isOver = false;
+  private node: RedisNode | undefined = undefined;
+  private sentMs = 0;
+  /** Who has the slot while it is on its way. */
+  private asked: string | undefined = undefined;
+  private delayMs = 0;
+  private library: "unknown" | "loading" | "loaded" = "unknown";
+  private isOthersTurn = false;
+  private fault: Error | undefined = undefined;
+
+  constructor(
+    private readonly means: Means,
+    private readonly bucket: number,
+    private readonly command: readonly Argument[],
+    private readonly kind: OperationKind,
+    readonly isText: boolean,
+    private readonly resolve: (reply: unknown) => void,
+    private readonly reject: (error: Error) => void,
+  ) {
+    super();
+  }
+
+  start(): void {
+    this.means.meter.open++;
+    this.means.deadlines.add(this);
+    this.attempt();
+  }
+
+  private attempt(): void {
+    if (this.isOver) return;
+    const { topology, world } = this.means;
+    try {
+      this.node = this.asked === undefined ? topology.nodeOf(this.bucket) : topology.connect(this.asked);
+    } catch (fault) {
+      this.fail(fault as Error);
+      return;
+    }
+    this.sentMs = world.now();
+    this.node.call(this.command, this.asked !== undefined, this);
+  }
+
+  private attemptLater(ms: number): void {
+    this.means.world.after(ms, () => this.attempt());
+  }
+
+  done(reply: unknown): void {
+    if (this.isOver) return;
+    const { pulse, clock, world, limits, meter } = this.means;
+    const now = world.now();
+    pulse.answered(now);
+    if (this.library === "loading") {
+      this.library = "loaded";
+      this.attempt();
+      return;
+    }
+    if (this.kind === "plain") {
+      this.end(reply);
+      return;
+    }
+    const answer = reply as Reply;
+    clock.learn(this.sentMs, now, Number(answer[2]) / 1_000);
+    this.isOthersTurn = String(answer[0]) === "wait";
+    if (this.isOthersTurn) {
+      meter.turns++;
+      this.attemptLater(limits.turnLookMs);
+    } else if (this.kind === "durable" && limits.waitReplicas > 0 && !isNoAnswer(answer)) this.passBarrier(answer);
+    else this.end(answer);
+  }
+
+  private passBarrier(answer: Reply): void {
+    const { barriers, pulse } = this.means;
+    const { name } = this.node!;
+    barriers.pass(name, this.bucket, String(answer[1])).then(
+      () => {
+        pulse.replicasAnswered(name);
+        if (!this.isOver) this.end(answer);
+      },
+      (fault) => {
+        pulse.replicasMissing(name);
+        this.fail(fault);
+      },
+    );
+  }
+
+  fail(fault: Error): void {
+    if (this.isOver) return;
+    const { topology, pulse } = this.means;
+    const isMissing = isMissingLibrary(fault) && this.library === "unknown";
+    const verdict = topology.isClosed ? new EngineError("unavailable", "the engine was closed") : pulse.verdict(fault);
+    this.isOthersTurn = false;
+    if (verdict !== undefined) this.refuse(verdict);
+    else if (isMissing) this.loadLibrary();
+    else this.tryAgain(fault);
+  }
+
+  private loadLibrary(): void {
+    this.library = "loading";
+    this.node!.call(["FUNCTION", "LOAD", "REPLACE", this.means.library.source], false, this);
+  }
+
+  private tryAgain(fault: Error): void {
+    const { topology, pulse, world, limits, meter } = this.means;
+    pulse.failed(fault);
+    this.fault = fault;
+    this.library = "unknown";
+    this.asked = /^ASK \d+ (\S+)/.exec(fault.message)?.[1];
+    if (this.asked !== undefined) {
+      this.attempt();
+      return;
+    }
+    this.delayMs = this.delayMs === 0 ? limits.retryMs : Math.min(2 * this.delayMs, limits.retryMaxMs);
+    // What could be tried at the deadline only is told now.
+    if (world.now() + this.delayMs >= this.dueMs) {
+      this.expire();
+      return;
+    }
+    meter.retries++;
+    topology.refresh();
+    this.attemptLater(this.delayMs);
+  }
+
+  expire(): void {
+    const { meter, limits } = this.means;
+    meter.expired++;
+    const why = this.fault?.message ?? `${this.node?.name ?? "no master"} has not answered`;
+    this.refuse(
+      this.isOthersTurn
+        ? new EngineError("overloaded", "other nodes keep this to themselves")
+        : new EngineError("unavailable", `Redis, for ${limits.deadlineMs} ms: ${why}`),
+    );
+  }
+
+  private end(reply: unknown): void {
+    this.leave();
+    this.resolve(reply);
+  }
+
+  private refuse(error: Error): void {
+    this.leave();
+    this.reject(error);
+  }
+
+  private leave(): void {
+    this.isOver = true;
+    this.means.meter.open--;
+    this.means.deadlines.remove(this);
+  }
+}
+
+/** What only says that something else must be asked tells nobody anything. */
+function isNoAnswer([kind]: Reply): boolean {
+  return kind === "other";
+}

@@ -1,0 +1,172 @@
+/**
+ * The commonest commit, and the cheapest: this node committed last, knows the whole head, and only appends, trims or changes rows. It
+ * sends the head as it must be and as it becomes; Redis compares the one, writes the other, and parses neither. Whatever is
+ * not so is answered `other` and has changed nothing: then the general commit is sent under the same number.
+ *
+ * What must stay true: the head as it becomes names this commit, so that the same one sent again is recognised; the number in
+ * it makes every head different from all others that an entity ever had.
+ */
+import type { Effect, Head, Message, Rev } from "../contract.ts";
+import { headAfter } from "../head.ts";
+import { bufferOf, isPlain, pushMessage, whole } from "./effects.ts";
+import { type EntityKeys, rowName } from "./keys.ts";
+import type { Argument } from "./resp.ts";
+
+/** A head as this node left it. */
+export interface KnownHead {
+  readonly rev: Rev;
+  readonly head: Head;
+  /** The history of the master that holds it. */
+  readonly history: string;
+  /** As it is stored; functions.ts draws it. */
+  readonly text: string;
+}
+
+export function knownHead(rev: Rev, head: Head, history: string, writer: string, number: number): KnownHead {
+  const { generation, last, bytes, at, start, startBytes, survived } = head;
+  const numbers = `${rev} ${generation} ${last.generation} ${last.seq} ${bytes} ${at} ${start.generation} ${start.seq} ${startBytes}`;
+  const lost = survived === undefined ? "0 0" : `${survived.generation} ${survived.seq}`;
+  return { rev, head, history, text: `${numbers} ${lost} ${history} ${writer} ${number} -` };
+}
+
+export interface Swap {
+  readonly keys: readonly string[];
+  readonly args: readonly Argument[];
+  readonly next: KnownHead;
+}
+
+/** Undefined when these effects take more than that. */
+export function swapOf(
+  keys: EntityKeys,
+  known: KnownHead,
+  effects: readonly Effect[],
+  writer: string,
+  number: number,
+): Swap | undefined {
+  const args: Argument[] = [known.text, "", known.history];
+  const hasRows = pushEffects(args, known.head, effects);
+  if (hasRows === undefined) return undefined;
+  const { generation, last, bytes, at, start, startBytes } = headAfter(known.head, effects);
+  // Written out, because this runs for every append.
+  const head: Head = { generation, last, bytes, at, start, startBytes, survived: known.head.survived };
+  // Revs that the general commit gives are microseconds, so that one more each time never gets ahead of them.
+  const next = knownHead(known.rev + 1, head, known.history, writer, number);
+  args[1] = next.text;
+  const touched = hasRows ? [keys.head, keys.log, keys.rows, keys.order] : [keys.head, keys.log];
+  return { keys: touched, args, next };
+}
+
+/** Whether rows change; undefined when something else does. */
+function pushEffects(args: Argument[], { generation, last }: Head, effects: readonly Effect[]): boolean | undefined {
+  let hasRows = false;
+  const log = new Additions(args, generation, last.seq);
+  for (const effect of effects) {
+    if (effect.op === "append") {
+      for (const message of effect.messages) log.add(message);
+      continue;
+    }
+    log.end();
+    if (effect.op === "put") args.push("put", rowName(effect), bufferOf(effect.value));
+    else if (effect.op === "drop") args.push("drop", rowName(effect));
+    else if (effect.op === "trim")
+      args.push("trim", `${whole(effect.through.generation)}-${whole(effect.through.seq + 1)}`);
+    else return undefined;
+    hasRows ||= effect.op !== "trim";
+  }
+  log.end();
+  return hasRows;
+}
+
+/** Messages of one moment that carry a payload only are sent as a run: append, how many, when, then an id and a payload each. */
+class Additions {
+  private atMs = 0;
+  private count = 0;
+  private countAt = 0;
+
+  constructor(
+    private readonly args: Argument[],
+    private readonly generation: number,
+    private seq: number,
+  ) {}
+
+  add(message: Message): void {
+    const { args } = this;
+    const id = `${this.generation}-${++this.seq}`;
+    if (!isPlain(message)) {
+      this.end();
+      args.push("append-one", id);
+      pushMessage(args, message);
+      return;
+    }
+    if (this.count === 0 || message.at !== this.atMs) {
+      this.end();
+      this.atMs = message.at;
+      this.countAt = args.length + 1;
+      args.push("append", "", whole(message.at));
+    }
+    this.count++;
+    args.push(id, bufferOf(message.payload));
+  }
+
+  end(): void {
+    if (this.count > 0) this.args[this.countAt] = String(this.count);
+    this.count = 0;
+  }
+}
+
+/**
+ * `clock`, `replid` and `publish` are those of functions.ts.
+ *
+ * Which history this is takes a while to ask, so the answer is used for a millisecond: in less no master is voted out, follows
+ * another and is voted in again.
+ */
+export const SWAP = `
+local HISTORY_US = 1000
+local known_history, known_us = "", 0
+local function history(us)
+  if us < known_us or us > known_us + HISTORY_US then
+    known_history, known_us = replid(), us
+  end
+  return known_history
+end
+
+-- KEYS  head log, and rows order when rows change
+-- ARGV  the head as it must be, as it becomes, and the history in both; effects
+--       append count at (id payload)* | append-one id payload at n n*word | put name value | drop name | trim id
+-- gives { done, replid, time }, or other instead of done: nothing was changed
+local function swap(KEYS, A)
+  local us = clock()
+  local id = history(us)
+  local head, log = redis.call("GET", KEYS[1]), KEYS[2]
+  if head == A[2] then return { "done", id, text(us) } end
+  if head ~= A[1] or id ~= A[3] then return { "other", id, text(us) } end
+  local i, last = 4, #A
+  while i <= last do
+    local op = A[i]
+    if op == "append" then
+      local at, past = A[i + 2], i + 3 + 2 * tonumber(A[i + 1])
+      for j = i + 3, past - 1, 2 do redis.call("XADD", log, A[j], "p", A[j + 1], "a", at) end
+      i = past
+    elseif op == "append-one" then
+      local past = i + 5 + tonumber(A[i + 4])
+      redis.call("XADD", log, A[i + 1], "p", A[i + 2], "a", A[i + 3], unpack(A, i + 5, past - 1))
+      i = past
+    elseif op == "put" then
+      redis.call("HSET", KEYS[3], A[i + 1], A[i + 2])
+      redis.call("ZADD", KEYS[4], 0, A[i + 1])
+      i = i + 3
+    elseif op == "drop" then
+      redis.call("HDEL", KEYS[3], A[i + 1])
+      redis.call("ZREM", KEYS[4], A[i + 1])
+      i = i + 2
+    else
+      redis.call("XTRIM", log, "MINID", A[i + 1])
+      i = i + 2
+    end
+  end
+  redis.call("SET", KEYS[1], A[2])
+  publish(KEYS[1], string.match(A[2], "^%d+"))
+  return { "done", id, text(us) }
+end
+redis.register_function("@_swap", swap)
+`;

@@ -1,0 +1,64 @@
+/**
+ * The JSON bodies of the session routes: what is validated, and what the OpenAPI document shows. Called by the routes and the
+ * document.
+ */
+import { z } from "zod";
+import { MAX_PATH_BYTES } from "../streams/parse.ts";
+
+const OBJECT = { error: "must be a JSON object" };
+const UUID = { error: "must be a UUID" };
+export const STREAM_ID = /^[A-Za-z0-9_.:/-]+$/;
+const STREAM = { error: `must be a stream's path of letters, digits, _ . : / and -, in 1 to ${MAX_PATH_BYTES} bytes` };
+const OFFSET = { error: "must be an offset, -1 or now" };
+
+const sessionId = z
+  .string(UUID)
+  .regex(/^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$/, UUID)
+  .toLowerCase();
+const streamId = z.string(STREAM).max(MAX_PATH_BYTES, STREAM).regex(STREAM_ID, STREAM);
+
+export const subscribe = z.strictObject(
+  {
+    sessionId,
+    streamId,
+    format: z
+      .enum(["raw", "envelope"], { error: "must be raw or envelope" })
+      .describe("raw: as in the stream, whose content type the session then has. envelope: JSON that tells the source.")
+      .default("raw"),
+    from: z
+      .string(OFFSET)
+      .describe("Starts after this offset, or with -1 from the earliest message kept, instead of now.")
+      .optional(),
+  },
+  OBJECT,
+);
+
+export const unsubscribe = z.strictObject({ sessionId, streamId }, OBJECT);
+export const session = sessionId;
+
+export const subscribed = z.object({
+  sessionId: z.string(),
+  streamId: z.string(),
+  sessionStreamPath: z.string(),
+  expiresAt: z.number().describe("Epoch ms."),
+  isNewSession: z.boolean(),
+});
+
+export const sessionInfo = z.object({
+  sessionId: z.string(),
+  sessionStreamPath: z.string(),
+  expiresAt: z.number(),
+  subscriptions: z.array(
+    z.object({
+      streamId: z.string(),
+      subscribedAt: z.number(),
+      format: z.enum(["raw", "envelope"]),
+      missed: z
+        .object({ after: z.string(), through: z.string() })
+        .describe("What retention took before it could be copied, between these offsets of the stream.")
+        .optional(),
+    }),
+  ),
+});
+
+export const touched = z.object({ sessionId: z.string(), expiresAt: z.number() });

@@ -1,0 +1,82 @@
+/**
+ * A piece of a stream's log on its way into inboxes: the same for every session, and made once. A source makes it, the copy rule
+ * applies what a session lacks of it.
+ */
+import { comparePositions, formatOffset, type Position } from "@sluice/protocol";
+import type { LoggedMessage, Message } from "../engine/contract.ts";
+import { type Borrowed, borrowing, ownAttributes } from "../streams/borrowed.ts";
+import { type CopyOf, renderCopy } from "../streams/render.ts";
+import { type CopyFormat, FANOUT } from "./state.ts";
+
+/** Where a payload lies that is written once for all copies. */
+export type Lent = Pick<Borrowed, "position" | "bytes">;
+
+export interface Gap {
+  readonly after: Position;
+  readonly through: Position;
+}
+
+export class Copy {
+  /** It applies onto this position. */
+  readonly prev: Position;
+  /** And leads to this one. */
+  readonly through: Position;
+  private readonly made = new Map<CopyFormat, readonly Message[]>();
+
+  constructor(
+    readonly stream: string,
+    readonly contentType: string,
+    prev: Position,
+    readonly logged: readonly LoggedMessage[],
+    private readonly lent: readonly (Lent | undefined)[] = [],
+    /** What retention took between `prev` and the first message. */
+    readonly gap?: Gap | undefined,
+    /** Whether the log went on after it when it was read. */
+    readonly hasMore = false,
+  ) {
+    this.prev = prev;
+    this.through = logged.at(-1)?.position ?? gap?.through ?? prev;
+  }
+
+  get size(): number {
+    return this.logged.length;
+  }
+
+  /** What one session is sent of it, about. */
+  get bytes(): number {
+    let bytes = 0;
+    for (const [i, { payload }] of this.logged.entries()) bytes += this.lent[i] ? 0 : payload.length;
+    return bytes;
+  }
+
+  get borrows(): boolean {
+    return this.lent.some((lent) => lent !== undefined);
+  }
+
+  /** The messages that a session lacks which has everything up to `at`. */
+  after(at: Position, format: CopyFormat): readonly Message[] {
+    const all = this.messages(format);
+    if (comparePositions(at, this.prev) <= 0) return all;
+    const first = this.logged.findIndex(({ position }) => comparePositions(position, at) > 0);
+    return first < 0 ? [] : all.slice(first);
+  }
+
+  private messages(format: CopyFormat): readonly Message[] {
+    let made = this.made.get(format);
+    if (made === undefined) {
+      made = this.logged.map((message, i) => this.copyOf(message, this.lent[i], format));
+      this.made.set(format, made);
+    }
+    return made;
+  }
+
+  private copyOf(message: LoggedMessage, lent: Lent | undefined, format: CopyFormat): Message {
+    const { at, id, key, payload, position } = message;
+    const { stream, contentType } = this;
+    const copyOf: CopyOf | undefined =
+      format === "envelope" ? { stream, offset: formatOffset(position), contentType } : undefined;
+    const copied: Message = { payload, at, id, key, attributes: ownAttributes(message) };
+    if (lent !== undefined) return borrowing(copied, { kind: FANOUT, id: stream, ...lent, copyOf });
+    return copyOf === undefined ? copied : { ...copied, payload: renderCopy(copyOf, payload) };
+  }
+}

@@ -1,0 +1,194 @@
+/**
+ * Fan-out as the service sees it: the sources of this process, what is told to them, and how a publish waits for its copies. It
+ * keeps a source while there is something to do for it, and finds those again that a crash left behind.
+ */
+
+import type { Position } from "@sluice/protocol";
+import { hex } from "../core/bytes.ts";
+import type { Entity } from "../engine/contract.ts";
+import type { StreamEvent } from "../streams/service.ts";
+import type { FanoutMeter, Member } from "./delivery.ts";
+import { type AddOutcome, type AddSubscriber, remindRule } from "./registry-rules.ts";
+import { dropRule } from "./session-rules.ts";
+import { Source, type SourceParts, type Tally } from "./source.ts";
+import {
+  FANOUT,
+  REGISTRY,
+  registryEntity,
+  SESSION_ROW,
+  sessionEntity,
+  subscriberTable,
+  subscriptionTable,
+} from "./state.ts";
+
+export type FanoutMode = "inline" | "queued" | "circuit-open" | "skipped";
+
+export interface Published extends Omit<Tally, "failed"> {
+  readonly mode: FanoutMode;
+}
+
+const NAME_BYTES = 8;
+
+export class Fanout {
+  private readonly sources = new Map<string, Source>();
+  private readonly parts: SourceParts;
+  private isStopped = false;
+  /** Resolves when everything that was owed at the start is under way. */
+  ready: Promise<void> = Promise.resolve();
+
+  constructor(parts: Omit<SourceParts, "dissolve">) {
+    this.parts = { ...parts, dissolve: (source) => this.dissolve(source) };
+    parts.streams.onEvent((event) => this.hear(event));
+  }
+
+  /** Streams that are being fanned out, or were not long ago. */
+  get size(): number {
+    return this.sources.size;
+  }
+
+  get meter(): FanoutMeter {
+    return this.parts.meter;
+  }
+
+  get laggards(): number {
+    let sum = 0;
+    for (const source of this.sources.values()) sum += source.lags;
+    return sum;
+  }
+
+  newName(): string {
+    return hex(this.parts.world.randomBytes(NAME_BYTES));
+  }
+
+  private hear({ kind, project, path, follow }: StreamEvent): void {
+    if (follow === undefined || kind === "created" || this.isStopped) return;
+    this.source(project, path).wake();
+  }
+
+  source(project: string, stream: string): Source {
+    const { key } = registryEntity(project, stream);
+    let source = this.sources.get(key);
+    if (source === undefined) {
+      if (this.sources.size >= this.parts.limits.sources) this.evict();
+      source = new Source(this.parts, project, stream);
+      this.sources.set(key, source);
+    }
+    return source;
+  }
+
+  /** Makes room by a tenth, oldest first; what is at work stays. */
+  private evict(): void {
+    let wanted = Math.ceil(this.parts.limits.sources / 10);
+    for (const [key, source] of this.sources) {
+      if (!source.isIdle) continue;
+      this.sources.delete(key);
+      if (--wanted === 0) return;
+    }
+  }
+
+  /** Where nobody else writes, what is owed after a crash must be found by us. */
+  start(): void {
+    this.ready = this.findAll().catch((fault) => {
+      if (this.isStopped) return;
+      this.parts.report("finding the streams that are fanned out failed", fault);
+      this.parts.world.after(this.parts.limits.maxRetryMs, () => this.isStopped || this.start());
+    });
+  }
+
+  private async findAll(): Promise<void> {
+    const { engine } = this.parts;
+    for (const project of await engine.projects(FANOUT)) {
+      for (let after: string | undefined = ""; after !== undefined && !this.isStopped; ) {
+        const page = await engine.list(project, FANOUT, "", after, this.parts.limits.pageRows);
+        for (const stream of page.ids) await this.takeUp(project, stream);
+        after = page.next;
+      }
+    }
+  }
+
+  /** Fans out what is owed, and sees to those who lag. */
+  private async takeUp(project: string, stream: string): Promise<void> {
+    const source = this.source(project, stream);
+    if ((await source.roster.look()) === undefined) return;
+    source.wake();
+    for (const session of source.roster.lagging.keys()) source.see(session);
+  }
+
+  /** Where several nodes serve: makes sure that none of them has left a stream behind. */
+  async sweep({ project, id }: Entity): Promise<void> {
+    await this.takeUp(project, id);
+    const { engine, keepers, limits } = this.parts;
+    const atMs = engine.exclusive ? null : engine.now() + limits.checkMs;
+    await keepers.submit(registryEntity(project, id), [REGISTRY], (view) => remindRule(view, atMs));
+  }
+
+  async stop(): Promise<void> {
+    this.isStopped = true;
+    for (const source of this.sources.values()) source.stop();
+    await this.ready;
+  }
+
+  /** Waits for the copies of what was appended, as far as a publish does. */
+  async publish(project: string, stream: string, through: Position): Promise<Published> {
+    const source = this.source(project, stream);
+    const registry = await source.roster.look();
+    if (registry === undefined) return { mode: "inline", count: 0, successes: 0, failures: 0 };
+    const { world } = this.parts;
+    const mode = source.mode();
+    const isInline = mode === "inline";
+    if (!isInline || !source.breaker.admits(world.now())) {
+      source.wake();
+      return { mode: isInline ? "circuit-open" : mode, count: registry.count, successes: 0, failures: 0 };
+    }
+    const { failed, ...tally } = await source.copied(through);
+    source.breaker.report(tally.successes, failed, world.now());
+    return { mode, ...tally };
+  }
+
+  async add(project: string, stream: string, input: Omit<AddSubscriber, "remindAtMs">): Promise<AddOutcome> {
+    const source = this.source(project, stream);
+    const { engine, limits } = this.parts;
+    const remindAtMs = engine.exclusive ? undefined : engine.now() + limits.checkMs;
+    for (;;) {
+      const outcome = await source.roster.add({ ...input, remindAtMs });
+      if (outcome.kind === "of-another") {
+        await this.dissolve(source);
+        continue;
+      }
+      if (outcome.lagsAt) source.see(input.session);
+      // A registry that begins now may begin behind the tail, and no append that comes need tell of what was there before.
+      else source.wake();
+      return outcome;
+    }
+  }
+
+  /** The session is not there any more, or has left; undefined `epoch` means whatever it had subscribed to. */
+  async remove(
+    project: string,
+    stream: string,
+    who: { session: string; incarnation: string; epoch: number | undefined; keepsBorrowing: boolean },
+  ): Promise<void> {
+    await this.source(project, stream).gone([who]);
+  }
+
+  /** The stream has gone: its subscriptions end, first in the sessions and then in the registry. */
+  private async dissolve(source: Source): Promise<void> {
+    const { project, stream, roster } = source;
+    const { keepers } = this.parts;
+    const found: Member[] = [];
+    for await (const { key, value } of roster.rows(subscriberTable.name)) {
+      const { incarnation, epoch } = subscriberTable.decode(value);
+      found.push({ session: key, incarnation, epoch });
+    }
+    const keys = [SESSION_ROW, subscriptionTable.at(stream)];
+    const { batch } = this.parts.limits;
+    for (let i = 0; i < found.length; i += batch) {
+      const removals = found.slice(i, i + batch).map(async (member) => {
+        const e = sessionEntity(project, member.session);
+        const { borrows } = await keepers.submit(e, keys, (view) => dropRule(view, stream, member));
+        return { ...member, keepsBorrowing: borrows };
+      });
+      await roster.remove(await Promise.all(removals));
+    }
+  }
+}

@@ -1,0 +1,134 @@
+/**
+ * Those of a stream's subscribers that could not be copied to when the others were. Each is brought up from the log by itself, at
+ * its own pace, and is one of the others again when it is as far as they are. Owned by its source.
+ *
+ * What must stay true: a laggard holds up nobody and is never given up: it is tried again, later and later, until it takes its
+ * copies or is gone.
+ */
+import type { Position } from "@sluice/protocol";
+import type { Cancel, World } from "../core/world.ts";
+import type { Copy } from "./copy.ts";
+import type { CoreService, ProducerHeaders } from "./core-service.ts";
+import { Delivery, type DeliveryParts, type Member } from "./delivery.ts";
+import type { FanoutLimits } from "./limits.ts";
+import type { RemoveSubscriber } from "./registry-rules.ts";
+
+interface Effort {
+  attempts: number;
+  cancel: Cancel | undefined;
+  isRunning: boolean;
+}
+
+export interface LaggardParts extends DeliveryParts {
+  readonly core: CoreService;
+  readonly world: World;
+  readonly limits: FanoutLimits;
+}
+
+export interface LaggardSource {
+  readonly project: string;
+  /** The member, if it still lags, and how far it is. */
+  lagging(session: string): Promise<{ readonly member: Member; readonly at: Position } | undefined>;
+  /** What comes after a position; undefined when there is nothing to be had. */
+  copyAfter(at: Position): Promise<Copy | undefined>;
+  producer(): ProducerHeaders;
+  /** Takes note of how far it is. True when it lags no more, or is gone. */
+  cameTo(member: Member, at: Position): Promise<boolean>;
+  gone(members: readonly RemoveSubscriber[]): Promise<void>;
+  report(what: string, fault: unknown): void;
+}
+
+export class Laggards {
+  private readonly efforts = new Map<string, Effort>();
+  private running = 0;
+  private readonly due: string[] = [];
+  private isStopped = false;
+
+  constructor(
+    private readonly parts: LaggardParts,
+    private readonly source: LaggardSource,
+  ) {}
+
+  get size(): number {
+    return this.efforts.size;
+  }
+
+  /** Sees to this session soon; at once the first time, unless it has just failed. */
+  see(session: string, afterMs = 0): void {
+    const effort = this.efforts.get(session) ?? { attempts: 0, cancel: undefined, isRunning: false };
+    this.efforts.set(session, effort);
+    if (effort.isRunning || effort.cancel !== undefined || this.isStopped) return;
+    effort.cancel = this.parts.world.after(afterMs, () => {
+      effort.cancel = undefined;
+      this.due.push(session);
+      this.work();
+    });
+  }
+
+  stop(): void {
+    this.isStopped = true;
+    for (const { cancel } of this.efforts.values()) cancel?.();
+    this.efforts.clear();
+  }
+
+  private work(): void {
+    while (this.running < this.parts.limits.batch && this.due.length > 0 && !this.isStopped) {
+      const session = this.due.shift()!;
+      const effort = this.efforts.get(session);
+      if (effort === undefined || effort.isRunning) continue;
+      effort.isRunning = true;
+      this.running++;
+      void this.bringUp(session, effort).then((again) => {
+        this.running--;
+        effort.isRunning = false;
+        if (again === undefined || this.isStopped) this.efforts.delete(session);
+        else this.see(session, again);
+        this.work();
+      });
+    }
+  }
+
+  /** Returns when to try again; undefined when there is nothing left to do. */
+  private async bringUp(session: string, effort: Effort): Promise<number | undefined> {
+    try {
+      while (!this.isStopped) {
+        const found = await this.source.lagging(session);
+        if (found === undefined) return undefined;
+        const step = await this.step(found.member, found.at);
+        if (step === "done") return undefined;
+        if (step === "failed") return this.backoff(effort);
+        effort.attempts = 0;
+      }
+    } catch (fault) {
+      this.source.report(`bringing session ${session} up to date failed`, fault);
+      return this.backoff(effort);
+    }
+    return undefined;
+  }
+
+  private async step(member: Member, at: Position): Promise<"done" | "further" | "failed"> {
+    const copy = await this.source.copyAfter(at);
+    if (copy === undefined) return (await this.source.cameTo(member, at)) ? "done" : "failed";
+    const delivery = new Delivery(this.parts, this.source.project, copy, [member], 1, this.source.producer());
+    await delivery.all;
+    const result = delivery.results.get(member)!;
+    switch (result.kind) {
+      case "copied":
+      // It is further back than was known: that is where to go on.
+      case "lagging":
+        return (await this.source.cameTo(member, result.at)) ? "done" : "further";
+      case "stale":
+        await this.source.gone([{ ...member, keepsBorrowing: result.borrows }]);
+        return "done";
+      default:
+        return "failed";
+    }
+  }
+
+  private backoff(effort: Effort): number {
+    const { retryMs, maxRetryMs } = this.parts.limits;
+    const ms = Math.min(maxRetryMs, retryMs * 2 ** Math.min(effort.attempts++, 20));
+    // Those who failed together need not come back together.
+    return ms * (0.5 + this.parts.world.random() / 2);
+  }
+}

@@ -1,0 +1,138 @@
+/**
+ * The queue behind a large fan-out: the copies of a round, cut into messages of some sessions each and worked on a few messages at
+ * a time, so that the publish that caused them need not wait and other streams get their turn. It lives in this process and in
+ * memory, because a lost message costs nothing: what is owed follows from the log.
+ */
+import type { Copy } from "./copy.ts";
+import type { ProducerHeaders } from "./core-service.ts";
+import { type Delivered, type Deliveries, Delivery, type DeliveryParts, type Member } from "./delivery.ts";
+import type { FanoutLimits } from "./limits.ts";
+
+export interface FanoutQueueMessage {
+  readonly projectId: string;
+  readonly streamId: string;
+  readonly sessions: readonly Member[];
+  /** Payload and content type; it does not leave the process, so nothing is encoded. */
+  readonly copy: Copy;
+  readonly producerHeaders: ProducerHeaders;
+}
+
+/** Takes messages of one round. What becomes of them is told through what it returns. */
+export interface FanoutQueue {
+  send(messages: readonly FanoutQueueMessage[]): Deliveries;
+}
+
+export interface QueueParts extends DeliveryParts {
+  readonly limits: FanoutLimits;
+}
+
+/** Cuts a round into messages. */
+export function messagesOf(
+  round: Omit<FanoutQueueMessage, "sessions">,
+  members: readonly Member[],
+  size: number,
+): readonly FanoutQueueMessage[] {
+  const messages: FanoutQueueMessage[] = [];
+  for (let i = 0; i < members.length; i += size) messages.push({ ...round, sessions: members.slice(i, i + size) });
+  return messages;
+}
+
+interface Waiting {
+  readonly message: FanoutQueueMessage;
+  readonly into: Round;
+}
+
+export class LocalQueue implements FanoutQueue {
+  private readonly waiting: Waiting[] = [];
+  private next = 0;
+  private consuming = 0;
+
+  constructor(private readonly parts: QueueParts) {}
+
+  /** Messages that nobody works on yet. */
+  get length(): number {
+    return this.waiting.length - this.next;
+  }
+
+  send(messages: readonly FanoutQueueMessage[]): Deliveries {
+    const round = new Round(messages.length);
+    const { queueSend } = this.parts.limits;
+    for (let i = 0; i < messages.length; i += queueSend) this.sendBatch(messages.slice(i, i + queueSend), round);
+    return round;
+  }
+
+  private sendBatch(messages: readonly FanoutQueueMessage[], into: Round): void {
+    for (const message of messages) this.waiting.push({ message, into });
+    this.work();
+  }
+
+  private work(): void {
+    while (this.consuming < this.parts.limits.queueConsumers && this.length > 0) {
+      const { message, into } = this.waiting[this.next++]!;
+      if (this.next === this.waiting.length) {
+        this.waiting.length = 0;
+        this.next = 0;
+      }
+      this.consuming++;
+      const delivery = consume(this.parts, message);
+      into.add(delivery);
+      void delivery.mostly.then(() => {
+        this.consuming--;
+        this.work();
+      });
+    }
+  }
+}
+
+/** Hands one message to its sessions. Whom it could not reach is a laggard of the stream afterwards, and tried again there. */
+export function consume(parts: QueueParts, message: FanoutQueueMessage): Delivery {
+  const { projectId, copy, sessions, producerHeaders } = message;
+  return new Delivery(parts, projectId, copy, sessions, parts.limits.queueBatch, producerHeaders);
+}
+
+/** What becomes of a message: done when everybody has it or is gone, otherwise to be tried again. */
+export function verdict(results: Iterable<Delivered>): "ack" | "retry" {
+  for (const { kind } of results) if (kind !== "copied" && kind !== "stale") return "retry";
+  return "ack";
+}
+
+/** The messages of one round, seen as one delivery. */
+class Round implements Deliveries {
+  readonly mostly: Promise<void>;
+  readonly all: Promise<void>;
+  private readonly parts: Delivery[] = [];
+  private mostlyDone = 0;
+  private allDone = 0;
+  private resolveMostly!: () => void;
+  private resolveAll!: () => void;
+
+  constructor(private readonly size: number) {
+    this.mostly = new Promise((resolve) => {
+      this.resolveMostly = resolve;
+    });
+    this.all = new Promise((resolve) => {
+      this.resolveAll = resolve;
+    });
+    if (size > 0) return;
+    this.resolveMostly();
+    this.resolveAll();
+  }
+
+  get results(): ReadonlyMap<Member, Delivered> {
+    return new Map(this.parts.flatMap(({ results }) => [...results]));
+  }
+
+  get pending(): readonly Member[] {
+    return this.parts.flatMap(({ pending }) => pending);
+  }
+
+  add(delivery: Delivery): void {
+    this.parts.push(delivery);
+    void delivery.mostly.then(() => {
+      if (++this.mostlyDone === this.size) this.resolveMostly();
+    });
+    void delivery.all.then(() => {
+      if (++this.allDone === this.size) this.resolveAll();
+    });
+  }
+}

@@ -1,0 +1,226 @@
+/**
+ * The rules of a stream's registry: who subscribes, how far the log has been fanned out, who lags. Pure; submitted to the
+ * registry's keeper by the source.
+ *
+ * What must stay true: the cursor moves only when everybody has been served who subscribed at that version; whoever came since
+ * makes the round be finished for them first. Fan-out never passes over somebody without noting them as a laggard.
+ */
+import { comparePositions, type Position } from "@sluice/protocol";
+import type { Message } from "../engine/contract.ts";
+import { type Change, drop, put } from "../engine/draft.ts";
+import type { Decision, View } from "../engine/keeper.ts";
+import type { Addressed } from "./session-rules.ts";
+import { isBefore, laggardTable, type Registry, registryTable, type Subscriber, subscriberTable } from "./state.ts";
+
+export interface AddSubscriber extends Addressed {
+  readonly session: string;
+  /** The stream's own name for who follows it. */
+  readonly name: string;
+  readonly start: Position;
+  /** Where several nodes serve: when somebody should make sure that the stream is fanned out. */
+  readonly remindAtMs: number | undefined;
+}
+
+export type AddOutcome =
+  | { readonly kind: "added"; readonly registry: Registry; readonly lagsAt: Position | undefined }
+  /** It belongs to an earlier stream of the same path, and must go first. */
+  | { readonly kind: "of-another" };
+
+export function addRule(view: View, now: number, input: AddSubscriber): Decision<AddOutcome> {
+  const { session, name, start, incarnation, epoch, remindAtMs } = input;
+  const known = view.get(registryTable, "");
+  // Of an earlier stream there may be payloads left that copies borrow; its subscribers have gone with it.
+  if (known !== undefined && known.name !== name && known.count > 0) return { outcome: { kind: "of-another" } };
+  const changes: Change[] = [];
+  if (known === undefined) {
+    const generation = view.nextGeneration;
+    changes.push({ op: "begin", generation, at: { generation, seq: 0 } });
+    if (remindAtMs !== undefined) changes.push({ op: "remind", atMs: remindAtMs });
+  }
+  const registry: Registry =
+    known?.name === name
+      ? known
+      : {
+          name,
+          cursor: start,
+          seq: 0,
+          version: known?.version ?? 0,
+          count: 0,
+          laggards: 0,
+          lenders: known?.lenders ?? 0,
+        };
+  const before = known && view.get(subscriberTable, session);
+  if (before && !before.left && before.incarnation === incarnation && before.epoch === epoch) {
+    const lagsAt = view.get(laggardTable, session)?.at;
+    return { outcome: { kind: "added", registry, lagsAt } };
+  }
+  const isSame = before?.incarnation === incarnation;
+  const borrowsFrom = isSame ? before.borrowsFrom : known === undefined ? 1 : view.head.last.seq + 1;
+  const lagsAt = isBefore(start, registry.cursor) ? start : undefined;
+  const wasLagging = known !== undefined && view.get(laggardTable, session) !== undefined;
+  if (lagsAt) changes.push(put(laggardTable, session, { at: lagsAt }));
+  else if (wasLagging) changes.push(drop(laggardTable, session));
+  const next: Registry = {
+    ...registry,
+    version: registry.version + 1,
+    count: registry.count + (before === undefined || before.left ? 1 : 0),
+    lenders: registry.lenders - (before?.left ? 1 : 0),
+    laggards: registry.laggards + (lagsAt ? 1 : 0) - (wasLagging ? 1 : 0),
+  };
+  changes.push(put(subscriberTable, session, { incarnation, epoch, since: now, borrowsFrom }));
+  changes.push(put(registryTable, "", next));
+  return { outcome: { kind: "added", registry: next, lagsAt }, changes };
+}
+
+export interface RemoveSubscriber {
+  readonly session: string;
+  readonly incarnation: string;
+  /** Undefined: whichever it is, because the session has ended. */
+  readonly epoch: number | undefined;
+  /** It is still read, and borrows payloads. */
+  readonly keepsBorrowing: boolean;
+}
+
+export type RemoveOutcome =
+  | { readonly kind: "removed"; readonly registry: Registry; readonly sessions: readonly string[] }
+  | { readonly kind: "absent" }
+  /** That was the last one, and the registry has gone with it. */
+  | { readonly kind: "emptied" };
+
+export function removeRule(view: View, inputs: readonly RemoveSubscriber[]): Decision<RemoveOutcome> {
+  let registry = view.get(registryTable, "");
+  if (registry === undefined) return { outcome: { kind: "absent" } };
+  const changes: Change[] = [];
+  const sessions: string[] = [];
+  for (const input of inputs) {
+    const subscriber = view.get(subscriberTable, input.session);
+    if (subscriber === undefined || !isMeant(subscriber, input)) continue;
+    registry = takeOut(view, registry, input, subscriber, changes);
+    sessions.push(input.session);
+  }
+  if (changes.length === 0) return { outcome: { kind: "absent" } };
+  if (registry.count + registry.lenders === 0) return { outcome: { kind: "emptied" }, changes: [{ op: "destroy" }] };
+  changes.push(put(registryTable, "", registry));
+  return { outcome: { kind: "removed", registry, sessions }, changes };
+}
+
+function isMeant(subscriber: Subscriber, { incarnation, epoch }: RemoveSubscriber): boolean {
+  return subscriber.incarnation === incarnation && (epoch === undefined || subscriber.epoch === epoch);
+}
+
+function takeOut(
+  view: View,
+  registry: Registry,
+  { session, keepsBorrowing }: RemoveSubscriber,
+  subscriber: Subscriber,
+  changes: Change[],
+): Registry {
+  const isLagging = view.get(laggardTable, session) !== undefined;
+  if (isLagging) changes.push(drop(laggardTable, session));
+  if (keepsBorrowing) changes.push(put(subscriberTable, session, { ...subscriber, left: true }));
+  else changes.push(drop(subscriberTable, session));
+  const was = subscriber.left ? 1 : 0;
+  return {
+    ...registry,
+    version: registry.version + 1,
+    count: registry.count - 1 + was,
+    lenders: registry.lenders - was + (keepsBorrowing ? 1 : 0),
+    laggards: registry.laggards - (isLagging ? 1 : 0),
+  };
+}
+
+export interface Advance {
+  readonly name: string;
+  /** Who was served is known as of this version. */
+  readonly version: number;
+  readonly to: Position;
+  /** Those who could not be served, and how far they are. */
+  readonly laggards: readonly (Addressed & { readonly session: string; readonly at: Position })[];
+}
+
+export type AdvanceOutcome =
+  | { readonly kind: "advanced"; readonly registry: Registry }
+  /** Somebody came, left or caught up in the meantime: look who it is, serve them, and ask again. */
+  | { readonly kind: "changed" }
+  | { readonly kind: "gone" };
+
+export function advanceRule(view: View, { name, version, to, laggards }: Advance): Decision<AdvanceOutcome> {
+  const registry = view.get(registryTable, "");
+  if (registry === undefined || registry.name !== name) return { outcome: { kind: "gone" } };
+  if (registry.version !== version) return { outcome: { kind: "changed" } };
+  // Another node has come further; whom it could not serve it has noted itself.
+  if (comparePositions(to, registry.cursor) <= 0) return { outcome: { kind: "advanced", registry } };
+  const changes: Change[] = [];
+  let lagging = registry.laggards;
+  for (const { session, at, ...who } of laggards) {
+    if (!isStill(view.get(subscriberTable, session), who) || view.get(laggardTable, session) !== undefined) continue;
+    changes.push(put(laggardTable, session, { at }));
+    lagging++;
+  }
+  const next: Registry = {
+    ...registry,
+    cursor: to,
+    seq: registry.seq + 1,
+    version: lagging === registry.laggards ? version : version + 1,
+    laggards: lagging,
+  };
+  changes.push(put(registryTable, "", next));
+  return { outcome: { kind: "advanced", registry: next }, changes };
+}
+
+/** Whether it is the subscriber that is meant, and not a later one of the same session id. */
+function isStill(subscriber: Subscriber | undefined, { incarnation, epoch }: Addressed): boolean {
+  return subscriber?.incarnation === incarnation && subscriber.epoch === epoch && !subscriber.left;
+}
+
+export type CaughtUpOutcome =
+  | { readonly kind: "joined"; readonly registry: Registry }
+  | { readonly kind: "behind" | "gone" };
+
+/** A laggard has come this far. It is one of the others again when that is as far as they are. */
+export function caughtUpRule(view: View, session: string, who: Addressed, at: Position): Decision<CaughtUpOutcome> {
+  const registry = view.get(registryTable, "");
+  const laggard = view.get(laggardTable, session);
+  if (registry === undefined || laggard === undefined || !isStill(view.get(subscriberTable, session), who)) {
+    return { outcome: { kind: "gone" } };
+  }
+  if (isBefore(at, registry.cursor)) {
+    const outcome = { kind: "behind" } as const;
+    return isBefore(laggard.at, at) ? { outcome, changes: [put(laggardTable, session, { at })] } : { outcome };
+  }
+  const next = { ...registry, version: registry.version + 1, laggards: registry.laggards - 1 };
+  const changes = [drop(laggardTable, session), put(registryTable, "", next)];
+  return { outcome: { kind: "joined", registry: next }, changes };
+}
+
+/** Payloads that copies will borrow. Returns where the first of them lies; undefined when they do not fit any more. */
+export function lendRule(
+  view: View,
+  name: string,
+  messages: readonly Message[],
+  maxBytes: number,
+): Decision<Position | undefined> {
+  const registry = view.get(registryTable, "");
+  const { head } = view;
+  if (registry === undefined || registry.name !== name) return { outcome: undefined };
+  if (head.bytes - head.startBytes > maxBytes) return { outcome: undefined };
+  const first = { generation: head.generation, seq: head.last.seq + 1 };
+  return { outcome: first, changes: [{ op: "append", messages }] };
+}
+
+/** When somebody should look at the stream again. */
+export function remindRule(view: View, atMs: number | null): Decision<void> {
+  if (view.get(registryTable, "") === undefined) return { outcome: undefined };
+  return { outcome: undefined, changes: [{ op: "remind", atMs }] };
+}
+
+/** Nobody borrows what lies at or before this position any more. `bytes` is what the head counted there. */
+export function trimRule(
+  view: View,
+  name: string,
+  { position, bytes }: { readonly position: Position; readonly bytes: number },
+): Decision<void> {
+  const isIt = view.get(registryTable, "")?.name === name;
+  if (!isIt || comparePositions(position, view.head.start) <= 0) return { outcome: undefined };
+  return { outcome: undefined, changes: [{ op: "trim", through: position, bytes }] };
+}

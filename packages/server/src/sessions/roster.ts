@@ -1,0 +1,231 @@
+/**
+ * A stream's registry as this process knows it: who subscribes, and who of them lags. A source asks it who gets a copy and tells
+ * it what became of that; subscribing and unsubscribing go through it too, so that it hears of them.
+ *
+ * What must stay true: what is remembered is what was stored at its version. Where other nodes write too, it is compared before
+ * every use; a change that does not follow on what is remembered makes everything be read again.
+ */
+import type { Position } from "@sluice/protocol";
+import type { Engine, Head, Message } from "../engine/contract.ts";
+import type { Keepers } from "../engine/keeper.ts";
+import type { Member } from "./delivery.ts";
+import type { FanoutLimits } from "./limits.ts";
+import {
+  type AddOutcome,
+  type AddSubscriber,
+  type Advance,
+  type AdvanceOutcome,
+  addRule,
+  advanceRule,
+  type CaughtUpOutcome,
+  caughtUpRule,
+  lendRule,
+  type RemoveOutcome,
+  type RemoveSubscriber,
+  removeRule,
+  trimRule,
+} from "./registry-rules.ts";
+import { laggardTable, REGISTRY, type Registry, registryEntity, registryTable, subscriberTable } from "./state.ts";
+
+interface Rows {
+  readonly members: ReadonlyMap<string, Member>;
+  readonly lagging: ReadonlyMap<string, Position>;
+}
+
+export class Roster {
+  /** Undefined while nothing is known, or when there is none. */
+  registry: Registry | undefined;
+  /** Everybody who subscribes, those who lag included. */
+  readonly members = new Map<string, Member>();
+  /** How far those are who lag. */
+  readonly lagging = new Map<string, Position>();
+  private isKnown = false;
+  private readonly entity;
+
+  constructor(
+    private readonly engine: Engine,
+    private readonly keepers: Keepers,
+    private readonly limits: Pick<FanoutLimits, "pageRows" | "roundBytes">,
+    project: string,
+    stream: string,
+  ) {
+    this.entity = registryEntity(project, stream);
+  }
+
+  /** Makes sure that what is remembered is what is stored; undefined when there is no registry. */
+  async look(): Promise<Registry | undefined> {
+    if (this.isKnown && this.engine.exclusive) return this.registry;
+    for (;;) {
+      const stored = await this.stored();
+      if (stored === undefined) return this.forget();
+      const isSame = this.isKnown && this.registry?.version === stored.version && this.registry.name === stored.name;
+      if (isSame) {
+        // A round of our own may have come further while this was on its way.
+        if (stored.seq > this.registry!.seq) this.registry = stored;
+        return this.registry;
+      }
+      const read = await this.readAll();
+      // Who came or went while the rows were read is in them or not; the version tells.
+      const after = await this.stored();
+      if (after?.version !== stored.version || after.name !== stored.name) continue;
+      this.remember(after, read);
+      return after;
+    }
+  }
+
+  /** All at once, for a round may be about to ask who gets a copy: nobody may be missing at any moment. */
+  private remember(registry: Registry, { members, lagging }: Rows): void {
+    this.forget();
+    for (const [session, member] of members) this.members.set(session, member);
+    for (const [session, at] of lagging) this.lagging.set(session, at);
+    this.registry = registry;
+  }
+
+  private async stored(): Promise<Registry | undefined> {
+    const { rows } = await this.engine.load(this.entity, [REGISTRY]);
+    return rows[0] && registryTable.decode(rows[0]);
+  }
+
+  private async readAll(): Promise<Rows> {
+    const members = new Map<string, Member>();
+    const lagging = new Map<string, Position>();
+    for await (const { key, value } of this.rows(subscriberTable.name)) {
+      const { incarnation, epoch, left } = subscriberTable.decode(value);
+      if (!left) members.set(key, { session: key, incarnation, epoch });
+    }
+    for await (const { key, value } of this.rows(laggardTable.name)) lagging.set(key, laggardTable.decode(value).at);
+    return { members, lagging };
+  }
+
+  async *rows(table: string) {
+    for (let after = ""; ; ) {
+      const page = await this.engine.rows(this.entity, table, after, this.limits.pageRows);
+      yield* page;
+      const last = page.at(-1);
+      if (last === undefined || page.length < this.limits.pageRows) return;
+      after = last.key;
+    }
+  }
+
+  private forget(): undefined {
+    this.registry = undefined;
+    this.members.clear();
+    this.lagging.clear();
+    this.isKnown = true;
+  }
+
+  /** Takes over a change of our own; when others have changed something in between, all of it is read again. */
+  private follow(registry: Registry, isNext: boolean, change: () => void): void {
+    if (isNext && this.isKnown) {
+      this.registry = registry;
+      change();
+    } else this.isKnown = false;
+  }
+
+  /** Whether nobody else has changed anything between what is remembered and this, which is so many steps further. */
+  private isNext({ version, name }: Registry, steps = 1): boolean {
+    const known = this.registry;
+    return known === undefined ? version === steps : known.version + steps === version && known.name === name;
+  }
+
+  /** What is remembered turned out not to be what is stored. */
+  doubt(): void {
+    this.isKnown = false;
+  }
+
+  async add(input: AddSubscriber): Promise<AddOutcome> {
+    const { session, incarnation, epoch } = input;
+    const keys = [REGISTRY, subscriberTable.at(session), laggardTable.at(session)];
+    const outcome = await this.keepers.submit(this.entity, keys, (view, now) => addRule(view, now, input));
+    if (outcome.kind !== "added" || outcome.registry.version === this.registry?.version) return outcome;
+    this.follow(outcome.registry, this.isNext(outcome.registry), () => {
+      this.members.set(session, { session, incarnation, epoch });
+      if (outcome.lagsAt) this.lagging.set(session, outcome.lagsAt);
+      else this.lagging.delete(session);
+    });
+    return outcome;
+  }
+
+  async remove(inputs: readonly RemoveSubscriber[]): Promise<RemoveOutcome> {
+    const keys = [
+      REGISTRY,
+      ...inputs.flatMap(({ session }) => [subscriberTable.at(session), laggardTable.at(session)]),
+    ];
+    const outcome = await this.keepers.submit(this.entity, keys, (view) => removeRule(view, inputs));
+    if (outcome.kind === "emptied") this.forget();
+    else if (outcome.kind === "removed") {
+      const { registry, sessions } = outcome;
+      this.follow(registry, this.isNext(registry, sessions.length), () => {
+        for (const session of sessions) {
+          this.members.delete(session);
+          this.lagging.delete(session);
+        }
+      });
+    }
+    return outcome;
+  }
+
+  async advance(input: Advance): Promise<AdvanceOutcome> {
+    const keys = [
+      REGISTRY,
+      ...input.laggards.flatMap(({ session }) => [subscriberTable.at(session), laggardTable.at(session)]),
+    ];
+    const outcome = await this.keepers.submit(this.entity, keys, (view) => advanceRule(view, input));
+    if (outcome.kind === "changed") return outcome;
+    if (outcome.kind === "gone") {
+      this.isKnown = false;
+      return outcome;
+    }
+    const { registry } = outcome;
+    const isSame = registry.version === this.registry?.version;
+    this.follow(registry, isSame || this.isNext(registry), () => {
+      for (const { session, at } of input.laggards) if (this.members.has(session)) this.lagging.set(session, at);
+    });
+    return outcome;
+  }
+
+  async caughtUp(member: Member, at: Position): Promise<CaughtUpOutcome> {
+    const { session } = member;
+    const keys = [REGISTRY, subscriberTable.at(session), laggardTable.at(session)];
+    const outcome = await this.keepers.submit(this.entity, keys, (view) => caughtUpRule(view, session, member, at));
+    if (outcome.kind === "joined") {
+      this.follow(outcome.registry, this.isNext(outcome.registry), () => this.lagging.delete(session));
+    } else if (outcome.kind === "behind") this.lagging.set(session, at);
+    else this.isKnown = false;
+    return outcome;
+  }
+
+  /** Keeps payloads for copies to borrow; where the first one lies, or undefined when they do not fit. */
+  lend(name: string, messages: readonly Message[], maxBytes: number): Promise<Position | undefined> {
+    return this.keepers.submit(this.entity, [REGISTRY], (view) => lendRule(view, name, messages, maxBytes));
+  }
+
+  /** Lets go of payloads that were kept before anybody subscribed who may still borrow. */
+  async tidy(): Promise<void> {
+    const { head, rows } = await this.engine.load(this.entity, [REGISTRY]);
+    if (rows[0] === undefined || head.last.seq === head.start.seq) return;
+    const { name } = registryTable.decode(rows[0]);
+    let first = head.last.seq + 1;
+    for await (const { value } of this.rows(subscriberTable.name)) {
+      first = Math.min(first, subscriberTable.decode(value).borrowsFrom);
+    }
+    const through = await this.measure(head, first - 1);
+    if (through) await this.keepers.submit(this.entity, [REGISTRY], (view) => trimRule(view, name, through));
+  }
+
+  /** The position of a number in our own log, with the bytes up to there. */
+  private async measure(head: Head, seq: number): Promise<{ position: Position; bytes: number } | undefined> {
+    let position = head.start;
+    let bytes = head.startBytes;
+    while (position.seq < seq) {
+      const { messages } = await this.engine.read(this.entity, position, this.limits.roundBytes);
+      if (messages.length === 0) return undefined;
+      for (const message of messages) {
+        if (message.position.seq > seq) break;
+        position = message.position;
+        bytes += message.payload.length;
+      }
+    }
+    return position === head.start ? undefined : { position, bytes };
+  }
+}

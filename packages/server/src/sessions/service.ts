@@ -1,0 +1,265 @@
+/**
+ * Sessions as every door sees them: subscribe, unsubscribe, publish, look, touch, delete, clean up. It strings single steps of
+ * sessions and registries together; each may be repeated, and what a crash leaves between two of them the next one finds.
+ *
+ * What must stay true: the session knows of a subscription before the registry does, so that a copy never meets a session that
+ * would not take it; and it is gone from the session before it is gone from the registry, so that nothing is copied afterwards.
+ */
+import { type Position, ZERO } from "@sluice/protocol";
+import type { World } from "../core/world.ts";
+import type { Engine, Entity } from "../engine/contract.ts";
+import type { Keepers } from "../engine/keeper.ts";
+import type { ReadOutcome } from "../streams/reading.ts";
+import type { Streams } from "../streams/service.ts";
+import { lifeOf, META, metaTable } from "../streams/state.ts";
+import type { CoreService } from "./core-service.ts";
+import type { Events } from "./events.ts";
+import type { Fanout } from "./fanout.ts";
+import type { SessionLimits } from "./limits.ts";
+import {
+  type Asker,
+  confirmRule,
+  deleteSessionRule,
+  expireRule,
+  expiresAtOf,
+  type Joined,
+  type JoinOutcome,
+  leaveRule,
+  mayUse,
+  touchSessionRule,
+  undoRule,
+} from "./session-rules.ts";
+import {
+  type CopyFormat,
+  SESSION_ROW,
+  type Subscription,
+  sessionEntity,
+  sessionIdOf,
+  sessionTable,
+  subscriptionTable,
+} from "./state.ts";
+
+export interface SessionParts {
+  readonly engine: Engine;
+  readonly keepers: Keepers;
+  readonly streams: Streams;
+  readonly core: CoreService;
+  readonly fanout: Fanout;
+  readonly world: World;
+  readonly limits: SessionLimits;
+  readonly events: Events;
+  readonly report: (what: string, fault: unknown) => void;
+}
+
+export interface Subscribe {
+  readonly sessionId: string;
+  readonly streamId: string;
+  readonly format: CopyFormat;
+  /** Undefined: only what comes from now on. */
+  readonly from: Position | "beginning" | undefined;
+}
+
+export type SubscribeOutcome =
+  | Joined
+  | Exclude<JoinOutcome, Joined | { kind: "over" }>
+  | { readonly kind: "no-stream" }
+  | Extract<ReadOutcome, { kind: "trimmed" | "ahead" | "lost" }>;
+
+export interface SessionInfo {
+  readonly expiresAt: number;
+  readonly subscriptions: readonly { readonly streamId: string; readonly subscription: Subscription }[];
+}
+
+export class Sessions {
+  constructor(private readonly parts: SessionParts) {}
+
+  async subscribe(project: string, input: Subscribe, asker: Asker): Promise<SubscribeOutcome> {
+    const { core, fanout, events, world } = this.parts;
+    const { sessionId, streamId, format, from } = input;
+    const startedAt = world.now();
+    const asked = from === undefined ? undefined : await this.startOf(project, streamId, from);
+    if (asked !== undefined && "kind" in asked) return asked;
+    const followed = await core.headStream(project, streamId, fanout.newName(), asked);
+    if (followed.kind !== "following") return { kind: "no-stream" };
+    const { name, meta, tail } = followed;
+    const join = { asker, stream: streamId, name, format, contentType: meta.config.contentType, start: asked ?? tail };
+    const joined = await this.join(project, sessionId, join);
+    if (joined.kind !== "joined") return joined;
+    if (joined.isNewSubscription || joined.subscription.pending) await this.register(project, input, name, joined);
+    if (joined.isNewSession) events.tell("session_create", { session: sessionId });
+    events.tell("subscribe", { stream: streamId, session: sessionId, latencyMs: world.now() - startedAt });
+    return joined;
+  }
+
+  private async join(project: string, sessionId: string, join: Parameters<CoreService["putStream"]>[2]) {
+    for (;;) {
+      const joined = await this.parts.core.putStream(project, sessionId, join);
+      if (joined.kind !== "over") return joined;
+      // What is left of an earlier session of this id goes first, so that the new one inherits nothing.
+      await this.sweepOne(project, sessionId);
+    }
+  }
+
+  /** The registry's side. When it cannot be had, the session's side is taken back. */
+  private async register(
+    project: string,
+    { sessionId, streamId }: Subscribe,
+    name: string,
+    joined: Joined,
+  ): Promise<void> {
+    const { fanout, keepers } = this.parts;
+    const { incarnation, subscription, isNewSession } = joined;
+    const { epoch, at } = subscription;
+    const e = sessionEntity(project, sessionId);
+    const keys = [META, SESSION_ROW, subscriptionTable.at(streamId)];
+    try {
+      await fanout.add(project, streamId, { session: sessionId, incarnation, epoch, name, start: at });
+    } catch (fault) {
+      const undone = keepers.submit(e, keys, (view) => undoRule(view, streamId, { incarnation, epoch }, isNewSession));
+      await undone.catch((second) => this.parts.report(`taking back a subscription of ${sessionId} failed`, second));
+      throw fault;
+    }
+    await keepers.submit(e, keys, (view) => confirmRule(view, streamId, incarnation, epoch));
+  }
+
+  /** Where a subscription starts that wants what was there before; why not, when that is not to be had. */
+  private async startOf(
+    project: string,
+    stream: string,
+    from: Position | "beginning",
+  ): Promise<Position | Exclude<SubscribeOutcome, Joined>> {
+    const page = await this.parts.streams.peek(project, stream, from === "beginning" ? ZERO : from, 1);
+    switch (page.kind) {
+      case "absent":
+      case "gone":
+        return { kind: "no-stream" };
+      case "page":
+        return from === "beginning" ? ZERO : from;
+      case "trimmed":
+        return from === "beginning" ? page.earliest : page;
+      default:
+        return page;
+    }
+  }
+
+  async unsubscribe(project: string, sessionId: string, streamId: string, asker: Asker): Promise<"done" | "absent"> {
+    const { keepers, fanout, events } = this.parts;
+    const keys = [META, SESSION_ROW, subscriptionTable.at(streamId)];
+    const outcome = await keepers.submit(sessionEntity(project, sessionId), keys, (view, now) =>
+      leaveRule(view, now, streamId, asker),
+    );
+    if (outcome.kind !== "left") return outcome.kind === "absent" ? "absent" : "done";
+    const { incarnation, epoch, borrows } = outcome;
+    await fanout.remove(project, streamId, { session: sessionId, incarnation, epoch, keepsBorrowing: borrows });
+    events.tell("unsubscribe", { stream: streamId, session: sessionId });
+    return "done";
+  }
+
+  async get(project: string, sessionId: string, asker: Asker): Promise<SessionInfo | undefined> {
+    const { engine } = this.parts;
+    const e = sessionEntity(project, sessionId);
+    const { head, rows } = await engine.load(e, [META, SESSION_ROW]);
+    const meta = rows[0] && metaTable.decode(rows[0]);
+    const session = rows[1] && sessionTable.decode(rows[1]);
+    if (meta === undefined || session === undefined || !mayUse(session, asker)) return undefined;
+    if (lifeOf(meta, head, engine.now()) !== "live") return undefined;
+    const subscriptions: { streamId: string; subscription: Subscription }[] = [];
+    for await (const { streamId, subscription } of this.subscriptions(e)) {
+      if (!subscription.left && !subscription.pending) subscriptions.push({ streamId, subscription });
+    }
+    return { expiresAt: expiresAtOf(meta), subscriptions };
+  }
+
+  /** Whether the asker may read the inbox. */
+  async mayRead(project: string, path: string, asker: Asker): Promise<boolean> {
+    const { rows } = await this.parts.engine.load(sessionEntity(project, sessionIdOf(path)), [SESSION_ROW]);
+    const session = rows[0] && sessionTable.decode(rows[0]);
+    return session !== undefined && mayUse(session, asker);
+  }
+
+  private async *subscriptions(e: Entity) {
+    for (let after = ""; ; ) {
+      const page = await this.parts.engine.rows(e, subscriptionTable.name, after, this.parts.limits.pageRows);
+      for (const { key, value } of page) yield { streamId: key, subscription: subscriptionTable.decode(value) };
+      const last = page.at(-1);
+      if (last === undefined || page.length < this.parts.limits.pageRows) return;
+      after = last.key;
+    }
+  }
+
+  async touch(project: string, sessionId: string, asker: Asker): Promise<{ expiresAt: number } | undefined> {
+    const touched = await this.parts.keepers.submit(
+      sessionEntity(project, sessionId),
+      [META, SESSION_ROW],
+      (view, now) => touchSessionRule(view, now, asker),
+    );
+    if (touched) this.parts.events.tell("session_touch", { session: sessionId });
+    return touched;
+  }
+
+  /** The first step is the moment; the rest is cleaning up, and is finished by the sweep when it is cut short. */
+  async delete(project: string, sessionId: string, asker: Asker): Promise<"deleted" | "absent"> {
+    const { keepers, events, report, limits } = this.parts;
+    const outcome = await keepers.submit(sessionEntity(project, sessionId), [META, SESSION_ROW], (view, now) =>
+      deleteSessionRule(view, now, asker, limits),
+    );
+    if (outcome.kind !== "ending") return "absent";
+    try {
+      await this.finish(project, sessionId, outcome.incarnation);
+    } catch (fault) {
+      report(`cleaning up after session ${sessionId} failed`, fault);
+    }
+    events.tell("session_delete", { session: sessionId });
+    return "deleted";
+  }
+
+  /** Takes the session out of every registry, and then away. */
+  private async finish(project: string, session: string, incarnation: string): Promise<number> {
+    const { core, fanout, limits } = this.parts;
+    const streams: string[] = [];
+    for await (const { streamId } of this.subscriptions(sessionEntity(project, session))) streams.push(streamId);
+    const who = { session, incarnation, epoch: undefined, keepsBorrowing: false };
+    for (let i = 0; i < streams.length; i += limits.cleanupStreams) {
+      const some = streams.slice(i, i + limits.cleanupStreams);
+      await Promise.all(some.map((stream) => fanout.remove(project, stream, who)));
+    }
+    await core.deleteStream(project, session, incarnation);
+    return streams.length;
+  }
+
+  /** Sessions whose time may be over. */
+  async sweep(entities: readonly Entity[]): Promise<void> {
+    const { world, events, report } = this.parts;
+    const startedAt = world.now();
+    let expired = 0;
+    let removed = 0;
+    let failed = 0;
+    const sweeping = entities.map(async ({ project, id }) => {
+      try {
+        const count = await this.sweepOne(project, sessionIdOf(id));
+        if (count === undefined) return;
+        expired++;
+        removed += count;
+      } catch (fault) {
+        failed++;
+        report(`cleaning up session ${id} failed`, fault);
+      }
+    });
+    await Promise.all(sweeping);
+    if (expired + failed === 0) return;
+    const latencyMs = world.now() - startedAt;
+    events.tell("cleanup_batch", { count: expired, latencyMs, values: [expired, removed, failed] });
+  }
+
+  /** Undefined when it goes on; otherwise how many subscriptions went with it. */
+  private async sweepOne(project: string, sessionId: string): Promise<number | undefined> {
+    const { keepers, limits, events } = this.parts;
+    const outcome = await keepers.submit(sessionEntity(project, sessionId), [META, SESSION_ROW], (view, now) =>
+      expireRule(view, now, limits),
+    );
+    if (outcome.kind !== "ending") return undefined;
+    const removed = await this.finish(project, sessionId, outcome.incarnation);
+    events.tell("session_expire", { session: sessionId });
+    return removed;
+  }
+}

@@ -1,0 +1,298 @@
+/**
+ * The rules of a session: joining a stream, being copied to, leaving, being used, ending. Pure; the service and the core submit
+ * them to the session's keeper.
+ *
+ * What must stay true: a copy applies only onto its predecessor, to the incarnation and the epoch it is meant for. A session that
+ * is over or ending takes nothing any more, and whoever asks is told that it is not there.
+ */
+import { comparePositions, type Position } from "@sluice/protocol";
+import type { Change } from "../engine/draft.ts";
+import { drop, put } from "../engine/draft.ts";
+import type { Decision, View } from "../engine/keeper.ts";
+import { cutUnheld } from "../streams/retention.ts";
+import { endsAt, isSameType, lifeOf, type Meta, metaTable } from "../streams/state.ts";
+import type { Copy } from "./copy.ts";
+import type { SessionLimits } from "./limits.ts";
+import {
+  type CopyFormat,
+  isBefore,
+  type Session,
+  type Subscription,
+  sessionTable,
+  subscriptionTable,
+} from "./state.ts";
+
+/** Who asks. An admin may do what the owner may. */
+export interface Asker {
+  readonly subject: string | undefined;
+  readonly isAdmin: boolean;
+}
+
+export interface Join {
+  readonly asker: Asker;
+  readonly stream: string;
+  /** The source's own name for who follows it. */
+  readonly name: string;
+  readonly format: CopyFormat;
+  /** The source's. */
+  readonly contentType: string;
+  /** The first copy applies onto this position. */
+  readonly start: Position;
+}
+
+export interface Joined {
+  readonly kind: "joined";
+  readonly isNewSession: boolean;
+  readonly isNewSubscription: boolean;
+  readonly incarnation: string;
+  readonly subscription: Subscription;
+  readonly expiresAt: number;
+}
+
+export type JoinOutcome =
+  | Joined
+  | { readonly kind: "anothers" | "format-differs" | "too-many" }
+  | { readonly kind: "over" }
+  | { readonly kind: "wrong-type"; readonly contentType: string };
+
+/** The session's side of a subscription; makes the session when there is none. */
+export function joinRule(view: View, now: number, input: Join, limits: SessionLimits): Decision<JoinOutcome> {
+  const meta = view.get(metaTable, "");
+  const contentType = input.format === "envelope" ? "application/json" : input.contentType;
+  if (meta === undefined) return create(view, now, input, contentType, limits);
+  const session = view.get(sessionTable, "");
+  if (session === undefined || lifeOf(meta, view.head, now) !== "live") return { outcome: { kind: "over" } };
+  if (!mayUse(session, input.asker)) return { outcome: { kind: "anothers" } };
+  if (!isSameType(meta.config.contentType, contentType)) {
+    return { outcome: { kind: "wrong-type", contentType: meta.config.contentType } };
+  }
+  const known = view.get(subscriptionTable, input.stream);
+  const touched: Meta = { ...meta, touchedAt: now };
+  const common = { kind: "joined", isNewSession: false, incarnation: session.incarnation } as const;
+  const expiresAt = expiresAtOf(touched);
+  if (known !== undefined && !known.left && known.name === input.name) {
+    if (known.format !== input.format) return { outcome: { kind: "format-differs" } };
+    const outcome = { ...common, isNewSubscription: false, subscription: known, expiresAt };
+    return { outcome, changes: [put(metaTable, "", touched)] };
+  }
+  if (known === undefined && session.subscriptions >= limits.subscriptions) return { outcome: { kind: "too-many" } };
+  const epoch = session.epoch + 1;
+  const subscription = subscribed(input, epoch, now, known?.borrows);
+  const subscriptions = session.subscriptions + (known === undefined ? 1 : 0);
+  const changes = [
+    put(metaTable, "", touched),
+    put(sessionTable, "", { ...session, epoch, subscriptions }),
+    put(subscriptionTable, input.stream, subscription),
+  ];
+  return { outcome: { ...common, isNewSubscription: true, subscription, expiresAt }, changes };
+}
+
+function create(
+  view: View,
+  now: number,
+  input: Join,
+  contentType: string,
+  limits: SessionLimits,
+): Decision<JoinOutcome> {
+  const { ttlSeconds, keptMessages: maxMessages, keptBytes: maxBytes } = limits;
+  // The engine never gives a generation twice, not even to a later session of the same id.
+  const generation = view.nextGeneration;
+  const incarnation = String(generation);
+  const config = { contentType, ttlSeconds, retention: { maxMessages, maxBytes } };
+  const meta: Meta = { config, createdAt: now, touchedAt: now, closed: false, inbox: true };
+  const session: Session = { owner: input.asker.subject, incarnation, epoch: 1, subscriptions: 1 };
+  const subscription = subscribed(input, 1, now);
+  const changes: Change[] = [
+    { op: "begin", generation, at: { generation, seq: 0 } },
+    put(metaTable, "", meta),
+    put(sessionTable, "", session),
+    put(subscriptionTable, input.stream, subscription),
+    { op: "remind", atMs: cleanupAt(meta, view, limits) },
+  ];
+  const expiresAt = expiresAtOf(meta);
+  const outcome = { kind: "joined", isNewSession: true, isNewSubscription: true, incarnation, subscription, expiresAt };
+  return { outcome: outcome as Joined, changes };
+}
+
+function subscribed({ name, format, start }: Join, epoch: number, now: number, borrows?: true): Subscription {
+  return { name, epoch, since: now, format, at: start, pending: true, borrows };
+}
+
+export function mayUse({ owner }: Session, { subject, isAdmin }: Asker): boolean {
+  return isAdmin || owner === subject;
+}
+
+/** What its user is told: never later than when it really ends. */
+export function expiresAtOf({ touchedAt, config }: Meta): number {
+  return touchedAt + (config.ttlSeconds ?? 0) * 1_000;
+}
+
+/** Sessions that are over are cleaned up at whole intervals, so that many are done together. */
+function cleanupAt(meta: Meta, view: View, { cleanupMs }: SessionLimits): number {
+  return Math.ceil((endsAt(meta, view.head) ?? 0) / cleanupMs) * cleanupMs;
+}
+
+/** The registry has it too. */
+export function confirmRule(view: View, stream: string, incarnation: string, epoch: number): Decision<void> {
+  const subscription = standing(view, stream, incarnation, epoch);
+  if (subscription?.pending === undefined) return { outcome: undefined };
+  return { outcome: undefined, changes: [put(subscriptionTable, stream, { ...subscription, pending: undefined })] };
+}
+
+/** The subscription, if it is still the one that is meant. */
+function standing(view: View, stream: string, incarnation: string, epoch: number): Subscription | undefined {
+  const subscription = view.get(subscriptionTable, stream);
+  const isIt = subscription?.epoch === epoch && !subscription.left;
+  return isIt && view.get(sessionTable, "")?.incarnation === incarnation ? subscription : undefined;
+}
+
+export type CopyOutcome =
+  | { readonly kind: "applied" | "duplicate"; readonly at: Position }
+  /** Something is missing before it. */
+  | { readonly kind: "lagging"; readonly at: Position }
+  /** There is no such session or subscription any more; but there may be an inbox whose copies borrow. */
+  | { readonly kind: "stale"; readonly borrows: boolean };
+
+const GONE: CopyOutcome = { kind: "stale", borrows: false };
+
+/** Whether this session has left the stream, or subscribed anew, and has copies that borrow from it. */
+function stillBorrows(view: View, stream: string, incarnation: string): boolean {
+  const isIt = view.get(sessionTable, "")?.incarnation === incarnation;
+  return isIt && view.get(subscriptionTable, stream)?.borrows === true;
+}
+
+export interface Addressed {
+  readonly incarnation: string;
+  readonly epoch: number;
+}
+
+export function copyRule(
+  view: View,
+  now: number,
+  copy: Copy,
+  { incarnation, epoch }: Addressed,
+): Decision<CopyOutcome> {
+  const meta = view.get(metaTable, "");
+  if (meta === undefined || lifeOf(meta, view.head, now) !== "live") return { outcome: GONE };
+  const subscription = standing(view, copy.stream, incarnation, epoch);
+  if (subscription === undefined) {
+    return { outcome: { kind: "stale", borrows: stillBorrows(view, copy.stream, incarnation) } };
+  }
+  const { at, format, borrows, missed } = subscription;
+  if (comparePositions(at, copy.through) >= 0) return { outcome: { kind: "duplicate", at } };
+  if (isBefore(at, copy.prev)) return { outcome: { kind: "lagging", at } };
+  const messages = copy.after(at, format);
+  const next: Subscription = {
+    ...subscription,
+    at: copy.through,
+    pending: undefined,
+    borrows: borrows ?? (copy.borrows || undefined),
+    missed: copy.gap && isBefore(at, copy.gap.through) ? { after: at, through: copy.gap.through } : missed,
+  };
+  const changes: Change[] = [put(subscriptionTable, copy.stream, next)];
+  if (messages.length > 0) {
+    changes.push({ op: "append", messages }, ...cutUnheld(view, meta.config.retention, messages, now));
+  }
+  return { outcome: { kind: "applied", at: copy.through }, changes };
+}
+
+function dropped(view: View, stream: string): Change[] {
+  const session = view.get(sessionTable, "")!;
+  return [
+    drop(subscriptionTable, stream),
+    put(sessionTable, "", { ...session, subscriptions: session.subscriptions - 1 }),
+  ];
+}
+
+export type LeaveOutcome =
+  | { readonly kind: "left"; readonly incarnation: string; readonly epoch: number; readonly borrows: boolean }
+  | { readonly kind: "absent" | "not-subscribed" };
+
+/** From here on no copy is taken any more. */
+export function leaveRule(view: View, now: number, stream: string, asker: Asker): Decision<LeaveOutcome> {
+  const session = usable(view, now, asker);
+  if (session === undefined) return { outcome: { kind: "absent" } };
+  const subscription = view.get(subscriptionTable, stream);
+  if (subscription === undefined || subscription.left) return { outcome: { kind: "not-subscribed" } };
+  const { epoch, borrows } = subscription;
+  const outcome = { kind: "left", incarnation: session.incarnation, epoch, borrows: borrows === true } as const;
+  const changes = borrows
+    ? [put(subscriptionTable, stream, { ...subscription, left: true as const, pending: undefined })]
+    : dropped(view, stream);
+  return { outcome, changes };
+}
+
+/** The stream has gone, and the subscription with it. Says whether copies in the inbox still borrow. */
+export function dropRule(
+  view: View,
+  stream: string,
+  { incarnation, epoch }: Addressed,
+): Decision<{ borrows: boolean }> {
+  const subscription = standing(view, stream, incarnation, epoch);
+  if (subscription === undefined) return { outcome: { borrows: stillBorrows(view, stream, incarnation) } };
+  if (!subscription.borrows) return { outcome: { borrows: false }, changes: dropped(view, stream) };
+  const changes = [put(subscriptionTable, stream, { ...subscription, left: true as const, pending: undefined })];
+  return { outcome: { borrows: true }, changes };
+}
+
+/** Takes back a subscription that could not be completed, and the session that was made for it. */
+export function undoRule(
+  view: View,
+  stream: string,
+  { incarnation, epoch }: Addressed,
+  withSession: boolean,
+): Decision<void> {
+  const subscription = standing(view, stream, incarnation, epoch);
+  if (subscription === undefined) return { outcome: undefined };
+  const isOnly = view.get(sessionTable, "")!.subscriptions === 1;
+  return { outcome: undefined, changes: withSession && isOnly ? [{ op: "destroy" }] : dropped(view, stream) };
+}
+
+/** The session, if it is there and the asker may use it. */
+function usable(view: View, now: number, asker: Asker): Session | undefined {
+  const session = view.get(sessionTable, "");
+  if (session === undefined || lifeOf(view.get(metaTable, ""), view.head, now) !== "live") return undefined;
+  return mayUse(session, asker) ? session : undefined;
+}
+
+/** A use of the session; undefined when there is none. */
+export function touchSessionRule(view: View, now: number, asker: Asker): Decision<{ expiresAt: number } | undefined> {
+  if (usable(view, now, asker) === undefined) return { outcome: undefined };
+  const meta: Meta = { ...view.get(metaTable, "")!, touchedAt: now };
+  return { outcome: { expiresAt: expiresAtOf(meta) }, changes: [put(metaTable, "", meta)] };
+}
+
+export type EndOutcome =
+  | { readonly kind: "ending"; readonly incarnation: string }
+  | { readonly kind: "absent" | "kept" };
+
+/** Deleting, by its owner: from this commit on the session is not there. What still points at it is cleaned up afterwards. */
+export function deleteSessionRule(view: View, now: number, asker: Asker, limits: SessionLimits): Decision<EndOutcome> {
+  const session = usable(view, now, asker);
+  if (session === undefined) return { outcome: { kind: "absent" } };
+  return end(view, session, now, limits);
+}
+
+/** The same when its time is over, or when an ending was cut short; otherwise says when to look again. */
+export function expireRule(view: View, now: number, limits: SessionLimits): Decision<EndOutcome> {
+  const meta = view.get(metaTable, "");
+  const session = view.get(sessionTable, "");
+  if (meta === undefined || session === undefined) return { outcome: { kind: "absent" } };
+  if (!meta.deleted && lifeOf(meta, view.head, now) === "live") {
+    return { outcome: { kind: "kept" }, changes: [{ op: "remind", atMs: cleanupAt(meta, view, limits) }] };
+  }
+  return end(view, session, now, limits);
+}
+
+function end(view: View, { incarnation }: Session, now: number, { endAgainMs }: SessionLimits): Decision<EndOutcome> {
+  const meta = view.get(metaTable, "")!;
+  const changes: Change[] = [{ op: "remind", atMs: now + endAgainMs }];
+  if (!meta.deleted) changes.push(put(metaTable, "", { ...meta, deleted: true }));
+  return { outcome: { kind: "ending", incarnation }, changes };
+}
+
+/** The last step: nothing points at it any more. */
+export function destroyRule(view: View, incarnation: string): Decision<boolean> {
+  const isIt = view.get(sessionTable, "")?.incarnation === incarnation && view.get(metaTable, "")?.deleted === true;
+  return isIt ? { outcome: true, changes: [{ op: "destroy" }] } : { outcome: false };
+}

@@ -1,0 +1,94 @@
+/**
+ * The log of a stream as fan-out sees it: what is to be copied next, where large payloads are put so that copies can borrow them,
+ * and what retention must leave alone. A source has one; it decides nothing about who gets what.
+ */
+import { comparePositions, type Position } from "@sluice/protocol";
+import type { LoggedMessage } from "../engine/contract.ts";
+import { FANOUT_HOLD } from "../streams/following.ts";
+import type { Streams } from "../streams/service.ts";
+import { Copy, type Gap, type Lent } from "./copy.ts";
+import type { FanoutLimits } from "./limits.ts";
+import type { Roster } from "./roster.ts";
+import { isBefore } from "./state.ts";
+
+export class SourceLog {
+  private held: Position | undefined;
+  /** Whether retention cuts the stream; it is asked for when the stream is created and stays as it is. */
+  private isCut = false;
+
+  constructor(
+    private readonly streams: Streams,
+    private readonly roster: Roster,
+    private readonly limits: FanoutLimits,
+    private readonly project: string,
+    private readonly stream: string,
+  ) {}
+
+  /** What comes after a position. `gone` when the stream of this name is not there any more. */
+  async after(at: Position, name: string): Promise<Copy | "nothing" | "gone"> {
+    let from = at;
+    let gap: Gap | undefined;
+    for (;;) {
+      const page = await this.streams.peek(this.project, this.stream, from, this.limits.roundBytes);
+      switch (page.kind) {
+        case "absent":
+        case "gone":
+          return "gone";
+        case "trimmed":
+          from = page.earliest;
+          gap = { after: at, through: from };
+          continue;
+        case "lost":
+          from = page.survived;
+          continue;
+        case "ahead":
+          return "nothing";
+        case "page": {
+          if (page.meta.follow !== name) return "gone";
+          this.isCut = page.meta.config.retention !== undefined;
+          const messages = page.messages.filter(({ position }) => isBefore(at, position));
+          if (messages.length === 0 && gap === undefined) return "nothing";
+          return new Copy(this.stream, page.meta.config.contentType, at, messages, [], gap, !page.atTail);
+        }
+      }
+    }
+  }
+
+  /** The same copy, with payloads that are large and would be written many times put where all can borrow them. */
+  async shared(copy: Copy, name: string): Promise<Copy> {
+    const { shareBytes, sharedBytes } = this.limits;
+    const isLarge = ({ payload }: LoggedMessage) => payload.length > shareBytes;
+    const large = copy.logged.filter(isLarge);
+    if (large.length === 0 || this.roster.members.size - this.roster.lagging.size < 2) return copy;
+    const messages = large.map(({ payload, at }) => ({ payload, at }));
+    const first = await this.roster.lend(name, messages, sharedBytes);
+    if (first === undefined) return copy;
+    let { seq } = first;
+    const lent: (Lent | undefined)[] = copy.logged.map((message) =>
+      isLarge(message)
+        ? { position: { generation: first.generation, seq: seq++ }, bytes: message.payload.length }
+        : undefined,
+    );
+    return new Copy(copy.stream, copy.contentType, copy.prev, copy.logged, lent, copy.gap, copy.hasMore);
+  }
+
+  /** Retention must not take what is still owed to somebody. */
+  async hold(cursor: Position): Promise<void> {
+    if (!this.isCut) return;
+    let lowest = cursor;
+    for (const at of this.roster.lagging.values()) if (isBefore(at, lowest)) lowest = at;
+    if (this.held && comparePositions(this.held, lowest) === 0) return;
+    this.held = lowest;
+    await this.streams.hold(this.project, this.stream, FANOUT_HOLD, lowest);
+  }
+
+  /** Nobody subscribes any more, unless somebody has just come. */
+  async letGo(): Promise<void> {
+    const described = await this.streams.describe(this.project, this.stream);
+    if (described.kind !== "live" || described.meta.config.retention === undefined) return;
+    this.held = undefined;
+    await this.streams.hold(this.project, this.stream, FANOUT_HOLD, undefined);
+    const registry = await this.roster.look();
+    if (registry) await this.streams.hold(this.project, this.stream, FANOUT_HOLD, registry.cursor);
+  }
+}

@@ -1,0 +1,361 @@
+/**
+ * A stream that sessions follow: takes its log piece by piece, copies each piece to everybody, and notes how far that has come. One
+ * round at a time; what is appended meanwhile goes into the next. `Fanout` keeps one per stream while there is something to do.
+ *
+ * What must stay true: rounds follow the log, whoever appended and whether or not somebody waits; the cursor moves only past what
+ * everybody has or is noted to lag behind. When nobody at all can be copied to, that is an outage, not laggards: the cursor stays.
+ */
+import { comparePositions, type Position } from "@sluice/protocol";
+import type { Cancel, World } from "../core/world.ts";
+import type { Engine } from "../engine/contract.ts";
+import type { Keepers } from "../engine/keeper.ts";
+import type { Streams } from "../streams/service.ts";
+import { Breaker } from "./breaker.ts";
+import { Copy } from "./copy.ts";
+import type { CoreService, ProducerHeaders } from "./core-service.ts";
+import { type Delivered, type Deliveries, Delivery, type FanoutMeter, type Member } from "./delivery.ts";
+import type { Events } from "./events.ts";
+import { type LaggardSource, Laggards } from "./laggards.ts";
+import type { FanoutLimits } from "./limits.ts";
+import { type FanoutQueue, messagesOf } from "./queue.ts";
+import type { RemoveSubscriber } from "./registry-rules.ts";
+import { Roster } from "./roster.ts";
+import { SourceLog } from "./source-log.ts";
+import { isBefore, type Registry } from "./state.ts";
+
+export interface SourceParts {
+  readonly engine: Engine;
+  readonly keepers: Keepers;
+  readonly streams: Streams;
+  readonly core: CoreService;
+  readonly world: World;
+  readonly limits: FanoutLimits;
+  readonly meter: FanoutMeter;
+  readonly queue: FanoutQueue;
+  readonly events: Events;
+  readonly report: (what: string, fault: unknown) => void;
+  /** The stream has gone, and its subscriptions go with it. */
+  readonly dissolve: (source: Source) => Promise<void>;
+}
+
+/** How the copies of a publish went. */
+export interface Tally {
+  readonly count: number;
+  readonly successes: number;
+  /** Whoever has got no copy and is not gone, laggards included. */
+  readonly failures: number;
+  /** Of these, those that were tried. */
+  readonly failed: number;
+}
+
+const NOBODY: Tally = { count: 0, successes: 0, failures: 0, failed: 0 };
+
+interface Waiter {
+  readonly through: Position;
+  readonly resolve: (tally: Tally) => void;
+}
+
+export class Source implements LaggardSource {
+  readonly roster: Roster;
+  readonly breaker: Breaker;
+  readonly log: SourceLog;
+  private readonly laggards: Laggards;
+  private waiters: Waiter[] = [];
+  private isOwed = false;
+  private isRunning = false;
+  private isStopped = false;
+  private outages = 0;
+  private cancelRetry: Cancel | undefined;
+  private cancelTidy: Cancel | undefined;
+
+  constructor(
+    private readonly parts: SourceParts,
+    readonly project: string,
+    readonly stream: string,
+  ) {
+    this.roster = new Roster(parts.engine, parts.keepers, parts.limits, project, stream);
+    this.log = new SourceLog(parts.streams, this.roster, parts.limits, project, stream);
+    this.breaker = new Breaker(parts.limits);
+    this.laggards = new Laggards(parts, this);
+  }
+
+  /** Nothing is under way, nobody waits, nobody lags: it can be made again when needed. */
+  get isIdle(): boolean {
+    const isWaiting = this.cancelRetry !== undefined || this.cancelTidy !== undefined;
+    return !this.isRunning && !isWaiting && this.waiters.length === 0 && this.laggards.size === 0;
+  }
+
+  get lags(): number {
+    return this.laggards.size;
+  }
+
+  /** Something was appended, or may have been. */
+  wake(): void {
+    this.isOwed = true;
+    if (this.isRunning || this.isStopped) return;
+    this.isRunning = true;
+    this.cancelRetry?.();
+    this.cancelRetry = undefined;
+    void this.run();
+  }
+
+  /** Resolves when the round is over that takes the log at least up to there. */
+  copied(through: Position): Promise<Tally> {
+    const { registry } = this.roster;
+    if (registry === undefined || this.isStopped) return Promise.resolve(NOBODY);
+    return new Promise((resolve) => {
+      this.waiters.push({ through, resolve });
+      this.wake();
+    });
+  }
+
+  stop(): void {
+    this.isStopped = true;
+    this.cancelRetry?.();
+    this.cancelTidy?.();
+    this.laggards.stop();
+    this.answerAll(NOBODY);
+  }
+
+  /** Brings a session up that lags. */
+  see(session: string): void {
+    this.laggards.see(session);
+  }
+
+  /** Somebody who may have borrowed has gone; what nobody borrows any more goes too, in a while. */
+  tidySoon(): void {
+    if (this.isStopped || this.cancelTidy !== undefined) return;
+    this.cancelTidy = this.parts.world.after(this.parts.limits.checkMs, () => {
+      this.cancelTidy = undefined;
+      this.roster.tidy().catch((fault) => this.report(`tidying up ${this.project}/${this.stream} failed`, fault));
+    });
+  }
+
+  private async run(): Promise<void> {
+    try {
+      while (this.isOwed && !this.isStopped) {
+        this.isOwed = false;
+        await this.round();
+        if (this.waiters.length > 0) this.isOwed = true;
+      }
+    } catch (fault) {
+      this.report(`fanning out ${this.project}/${this.stream} failed`, fault);
+      this.retryLater();
+    }
+    this.isRunning = false;
+    if (this.isOwed && !this.isStopped && this.cancelRetry === undefined) this.wake();
+  }
+
+  private retryLater(): void {
+    const { retryMs, maxRetryMs } = this.parts.limits;
+    const count = this.roster.members.size;
+    this.answerAll({ count, successes: 0, failures: count, failed: count });
+    if (this.isStopped) return;
+    const ms = Math.min(maxRetryMs, retryMs * 2 ** Math.min(this.outages++, 20));
+    this.cancelRetry ??= this.parts.world.after(ms, () => {
+      this.cancelRetry = undefined;
+      this.wake();
+    });
+  }
+
+  private async round(): Promise<void> {
+    // What they wait for was durable before this round looks at the log.
+    const waiting = [...this.waiters];
+    const registry = await this.roster.look();
+    if (registry === undefined) return this.answerAll(NOBODY);
+    for (const session of this.roster.lagging.keys()) this.laggards.see(session);
+    const piece = await this.log.after(registry.cursor, registry.name);
+    if (piece === "gone") {
+      this.answerAll(NOBODY);
+      return this.parts.dissolve(this);
+    }
+    if (piece === "nothing") {
+      // Another node was faster, or a failover took it.
+      const { members, lagging } = this.roster;
+      const successes = members.size - lagging.size;
+      return this.answer(waiting, { count: members.size, successes, failures: lagging.size, failed: 0 });
+    }
+    await this.copyToAll(registry, await this.log.shared(piece, registry.name));
+  }
+
+  private async copyToAll(registry: Registry, copy: Copy): Promise<void> {
+    const startedAt = this.parts.world.now();
+    const served = new Map<string, Member>();
+    const deliveries: Deliveries[] = [];
+    const passedOver = this.roster.lagging.size;
+    for (;;) {
+      const version = this.roster.registry?.version ?? -1;
+      const members = this.unserved(served);
+      const delivery = this.deliver(copy, members, registry, this.mode() === "queued");
+      deliveries.push(delivery);
+      await delivery.mostly;
+      // Whether it is an outage or somebody is merely slow is known when everybody has had their time.
+      if (!deliveries.some(hasReached)) await Promise.all(deliveries.map(({ all }) => all));
+      if (this.isStopped) return;
+      const results = deliveries.flatMap(({ results }) => [...results]);
+      const slow = deliveries.flatMap(({ pending }) => pending);
+      const laggards = laggardsOf(results, slow, copy.prev);
+      if (laggards.length > 0 && !deliveries.some(hasReached)) {
+        void this.settle(copy, deliveries, passedOver, startedAt);
+        return this.retryLater();
+      }
+      const outcome = await this.roster.advance({ name: registry.name, version, to: copy.through, laggards });
+      if (outcome.kind === "changed") {
+        await this.lookAgain(version);
+        continue;
+      }
+      this.outages = 0;
+      for (const { session } of laggards) this.laggards.see(session, this.parts.limits.retryMs);
+      await this.gone(staleOf(results));
+      if (outcome.kind === "advanced") {
+        await this.log.hold(outcome.registry.cursor);
+        if (isBefore(outcome.registry.cursor, copy.through)) this.isOwed = true;
+      }
+      // Whoever waits is told when the slow ones are known too, or have had their time; the next round does not wait for that.
+      void this.settle(copy, deliveries, passedOver, startedAt);
+      if (copy.hasMore) this.isOwed = true;
+      return;
+    }
+  }
+
+  /** Those who are to be served in this round and have not been. */
+  private unserved(served: Map<string, Member>): readonly Member[] {
+    const { members, lagging } = this.roster;
+    const found: Member[] = [];
+    for (const member of members.values()) {
+      if (lagging.has(member.session) || isSame(served.get(member.session), member)) continue;
+      served.set(member.session, member);
+      found.push(member);
+    }
+    return found;
+  }
+
+  private async lookAgain(version: number): Promise<void> {
+    if (this.roster.registry?.version === version) this.roster.doubt();
+    await this.roster.look();
+  }
+
+  private deliver(copy: Copy, members: readonly Member[], { seq }: Registry, isQueued: boolean): Deliveries {
+    const { queue, limits } = this.parts;
+    const { project: projectId, stream: streamId } = this;
+    const producerHeaders = producerOf(streamId, seq + 1);
+    if (!isQueued) return new Delivery(this.parts, projectId, copy, members, limits.batch, producerHeaders);
+    this.parts.events.tell("fanout_queued", { stream: streamId, count: members.length });
+    return queue.send(messagesOf({ projectId, streamId, copy, producerHeaders }, members, limits.queueBatch));
+  }
+
+  /** Which way copies go now. */
+  mode(): "inline" | "queued" | "skipped" {
+    const { queue, queueThreshold, maxInline } = this.parts.limits;
+    const count = this.roster.members.size;
+    if (queue) return count > queueThreshold ? "queued" : "inline";
+    return count > maxInline ? "skipped" : "inline";
+  }
+
+  private async settle(
+    copy: Copy,
+    deliveries: readonly Deliveries[],
+    passedOver: number,
+    startedAt: number,
+  ): Promise<void> {
+    const through = this.take(copy.through);
+    await Promise.all(deliveries.map(({ all }) => all));
+    const results = deliveries.flatMap(({ results }) => [...results.values()]);
+    const count = (of: string) => results.filter(({ kind }) => kind === of).length;
+    const successes = count("copied");
+    const failed = count("failed") + count("timeout");
+    const failures = passedOver + results.length - successes - count("stale");
+    const tally: Tally = { count: passedOver + results.length, successes, failures, failed };
+    this.parts.events.tell("fanout", {
+      stream: this.stream,
+      count: tally.count,
+      latencyMs: this.parts.world.now() - startedAt,
+      values: [tally.successes, tally.failures],
+    });
+    for (const { resolve } of through) resolve(tally);
+  }
+
+  /** Those who wait for something up to there; they wait no longer. */
+  private take(through: Position): readonly Waiter[] {
+    const taken = this.waiters.filter((waiter) => comparePositions(waiter.through, through) <= 0);
+    this.waiters = this.waiters.filter((waiter) => !taken.includes(waiter));
+    return taken;
+  }
+
+  private answer(waiters: readonly Waiter[], tally: Tally): void {
+    this.waiters = this.waiters.filter((waiter) => !waiters.includes(waiter));
+    for (const { resolve } of waiters) resolve(tally);
+  }
+
+  private answerAll(tally: Tally): void {
+    this.answer(this.waiters, tally);
+  }
+
+  /** Takes out those that are not there any more. */
+  async gone(members: readonly RemoveSubscriber[]): Promise<void> {
+    if (members.length === 0) return;
+    const outcome = await this.roster.remove(members);
+    if (outcome.kind === "emptied") await this.log.letGo();
+    else this.tidySoon();
+  }
+
+  async lagging(session: string): Promise<{ readonly member: Member; readonly at: Position } | undefined> {
+    await this.roster.look();
+    const member = this.roster.members.get(session);
+    const at = this.roster.lagging.get(session);
+    return member && at && { member, at };
+  }
+
+  async copyAfter(at: Position): Promise<Copy | undefined> {
+    const name = this.roster.registry?.name;
+    const piece = name === undefined ? "gone" : await this.log.after(at, name);
+    return piece instanceof Copy ? piece : undefined;
+  }
+
+  producer(): ProducerHeaders {
+    return producerOf(this.stream, this.roster.registry?.seq ?? 0);
+  }
+
+  async cameTo(member: Member, at: Position): Promise<boolean> {
+    const outcome = await this.roster.caughtUp(member, at);
+    if (outcome.kind === "joined") this.wake();
+    if (outcome.kind === "gone") await this.roster.look();
+    return outcome.kind !== "behind";
+  }
+
+  report(what: string, fault: unknown): void {
+    if (!this.isStopped) this.parts.report(what, fault);
+  }
+}
+
+/** Whether anybody at all could be spoken to. */
+function hasReached({ results }: Deliveries): boolean {
+  for (const { kind } of results.values()) if (kind === "copied" || kind === "lagging") return true;
+  return false;
+}
+
+type Results = readonly (readonly [Member, Delivered])[];
+
+/** Those who have no copy though they are there, and how far they are. */
+function laggardsOf(results: Results, slow: readonly Member[], prev: Position) {
+  const found = results.flatMap(([member, result]) => {
+    if (result.kind === "copied" || result.kind === "stale") return [];
+    return [{ ...member, at: result.kind === "lagging" ? result.at : prev }];
+  });
+  for (const member of slow) found.push({ ...member, at: prev });
+  return found;
+}
+
+function staleOf(results: Results): readonly RemoveSubscriber[] {
+  return results.flatMap(([member, result]) =>
+    result.kind === "stale" ? [{ ...member, keepsBorrowing: result.borrows }] : [],
+  );
+}
+
+function isSame(a: Member | undefined, b: Member): boolean {
+  return a?.incarnation === b.incarnation && a.epoch === b.epoch;
+}
+
+function producerOf(stream: string, seq: number): ProducerHeaders {
+  return { producerId: `fanout:${stream}`, producerEpoch: "1", producerSeq: String(seq) };
+}

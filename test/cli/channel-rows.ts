@@ -1,0 +1,67 @@
+/** The rows of channels in the table of commands: each does what its help says. */
+import { expect } from "vitest";
+import { eventually } from "../e2e/server.ts";
+import { type Ended, start } from "../support/sluice-process.ts";
+
+const OFFSET = /^\d{16}_\d{16}\n$/;
+
+type Ok = (args: readonly string[], stdin?: string) => Promise<Ended>;
+
+/** What a channel that has ended holds. */
+async function eventsOf(url: string, channel: string): Promise<string[]> {
+  const text = await (await fetch(`${url}/v1/default/channels/${encodeURIComponent(channel)}/events`)).text();
+  return [...text.matchAll(/^data: (.*)$/gm)].map(([, data]) => {
+    const { phase, payload } = JSON.parse(data!);
+    return `${phase} ${JSON.stringify(payload)}`;
+  });
+}
+
+export const channelRows = (url: () => string, ok: Ok): Readonly<Record<string, () => Promise<void>>> => ({
+  async "channel publish"() {
+    expect((await ok(["channel", "publish", "said/a", "Hällo 🌍"])).stdout).toMatch(OFFSET);
+    expect(await eventsOf(url(), "said/a")).toEqual(["START null", 'DELTA "Hällo 🌍"', "END null"]);
+    // Standard input as text, whatever its size and wherever its pieces are cut.
+    const long = "🌍ä".repeat(9_000);
+    expect((await ok(["channel", "publish", "said/long"], long)).stdout).toMatch(OFFSET);
+    const deltas = (await eventsOf(url(), "said/long")).slice(1, -1);
+    expect(deltas.map((text) => JSON.parse(text.slice("DELTA ".length))).join("")).toBe(long);
+    await ok(["channel", "publish", "said/lines", "--lines", "--end", "[1]"], "a\r\n\nb");
+    expect(await eventsOf(url(), "said/lines")).toEqual(["START null", 'DELTA "a"', 'DELTA "b"', "END [1]"]);
+    await ok(["channel", "publish", "said/json", "--json", "--start", '{"model":"m"}'], '{"t":1}\n\n["x"]\n');
+    expect(await eventsOf(url(), "said/json")).toEqual([
+      'START {"model":"m"}',
+      'DELTA {"t":1}',
+      'DELTA ["x"]',
+      "END null",
+    ]);
+    // Step by step; a step that is repeated adds nothing.
+    const step = (phase: string, sequence: number, ...more: string[]) =>
+      ok(["channel", "publish", "said/steps", ...more, "--phase", phase, "--sequence", String(sequence)]);
+    await step("start", 5);
+    const first = await step("DELTA", 6, "Hel", "--id", "m1");
+    expect((await step("DELTA", 6, "Hel", "--id", "m1")).stdout).toBe(first.stdout);
+    await step("ERROR", 7, '{"why":1}', "--json");
+    await step("END", 8);
+    expect(await eventsOf(url(), "said/steps")).toEqual(["START null", 'DELTA "Hel"', 'ERROR {"why":1}', "END null"]);
+  },
+
+  async "channel tail"() {
+    await ok(["channel", "publish", "tail/a", "--json"], '"Hel"\n"lo"\n{"tool":1}\n');
+    expect((await ok(["channel", "tail", "tail/a"])).stdout).toBe('Hello{"tool":1}\n');
+    expect((await ok(["channel", "tail", "tail/a", "--lines"])).stdout).toBe('Hel\nlo\n{"tool":1}\n');
+    const events = (await ok(["channel", "tail", "tail/a", "--json"])).stdout.trim().split("\n");
+    expect(events.map((text) => JSON.parse(text).phase)).toEqual(["START", "DELTA", "DELTA", "DELTA", "END"]);
+    const { offset, ...second } = JSON.parse(events[1]!);
+    expect(second).toMatchObject({ event: "stream", channelId: "tail/a", sequence: 1, payload: "Hel" });
+    expect((await ok(["channel", "tail", "tail/a", "--from", offset])).stdout).toBe('lo{"tool":1}\n');
+    expect((await ok(["channel", "tail", "tail/a", "--limit", "2"])).stdout).toBe("Hel");
+    // One that is not there yet is waited for, and followed while it goes on.
+    const tail = start(["channel", "tail", "tail/late", "--wait"], { env: { SLUICE_URL: url() } });
+    const publisher = start(["channel", "publish", "tail/late"], { env: { SLUICE_URL: url() } });
+    publisher.child.stdin!.write("one ");
+    await eventually(() => expect(tail.said.stdout).toBe("one "));
+    publisher.child.stdin!.end("two");
+    expect(await publisher.ended).toMatchObject({ code: 0 });
+    expect(await tail.ended).toMatchObject({ code: 0, stdout: "one two", stderr: "" });
+  },
+});

@@ -1,0 +1,207 @@
+/**
+ * A channel whose end is lost in a failover to a replica that has not heard everything. Those who read it are told, nothing comes twice
+ * or out of order, and its publisher goes on. With a replica waited for, nothing of it is lost.
+ */
+import { createServer, type RunningServer } from "@sluice/server";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { channelEntity } from "../../packages/server/src/channels/state.ts";
+import { bucketOf } from "../../packages/server/src/engine/redis/keys.ts";
+import { Reader, readAll } from "../channels/reader.ts";
+import { type Answer, Channel, START } from "../channels/stage.ts";
+import { openClient } from "../client/open-client.ts";
+import { eventually } from "../support/eventually.ts";
+import { NERVOUS_MS, RedisCluster, type RedisServer } from "../support/redis.ts";
+import { keysOn, pair, takeOver } from "./take-over.ts";
+
+const TIMEOUT_MS = 120_000;
+const PATIENCE_MS = 30_000;
+
+let cluster: RedisCluster;
+const nodes: RunningServer[] = [];
+
+beforeEach(async () => {
+  cluster = await RedisCluster.start({ nodeTimeoutMs: NERVOUS_MS });
+});
+afterEach(async () => {
+  await Promise.all(nodes.splice(0).map((node) => node.close()));
+  await cluster.close();
+});
+
+async function serve(waitReplicas: number): Promise<string> {
+  const redis = { urls: cluster.urls, waitReplicas, deadlineMs: 4_000 };
+  const channel = { rate: 1_000_000 };
+  const node = await createServer({ port: 0, log: false, redis, channel, report: () => {} });
+  nodes.push(node);
+  return node.url;
+}
+
+/** The id of a channel that lives on this master, and has started: one of many does. */
+async function channelOn(url: string, master: RedisServer): Promise<string> {
+  for (let i = 0; i < 100; i++) {
+    const before = await keysOn(master);
+    await new Channel(url, `c${i}`).takes(START);
+    if ((await keysOn(master)) > before) return `c${i}`;
+  }
+  throw new Error("no channel came to this master");
+}
+
+/** Another name for a channel in the same shard, and so on the same master. */
+function neighbourOf(id: string): string {
+  const shard = (name: string) => bucketOf(channelEntity("default", name).key);
+  for (let i = 0; ; i++) if (shard(`n${i}`) === shard(id)) return `n${i}`;
+}
+
+/** As a publisher does it: again, until there is an answer that is no 503. */
+async function publish(channel: Channel, sequence: number, phase: "DELTA" | "END" = "DELTA"): Promise<Answer> {
+  let answer: Answer | undefined;
+  await eventually(async () => {
+    answer = await channel.send(phase, sequence, sequence);
+    expect(answer.status).not.toBe(503);
+  }, PATIENCE_MS);
+  return answer!;
+}
+
+const upTo = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, i) => from + i);
+
+/** Follows a channel over however many connections that takes, as an EventSource would. */
+async function follow(channel: Channel, onSequence: (sequence: number) => void): Promise<Reader["seen"]> {
+  const seen: Reader["seen"][number][] = [];
+  const isOver = () => seen.at(-1)?.data.phase === "END";
+  while (!isOver()) {
+    const lastId = seen.at(-1)?.id;
+    const reader = await Reader.open(channel.events, lastId === undefined ? {} : { "Last-Event-ID": lastId });
+    if (reader.status !== 200) {
+      reader.close();
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      continue;
+    }
+    let taken = 0;
+    const take = () => {
+      for (const one of reader.seen.slice(taken)) {
+        seen.push(one);
+        if (one.event === "stream") onSequence(one.data.sequence);
+      }
+      taken = reader.seen.length;
+      return isOver();
+    };
+    await reader.until("the end of the channel or of the connection", take).catch(take);
+    reader.close();
+  }
+  return seen;
+}
+
+describe("a channel without waiting for replicas", () => {
+  it("goes on after its end was lost: its publisher and late readers are told what is missing, and nothing comes twice", {
+    timeout: TIMEOUT_MS,
+  }, async () => {
+    const url = await serve(0);
+    const { replica, master } = await pair(cluster);
+    const id = await channelOn(url, master);
+    const channel = new Channel(url, id);
+    await channel.deltas(1, 10);
+    await master.admin((redis) => redis.wait(1, 5_000));
+    await replica.deafen();
+    let last = 0;
+    const following = follow(channel, (sequence) => {
+      last = sequence;
+    });
+    for (const sequence of upTo(11, 15)) await publish(channel, sequence);
+    await eventually(() => expect(last).toBe(15), PATIENCE_MS);
+    await takeOver(master, replica);
+
+    const answer = await publish(channel, 16);
+    expect(answer).toMatchObject({ status: 202, body: { sequence: 16, gap: { expected: 11 } } });
+    // The repetition of what was not answered is known, and what was passed over cannot come out of order.
+    expect((await publish(channel, 16)).body).toEqual(answer.body);
+    expect((await publish(channel, 12)).body).toMatchObject({ status: 409, code: "channel-sequence" });
+    expect((await publish(channel, 17)).body).toEqual({ sequence: 17, offset: expect.any(String) });
+    expect((await publish(channel, 18, "END")).status).toBe(202);
+
+    // Who had seen the lost ones goes on behind them; offsets only ever grow.
+    const seen = (await following).filter(({ event }) => event === "stream");
+    expect(seen.map(({ data }) => data.sequence)).toEqual(upTo(0, 18));
+    expect(seen.map(({ id: offset }) => offset)).toEqual([...seen.map(({ id: offset }) => offset)].sort());
+    expect(seen[16]!.data.gap).toEqual({ expected: 11 });
+    // Who comes late gets what is there, and is told in its place that something is not.
+    const late = await readAll(channel.events);
+    expect(late.sequences).toEqual([...upTo(0, 10), 16, 17, 18]);
+    expect(late.messages.filter(({ data }) => data.gap).map(({ data }) => [data.sequence, data.gap])).toEqual([
+      [16, { expected: 11 }],
+    ]);
+  });
+
+  it("that lost its START is not there any more, and its publisher is told so", { timeout: TIMEOUT_MS }, async () => {
+    const url = await serve(0);
+    const { replica, master } = await pair(cluster);
+    const channel = new Channel(url, neighbourOf(await channelOn(url, master)));
+    await replica.deafen();
+    await channel.takes(START);
+    await channel.deltas(1, 3);
+    await takeOver(master, replica);
+    expect((await publish(channel, 4)).body).toMatchObject({ status: 409, code: "channel-not-started" });
+    expect((await fetch(channel.events)).status).toBe(404);
+    await channel.takes(START);
+    expect((await readAll(channel.events, 0)).sequences).toEqual([0]);
+  });
+
+  it("carries the client's publisher and reader over it: the reader has every word, or is told of a gap", {
+    timeout: TIMEOUT_MS,
+  }, async () => {
+    const url = await serve(0);
+    const { replica, master } = await pair(cluster);
+    const name = neighbourOf(await channelOn(url, master));
+    const sluice = openClient(url);
+    const answer = sluice.channel(name).publisher({ start: "client" });
+    for (const n of upTo(1, 5)) await answer.write(`kept ${n};`);
+    await answer.flush();
+    await master.admin((redis) => redis.wait(1, 5_000));
+    const words: string[] = [];
+    const reading = (async () => {
+      for await (const item of sluice.channel(name).read()) {
+        if (item.type === "gap") words.push("gap");
+        else if (item.type === "delta") words.push(String(item.payload));
+      }
+    })();
+    await replica.deafen();
+    await answer.write("lost;");
+    await answer.flush();
+    await eventually(() => expect(words.join("")).toContain("lost;"), PATIENCE_MS);
+    await takeOver(master, replica);
+    await answer.write("after");
+    await answer.end();
+    await reading;
+    expect(words.join("")).toBe(
+      `${upTo(1, 5)
+        .map((n) => `kept ${n};`)
+        .join("")}lost;after`,
+    );
+    const late: string[] = [];
+    for await (const item of sluice.channel(name).read())
+      late.push(item.type === "delta" ? String(item.payload) : item.type);
+    expect(late.join(" ")).toMatch(/^start kept 1;.*gap after end$/);
+  });
+});
+
+describe("a channel with a replica waited for", () => {
+  it("loses nothing that was acknowledged or shown", { timeout: TIMEOUT_MS }, async () => {
+    const url = await serve(1);
+    const { replica, master } = await pair(cluster);
+    const id = await channelOn(url, master);
+    const channel = new Channel(url, id);
+    await channel.deltas(1, 10);
+    const following = follow(channel, () => {});
+    await replica.deafen();
+    // Not acknowledged while nobody else has it, so the publisher goes on trying.
+    const publishing = publish(channel, 11);
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    await takeOver(master, replica);
+    await master.start();
+    await cluster.settled();
+    expect((await publishing).status).toBe(202);
+    for (const sequence of upTo(12, 15)) expect((await publish(channel, sequence)).body).not.toHaveProperty("gap");
+    expect((await publish(channel, 16, "END")).status).toBe(202);
+    const seen = (await following).filter(({ event }) => event === "stream");
+    expect(seen.map(({ data }) => data.sequence)).toEqual(upTo(0, 16));
+    expect((await readAll(channel.events)).sequences).toEqual(upTo(0, 16));
+  });
+});
