@@ -5,13 +5,9 @@
  * What must stay true: an answer is written to its end whoever watches; the number of answers in the making is bounded.
  */
 import { randomUUID } from "node:crypto";
-import { readFile } from "node:fs/promises";
-import { createServer as createWebServer, type RequestListener } from "node:http";
-import type { AddressInfo } from "node:net";
-import { fileURLToPath } from "node:url";
 import { Sluice } from "@sluice/client";
 import { createServer as createSluice } from "@sluice/server";
-import { build } from "esbuild";
+import { PageServer } from "../web/page-server.ts";
 import { type Model, madeUpModel } from "./answer.ts";
 
 export interface ExampleOptions {
@@ -31,12 +27,6 @@ export interface RunningExample {
   close(): Promise<void>;
 }
 
-interface WebFile {
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body: Uint8Array;
-}
-
-const HOST = "127.0.0.1";
 const ANSWERS_AT_ONCE = 32;
 
 export async function startExample({
@@ -44,23 +34,25 @@ export async function startExample({
   model = madeUpModel,
   publicUrl,
 }: ExampleOptions = {}): Promise<RunningExample> {
-  const files = new Map<string, WebFile>();
   const inTheMaking = new Set<Promise<void>>();
   const closing = new AbortController();
 
-  const web = createWebServer(answerRequests(files, ask));
-  await new Promise<void>((resolve, reject) => web.once("error", reject).listen(port, HOST, resolve));
-  const page = (web.address() as AddressInfo).port;
+  const web = await PageServer.listen(port);
 
   // Nothing is kept on disk. The page has another origin than Sluice, so Sluice is told to let it read.
   const server = await createSluice({
     port: 0,
     memory: true,
-    cors: { origins: [`http://${HOST}:${page}`, `http://localhost:${page}`] },
+    cors: { origins: web.origins },
     channel: { ttlMs: 10 * 60_000 },
   });
   const sluice = new Sluice({ url: server.url });
-  await bundlePage(files, (await publicUrl?.(server.url)) ?? server.url);
+  await web.show(new URL("page/", import.meta.url), (await publicUrl?.(server.url)) ?? server.url);
+  web.on("/ask", async () => {
+    const id = await ask();
+    if (id !== undefined) return { status: 201, body: { id } };
+    return { status: 503, headers: { "Retry-After": "10" }, body: "Too many answers at once." };
+  });
 
   /** Opens a channel and leaves the publisher to itself: nothing ties it to the request, or to the tab that made it. */
   async function ask(): Promise<string | undefined> {
@@ -87,68 +79,16 @@ export async function startExample({
   async function close(): Promise<void> {
     closing.abort(new Error("the example was stopped"));
     await Promise.all(inTheMaking);
-    web.closeAllConnections();
-    await new Promise((resolve) => web.close(resolve));
+    await web.close();
     await server.close();
   }
 
   return {
-    url: `http://${HOST}:${page}/`,
+    url: web.url,
     sluiceUrl: server.url,
     get viewers() {
       return server.live.readers;
     },
     close,
-  };
-}
-
-/** The page as a browser gets it: TypeScript and the client in one file, and where Sluice is. */
-async function bundlePage(files: Map<string, WebFile>, sluiceUrl: string): Promise<void> {
-  const path = (name: string) => fileURLToPath(new URL(`page/${name}`, import.meta.url));
-  const { outputFiles } = await build({
-    entryPoints: [path("page.ts"), path("page.css")],
-    define: { SLUICE_URL: JSON.stringify(sluiceUrl) },
-    outdir: path("."),
-    bundle: true,
-    write: false,
-    format: "esm",
-    target: "es2022",
-  });
-  const [script, style] = outputFiles;
-  // The page loads nothing from anywhere else, and talks to nobody else.
-  const policy = `default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self' ${sluiceUrl}`;
-  const put = (name: string, type: string, body: Uint8Array) =>
-    files.set(name, {
-      headers: {
-        "Content-Type": `${type}; charset=utf-8`,
-        "Cache-Control": "no-cache",
-        "Content-Security-Policy": policy,
-      },
-      body,
-    });
-  put("/", "text/html", await readFile(path("index.html")));
-  put("/page.js", "text/javascript", script!.contents);
-  put("/page.css", "text/css", style!.contents);
-}
-
-function answerRequests(files: ReadonlyMap<string, WebFile>, ask: () => Promise<string | undefined>): RequestListener {
-  const handle: RequestListener = async ({ method, url = "/" }, response) => {
-    const path = url.split("?", 1)[0]!;
-    const file = method === "GET" ? files.get(path) : undefined;
-    if (file !== undefined) {
-      response.writeHead(200, file.headers).end(file.body);
-    } else if (method === "POST" && path === "/ask") {
-      const id = await ask();
-      if (id === undefined) response.writeHead(503, { "Retry-After": "10" }).end("Too many answers at once.");
-      else response.writeHead(201, { "Content-Type": "application/json" }).end(JSON.stringify({ id }));
-    } else response.writeHead(404).end("There is nothing here.");
-  };
-  return async (request, response) => {
-    try {
-      await handle(request, response);
-    } catch (error) {
-      console.error(error);
-      response.writeHead(500).end("Something went wrong.");
-    }
   };
 }

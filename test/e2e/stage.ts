@@ -37,6 +37,9 @@ export class Trouble {
   /** Decides for a commit by itself, where it is given. */
   fate: ((commit: Commit) => Fault | undefined) | undefined;
   read: Fault | undefined;
+  /** By kind of entity, the most commits that there were at once. */
+  readonly atOnce = new Map<string, number>();
+  private readonly underWay = new Map<string, number>();
   /** Questions to the index that are not answered yet, and the most that there were at once. */
   asking = 0;
   askedAtOnce = 0;
@@ -44,6 +47,16 @@ export class Trouble {
   /** The kinds of calls since the last time this was asked. */
   taken(): string[] {
     return this.calls.splice(0);
+  }
+
+  /** Notes a commit, until what is returned is called. */
+  note(commit: Commit): () => void {
+    this.committed.push(commit);
+    const { kind } = commit.entity;
+    const now = (this.underWay.get(kind) ?? 0) + 1;
+    this.underWay.set(kind, now);
+    this.atOnce.set(kind, Math.max(this.atOnce.get(kind) ?? 0, now));
+    return () => void this.underWay.set(kind, this.underWay.get(kind)! - 1);
   }
 
   faultOf(commit: Commit): Fault | undefined {
@@ -77,8 +90,8 @@ function troubled(engine: Engine, trouble: Trouble, now: () => number): Engine {
     }),
     commit: value((...args: Parameters<Engine["commit"]>) => {
       const commit = { entity: args[0], effects: args[2] };
-      trouble.committed.push(commit);
-      return around("commit", trouble.faultOf(commit), () => engine.commit(...args));
+      const done = trouble.note(commit);
+      return around("commit", trouble.faultOf(commit), () => engine.commit(...args)).finally(done);
     }),
     due: value(async function (this: Engine, ...args: Parameters<Engine["due"]>) {
       trouble.asking++;

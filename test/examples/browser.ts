@@ -1,6 +1,7 @@
 /**
  * A headless Chromium for the tests of the examples, and what they look at in a page. Whatever a page throws or complains
- * about fails its test, except for channels that cannot be reached or are not there, which tests bring about on purpose.
+ * about fails its test, except for channels and sessions that cannot be reached or are not there, which tests bring about on
+ * purpose.
  */
 import { execFileSync } from "node:child_process";
 import { type Browser, chromium, type Page } from "playwright-core";
@@ -24,7 +25,8 @@ export function useBrowser(): { open(url: string): Promise<Page> } {
     const complaints: string[] = [];
     page.on("pageerror", (error) => complaints.push(error.stack ?? error.message));
     page.on("console", (message) => {
-      const isExpected = message.location().url.includes("/channels/") && message.text().startsWith("Failed to load");
+      const isSluice = /\/channels\/|\/stream\/session(:|%3A)|\/subscribe$/.test(message.location().url);
+      const isExpected = isSluice && message.text().startsWith("Failed to load");
       if (["error", "warning"].includes(message.type()) && !isExpected) complaints.push(message.text());
     });
     onTestFinished(async () => {

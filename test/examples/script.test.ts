@@ -43,11 +43,20 @@ test("the script prints one line with the address, serves the page, and Ctrl-C e
   expect(said.stdout).toBe(`ai-tokens: open ${url}\n`);
 });
 
+test("another example is started the same way", async () => {
+  const { child, said, ended } = run("notifications", "--port", "0");
+  await eventually(() => expect(said.stdout, said.stderr).toContain("\n"), 25_000);
+  const [, url] = /^notifications: open (http:\/\/127\.0\.0\.1:\d+\/)\n$/.exec(said.stdout)!;
+  expect((await fetch(`${url}day`, { method: "POST" })).status).toBe(202);
+  signalGroup(child, "SIGINT");
+  expect(await ended).toBe(0);
+});
+
 test("an example that does not exist is refused, with the names of those that do", async () => {
   const { said, ended } = run("ai-toasters");
   expect(await ended).toBe(2);
   expect(said.stderr).toContain("no example called ai-toasters");
-  expect(said.stderr).toContain("npm run example ai-tokens");
+  expect(said.stderr).toContain("npm run example ai-tokens, npm run example notifications");
 });
 
 test("what is not a port is refused", async () => {

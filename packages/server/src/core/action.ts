@@ -51,9 +51,9 @@ export interface Action {
 }
 
 /** The topic by which a caller that is confined to some topics reaches what the action names; undefined when it names none. */
-export function topicOf({ stream, channel, session }: Action): string | undefined {
-  // Who reads an inbox is its owner's question, and what is in it was asked about when it was subscribed to.
-  if (session !== undefined) return undefined;
+export function topicOf({ action, stream, channel, session }: Action): string | undefined {
+  // Whose a session is, is another question, and what is in it was asked about when it was subscribed to.
+  if (session !== undefined && action !== "subscribe") return undefined;
   return channel === undefined ? stream : `channels/${channel}`;
 }
 

@@ -128,9 +128,19 @@ export class Fanout {
     await this.ready;
   }
 
-  /** Waits for the copies of what was appended, as far as a publish does. */
+  /** Waits for the copies of what was appended, as far as a publish does. Whatever happens to them, the publish has happened. */
   async publish(project: string, stream: string, through: Position): Promise<Published> {
     const source = this.source(project, stream);
+    try {
+      return await this.copy(source, through);
+    } catch (fault) {
+      this.parts.report(`fanning out ${project}/${stream} failed`, fault);
+      source.wake();
+      return { mode: "circuit-open", count: source.roster.members.size, successes: 0, failures: 0 };
+    }
+  }
+
+  private async copy(source: Source, through: Position): Promise<Published> {
     const registry = await source.roster.look();
     if (registry === undefined) return { mode: "inline", count: 0, successes: 0, failures: 0 };
     const { world } = this.parts;

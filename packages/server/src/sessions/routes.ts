@@ -40,7 +40,7 @@ export class SessionRoutes {
       const { sessionId, streamId } = body;
       checkPath(streamId);
       refuseReserved(streamId);
-      await request.access?.demand({ action: "subscribe", project, stream: streamId });
+      await request.access?.demand({ action: "subscribe", project, stream: streamId, session: sessionId });
       const input = { ...body, from: parseFrom(body.from) };
       const outcome = await this.parts.sessions.subscribe(project, input, askerOf(request.access));
       if (outcome.kind !== "joined") throw refusalOf(outcome, input);
@@ -52,6 +52,7 @@ export class SessionRoutes {
   unsubscribe(project: string, request: HttpRequest): Promise<Reply> {
     return this.counted("/unsubscribe", request, async () => {
       const { sessionId, streamId } = await jsonBody(request, this.parts.limits.bodyBytes, unsubscribe);
+      await request.access?.demand({ action: "unsubscribe", project, stream: streamId, session: sessionId });
       const outcome = await this.parts.sessions.unsubscribe(project, sessionId, streamId, askerOf(request.access));
       if (outcome === "absent") throw noSession(sessionId);
       return { status: 204, headers: [] };
@@ -69,7 +70,10 @@ export class SessionRoutes {
         const reply = renderAppend(outcome, stream);
         const isFollowed =
           (outcome.kind === "appended" || outcome.kind === "duplicate") && outcome.follow !== undefined;
+        // The message is stored. Copies have limits of their own, and must not make it look as if it were not.
+        request.waits = true;
         const published = isFollowed ? await fanout.publish(project, stream, outcome.next) : NO_FANOUT;
+        request.waits = false;
         events.tell("publish", { stream, count: published.count, latencyMs: world.now() - startedAt });
         reply.headers.push(...fanoutHeaders(published));
         return reply;

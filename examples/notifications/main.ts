@@ -1,0 +1,5 @@
+/** `npm run example notifications`: starts everything, prints where the page is, and stops on Ctrl-C. */
+import { runExample } from "../web/run.ts";
+import { startExample } from "./server.ts";
+
+await runExample("notifications", (port) => startExample({ port }));

@@ -1,0 +1,130 @@
+/**
+ * The page: three people side by side, or one of them when the address names one (`#ada`). All that it keeps is the id of each
+ * person's session and the last notice that was seen; what was told is in the inbox, and is read from there.
+ */
+import { Sluice } from "@sluice/client";
+import { PEOPLE, type Person, streamOf, TOPICS } from "../people.ts";
+import { type Copied, InboxView } from "./inbox-view.ts";
+
+declare const SLUICE_URL: string;
+const AGAIN_MS = 1_000;
+
+const element = <E extends HTMLElement>(id: string) => document.getElementById(id) as E;
+
+/** One person: one session, several streams, one loop. This is the part to read. */
+async function follow({ id, follows }: Person, view: InboxView, signal: AbortSignal): Promise<void> {
+  const sessionId = sessionOf(id);
+  // To subscribe again changes nothing, so it is done at every start; a session that has expired meanwhile is made anew.
+  for (const topic of follows) await subscribe(sessionId, streamOf(topic), signal);
+  const inbox = sluiceFor(view).stream<Copied>(`session:${sessionId}`);
+  const seen = localStorage.getItem(`seen:${id}`) ?? "";
+  const { offset: end } = await inbox.info({ signal });
+  for await (const item of inbox.read({ from: view.last ?? "beginning", live: true, signal })) {
+    if (item.type === "gap") continue;
+    const { offset, publishedAt, value } = item;
+    // Offsets sort as text, so "between what was seen and what was there when we came" is a comparison.
+    view.add({ ...value, offset, publishedAt, isMissed: offset > seen && offset <= end && seen !== "" });
+    localStorage.setItem(`seen:${id}`, offset);
+  }
+}
+
+async function subscribe(sessionId: string, streamId: string, signal: AbortSignal): Promise<void> {
+  const response = await fetch(`${SLUICE_URL}/v1/default/subscribe`, {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify({ sessionId, streamId, format: "envelope" }),
+    signal,
+  });
+  if (!response.ok) throw new Error(((await response.json()) as { detail: string }).detail);
+}
+
+/** Made once per browser, and the same after a reload and in a second tab. */
+function sessionOf(person: string): string {
+  const known = localStorage.getItem(`session:${person}`) ?? crypto.randomUUID();
+  localStorage.setItem(`session:${person}`, known);
+  return known;
+}
+
+/** Retries are the client's business; the view only shows them. */
+function sluiceFor(view: InboxView): Sluice {
+  const heard: typeof fetch = async (input, init) => {
+    const response = await fetch(input, init);
+    if (response.ok) view.state("live");
+    return response;
+  };
+  return new Sluice({
+    url: SLUICE_URL,
+    fetch: heard,
+    retries: { maxMs: 2_000, onRetry: () => view.state("reconnecting") },
+  });
+}
+
+/** Goes on until the person goes offline, whatever happens to the network or to the session. */
+async function stayOnline(person: Person, view: InboxView, signal: AbortSignal): Promise<void> {
+  view.state("connecting");
+  while (!signal.aborted) {
+    try {
+      await follow(person, view, signal);
+    } catch (error) {
+      if (signal.aborted) return;
+      console.info(`${person.name}: ${(error as Error).message}`);
+      view.state("reconnecting");
+      await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+    }
+  }
+}
+
+function show(person: Person): HTMLElement {
+  let online: AbortController | undefined;
+  const toggle = () => {
+    if (online === undefined) {
+      online = new AbortController();
+      void stayOnline(person, view, online.signal);
+    } else {
+      online.abort();
+      online = undefined;
+      view.state("offline");
+    }
+  };
+  const view = new InboxView(person, toggle);
+  toggle();
+  return view.root;
+}
+
+async function send(topic: string, text: string): Promise<void> {
+  const response = await fetch("/send", { method: "POST", body: JSON.stringify({ topic, text }) });
+  if (!response.ok) throw new Error(await response.text());
+  const { inboxes, reached, mode } = (await response.json()) as { inboxes: number; reached: number; mode: string };
+  const copies = reached === inboxes ? `${inboxes}` : `${reached} of ${inboxes}`;
+  element("told").textContent = `Appended once, copied to ${copies} ${inboxes === 1 ? "inbox" : "inboxes"} (${mode}).`;
+}
+
+function choiceOf(topic: string): HTMLElement {
+  const label = document.createElement("label");
+  label.dataset.topic = topic;
+  const input = Object.assign(document.createElement("input"), { type: "radio", name: "topic", value: topic });
+  input.checked = topic === "everyone";
+  label.append(input, topic);
+  return label;
+}
+
+element<HTMLFormElement>("composer").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const field = element<HTMLInputElement>("text");
+  const topic = new FormData(event.target as HTMLFormElement).get("topic") as string;
+  if (field.value.trim() === "") return;
+  send(topic, field.value).then(
+    () => {
+      field.value = "";
+    },
+    (error: Error) => {
+      element("told").textContent = error.message;
+    },
+  );
+});
+element("day").addEventListener("click", () => void fetch("/day", { method: "POST" }));
+addEventListener("hashchange", () => location.reload());
+
+const named = PEOPLE.filter(({ id }) => `#${id}` === location.hash);
+element("topics").append(...TOPICS.map(choiceOf));
+element("people").append(...(named.length > 0 ? named : PEOPLE).map(show));

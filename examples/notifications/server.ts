@@ -1,0 +1,109 @@
+/**
+ * Everything behind the page, in one process: a Sluice server, a web server for three files, and the publisher of the notices.
+ * `main.ts` starts it.
+ *
+ * What must stay true: only this program publishes; the page says what it would like to be told, and reads.
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import { Sluice } from "@sluice/client";
+import { createServer as createSluice } from "@sluice/server";
+import { type Answer, PageServer } from "../web/page-server.ts";
+import { DAY, type Notice, streamOf, TOPICS } from "./people.ts";
+
+export interface ExampleOptions {
+  /** Of the page; any free one by default. */
+  readonly port?: number | undefined;
+  /** How long the day waits between two notices. */
+  readonly paceMs?: number | undefined;
+  /** Where browsers find Sluice, when something stands in between. */
+  readonly publicUrl?: ((sluiceUrl: string) => Promise<string>) | undefined;
+}
+
+export interface RunningExample {
+  /** Of the page. */
+  readonly url: string;
+  readonly sluiceUrl: string;
+  publish(topic: string, notice: Notice): Promise<Told>;
+  close(): Promise<void>;
+}
+
+/** Into how many inboxes a notice goes, and how many have it by now. */
+export interface Told {
+  readonly inboxes: number;
+  readonly reached: number;
+  readonly mode: string;
+}
+
+const MAX_TEXT = 280;
+
+export async function startExample({
+  port = 0,
+  paceMs = 1_400,
+  publicUrl,
+}: ExampleOptions = {}): Promise<RunningExample> {
+  const web = await PageServer.listen(port);
+  // Nothing is kept on disk. The page has another origin than Sluice, so Sluice is told to let it read.
+  const server = await createSluice({ port: 0, memory: true, cors: { origins: web.origins } });
+  const sluice = new Sluice({ url: server.url });
+  const closing = new AbortController();
+  let day: Promise<void> | undefined;
+
+  // One stream per topic. Who follows it is not the publisher's business.
+  for (const topic of TOPICS) await sluice.stream(streamOf(topic)).create({ maxMessages: 1_000 });
+  await web.show(new URL("page/", import.meta.url), (await publicUrl?.(server.url)) ?? server.url);
+
+  /** Written once, to the stream of the topic; Sluice copies it into the inbox of everybody who follows it. */
+  async function publish(topic: string, notice: Notice): Promise<Told> {
+    const response = await fetch(`${server.url}/v1/default/publish/${streamOf(topic)}`, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify(notice),
+    });
+    if (!response.ok) throw new Error(await response.text());
+    const number = (name: string) => Number(response.headers.get(`Stream-Fanout-${name}`));
+    const mode = response.headers.get("Stream-Fanout-Mode") ?? "";
+    return { inboxes: number("Count"), reached: number("Successes"), mode };
+  }
+
+  async function send(body: string): Promise<Answer> {
+    const { topic, text } = parsed(body);
+    if (!TOPICS.includes(topic) || text === "") return { status: 400, body: "A notice needs a topic and a text." };
+    return { status: 200, body: await publish(topic, { text: text.slice(0, MAX_TEXT) }) };
+  }
+
+  /** The whole day, once at a time. It goes on whoever watches. */
+  async function runDay(): Promise<void> {
+    for (const [topic, text] of DAY) {
+      await publish(topic, { text });
+      await sleep(paceMs, undefined, { signal: closing.signal });
+    }
+  }
+
+  web.on("/send", send);
+  web.on("/day", async () => {
+    day ??= runDay()
+      .catch((error) => closing.signal.aborted || console.error(error))
+      .then(() => {
+        day = undefined;
+      });
+    return { status: 202 };
+  });
+
+  async function close(): Promise<void> {
+    closing.abort();
+    await day;
+    await web.close();
+    await server.close();
+  }
+
+  return { url: web.url, sluiceUrl: server.url, publish, close };
+}
+
+function parsed(body: string): { topic: string; text: string } {
+  try {
+    const { topic, text } = JSON.parse(body) as { topic?: unknown; text?: unknown };
+    return { topic: String(topic), text: typeof text === "string" ? text.trim() : "" };
+  } catch {
+    return { topic: "", text: "" };
+  }
+}

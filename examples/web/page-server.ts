@@ -1,0 +1,126 @@
+/**
+ * The web server of an example: a page of three files that talks to Sluice, and what the page may ask the example to do. Every
+ * example starts one.
+ *
+ * What must stay true: the page loads nothing from anywhere else and talks to nobody but this server and Sluice.
+ */
+import { readFile } from "node:fs/promises";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
+
+const HOST = "127.0.0.1";
+const MAX_BODY_BYTES = 4_096;
+
+export interface Answer {
+  readonly status: number;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Sent as JSON, or as it is when it is a string. */
+  readonly body?: unknown;
+}
+
+type Deed = (body: string) => Promise<Answer>;
+
+interface WebFile {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Uint8Array;
+}
+
+export class PageServer {
+  private readonly files = new Map<string, WebFile>();
+  private readonly deeds = new Map<string, Deed>();
+
+  private constructor(private readonly server: Server) {
+    server.on("request", (request, response) => void this.answer(request, response));
+  }
+
+  /** Port 0 takes a free one. */
+  static async listen(port: number): Promise<PageServer> {
+    const server = createServer();
+    await new Promise<void>((resolve, reject) => server.once("error", reject).listen(port, HOST, resolve));
+    return new PageServer(server);
+  }
+
+  private get port(): number {
+    return (this.server.address() as AddressInfo).port;
+  }
+
+  get url(): string {
+    return `http://${HOST}:${this.port}/`;
+  }
+
+  /** What Sluice is told to let read, since the page comes from elsewhere. */
+  get origins(): string[] {
+    return [`http://${HOST}:${this.port}`, `http://localhost:${this.port}`];
+  }
+
+  /** What a POST to this path does. */
+  on(path: string, deed: Deed): void {
+    this.deeds.set(path, deed);
+  }
+
+  /** Serves the page of a folder as a browser takes it: TypeScript and the client in one file, and where Sluice is. */
+  async show(folder: URL, sluiceUrl: string): Promise<void> {
+    const path = (name: string) => fileURLToPath(new URL(name, folder));
+    const { outputFiles } = await build({
+      entryPoints: [path("page.ts"), path("page.css")],
+      define: { SLUICE_URL: JSON.stringify(sluiceUrl) },
+      outdir: path("."),
+      bundle: true,
+      write: false,
+      format: "esm",
+      target: "es2022",
+    });
+    const [script, style] = outputFiles;
+    const policy = `default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self' ${sluiceUrl}`;
+    const put = (name: string, type: string, body: Uint8Array) =>
+      this.files.set(name, {
+        headers: {
+          "Content-Type": `${type}; charset=utf-8`,
+          "Cache-Control": "no-cache",
+          "Content-Security-Policy": policy,
+        },
+        body,
+      });
+    put("/", "text/html", await readFile(path("index.html")));
+    put("/page.js", "text/javascript", script!.contents);
+    put("/page.css", "text/css", style!.contents);
+  }
+
+  private async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const path = (request.url ?? "/").split("?", 1)[0]!;
+    const file = request.method === "GET" ? this.files.get(path) : undefined;
+    if (file !== undefined) {
+      response.writeHead(200, file.headers).end(file.body);
+      return;
+    }
+    try {
+      const deed = request.method === "POST" ? this.deeds.get(path) : undefined;
+      const answer = deed ? await deed(await bodyOf(request)) : { status: 404, body: "There is nothing here." };
+      const isText = typeof answer.body === "string";
+      const type = isText ? "text/plain; charset=utf-8" : "application/json";
+      response.writeHead(answer.status, { "Content-Type": type, ...answer.headers });
+      response.end(isText ? answer.body : JSON.stringify(answer.body ?? {}));
+    } catch (error) {
+      console.error(error);
+      response.writeHead(500).end("Something went wrong.");
+    }
+  }
+
+  async close(): Promise<void> {
+    this.server.closeAllConnections();
+    await new Promise((resolve) => this.server.close(resolve));
+  }
+}
+
+/** What is longer than anything the page sends is cut, and is then no JSON. */
+async function bodyOf(request: IncomingMessage): Promise<string> {
+  const pieces: Buffer[] = [];
+  let size = 0;
+  for await (const piece of request as AsyncIterable<Buffer>) {
+    if (size < MAX_BODY_BYTES) pieces.push(piece);
+    size += piece.length;
+  }
+  return Buffer.concat(pieces).subarray(0, MAX_BODY_BYTES).toString("utf8");
+}

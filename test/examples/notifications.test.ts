@@ -1,0 +1,140 @@
+import type { Page } from "playwright-core";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { DAY, PEOPLE } from "../../examples/notifications/people.ts";
+import { startExample } from "../../examples/notifications/server.ts";
+import { eventually } from "../support/eventually.ts";
+import { TcpProxy } from "../support/tcp-proxy.ts";
+import { useBrowser } from "./browser.ts";
+
+const LONG_MS = 20_000;
+
+/** The example with a wire between browser and Sluice. The publisher does not use that wire. */
+async function openExample() {
+  let wire: TcpProxy | undefined;
+  const publicUrl = async (url: string) => {
+    wire = await TcpProxy.open(0, Number(new URL(url).port));
+    return `http://127.0.0.1:${wire.port}`;
+  };
+  const example = await startExample({ paceMs: 1, publicUrl });
+  onTestFinished(async () => {
+    await wire!.close();
+    await example.close();
+  });
+  const published: { topic: string; text: string }[] = [];
+  /** Publishes so many notices, to one topic after the other. */
+  const publish = async (count: number) => {
+    for (let i = 0; i < count; i++) {
+      const [topic] = DAY[published.length % DAY.length]!;
+      const text = `number ${published.length} to ${topic} <b>&amp;`;
+      published.push({ topic, text });
+      await example.publish(topic, { text });
+    }
+  };
+  /** What this person should have been told by now. */
+  const toldTo = (person: string) => {
+    const { follows } = PEOPLE.find(({ id }) => id === person)!;
+    return published.filter(({ topic }) => follows.includes(topic)).map(({ text }) => text);
+  };
+  const untilAllTold = (page: Page, people = PEOPLE.map(({ id }) => id)) =>
+    eventually(async () => {
+      for (const person of people) expect(await textsOf(page, person)).toEqual(toldTo(person));
+    }, LONG_MS);
+  return { example, wire: wire!, publish, toldTo, untilAllTold };
+}
+
+function inboxOf(page: Page, person: string) {
+  return page.locator(`[data-person="${person}"]`);
+}
+
+/** In the order in which they came. */
+async function textsOf(page: Page, person: string): Promise<string[]> {
+  return (await inboxOf(page, person).locator("li p").allTextContents()).reverse();
+}
+
+function untilState(page: Page, person: string, state: string) {
+  return page.waitForSelector(`[data-person="${person}"][data-state="${state}"]`, { timeout: LONG_MS });
+}
+
+async function untilLive(page: Page): Promise<void> {
+  for (const { id } of PEOPLE) await untilState(page, id, "live");
+}
+
+describe("the example notifications", () => {
+  const browser = useBrowser();
+
+  test("everybody is told what they follow, once and in order, over a reload in the middle", async () => {
+    const { example, publish, toldTo, untilAllTold } = await openExample();
+    const page = await browser.open(example.url);
+    await untilLive(page);
+    await publish(8);
+    await untilAllTold(page);
+    expect(toldTo("ada").length).not.toBe(toldTo("bob").length);
+    // Some come before the page is gone, some while it is, some when it is back.
+    const publishing = publish(40);
+    await page.reload();
+    await publishing;
+    await untilAllTold(page);
+    await publish(5);
+    await untilAllTold(page);
+    expect(await inboxOf(page, "cy").locator("li").last().locator(".topic").textContent()).toBe("everyone");
+  });
+
+  test("who was offline, or without a network, is told the rest afterwards", async () => {
+    const { example, wire, publish, toldTo, untilAllTold } = await openExample();
+    const page = await browser.open(example.url);
+    await untilLive(page);
+    await publish(4);
+    await untilAllTold(page);
+    await inboxOf(page, "ada").getByRole("button", { name: "Go offline" }).click();
+    const before = toldTo("ada");
+    await publish(16);
+    await untilAllTold(page, ["bob", "cy"]);
+    expect(await textsOf(page, "ada")).toEqual(before);
+    await inboxOf(page, "ada").getByRole("button", { name: "Come back" }).click();
+    await untilAllTold(page);
+    const missed = await inboxOf(page, "ada").locator("li.missed p").allTextContents();
+    expect(missed.reverse()).toEqual(toldTo("ada").slice(before.length));
+
+    wire.cut();
+    await publish(8);
+    wire.heal();
+    await untilAllTold(page);
+    await untilLive(page);
+  });
+
+  test("two tabs of one browser share an inbox, and another browser has its own", async () => {
+    const { example, publish, toldTo, untilAllTold } = await openExample();
+    const first = await browser.open(`${example.url}#ada`);
+    await untilState(first, "ada", "live");
+    await publish(6);
+    const second = await first.context().newPage();
+    await second.goto(`${example.url}#ada`);
+    await untilAllTold(first, ["ada"]);
+    await untilAllTold(second, ["ada"]);
+    expect(await second.locator("[data-person]").count()).toBe(1);
+    const stranger = await browser.open(`${example.url}#ada`);
+    await untilState(stranger, "ada", "live");
+    const before = toldTo("ada").length;
+    await publish(6);
+    await untilAllTold(first, ["ada"]);
+    await eventually(async () => expect(await textsOf(stranger, "ada")).toEqual(toldTo("ada").slice(before)), LONG_MS);
+  });
+
+  test("what is written in the page is published, and the page says how many inboxes it went to", async () => {
+    const { example } = await openExample();
+    const page = await browser.open(example.url);
+    await untilLive(page);
+    await page.getByText("design", { exact: true }).first().click();
+    await page.getByLabel("Text").fill("  hello, designers ");
+    await page.getByRole("button", { name: "Send" }).click();
+    const told = page.getByText("Appended once, copied to 2 inboxes (inline).");
+    await told.waitFor({ timeout: LONG_MS });
+    for (const person of ["ada", "cy"]) {
+      await eventually(async () => expect(await textsOf(page, person)).toEqual(["hello, designers"]), LONG_MS);
+    }
+    expect(await textsOf(page, "bob")).toEqual([]);
+    await page.getByRole("button", { name: "Play a day" }).click();
+    const bobs = DAY.filter(([topic]) => PEOPLE[1]!.follows.includes(topic)).map(([, text]) => text);
+    await eventually(async () => expect(await textsOf(page, "bob")).toEqual(bobs), LONG_MS);
+  });
+});
