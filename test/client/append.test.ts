@@ -158,7 +158,9 @@ describe("appending", () => {
 
   test("a failure that nobody looks at ends no process, and flush tells it once", async () => {
     noUnhandledRejections();
-    const stream = openClient(fixture.url, { append: { batchMessages: 1 } }).stream("client/never-created");
+    const stream = openClient(fixture.url, { append: { batchMessages: 1 } }).stream("client/never-created", {
+      create: false,
+    });
     for (const n of numbersTo(3)) void stream.append(n);
     await expect(stream.flush()).rejects.toMatchObject({ code: "stream-not-found", status: 404, retryable: false });
     await stream.flush();

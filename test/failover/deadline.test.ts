@@ -97,8 +97,11 @@ const refusedOtherwise = (told: readonly Told[]) =>
   told.filter(({ status, retryAfter }) => status !== 503 || retryAfter === null);
 
 async function masters(): Promise<RedisServer[]> {
-  const found = await cluster.masters();
-  expect(found).toHaveLength(3);
+  let found: RedisServer[] = [];
+  await eventually(async () => {
+    found = await cluster.masters();
+    expect(found).toHaveLength(3);
+  }, 30_000);
   return found;
 }
 

@@ -17,6 +17,9 @@ const SLOTS = 16_384;
 /** How long a node may be silent before the others call it failed: long, unless a test waits for just that. */
 const CALM_MS = 30_000;
 export const NERVOUS_MS = 2_000;
+/** What a machine that is busy with other tests may take for an answer, and after how long one who may hang counts as hung. */
+const PATIENCE_MS = 15_000;
+const HUNG_MS = 3_000;
 
 /** Nothing that was started here outlives the process that did. */
 const living = new Set<ChildProcess>();
@@ -87,11 +90,11 @@ export class RedisServer {
   }
 
   /** A connection for one question, never over the proxy. */
-  async admin<T>(ask: (redis: Redis) => Promise<T>): Promise<T> {
+  async admin<T>(ask: (redis: Redis) => Promise<T>, patienceMs = PATIENCE_MS): Promise<T> {
     const redis = new Redis({
       port: this.port,
-      connectTimeout: 1_000,
-      commandTimeout: 1_000,
+      connectTimeout: patienceMs,
+      commandTimeout: patienceMs,
       retryStrategy: () => null,
       maxRetriesPerRequest: 0,
       enableReadyCheck: false,
@@ -130,7 +133,7 @@ export class RedisServer {
   }
 
   async role(): Promise<string> {
-    return this.admin(async (redis) => String(((await redis.call("ROLE")) as unknown[])[0]));
+    return this.admin(async (redis) => String(((await redis.call("ROLE")) as unknown[])[0]), HUNG_MS);
   }
 
   signal(signal: "SIGKILL" | "SIGSTOP" | "SIGCONT"): void {

@@ -9,7 +9,7 @@
  */
 import { header } from "@sluice/protocol";
 import { Backoff } from "./backoff.ts";
-import { type AppendResult, Batch, type Body, type Metadata } from "./batch.ts";
+import { type AppendResult, Batch, type Body, type Create, type Metadata } from "./batch.ts";
 import type { Answer, Call, Connection } from "./connection.ts";
 import { SluiceError } from "./error.ts";
 import type { LastBudget, PageExit } from "./page-exit.ts";
@@ -65,14 +65,14 @@ export class Appender {
     return this.queue.length === 0 && this.failure === undefined && this.fenced === undefined;
   }
 
-  append(body: Body, contentType: string, metadata: Metadata | undefined): Promise<AppendResult> {
+  append(body: Body, contentType: string, metadata: Metadata | undefined, create?: Create): Promise<AppendResult> {
     if (this.fenced !== undefined) return rejected(this.fenced);
     const { queueSize } = this.parts.limits;
     if (this.queued + body.length > queueSize && this.queued > 0) {
       const says = `${this.queued} characters are waiting to be sent; ready() tells when there is room`;
       return this.fail(new SluiceError("queue-full", says));
     }
-    const batch = this.batchFor(body, contentType, metadata);
+    const batch = this.batchFor(body, contentType, metadata, create);
     this.queued += body.length;
     if (!this.isRunning) void this.run();
     return batch.promise;
@@ -96,16 +96,18 @@ export class Appender {
     return this.queued <= this.parts.limits.queueSize / 2;
   }
 
-  private batchFor(body: Body, contentType: string, metadata: Metadata | undefined): Batch {
+  private batchFor(body: Body, contentType: string, metadata: Metadata | undefined, create: Create | undefined): Batch {
     const { batchSize, batchMessages } = this.parts.limits;
     const last = this.queue.at(-1);
     const fits = last !== undefined && last.size + body.length <= batchSize && last.bodies.length < batchMessages;
     if (fits && last.takes(contentType, metadata)) {
       last.push(body);
+      if (create === undefined) last.create = undefined;
       return last;
     }
     if (last !== undefined) last.isSealed = true;
     const batch = new Batch(contentType, metadata, [body]);
+    batch.create = create;
     this.queue.push(batch);
     return batch;
   }
@@ -168,8 +170,17 @@ export class Appender {
     for (let claims = 0; ; ) {
       this.number(batch);
       try {
-        return this.accepted(batch, await connection.once(this.callFor(batch)));
+        const answer = await connection.once(this.callFor(batch));
+        backoff.progress();
+        return this.accepted(batch, answer);
       } catch (error) {
+        if (this.mayCreate(batch, error)) {
+          const { create } = batch;
+          // Once: a stream that somebody removes at the same time stays away.
+          batch.create = undefined;
+          await create!();
+          continue;
+        }
         if (isTooLarge(error) && batch.bodies.length > 1) {
           this.cut(batch);
           return undefined;
@@ -178,6 +189,12 @@ export class Appender {
         else await backoff.wait(error);
       }
     }
+  }
+
+  /** Whether the stream was never there. One that we have written to and that is gone was deleted, and is not ours to bring back. */
+  private mayCreate({ create }: Batch, error: unknown): boolean {
+    const isAbsent = error instanceof SluiceError && error.code === "stream-not-found";
+    return isAbsent && create !== undefined && !this.hasWritten;
   }
 
   private accepted(batch: Batch, { headers }: Answer): AppendResult {

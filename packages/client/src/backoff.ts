@@ -15,6 +15,8 @@ export interface RetryOptions {
   readonly giveUpMs?: number | undefined;
   /** Told before every wait; for logs and "reconnecting…". What it throws ends the operation. */
   readonly onRetry?: ((retry: Retry) => void) | undefined;
+  /** Told when the server answers again after `onRetry`; for "connected again". What it throws is ignored. */
+  readonly onRecover?: (() => void) | undefined;
 }
 
 export interface Retry {
@@ -29,10 +31,12 @@ export interface RetryPolicy {
   readonly maxMs: number;
   readonly giveUpMs: number;
   readonly onRetry: ((retry: Retry) => void) | undefined;
+  readonly onRecover: (() => void) | undefined;
 }
 
-export function retryPolicy({ minMs = 100, maxMs = 10_000, giveUpMs = 120_000, onRetry }: RetryOptions): RetryPolicy {
-  return { minMs, maxMs, giveUpMs, onRetry };
+export function retryPolicy(options: RetryOptions): RetryPolicy {
+  const { minMs = 100, maxMs = 10_000, giveUpMs = 120_000, onRetry, onRecover } = options;
+  return { minMs, maxMs, giveUpMs, onRetry, onRecover };
 }
 
 /** Longer than any operation; a timer that is given more would fire at once. */
@@ -41,6 +45,7 @@ const MAX_DELAY_MS = 2 ** 31 - 1;
 export class Backoff {
   private failures = 0;
   private failingSince = 0;
+  private isDown = false;
 
   constructor(
     private readonly policy: RetryPolicy,
@@ -50,6 +55,18 @@ export class Backoff {
 
   progress(): void {
     this.failures = 0;
+    this.reached();
+  }
+
+  /** The server has answered; whether that leads to anything is not known yet. */
+  reached(): void {
+    if (!this.isDown) return;
+    this.isDown = false;
+    try {
+      this.policy.onRecover?.();
+    } catch {
+      // What was done is done, and must not look as if it had failed.
+    }
   }
 
   /** Rejects when there is nothing to wait for: the error is final, the time is up, or the caller has aborted. */
@@ -61,6 +78,7 @@ export class Backoff {
     const delayMs = this.delay(error);
     if (now + delayMs - this.failingSince > this.giveUpMs) throw error;
     this.failures++;
+    this.isDown = true;
     this.policy.onRetry?.({ error, attempt: this.failures, delayMs });
     await sleep(delayMs, this.signal);
   }

@@ -30,12 +30,16 @@ export interface Numbered {
   readonly seq: number;
 }
 
+export type Create = () => Promise<void>;
+
 export class Batch {
   size = 0;
   /** Closed to further messages: it is on its way, or full. */
   isSealed = false;
   numbered: Numbered | undefined;
   historyLost = false;
+  /** Makes the stream when it is not there; undefined when it must be. */
+  create: Create | undefined;
   readonly promise: Promise<AppendResult>;
   resolve!: (result: AppendResult) => void;
   reject!: (error: unknown) => void;
@@ -84,6 +88,8 @@ export class Batch {
     const half = this.bodies.length >> 1;
     const first = new Batch(this.contentType, undefined, this.bodies.slice(0, half));
     const second = new Batch(this.contentType, undefined, this.bodies.slice(half));
+    first.create = this.create;
+    second.create = this.create;
     first.isSealed = true;
     second.isSealed = true;
     second.promise.then(this.resolve, this.reject);

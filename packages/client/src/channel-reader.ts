@@ -98,7 +98,7 @@ export class ChannelReader {
     const end = () => {
       this.isOver = true;
     };
-    for await (const event of eventsOf(this.connection, call, silenceMs, undefined, end)) {
+    for await (const event of eventsOf(this.connection, call, silenceMs, () => this.backoff.reached(), end)) {
       if (signal?.aborted) return;
       if (event.event === "gap") this.isGapTold = true;
       if (event.event !== "stream") continue;

@@ -54,7 +54,9 @@ export class Connection {
     const backoff = new Backoff(this.options.retries, call.signal);
     for (;;) {
       try {
-        return await this.once(call);
+        const answer = await this.once(call);
+        backoff.progress();
+        return answer;
       } catch (error) {
         await backoff.wait(error);
       }

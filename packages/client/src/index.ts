@@ -9,6 +9,13 @@ export { ChannelPublisher, type PublisherOptions } from "./publisher.ts";
 export type { Schema, SchemaIssue, SchemaResult } from "./schema.ts";
 export { type ListedStream, type ListOptions, Sluice, type SluiceOptions } from "./sluice.ts";
 export { type SseEvent, SseParser } from "./sse-parser.ts";
-export { type CallOptions, type CreateOptions, Stream, type StreamInfo, type StreamOptions } from "./stream.ts";
+export {
+  type CallOptions,
+  type CreateOptions,
+  Stream,
+  type StreamInfo,
+  type StreamLimits,
+  type StreamOptions,
+} from "./stream.ts";
 export type { Gap, ReadOptions, StreamItem, StreamMessage } from "./stream-reader.ts";
 export type { TokenSource } from "./token.ts";

@@ -132,6 +132,7 @@ export class ChannelPublisher {
       this.nextSendAt = Date.now() + this.intervalMs;
       try {
         const { text } = await this.connection.once(this.callFor(packed));
+        backoff.progress();
         if (this.failure !== undefined) return;
         this.checkAnswer(text);
         this.outbox.sent();

@@ -125,7 +125,7 @@ export class StreamReader {
   private async *events(): AsyncGenerator<readonly StreamMessage<unknown>[], void, undefined> {
     const startedAt = Date.now();
     let isWorthwhile = false;
-    for await (const { event, data } of eventsOf(this.connection, this.call(), this.options.silenceMs ?? SILENCE_MS)) {
+    for await (const { event, data } of this.connect()) {
       if (event === "data") {
         this.backoff.progress();
         isWorthwhile = true;
@@ -142,6 +142,11 @@ export class StreamReader {
     }
     if (!isWorthwhile && Date.now() - startedAt < WORTHWHILE_MS) throw new ConnectionEnded();
     this.backoff.progress();
+  }
+
+  private connect() {
+    const { silenceMs = SILENCE_MS } = this.options;
+    return eventsOf(this.connection, this.call(), silenceMs, () => this.backoff.reached());
   }
 
   private call(): Call {

@@ -4,7 +4,7 @@
  */
 import { header } from "@sluice/protocol";
 import type { Appender } from "./appender.ts";
-import { type AppendResult, type Body, isJson, type Metadata } from "./batch.ts";
+import { type AppendResult, type Body, type Create, isJson, type Metadata } from "./batch.ts";
 import type { Connection } from "./connection.ts";
 import { SluiceError } from "./error.ts";
 import { checkValue, parseValue, type Schema } from "./schema.ts";
@@ -20,17 +20,26 @@ export interface StreamOptions<Input = unknown, Output = Input> {
    * before are refused with `producer-fenced`. Without it every client writes beside the others.
    */
   readonly producer?: string | undefined;
+  /**
+   * What the first `append` does when there is no such stream: it makes one, with these limits if they are given; `false` rejects
+   * with `stream-not-found`. A stream that this client has written to and that was deleted since is never made again.
+   */
+  readonly create?: boolean | StreamLimits | undefined;
 }
 
-export interface CreateOptions<Input = unknown> {
-  /** What the stream begins with; for streams of JSON. Nothing is appended when it exists already. */
-  readonly messages?: readonly Input[] | undefined;
+/** How long a stream lives and how much it keeps; all of it, for ever, by default. */
+export interface StreamLimits {
   /** Gone when it was not used for so long. */
   readonly ttlSeconds?: number | undefined;
   readonly expiresAt?: Date | undefined;
   readonly maxMessages?: number | undefined;
   readonly maxBytes?: number | undefined;
   readonly maxAgeSeconds?: number | undefined;
+}
+
+export interface CreateOptions<Input = unknown> extends StreamLimits {
+  /** What the stream begins with; for streams of JSON. Nothing is appended when it exists already. */
+  readonly messages?: readonly Input[] | undefined;
   /** Begins with what another stream holds, up to an offset. */
   readonly forkOf?: { readonly path: string; readonly offset?: string | undefined } | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -60,6 +69,7 @@ export interface StreamParts {
 export class Stream<Input = unknown, Output = Input> {
   private readonly contentType: string;
   private readonly isJson: boolean;
+  private readonly createMissing: Create | undefined;
 
   constructor(
     readonly path: string,
@@ -69,13 +79,14 @@ export class Stream<Input = unknown, Output = Input> {
   ) {
     this.contentType = options.contentType ?? "application/json";
     this.isJson = isJson(this.contentType);
+    if (options.create !== false) this.createMissing = () => this.make();
   }
 
-  /** Resolves when the server has it for good. Stored once, however often it had to be sent. */
+  /** Resolves when the server has it for good. Stored once, however often it had to be sent. Makes the stream if there is none. */
   append(value: Input, metadata?: Metadata): Promise<AppendResult> {
     try {
       if (this.options.schema) checkValue(this.options.schema, value);
-      return this.parts.appender().append(this.encode(value), this.contentType, metadata);
+      return this.parts.appender().append(this.encode(value), this.contentType, metadata, this.createMissing);
     } catch (error) {
       const refused = Promise.reject(error);
       refused.catch(() => {});
@@ -146,6 +157,16 @@ export class Stream<Input = unknown, Output = Input> {
 
   async delete({ signal }: CallOptions = {}): Promise<void> {
     await this.parts.connection.call({ method: "DELETE", path: this.address, signal });
+  }
+
+  private async make(): Promise<void> {
+    const { create } = this.options;
+    try {
+      await this.create(typeof create === "object" ? create : {});
+    } catch (error) {
+      // Somebody was quicker, and wants it otherwise.
+      if (!(error instanceof SluiceError) || error.code !== "stream-exists") throw error;
+    }
   }
 
   private encode(value: unknown): Body {

@@ -51,6 +51,12 @@ export class Deadlines {
     item.after = undefined;
   }
 
+  /** Lets the process end: nobody who is still in here is told any more, unless another comes. */
+  stop(): void {
+    this.timer?.();
+    this.timer = undefined;
+  }
+
   private readonly look = (): void => {
     this.timer = undefined;
     const now = this.world.now();

@@ -118,8 +118,11 @@ export class HttpDoor {
     const closed = new Promise<void>((resolve) => NetServer.prototype.close.call(this.server, () => resolve()));
     for (const socket of this.sockets) if (!this.isIdle(socket)) this.busy.add(socket);
     this.endIdle();
-    // With nobody left, its own way does no harm and stops its timer.
-    return closed.then(() => void this.server.close());
+    return closed.then(() => {
+      // With nobody left, its own way does no harm and stops its timer.
+      this.server.close();
+      this.options.deadlines?.stop();
+    });
   }
 
   private endIdle(): void {
@@ -305,6 +308,7 @@ function sendAndHangUp(request: NodeRequest, reply: Reply, lingerMs: number): vo
 
 class NodeSink implements Sink {
   private readonly outgoing: ServerResponse;
+  private readonly draining: (() => void)[] = [];
 
   constructor(private readonly request: NodeRequest) {
     this.outgoing = request.outgoing;
@@ -319,13 +323,18 @@ class NodeSink implements Sink {
   write(bytes: Uint8Array): void {
     if (this.outgoing.destroyed) return;
     this.request.traffic.sentBytes += bytes.length;
-    this.outgoing.write(bytes);
+    this.outgoing.write(bytes, this.written);
   }
 
+  /** Node's own event is about its high-water mark, below which there may be much that was not taken yet. */
   onDrain(task: () => void): void {
-    if (this.outgoing.writableNeedDrain) this.outgoing.once("drain", task);
-    else queueMicrotask(task);
+    if (this.buffered === 0) queueMicrotask(task);
+    else this.draining.push(task);
   }
+
+  private readonly written = (): void => {
+    if (this.draining.length > 0 && this.buffered === 0) for (const task of this.draining.splice(0)) task();
+  };
 
   onGone(task: () => void): void {
     onOver(this.request, task);

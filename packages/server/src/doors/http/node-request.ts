@@ -88,9 +88,13 @@ export class NodeRequest implements ObservedRequest {
   }
 
   onGone(task: () => void): void {
-    onOver(this, () => {
-      if (!this.outgoing.writableFinished) task();
-    });
+    // It was answered too late to be waited for; whoever begins to wait now does so for nobody.
+    if (this.clock?.isUp) queueMicrotask(task);
+    else {
+      onOver(this, () => {
+        if (!this.outgoing.writableFinished) task();
+      });
+    }
   }
 }
 

@@ -72,6 +72,7 @@ export class Calls {
 
   close(): void {
     this.means.barriers.close();
+    this.means.deadlines.stop();
   }
 
   private functionCall(name: FunctionName, keys: readonly string[], args: readonly Argument[]): Argument[] {

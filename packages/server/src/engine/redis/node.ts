@@ -5,7 +5,7 @@
  * What must stay true: nothing is sent twice by itself. Whether a failed call was carried out is not known here; who calls
  * sees to it that a repetition does no harm. Everyone who called hears exactly once.
  */
-import { connect as connectPlain, type Socket } from "node:net";
+import { connect as connectPlain, isIP, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import type { Cancel, World } from "../../core/world.ts";
 import { EngineError } from "../contract.ts";
@@ -67,7 +67,7 @@ export class RedisNode implements Receiver {
     private readonly lost: () => void,
   ) {
     const { host, port, tls } = access;
-    this.socket = tls ? connectTls({ host, port }) : connectPlain({ host, port });
+    this.socket = tls ? connectTls({ host, port, ...nameOf(host) }) : connectPlain({ host, port });
     this.socket.setNoDelay(true);
     this.timer = world.after(limits.connectMs, () => {
       this.giveUp(new Error(`${name} cannot be reached within ${limits.connectMs} ms`));
@@ -214,4 +214,9 @@ export class RedisNode implements Receiver {
     if (reply instanceof RedisRefusal) call.answer.fail(reply);
     else call.answer.done(reply);
   }
+}
+
+/** By its name a host that has several tells which one is meant; an address is no name. */
+function nameOf(host: string): { servername?: string } {
+  return isIP(host) === 0 ? { servername: host } : {};
 }

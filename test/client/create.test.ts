@@ -1,0 +1,123 @@
+/** A stream that nobody has created: the first append makes it, where that is wanted and allowed. */
+import { expect, test } from "vitest";
+import { describeOnEngines, serverForTest } from "../e2e/server.ts";
+import { faultyFetch } from "./faulty-fetch.ts";
+import { noUnhandledRejections, numbersTo, openClient, valuesOf } from "./open-client.ts";
+
+describeOnEngines("the first append", (engine) => {
+  test("makes the stream, and what follows goes into it", async () => {
+    const { url } = await serverForTest(engine);
+    const doc = openClient(url).stream("doc/9");
+    const first = await doc.append({ op: "insert" });
+    await doc.append({ op: "delete" });
+    expect(first.historyLost).toBe(false);
+    expect(await valuesOf(doc)).toEqual([{ op: "insert" }, { op: "delete" }]);
+    expect((await doc.info()).contentType).toBe("application/json");
+  });
+
+  test("of many clients at once makes one stream that has everything once", async () => {
+    const { url } = await serverForTest(engine);
+    const clients = numbersTo(8).map(() => openClient(url).stream<number>("crowd"));
+    await Promise.all(clients.map((stream, i) => Promise.all(numbersTo(10).map((n) => stream.append(10 * i + n)))));
+    const values = (await valuesOf(clients[0]!)) as number[];
+    expect([...values].sort((a, b) => a - b)).toEqual(numbersTo(80));
+  });
+
+  test("is stored once although answers are lost, those to the creation included", async () => {
+    const { url } = await serverForTest(engine);
+    const { fetch, sent } = faultyFetch((_, i) => (i % 2 === 1 && i < 6 ? { kind: "lose-answer" } : undefined));
+    const stream = openClient(url, { fetch }).stream("lossy");
+    await stream.append("once");
+    expect(sent.map(({ method }) => method)).toContain("PUT");
+    expect(await valuesOf(stream)).toEqual(["once"]);
+  });
+});
+
+test("the stream has the type and the limits that its handle names", async () => {
+  const { url } = await serverForTest("memory");
+  const log = openClient(url).stream("log", { contentType: "text/plain", create: { maxMessages: 10, ttlSeconds: 60 } });
+  await log.append("hello");
+  const { headers } = await fetch(`${url}/v1/stream/log`, { method: "HEAD" });
+  expect(["content-type", "stream-max-messages", "stream-ttl"].map((name) => headers.get(name))).toEqual([
+    "text/plain",
+    "10",
+    "60",
+  ]);
+});
+
+test("somebody else may have made it otherwise meanwhile; then the append goes there", async () => {
+  const { url } = await serverForTest("memory");
+  const { fetch } = faultyFetch(({ method }) => {
+    // Between our append that found nothing and our creation.
+    if (method === "PUT") return { kind: "answer", status: 409, body: JSON.stringify({ code: "stream-exists" }) };
+    return undefined;
+  });
+  const stream = openClient(url, { fetch: racing(url, fetch) }).stream("raced");
+  await stream.append(1);
+  expect(await valuesOf(stream)).toEqual([1]);
+});
+
+/** Before the request that creates goes out, somebody has created the stream with a limit of their own. */
+function racing(url: string, through: typeof fetch): typeof fetch {
+  return async (input, init) => {
+    if (init?.method === "PUT") {
+      const headers = { "Content-Type": "application/json", "Stream-Max-Messages": "5" };
+      await fetch(`${url}/v1/stream/raced`, { method: "PUT", headers });
+    }
+    return through(input, init);
+  };
+}
+
+test("with create: false a stream that is not there is an error, and none is made", async () => {
+  noUnhandledRejections();
+  const { url } = await serverForTest("memory");
+  const stream = openClient(url).stream("strict", { create: false });
+  await expect(stream.append(1)).rejects.toMatchObject({ code: "stream-not-found", status: 404 });
+  expect((await fetch(`${url}/v1/stream/strict`)).status).toBe(404);
+});
+
+test("a stream that was deleted is not brought back by those who wrote to it", async () => {
+  noUnhandledRejections();
+  const { url } = await serverForTest("memory");
+  const stream = openClient(url).stream("deleted");
+  await stream.append(1);
+  await stream.delete();
+  await expect(stream.append(2)).rejects.toMatchObject({ code: "stream-not-found" });
+  expect((await fetch(`${url}/v1/stream/deleted`)).status).toBe(404);
+});
+
+test("who may append but not create is told so", async () => {
+  noUnhandledRejections();
+  const { url } = await serverForTest("memory", { authorize: ({ action }) => action !== "stream.create" });
+  const stream = openClient(url).stream("forbidden");
+  await expect(stream.append(1)).rejects.toMatchObject({ code: "forbidden", status: 403 });
+});
+
+test("a program hears when the server does not answer, and when it answers again", async () => {
+  const { url } = await serverForTest("memory");
+  const heard: string[] = [];
+  const retries = {
+    minMs: 1,
+    maxMs: 5,
+    giveUpMs: 20_000,
+    onRetry: ({ attempt }: { attempt: number }) => void heard.push(`down ${attempt}`),
+    onRecover: () => {
+      heard.push("up");
+      throw new Error("what it throws is its own affair");
+    },
+  };
+  const { fetch } = faultyFetch((_, i) => ([1, 2, 5].includes(i) ? { kind: "refuse" } : undefined));
+  const stream = openClient(url, { fetch, retries }).stream("heard");
+  await stream.create();
+  await stream.append(1);
+  await stream.append(2);
+  expect(heard).toEqual(["down 1", "down 2", "up"]);
+  // A reader that is connected again hears of it before anything new comes.
+  const reading = (async () => {
+    for await (const item of stream.read({ live: true })) if (item.type === "message" && item.value === 3) return;
+  })();
+  await expect.poll(() => heard.length, { timeout: 20_000 }).toBe(5);
+  expect(heard.slice(3)).toEqual(["down 1", "up"]);
+  await stream.append(3);
+  await reading;
+});
