@@ -194,6 +194,7 @@ describeOnEngines("Nobody suffers for another", (engine) => {
     const { body: source } = await on.api.call("GET", "/stream/s?offset=-1");
     await on.until(async () => {
       for (const session of others) expect(await on.api.messages(session)).toEqual(source);
+      expect((await on.registry("s"))!.lagging).toEqual([stuck]);
     });
     expect(await on.api.messages(stuck)).toEqual([]);
     // A publish waits for nobody who is known to lag.
