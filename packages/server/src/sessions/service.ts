@@ -5,7 +5,7 @@
  * What must stay true: the session knows of a subscription before the registry does, so that a copy never meets a session that
  * would not take it; and it is gone from the session before it is gone from the registry, so that nothing is copied afterwards.
  */
-import { type Position, ZERO } from "@sluice/protocol";
+import { comparePositions, type Position, ZERO } from "@sluice/protocol";
 import type { World } from "../core/world.ts";
 import type { Engine, Entity } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
@@ -83,6 +83,8 @@ export class Sessions {
       const followed = await core.headStream(project, streamId, fanout.newName(), asked);
       if (followed.kind !== "following") return { kind: "no-stream" };
       const { name, meta, tail } = followed;
+      // Where other nodes write too, reading leaves open what lies beyond the end; a subscription from there would miss what comes.
+      if (asked !== undefined && comparePositions(asked, tail) > 0) return { kind: "ahead", tail };
       const join = {
         asker,
         stream: streamId,
