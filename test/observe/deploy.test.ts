@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import { DEFAULTS } from "@sluice/server";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { parse } from "yaml";
-import { entryOfFlag } from "../../packages/server/src/config/catalogue.ts";
+import { entryOfFlag, entryOfVariable } from "../../packages/server/src/config/catalogue.ts";
 import { createdStream, eventually, serverForTest } from "../e2e/server.ts";
 import { Scrape } from "./prometheus-text.ts";
 
@@ -44,6 +44,7 @@ describe("the compose files", () => {
         expect(existsSync(join(ROOT, "deploy", server.build!.context, server.build!.dockerfile))).toBe(true);
         expect(server.command[0]).toBe("serve");
         for (const flag of flagsOf(server.command)) expect(entryOfFlag(flag), flag).toBeDefined();
+        for (const name of Object.keys(server.environment!)) expect(entryOfVariable(name), name).toBeDefined();
         expect(server.environment!.SLUICE_SECRET_default).toMatch(/^\$\{SLUICE_SECRET:\?/);
         expect(Number.parseInt(server.stop_grace_period!, 10) * 1_000).toBeGreaterThan(DEFAULTS.drainMs);
       }

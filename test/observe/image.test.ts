@@ -1,0 +1,92 @@
+/**
+ * The image's own steps, without a container engine: what each stage copies goes into an empty folder, what it runs is run there, and
+ * what comes out starts. Only the packages are not fetched again; those that are installed here stand in for them.
+ */
+import { spawnSync } from "node:child_process";
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+import { dirForTest } from "../support/sluice-process.ts";
+
+const ROOT = fileURLToPath(new URL("../../", import.meta.url));
+const NOT_IN_THE_CONTEXT = /\/(node_modules|dist)(\/|$)|\.tsbuildinfo$|\.test\.ts$/;
+
+interface Stage {
+  readonly name: string;
+  readonly steps: readonly string[];
+}
+
+function stagesOf(dockerfile: string): Stage[] {
+  const lines = dockerfile.replaceAll("\\\n", " ").split("\n");
+  const stages: { name: string; steps: string[] }[] = [];
+  for (const line of lines.filter((text) => text !== "" && !text.startsWith("#"))) {
+    const from = /^FROM \S+(?: AS (\S+))?$/.exec(line);
+    if (from !== null) stages.push({ name: from[1] ?? "", steps: [] });
+    else stages.at(-1)!.steps.push(line);
+  }
+  return stages;
+}
+
+/** `COPY [--from=stage] source... target` */
+function copy(step: string, folder: string, folders: ReadonlyMap<string, string>): void {
+  const words = step.split(" ").slice(1);
+  const from = words[0]!.startsWith("--from=") ? words.shift()!.slice("--from=".length) : undefined;
+  const target = words.pop()!;
+  for (const source of words) {
+    const path = from === undefined ? join(ROOT, source) : source.replace(/^\/(src|app)/, folders.get(from)!);
+    const isFile = statSync(path).isFile() && target.endsWith("/");
+    const to = join(folder, target, isFile ? basename(path) : "");
+    mkdirSync(dirname(to), { recursive: true });
+    const isWanted = (one: string) => from !== undefined || !NOT_IN_THE_CONTEXT.test(one.slice(ROOT.length));
+    cpSync(path, to, { recursive: true, filter: isWanted, dereference: false, verbatimSymlinks: true });
+  }
+}
+
+/** What `npm install` would bring: the packages from here, and our own from the folder. */
+function install(folder: string): void {
+  const modules = join(folder, "node_modules");
+  mkdirSync(join(modules, "@sluice"), { recursive: true });
+  for (const name of readdirSync(join(ROOT, "node_modules"))) {
+    if (name !== "@sluice") symlinkSync(join(ROOT, "node_modules", name), join(modules, name));
+  }
+  for (const name of readdirSync(join(folder, "packages"))) {
+    symlinkSync(join(folder, "packages", name), join(modules, "@sluice", name));
+    const own = join("packages", name, "node_modules");
+    if (existsSync(join(ROOT, own)) && !existsSync(join(folder, own))) symlinkSync(join(ROOT, own), join(folder, own));
+  }
+}
+
+function run(folder: string, command: string) {
+  const { status, stdout, stderr } = spawnSync("sh", ["-c", command], { cwd: folder, encoding: "utf8" });
+  return { status, said: stdout + stderr };
+}
+
+test("the image is built by its own steps from what it copies, and what it holds starts", { timeout: 120_000 }, () => {
+  const stages = stagesOf(readFileSync(join(ROOT, "deploy/Dockerfile"), "utf8"));
+  expect(stages.map(({ name }) => name)).toEqual(["build", "runtime-dependencies", ""]);
+  const folders = new Map<string, string>();
+  const base = dirForTest();
+  for (const { name, steps } of stages) {
+    const folder = join(base, name || "image");
+    mkdirSync(folder);
+    folders.set(name, folder);
+    for (const step of steps) {
+      if (step.startsWith("COPY ")) copy(step, folder, folders);
+      else if (/^RUN npm install/.test(step)) install(folder);
+      else if (/^RUN npx/.test(step)) {
+        const { status, said } = run(folder, step.slice("RUN ".length));
+        expect(status, said).toBe(0);
+      }
+    }
+  }
+  const image = folders.get("")!;
+  // Its own packages are linked to where they were installed; in the image that is the same place.
+  rmSync(join(image, "node_modules"), { recursive: true, force: true });
+  install(image);
+  for (const sources of ["packages/server/src", "packages/protocol/src", "test", "tsconfig.json"]) {
+    expect(existsSync(join(image, sources)), sources).toBe(false);
+  }
+  const started = run(image, `"${process.execPath}" packages/server/bin/sluice.js config check --memory`);
+  expect(started).toMatchObject({ status: 0, said: expect.stringContaining("ok") });
+});
