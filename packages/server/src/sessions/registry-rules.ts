@@ -5,12 +5,20 @@
  * What must stay true: the cursor moves only when everybody has been served who subscribed at that version; whoever came since
  * makes the round be finished for them first. Fan-out never passes over somebody without noting them as a laggard.
  */
-import { comparePositions, type Position } from "@sluice/protocol";
+import { comparePositions, type Position, ZERO } from "@sluice/protocol";
 import type { Message } from "../engine/contract.ts";
 import { type Change, drop, put } from "../engine/draft.ts";
 import type { Decision, View } from "../engine/keeper.ts";
 import type { Addressed } from "./session-rules.ts";
-import { isBefore, laggardTable, type Registry, registryTable, type Subscriber, subscriberTable } from "./state.ts";
+import {
+  isBefore,
+  isVersion,
+  laggardTable,
+  type Registry,
+  registryTable,
+  type Subscriber,
+  subscriberTable,
+} from "./state.ts";
 
 export interface AddSubscriber extends Addressed {
   readonly session: string;
@@ -32,8 +40,8 @@ export function addRule(view: View, now: number, input: AddSubscriber): Decision
   // Of an earlier stream there may be payloads left that copies borrow; its subscribers have gone with it.
   if (known !== undefined && known.name !== name && known.count > 0) return { outcome: { kind: "of-another" } };
   const changes: Change[] = [];
+  const generation = known === undefined ? view.nextGeneration : view.head.generation;
   if (known === undefined) {
-    const generation = view.nextGeneration;
     changes.push({ op: "begin", generation, at: { generation, seq: 0 } });
     if (remindAtMs !== undefined) changes.push({ op: "remind", atMs: remindAtMs });
   }
@@ -44,7 +52,7 @@ export function addRule(view: View, now: number, input: AddSubscriber): Decision
           name,
           cursor: start,
           seq: 0,
-          version: known?.version ?? 0,
+          version: known?.version ?? ZERO,
           count: 0,
           laggards: 0,
           lenders: known?.lenders ?? 0,
@@ -62,7 +70,7 @@ export function addRule(view: View, now: number, input: AddSubscriber): Decision
   else if (wasLagging) changes.push(drop(laggardTable, session));
   const next: Registry = {
     ...registry,
-    version: registry.version + 1,
+    version: { generation, seq: registry.version.seq + 1 },
     count: registry.count + (before === undefined || before.left ? 1 : 0),
     lenders: registry.lenders - (before?.left ? 1 : 0),
     laggards: registry.laggards + (lagsAt ? 1 : 0) - (wasLagging ? 1 : 0),
@@ -104,6 +112,10 @@ export function removeRule(view: View, inputs: readonly RemoveSubscriber[]): Dec
   return { outcome: { kind: "removed", registry, sessions }, changes };
 }
 
+function versionAfter({ version }: Registry, { head }: View): Position {
+  return { generation: head.generation, seq: version.seq + 1 };
+}
+
 function isMeant(subscriber: Subscriber, { incarnation, epoch }: RemoveSubscriber): boolean {
   return subscriber.incarnation === incarnation && (epoch === undefined || subscriber.epoch === epoch);
 }
@@ -122,7 +134,7 @@ function takeOut(
   const was = subscriber.left ? 1 : 0;
   return {
     ...registry,
-    version: registry.version + 1,
+    version: versionAfter(registry, view),
     count: registry.count - 1 + was,
     lenders: registry.lenders - was + (keepsBorrowing ? 1 : 0),
     laggards: registry.laggards - (isLagging ? 1 : 0),
@@ -132,7 +144,7 @@ function takeOut(
 export interface Advance {
   readonly name: string;
   /** Who was served is known as of this version. */
-  readonly version: number;
+  readonly version: Position;
   readonly to: Position;
   /** Those who could not be served, and how far they are. */
   readonly laggards: readonly (Addressed & { readonly session: string; readonly at: Position })[];
@@ -147,7 +159,7 @@ export type AdvanceOutcome =
 export function advanceRule(view: View, { name, version, to, laggards }: Advance): Decision<AdvanceOutcome> {
   const registry = view.get(registryTable, "");
   if (registry === undefined || registry.name !== name) return { outcome: { kind: "gone" } };
-  if (registry.version !== version) return { outcome: { kind: "changed" } };
+  if (!isVersion(registry.version, version)) return { outcome: { kind: "changed" } };
   // Another node has come further; whom it could not serve it has noted itself.
   if (comparePositions(to, registry.cursor) <= 0) return { outcome: { kind: "advanced", registry } };
   const changes: Change[] = [];
@@ -161,7 +173,7 @@ export function advanceRule(view: View, { name, version, to, laggards }: Advance
     ...registry,
     cursor: to,
     seq: registry.seq + 1,
-    version: lagging === registry.laggards ? version : version + 1,
+    version: lagging === registry.laggards ? version : versionAfter(registry, view),
     laggards: lagging,
   };
   changes.push(put(registryTable, "", next));
@@ -188,7 +200,7 @@ export function caughtUpRule(view: View, session: string, who: Addressed, at: Po
     const outcome = { kind: "behind" } as const;
     return isBefore(laggard.at, at) ? { outcome, changes: [put(laggardTable, session, { at })] } : { outcome };
   }
-  const next = { ...registry, version: registry.version + 1, laggards: registry.laggards - 1 };
+  const next = { ...registry, version: versionAfter(registry, view), laggards: registry.laggards - 1 };
   const changes = [drop(laggardTable, session), put(registryTable, "", next)];
   return { outcome: { kind: "joined", registry: next }, changes };
 }

@@ -25,7 +25,15 @@ import {
   removeRule,
   trimRule,
 } from "./registry-rules.ts";
-import { laggardTable, REGISTRY, type Registry, registryEntity, registryTable, subscriberTable } from "./state.ts";
+import {
+  isVersion,
+  laggardTable,
+  REGISTRY,
+  type Registry,
+  registryEntity,
+  registryTable,
+  subscriberTable,
+} from "./state.ts";
 
 interface Rows {
   readonly members: ReadonlyMap<string, Member>;
@@ -58,7 +66,8 @@ export class Roster {
     for (;;) {
       const stored = await this.stored();
       if (stored === undefined) return this.forget();
-      const isSame = this.isKnown && this.registry?.version === stored.version && this.registry.name === stored.name;
+      const isSame =
+        this.isKnown && isVersion(this.registry?.version, stored.version) && this.registry?.name === stored.name;
       if (isSame) {
         // A round of our own may have come further while this was on its way.
         if (stored.seq > this.registry!.seq) this.registry = stored;
@@ -67,7 +76,7 @@ export class Roster {
       const read = await this.readAll();
       // Who came or went while the rows were read is in them or not; the version tells.
       const after = await this.stored();
-      if (after?.version !== stored.version || after.name !== stored.name) continue;
+      if (after === undefined || !isVersion(after.version, stored.version) || after.name !== stored.name) continue;
       this.remember(after, read);
       return after;
     }
@@ -125,7 +134,9 @@ export class Roster {
   /** Whether nobody else has changed anything between what is remembered and this, which is so many steps further. */
   private isNext({ version, name }: Registry, steps = 1): boolean {
     const known = this.registry;
-    return known === undefined ? version === steps : known.version + steps === version && known.name === name;
+    if (known === undefined) return version.seq === steps;
+    const { generation, seq } = known.version;
+    return isVersion({ generation, seq: seq + steps }, version) && known.name === name;
   }
 
   /** What is remembered turned out not to be what is stored. */
@@ -137,7 +148,7 @@ export class Roster {
     const { session, incarnation, epoch } = input;
     const keys = [REGISTRY, subscriberTable.at(session), laggardTable.at(session)];
     const outcome = await this.keepers.submit(this.entity, keys, (view, now) => addRule(view, now, input));
-    if (outcome.kind !== "added" || outcome.registry.version === this.registry?.version) return outcome;
+    if (outcome.kind !== "added" || isVersion(outcome.registry.version, this.registry?.version)) return outcome;
     this.follow(outcome.registry, this.isNext(outcome.registry), () => {
       this.members.set(session, { session, incarnation, epoch });
       if (outcome.lagsAt) this.lagging.set(session, outcome.lagsAt);
@@ -177,7 +188,7 @@ export class Roster {
       return outcome;
     }
     const { registry } = outcome;
-    const isSame = registry.version === this.registry?.version;
+    const isSame = isVersion(registry.version, this.registry?.version);
     this.follow(registry, isSame || this.isNext(registry), () => {
       for (const { session, at } of input.laggards) if (this.members.has(session)) this.lagging.set(session, at);
     });

@@ -88,6 +88,7 @@ export class Sessions {
     const joined = await this.join(project, sessionId, join);
     if (joined.kind !== "joined") return joined;
     if (joined.isNewSubscription || joined.subscription.pending) await this.register(project, input, name, joined);
+    else if (!this.parts.engine.exclusive) await this.enlist(project, input, name, joined);
     if (joined.isNewSession) events.tell("session_create", { session: sessionId });
     events.tell("subscribe", { stream: streamId, session: sessionId, latencyMs: world.now() - startedAt });
     return joined;
@@ -109,19 +110,32 @@ export class Sessions {
     name: string,
     joined: Joined,
   ): Promise<void> {
-    const { fanout, keepers } = this.parts;
+    const { keepers } = this.parts;
     const { incarnation, subscription, isNewSession } = joined;
-    const { epoch, at } = subscription;
+    const { epoch } = subscription;
     const e = sessionEntity(project, sessionId);
     const keys = [META, SESSION_ROW, subscriptionTable.at(streamId)];
     try {
-      await fanout.add(project, streamId, { session: sessionId, incarnation, epoch, name, start: at });
+      await this.enlist(project, { sessionId, streamId }, name, joined);
     } catch (fault) {
       const undone = keepers.submit(e, keys, (view) => undoRule(view, streamId, { incarnation, epoch }, isNewSession));
       await undone.catch((second) => this.parts.report(`taking back a subscription of ${sessionId} failed`, second));
       throw fault;
     }
     await keepers.submit(e, keys, (view) => confirmRule(view, streamId, incarnation, epoch));
+  }
+
+  /**
+   * Makes sure that the registry has it, as far as the inbox has come. Also done for a subscription that is known already where a
+   * failover may have taken it from the registry alone: to subscribe again brings it back, with what was missed.
+   */
+  private async enlist(
+    project: string,
+    { sessionId: session, streamId }: Pick<Subscribe, "sessionId" | "streamId">,
+    name: string,
+    { incarnation, subscription: { epoch, at } }: Joined,
+  ): Promise<void> {
+    await this.parts.fanout.add(project, streamId, { session, incarnation, epoch, name, start: at });
   }
 
   /** Where a subscription starts that wants what was there before; why not, when that is not to be had. */

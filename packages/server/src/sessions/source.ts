@@ -5,7 +5,7 @@
  * What must stay true: rounds follow the log, whoever appended and whether or not somebody waits; the cursor moves only past what
  * everybody has or is noted to lag behind. When nobody at all can be copied to, that is an outage, not laggards: the cursor stays.
  */
-import { comparePositions, type Position } from "@sluice/protocol";
+import { comparePositions, type Position, ZERO } from "@sluice/protocol";
 import type { Cancel, World } from "../core/world.ts";
 import type { Engine } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
@@ -21,7 +21,7 @@ import { type FanoutQueue, messagesOf } from "./queue.ts";
 import type { RemoveSubscriber } from "./registry-rules.ts";
 import { Roster } from "./roster.ts";
 import { SourceLog } from "./source-log.ts";
-import { isBefore, type Registry } from "./state.ts";
+import { isBefore, isVersion, type Registry } from "./state.ts";
 
 export interface SourceParts {
   readonly engine: Engine;
@@ -184,7 +184,7 @@ export class Source implements LaggardSource {
     const deliveries: Deliveries[] = [];
     const passedOver = this.roster.lagging.size;
     for (;;) {
-      const version = this.roster.registry?.version ?? -1;
+      const version = this.roster.registry?.version ?? ZERO;
       const members = this.unserved(served);
       const delivery = this.deliver(copy, members, registry, this.mode() === "queued");
       deliveries.push(delivery);
@@ -230,8 +230,8 @@ export class Source implements LaggardSource {
     return found;
   }
 
-  private async lookAgain(version: number): Promise<void> {
-    if (this.roster.registry?.version === version) this.roster.doubt();
+  private async lookAgain(version: Position): Promise<void> {
+    if (isVersion(this.roster.registry?.version, version)) this.roster.doubt();
     await this.roster.look();
   }
 
