@@ -5,12 +5,20 @@
  * What must stay true: the cursor moves only when everybody has been served who subscribed at that version; whoever came since
  * makes the round be finished for them first. Fan-out never passes over somebody without noting them as a laggard.
  */
-import { comparePositions, type Position } from "@sluice/protocol";
+import { comparePositions, type Position, ZERO } from "@sluice/protocol";
 import type { Message } from "../engine/contract.ts";
 import { type Change, drop, put } from "../engine/draft.ts";
 import type { Decision, View } from "../engine/keeper.ts";
 import type { Addressed } from "./session-rules.ts";
-import { isBefore, laggardTable, type Registry, registryTable, type Subscriber, subscriberTable } from "./state.ts";
+import {
+  isBefore,
+  isVersion,
+  laggardTable,
+  type Registry,
+  registryTable,
+  type Subscriber,
+  subscriberTable,
+} from "./state.ts";
 
 export interface AddSubscriber extends Addressed {
   readonly session: string;
@@ -34,9 +42,8 @@ export function addRule(view: View, now: number, input: AddSubscriber): Decision
     return { outcome: { kind: "of-another", name: known.name } };
   }
   const changes: Change[] = [];
-  const born = known?.born ?? view.nextGeneration;
+  const generation = known === undefined ? view.nextGeneration : view.head.generation;
   if (known === undefined) {
-    const generation = view.nextGeneration;
     changes.push({ op: "begin", generation, at: { generation, seq: 0 } });
     if (remindAtMs !== undefined) changes.push({ op: "remind", atMs: remindAtMs });
   }
@@ -45,10 +52,9 @@ export function addRule(view: View, now: number, input: AddSubscriber): Decision
       ? known
       : {
           name,
-          born,
           cursor: start,
           seq: 0,
-          version: known?.version ?? 0,
+          version: known?.version ?? ZERO,
           count: 0,
           laggards: 0,
           lenders: known?.lenders ?? 0,
@@ -67,7 +73,7 @@ export function addRule(view: View, now: number, input: AddSubscriber): Decision
   else if (wasLagging) changes.push(drop(laggardTable, session));
   const next: Registry = {
     ...registry,
-    version: registry.version + 1,
+    version: { generation, seq: registry.version.seq + 1 },
     count: registry.count + (before === undefined || before.left ? 1 : 0),
     lenders: registry.lenders - (before?.left ? 1 : 0),
     laggards: registry.laggards + (lagsAt ? 1 : 0) - (wasLagging ? 1 : 0),
@@ -114,6 +120,10 @@ export function removeRule(
   return { outcome: { kind: "removed", registry, sessions }, changes };
 }
 
+function versionAfter({ version }: Registry, { head }: View): Position {
+  return { generation: head.generation, seq: version.seq + 1 };
+}
+
 function isMeant(subscriber: Subscriber, { incarnation, epoch }: RemoveSubscriber): boolean {
   return subscriber.incarnation === incarnation && (epoch === undefined || subscriber.epoch === epoch);
 }
@@ -132,7 +142,7 @@ function takeOut(
   const was = subscriber.left ? 1 : 0;
   return {
     ...registry,
-    version: registry.version + 1,
+    version: versionAfter(registry, view),
     count: registry.count - 1 + was,
     lenders: registry.lenders - was + (keepsBorrowing ? 1 : 0),
     laggards: registry.laggards - (isLagging ? 1 : 0),
@@ -141,9 +151,8 @@ function takeOut(
 
 export interface Advance {
   readonly name: string;
-  readonly born: number;
   /** Who was served is known as of this version. */
-  readonly version: number;
+  readonly version: Position;
   readonly to: Position;
   /** Those who could not be served, and how far they are. */
   readonly laggards: readonly (Addressed & { readonly session: string; readonly at: Position })[];
@@ -155,10 +164,10 @@ export type AdvanceOutcome =
   | { readonly kind: "changed" }
   | { readonly kind: "gone" };
 
-export function advanceRule(view: View, { name, born, version, to, laggards }: Advance): Decision<AdvanceOutcome> {
+export function advanceRule(view: View, { name, version, to, laggards }: Advance): Decision<AdvanceOutcome> {
   const registry = view.get(registryTable, "");
-  if (registry === undefined || registry.name !== name || registry.born !== born) return { outcome: { kind: "gone" } };
-  if (registry.version !== version) return { outcome: { kind: "changed" } };
+  if (registry === undefined || registry.name !== name) return { outcome: { kind: "gone" } };
+  if (!isVersion(registry.version, version)) return { outcome: { kind: "changed" } };
   // Another node has come further; whom it could not serve it has noted itself.
   if (comparePositions(to, registry.cursor) <= 0) return { outcome: { kind: "advanced", registry, lagging: [] } };
   const lagging = laggards.filter(
@@ -170,7 +179,7 @@ export function advanceRule(view: View, { name, born, version, to, laggards }: A
     ...registry,
     cursor: to,
     seq: registry.seq + 1,
-    version: lagging.length === 0 ? version : version + 1,
+    version: lagging.length === 0 ? version : versionAfter(registry, view),
     laggards: registry.laggards + lagging.length,
   };
   changes.push(put(registryTable, "", next));
@@ -197,7 +206,7 @@ export function caughtUpRule(view: View, session: string, who: Addressed, at: Po
     const outcome = { kind: "behind" } as const;
     return isBefore(laggard.at, at) ? { outcome, changes: [put(laggardTable, session, { at })] } : { outcome };
   }
-  const next = { ...registry, version: registry.version + 1, laggards: registry.laggards - 1 };
+  const next = { ...registry, version: versionAfter(registry, view), laggards: registry.laggards - 1 };
   const changes = [drop(laggardTable, session), put(registryTable, "", next)];
   return { outcome: { kind: "joined", registry: next }, changes };
 }

@@ -25,7 +25,15 @@ import {
   removeRule,
   trimRule,
 } from "./registry-rules.ts";
-import { laggardTable, REGISTRY, type Registry, registryEntity, registryTable, subscriberTable } from "./state.ts";
+import {
+  isVersion,
+  laggardTable,
+  REGISTRY,
+  type Registry,
+  registryEntity,
+  registryTable,
+  subscriberTable,
+} from "./state.ts";
 
 interface Rows {
   readonly members: ReadonlyMap<string, Member>;
@@ -139,10 +147,11 @@ export class Roster {
   }
 
   /** Whether nobody else has changed anything between what is remembered and this, which is so many steps further. */
-  private isNext({ version, name, born }: Registry, steps = 1): boolean {
+  private isNext({ version, name }: Registry, steps = 1): boolean {
     const known = this.registry;
-    if (known === undefined) return version === steps;
-    return known.version + steps === version && known.name === name && known.born === born;
+    if (known === undefined) return version.seq === steps;
+    const { generation, seq } = known.version;
+    return isVersion({ generation, seq: seq + steps }, version) && known.name === name;
   }
 
   /** What is remembered turned out not to be what is stored. */
@@ -206,7 +215,7 @@ export class Roster {
       return outcome;
     }
     const { registry, lagging } = outcome;
-    const isSameVersion = registry.version === this.registry?.version;
+    const isSameVersion = isVersion(registry.version, this.registry?.version);
     this.follow(registry, isSameVersion || this.isNext(registry), () => {
       for (const { session, at } of lagging) this.lagging.set(session, at);
     });
@@ -261,5 +270,5 @@ export class Roster {
 
 /** Whether nobody came, went, lagged or caught up between the two. */
 function isSame(a: Registry | undefined, b: Registry): boolean {
-  return a?.version === b.version && a.name === b.name && a.born === b.born;
+  return isVersion(a?.version, b.version) && a?.name === b.name;
 }

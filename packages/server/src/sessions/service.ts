@@ -95,8 +95,9 @@ export class Sessions {
       };
       const joined = await this.join(project, sessionId, join);
       if (joined.kind !== "joined") return joined;
-      if (joined.isNewSubscription && !(await this.register(project, input, name, joined)))
-        return { kind: "no-stream" };
+      if (joined.isNewSubscription) {
+        if (!(await this.register(project, input, name, joined))) return { kind: "no-stream" };
+      } else if (!this.parts.engine.exclusive) await this.enlist(project, input, name, joined);
       if (joined.isNewSession) events.tell("session_create", { session: sessionId });
       events.tell("subscribe", { stream: streamId, session: sessionId, latencyMs: world.now() - startedAt });
       return joined;
@@ -121,14 +122,14 @@ export class Sessions {
   ): Promise<boolean> {
     const { fanout, keepers } = this.parts;
     const { incarnation, subscription, isNewSession } = joined;
-    const { epoch, at: start } = subscription;
+    const { epoch } = subscription;
     const who = { incarnation, epoch };
     const e = sessionEntity(project, session);
     const keys = [META, SESSION_ROW, subscriptionTable.at(streamId)];
     const undo = () => keepers.submit(e, keys, (view) => undoRule(view, streamId, who, isNewSession));
     let isAdded = false;
     try {
-      isAdded = await fanout.add(project, streamId, { session, ...who, name, start });
+      isAdded = await this.enlist(project, { sessionId: session, streamId }, name, joined);
     } catch (fault) {
       await undo().catch((second) => this.parts.report(`taking back a subscription of ${session} failed`, second));
       throw fault;
@@ -143,6 +144,19 @@ export class Sessions {
       await fanout.remove(project, streamId, { session, ...who, keepsBorrowing: outcome.borrows });
     }
     return true;
+  }
+
+  /**
+   * Makes sure that the registry has it, as far as the inbox has come. Also done for a subscription that is known already where a
+   * failover may have taken it from the registry alone: to subscribe again brings it back, with what was missed.
+   */
+  private enlist(
+    project: string,
+    { sessionId: session, streamId }: Pick<Subscribe, "sessionId" | "streamId">,
+    name: string,
+    { incarnation, subscription: { epoch, at } }: Joined,
+  ): Promise<boolean> {
+    return this.parts.fanout.add(project, streamId, { session, incarnation, epoch, name, start: at });
   }
 
   /** Where a subscription starts that wants what was there before; why not, when that is not to be had. */

@@ -21,7 +21,7 @@ import { type FanoutQueue, messagesOf } from "./queue.ts";
 import type { RemoveSubscriber } from "./registry-rules.ts";
 import { Roster } from "./roster.ts";
 import { SourceLog } from "./source-log.ts";
-import { isBefore, type Registry } from "./state.ts";
+import { isBefore, isVersion, type Registry } from "./state.ts";
 import { NOBODY, type Tally, Waiters } from "./waiters.ts";
 
 export interface SourceParts {
@@ -169,14 +169,14 @@ export class Source implements LaggardSource {
   }
 
   private async copyToAll(registry: Registry, copy: Copy): Promise<void> {
-    const { name, born } = registry;
+    const { name } = registry;
     const startedAt = this.parts.world.now();
     const served = new Map<string, Member>();
     const deliveries: Deliveries[] = [];
     const passedOver = this.roster.lagging.size;
     for (;;) {
       const now = this.roster.registry;
-      if (now?.born !== born || now.name !== name) {
+      if (now?.version.generation !== registry.version.generation || now.name !== name) {
         // It is another stream's by now, and so are those who subscribe.
         this.isOwed = true;
         return;
@@ -192,7 +192,7 @@ export class Source implements LaggardSource {
         // Whether it is an outage or they are merely slow is known when one answers, somebody else comes, or all had their time.
         const everybody = Promise.all(deliveries.map(({ all }) => all));
         await Promise.race([everybody, this.roster.nextChange(), ...deliveries.map(({ reached }) => reached)]);
-        if (!this.isStopped && this.roster.registry?.version !== version) {
+        if (!this.isStopped && !isVersion(this.roster.registry?.version, version)) {
           await this.roster.look();
           continue;
         }
@@ -206,7 +206,7 @@ export class Source implements LaggardSource {
         await this.gone(staleOf(results));
         return this.retryLater();
       }
-      const outcome = await this.roster.advance({ name, born, version, to: copy.through, laggards });
+      const outcome = await this.roster.advance({ name, version, to: copy.through, laggards });
       if (outcome.kind === "changed") {
         await this.lookAgain(version);
         continue;
@@ -237,8 +237,8 @@ export class Source implements LaggardSource {
     return found;
   }
 
-  private async lookAgain(version: number): Promise<void> {
-    if (this.roster.registry?.version === version) this.roster.doubt();
+  private async lookAgain(version: Position): Promise<void> {
+    if (isVersion(this.roster.registry?.version, version)) this.roster.doubt();
     await this.roster.look();
   }
 
