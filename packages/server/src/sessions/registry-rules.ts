@@ -30,7 +30,13 @@ export interface AddSubscriber extends Addressed {
 }
 
 export type AddOutcome =
-  | { readonly kind: "added"; readonly registry: Registry; readonly lagsAt: Position | undefined }
+  | {
+      readonly kind: "added";
+      readonly registry: Registry;
+      readonly lagsAt: Position | undefined;
+      /** It was there already, and nothing has changed. */
+      readonly isKnown: boolean;
+    }
   /** It belongs to an earlier stream of the same path, and must go first. */
   | { readonly kind: "of-another" };
 
@@ -60,7 +66,7 @@ export function addRule(view: View, now: number, input: AddSubscriber): Decision
   const before = known && view.get(subscriberTable, session);
   if (before && !before.left && before.incarnation === incarnation && before.epoch === epoch) {
     const lagsAt = view.get(laggardTable, session)?.at;
-    return { outcome: { kind: "added", registry, lagsAt } };
+    return { outcome: { kind: "added", registry, lagsAt, isKnown: true } };
   }
   const isSame = before?.incarnation === incarnation;
   const borrowsFrom = isSame ? before.borrowsFrom : known === undefined ? 1 : view.head.last.seq + 1;
@@ -77,7 +83,7 @@ export function addRule(view: View, now: number, input: AddSubscriber): Decision
   };
   changes.push(put(subscriberTable, session, { incarnation, epoch, since: now, borrowsFrom }));
   changes.push(put(registryTable, "", next));
-  return { outcome: { kind: "added", registry: next, lagsAt }, changes };
+  return { outcome: { kind: "added", registry: next, lagsAt, isKnown: false }, changes };
 }
 
 export interface RemoveSubscriber {
