@@ -37,14 +37,16 @@ export type AddOutcome =
       /** It was there already, and nothing has changed. */
       readonly isKnown: boolean;
     }
-  /** It belongs to an earlier stream of the same path, and must go first. */
-  | { readonly kind: "of-another" };
+  /** It belongs to another stream of the same path: an earlier one, which must go first, or a later one. */
+  | { readonly kind: "of-another"; readonly name: string };
 
 export function addRule(view: View, now: number, input: AddSubscriber): Decision<AddOutcome> {
   const { session, name, start, incarnation, epoch, remindAtMs } = input;
   const known = view.get(registryTable, "");
   // Of an earlier stream there may be payloads left that copies borrow; its subscribers have gone with it.
-  if (known !== undefined && known.name !== name && known.count > 0) return { outcome: { kind: "of-another" } };
+  if (known !== undefined && known.name !== name && known.count > 0) {
+    return { outcome: { kind: "of-another", name: known.name } };
+  }
   const changes: Change[] = [];
   const generation = known === undefined ? view.nextGeneration : view.head.generation;
   if (known === undefined) {
@@ -64,7 +66,8 @@ export function addRule(view: View, now: number, input: AddSubscriber): Decision
           lenders: known?.lenders ?? 0,
         };
   const before = known && view.get(subscriberTable, session);
-  if (before && !before.left && before.incarnation === incarnation && before.epoch === epoch) {
+  // An earlier attempt of the same session comes late; a later one has been here.
+  if (before?.incarnation === incarnation && (before.epoch > epoch || (before.epoch === epoch && !before.left))) {
     const lagsAt = view.get(laggardTable, session)?.at;
     return { outcome: { kind: "added", registry, lagsAt, isKnown: true } };
   }
@@ -101,9 +104,14 @@ export type RemoveOutcome =
   /** That was the last one, and the registry has gone with it. */
   | { readonly kind: "emptied" };
 
-export function removeRule(view: View, inputs: readonly RemoveSubscriber[]): Decision<RemoveOutcome> {
+/** With `name`, only from the registry of the stream of that name. */
+export function removeRule(
+  view: View,
+  inputs: readonly RemoveSubscriber[],
+  name?: string | undefined,
+): Decision<RemoveOutcome> {
   let registry = view.get(registryTable, "");
-  if (registry === undefined) return { outcome: { kind: "absent" } };
+  if (registry === undefined || (name !== undefined && registry.name !== name)) return { outcome: { kind: "absent" } };
   const changes: Change[] = [];
   const sessions: string[] = [];
   for (const input of inputs) {
@@ -157,7 +165,7 @@ export interface Advance {
 }
 
 export type AdvanceOutcome =
-  | { readonly kind: "advanced"; readonly registry: Registry }
+  | { readonly kind: "advanced"; readonly registry: Registry; readonly lagging: Advance["laggards"] }
   /** Somebody came, left or caught up in the meantime: look who it is, serve them, and ask again. */
   | { readonly kind: "changed" }
   | { readonly kind: "gone" };
@@ -167,23 +175,21 @@ export function advanceRule(view: View, { name, version, to, laggards }: Advance
   if (registry === undefined || registry.name !== name) return { outcome: { kind: "gone" } };
   if (!isVersion(registry.version, version)) return { outcome: { kind: "changed" } };
   // Another node has come further; whom it could not serve it has noted itself.
-  if (comparePositions(to, registry.cursor) <= 0) return { outcome: { kind: "advanced", registry } };
-  const changes: Change[] = [];
-  let lagging = registry.laggards;
-  for (const { session, at, ...who } of laggards) {
-    if (!isStill(view.get(subscriberTable, session), who) || view.get(laggardTable, session) !== undefined) continue;
-    changes.push(put(laggardTable, session, { at }));
-    lagging++;
-  }
+  if (comparePositions(to, registry.cursor) <= 0) return { outcome: { kind: "advanced", registry, lagging: [] } };
+  const lagging = laggards.filter(
+    ({ session, ...who }) =>
+      isStill(view.get(subscriberTable, session), who) && view.get(laggardTable, session) === undefined,
+  );
+  const changes: Change[] = lagging.map(({ session, at }) => put(laggardTable, session, { at }));
   const next: Registry = {
     ...registry,
     cursor: to,
     seq: registry.seq + 1,
-    version: lagging === registry.laggards ? version : versionAfter(registry, view),
-    laggards: lagging,
+    version: lagging.length === 0 ? version : versionAfter(registry, view),
+    laggards: registry.laggards + lagging.length,
   };
   changes.push(put(registryTable, "", next));
-  return { outcome: { kind: "advanced", registry: next }, changes };
+  return { outcome: { kind: "advanced", registry: next, lagging }, changes };
 }
 
 /** Whether it is the subscriber that is meant, and not a later one of the same session id. */
