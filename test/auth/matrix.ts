@@ -17,6 +17,8 @@ export interface Row {
   readonly confined: "forbidden" | "hidden" | "allowed";
   /** Filters that a token may be confined to and still be let in; those of the stream a/b unless given. */
   readonly inside?: readonly string[][];
+  /** Of a route that names a session: what somebody gets who does not own it. */
+  readonly others?: "unknown" | "forbidden";
   readonly before?: (app: AuthApp) => Promise<Asked | void>;
 }
 
@@ -53,7 +55,7 @@ const withChannel = async (app: AuthApp) => {
   await app.prepare("POST", `${CHANNEL}/publish`, { body: STARTED });
 };
 
-const SESSION_ID = "6f1c1f5e-2a5b-4c9e-9d5e-0a1b2c3d4e5f";
+export const SESSION_ID = "6f1c1f5e-2a5b-4c9e-9d5e-0a1b2c3d4e5f";
 const SESSION = `/v1/p/session/${SESSION_ID}`;
 const SUBSCRIBED = { sessionId: SESSION_ID, streamId: "a/b" };
 const EITHER = ["read", "write", "read write", "openid read"];
@@ -198,6 +200,7 @@ export const MATRIX: Readonly<Record<RouteName, Row>> = {
     right: [200],
     lets: EITHER,
     confined: "forbidden",
+    others: "forbidden",
     before: withStream,
   },
   publish: {
@@ -217,6 +220,7 @@ export const MATRIX: Readonly<Record<RouteName, Row>> = {
     right: [204],
     lets: WRITE,
     confined: "allowed",
+    others: "unknown",
     before: withSession,
   },
   "session.get": {
@@ -225,6 +229,7 @@ export const MATRIX: Readonly<Record<RouteName, Row>> = {
     right: [200],
     lets: EITHER,
     confined: "allowed",
+    others: "unknown",
     before: withSession,
   },
   "session.touch": {
@@ -233,6 +238,7 @@ export const MATRIX: Readonly<Record<RouteName, Row>> = {
     right: [200],
     lets: EITHER,
     confined: "allowed",
+    others: "unknown",
     before: withSession,
   },
   "session.delete": {
@@ -241,6 +247,7 @@ export const MATRIX: Readonly<Record<RouteName, Row>> = {
     right: [204],
     lets: WRITE,
     confined: "allowed",
+    others: "unknown",
     before: withSession,
   },
   "channel.publish": {

@@ -5,9 +5,10 @@ import { z } from "zod";
 import { published } from "../../packages/server/src/channels/bodies.ts";
 import { envelopes } from "../../packages/server/src/doors/http/openapi/stream-routes.ts";
 import { ROUTES } from "../../packages/server/src/doors/http/routes-table.ts";
+import * as bodies from "../../packages/server/src/sessions/bodies.ts";
 import { serverForTest } from "../e2e/server.ts";
 import { type Answer, type Asked, AuthApp } from "./app.ts";
-import { MATRIX } from "./matrix.ts";
+import { MATRIX, SESSION_ID } from "./matrix.ts";
 
 interface Operation {
   readonly operationId: string;
@@ -29,12 +30,14 @@ beforeAll(async () => {
   document = body;
 });
 
+const ajv = new Ajv2020({ strict: false, validateFormats: false });
+const compiled = new Map<string, ReturnType<typeof ajv.compile>>();
+
 /** Why the value does not fit the schema, or undefined. */
 function misfit(schema: object, value: unknown): string | undefined {
-  const ajv = new Ajv2020({ strict: false, validateFormats: false });
   const text = JSON.stringify(schema).replaceAll("#/components/schemas/Problem", "#/$defs/Problem");
-  const whole = { ...JSON.parse(text), $defs: document.components.schemas };
-  const validate = ajv.compile(whole);
+  const validate = compiled.get(text) ?? ajv.compile({ ...JSON.parse(text), $defs: document.components.schemas });
+  compiled.set(text, validate);
   return validate(value) ? undefined : ajv.errorsText(validate.errors);
 }
 
@@ -212,6 +215,93 @@ describe("the OpenAPI document", () => {
     ]) {
       expect(misfit(schema, JSON.parse(JSON.stringify(wrong))), JSON.stringify(wrong)).toBeDefined();
       expect(await status(wrong)).toBe(400);
+    }
+  });
+
+  it("announces what sessions answer and refuse", async () => {
+    const app = new AuthApp({ projects: {}, session: { subscriptions: 2, bodyBytes: 500 } });
+    const ask = async (name: keyof typeof ROUTES, target: string, status: number, asked: Asked = {}) => {
+      const answer = await app.call(ROUTES[name].methods[0]!, `/v1/p${target}`, asked);
+      expect(answer.status, `${name} ${target} ${answer.text}`).toBe(status);
+      expectAnnounced(name, answer);
+      return answer.body;
+    };
+    const [sessionId, streamId] = [SESSION_ID, "s"];
+    const subscribe = (status: number, more: object = {}) =>
+      ask("subscribe", "/subscribe", status, { body: { sessionId, streamId, ...more } });
+    await subscribe(404);
+    await app.call("PUT", "/v1/p/stream/s", { headers: { "stream-max-messages": "2" } });
+    await app.call("PUT", "/v1/p/stream/t", { headers: { "content-type": "text/plain" } });
+    expect(bodies.subscribed.strict().safeParse(await subscribe(200)).error).toBeUndefined();
+    await subscribe(409, { streamId: "t" });
+    await subscribe(409, { format: "envelope" });
+    await subscribe(400, { sessionId: "x" });
+    await subscribe(400, { streamId: "a/../b" });
+    await subscribe(413, { streamId: "x".repeat(600) });
+    await subscribe(403, { streamId: "session:x" });
+    const early = (await app.call("POST", "/v1/p/stream/s", { body: [0] })).headers["stream-next-offset"]!;
+    await subscribe(400, { from: `${early.split("_")[0]}_0000000000009999` });
+    for (let i = 0; i < 9; i++) await ask("publish", "/publish/s", 204, { body: [i] });
+    await subscribe(410, { from: early });
+    await subscribe(200, { streamId: "t", format: "envelope" });
+    await app.call("PUT", "/v1/p/stream/u");
+    await subscribe(409, { streamId: "u" });
+    await ask("publish", "/publish/none", 404, { body: [1] });
+    await ask("publish", "/publish/s", 400, { body: "{" });
+    await ask("publish", "/publish/a%20b", 400, { body: [1] });
+    await ask("publish", "/publish/session:x", 403, { body: [1] });
+    await ask("publish", "/publish/t", 409, { body: [1] });
+    const producer = { "producer-id": "x", "producer-epoch": "0", "producer-seq": "0" };
+    await ask("publish", "/publish/s", 200, { body: [1], headers: producer });
+    await ask("publish", "/publish/s", 409, { body: [1], headers: { ...producer, "producer-seq": "9" } });
+    const info = await ask("session.get", `/session/${sessionId}`, 200);
+    expect(bodies.sessionInfo.strict().safeParse(info).error).toBeUndefined();
+    const touched = await ask("session.touch", `/session/${sessionId}/touch`, 200);
+    expect(bodies.touched.strict().safeParse(touched).error).toBeUndefined();
+    for (const name of ["session.get", "session.touch", "session.delete"] as const) {
+      const more = name === "session.touch" ? "/touch" : "";
+      await ask(name, `/session/x${more}`, 400);
+      await ask(name, `/session/00000000-0000-4000-8000-000000000000${more}`, 404);
+    }
+    const unsubscribe = (status: number, body: object) => ask("unsubscribe", "/unsubscribe", status, { body });
+    await unsubscribe(204, { sessionId, streamId });
+    await unsubscribe(400, { sessionId });
+    await unsubscribe(404, { sessionId: "00000000-0000-4000-8000-000000000000", streamId });
+    await unsubscribe(413, { sessionId, streamId: "x".repeat(600) });
+    await ask("session.delete", `/session/${sessionId}`, 204);
+  });
+
+  it("holds the schemas that subscribing is validated by", async () => {
+    const app = new AuthApp({ projects: {} });
+    await app.call("PUT", "/v1/p/stream/s");
+    const good = { sessionId: SESSION_ID, streamId: "s", format: "raw", from: "-1" };
+    for (const [name, fields] of [
+      ["subscribe", good],
+      ["unsubscribe", { sessionId: SESSION_ID, streamId: "s" }],
+    ] as const) {
+      const { schema } = operationOf(name).requestBody!.content["application/json"]!;
+      const status = async (body: object) =>
+        (await app.call(ROUTES[name].methods[0]!, `/v1/p/${name}`, { body })).status;
+      expect(misfit(schema, fields)).toBeUndefined();
+      expect(await status(fields)).toBeLessThan(300);
+      for (const wrong of [
+        { ...fields, sessionId: "user-alice" },
+        { ...fields, sessionId: 7 },
+        { ...fields, streamId: "a b" },
+        { ...fields, streamId: "" },
+        { ...fields, streamId: "x".repeat(1_025) },
+        { sessionId: SESSION_ID },
+        { ...fields, more: 1 },
+        ...(name === "subscribe"
+          ? [
+              { ...fields, format: "xml" },
+              { ...fields, from: 7 },
+            ]
+          : []),
+      ]) {
+        expect(misfit(schema, wrong), JSON.stringify(wrong).slice(0, 99)).toBeDefined();
+        expect(await status(wrong)).toBe(400);
+      }
     }
   });
 

@@ -6,6 +6,7 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { describe, expect, it } from "vitest";
+import { SESSIONS } from "./fuzz/requests.ts";
 import { garbageStorm, requestStorm, type StormSize } from "./fuzz/storm.ts";
 import { RawConnection } from "./raw-http.ts";
 import { appended, createdStream, eventually, type Fixture, nobodyIsLeft, serverForTest } from "./server.ts";
@@ -31,8 +32,11 @@ async function storm(fixture: Fixture, seed: number, requests: StormSize, garbag
   return sent + thrown;
 }
 
-/** All streams of all projects that a storm may have made. `fetch` would tidy up paths like `..` first. */
+/** All streams and sessions of all projects that a storm may have made. `fetch` would tidy up paths like `..` first. */
 async function removeEverything({ url, port }: Fixture): Promise<void> {
+  for (const id of SESSIONS) {
+    expect([204, 404]).toContain((await fetch(`${url}/v1/session/${id}`, { method: "DELETE" })).status);
+  }
   const connection = await RawConnection.open(port);
   for (const project of ["default", "one", "two", "__proto__", "constructor", "__ds"]) {
     for (;;) {
@@ -59,6 +63,11 @@ async function stillWorks(fixture: Fixture): Promise<void> {
   await nobodyIsLeft(fixture);
 }
 
+/** Some of the storm gets as far as a session's stream. */
+async function copiesOf({ server }: Fixture): Promise<number> {
+  return Number(/outcome="copied"[^}]*} (\d+)/.exec(await server.metrics())?.[1]);
+}
+
 function heapAfterCollection(): number {
   setFlagsFromString("--expose-gc");
   const collect = runInNewContext("gc") as () => void;
@@ -76,6 +85,7 @@ describe("a storm of malformed requests", () => {
     let total = await storm(fixture, SEED, FEW, GARBAGE);
     await stillWorks(fixture);
     total += await storm(fixture, SEED, REQUESTS, GARBAGE);
+    expect(await copiesOf(fixture)).toBeGreaterThan(0);
     const heapBefore = heapAfterCollection();
     total += await storm(fixture, SEED, REQUESTS, GARBAGE);
     const heapAfter = heapAfterCollection();

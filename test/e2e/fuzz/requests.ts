@@ -53,7 +53,22 @@ const project = fc.oneof(fc.constantFrom("default", "one", "two"), piece);
 /** Few enough that requests meet: appends find a stream, creations find it taken. */
 const known = fc.integer({ min: 0, max: 19 }).map((number) => `known${number}`);
 
+/** Sessions of whoever asks; few, so that they are met again. */
+export const SESSIONS = Array.from({ length: 4 }, (_, i) => `00000000-0000-4000-8000-00000000000${i}`);
+const session = fc.oneof(
+  { weight: 8, arbitrary: fc.constantFrom(...SESSIONS) },
+  { weight: 1, arbitrary: fc.constantFrom("user-alice", SESSIONS[0]!.toUpperCase(), `${SESSIONS[0]}0`, "%zz", "") },
+  { weight: 1, arbitrary: piece },
+);
+
 const address = fc.oneof(
+  { weight: 2, arbitrary: fc.constantFrom("/v1/subscribe", "/v1/unsubscribe", "/v1/one/subscribe", "/v1/publish") },
+  { weight: 2, arbitrary: fc.oneof(known, path).map((text) => `/v1/publish/${text}`) },
+  {
+    weight: 2,
+    arbitrary: fc.tuple(session, fc.constantFrom("", "/touch", "/", "/x")).map((id) => `/v1/session/${id.join("")}`),
+  },
+  { weight: 1, arbitrary: session.map((id) => `/v1/stream/session:${id}`) },
   { weight: 12, arbitrary: known.map((name) => `/v1/stream/${name}`) },
   { weight: 4, arbitrary: path.map((text) => `/v1/stream/${text}`) },
   { weight: 4, arbitrary: fc.tuple(project, path).map(([name, text]) => `/v1/${name}/stream/${text}`) },
@@ -263,8 +278,56 @@ const plausible: fc.Arbitrary<FuzzRequest> = fc.record({
   isChunked: fc.boolean(),
 });
 
+/** A body of a session route, with at most one thing wrong. */
+const sessionBody = fc
+  .record({
+    sessionId: fc.constantFrom<unknown[]>(...SESSIONS, ...SESSIONS, "x", 7, null),
+    streamId: fc.oneof({ weight: 9, arbitrary: known }, fc.constantFrom<unknown[]>("", "a b", "session:x", "../x", 7)),
+    format: fc.constantFrom<unknown[]>(undefined, undefined, "raw", "envelope", "xml"),
+    from: fc.constantFrom<unknown[]>(undefined, undefined, "-1", "now", "x", "0000000000000001_0000000000000001", 7),
+  })
+  .map((fields) => Buffer.from(JSON.stringify(fields)).toString("latin1"));
+
+const json: [string, string][] = [["Content-Type", "application/json"]];
+
+const aboutSessions: fc.Arbitrary<FuzzRequest> = fc.oneof(
+  fc.record({
+    method: fc.constantFrom("POST", "POST", "DELETE"),
+    target: fc.constantFrom("/v1/subscribe", "/v1/subscribe", "/v1/unsubscribe"),
+    headers: fc.constant(json),
+    body: fc.oneof({ weight: 6, arbitrary: sessionBody }, body),
+    isChunked: fc.boolean(),
+  }),
+  fc.record({
+    method: fc.constant("POST"),
+    target: known.map((name) => `/v1/publish/${name}`),
+    headers: sound.map((groups) => groups.flat() as [string, string][]),
+    body: fc.oneof(fc.constantFrom("[1,2,3]", '"text"', ""), fc.constant(JSON.stringify("x".repeat(1_500)))),
+    isChunked: fc.boolean(),
+  }),
+  fc.record({
+    method: fc.constantFrom("GET", "POST", "DELETE", "HEAD"),
+    target: fc
+      .tuple(
+        fc.constantFrom(...SESSIONS),
+        fc.constantFrom(
+          "session/ID",
+          "session/ID",
+          "session/ID/touch",
+          "stream/session:ID",
+          "stream/session:ID?offset=-1&live=sse",
+        ),
+      )
+      .map(([id, at]) => `/v1/${at.replace("ID", id)}`),
+    headers: fc.constant([]),
+    body: fc.constant(""),
+    isChunked: fc.constant(false),
+  }),
+);
+
 export const fuzzRequest: fc.Arbitrary<FuzzRequest> = fc.oneof(
   { weight: 2, arbitrary: wild },
+  { weight: 1, arbitrary: aboutSessions },
   { weight: 1, arbitrary: plausible },
 );
 

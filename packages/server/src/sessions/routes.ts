@@ -64,7 +64,10 @@ export class SessionRoutes {
       const { streams, fanout, events, world } = this.parts;
       const startedAt = world.now();
       if (!STREAM_ID.test(stream))
-        throw new Refusal("bad-path", "a stream that is published to is named by letters, digits, _ . : / and -");
+        throw new Refusal(
+          "bad-path",
+          "the path of a stream that is published to has letters, digits, _ . : / and - only",
+        );
       try {
         const outcome = await streams.appended(project, stream, request);
         const reply = renderAppend(outcome, stream);

@@ -65,6 +65,9 @@ export interface Meta {
   readonly txn: number;
 }
 
+/** Whether LMDB on this kind of processor uses the layout above: numbers of 64 bits, the low byte first. */
+export const isLayoutKnown = (arch: string): boolean => ["x64", "arm64", "loong64", "riscv64"].includes(arch);
+
 const U32 = 2 ** 32;
 
 /** Exact up to 2^53; what is larger is not a number of anything here, and stays larger. All ones is `NO_PAGE`. */

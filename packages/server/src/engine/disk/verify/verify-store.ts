@@ -9,7 +9,7 @@
  * What must stay true: it only reads. A file that passes holds every row that the last transaction left, and only those.
  */
 import { crc32 } from "node:zlib";
-import type { EngineError } from "../../contract.ts";
+import { EngineError } from "../../contract.ts";
 import { type File, type Files, faultCode } from "../files.ts";
 import { readHeadRow } from "../head-row.ts";
 import { keyKind, MAX_KEY_BYTES, META_KEY } from "../keys.ts";
@@ -17,6 +17,7 @@ import type { Limits } from "../limits.ts";
 import { isSealed, SEAL_BYTES } from "../sealed.ts";
 import { describeKey } from "./describe-key.ts";
 import { verifyFreeList } from "./free-list.ts";
+import { isLayoutKnown } from "./layout.ts";
 import { type NewestMeta, newestMeta } from "./metas.ts";
 import { PageFile, type Place } from "./page-file.ts";
 import { type Entry, type TreeKind, TreeWalk } from "./tree-walk.ts";
@@ -63,6 +64,8 @@ export async function verifyStore(
   depth: VerifyDepth,
   tell: (damage: EngineError) => void,
 ): Promise<VerifiedStore | undefined> {
+  if (!isLayoutKnown(process.arch))
+    throw new EngineError("storage-failed", `The store ${path} cannot be examined on a machine of 32 bits.`);
   let file: File;
   try {
     file = await files.open(path, "read");
