@@ -2,6 +2,7 @@
 import { createServer } from "@sluice/server";
 import { expect, it, onTestFinished } from "vitest";
 import { registryEntity } from "../../packages/server/src/sessions/state.ts";
+import { Random } from "../sim/random.ts";
 import { sharedRedis } from "../support/shared-redis.ts";
 import { Api, inline } from "./api.ts";
 import { stage, uuid } from "./stage.ts";
@@ -45,3 +46,42 @@ it("to subscribe again brings back what a failover took from the registry alone,
   expect(await api.published("s", "3")).toEqual(inline(1));
   expect(await api.messages(session)).toEqual([1, 2, 3]);
 });
+
+it.each([1, 2, 3])(
+  "whichever nodes are asked, every session gets what was published while it followed, once and in order (seed %i)",
+  async (seed) => {
+    const apis = await nodes(3);
+    const random = new Random(seed);
+    const any = () => random.pick(apis);
+    const streams = ["a", "b"];
+    for (const stream of streams) await any().create(stream);
+    const ids = Array.from({ length: 5 }, uuid);
+    const following = new Map<string, Set<string>>();
+    const expected = new Map<string, number[]>();
+    let copies = 0;
+    for (let i = 0; i < 160; i++) {
+      const [id, stream, roll] = [random.pick(ids), random.pick(streams), random.below(10)];
+      if (roll < 3) {
+        await any().subscribed(id, stream);
+        if (!expected.has(id)) expected.set(id, []);
+        following.set(id, (following.get(id) ?? new Set()).add(stream));
+      } else if (roll < 4) {
+        expect((await any().unsubscribe(id, stream)).status).toBe(expected.has(id) ? 204 : 404);
+        following.get(id)?.delete(stream);
+      } else if (roll < 5) {
+        expect((await any().delete(id)).status).toBe(expected.has(id) ? 204 : 404);
+        following.delete(id);
+        expected.delete(id);
+      } else {
+        const followers = [...following].filter(([, streams]) => streams.has(stream)).map(([session]) => session);
+        // Whoever left a moment ago may still be counted, by a round that was under way; nobody else is.
+        const told = { mode: "inline", successes: followers.length, failures: 0 };
+        expect(await any().published(stream, String(i))).toMatchObject(told);
+        for (const session of followers) expected.get(session)!.push(i);
+        copies += followers.length;
+      }
+    }
+    expect(copies).toBeGreaterThan(50);
+    for (const [id, messages] of expected) expect(await any().messages(id)).toEqual(messages);
+  },
+);

@@ -28,6 +28,8 @@ interface Profile {
   readonly retention: readonly (number | undefined)[];
   readonly keptMessages: readonly number[];
   readonly sizes: readonly number[];
+  /** What a publisher sends, at most. */
+  readonly messages: readonly number[];
 }
 
 const STEADY: Profile = {
@@ -37,6 +39,7 @@ const STEADY: Profile = {
   retention: [undefined],
   keptMessages: [100_000],
   sizes: [10],
+  messages: [3, 12],
 };
 
 const PROFILES: readonly Profile[] = [
@@ -44,8 +47,9 @@ const PROFILES: readonly Profile[] = [
   {
     ...STEADY,
     name: "what is large is borrowed and stays whole, whatever its source lets go of",
-    retention: [undefined, 10, 30],
+    retention: [undefined, 5],
     sizes: [10, 100, 400],
+    messages: [3, 25],
   },
   { ...STEADY, name: "a stream that is made anew under its path is another stream", replaces: true, sizes: [10, 100] },
   {
@@ -152,7 +156,7 @@ class SessionPlay implements Play {
     for (const source of this.sources) await create(this.caller("creator"), source);
     const publishers = this.sources.flatMap((source) =>
       Array.from({ length: random.between(1, 3) }, (_, i) =>
-        this.publisher(source, `p${i}`).act(random.between(1, random.pick([3, 12]))),
+        this.publisher(source, `p${i}`).act(random.between(1, random.pick(this.profile.messages))),
       ),
     );
     const replacing = this.profile.replaces

@@ -30,7 +30,13 @@ export interface AddSubscriber extends Addressed {
 }
 
 export type AddOutcome =
-  | { readonly kind: "added"; readonly registry: Registry; readonly lagsAt: Position | undefined }
+  | {
+      readonly kind: "added";
+      readonly registry: Registry;
+      readonly lagsAt: Position | undefined;
+      /** It was there already, and nothing has changed. */
+      readonly isKnown: boolean;
+    }
   /** It belongs to another stream of the same path: an earlier one, which must go first, or a later one. */
   | { readonly kind: "of-another"; readonly name: string };
 
@@ -63,7 +69,7 @@ export function addRule(view: View, now: number, input: AddSubscriber): Decision
   // An earlier attempt of the same session comes late; a later one has been here.
   if (before?.incarnation === incarnation && (before.epoch > epoch || (before.epoch === epoch && !before.left))) {
     const lagsAt = view.get(laggardTable, session)?.at;
-    return { outcome: { kind: "added", registry, lagsAt } };
+    return { outcome: { kind: "added", registry, lagsAt, isKnown: true } };
   }
   const isSame = before?.incarnation === incarnation;
   const borrowsFrom = isSame ? before.borrowsFrom : known === undefined ? 1 : view.head.last.seq + 1;
@@ -80,7 +86,7 @@ export function addRule(view: View, now: number, input: AddSubscriber): Decision
   };
   changes.push(put(subscriberTable, session, { incarnation, epoch, since: now, borrowsFrom }));
   changes.push(put(registryTable, "", next));
-  return { outcome: { kind: "added", registry: next, lagsAt }, changes };
+  return { outcome: { kind: "added", registry: next, lagsAt, isKnown: false }, changes };
 }
 
 export interface RemoveSubscriber {

@@ -175,7 +175,8 @@ export class Roster {
     const keys = [REGISTRY, subscriberTable.at(session), laggardTable.at(session)];
     const outcome = await this.change(keys, (view, now) => addRule(view, now, input));
     if (outcome.kind !== "added" || (this.registry && isSame(this.registry, outcome.registry))) return outcome;
-    this.follow(outcome.registry, this.isNext(outcome.registry), () => {
+    // A version that is one further, although this was no change, is somebody else's change.
+    this.follow(outcome.registry, !outcome.isKnown && this.isNext(outcome.registry), () => {
       this.members.set(session, { session, incarnation, epoch });
       if (outcome.lagsAt) this.lagging.set(session, outcome.lagsAt);
       else this.lagging.delete(session);

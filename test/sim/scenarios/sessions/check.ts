@@ -15,6 +15,8 @@ interface Log {
   readonly publishes: readonly (Publish | undefined)[];
   /** Retention may have cut it, so that "from the beginning" is from anywhere. */
   readonly isCut: boolean;
+  /** It was never deleted: a generation may rise, but it is the same stream. */
+  readonly isOne: boolean;
 }
 
 export interface Sources {
@@ -33,7 +35,7 @@ export function check(story: Story, sources: Sources): string[] {
   return found;
 }
 
-function logOf({ publishes }: Story, sources: Sources, path: string): Log {
+function logOf({ publishes, deletions }: Story, sources: Sources, path: string): Log {
   const entries = sources.entries(path);
   const byId = new Map(publishes.flatMap((publish) => publish.ids.map((id) => [id, publish] as const)));
   return {
@@ -41,6 +43,7 @@ function logOf({ publishes }: Story, sources: Sources, path: string): Log {
     places: new Map(entries.map(({ id }, i) => [id, i])),
     publishes: entries.map(({ id }) => byId.get(id)),
     isCut: sources.isCut(path),
+    isOne: !deletions.some(({ source }) => source === path),
   };
 }
 
@@ -91,9 +94,12 @@ function canBeRuns(story: Story, life: Life, epochs: readonly Epoch[], places: r
 }
 
 /** A subscription follows one stream, not the next of the same path. */
-function follows(before: number, after: number, { entries }: Log): boolean {
-  const [a, b] = [entries[before]!.position, entries[after]!.position];
-  return after === before + 1 && a.generation === b.generation;
+function follows(before: number, after: number, log: Log): boolean {
+  return after === before + 1 && isSameStream(log, before, after);
+}
+
+function isSameStream({ entries, isOne }: Log, a: number, b: number): boolean {
+  return isOne || entries[a]!.position.generation === entries[b]!.position.generation;
 }
 
 interface Bounds {
@@ -137,11 +143,11 @@ function firstAfter({ publishes }: Log, moment: number): number {
 }
 
 /** Whether it is the first of its stream that comes after a position. */
-function isFirstSince({ entries }: Log, place: number, from: Position): boolean {
-  const { position } = entries[place]!;
-  if (comparePositions(position, from) <= 0) return false;
-  const before = entries[place - 1]?.position;
-  return before === undefined || before.generation !== position.generation || comparePositions(before, from) <= 0;
+function isFirstSince(log: Log, place: number, from: Position): boolean {
+  const { entries } = log;
+  if (comparePositions(entries[place]!.position, from) <= 0) return false;
+  if (place === 0 || !isSameStream(log, place - 1, place)) return true;
+  return comparePositions(entries[place - 1]!.position, from) <= 0;
 }
 
 /** Whether it was published to the stream that is there now. */
