@@ -185,7 +185,7 @@ describeOnEngines("Nobody suffers for another", (engine) => {
   });
 
   it("a session that is stuck never holds up the others: they have everything while it has nothing", async () => {
-    const on = await stage(engine);
+    const on = await stage(engine, { fanout: { timeoutMs: 1_000_000_000 } });
     const sessions = await followed(on, 3);
     const [stuck, ...others] = sessions as [string, string, string];
     on.core.fate = posts("stuck", stuck);

@@ -92,7 +92,9 @@ describeOnEngines("Circuit breaker", (engine) => {
     const on = await stage(engine);
     const [alice, bob] = await withTwo(on);
     await opened(on);
-    on.core.fate = (call) => (call.id === bob ? failing(call) : undefined);
+    // What is tried by itself before the test comes fails too, so that nobody is known to lag by then.
+    const isTest = ({ copy }: Call) => copy?.logged.some(({ payload }) => payload[0] === "1".charCodeAt(0));
+    on.core.fate = (call) => (call.id === bob || !isTest(call) ? failing(call) : undefined);
     on.pass(RECOVERY_MS);
     expect(await on.api.published("s", "1")).toMatchObject({ mode: "inline", count: 2, successes: 1, failures: 1 });
     // Closed: every publish waits again. One failure more does not open it.

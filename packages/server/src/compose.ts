@@ -170,7 +170,7 @@ async function serve(settings: ServerSettings, world: World, engine: Engine, wat
     handle: (request) => route(app.features, request),
     decorate: corsDecorator(settings.cors),
     observer: watch.observer,
-    deadlines: engine.deadlineMs === undefined ? undefined : new Deadlines(world, engine.deadlineMs),
+    deadlines: engine.deadline && new Deadlines(world, engine.deadline.ms),
     report: (fault, request) => watch.reportRequest(fault, request),
   });
   watch.add(app.metrics);

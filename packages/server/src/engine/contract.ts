@@ -198,6 +198,12 @@ export class EngineError extends Error {
   }
 }
 
+/** Measured by a clock of this machine: what the cluster's time is may have to be corrected. */
+export interface Deadline {
+  readonly ms: number;
+  now(): number;
+}
+
 export interface Engine {
   /** Whether this process is the only writer, so that what a keeper remembers is the truth without asking again. */
   readonly exclusive: boolean;
@@ -205,7 +211,7 @@ export interface Engine {
    * When a request that waits for this engine is told that the store is unavailable, whatever became of it; what is asked of the
    * engine ends by itself within a few times that. Undefined where nothing but this machine is waited for.
    */
-  readonly deadlineMs?: number | undefined;
+  readonly deadline?: Deadline | undefined;
   /** Epoch ms. On a cluster an estimate of the cluster's time, so that nodes with different clocks agree; safety
    * never rests on it. */
   now(): number;

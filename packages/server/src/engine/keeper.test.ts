@@ -182,7 +182,7 @@ test("an input that waited too long behind a commit that hangs is refused, and i
   const hung = new Promise<never>((_, reject) => {
     fail = reject;
   });
-  const { engine } = await gatedEngine({ deadlineMs: 100, now: () => now, commit: () => hung });
+  const { engine } = await gatedEngine({ deadline: { ms: 100, now: () => now }, commit: () => hung });
   const keepers = new Keepers(engine, setImmediate, 10);
   const first = keepers.submit(e, [COUNT], add).catch((fault) => fault.message);
   await turns();

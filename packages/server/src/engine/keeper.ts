@@ -96,14 +96,14 @@ export class Keeper {
       );
       return Promise.reject(refusal);
     }
+    const { deadline } = this.engine;
     return new Promise<O>((resolve, reject) => {
       this.queue.push({
         keys,
         rule,
         release: resolve as (outcome: unknown) => void,
         refuse: reject,
-        untilMs:
-          this.engine.deadlineMs === undefined ? Number.POSITIVE_INFINITY : this.engine.now() + this.engine.deadlineMs,
+        untilMs: deadline === undefined ? Number.POSITIVE_INFINITY : deadline.now() + deadline.ms,
         outcome: undefined,
         fault: undefined,
       });
@@ -150,10 +150,11 @@ export class Keeper {
   /** Those that came in time: what waited too long, behind a commit that hung, has not been done and never will be. */
   private takeBatch(): Input[] {
     const batch = this.queue.splice(0, this.limits.batchInputs);
-    if (this.engine.deadlineMs === undefined) return batch;
-    const now = this.engine.now();
+    const { deadline } = this.engine;
+    if (deadline === undefined) return batch;
+    const now = deadline.now();
     if (batch.every(({ untilMs }) => untilMs > now)) return batch;
-    const fault = new EngineError("unavailable", `waited for more than ${this.engine.deadlineMs} ms, nothing was done`);
+    const fault = new EngineError("unavailable", `waited for more than ${deadline.ms} ms, nothing was done`);
     for (const { untilMs, refuse } of batch) if (untilMs <= now) refuse(fault);
     return batch.filter(({ untilMs }) => untilMs > now);
   }

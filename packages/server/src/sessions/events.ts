@@ -55,7 +55,6 @@ export interface Happened {
 /** Counts every event, and hands it on. */
 export class Events {
   readonly counts = new Map<EventType, number>();
-  readonly errors = new Map<string, number>();
 
   constructor(private readonly sink: MetricSink | undefined) {
     for (const type of Object.keys(CATEGORY)) this.counts.set(type as EventType, 0);

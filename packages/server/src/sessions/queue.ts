@@ -90,12 +90,6 @@ export function consume(parts: QueueParts, message: FanoutQueueMessage): Deliver
   return new Delivery(parts, projectId, copy, sessions, parts.limits.queueBatch, producerHeaders);
 }
 
-/** What becomes of a message: done when everybody has it or is gone, otherwise to be tried again. */
-export function verdict(results: Iterable<Delivered>): "ack" | "retry" {
-  for (const { kind } of results) if (kind !== "copied" && kind !== "stale") return "retry";
-  return "ack";
-}
-
 /** The messages of one round, seen as one delivery. */
 class Round implements Deliveries {
   readonly reached: Promise<void>;

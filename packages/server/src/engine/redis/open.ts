@@ -12,6 +12,7 @@ import type { World } from "../../core/world.ts";
 import {
   type CommitAt,
   type Conflict,
+  type Deadline,
   type Done,
   type Effect,
   type Engine,
@@ -79,7 +80,7 @@ async function complete(topology: Topology, world: World, deadlineMs: number): P
 class RedisEngine implements Engine {
   readonly exclusive = false;
   readonly shards = BUCKETS;
-  readonly deadlineMs: number;
+  readonly deadline: Deadline;
   private readonly calls: Calls;
   private readonly directory: Directory;
   private readonly watchers: Watchers;
@@ -93,7 +94,7 @@ class RedisEngine implements Engine {
     private readonly meter: RedisMeter,
     timer: () => number,
   ) {
-    this.deadlineMs = limits.deadlineMs;
+    this.deadline = { ms: limits.deadlineMs, now: () => world.now() };
     this.calls = new Calls(topology, keys, world, limits, meter, timer);
     this.directory = new Directory(this.calls, keys);
     this.commits = new Commits(this.calls, keys, world, limits, meter, timer);
