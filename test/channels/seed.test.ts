@@ -371,7 +371,6 @@ it("on Redis, an entry in the index without its channel goes with the next sweep
   await redis.zadd(key, 1, "default/channel/a");
   // Its head, log and rows go, as a botched repair would leave it.
   for (const one of await redis.keys(`${bucket}default/channel/a:*`)) await redis.del(one);
-  await app.stop();
   await sweep();
   expect(app.channels.counters.ghosts).toBe(1);
   expect(await redis.zcard(key)).toBe(0);

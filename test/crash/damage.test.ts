@@ -5,9 +5,10 @@
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Engine, EngineError } from "../../packages/server/src/engine/contract.ts";
-import { temporaryDir } from "../support/disk.ts";
+import { openWith } from "../../packages/server/src/engine/disk/open.ts";
+import { inlinePorts, temporaryDir } from "../support/disk.ts";
 import { type ManualWorld, manualWorld } from "../support/world.ts";
-import { change, copyOf, flip, framesIn, openAt, outcome, segmentPaths, writeMessages } from "./damaged-dir.ts";
+import { change, copyOf, flip, framesIn, openAt, outcome, SMALL, segmentPaths, writeMessages } from "./damaged-dir.ts";
 
 const MESSAGES = 12;
 
@@ -89,6 +90,25 @@ describe("the tail of the journal", () => {
     }
   });
 
+  it("is told of where it is cut, even if the head of the frame is damaged", async () => {
+    const last = framesIn(journal(unsealed.dir)).at(-1)!;
+    for (const [from, to] of [
+      [0, 8],
+      [8, 16],
+      [20, 24],
+      [32, 100],
+    ] as const) {
+      const copy = copyOf(unsealed.dir);
+      const segment = journal(copy.dir);
+      change(segment, (bytes) => bytes.fill(0x4b, last + from, last + to));
+      const told: object[] = [];
+      const warn = (_: string, details: object) => told.push(details);
+      await (await openWith({ dir: copy.dir, world: manualWorld(7), limits: SMALL, warn }, inlinePorts())).close();
+      expect(told).toMatchObject([{ segment, at: last }]);
+      copy.remove();
+    }
+  });
+
   it("is cut where the file itself ends early", async () => {
     const last = framesIn(journal(unsealed.dir)).at(-1)!;
     for (const size of [last, last + 1, last + 31, last + 32, last + 60]) {
@@ -102,7 +122,7 @@ describe("the tail of the journal", () => {
   it("takes new commits after it was cut, and a cut one never comes back", async () => {
     const copy = copyOf(unsealed.dir);
     const last = framesIn(journal(copy.dir)).at(-1)!;
-    flip(journal(copy.dir), last + 40);
+    change(journal(copy.dir), (bytes) => bytes.fill(0xff, last + 40, last + 60));
     const again = await openAt(copy.dir);
     await writeMessages(again, MESSAGES, MESSAGES + 3);
     const crashed = copyOf(copy.dir);
@@ -127,6 +147,17 @@ describe("a flipped bit", () => {
     for (let at = third; at < end; at += 5) {
       const result = await opened(unsealed, (dir) => flip(journal(dir), at, at % 8));
       expectDamage(result, `0000000000000001.seg at byte ${third}:`, `follows at byte ${fourth} `);
+    }
+  });
+
+  it("in the last batch is refused with the bit, because no torn write looks like it", async () => {
+    const last = framesIn(journal(unsealed.dir)).at(-1)!;
+    const end = last + 32 + readFileSync(journal(unsealed.dir)).readUInt32LE(last + 4);
+    for (let at = last; at < end; at++) {
+      for (const bit of at < last + 32 ? [0, 1, 2, 3, 4, 5, 6, 7] : [at % 8]) {
+        const result = await opened(unsealed, (dir) => flip(journal(dir), at, bit));
+        expectDamage(result, `0000000000000001.seg at byte ${last}: bit ${bit} of byte ${at} is not what was written`);
+      }
     }
   });
 

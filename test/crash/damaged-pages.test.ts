@@ -1,106 +1,198 @@
 /**
- * Bits that flip inside LMDB's file, read in processes of their own. Values carry checksums, so a damaged one is refused with
- * its entity and position. LMDB's own pages carry none: a damaged page may be refused, may end the process, and may rarely
- * make LMDB not find what is there; what it must never do is to give another message or row than was written.
+ * Bits that flip inside the store, in every kind of its pages. LMDB believes its pages, so they are verified before it sees
+ * them: every flip is refused with the place, or lies where nothing depends on it. Then everything reads as it was written, and
+ * goes on to do so after appends, deletions and new streams have taken free pages and freed others.
  */
 import { spawn } from "node:child_process";
-import { closeSync, openSync, readFileSync, writeSync } from "node:fs";
+import { readFileSync, rmSync, truncateSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type Effect, entity } from "../../packages/server/src/engine/contract.ts";
+import { EngineError } from "../../packages/server/src/engine/contract.ts";
+import { nodeFiles } from "../../packages/server/src/engine/disk/node-files.ts";
 import { openWith } from "../../packages/server/src/engine/disk/open.ts";
 import { realWorld } from "../../packages/server/src/real-world.ts";
 import { inlinePorts, temporaryDir } from "../support/disk.ts";
 import { bundle, removeBundle } from "./bundle.ts";
 import { copyOf } from "./damaged-dir.ts";
-import { expectedRow, expectedText, MESSAGES, ROWS, STREAMS } from "./pages-data.ts";
+import { type PageMap, pageMap } from "./page-map.ts";
+import { expectedRow, expectedText, writeFirst } from "./pages-data.ts";
 
-const PAGE = 4_096;
+const PAGE = 16_384;
 const source = temporaryDir();
 let script: string;
 let store: Buffer;
+let pages: PageMap;
 
 beforeAll(async () => {
   script = await bundle("pages-child");
-  const engine = await openWith(
-    { dir: source.dir, world: realWorld(), limits: { segmentBytes: 8_192 } },
-    inlinePorts(),
-  );
-  for (let i = 0; i < STREAMS; i++) await engine.commit(entity("p", "stream", `s${i}`), { rev: 0 }, history(i));
+  const limits = { segmentBytes: 1 << 16, applyAfterMs: 1 };
+  const engine = await openWith({ dir: source.dir, world: realWorld(), limits }, inlinePorts());
+  const settle = async (): Promise<void> => {
+    while (engine.lagBytes > 0) await new Promise((resolve) => setTimeout(resolve, 5));
+  };
+  await writeFirst(engine, settle);
   await engine.close();
+  // Another life has its own transactions, and what was garbage at the end of the first is free.
+  await (await openWith({ dir: source.dir, world: realWorld(), limits }, inlinePorts())).close();
   store = readFileSync(`${source.dir}/store.mdb`);
-});
+  pages = await pageMap(nodeFiles, `${source.dir}/store.mdb`);
+}, 60_000);
 
 afterAll(() => {
   source.remove();
   removeBundle(script);
 });
 
-function history(i: number): Effect[] {
-  const messages = Array.from({ length: MESSAGES }, (_, k) => ({ payload: Buffer.from(expectedText(i, k)), at: 1 }));
-  const rows = Array.from(
-    { length: ROWS },
-    (_, k): Effect => ({ op: "put", table: "t", key: `k${k}`, value: Buffer.from(expectedRow(i, k)) }),
-  );
-  return [{ op: "begin", generation: 1, at: { generation: 1, seq: 0 } }, { op: "append", messages }, ...rows];
+interface Flip {
+  readonly byte: number;
+  readonly bit: number;
 }
 
-/** What a process says that reads a copy with a bit flipped in these places; "died" when it says nothing. */
-async function readDamaged(places: readonly number[], bit: number): Promise<string> {
-  const copy = copyOf(source.dir);
-  const file = openSync(`${copy.dir}/store.mdb`, "r+");
-  for (const at of places) writeSync(file, Buffer.from([store[at]! ^ (1 << bit)]), 0, 1, at);
-  closeSync(file);
-  const child = spawn(process.execPath, [script, copy.dir], { stdio: ["ignore", "pipe", "ignore"], timeout: 20_000 });
-  let said = "";
+type Depth = "all" | "structure";
+
+/** What came of each flip, in two processes at once; "died" for one that ended its process. */
+async function outcomes(flips: readonly Flip[], depth: Depth = "all", file = "store.mdb"): Promise<string[]> {
+  const said = flips.map(() => "unsaid");
+  const half = flips.length >> 1;
+  await Promise.all([run(flips.slice(0, half), 0, said, depth, file), run(flips.slice(half), half, said, depth, file)]);
+  return said;
+}
+
+async function run(flips: readonly Flip[], from: number, said: string[], depth: Depth, file: string): Promise<void> {
+  const child = spawn(process.execPath, [script, source.dir, file, depth], { stdio: ["pipe", "pipe", "ignore"] });
+  const watchdog = setTimeout(() => child.kill("SIGKILL"), 200_000);
+  child.stdin.end(flips.map(({ byte, bit }, i) => `${from + i} ${byte} ${bit}\n`).join(""));
+  let output = "";
   child.stdout.on("data", (bytes) => {
-    said += bytes;
+    output += bytes;
   });
-  await new Promise((resolve) => child.on("close", resolve));
-  copy.remove();
-  return said.trim() || "died";
+  const code = await new Promise((resolve) => child.on("close", (status, signal) => resolve(signal ?? status)));
+  clearTimeout(watchdog);
+  for (const line of output.split("\n")) {
+    const [, n, what] = /^(\d+) (.*)$/.exec(line) ?? [];
+    if (n !== undefined) said[Number(n)] = what || `died: ${code}`;
+  }
 }
 
-async function inParallel(jobs: (() => Promise<void>)[]): Promise<void> {
-  const work = async (): Promise<void> => {
-    for (let job = jobs.pop(); job !== undefined; job = jobs.pop()) await job();
-  };
-  await Promise.all([work(), work(), work()]);
+/** Numbers that are the same in every run and spread over the range. */
+function spread(count: number, limit: number, start = 0.5): number[] {
+  return Array.from({ length: count }, (_, i) => Math.floor(((start + i * 0.6180339887) % 1) * limit));
 }
 
-/** LMDB leaves old copies of its pages behind, so a text may lie in several places. */
-function placesOf(text: string): number[] {
-  const places: number[] = [];
-  for (let at = store.indexOf(text); at !== -1; at = store.indexOf(text, at + 1)) places.push(at + 4);
-  return places;
+/** Flips spread over these pages; `within` chooses the byte of the page, one in two of them in the page's head. */
+function flipsIn(numbers: readonly number[], count: number, within: (i: number) => number): Flip[] {
+  expect(numbers.length).toBeGreaterThan(0);
+  const chosen = spread(count, numbers.length);
+  const bits = spread(count, 8, 0.3);
+  return chosen.map((page, i) => ({ byte: numbers[page]! * PAGE + within(i), bit: bits[i]! }));
 }
 
-/** The same places in every run. */
-const spread = (count: number, limit: number): number[] =>
-  Array.from({ length: count }, (_, i) => Math.floor(((i * 0.6180339887) % 1) * limit));
+/** Flips spread over these bytes, all bits alike. */
+function flipsAt(bytes: readonly number[], count: number): Flip[] {
+  const bits = spread(count, 8, 0.3);
+  return spread(count, bytes.length).map((i, n) => ({ byte: bytes[i]!, bit: bits[n]! }));
+}
 
-describe("a flipped bit in the store", () => {
-  it("inside a message or a row is refused with the entity", { timeout: 120_000 }, async () => {
-    const damages = [3, 17, 31, 44, 58].flatMap((i) => [
-      { i, places: placesOf(expectedText(i, 30)), what: /messages from 1_\d+ on of p\/stream\/s/ },
-      { i, places: placesOf(expectedRow(i, 2)), what: /row t\/k2 of p\/stream\/s/ },
-    ]);
-    await inParallel(
-      damages.map(({ i, places, what }) => async () => {
-        const said = await readDamaged(places, i % 8);
-        expect(said).toMatch(/^refused data-damaged/);
-        expect(said).toMatch(what);
-        expect(said).toContain(`s${i} `);
-      }),
+const heads = spread(1_000, 24, 0.1);
+const bodies = spread(1_000, PAGE, 0.7);
+const headOrBody = (i: number): number => (i % 2 === 0 ? heads[i]! : bodies[i]!);
+
+/** Each is refused with its place or harmless, and at least this share is refused. */
+function judge(flips: readonly Flip[], said: readonly string[], leastRefused: number): void {
+  let refused = 0;
+  for (const [i, what] of said.entries()) {
+    if (what === "same") continue;
+    const { byte, bit } = flips[i]!;
+    expect(what, `bit ${bit} of byte ${byte}`).toMatch(
+      /^refused data-damaged .*(store\.mdb at byte \d+|key [0-9a-f]+)/,
     );
+    refused++;
+  }
+  expect(refused).toBeGreaterThanOrEqual(leastRefused * said.length);
+}
+
+describe("a flipped bit in the store, with everything verified,", () => {
+  it.each([
+    // The part of a meta that is not zero, both of them.
+    ["meta", () => flipsIn([0, 1], 90, (i) => (i * 37) % 168), 0.5],
+    ["branch", () => flipsAt(pages.bytesOf(pages.branches), 150), 0.5],
+    ["leaf", () => flipsIn(pages.leaves, 100, headOrBody), 0.5],
+    ["overflow", () => flipsIn(pages.overflows, 60, headOrBody), 0.6],
+    ["free list", () => flipsAt(pages.bytesOf(pages.freeList), 200), 0.5],
+    ["free", () => flipsIn(pages.free, 12, headOrBody), 0],
+  ] as const)("is refused or harmless in a page of kind %s", { timeout: 240_000 }, async (_, choose, least) => {
+    const flips = choose();
+    judge(flips, await outcomes(flips), least);
   });
 
-  it("inside LMDB's pages never makes it give something else", { timeout: 120_000 }, async () => {
-    const pages = store.length / PAGE - 2;
-    const places = spread(30, pages).map((page, i) => (page + 2) * PAGE + ((i * 7) % 48));
-    const said: string[] = [];
-    await inParallel(places.map((at, i) => async () => void said.push(await readDamaged([at], i % 8))));
-    expect(said.filter((line) => line.startsWith("wrong"))).toEqual([]);
-    // Most flips meet something that can tell.
-    expect(said.filter((line) => line.startsWith("refused")).length).toBeGreaterThan(places.length / 4);
+  it.each([
+    ["transaction", 24 + 128, 1],
+    // The meta that is not the newest may name another page of its transaction: nobody goes there.
+    ["root", 24 + 72 + 40, 0.9],
+  ])("in the number of a %s never leads back to an older state", { timeout: 60_000 }, async (_, field, least) => {
+    const bits = Array.from({ length: 128 }, (_, i) => ({
+      byte: (i >> 6) * PAGE + field + ((i >> 3) & 7),
+      bit: i & 7,
+    }));
+    judge(bits, await outcomes(bits), least);
+  });
+
+  it("inside a message or a row is refused with the entity", { timeout: 60_000 }, async () => {
+    const flips = [3, 17, 31, 44, 58].flatMap((i) => [
+      { i, byte: pages.placeOf(store, expectedText(i, 30)), what: /messages from \d+_\d+ on of p\/stream\/s/ },
+      { i, byte: pages.placeOf(store, expectedRow(i, 2)), what: /row t\/k2 of p\/stream\/s/ },
+    ]);
+    const said = await outcomes(flips.map(({ byte, i }) => ({ byte, bit: i % 8 })));
+    for (const [n, { i, what }] of flips.entries()) {
+      expect(said[n]).toMatch(/^refused data-damaged/);
+      expect(said[n]).toMatch(what);
+      expect(said[n]).toContain(`s${i} `);
+    }
+  });
+
+  it("in the file of LMDB's locks is of no concern", { timeout: 60_000 }, async () => {
+    const flips = spread(10, 8_192).map((byte, i) => ({ byte, bit: i % 8 }));
+    const said = await outcomes(flips, "all", "store.mdb-lock");
+    expect(said.filter((what) => what !== "same")).toEqual([]);
+  });
+});
+
+describe("a flipped bit in the store, with the structure verified,", () => {
+  it("is refused at the start or when it is read, or harmless", { timeout: 240_000 }, async () => {
+    const flips = [
+      ...flipsIn([0, 1], 20, (i) => (i * 41) % 168),
+      ...flipsAt(pages.bytesOf(pages.branches), 10),
+      ...flipsIn(pages.leaves, 30, headOrBody),
+      ...flipsAt(pages.bytesOf(pages.freeList), 20),
+      // The head of a large value's pages is what only "all" looks at.
+      ...flipsIn(pages.overflows, 20, (i) => Math.max(24, bodies[i]!)),
+    ];
+    judge(flips, await outcomes(flips, "structure"), 0.3);
+  });
+});
+
+async function refusal(damage: (path: string) => void): Promise<string> {
+  const copy = copyOf(source.dir);
+  damage(`${copy.dir}/store.mdb`);
+  const opened = await openWith({ dir: copy.dir, world: realWorld() }, inlinePorts()).catch((fault: unknown) => fault);
+  copy.remove();
+  expect(opened).toBeInstanceOf(EngineError);
+  expect((opened as EngineError).code).toBe("data-damaged");
+  return (opened as EngineError).message;
+}
+
+describe("a store that was cut or lost", () => {
+  it("is refused wherever it ends", async () => {
+    // The last pages may be free, and LMDB may leave such ones unwritten.
+    const size = pages.lastUsed * PAGE;
+    for (const bytes of [1, 100, PAGE, 2 * PAGE - 1, 2 * PAGE, ...spread(12, size).map((n) => n + PAGE - 1)]) {
+      expect(await refusal((path) => truncateSync(path, bytes)), `cut at ${bytes}`).toMatch(
+        /store\.mdb at byte \d+ .*(ends|not in the file)/,
+      );
+    }
+  });
+
+  it("is refused when nothing is left of it, because the journal tells that there was one", async () => {
+    expect(await refusal((path) => truncateSync(path, 0))).toMatch(/store\.mdb is missing or empty/);
+    expect(await refusal((path) => rmSync(path))).toMatch(/store\.mdb is missing or empty/);
   });
 });

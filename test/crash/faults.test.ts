@@ -2,7 +2,7 @@
  * Disks that are full, read-only or broken, and directories that are taken: the engine says so, keeps what it promised, and
  * goes on where it can.
  */
-import { execFileSync, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -11,6 +11,7 @@ import { type Listen, listen, lockDirectory } from "../../packages/server/src/en
 import { openDisk, openWith } from "../../packages/server/src/engine/disk/open.ts";
 import { realWorld } from "../../packages/server/src/real-world.ts";
 import { inlinePorts, temporaryDir } from "../support/disk.ts";
+import { smallDisk } from "../support/small-disk.ts";
 import { type ManualWorld, manualWorld } from "../support/world.ts";
 import { bundle, removeBundle } from "./bundle.ts";
 import { copyOf, countMessages, openAt, outcome, payload, STREAM, writeMessages } from "./damaged-dir.ts";
@@ -127,28 +128,6 @@ describe("a broken disk", () => {
   }
 });
 
-/** A small file system of its own, where the test may make one; otherwise undefined. */
-function smallDisk(
-  megabytes: number,
-): { readonly dir: string; remount(options: string): void; remove(): void } | undefined {
-  const { dir, remove } = temporaryDir();
-  const mount = (...args: string[]) => execFileSync("mount", args, { stdio: "ignore" });
-  try {
-    mount("-t", "tmpfs", "-o", `size=${megabytes}m`, "tmpfs", dir);
-  } catch {
-    remove();
-    return undefined;
-  }
-  return {
-    dir,
-    remount: (options) => mount("-o", `remount,${options}`, dir),
-    remove() {
-      execFileSync("umount", ["-l", dir], { stdio: "ignore" });
-      remove();
-    },
-  };
-}
-
 describe("a really full disk", () => {
   it("refuses commits, the process lives, and space brings them back", { timeout: 60_000 }, async () => {
     const disk = smallDisk(6);
@@ -220,6 +199,21 @@ describe("a directory that cannot be written", () => {
       if (!disk) chmodSync(data, 0o755);
       remove();
     }
+  });
+
+  it("is refused at once where no directory can be made", async () => {
+    // Node's own way to make directories never ends there.
+    if (!existsSync("/proc/self")) return;
+    const error = await refusal(openDisk({ dir: "/proc/sluice/data", world: realWorld() }));
+    expect(error.code).toBe("storage-failed");
+    expect(error.message).toMatch(/\/proc\/sluice\/data cannot be written/);
+  });
+
+  it("is made with all that is missing above it", async () => {
+    const { dir, remove } = temporaryDir();
+    await (await openAt(join(dir, "a/b/c"))).close();
+    expect(statSync(join(dir, "a/b")).mode & 0o777).toBe(0o750);
+    remove();
   });
 
   it("is refused when it is a file", async () => {

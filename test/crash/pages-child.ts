@@ -1,49 +1,62 @@
 /**
- * Opens a directory whose store was damaged, reads everything that the engine promises to have, and says what came of it:
- *   same | refused <code> <message> | lost <what is not found> | wrong <what is not what was written>
- * It is a process of its own, because LMDB may die of a damaged page.
+ * Flips bits in copies of a directory, one after the other, and says for each what came of it when it was opened, read, written
+ * to and opened again: `<n> same`, `<n> refused <code> <message>`, or anything else that must not be. It is a process of its
+ * own, because LMDB may die of a damaged page; what it says last tells which flip that was.
+ *
+ * Arguments: the directory, which file in it, "all" or "structure". From standard input: lines of `<n> <byte> <bit>`.
  */
-import { type Engine, EngineError, entity } from "../../packages/server/src/engine/contract.ts";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { type Engine, EngineError } from "../../packages/server/src/engine/contract.ts";
 import { openWith } from "../../packages/server/src/engine/disk/open.ts";
 import { realWorld } from "../../packages/server/src/real-world.ts";
 import { inlinePorts } from "../support/disk.ts";
-import { expectedRow, expectedText, MESSAGES, ROWS, STREAMS } from "./pages-data.ts";
+import { copyOf } from "./damaged-dir.ts";
+import { compareFirst, compareLater, writeLater } from "./pages-data.ts";
 
-const dir = process.argv[2]!;
+const [dir, file, verify] = process.argv.slice(2) as [string, string, "all" | "structure"];
 
-async function readAll(engine: Engine): Promise<string> {
-  const listed: string[] = [];
-  for (let after: string | undefined = ""; after !== undefined; ) {
-    const page = await engine.list("p", "stream", "", after, 50);
-    listed.push(...page.ids);
-    after = page.next;
+const open = (at: string): Promise<Engine> =>
+  openWith({ dir: at, world: realWorld(), limits: { verify, segmentBytes: 1 << 16 } }, inlinePorts());
+
+async function live(at: string, run: (engine: Engine) => Promise<string | undefined>): Promise<string | undefined> {
+  const engine = await open(at);
+  try {
+    return await run(engine);
+  } finally {
+    await engine.close();
   }
-  if (listed.length !== STREAMS) return `lost ${listed.length} streams are listed`;
-  for (let i = 0; i < STREAMS; i++) {
-    const e = entity("p", "stream", `s${i}`);
-    const { rev, head } = await engine.load(e, []);
-    if (rev === 0) return `lost stream ${i} does not exist`;
-    const { messages } = await engine.read(e, { generation: 0, seq: 0 }, 1 << 30);
-    if (messages.length !== MESSAGES || head.last.seq !== MESSAGES)
-      return `lost stream ${i} has ${messages.length} messages`;
-    for (const [k, { payload }] of messages.entries()) {
-      if (Buffer.from(payload).toString() !== expectedText(i, k)) return `wrong message ${k} of stream ${i} is another`;
-    }
-    const rows = await engine.rows(e, "t", "", 1_000);
-    if (rows.length !== ROWS) return `lost stream ${i} has ${rows.length} rows`;
-    for (const [k, { value }] of rows.entries()) {
-      if (Buffer.from(value).toString() !== expectedRow(i, k)) return `wrong row ${k} of stream ${i} is another`;
-    }
-  }
-  return "same";
 }
 
-let engine: Engine | undefined;
-try {
-  engine = await openWith({ dir, world: realWorld(), limits: { segmentBytes: 8_192 } }, inlinePorts());
-  console.log(await readAll(engine));
-} catch (fault) {
-  if (fault instanceof EngineError) console.log(`refused ${fault.code} ${fault.message}`);
-  else console.log(`wrong fault ${(fault as Error).stack?.replaceAll("\n", " | ")}`);
+async function flipAndLive(at: string, byte: number, bit: number): Promise<string> {
+  // A copy has no file of locks; one of an earlier life may hold anything.
+  const bytes = existsSync(join(at, file)) ? readFileSync(join(at, file)) : Buffer.alloc(8_192, 0x5a);
+  bytes[byte]! ^= 1 << bit;
+  writeFileSync(join(at, file), bytes);
+  const first = await live(at, async (engine) => {
+    const difference = await compareFirst(engine);
+    if (difference === undefined) await writeLater(engine);
+    return difference && `first ${difference}`;
+  });
+  // What was freed, reused or written over by the first life shows in the second.
+  return first ?? (await live(at, compareLater)) ?? "same";
+}
+
+async function outcomeOf(byte: number, bit: number): Promise<string> {
+  const copy = copyOf(dir);
+  try {
+    return await flipAndLive(copy.dir, byte, bit);
+  } catch (fault) {
+    if (fault instanceof EngineError) return `refused ${fault.code} ${fault.message}`;
+    return `fault ${(fault as Error).stack?.replaceAll("\n", " | ")}`;
+  } finally {
+    copy.remove();
+  }
+}
+
+for (const line of readFileSync(0, "utf8").trim().split("\n")) {
+  const [n, byte, bit] = line.split(" ").map(Number) as [number, number, number];
+  process.stdout.write(`${n} `);
+  process.stdout.write(`${await outcomeOf(byte, bit)}\n`);
 }
 process.exit(0);

@@ -8,11 +8,11 @@ import { buildApp, type Outside } from "../../packages/server/src/compose.ts";
 import { HttpDoor } from "../../packages/server/src/doors/http/node-adapter.ts";
 import { route } from "../../packages/server/src/doors/http/router.ts";
 import { type Effect, type Engine, EngineError, type Entity } from "../../packages/server/src/engine/contract.ts";
-import { openDisk } from "../../packages/server/src/engine/disk/open.ts";
+import { openWith } from "../../packages/server/src/engine/disk/open.ts";
 import { openMemory } from "../../packages/server/src/engine/memory/memory.ts";
 import { openRedis } from "../../packages/server/src/engine/redis/open.ts";
 import { realWorld } from "../../packages/server/src/real-world.ts";
-import { temporaryDir } from "../support/disk.ts";
+import { inlinePorts, temporaryDir } from "../support/disk.ts";
 import { PATIENCE, sharedRedis } from "../support/shared-redis.ts";
 import { manualWorld } from "../support/world.ts";
 import type { EngineName } from "./server.ts";
@@ -142,7 +142,7 @@ export async function openStage(
     place !== undefined
       ? await openRedis({ ...place, limits: PATIENCE, world: realWorld() })
       : directory !== undefined
-        ? await openDisk({ dir: directory.dir, world: movable })
+        ? await openWith({ dir: directory.dir, world: movable }, inlinePorts())
         : openMemory({ world: movable });
   const trouble = new Trouble();
   const engine = troubled(bare, trouble, now);

@@ -16,6 +16,14 @@ export type App = ReturnType<typeof buildApp>;
 
 export type HostSettings = Omit<ServerOptions, "report">;
 
+/** What a scenario puts between the server and what it stands on. */
+export interface Surroundings {
+  /** What the app reaches outside of its engine. */
+  readonly outside?: (process: Process) => NonNullable<Parameters<typeof buildApp>[3]>;
+  /** Sees the engine before the app does. */
+  readonly opened?: (engine: Engine, process: Process) => Promise<void>;
+}
+
 interface Server {
   readonly process: Process;
   readonly engine: Engine;
@@ -32,6 +40,8 @@ export class Host implements Door {
   private readonly open = new Set<Exchange>();
   private lives = 0;
   private watchCount = 0;
+  /** Set before the first start. */
+  surroundings: Surroundings = {};
 
   constructor(
     private readonly world: SimWorld,
@@ -44,6 +54,10 @@ export class Host implements Door {
 
   get app(): App | undefined {
     return this.server?.app;
+  }
+
+  get engine(): Engine | undefined {
+    return this.server?.engine;
   }
 
   get isUp(): boolean {
@@ -74,7 +88,10 @@ export class Host implements Door {
     countWatches(engine, (change) => {
       this.watchCount += change;
     });
-    const app = buildApp(this.settings, process, engine);
+    const { outside, opened } = this.surroundings;
+    if (opened !== undefined) await this.whileAlive(process, opened(engine, process));
+    if (!process.alive) return;
+    const app = buildApp(this.settings, process, engine, outside?.(process));
     this.server = { process, engine, app };
     process.onEnd(() => this.hangUp());
     app.start();

@@ -19,6 +19,8 @@ export interface Scenario {
   readonly name: string;
   /** Limits small enough to be met. */
   settings(random: Random): HostSettings;
+  /** How often its server dies or restarts at most; without it, for as long as its clients are at work. */
+  readonly maxBlows?: number | undefined;
   begin(stage: Stage): Play;
 }
 

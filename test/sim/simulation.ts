@@ -40,7 +40,7 @@ export async function simulate(
 
   const live = async (): Promise<void> => {
     await host.start();
-    const trouble = new Trouble(world, host, world.random.branch());
+    const trouble = new Trouble(world, host, world.random.branch(), scenario.maxBlows);
     await play.act();
     network.calm();
     storage.calm();

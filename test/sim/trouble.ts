@@ -6,6 +6,8 @@ import type { Host } from "./host.ts";
 import type { Random } from "./random.ts";
 import type { SimWorld } from "./world.ts";
 
+const HEAL_MS = 2_000;
+
 type Blow = "kill" | "power-cut" | "restart";
 
 export class Trouble {
@@ -18,6 +20,7 @@ export class Trouble {
     private readonly world: SimWorld,
     private readonly host: Host,
     private readonly random: Random,
+    private readonly maxBlows = Number.POSITIVE_INFINITY,
   ) {
     this.every = random.pick([0, 100, 500, 3_000]);
     this.shares = random.pick<Record<Blow, number>>([
@@ -26,7 +29,8 @@ export class Trouble {
       { kill: 1, "power-cut": 1, restart: 1 },
       { kill: 0, "power-cut": 0, restart: 1 },
     ]);
-    this.done = this.every === 0 ? Promise.resolve() : this.go();
+    const isIdle = this.every === 0 && this.maxBlows === Number.POSITIVE_INFINITY;
+    this.done = isIdle ? Promise.resolve() : this.go();
   }
 
   /** Nothing more befalls the host, and it is up. */
@@ -38,10 +42,15 @@ export class Trouble {
   }
 
   private async go(): Promise<void> {
+    let blows = this.every === 0 ? this.maxBlows : 0;
     while (!this.over) {
-      await this.world.sleep(this.random.between(1, this.every));
+      const isSpent = blows >= this.maxBlows;
+      await this.world.sleep(isSpent ? HEAL_MS : this.random.between(1, this.every));
       if (this.over) return;
-      const blow = this.random.weighted(this.shares);
+      // Where there is an end to it, somebody also looks after a storage that only a restart can help.
+      if (isSpent && this.host.isHealthy) continue;
+      blows++;
+      const blow = isSpent ? "restart" : this.random.weighted(this.shares);
       if (blow === "restart") await this.host.shutDown();
       else this.host.crash(blow);
       await this.world.sleep(this.random.between(0, this.random.pick([0, 10, 500])));

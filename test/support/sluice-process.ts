@@ -34,8 +34,15 @@ export interface Running {
   readonly said: { stdout: string; stderr: string };
 }
 
+interface Surroundings {
+  readonly env?: Env | undefined;
+  readonly cwd?: string | undefined;
+  /** Calls when the process is to be gone; at the end of the test, unless a whole suite uses it. */
+  readonly atEnd?: ((clean: () => void) => void) | undefined;
+}
+
 /** Ends with the test, whatever becomes of it. */
-export function start(args: readonly string[], { env, cwd }: { env?: Env; cwd?: string } = {}): Running {
+export function start(args: readonly string[], { env, cwd, atEnd = onTestFinished }: Surroundings = {}): Running {
   const child = spawn(process.execPath, [BIN, ...args], { env: cleanEnv(env), cwd, stdio: "pipe" });
   const said = { stdout: "", stderr: "" };
   child.stdout.on("data", (chunk) => {
@@ -49,7 +56,7 @@ export function start(args: readonly string[], { env, cwd }: { env?: Env; cwd?: 
   const ended = new Promise<Ended>((resolve) => {
     child.on("close", (code, signal) => resolve({ code, signal, ...said }));
   });
-  onTestFinished(() => void child.kill("SIGKILL"));
+  atEnd(() => void child.kill("SIGKILL"));
   return { child, ended, said };
 }
 
@@ -73,8 +80,12 @@ export interface ServingProcess extends Running {
 }
 
 /** A server on a free port of this machine. */
-export async function serveInProcess(args: readonly string[] = ["--memory"], env: Env = {}): Promise<ServingProcess> {
-  const running = start(["serve", "--port", "0", ...args], { env });
+export async function serveInProcess(
+  args: readonly string[] = ["--memory"],
+  env: Env = {},
+  atEnd?: Surroundings["atEnd"],
+): Promise<ServingProcess> {
+  const running = start(["serve", "--port", "0", ...args], { env, atEnd });
   const url = await new Promise<string>((resolve, reject) => {
     running.child.stdout!.on("data", () => {
       const ready = /^sluice ready (\S+)$/m.exec(running.said.stdout);

@@ -3,15 +3,14 @@
  * unfinished frame at the journal's end, which a start would pass over, and nothing else: whatever is damaged beyond that needs
  * a decision of its owner.
  */
-import { execFile } from "node:child_process";
 import { existsSync, readdirSync } from "node:fs";
-import { fileURLToPath } from "node:url";
 import type { Command } from "commander";
 import { EngineError } from "../engine/contract.ts";
 import { FORMAT_VERSION } from "../engine/disk/frame.ts";
-import { cutTornTail, inspectFormat, inspectJournal, type StoreReport } from "../engine/disk/inspect.ts";
+import { cutTornTail, inspectFormat, inspectJournal, inspectStore, type StoreReport } from "../engine/disk/inspect.ts";
 import { DirectoryInUse } from "../engine/disk/lock.ts";
 import { nodeFiles } from "../engine/disk/node-files.ts";
+import { segmentNumbers } from "../engine/disk/segments.ts";
 import { CliError, EXIT } from "./exit.ts";
 import { examples } from "./help.ts";
 import { bytesText, green, line, red, yellow } from "./terminal.ts";
@@ -110,16 +109,17 @@ class Examination {
 
   private async store(): Promise<Pick<StoreReport, "appliedThrough"> | undefined> {
     const { report, dir } = this;
-    if (!existsSync(`${dir}/store.mdb`)) {
+    const wasUsed = existsSync(`${dir}/journal`) && (await segmentNumbers(nodeFiles, `${dir}/journal`)).length > 0;
+    if (!existsSync(`${dir}/store.mdb`) && !wasUsed) {
       await report.note("store", "there is none yet");
       return { appliedThrough: 0 };
     }
-    const found = await readStore(`${dir}/store.mdb`);
-    if ("damage" in found) {
-      await report.bad("store", found.damage);
-      return undefined;
-    }
-    const { rows, bytes, appliedThrough, boots, damages } = found.report;
+    let found: StoreReport | undefined;
+    await this.tried("store", async () => {
+      found = await inspectStore(nodeFiles, `${dir}/store.mdb`, wasUsed);
+    });
+    if (found === undefined) return undefined;
+    const { rows, bytes, appliedThrough, boots, damages } = found;
     for (const damage of damages) await report.bad("store", damage);
     const size = `${many(rows, "row")}, ${bytesText(bytes)}`;
     if (damages.length === 0) {
@@ -128,7 +128,8 @@ class Examination {
         `${size}, every checksum right; has commits up to ${appliedThrough}; opened ${many(boots, "time")}`,
       );
     }
-    return found.report;
+    // A store that was opened tells how often; if it does not, its row about itself is among the damage.
+    return wasUsed && boots === 0 ? undefined : found;
   }
 
   private async journal(appliedThrough: number): Promise<void> {
@@ -181,19 +182,5 @@ class Examination {
 }
 
 const MAX_PLACES = 20;
-
-/** In a process of its own, because damage may end it. */
-function readStore(path: string): Promise<{ report: StoreReport } | { damage: string }> {
-  const script = fileURLToPath(new URL("./doctor-store.js", import.meta.url));
-  return new Promise((resolve) => {
-    execFile(process.execPath, [script, path], { maxBuffer: 1024 * 1024 }, (fault, stdout) => {
-      if (fault === null) resolve(JSON.parse(stdout));
-      else
-        resolve({
-          damage: `reading ${path} ended the process that tried (${fault.signal ?? fault.code}): its pages are damaged`,
-        });
-    });
-  });
-}
 
 const many = (count: number, what: string): string => `${count} ${what}${count === 1 ? "" : "s"}`;

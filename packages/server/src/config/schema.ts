@@ -18,7 +18,7 @@ import { KEY_SETTINGS } from "../wakes/keys.ts";
 import { channel } from "./channel-schema.ts";
 import { access, cors, log, metrics, projects, redis } from "./operator-schema.ts";
 import { fanout, session } from "./session-schema.ts";
-import { bytes, count, ms, origin, port, portOrOff, seconds, text, yesNo } from "./setting.ts";
+import { bytes, choice, count, ms, origin, port, portOrOff, seconds, text, yesNo } from "./setting.ts";
 import { wake } from "./wake-schema.ts";
 
 const group = <S extends z.ZodRawShape>(shape: S) => z.strictObject(shape).prefault({} as never);
@@ -115,6 +115,11 @@ const disk = {
   }),
   garbageKeys: count(DISK.garbageKeys, "Keys of deleted messages that one transaction removes.", { max: 1_000_000 }),
   busyStreams: count(DISK.busyStreams, "Streams whose end is remembered, so that adding to it needs no look-up."),
+  verify: choice(
+    ["all", "structure"],
+    DISK.verify,
+    "What a start reads to prove that nothing is damaged: everything, at about a second per GB, or all but most messages.",
+  ),
 };
 
 /** Ten years; keys live longer than any timer. */

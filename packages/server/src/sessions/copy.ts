@@ -33,9 +33,16 @@ export class Copy {
     readonly gap?: Gap | undefined,
     /** Whether the log went on after it when it was read. */
     readonly hasMore = false,
+    /** Where it leads when there is nothing in it. */
+    through: Position = prev,
   ) {
     this.prev = prev;
-    this.through = logged.at(-1)?.position ?? gap?.through ?? prev;
+    this.through = logged.at(-1)?.position ?? gap?.through ?? through;
+  }
+
+  /** Nothing lies between two positions: an inbox that has come to the first has come to the second. */
+  static ofNothing(stream: string, prev: Position, through: Position): Copy {
+    return new Copy(stream, "", prev, [], [], undefined, false, through);
   }
 
   get size(): number {

@@ -28,6 +28,8 @@ export interface Deliveries {
   readonly results: ReadonlyMap<Member, Delivered>;
   /** Those of whom nothing is known yet. */
   readonly pending: readonly Member[];
+  /** Somebody is there and has answered; does not resolve when nobody is. */
+  readonly reached: Promise<void>;
   /** Everybody has answered or is slow. */
   readonly mostly: Promise<void>;
   /** Everybody has answered, or has had its time. */
@@ -67,6 +69,7 @@ interface Call {
 
 export class Delivery implements Deliveries {
   readonly results = new Map<Member, Delivered>();
+  readonly reached: Promise<void>;
   readonly mostly: Promise<void>;
   readonly all: Promise<void>;
   private readonly waiting: Member[];
@@ -75,6 +78,7 @@ export class Delivery implements Deliveries {
   private readonly atATime: number;
   private slow = 0;
   private cancel: Cancel | undefined;
+  private resolveReached!: () => void;
   private resolveMostly!: () => void;
   private resolveAll!: () => void;
 
@@ -89,6 +93,9 @@ export class Delivery implements Deliveries {
     const fit = Math.floor(parts.limits.flightBytes / (copy.bytes + 1));
     this.atATime = Math.max(1, Math.min(atATime, fit));
     this.waiting = [...members];
+    this.reached = new Promise((resolve) => {
+      this.resolveReached = resolve;
+    });
     this.mostly = new Promise((resolve) => {
       this.resolveMostly = resolve;
     });
@@ -145,6 +152,7 @@ export class Delivery implements Deliveries {
     this.calls.delete(call.member);
     if (call.isSlow) this.slow--;
     this.results.set(call.member, result);
+    if (result.kind === "copied" || result.kind === "lagging") this.resolveReached();
     this.parts.meter.count(result, this.copy.size);
     this.go();
   }

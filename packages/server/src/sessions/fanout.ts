@@ -8,9 +8,9 @@ import { hex } from "../core/bytes.ts";
 import type { Entity } from "../engine/contract.ts";
 import type { StreamEvent } from "../streams/service.ts";
 import type { FanoutMeter, Member } from "./delivery.ts";
-import { type AddOutcome, type AddSubscriber, remindRule } from "./registry-rules.ts";
+import { type AddSubscriber, remindRule } from "./registry-rules.ts";
 import { dropRule } from "./session-rules.ts";
-import { Source, type SourceParts, type Tally } from "./source.ts";
+import { Source, type SourceParts } from "./source.ts";
 import {
   FANOUT,
   REGISTRY,
@@ -20,6 +20,7 @@ import {
   subscriberTable,
   subscriptionTable,
 } from "./state.ts";
+import type { Tally } from "./waiters.ts";
 
 export type FanoutMode = "inline" | "queued" | "circuit-open" | "skipped";
 
@@ -37,7 +38,7 @@ export class Fanout {
   ready: Promise<void> = Promise.resolve();
 
   constructor(parts: Omit<SourceParts, "dissolve">) {
-    this.parts = { ...parts, dissolve: (source) => this.dissolve(source) };
+    this.parts = { ...parts, dissolve: (source, name) => this.dissolve(source, name) };
     parts.streams.onEvent((event) => this.hear(event));
   }
 
@@ -107,11 +108,12 @@ export class Fanout {
   }
 
   /** Fans out what is owed, and sees to those who lag. */
-  private async takeUp(project: string, stream: string): Promise<void> {
-    const source = this.source(project, stream);
-    if ((await source.roster.look()) === undefined) return;
-    source.wake();
-    for (const session of source.roster.lagging.keys()) source.see(session);
+  private takeUp(project: string, stream: string): Promise<void> {
+    return this.using(project, stream, async (source) => {
+      if ((await source.roster.look()) === undefined) return;
+      source.wake();
+      for (const session of source.roster.lagging.keys()) source.see(session);
+    });
   }
 
   /** Where several nodes serve: makes sure that none of them has left a stream behind. */
@@ -131,12 +133,15 @@ export class Fanout {
   /** Waits for the copies of what was appended, as far as a publish does. Whatever happens to them, the publish has happened. */
   async publish(project: string, stream: string, through: Position): Promise<Published> {
     const source = this.source(project, stream);
+    source.uses++;
     try {
       return await this.copy(source, through);
     } catch (fault) {
       this.parts.report(`fanning out ${project}/${stream} failed`, fault);
       source.wake();
       return { mode: "circuit-open", count: source.roster.members.size, successes: 0, failures: 0 };
+    } finally {
+      source.uses--;
     }
   }
 
@@ -155,21 +160,40 @@ export class Fanout {
     return { mode, ...tally };
   }
 
-  async add(project: string, stream: string, input: Omit<AddSubscriber, "remindAtMs">): Promise<AddOutcome> {
+  /** Whoever uses a source finds the same one until it is done. */
+  private async using<T>(project: string, stream: string, work: (source: Source) => Promise<T>): Promise<T> {
     const source = this.source(project, stream);
-    const { engine, limits } = this.parts;
-    const remindAtMs = engine.exclusive ? undefined : engine.now() + limits.checkMs;
-    for (;;) {
-      const outcome = await source.roster.add({ ...input, remindAtMs });
-      if (outcome.kind === "of-another") {
-        await this.dissolve(source);
-        continue;
-      }
-      if (outcome.lagsAt) source.see(input.session);
-      // A registry that begins now may begin behind the tail, and no append that comes need tell of what was there before.
-      else source.wake();
-      return outcome;
+    source.uses++;
+    try {
+      return await work(source);
+    } finally {
+      source.uses--;
     }
+  }
+
+  /** What a subscription is going to need is kept until it is there. */
+  joining<T>(project: string, stream: string, join: () => Promise<T>): Promise<T> {
+    return this.using(project, stream, (source) => source.joining(join));
+  }
+
+  /** False when the stream of that name has gone. */
+  add(project: string, stream: string, input: Omit<AddSubscriber, "remindAtMs">): Promise<boolean> {
+    const { engine, limits, streams } = this.parts;
+    const remindAtMs = engine.exclusive ? undefined : engine.now() + limits.checkMs;
+    return this.using(project, stream, async (source) => {
+      for (;;) {
+        const outcome = await source.roster.add({ ...input, remindAtMs });
+        if (outcome.kind === "added") {
+          if (outcome.lagsAt) source.see(input.session);
+          // A registry that begins now may begin behind the tail, and no append that comes need tell of what was there before.
+          else source.wake();
+          return true;
+        }
+        const described = await streams.describe(project, stream);
+        if (described.kind !== "live" || described.meta.follow !== input.name) return false;
+        await this.dissolve(source, outcome.name);
+      }
+    });
   }
 
   /** The session is not there any more, or has left; undefined `epoch` means whatever it had subscribed to. */
@@ -178,11 +202,11 @@ export class Fanout {
     stream: string,
     who: { session: string; incarnation: string; epoch: number | undefined; keepsBorrowing: boolean },
   ): Promise<void> {
-    await this.source(project, stream).gone([who]);
+    await this.using(project, stream, (source) => source.gone([who]));
   }
 
-  /** The stream has gone: its subscriptions end, first in the sessions and then in the registry. */
-  private async dissolve(source: Source): Promise<void> {
+  /** The stream of that name has gone: its subscriptions end, first in the sessions and then in the registry. */
+  private async dissolve(source: Source, name: string): Promise<void> {
     const { project, stream, roster } = source;
     const { keepers } = this.parts;
     const found: Member[] = [];
@@ -195,10 +219,10 @@ export class Fanout {
     for (let i = 0; i < found.length; i += batch) {
       const removals = found.slice(i, i + batch).map(async (member) => {
         const e = sessionEntity(project, member.session);
-        const { borrows } = await keepers.submit(e, keys, (view) => dropRule(view, stream, member));
+        const { borrows } = await keepers.submit(e, keys, (view) => dropRule(view, stream, name, member));
         return { ...member, keepsBorrowing: borrows };
       });
-      await roster.remove(await Promise.all(removals));
+      await roster.remove(await Promise.all(removals), name);
     }
   }
 }

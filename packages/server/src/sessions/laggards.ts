@@ -17,6 +17,8 @@ interface Effort {
   attempts: number;
   cancel: Cancel | undefined;
   isRunning: boolean;
+  /** Somebody asked for it while it was running. It may have subscribed anew, and what is running not know of that. */
+  isAskedFor: boolean;
 }
 
 export interface LaggardParts extends DeliveryParts {
@@ -55,8 +57,9 @@ export class Laggards {
 
   /** Sees to this session soon; at once the first time, unless it has just failed. */
   see(session: string, afterMs = 0): void {
-    const effort = this.efforts.get(session) ?? { attempts: 0, cancel: undefined, isRunning: false };
+    const effort = this.efforts.get(session) ?? { attempts: 0, cancel: undefined, isRunning: false, isAskedFor: false };
     this.efforts.set(session, effort);
+    if (effort.isRunning) effort.isAskedFor = true;
     if (effort.isRunning || effort.cancel !== undefined || this.isStopped) return;
     effort.cancel = this.parts.world.after(afterMs, () => {
       effort.cancel = undefined;
@@ -77,12 +80,14 @@ export class Laggards {
       const effort = this.efforts.get(session);
       if (effort === undefined || effort.isRunning) continue;
       effort.isRunning = true;
+      effort.isAskedFor = false;
       this.running++;
       void this.bringUp(session, effort).then((again) => {
         this.running--;
         effort.isRunning = false;
-        if (again === undefined || this.isStopped) this.efforts.delete(session);
-        else this.see(session, again);
+        const afterMs = again ?? (effort.isAskedFor ? 0 : undefined);
+        if (afterMs === undefined || this.isStopped) this.efforts.delete(session);
+        else this.see(session, afterMs);
         this.work();
       });
     }

@@ -98,15 +98,20 @@ export function verdict(results: Iterable<Delivered>): "ack" | "retry" {
 
 /** The messages of one round, seen as one delivery. */
 class Round implements Deliveries {
+  readonly reached: Promise<void>;
   readonly mostly: Promise<void>;
   readonly all: Promise<void>;
   private readonly parts: Delivery[] = [];
   private mostlyDone = 0;
   private allDone = 0;
+  private resolveReached!: () => void;
   private resolveMostly!: () => void;
   private resolveAll!: () => void;
 
   constructor(private readonly size: number) {
+    this.reached = new Promise((resolve) => {
+      this.resolveReached = resolve;
+    });
     this.mostly = new Promise((resolve) => {
       this.resolveMostly = resolve;
     });
@@ -128,6 +133,7 @@ class Round implements Deliveries {
 
   add(delivery: Delivery): void {
     this.parts.push(delivery);
+    void delivery.reached.then(() => this.resolveReached());
     void delivery.mostly.then(() => {
       if (++this.mostlyDone === this.size) this.resolveMostly();
     });

@@ -5,12 +5,20 @@
  * What must stay true: the cursor moves only when everybody has been served who subscribed at that version; whoever came since
  * makes the round be finished for them first. Fan-out never passes over somebody without noting them as a laggard.
  */
-import { comparePositions, type Position } from "@sluice/protocol";
+import { comparePositions, type Position, ZERO } from "@sluice/protocol";
 import type { Message } from "../engine/contract.ts";
 import { type Change, drop, put } from "../engine/draft.ts";
 import type { Decision, View } from "../engine/keeper.ts";
 import type { Addressed } from "./session-rules.ts";
-import { isBefore, laggardTable, type Registry, registryTable, type Subscriber, subscriberTable } from "./state.ts";
+import {
+  isBefore,
+  isVersion,
+  laggardTable,
+  type Registry,
+  registryTable,
+  type Subscriber,
+  subscriberTable,
+} from "./state.ts";
 
 export interface AddSubscriber extends Addressed {
   readonly session: string;
@@ -23,17 +31,19 @@ export interface AddSubscriber extends Addressed {
 
 export type AddOutcome =
   | { readonly kind: "added"; readonly registry: Registry; readonly lagsAt: Position | undefined }
-  /** It belongs to an earlier stream of the same path, and must go first. */
-  | { readonly kind: "of-another" };
+  /** It belongs to another stream of the same path: an earlier one, which must go first, or a later one. */
+  | { readonly kind: "of-another"; readonly name: string };
 
 export function addRule(view: View, now: number, input: AddSubscriber): Decision<AddOutcome> {
   const { session, name, start, incarnation, epoch, remindAtMs } = input;
   const known = view.get(registryTable, "");
   // Of an earlier stream there may be payloads left that copies borrow; its subscribers have gone with it.
-  if (known !== undefined && known.name !== name && known.count > 0) return { outcome: { kind: "of-another" } };
+  if (known !== undefined && known.name !== name && known.count > 0) {
+    return { outcome: { kind: "of-another", name: known.name } };
+  }
   const changes: Change[] = [];
+  const generation = known === undefined ? view.nextGeneration : view.head.generation;
   if (known === undefined) {
-    const generation = view.nextGeneration;
     changes.push({ op: "begin", generation, at: { generation, seq: 0 } });
     if (remindAtMs !== undefined) changes.push({ op: "remind", atMs: remindAtMs });
   }
@@ -44,13 +54,14 @@ export function addRule(view: View, now: number, input: AddSubscriber): Decision
           name,
           cursor: start,
           seq: 0,
-          version: known?.version ?? 0,
+          version: known?.version ?? ZERO,
           count: 0,
           laggards: 0,
           lenders: known?.lenders ?? 0,
         };
   const before = known && view.get(subscriberTable, session);
-  if (before && !before.left && before.incarnation === incarnation && before.epoch === epoch) {
+  // An earlier attempt of the same session comes late; a later one has been here.
+  if (before?.incarnation === incarnation && (before.epoch > epoch || (before.epoch === epoch && !before.left))) {
     const lagsAt = view.get(laggardTable, session)?.at;
     return { outcome: { kind: "added", registry, lagsAt } };
   }
@@ -62,7 +73,7 @@ export function addRule(view: View, now: number, input: AddSubscriber): Decision
   else if (wasLagging) changes.push(drop(laggardTable, session));
   const next: Registry = {
     ...registry,
-    version: registry.version + 1,
+    version: { generation, seq: registry.version.seq + 1 },
     count: registry.count + (before === undefined || before.left ? 1 : 0),
     lenders: registry.lenders - (before?.left ? 1 : 0),
     laggards: registry.laggards + (lagsAt ? 1 : 0) - (wasLagging ? 1 : 0),
@@ -87,9 +98,14 @@ export type RemoveOutcome =
   /** That was the last one, and the registry has gone with it. */
   | { readonly kind: "emptied" };
 
-export function removeRule(view: View, inputs: readonly RemoveSubscriber[]): Decision<RemoveOutcome> {
+/** With `name`, only from the registry of the stream of that name. */
+export function removeRule(
+  view: View,
+  inputs: readonly RemoveSubscriber[],
+  name?: string | undefined,
+): Decision<RemoveOutcome> {
   let registry = view.get(registryTable, "");
-  if (registry === undefined) return { outcome: { kind: "absent" } };
+  if (registry === undefined || (name !== undefined && registry.name !== name)) return { outcome: { kind: "absent" } };
   const changes: Change[] = [];
   const sessions: string[] = [];
   for (const input of inputs) {
@@ -102,6 +118,10 @@ export function removeRule(view: View, inputs: readonly RemoveSubscriber[]): Dec
   if (registry.count + registry.lenders === 0) return { outcome: { kind: "emptied" }, changes: [{ op: "destroy" }] };
   changes.push(put(registryTable, "", registry));
   return { outcome: { kind: "removed", registry, sessions }, changes };
+}
+
+function versionAfter({ version }: Registry, { head }: View): Position {
+  return { generation: head.generation, seq: version.seq + 1 };
 }
 
 function isMeant(subscriber: Subscriber, { incarnation, epoch }: RemoveSubscriber): boolean {
@@ -122,7 +142,7 @@ function takeOut(
   const was = subscriber.left ? 1 : 0;
   return {
     ...registry,
-    version: registry.version + 1,
+    version: versionAfter(registry, view),
     count: registry.count - 1 + was,
     lenders: registry.lenders - was + (keepsBorrowing ? 1 : 0),
     laggards: registry.laggards - (isLagging ? 1 : 0),
@@ -132,14 +152,14 @@ function takeOut(
 export interface Advance {
   readonly name: string;
   /** Who was served is known as of this version. */
-  readonly version: number;
+  readonly version: Position;
   readonly to: Position;
   /** Those who could not be served, and how far they are. */
   readonly laggards: readonly (Addressed & { readonly session: string; readonly at: Position })[];
 }
 
 export type AdvanceOutcome =
-  | { readonly kind: "advanced"; readonly registry: Registry }
+  | { readonly kind: "advanced"; readonly registry: Registry; readonly lagging: Advance["laggards"] }
   /** Somebody came, left or caught up in the meantime: look who it is, serve them, and ask again. */
   | { readonly kind: "changed" }
   | { readonly kind: "gone" };
@@ -147,25 +167,23 @@ export type AdvanceOutcome =
 export function advanceRule(view: View, { name, version, to, laggards }: Advance): Decision<AdvanceOutcome> {
   const registry = view.get(registryTable, "");
   if (registry === undefined || registry.name !== name) return { outcome: { kind: "gone" } };
-  if (registry.version !== version) return { outcome: { kind: "changed" } };
+  if (!isVersion(registry.version, version)) return { outcome: { kind: "changed" } };
   // Another node has come further; whom it could not serve it has noted itself.
-  if (comparePositions(to, registry.cursor) <= 0) return { outcome: { kind: "advanced", registry } };
-  const changes: Change[] = [];
-  let lagging = registry.laggards;
-  for (const { session, at, ...who } of laggards) {
-    if (!isStill(view.get(subscriberTable, session), who) || view.get(laggardTable, session) !== undefined) continue;
-    changes.push(put(laggardTable, session, { at }));
-    lagging++;
-  }
+  if (comparePositions(to, registry.cursor) <= 0) return { outcome: { kind: "advanced", registry, lagging: [] } };
+  const lagging = laggards.filter(
+    ({ session, ...who }) =>
+      isStill(view.get(subscriberTable, session), who) && view.get(laggardTable, session) === undefined,
+  );
+  const changes: Change[] = lagging.map(({ session, at }) => put(laggardTable, session, { at }));
   const next: Registry = {
     ...registry,
     cursor: to,
     seq: registry.seq + 1,
-    version: lagging === registry.laggards ? version : version + 1,
-    laggards: lagging,
+    version: lagging.length === 0 ? version : versionAfter(registry, view),
+    laggards: registry.laggards + lagging.length,
   };
   changes.push(put(registryTable, "", next));
-  return { outcome: { kind: "advanced", registry: next }, changes };
+  return { outcome: { kind: "advanced", registry: next, lagging }, changes };
 }
 
 /** Whether it is the subscriber that is meant, and not a later one of the same session id. */
@@ -188,7 +206,7 @@ export function caughtUpRule(view: View, session: string, who: Addressed, at: Po
     const outcome = { kind: "behind" } as const;
     return isBefore(laggard.at, at) ? { outcome, changes: [put(laggardTable, session, { at })] } : { outcome };
   }
-  const next = { ...registry, version: registry.version + 1, laggards: registry.laggards - 1 };
+  const next = { ...registry, version: versionAfter(registry, view), laggards: registry.laggards - 1 };
   const changes = [drop(laggardTable, session), put(registryTable, "", next)];
   return { outcome: { kind: "joined", registry: next }, changes };
 }

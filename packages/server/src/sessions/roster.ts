@@ -6,8 +6,8 @@
  * every use; a change that does not follow on what is remembered makes everything be read again.
  */
 import type { Position } from "@sluice/protocol";
-import type { Engine, Head, Message } from "../engine/contract.ts";
-import type { Keepers } from "../engine/keeper.ts";
+import type { Engine, Head, Message, RowKey } from "../engine/contract.ts";
+import type { Keepers, Rule } from "../engine/keeper.ts";
 import type { Member } from "./delivery.ts";
 import type { FanoutLimits } from "./limits.ts";
 import {
@@ -25,7 +25,15 @@ import {
   removeRule,
   trimRule,
 } from "./registry-rules.ts";
-import { laggardTable, REGISTRY, type Registry, registryEntity, registryTable, subscriberTable } from "./state.ts";
+import {
+  isVersion,
+  laggardTable,
+  REGISTRY,
+  type Registry,
+  registryEntity,
+  registryTable,
+  subscriberTable,
+} from "./state.ts";
 
 interface Rows {
   readonly members: ReadonlyMap<string, Member>;
@@ -40,6 +48,9 @@ export class Roster {
   /** How far those are who lag. */
   readonly lagging = new Map<string, Position>();
   private isKnown = false;
+  /** Counts what makes an answer that is on its way too old. */
+  private changes = 0;
+  private waiting: (() => void)[] = [];
   private readonly entity;
 
   constructor(
@@ -54,20 +65,21 @@ export class Roster {
 
   /** Makes sure that what is remembered is what is stored; undefined when there is no registry. */
   async look(): Promise<Registry | undefined> {
-    if (this.isKnown && this.engine.exclusive) return this.registry;
     for (;;) {
+      if (this.isKnown && this.engine.exclusive) return this.registry;
+      const { changes } = this;
       const stored = await this.stored();
+      // What we changed or learnt while that was on its way is newer.
+      if (this.changes !== changes) continue;
       if (stored === undefined) return this.forget();
-      const isSame = this.isKnown && this.registry?.version === stored.version && this.registry.name === stored.name;
-      if (isSame) {
-        // A round of our own may have come further while this was on its way.
-        if (stored.seq > this.registry!.seq) this.registry = stored;
-        return this.registry;
+      if (this.isKnown && isSame(this.registry, stored)) {
+        this.registry = stored;
+        return stored;
       }
       const read = await this.readAll();
       // Who came or went while the rows were read is in them or not; the version tells.
       const after = await this.stored();
-      if (after?.version !== stored.version || after.name !== stored.name) continue;
+      if (this.changes !== changes || after === undefined || !isSame(after, stored)) continue;
       this.remember(after, read);
       return after;
     }
@@ -107,7 +119,18 @@ export class Roster {
     }
   }
 
+  private changed(): void {
+    this.changes++;
+    for (const wake of this.waiting.splice(0)) wake();
+  }
+
+  /** Resolves when something has changed here. */
+  nextChange(): Promise<void> {
+    return new Promise((resolve) => this.waiting.push(resolve));
+  }
+
   private forget(): undefined {
+    this.changed();
     this.registry = undefined;
     this.members.clear();
     this.lagging.clear();
@@ -116,6 +139,7 @@ export class Roster {
 
   /** Takes over a change of our own; when others have changed something in between, all of it is read again. */
   private follow(registry: Registry, isNext: boolean, change: () => void): void {
+    this.changed();
     if (isNext && this.isKnown) {
       this.registry = registry;
       change();
@@ -125,19 +149,32 @@ export class Roster {
   /** Whether nobody else has changed anything between what is remembered and this, which is so many steps further. */
   private isNext({ version, name }: Registry, steps = 1): boolean {
     const known = this.registry;
-    return known === undefined ? version === steps : known.version + steps === version && known.name === name;
+    if (known === undefined) return version.seq === steps;
+    const { generation, seq } = known.version;
+    return isVersion({ generation, seq: seq + steps }, version) && known.name === name;
   }
 
   /** What is remembered turned out not to be what is stored. */
   doubt(): void {
+    this.changed();
     this.isKnown = false;
+  }
+
+  /** When it fails, nobody knows what became of it. */
+  private async change<O>(keys: readonly RowKey[], rule: Rule<O>): Promise<O> {
+    try {
+      return await this.keepers.submit(this.entity, keys, rule);
+    } catch (fault) {
+      this.doubt();
+      throw fault;
+    }
   }
 
   async add(input: AddSubscriber): Promise<AddOutcome> {
     const { session, incarnation, epoch } = input;
     const keys = [REGISTRY, subscriberTable.at(session), laggardTable.at(session)];
-    const outcome = await this.keepers.submit(this.entity, keys, (view, now) => addRule(view, now, input));
-    if (outcome.kind !== "added" || outcome.registry.version === this.registry?.version) return outcome;
+    const outcome = await this.change(keys, (view, now) => addRule(view, now, input));
+    if (outcome.kind !== "added" || (this.registry && isSame(this.registry, outcome.registry))) return outcome;
     this.follow(outcome.registry, this.isNext(outcome.registry), () => {
       this.members.set(session, { session, incarnation, epoch });
       if (outcome.lagsAt) this.lagging.set(session, outcome.lagsAt);
@@ -146,12 +183,13 @@ export class Roster {
     return outcome;
   }
 
-  async remove(inputs: readonly RemoveSubscriber[]): Promise<RemoveOutcome> {
+  /** With `name`, only from the registry of the stream of that name. */
+  async remove(inputs: readonly RemoveSubscriber[], name?: string): Promise<RemoveOutcome> {
     const keys = [
       REGISTRY,
       ...inputs.flatMap(({ session }) => [subscriberTable.at(session), laggardTable.at(session)]),
     ];
-    const outcome = await this.keepers.submit(this.entity, keys, (view) => removeRule(view, inputs));
+    const outcome = await this.change(keys, (view) => removeRule(view, inputs, name));
     if (outcome.kind === "emptied") this.forget();
     else if (outcome.kind === "removed") {
       const { registry, sessions } = outcome;
@@ -170,16 +208,16 @@ export class Roster {
       REGISTRY,
       ...input.laggards.flatMap(({ session }) => [subscriberTable.at(session), laggardTable.at(session)]),
     ];
-    const outcome = await this.keepers.submit(this.entity, keys, (view) => advanceRule(view, input));
+    const outcome = await this.change(keys, (view) => advanceRule(view, input));
     if (outcome.kind === "changed") return outcome;
     if (outcome.kind === "gone") {
-      this.isKnown = false;
+      this.doubt();
       return outcome;
     }
-    const { registry } = outcome;
-    const isSame = registry.version === this.registry?.version;
-    this.follow(registry, isSame || this.isNext(registry), () => {
-      for (const { session, at } of input.laggards) if (this.members.has(session)) this.lagging.set(session, at);
+    const { registry, lagging } = outcome;
+    const isSameVersion = isVersion(registry.version, this.registry?.version);
+    this.follow(registry, isSameVersion || this.isNext(registry), () => {
+      for (const { session, at } of lagging) this.lagging.set(session, at);
     });
     return outcome;
   }
@@ -187,11 +225,11 @@ export class Roster {
   async caughtUp(member: Member, at: Position): Promise<CaughtUpOutcome> {
     const { session } = member;
     const keys = [REGISTRY, subscriberTable.at(session), laggardTable.at(session)];
-    const outcome = await this.keepers.submit(this.entity, keys, (view) => caughtUpRule(view, session, member, at));
+    const outcome = await this.change(keys, (view) => caughtUpRule(view, session, member, at));
     if (outcome.kind === "joined") {
       this.follow(outcome.registry, this.isNext(outcome.registry), () => this.lagging.delete(session));
     } else if (outcome.kind === "behind") this.lagging.set(session, at);
-    else this.isKnown = false;
+    else this.doubt();
     return outcome;
   }
 
@@ -228,4 +266,9 @@ export class Roster {
     }
     return position === head.start ? undefined : { position, bytes };
   }
+}
+
+/** Whether nobody came, went, lagged or caught up between the two. */
+function isSame(a: Registry | undefined, b: Registry): boolean {
+  return isVersion(a?.version, b.version) && a?.name === b.name;
 }

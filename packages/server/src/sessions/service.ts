@@ -5,7 +5,7 @@
  * What must stay true: the session knows of a subscription before the registry does, so that a copy never meets a session that
  * would not take it; and it is gone from the session before it is gone from the registry, so that nothing is copied afterwards.
  */
-import { type Position, ZERO } from "@sluice/protocol";
+import { comparePositions, type Position, ZERO } from "@sluice/protocol";
 import type { World } from "../core/world.ts";
 import type { Engine, Entity } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
@@ -79,16 +79,29 @@ export class Sessions {
     const startedAt = world.now();
     const asked = from === undefined ? undefined : await this.startOf(project, streamId, from);
     if (asked !== undefined && "kind" in asked) return asked;
-    const followed = await core.headStream(project, streamId, fanout.newName(), asked);
-    if (followed.kind !== "following") return { kind: "no-stream" };
-    const { name, meta, tail } = followed;
-    const join = { asker, stream: streamId, name, format, contentType: meta.config.contentType, start: asked ?? tail };
-    const joined = await this.join(project, sessionId, join);
-    if (joined.kind !== "joined") return joined;
-    if (joined.isNewSubscription || joined.subscription.pending) await this.register(project, input, name, joined);
-    if (joined.isNewSession) events.tell("session_create", { session: sessionId });
-    events.tell("subscribe", { stream: streamId, session: sessionId, latencyMs: world.now() - startedAt });
-    return joined;
+    return fanout.joining(project, streamId, async () => {
+      const followed = await core.headStream(project, streamId, fanout.newName(), asked);
+      if (followed.kind !== "following") return { kind: "no-stream" };
+      const { name, meta, tail } = followed;
+      // Where other nodes write too, reading leaves open what lies beyond the end; a subscription from there would miss what comes.
+      if (asked !== undefined && comparePositions(asked, tail) > 0) return { kind: "ahead", tail };
+      const join = {
+        asker,
+        stream: streamId,
+        name,
+        format,
+        contentType: meta.config.contentType,
+        start: asked ?? tail,
+      };
+      const joined = await this.join(project, sessionId, join);
+      if (joined.kind !== "joined") return joined;
+      if (joined.isNewSubscription) {
+        if (!(await this.register(project, input, name, joined))) return { kind: "no-stream" };
+      } else if (!this.parts.engine.exclusive) await this.enlist(project, input, name, joined);
+      if (joined.isNewSession) events.tell("session_create", { session: sessionId });
+      events.tell("subscribe", { stream: streamId, session: sessionId, latencyMs: world.now() - startedAt });
+      return joined;
+    });
   }
 
   private async join(project: string, sessionId: string, join: Parameters<CoreService["putStream"]>[2]) {
@@ -100,26 +113,50 @@ export class Sessions {
     }
   }
 
-  /** The registry's side. When it cannot be had, the session's side is taken back. */
+  /** The registry's side. When it cannot be had, the session's side is taken back; false when the stream has gone by now. */
   private async register(
     project: string,
-    { sessionId, streamId }: Subscribe,
+    { sessionId: session, streamId }: Subscribe,
     name: string,
     joined: Joined,
-  ): Promise<void> {
+  ): Promise<boolean> {
     const { fanout, keepers } = this.parts;
     const { incarnation, subscription, isNewSession } = joined;
-    const { epoch, at } = subscription;
-    const e = sessionEntity(project, sessionId);
+    const { epoch } = subscription;
+    const who = { incarnation, epoch };
+    const e = sessionEntity(project, session);
     const keys = [META, SESSION_ROW, subscriptionTable.at(streamId)];
+    const undo = () => keepers.submit(e, keys, (view) => undoRule(view, streamId, who, isNewSession));
+    let isAdded = false;
     try {
-      await fanout.add(project, streamId, { session: sessionId, incarnation, epoch, name, start: at });
+      isAdded = await this.enlist(project, { sessionId: session, streamId }, name, joined);
     } catch (fault) {
-      const undone = keepers.submit(e, keys, (view) => undoRule(view, streamId, { incarnation, epoch }, isNewSession));
-      await undone.catch((second) => this.parts.report(`taking back a subscription of ${sessionId} failed`, second));
+      await undo().catch((second) => this.parts.report(`taking back a subscription of ${session} failed`, second));
       throw fault;
     }
-    await keepers.submit(e, keys, (view) => confirmRule(view, streamId, incarnation, epoch));
+    if (!isAdded) {
+      await undo();
+      return false;
+    }
+    const outcome = await keepers.submit(e, keys, (view) => confirmRule(view, streamId, who));
+    if (outcome !== "stands") {
+      // It ended while we were at it, and whoever ended it may not have found it in the registry.
+      await fanout.remove(project, streamId, { session, ...who, keepsBorrowing: outcome.borrows });
+    }
+    return true;
+  }
+
+  /**
+   * Makes sure that the registry has it, as far as the inbox has come. Also done for a subscription that is known already where a
+   * failover may have taken it from the registry alone: to subscribe again brings it back, with what was missed.
+   */
+  private enlist(
+    project: string,
+    { sessionId: session, streamId }: Pick<Subscribe, "sessionId" | "streamId">,
+    name: string,
+    { incarnation, subscription: { epoch, at } }: Joined,
+  ): Promise<boolean> {
+    return this.parts.fanout.add(project, streamId, { session, incarnation, epoch, name, start: at });
   }
 
   /** Where a subscription starts that wants what was there before; why not, when that is not to be had. */

@@ -70,7 +70,8 @@ export function joinRule(view: View, now: number, input: Join, limits: SessionLi
   const touched: Meta = { ...meta, touchedAt: now };
   const common = { kind: "joined", isNewSession: false, incarnation: session.incarnation } as const;
   const expiresAt = expiresAtOf(touched);
-  if (known !== undefined && !known.left && known.name === input.name) {
+  // One that was never completed begins anew, so that nothing comes that was there before.
+  if (known !== undefined && !known.left && !known.pending && known.name === input.name) {
     if (known.format !== input.format) return { outcome: { kind: "format-differs" } };
     const outcome = { ...common, isNewSubscription: false, subscription: known, expiresAt };
     return { outcome, changes: [put(metaTable, "", touched)] };
@@ -132,11 +133,19 @@ function cleanupAt(meta: Meta, view: View, { cleanupMs }: SessionLimits): number
   return Math.ceil((endsAt(meta, view.head) ?? 0) / cleanupMs) * cleanupMs;
 }
 
-/** The registry has it too. */
-export function confirmRule(view: View, stream: string, incarnation: string, epoch: number): Decision<void> {
-  const subscription = standing(view, stream, incarnation, epoch);
-  if (subscription?.pending === undefined) return { outcome: undefined };
-  return { outcome: undefined, changes: [put(subscriptionTable, stream, { ...subscription, pending: undefined })] };
+/** The registry has it too. `ended`: the session or the subscription is not there any more; tells whether copies borrow. */
+export function confirmRule(
+  view: View,
+  stream: string,
+  { incarnation, epoch }: Addressed,
+): Decision<"stands" | { readonly kind: "ended"; readonly borrows: boolean }> {
+  const isLive = view.get(metaTable, "")?.deleted === undefined;
+  const subscription = isLive ? standing(view, stream, incarnation, epoch) : undefined;
+  if (subscription === undefined) {
+    return { outcome: { kind: "ended", borrows: isLive && stillBorrows(view, stream, incarnation) } };
+  }
+  if (subscription.pending === undefined) return { outcome: "stands" };
+  return { outcome: "stands", changes: [put(subscriptionTable, stream, { ...subscription, pending: undefined })] };
 }
 
 /** The subscription, if it is still the one that is meant. */
@@ -196,6 +205,12 @@ export function copyRule(
   return { outcome: { kind: "applied", at: copy.through }, changes };
 }
 
+/** Ends a subscription. A note of it stays while copies in the inbox borrow. */
+function ended(view: View, stream: string, subscription: Subscription): Change[] {
+  if (!subscription.borrows) return dropped(view, stream);
+  return [put(subscriptionTable, stream, { ...subscription, left: true as const, pending: undefined })];
+}
+
 function dropped(view: View, stream: string): Change[] {
   const session = view.get(sessionTable, "")!;
   return [
@@ -216,23 +231,20 @@ export function leaveRule(view: View, now: number, stream: string, asker: Asker)
   if (subscription === undefined || subscription.left) return { outcome: { kind: "not-subscribed" } };
   const { epoch, borrows } = subscription;
   const outcome = { kind: "left", incarnation: session.incarnation, epoch, borrows: borrows === true } as const;
-  const changes = borrows
-    ? [put(subscriptionTable, stream, { ...subscription, left: true as const, pending: undefined })]
-    : dropped(view, stream);
-  return { outcome, changes };
+  return { outcome, changes: ended(view, stream, subscription) };
 }
 
-/** The stream has gone, and the subscription with it. Says whether copies in the inbox still borrow. */
+/** The stream of this name has gone, and the subscription with it. Says whether copies in the inbox still borrow. */
 export function dropRule(
   view: View,
   stream: string,
+  name: string,
   { incarnation, epoch }: Addressed,
 ): Decision<{ borrows: boolean }> {
+  const outcome = { borrows: stillBorrows(view, stream, incarnation) };
   const subscription = standing(view, stream, incarnation, epoch);
-  if (subscription === undefined) return { outcome: { borrows: stillBorrows(view, stream, incarnation) } };
-  if (!subscription.borrows) return { outcome: { borrows: false }, changes: dropped(view, stream) };
-  const changes = [put(subscriptionTable, stream, { ...subscription, left: true as const, pending: undefined })];
-  return { outcome: { borrows: true }, changes };
+  if (subscription === undefined || subscription.name !== name) return { outcome };
+  return { outcome, changes: ended(view, stream, subscription) };
 }
 
 /** Takes back a subscription that could not be completed, and the session that was made for it. */
@@ -245,7 +257,10 @@ export function undoRule(
   const subscription = standing(view, stream, incarnation, epoch);
   if (subscription === undefined) return { outcome: undefined };
   const isOnly = view.get(sessionTable, "")!.subscriptions === 1;
-  return { outcome: undefined, changes: withSession && isOnly ? [{ op: "destroy" }] : dropped(view, stream) };
+  return {
+    outcome: undefined,
+    changes: withSession && isOnly ? [{ op: "destroy" }] : ended(view, stream, subscription),
+  };
 }
 
 /** The session, if it is there and the asker may use it. */

@@ -5,7 +5,7 @@
  * What must stay true: rounds follow the log, whoever appended and whether or not somebody waits; the cursor moves only past what
  * everybody has or is noted to lag behind. When nobody at all can be copied to, that is an outage, not laggards: the cursor stays.
  */
-import { comparePositions, type Position } from "@sluice/protocol";
+import type { Position } from "@sluice/protocol";
 import type { Cancel, World } from "../core/world.ts";
 import type { Engine } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
@@ -21,7 +21,8 @@ import { type FanoutQueue, messagesOf } from "./queue.ts";
 import type { RemoveSubscriber } from "./registry-rules.ts";
 import { Roster } from "./roster.ts";
 import { SourceLog } from "./source-log.ts";
-import { isBefore, type Registry } from "./state.ts";
+import { isBefore, isVersion, type Registry } from "./state.ts";
+import { NOBODY, type Tally, Waiters } from "./waiters.ts";
 
 export interface SourceParts {
   readonly engine: Engine;
@@ -35,24 +36,7 @@ export interface SourceParts {
   readonly events: Events;
   readonly report: (what: string, fault: unknown) => void;
   /** The stream has gone, and its subscriptions go with it. */
-  readonly dissolve: (source: Source) => Promise<void>;
-}
-
-/** How the copies of a publish went. */
-export interface Tally {
-  readonly count: number;
-  readonly successes: number;
-  /** Whoever has got no copy and is not gone, laggards included. */
-  readonly failures: number;
-  /** Of these, those that were tried. */
-  readonly failed: number;
-}
-
-const NOBODY: Tally = { count: 0, successes: 0, failures: 0, failed: 0 };
-
-interface Waiter {
-  readonly through: Position;
-  readonly resolve: (tally: Tally) => void;
+  readonly dissolve: (source: Source, name: string) => Promise<void>;
 }
 
 export class Source implements LaggardSource {
@@ -60,11 +44,15 @@ export class Source implements LaggardSource {
   readonly breaker: Breaker;
   readonly log: SourceLog;
   private readonly laggards: Laggards;
-  private waiters: Waiter[] = [];
+  private readonly waiters = new Waiters();
   private isOwed = false;
   private isRunning = false;
   private isStopped = false;
   private outages = 0;
+  /** Those who use it from outside, and must find it again. */
+  uses = 0;
+  private joins = 0;
+  private hasLetGo = false;
   private cancelRetry: Cancel | undefined;
   private cancelTidy: Cancel | undefined;
 
@@ -82,7 +70,7 @@ export class Source implements LaggardSource {
   /** Nothing is under way, nobody waits, nobody lags: it can be made again when needed. */
   get isIdle(): boolean {
     const isWaiting = this.cancelRetry !== undefined || this.cancelTidy !== undefined;
-    return !this.isRunning && !isWaiting && this.waiters.length === 0 && this.laggards.size === 0;
+    return this.uses === 0 && !this.isRunning && !isWaiting && this.waiters.size === 0 && this.laggards.size === 0;
   }
 
   get lags(): number {
@@ -103,10 +91,9 @@ export class Source implements LaggardSource {
   copied(through: Position): Promise<Tally> {
     const { registry } = this.roster;
     if (registry === undefined || this.isStopped) return Promise.resolve(NOBODY);
-    return new Promise((resolve) => {
-      this.waiters.push({ through, resolve });
-      this.wake();
-    });
+    const told = this.waiters.add(through);
+    this.wake();
+    return told;
   }
 
   stop(): void {
@@ -114,7 +101,7 @@ export class Source implements LaggardSource {
     this.cancelRetry?.();
     this.cancelTidy?.();
     this.laggards.stop();
-    this.answerAll(NOBODY);
+    this.waiters.answerAll(NOBODY);
   }
 
   /** Brings a session up that lags. */
@@ -136,7 +123,7 @@ export class Source implements LaggardSource {
       while (this.isOwed && !this.isStopped) {
         this.isOwed = false;
         await this.round();
-        if (this.waiters.length > 0) this.isOwed = true;
+        if (this.waiters.size > 0) this.isOwed = true;
       }
     } catch (fault) {
       this.report(`fanning out ${this.project}/${this.stream} failed`, fault);
@@ -149,7 +136,7 @@ export class Source implements LaggardSource {
   private retryLater(): void {
     const { retryMs, maxRetryMs } = this.parts.limits;
     const count = this.roster.members.size;
-    this.answerAll({ count, successes: 0, failures: count, failed: count });
+    this.waiters.answerAll({ count, successes: 0, failures: count, failed: count });
     if (this.isStopped) return;
     const ms = Math.min(maxRetryMs, retryMs * 2 ** Math.min(this.outages++, 20));
     this.cancelRetry ??= this.parts.world.after(ms, () => {
@@ -160,57 +147,77 @@ export class Source implements LaggardSource {
 
   private async round(): Promise<void> {
     // What they wait for was durable before this round looks at the log.
-    const waiting = [...this.waiters];
+    const waiting = this.waiters.all;
     const registry = await this.roster.look();
-    if (registry === undefined) return this.answerAll(NOBODY);
+    if (registry === undefined) {
+      this.waiters.answerAll(NOBODY);
+      return this.letGo();
+    }
     for (const session of this.roster.lagging.keys()) this.laggards.see(session);
     const piece = await this.log.after(registry.cursor, registry.name);
     if (piece === "gone") {
-      this.answerAll(NOBODY);
-      return this.parts.dissolve(this);
+      this.waiters.answerAll(NOBODY);
+      return this.parts.dissolve(this, registry.name);
     }
     if (piece === "nothing") {
       // Another node was faster, or a failover took it.
       const { members, lagging } = this.roster;
       const successes = members.size - lagging.size;
-      return this.answer(waiting, { count: members.size, successes, failures: lagging.size, failed: 0 });
+      return this.waiters.answer(waiting, { count: members.size, successes, failures: lagging.size, failed: 0 });
     }
-    await this.copyToAll(registry, await this.log.shared(piece, registry.name));
+    await this.copyToAll(registry, piece);
   }
 
   private async copyToAll(registry: Registry, copy: Copy): Promise<void> {
+    const { name } = registry;
     const startedAt = this.parts.world.now();
     const served = new Map<string, Member>();
     const deliveries: Deliveries[] = [];
     const passedOver = this.roster.lagging.size;
     for (;;) {
-      const version = this.roster.registry?.version ?? -1;
+      const now = this.roster.registry;
+      if (now?.version.generation !== registry.version.generation || now.name !== name) {
+        // It is another stream's by now, and so are those who subscribe.
+        this.isOwed = true;
+        return;
+      }
+      const { version } = now;
       const members = this.unserved(served);
-      const delivery = this.deliver(copy, members, registry, this.mode() === "queued");
+      // Those may borrow who subscribed before there was something to borrow. Whoever came since gets whole copies.
+      const sent = deliveries.length === 0 ? await this.log.shared(copy, name) : copy;
+      const delivery = this.deliver(sent, members, registry, this.mode() === "queued");
       deliveries.push(delivery);
       await delivery.mostly;
-      // Whether it is an outage or somebody is merely slow is known when everybody has had their time.
-      if (!deliveries.some(hasReached)) await Promise.all(deliveries.map(({ all }) => all));
+      if (!deliveries.some(hasReached)) {
+        // Whether it is an outage or they are merely slow is known when one answers, somebody else comes, or all had their time.
+        const everybody = Promise.all(deliveries.map(({ all }) => all));
+        await Promise.race([everybody, this.roster.nextChange(), ...deliveries.map(({ reached }) => reached)]);
+        if (!this.isStopped && !isVersion(this.roster.registry?.version, version)) {
+          await this.roster.look();
+          continue;
+        }
+      }
       if (this.isStopped) return;
       const results = deliveries.flatMap(({ results }) => [...results]);
       const slow = deliveries.flatMap(({ pending }) => pending);
       const laggards = laggardsOf(results, slow, copy.prev);
       if (laggards.length > 0 && !deliveries.some(hasReached)) {
         void this.settle(copy, deliveries, passedOver, startedAt);
+        await this.gone(staleOf(results));
         return this.retryLater();
       }
-      const outcome = await this.roster.advance({ name: registry.name, version, to: copy.through, laggards });
+      const outcome = await this.roster.advance({ name, version, to: copy.through, laggards });
       if (outcome.kind === "changed") {
         await this.lookAgain(version);
         continue;
       }
       this.outages = 0;
       for (const { session } of laggards) this.laggards.see(session, this.parts.limits.retryMs);
-      await this.gone(staleOf(results));
       if (outcome.kind === "advanced") {
-        await this.log.hold(outcome.registry.cursor);
+        if (this.joins === 0) await this.log.hold(outcome.registry.cursor);
         if (isBefore(outcome.registry.cursor, copy.through)) this.isOwed = true;
       }
+      await this.gone(staleOf(results));
       // Whoever waits is told when the slow ones are known too, or have had their time; the next round does not wait for that.
       void this.settle(copy, deliveries, passedOver, startedAt);
       if (copy.hasMore) this.isOwed = true;
@@ -230,8 +237,8 @@ export class Source implements LaggardSource {
     return found;
   }
 
-  private async lookAgain(version: number): Promise<void> {
-    if (this.roster.registry?.version === version) this.roster.doubt();
+  private async lookAgain(version: Position): Promise<void> {
+    if (isVersion(this.roster.registry?.version, version)) this.roster.doubt();
     await this.roster.look();
   }
 
@@ -258,7 +265,7 @@ export class Source implements LaggardSource {
     passedOver: number,
     startedAt: number,
   ): Promise<void> {
-    const through = this.take(copy.through);
+    const through = this.waiters.take(copy.through);
     await Promise.all(deliveries.map(({ all }) => all));
     const results = deliveries.flatMap(({ results }) => [...results.values()]);
     const count = (of: string) => results.filter(({ kind }) => kind === of).length;
@@ -275,28 +282,35 @@ export class Source implements LaggardSource {
     for (const { resolve } of through) resolve(tally);
   }
 
-  /** Those who wait for something up to there; they wait no longer. */
-  private take(through: Position): readonly Waiter[] {
-    const taken = this.waiters.filter((waiter) => comparePositions(waiter.through, through) <= 0);
-    this.waiters = this.waiters.filter((waiter) => !taken.includes(waiter));
-    return taken;
-  }
-
-  private answer(waiters: readonly Waiter[], tally: Tally): void {
-    this.waiters = this.waiters.filter((waiter) => !waiters.includes(waiter));
-    for (const { resolve } of waiters) resolve(tally);
-  }
-
-  private answerAll(tally: Tally): void {
-    this.answer(this.waiters, tally);
-  }
-
   /** Takes out those that are not there any more. */
   async gone(members: readonly RemoveSubscriber[]): Promise<void> {
     if (members.length === 0) return;
     const outcome = await this.roster.remove(members);
-    if (outcome.kind === "emptied") await this.log.letGo();
+    if (outcome.kind === "emptied") await this.letGo();
     else this.tidySoon();
+  }
+
+  /** Nobody subscribes, so nothing need be kept for anybody; unless somebody is about to. */
+  private async letGo(): Promise<void> {
+    if (this.joins > 0 || this.hasLetGo) return;
+    this.hasLetGo = true;
+    try {
+      await this.log.letGo();
+    } catch (fault) {
+      this.hasLetGo = false;
+      throw fault;
+    }
+  }
+
+  /** While somebody subscribes, what the stream holds for them stays as it is. */
+  async joining<T>(join: () => Promise<T>): Promise<T> {
+    this.joins++;
+    this.hasLetGo = false;
+    try {
+      return await join();
+    } finally {
+      this.joins--;
+    }
   }
 
   async lagging(session: string): Promise<{ readonly member: Member; readonly at: Position } | undefined> {
@@ -307,9 +321,13 @@ export class Source implements LaggardSource {
   }
 
   async copyAfter(at: Position): Promise<Copy | undefined> {
-    const name = this.roster.registry?.name;
-    const piece = name === undefined ? "gone" : await this.log.after(at, name);
-    return piece instanceof Copy ? piece : undefined;
+    const { registry } = this.roster;
+    if (registry === undefined) return undefined;
+    const piece = await this.log.after(at, registry.name);
+    if (piece instanceof Copy) return piece;
+    // The end of the log was no nearer than the cursor when it was looked at.
+    const isBehind = piece === "nothing" && isBefore(at, registry.cursor);
+    return isBehind ? Copy.ofNothing(this.stream, at, registry.cursor) : undefined;
   }
 
   producer(): ProducerHeaders {

@@ -60,8 +60,11 @@ export interface Registry {
   readonly cursor: Position;
   /** Counts fan-outs; copies carry it as the sequence of the producer `fanout:<stream>`. */
   readonly seq: number;
-  /** Changes with every change of who gets copies in a round. */
-  readonly version: number;
+  /**
+   * Changes with every change of who gets copies in a round. It has the generation of the registry's own log, so that a later
+   * registry of the same path, or one that a failover has set back, never has a version that this one had.
+   */
+  readonly version: Position;
   /** Subscribers, laggards included. */
   readonly count: number;
   readonly laggards: number;
@@ -105,6 +108,10 @@ export function sessionIdOf(path: string): string {
 
 export function registryEntity(project: string, stream: string): Entity {
   return entity(project, FANOUT, stream);
+}
+
+export function isVersion(a: Position | undefined, b: Position | undefined): boolean {
+  return a !== undefined && b !== undefined && comparePositions(a, b) === 0;
 }
 
 export function isBefore(a: Position, b: Position): boolean {

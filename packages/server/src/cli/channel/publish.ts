@@ -100,9 +100,9 @@ async function publishAll(sender: Sender, text: string | undefined, options: Opt
     return;
   }
   if (process.stdin.isTTY) say("reading from the terminal; end with Ctrl-D");
-  await sender.send([start]);
   const fail = failOnSignal(sender);
   try {
+    await sender.send([start]);
     for await (const deltas of options.json || options.lines ? ofLines(options) : ofText()) {
       await sender.send(deltas);
     }

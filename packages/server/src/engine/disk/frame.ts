@@ -100,24 +100,33 @@ export function claimedBytes(bytes: Buffer, at: number): number {
   return frameBytes(bytes.readUInt32LE(at + 4));
 }
 
-/** The frame at this place, or undefined when there is none that can prove itself. */
-export function decodeFrame(bytes: Buffer, at: number, salt: number): Frame | undefined {
-  const claimed = claimedBytes(bytes, at);
-  if (claimed === 0) return undefined;
-  const start = at + FRAME_HEADER_BYTES;
-  const end = start + bytes.readUInt32LE(at + 4);
-  if (end > bytes.length) return undefined;
-  const checksum = bytes.readUInt32LE(at + 28);
-  if (checksumOf(bytes, at, end, salt) !== checksum) return undefined;
+/** The frame at this place, or undefined when there is none that can prove itself, or none as short as this. */
+export function decodeFrame(bytes: Buffer, at: number, salt: number, maxBytes?: number): Frame | undefined {
+  const miss = frameMisses(bytes, at, salt, maxBytes);
+  if (miss === undefined || miss.by !== 0) return undefined;
   return {
     firstLsn: bytes.readDoubleLE(at + 8),
     count: bytes.readUInt32LE(at + 16),
     previous: bytes.readUInt32LE(at + 20),
-    checksum,
-    start,
-    end,
-    next: at + claimed,
+    checksum: bytes.readUInt32LE(at + 28),
+    start: at + FRAME_HEADER_BYTES,
+    end: miss.end,
+    next: at + claimedBytes(bytes, at),
   };
+}
+
+/** Where what claims to be a frame ends, and by which bits its checksum is off: 0 for a frame that proves itself. */
+export function frameMisses(
+  bytes: Buffer,
+  at: number,
+  salt: number,
+  maxBytes = Number.POSITIVE_INFINITY,
+): { readonly end: number; readonly by: number } | undefined {
+  const claimed = claimedBytes(bytes, at);
+  if (claimed === 0 || claimed > maxBytes) return undefined;
+  const end = at + FRAME_HEADER_BYTES + bytes.readUInt32LE(at + 4);
+  if (end > bytes.length) return undefined;
+  return { end, by: (checksumOf(bytes, at, end, salt) ^ bytes.readUInt32LE(at + 28)) >>> 0 };
 }
 
 /** Where the next provable frame after `from` lies; undefined when there is none. */

@@ -1,12 +1,11 @@
 /**
  * Looks at a data directory without changing it: format, journal, store. `sluice doctor` calls it while it holds the lock. It
- * judges with the code that opens a directory (`recover`, `unseal`), so that both always agree; only damage in what the store
+ * judges with the code that opens a directory (`recover`, `verifyStore`), so that both always agree; only damage in what the store
  * has already, which is of no concern to opening, is found here.
  *
  * What must stay true: `cutTornTail` is the only function that writes, and it writes zeroes over what opening passes over,
  * nowhere else.
  */
-import { EngineError } from "../contract.ts";
 import { type Files, readWhole } from "./files.ts";
 import { judgeFormat } from "./format.ts";
 import {
@@ -17,12 +16,12 @@ import {
   findFrame,
   SEGMENT_HEADER_BYTES,
 } from "./frame.ts";
-import { readMeta } from "./meta.ts";
+import { decodeMeta } from "./meta.ts";
+import { lostStore } from "./open-store.ts";
 import { recover } from "./recovery.ts";
-import { unseal } from "./sealed.ts";
 import { segmentName, segmentNumbers } from "./segments.ts";
-import type { Reading } from "./store.ts";
 import { claimToFollow, type TornTail } from "./torn-tail.ts";
+import { verifyStore } from "./verify/verify-store.ts";
 
 export interface JournalReport {
   readonly segments: number;
@@ -110,7 +109,8 @@ class Walk {
 
   private isStoredFrame(bytes: Buffer, at: number): boolean {
     if (at + FRAME_HEADER_BYTES > bytes.length) return false;
-    return claimToFollow(bytes, at, this.previous, (firstLsn) => firstLsn <= this.appliedThrough) > 0;
+    const next = this.lastCommit + 1;
+    return next <= this.appliedThrough && claimToFollow(bytes, at, this.previous, next) > 0;
   }
 
   finish(): void {
@@ -135,30 +135,17 @@ export interface StoreReport {
   readonly appliedThrough: number;
   /** How often the directory was opened by a server. */
   readonly boots: number;
-  /** What is wrong, at most `MAX_DAMAGES`. */
+  /** What is wrong, or the first of it (`MAX_TOLD`). */
   readonly damages: readonly string[];
 }
 
-const MAX_DAMAGES = 20;
-const FIRST_KEY = Buffer.from([0]);
-const LAST_KEY = Buffer.from([0xff]);
-
-/** Reads every row and checks it against its checksum. */
-export function inspectStore(store: Reading): StoreReport {
+/** Reads all of the store, without LMDB. Throws an EngineError with the place where more cannot be read. */
+export async function inspectStore(files: Files, path: string, wasUsed: boolean): Promise<StoreReport> {
   const damages: string[] = [];
-  let rows = 0;
-  let bytes = 0;
-  const { appliedThrough, boots } = readMeta(store);
-  store.scan(FIRST_KEY, LAST_KEY, (key, value) => {
-    rows++;
-    bytes += key.length + value.length;
-    try {
-      unseal(key, value, () => `row ${rows}`);
-    } catch (fault) {
-      if (!(fault instanceof EngineError)) throw fault;
-      damages.push(fault.message);
-    }
-    return damages.length < MAX_DAMAGES;
+  const found = await verifyStore(files, path, "all", ({ message }) => {
+    damages.push(message);
   });
-  return { rows, bytes, appliedThrough, boots, damages };
+  if (wasUsed && found?.meta === undefined && damages.length === 0) throw lostStore(path, found === undefined);
+  const { appliedThrough, boots } = decodeMeta(found?.meta);
+  return { rows: found?.rows ?? 0, bytes: found?.bytes ?? 0, appliedThrough, boots, damages };
 }

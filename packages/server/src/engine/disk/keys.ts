@@ -24,6 +24,20 @@ const GARBAGE = 0x67;
 const U32 = 2 ** 32;
 
 export const META_KEY = Buffer.from("m");
+
+const KINDS = {
+  109: "meta",
+  [DIRECTORY]: "directory",
+  [HEAD]: "head",
+  [ROW]: "row",
+  [LOG]: "log",
+  [REMINDER]: "reminder",
+  [GARBAGE]: "garbage",
+} as const;
+
+export type KeyKind = (typeof KINDS)[keyof typeof KINDS] | "unknown";
+
+export const keyKind = (key: Buffer): KeyKind => (KINDS as Record<number, KeyKind>)[key[0]!] ?? "unknown";
 /** Sorts after every number that a key can hold. */
 export const MAX_NUMBER = Number.MAX_SAFE_INTEGER;
 
@@ -118,3 +132,8 @@ export const GARBAGE_FIRST = Buffer.from([GARBAGE]);
 export const GARBAGE_END = Buffer.from([GARBAGE + 1]);
 export const garbageNumber = (key: Buffer): number => readNumber(key, 1);
 export const garbageGeneration = (key: Buffer): number => readNumber(key, 9);
+
+/** The entity that a key belongs to; the meta row and the directory have none. */
+export const numberOf = (key: Buffer): number => readNumber(key, key[0] === REMINDER ? 9 : 1);
+/** Table and key of a row, for people. */
+export const rowNameOf = (key: Buffer): string => key.toString("utf8", 9).replace("\0", "/");

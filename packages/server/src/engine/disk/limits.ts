@@ -37,6 +37,8 @@ export interface Limits extends EngineBounds {
   readonly garbageKeys: number;
   /** How many streams' last chunks the applier remembers, so that busy ones need no look-up. */
   readonly busyStreams: number;
+  /** What is read of the store before it is opened: everything, or all but messages on pages of their own. */
+  readonly verify: "structure" | "all";
 }
 
 /** What the applier is told, in its own thread too. */
@@ -63,6 +65,7 @@ export const DEFAULT_LIMITS: Limits = {
   transactionBytes: 4 * MIB,
   garbageKeys: 512,
   busyStreams: 20_000,
+  verify: "all",
 };
 
 /** The page of the store; part of the format. */

@@ -15,7 +15,7 @@ import * as fs from "node:fs";
 import * as net from "node:net";
 import { join, resolve as resolvePath } from "node:path";
 import { EngineError } from "../contract.ts";
-import { faultCode, type Release } from "./files.ts";
+import { faultCode, isFull, type Release } from "./files.ts";
 import { DEFAULT_LIMITS } from "./limits.ts";
 
 const NAME = "lock.sock";
@@ -47,7 +47,7 @@ export async function lockDirectory(
     return () => unlock(server, place);
   } catch (fault) {
     place.close();
-    if (fault instanceof EngineError) throw fault;
+    if (fault instanceof EngineError || isFull(fault)) throw fault;
     throw new EngineError("storage-failed", `The data directory ${dir} cannot be written (${faultCode(fault)}).`);
   }
 }

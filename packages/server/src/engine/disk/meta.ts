@@ -24,8 +24,12 @@ const BYTES = 40;
 
 export function readMeta(store: Reading): Meta {
   const value = store.get(META_KEY);
-  if (value === undefined) return { appliedThrough: 0, destroyedGeneration: 0, lastNumber: 0, boots: 0 };
-  const row = unseal(META_KEY, value, () => "the row about the store itself");
+  return decodeMeta(value && unseal(META_KEY, value, () => "the row about the store itself"));
+}
+
+/** The row without its seal; none is a store that was never written. */
+export function decodeMeta(row: Buffer | undefined): Meta {
+  if (row === undefined) return { appliedThrough: 0, destroyedGeneration: 0, lastNumber: 0, boots: 0 };
   const version = row.readDoubleLE(0);
   if (version !== FORMAT_VERSION) {
     throw new EngineError(

@@ -5,8 +5,9 @@
  * descriptors with callbacks are used instead of FileHandles, because the journal writes thousands of batches per second.
  */
 import * as fs from "node:fs";
+import { dirname, resolve as resolvePath } from "node:path";
 import { EngineError } from "../contract.ts";
-import { type File, type Files, faultCode, type Release } from "./files.ts";
+import { type File, type Files, faultCode, isFull, type Release } from "./files.ts";
 import { lockDirectory } from "./lock.ts";
 
 const MODES = { read: "r", write: "r+", create: "w+" } as const;
@@ -14,10 +15,11 @@ const MODES = { read: "r", write: "r+", create: "w+" } as const;
 export const nodeFiles: Files = {
   async makeDir(dir: string): Promise<void> {
     try {
-      await fs.promises.mkdir(dir, { recursive: true, mode: 0o750 });
+      await makeDirs(resolvePath(dir));
       await fs.promises.access(dir, fs.constants.W_OK | fs.constants.R_OK | fs.constants.X_OK);
     } catch (fault) {
       const code = faultCode(fault);
+      if (isFull(fault)) throw fault;
       if (code === "EEXIST") throw new EngineError("storage-failed", `The data directory ${dir} is a file.`);
       if (code === "ENOTDIR")
         throw new EngineError("storage-failed", `The data directory ${dir} lies below something that is a file.`);
@@ -40,6 +42,18 @@ export const nodeFiles: Files = {
     }
   },
 };
+
+/** Node's own recursive way never ends where a directory exists that can have none in it, as /proc. */
+async function makeDirs(dir: string): Promise<void> {
+  try {
+    await fs.promises.mkdir(dir, { mode: 0o750 });
+  } catch (fault) {
+    if (faultCode(fault) === "ENOENT" && !fs.existsSync(dirname(dir))) {
+      await makeDirs(dirname(dir));
+      await makeDirs(dir);
+    } else if (faultCode(fault) !== "EEXIST" || !(await fs.promises.stat(dir)).isDirectory()) throw fault;
+  }
+}
 
 class NodeFile implements File {
   constructor(private readonly fd: number) {}

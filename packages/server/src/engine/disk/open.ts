@@ -19,11 +19,11 @@ import { DiskEngine } from "./engine.ts";
 import { type Files, faultCode, isFull, type Release, readWhole, writeWhole } from "./files.ts";
 import { FORMAT_TEXT, judgeFormat } from "./format.ts";
 import { type ApplyLimits, DEFAULT_LIMITS, type Limits } from "./limits.ts";
-import { openLmdb } from "./lmdb-store.ts";
 import { type Meta, readMeta, writeMeta } from "./meta.ts";
 import { nodeFiles } from "./node-files.ts";
+import { openVerified, type StorePlace } from "./open-store.ts";
 import { recover } from "./recovery.ts";
-import { Segments } from "./segments.ts";
+import { Segments, segmentNumbers } from "./segments.ts";
 import type { Store } from "./store.ts";
 import type { TornTail } from "./torn-tail.ts";
 
@@ -40,7 +40,7 @@ export interface DiskOptions {
 /** The outside of the engine: real in a server, simulated in tests. */
 export interface DiskPorts {
   readonly files: Files;
-  openStore(path: string): Store;
+  openStore(place: StorePlace): Store | Promise<Store>;
   startApply(place: WorkerPlace, store: Store): ApplyRunner;
 }
 
@@ -56,7 +56,11 @@ export interface DiskParts {
   readonly unlock: Release;
 }
 
-const REAL_PORTS: DiskPorts = { files: nodeFiles, openStore: openLmdb, startApply: (place) => new ApplyThread(place) };
+const REAL_PORTS: DiskPorts = {
+  files: nodeFiles,
+  openStore: (place) => openVerified(nodeFiles, place),
+  startApply: (place) => new ApplyThread(place),
+};
 
 export function openDisk(options: DiskOptions): Promise<Engine> {
   return openWith(options, REAL_PORTS);
@@ -91,9 +95,11 @@ async function openLocked(
   const journalDir = `${dir}/journal`;
   const storePath = `${dir}/store.mdb`;
   await files.makeDir(journalDir);
-  await files.syncDir(dir);
-  const store = ports.openStore(storePath);
+  const wasUsed = (await segmentNumbers(files, journalDir)).length > 0;
+  const store = await ports.openStore({ path: storePath, wasUsed, verify: limits.verify });
   try {
+    // The names of journal and store must last before anything rests on them.
+    await files.syncDir(dir);
     const { segments, torn } = await replay(files, journalDir, world, limits, store);
     if (torn !== undefined) warn?.(TORN, { segment: torn.path, at: torn.from, bytes: torn.to - torn.from });
     const meta = countBoot(store);

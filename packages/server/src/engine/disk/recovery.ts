@@ -4,11 +4,13 @@
  *
  * What must stay true: frames count only as far as they follow each other. Where the chain breaks and a later frame can still
  * prove itself, something that was once good is damaged, and opening is refused with the place; where nothing provable
- * follows, the rest was never acknowledged (or is an old use of the file) and is ignored.
+ * follows, the rest was never acknowledged (or is an old use of the file) and is ignored, unless it is a frame that was
+ * whole before one of its bits changed.
  */
 import { EngineError } from "../contract.ts";
 import type { Applier, Commits } from "./applier.ts";
 import { type Files, readWhole } from "./files.ts";
+import { findFlippedBit } from "./flipped-bit.ts";
 import {
   chainSeed,
   decodeFrame,
@@ -68,6 +70,8 @@ class Replay {
   private previous: number | undefined;
   /** The end of this life, until something good follows; an earlier life's was passed over when the next one began. */
   torn: TornTail | undefined;
+  /** A frame at the end that is whole but for one bit: no write was cut short there. */
+  private flipped: Doubt | undefined;
   private waiting: Commits[] = [];
   private waitingBytes = 0;
 
@@ -88,6 +92,7 @@ class Replay {
     if (header.chainStart) {
       this.previous = chainSeed(header);
       this.torn = undefined;
+      this.flipped = undefined;
     }
     this.frames(header, bytes);
   }
@@ -102,10 +107,19 @@ class Replay {
         continue;
       }
       this.doubt ??= { number: header.number, position: at, what: "a frame is not valid" };
-      const torn = claimToFollow(bytes, at, this.previous, (firstLsn) => firstLsn === this.through + 1);
+      const torn = claimToFollow(bytes, at, this.previous, this.through + 1);
       if (torn > 0) this.torn = { path: `${this.dir}/${segmentName(header.number)}`, from: at, to: at + torn };
+      this.flipped ??= this.flippedFrame(header, bytes, at);
       at = findFrame(bytes, at + 8, header.salt);
     }
+  }
+
+  /** The next commits, in a frame that one changed bit makes invalid. A seal holds none, so that nothing is lost with it. */
+  private flippedFrame({ number, salt }: SegmentHeader, bytes: Buffer, at: number): Doubt | undefined {
+    const isNext = (frame: Frame) => frame.previous === this.previous && frame.firstLsn === this.through + 1;
+    const found = findFlippedBit(bytes, at, salt, isNext);
+    if (found === undefined || found.frame.count === 0) return undefined;
+    return { number, position: at, what: `bit ${found.bit} of byte ${found.at} is not what was written` };
   }
 
   private frame(number: number, bytes: Buffer, at: number, frame: Frame): void {
@@ -113,6 +127,7 @@ class Replay {
     const chained = this.previous === undefined || frame.previous === this.previous;
     this.previous = frame.checksum;
     this.torn = undefined;
+    this.flipped = undefined;
     if (last <= this.through && frame.firstLsn <= this.through + 1) {
       // The store has it, so whatever was doubtful before it is of no concern.
       this.doubt = undefined;
@@ -153,6 +168,8 @@ class Replay {
 
   finish(): void {
     if (this.badHeader !== undefined) throw this.damaged(this.badHeader, "headers are flushed before they are used");
+    if (this.flipped !== undefined)
+      throw this.damaged(this.flipped, "the frame there was written to its end and may have been acknowledged");
     this.flush();
   }
 }

@@ -18,11 +18,13 @@ export function seal(key: Buffer, value: Buffer): Buffer {
 
 /** The value behind its checksum; `what` tells the reader of an error which entity and position is damaged. */
 export function unseal(key: Buffer, value: Buffer, what: () => string): Buffer {
-  if (value.length >= SEAL_BYTES) {
-    const bytes = value.subarray(SEAL_BYTES);
-    if (value.readUInt32LE(0) === crc32(bytes, crc32(key))) return bytes;
-  }
+  if (isSealed(value, crc32(key))) return value.subarray(SEAL_BYTES);
   throw damaged(what(), key);
+}
+
+/** Whether the value carries the right checksum, given that of its key. */
+export function isSealed(value: Buffer, keySum: number): boolean {
+  return value.length >= SEAL_BYTES && value.readUInt32LE(0) === crc32(value.subarray(SEAL_BYTES), keySum);
 }
 
 export function damaged(what: string, key: Buffer): EngineError {

@@ -1,0 +1,132 @@
+/**
+ * The store's file as pages, and the ledger of what each page is used for. Everything in `verify/` reads through it.
+ *
+ * What must stay true: a page is taken once, by one user; whoever takes a second time, or takes what the file does not have,
+ * has found damage. Damage is told with the file, the page and the byte.
+ */
+import { EngineError } from "../../contract.ts";
+import type { File } from "../files.ts";
+import { OVERFLOW, PAGE_BYTES, u16, u64 } from "./layout.ts";
+
+/** Reads of neighbouring pages are joined up to this size. */
+const RUN_PAGES = 256;
+/** Pages between two wanted ones that are read along, because that is cheaper than another read. */
+const GAP_PAGES = 8;
+
+const UNKNOWN = 0;
+const USED = 1;
+const FREE = 2;
+
+export class PageFile {
+  /** Pages that the file holds whole. */
+  readonly pages: number;
+  private ledger = new Uint8Array(0);
+
+  constructor(
+    readonly path: string,
+    private readonly file: File,
+    bytes: number,
+  ) {
+    this.pages = Math.floor(bytes / PAGE_BYTES);
+  }
+
+  /** Opens the ledger for the pages up to this one; the first two are the metas. */
+  expect(lastPage: number): void {
+    this.ledger = new Uint8Array(lastPage + 1);
+    this.ledger.fill(USED, 0, 2);
+  }
+
+  /** Somebody at this place says that the page is part of the store. */
+  use(page: number, at: Place): void {
+    this.enter(page, USED, at);
+    if (page >= this.pages) throw this.damage(at, `it names page ${page}, but the file ends before that`);
+  }
+
+  /** Somebody at this place says that the page is free; the file may end before it. */
+  free(page: number, at: Place): void {
+    this.enter(page, FREE, at);
+  }
+
+  private enter(page: number, as: number, at: Place): void {
+    if (!(page >= 2 && page < this.ledger.length))
+      throw this.damage(at, `it names page ${page}, but there are only ${this.ledger.length}`);
+    const before = this.ledger[page]!;
+    if (before !== UNKNOWN) {
+      const other = before === FREE ? "free" : "used elsewhere";
+      throw this.damage(at, `it names page ${page}, which is ${other}`);
+    }
+    this.ledger[page] = as;
+  }
+
+  isKnown(page: number): boolean {
+    return this.ledger[page] !== UNKNOWN;
+  }
+
+  /** Pages that nothing uses and that are not free either: room that is lost, and nothing else. */
+  get lostPages(): number {
+    let lost = 0;
+    for (const state of this.ledger) if (state === UNKNOWN) lost++;
+    return lost;
+  }
+
+  async read(page: number, count = 1): Promise<Buffer> {
+    const into = Buffer.allocUnsafeSlow(count * PAGE_BYTES);
+    await this.fill(into, page);
+    return into;
+  }
+
+  /** Fills the buffer with pages from this one on. */
+  async fill(into: Buffer, page: number): Promise<void> {
+    const got = await this.file.read(into, page * PAGE_BYTES);
+    if (got < into.length)
+      throw this.damage({ page: page + Math.floor(got / PAGE_BYTES), at: 0 }, "the file ends here");
+  }
+
+  /** These pages, in the order given. */
+  async readAll(wanted: readonly number[]): Promise<Buffer[]> {
+    const found = new Map<number, Buffer>();
+    const runs = runsOf([...wanted].sort((a, b) => a - b));
+    const read = async ({ first, last }: Run): Promise<void> => {
+      const bytes = await this.read(first, last - first + 1);
+      for (let page = first; page <= last; page++) {
+        found.set(page, bytes.subarray((page - first) * PAGE_BYTES, (page - first + 1) * PAGE_BYTES));
+      }
+    };
+    await Promise.all(runs.map(read));
+    return wanted.map((page) => found.get(page)!);
+  }
+
+  /** The head of pages that hold one value: LMDB believes it when it frees them. */
+  checkOverflow(head: Buffer, page: number, pages: number, txn: number): void {
+    const isRight =
+      u64(head, 0) === page && u64(head, 8) <= txn && u16(head, 18) === OVERFLOW && head.readUInt32LE(20) === pages;
+    if (!isRight) throw this.damage({ page, at: 0 }, "the head of a value's pages is not right");
+  }
+
+  damage({ page, at }: Place, what: string): EngineError {
+    const place = `${this.path} at byte ${page * PAGE_BYTES + at} (page ${page})`;
+    return new EngineError("data-damaged", `The store is damaged: ${place}: ${what}.`);
+  }
+}
+
+/** Where something stands: a page, and the byte within it. */
+export interface Place {
+  readonly page: number;
+  readonly at: number;
+}
+
+export interface Run {
+  readonly first: number;
+  readonly last: number;
+}
+
+/** Ascending pages as stretches worth one read each. */
+export function runsOf(pages: readonly number[]): Run[] {
+  const runs: { first: number; last: number }[] = [];
+  for (const page of pages) {
+    const run = runs.at(-1);
+    if (run !== undefined && page - run.last <= GAP_PAGES && page - run.first < RUN_PAGES) run.last = page;
+    else runs.push({ first: page, last: page });
+  }
+  return runs;
+}

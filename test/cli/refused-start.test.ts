@@ -1,0 +1,89 @@
+/** `sluice serve` on directories that it cannot use: it ends at once and says why, and no signal ends it. */
+import { rmSync, truncateSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { dirForTest, type Ended, serveInProcess, sluice } from "../support/sluice-process.ts";
+import { type SmallDisk, smallDisk } from "../support/small-disk.ts";
+
+const SMALL = ["--set", "disk.segmentBytes=65536"];
+
+/** Fills a directory with streams, and ends the server as a crash would. */
+async function crashedServer(data: string, messages: number): Promise<void> {
+  const { url, child, ended } = await serveInProcess(["--data", data, ...SMALL]);
+  const headers = { "Content-Type": "text/plain" };
+  await fetch(`${url}/v1/stream/s`, { method: "PUT", headers });
+  for (let i = 0; i < messages; i++) {
+    const { status } = await fetch(`${url}/v1/stream/s`, { method: "POST", headers, body: textOf(i) });
+    expect(status).toBe(204);
+  }
+  child.kill("SIGKILL");
+  await ended;
+}
+
+const textOf = (i: number): string => `message ${i} `.padEnd(2_000, ".");
+
+async function textIn(url: string): Promise<string> {
+  return (await fetch(`${url}/v1/stream/s?offset=-1`)).text();
+}
+
+function expectRefusal({ code, signal, stderr }: Ended, why: RegExp): void {
+  expect(signal, stderr).toBe(null);
+  expect(stderr).toMatch(why);
+  expect(stderr).toMatch(/^sluice: the server cannot start: /m);
+  expect(code).toBe(1);
+}
+
+describe("a server is not started", () => {
+  it("on a store that was cut", async () => {
+    const data = join(dirForTest(), "data");
+    await crashedServer(data, 3);
+    // The first two pages say where the others are, and the others are gone.
+    truncateSync(join(data, "store.mdb"), 2 * 16_384 + 100);
+    expectRefusal(
+      await sluice(["serve", "--port", "0", "--data", data]),
+      /The store is damaged: .*store\.mdb at byte \d+ \(page \d+\)/,
+    );
+  });
+
+  it("where no directory can be made", async () => {
+    expectRefusal(await sluice(["serve", "--port", "0", "--data", "/proc/sluice"]), /\/proc\/sluice cannot be written/);
+  });
+});
+
+/** A small disk with the data of a server that crashed. */
+async function crashedOnSmallDisk(messages: number): Promise<SmallDisk | undefined> {
+  const disk = smallDisk(4);
+  if (disk === undefined) return undefined;
+  onTestFinished(() => disk.remove());
+  await crashedServer(join(disk.dir, "data"), messages);
+  return disk;
+}
+
+describe("a restart on a full disk", () => {
+  it.each([
+    ["with little to do", 1, 65_536, "kept"],
+    ["with much to bring into the store", 120, 65_536, "kept"],
+    ["with no file that the journal could use again", 20, 131_072, "kept"],
+    ["without the file of LMDB's locks, as after a restore,", 20, 65_536, "none"],
+  ])("%s goes on reading or says that the disk is full, and has everything later", async (_, n, segment, locks) => {
+    const disk = await crashedOnSmallDisk(n);
+    // Without the right to mount there is no full disk to be had.
+    if (disk === undefined) return;
+    const data = join(disk.dir, "data");
+    if (locks === "none") rmSync(join(data, "store.mdb-lock"));
+    const ballast = disk.fill();
+    const args = ["--data", data, "--set", `disk.segmentBytes=${segment}`];
+    const started = await serveInProcess(args).catch((fault: Error) => fault);
+    if (started instanceof Error) {
+      expect(started.message).toMatch(/^the server ended with 1: /);
+      expect(started.message).toMatch(/the server cannot start: .*full/);
+    } else {
+      expect(await textIn(started.url)).toContain(textOf(n - 1));
+      started.child.kill("SIGKILL");
+      await started.ended;
+    }
+    rmSync(ballast);
+    const { url } = await serveInProcess(args);
+    expect(await textIn(url)).toBe(Array.from({ length: n }, (_, i) => textOf(i)).join(""));
+  });
+});

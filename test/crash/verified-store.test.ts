@@ -1,0 +1,113 @@
+/**
+ * The other half of what the verifier promises: whatever LMDB leaves behind passes. A refusal of a store that is whole would
+ * cost a start; so stores are made by random transactions, with every shape of key and value, and looked at after each.
+ */
+import { describe, expect, it } from "vitest";
+import { openLmdb } from "../../packages/server/src/engine/disk/lmdb-store.ts";
+import { nodeFiles } from "../../packages/server/src/engine/disk/node-files.ts";
+import { SEAL_BYTES, seal } from "../../packages/server/src/engine/disk/sealed.ts";
+import type { Writing } from "../../packages/server/src/engine/disk/store.ts";
+import { verifyStore } from "../../packages/server/src/engine/disk/verify/verify-store.ts";
+import { Random } from "../sim/random.ts";
+import { temporaryDir } from "../support/disk.ts";
+
+const SEED = Number(process.env.SLUICE_SEED ?? 11);
+const STORES = 4;
+const TRANSACTIONS = 40;
+const META = Buffer.from("m");
+
+/** Draws keys and values as one store likes them, and remembers what must be there. */
+class Workload {
+  readonly keys: Buffer[] = [];
+  private readonly known = new Set<string>();
+
+  constructor(
+    private readonly random: Random,
+    private readonly likesLarge: boolean,
+    private readonly likesLong: boolean,
+  ) {}
+
+  transact(tx: Writing): void {
+    tx.put(META, seal(META, Buffer.alloc(SEAL_BYTES + 40)));
+    const steps = this.random.between(1, this.random.pick([3, 50, 600]));
+    const kind = this.random.pick(["add", "add", "remove", "remove-last", "replace"]);
+    for (let i = 0; i < steps; i++) this.step(tx, this.keys.length === 0 ? "add" : kind);
+  }
+
+  private step(tx: Writing, kind: string): void {
+    if (kind === "add") {
+      const key = this.drawKey();
+      if (this.known.has(key.toString("hex"))) return;
+      this.known.add(key.toString("hex"));
+      this.keys.push(key);
+      tx.put(key, seal(key, this.drawValue()));
+      return;
+    }
+    const at = kind === "remove-last" ? this.keys.length - 1 : this.random.between(0, this.keys.length - 1);
+    const key = this.keys[at]!;
+    if (kind === "replace") {
+      tx.put(key, seal(key, this.drawValue()));
+      return;
+    }
+    tx.remove(key);
+    this.known.delete(key.toString("hex"));
+    this.keys[at] = this.keys.at(-1)!;
+    this.keys.pop();
+  }
+
+  private drawKey(): Buffer {
+    const length = this.likesLong && this.random.between(0, 9) === 0 ? this.random.between(30, 1_900) : 25;
+    const key = Buffer.alloc(length);
+    for (let i = 1; i < length; i++) key[i] = this.random.between(0, 255);
+    key[0] = this.random.pick([0x64, 0x68, 0x6c, 0x72]);
+    return key;
+  }
+
+  private drawValue(): Buffer {
+    const large = this.likesLarge ? [200, 9_000, 16_000] : [200];
+    const most = this.random.between(0, 300) === 0 ? 200_000 : this.random.pick(large);
+    return Buffer.alloc(SEAL_BYTES + this.random.between(0, most), 7);
+  }
+}
+
+const rowsIn = async (path: string): Promise<number | undefined> => {
+  const found = await verifyStore(nodeFiles, path, "all", (damage) => {
+    throw damage;
+  });
+  if (found !== undefined) expect(found.lostPages).toBe(0);
+  return found?.rows;
+};
+
+describe("a store that LMDB left", () => {
+  it(`is found whole, whatever was put and removed (seed ${SEED})`, { timeout: 120_000 }, async () => {
+    const random = new Random(SEED);
+    for (let i = 0; i < STORES; i++) {
+      const { dir, remove } = temporaryDir();
+      const path = `${dir}/store.mdb`;
+      const work = new Workload(random, i % 2 === 0, i > 1);
+      let store = openLmdb(path);
+      for (let k = 0; k < TRANSACTIONS; k++) {
+        store.transact((tx) => work.transact(tx));
+        expect(await rowsIn(path)).toBe(work.keys.length + 1);
+        if (k % 15 === 14) {
+          await store.close();
+          store = openLmdb(path);
+        }
+      }
+      await store.close();
+      remove();
+    }
+  });
+
+  it("is nothing before the first transaction, and is found whole after it", async () => {
+    const { dir, remove } = temporaryDir();
+    const path = `${dir}/store.mdb`;
+    expect(await rowsIn(path)).toBeUndefined();
+    const store = openLmdb(path);
+    expect(await rowsIn(path)).toBe(0);
+    store.transact((tx) => tx.put(META, seal(META, Buffer.alloc(SEAL_BYTES + 40))));
+    expect(await rowsIn(path)).toBe(1);
+    await store.close();
+    remove();
+  });
+});

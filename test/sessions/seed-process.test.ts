@@ -1,0 +1,272 @@
+/** The rows of the tables through the real server process, and across kill -9 where there is a store. */
+import { expect } from "vitest";
+import { mint } from "../../packages/server/src/auth/mint.ts";
+import { describeOnEngines } from "../e2e/server.ts";
+import { eventually } from "../support/eventually.ts";
+import { Api, fanoutOf, inline } from "./api.ts";
+import { acrossKill, row } from "./process.ts";
+import { subscribers, uuid } from "./stage.ts";
+
+const SECRET = "the-secret-of-the-default-project-is-long-enough";
+
+/** A row about a stream with so many subscribers. */
+async function followed(url: string, stream: string, count: number) {
+  const api = new Api(url);
+  await api.create(stream);
+  return { api, sessions: await subscribers(api, stream, count) };
+}
+
+/** Every one of them has exactly these, at last. */
+async function have(api: Api, sessions: readonly string[], messages: unknown[]): Promise<void> {
+  await eventually(async () => {
+    for (const session of sessions) expect(await api.messages(session)).toEqual(messages);
+  });
+}
+
+const ROWS = [
+  row(
+    "SubscriptionDO: a stream's registry is durable",
+    async (url) => (await followed(url, "registry", 2)).sessions,
+    async (url, sessions) => {
+      const api = new Api(url);
+      expect(await api.published("registry", "1")).toEqual(inline(2));
+      await have(api, sessions, [1]);
+    },
+  ),
+  row(
+    "SessionDO: a session's subscriptions are durable",
+    async (url) => {
+      const { api, sessions } = await followed(url, "kept", 1);
+      return { id: sessions[0]!, body: (await api.session(sessions[0]!)).body };
+    },
+    async (url, { id, body }) => expect((await new Api(url).session(id)).body).toEqual(body),
+  ),
+  row(
+    "Publish and fan-out flow: source and copies are durable, in order, once; and it goes on from there",
+    async (url) => {
+      const { api, sessions } = await followed(url, "flow", 3);
+      for (let i = 0; i < 10; i++) expect(await api.published("flow", String(i))).toEqual(inline(3));
+      return sessions;
+    },
+    async (url, sessions) => {
+      const api = new Api(url);
+      for (let i = 10; i < 13; i++) expect(await api.published("flow", String(i))).toEqual(inline(3));
+      const all = Array.from({ length: 13 }, (_, i) => i);
+      expect((await api.call("GET", "/stream/flow?offset=-1")).body).toEqual(all);
+      await have(api, sessions, all);
+    },
+  ),
+  row(
+    "Copies of payloads above 1 KiB are durable, byte by byte",
+    async (url) => {
+      const { api, sessions } = await followed(url, "large", 3);
+      await api.published("large", JSON.stringify("x".repeat(5_000)));
+      return sessions;
+    },
+    async (url, sessions) => {
+      const api = new Api(url);
+      await api.published("large", JSON.stringify("y".repeat(5_000)));
+      await have(api, sessions, ["x".repeat(5_000), "y".repeat(5_000)]);
+    },
+  ),
+  row(
+    "Producer deduplication: what was copied before is not copied again",
+    async (url) => {
+      const { api, sessions } = await followed(url, "once", 2);
+      await api.published("once", "1");
+      return sessions;
+    },
+    async (url, sessions) => {
+      const api = new Api(url);
+      // A round after the restart takes up the log where the last one left it.
+      expect(await api.published("once", "2")).toEqual(inline(2));
+      await have(api, sessions, [1, 2]);
+    },
+  ),
+  row(
+    "Subscribe flow: a session that exists is known again, and a second subscription joins the first",
+    async (url) => {
+      const { api, sessions } = await followed(url, "again-1", 1);
+      await api.create("again-2");
+      await api.create("again-text", "text/plain");
+      return sessions[0]!;
+    },
+    async (url, id) => {
+      const api = new Api(url);
+      expect((await api.subscribed(id, "again-2")).body).toMatchObject({ isNewSession: false });
+      expect((await api.subscribe(id, "again-text")).status).toBe(409);
+      expect((await api.subscribe(id, "never-made")).status).toBe(404);
+      await api.published("again-1", "1");
+      await api.published("again-2", "2");
+      await have(api, [id], [1, 2]);
+    },
+  ),
+  row(
+    "Unsubscribe flow: what has ended stays ended",
+    async (url) => {
+      const { api, sessions } = await followed(url, "left", 2);
+      expect((await api.unsubscribe(sessions[0]!, "left")).status).toBe(204);
+      return sessions;
+    },
+    async (url, [gone, kept]) => {
+      const api = new Api(url);
+      expect(await api.published("left", "1")).toEqual(inline(1));
+      expect((await api.session(gone!)).body.subscriptions).toEqual([]);
+      expect(await api.messages(gone!)).toEqual([]);
+      expect(await api.messages(kept!)).toEqual([1]);
+    },
+  ),
+  row(
+    "Touch session: the expiry is durable, and moves",
+    async (url) => {
+      const { api, sessions } = await followed(url, "touched", 1);
+      return (await api.touch(sessions[0]!)).body;
+    },
+    async (url, { sessionId, expiresAt }) => {
+      const api = new Api(url);
+      expect((await api.session(sessionId)).body.expiresAt).toBe(expiresAt);
+      expect((await api.touch(sessionId)).body.expiresAt).toBeGreaterThan(expiresAt);
+    },
+  ),
+  row(
+    "Delete session: it does not come back, and a new one of its id inherits nothing",
+    async (url) => {
+      const { api, sessions } = await followed(url, "deleted", 1);
+      await api.published("deleted", "1");
+      expect((await api.delete(sessions[0]!)).status).toBe(204);
+      return sessions[0]!;
+    },
+    async (url, id) => {
+      const api = new Api(url);
+      expect((await api.session(id)).status).toBe(404);
+      expect((await api.inbox(id)).status).toBe(404);
+      expect(await api.published("deleted", "2")).toEqual(inline(0));
+      expect((await api.subscribed(id, "deleted")).body.isNewSession).toBe(true);
+      expect(await api.published("deleted", "3")).toEqual(inline(1));
+      expect(await api.messages(id)).toEqual([3]);
+    },
+  ),
+  row(
+    "Publish response headers: inline, with count, successes and failures",
+    async (url) => {
+      const { api } = await followed(url, "headers", 3);
+      expect(fanoutOf(await api.publish("headers", "1"))).toEqual(inline(3));
+    },
+    async (url) => expect(fanoutOf(await new Api(url).publish("headers", "1"))).toEqual(inline(3)),
+  ),
+  row(
+    "Inline vs queued: what was queued when the process was killed is delivered by the next",
+    async (url) => {
+      const { api, sessions } = await followed(url, "queued", 40);
+      for (let i = 0; i < 20; i++) {
+        const { mode, count } = await api.published("queued", String(i));
+        expect([mode, count]).toEqual(["queued", 40]);
+      }
+      return sessions;
+    },
+    async (url, sessions) =>
+      have(
+        new Api(url),
+        sessions,
+        Array.from({ length: 20 }, (_, i) => i),
+      ),
+  ),
+];
+
+describeOnEngines("Through the server process", (engine) => {
+  acrossKill(engine, { "fanout.queueThreshold": 3 }, ROWS);
+});
+
+async function token(scope: string, sub: string): Promise<string> {
+  return mint(SECRET, { scope, sub, ttlSeconds: 3_600 }, Date.now());
+}
+
+const as = async (url: string, scope: string, sub = "ada") => new Api(url, "default", await token(scope, sub));
+
+const WITHOUT_QUEUE = [
+  row(
+    "Authentication: whose a session is, is durable; scopes are as the table has them",
+    async (url) => {
+      const ada = await as(url, "read write");
+      await ada.create("s");
+      const [id] = await subscribers(ada, "s", 1);
+      return id!;
+    },
+    async (url, id) => {
+      const [read, write, bob] = [await as(url, "read"), await as(url, "write"), await as(url, "read write", "bob")];
+      expect((await read.session(id)).status).toBe(200);
+      expect((await write.touch(id)).status).toBe(200);
+      expect((await read.delete(id)).status).toBe(403);
+      expect((await read.unsubscribe(id, "s")).status).toBe(403);
+      expect((await read.publish("s", "1")).status).toBe(403);
+      expect((await bob.session(id)).status).toBe(404);
+      expect((await bob.inbox(id)).status).toBe(404);
+      expect((await bob.subscribe(id, "s")).status).toBe(403);
+      expect((await new Api(url).session(id)).status).toBe(401);
+      expect((await write.delete(id)).status).toBe(204);
+    },
+  ),
+  row(
+    "Skipped: without a queue, above MAX_INLINE_FANOUT; delivered by the next process (where the seed drops it)",
+    async (url) => {
+      const ada = await as(url, "read write");
+      await ada.create("skipped");
+      const sessions = await subscribers(ada, "skipped", 4);
+      for (let i = 0; i < 20; i++) {
+        const { mode, count } = await ada.published("skipped", String(i));
+        expect([mode, count]).toEqual(["skipped", 4]);
+      }
+      return sessions;
+    },
+    async (url, sessions) =>
+      have(
+        await as(url, "read"),
+        sessions,
+        Array.from({ length: 20 }, (_, i) => i),
+      ),
+  ),
+];
+
+describeOnEngines("Through the server process, without a queue and with auth", (engine) => {
+  const settings = { "fanout.queue": false, "fanout.maxInline": 3 };
+  acrossKill(engine, settings, WITHOUT_QUEUE, { SLUICE_SECRET_default: SECRET });
+});
+
+const SHORT_LIVED = [
+  row(
+    "Session expiry and scheduled clean-up: a session that ran out while nobody served is gone, and its subscription with it",
+    async (url) => {
+      const { sessions } = await followed(url, "s", 12);
+      return sessions;
+    },
+    async (url, sessions) => {
+      const api = new Api(url);
+      await eventually(async () => {
+        for (const id of sessions) expect((await api.session(id)).status).toBe(404);
+        expect(await api.published("s", "1")).toEqual(inline(0));
+      }, 20_000);
+      await eventually(async () => {
+        const text = await (await fetch(`${url}/metrics`)).text();
+        const told = (event: string) => Number(new RegExp(`event="${event}"[^}]*} (\\d+)`).exec(text)?.[1]);
+        expect(told("session_expire")).toBeGreaterThanOrEqual(12);
+        expect(told("cleanup_batch")).toBeGreaterThanOrEqual(1);
+        expect(told("http")).toBeGreaterThan(12);
+      }, 20_000);
+    },
+  ),
+  row(
+    "DEFAULT_SESSION_TTL_SECONDS: what was promised is kept",
+    async (url) => (await followed(url, "t", 1)).sessions[0]!,
+    async (url) => {
+      const api = new Api(url);
+      const startedAt = Date.now();
+      const { expiresAt } = (await api.subscribed(uuid(), "t")).body;
+      expect(expiresAt).toBeGreaterThanOrEqual(startedAt + 1_000 - 500);
+      expect(expiresAt).toBeLessThanOrEqual(Date.now() + 1_000 + 500);
+    },
+  ),
+];
+
+describeOnEngines("Through the server process, with sessions of a second", (engine) => {
+  acrossKill(engine, { sessionTtlSeconds: 1, "session.cleanupMs": 100 }, SHORT_LIVED);
+});

@@ -1,0 +1,212 @@
+/**
+ * Sessions under publishers, owners who come and go, faults at every step and restarts: every inbox holds exactly what its
+ * subscriptions owe it, in order, once; a stuck session holds up nobody; what is over leaves nothing.
+ */
+import type { HostSettings } from "../host.ts";
+import type { Random } from "../random.ts";
+import type { Play, Scenario, Stage } from "../scenario.ts";
+import { auditEmptiness, auditRetention, auditStuck } from "./sessions/audit.ts";
+import { Caller } from "./sessions/caller.ts";
+import { check } from "./sessions/check.ts";
+import { Core } from "./sessions/faulty-core.ts";
+import { TYPES } from "./sessions/messages.ts";
+import { Owner, type SourceSpec } from "./sessions/owner.ts";
+import { create, Publisher, replace } from "./sessions/publisher.ts";
+import { SourceLogs } from "./sessions/source-logs.ts";
+import { Story } from "./sessions/story.ts";
+
+/** Clients wait long for what may still happen; the server need not die all that time. */
+const MAX_BLOWS = 15;
+/** Longer than any run. */
+const LONG_SECONDS = 1_000_000;
+
+interface Profile {
+  readonly name: string;
+  readonly ttlSeconds: readonly number[];
+  /** Sources that are deleted and made anew. */
+  readonly replaces: boolean;
+  readonly retention: readonly (number | undefined)[];
+  readonly keptMessages: readonly number[];
+  readonly sizes: readonly number[];
+}
+
+const STEADY: Profile = {
+  name: "every inbox holds what its subscriptions owe it, in order and once",
+  ttlSeconds: [LONG_SECONDS],
+  replaces: false,
+  retention: [undefined],
+  keptMessages: [100_000],
+  sizes: [10],
+};
+
+const PROFILES: readonly Profile[] = [
+  STEADY,
+  {
+    ...STEADY,
+    name: "what is large is borrowed and stays whole, whatever its source lets go of",
+    retention: [undefined, 10, 30],
+    sizes: [10, 100, 400],
+  },
+  { ...STEADY, name: "a stream that is made anew under its path is another stream", replaces: true, sizes: [10, 100] },
+  {
+    ...STEADY,
+    name: "sessions end when they are not used, and only then",
+    ttlSeconds: [3, 10],
+    retention: [undefined, 30],
+    sizes: [10, 100],
+  },
+  { ...STEADY, name: "an inbox lets go of its oldest copies", keptMessages: [3, 20], sizes: [10, 100] },
+];
+
+export const sessionScenarios: readonly Scenario[] = PROFILES.map((profile) => ({
+  name: profile.name,
+  settings: (random) => settings(random, profile),
+  maxBlows: MAX_BLOWS,
+  begin: (stage) => new SessionPlay(stage, profile),
+}));
+
+function settings(random: Random, { ttlSeconds, keptMessages }: Profile): HostSettings {
+  return {
+    drainMs: 1_000,
+    sessionTtlSeconds: random.pick(ttlSeconds),
+    sweep: { everyMs: 1_000 },
+    stream: { pageBytes: random.pick([1, 300, 100_000]) },
+    session: {
+      keptMessages: random.pick(keptMessages),
+      cleanupMs: 1_000,
+      cleanupSessions: random.pick([1, 10]),
+      cleanupStreams: random.pick([1, 20]),
+      endAgainMs: random.pick([200, 2_000]),
+      pageRows: random.pick([1, 2, 1_000]),
+    },
+    fanout: {
+      batch: random.pick([1, 2, 50]),
+      queue: random.chance(0.5),
+      queueThreshold: random.pick([1, 2, 200]),
+      queueBatch: random.pick([1, 2, 50]),
+      queueConsumers: random.pick([1, 4]),
+      maxInline: random.pick([1, 2, 1_000]),
+      timeoutMs: random.pick([50, 500, 5_000]),
+      graceMs: random.pick([5, 50, 250]),
+      breakerFailures: random.pick([1, 5]),
+      breakerRecoveryMs: random.pick([100, 5_000]),
+      retryMs: random.pick([5, 100]),
+      maxRetryMs: random.pick([200, 1_000]),
+      checkMs: 1_000,
+      roundBytes: random.pick([1, 200, 100_000]),
+      shareBytes: random.pick([0, 50, 1_024]),
+      sharedBytes: random.pick([500, 100_000]),
+      pageRows: random.pick([1, 2, 1_000]),
+    },
+  };
+}
+
+class SessionPlay implements Play {
+  private readonly story = new Story();
+  private readonly sources: readonly SourceSpec[];
+  private readonly owners: readonly Owner[];
+  private readonly logs: SourceLogs;
+  private readonly core: Core;
+  private readonly told = new Map();
+  private readonly last = new Map<SourceSpec, Publisher>();
+
+  constructor(
+    private readonly stage: Stage,
+    private readonly profile: Profile,
+  ) {
+    const { random, host, world } = stage;
+    const types = random.chance(0.5) ? [random.pick(TYPES)] : TYPES;
+    this.sources = Array.from({ length: random.between(1, 3) }, (_, i) => ({
+      path: `s${i}`,
+      contentType: random.pick(types),
+      maxMessages: random.pick(profile.retention),
+    }));
+    const { sessionTtlSeconds: ttlSeconds } = host.settings;
+    const isCut = host.settings.session.keptMessages < 1_000;
+    const habits = { sources: this.sources, ttlSeconds, deletes: random.chance(0.5), isCut };
+    this.owners = Array.from({ length: random.between(1, 5) }, (_, i) => {
+      const owner = new Owner(`00000000-0000-4000-8000-00000000000${i}`, this.caller(`owner-${i}`), habits);
+      owner.starts = this.told;
+      return owner;
+    });
+    this.logs = new SourceLogs(world, this.paths);
+    this.core = new Core(random.branch());
+    // So few that sources are put away while something is still under way for them.
+    Object.assign(host.settings.fanout, { sources: random.pick([1, 2, 1_000]) });
+    host.surroundings = {
+      outside: (process) => ({ coreOf: (local) => this.core.of(local, process) }),
+      opened: (engine) => this.logs.opened(engine),
+    };
+  }
+
+  private get paths(): string[] {
+    return this.sources.map(({ path }) => path);
+  }
+
+  private caller(name: string): Caller {
+    return new Caller(name, this.stage, this.story);
+  }
+
+  async act(): Promise<void> {
+    const { random } = this.stage;
+    for (const source of this.sources) await create(this.caller("creator"), source);
+    const publishers = this.sources.flatMap((source) =>
+      Array.from({ length: random.between(1, 3) }, (_, i) =>
+        this.publisher(source, `p${i}`).act(random.between(1, random.pick([3, 12]))),
+      ),
+    );
+    const replacing = this.profile.replaces
+      ? this.sources.map((source) => replace(this.caller("replacer"), source, random.between(0, 2)))
+      : [];
+    const steps = random.between(2, random.pick([4, 12]));
+    await Promise.all([...publishers, ...replacing, ...this.owners.map((owner) => owner.act(steps))]);
+  }
+
+  private publisher(source: SourceSpec, name: string): Publisher {
+    return new Publisher(this.caller(name), source, this.profile.sizes, this.told, !this.profile.replaces);
+  }
+
+  private lastPublisher(source: SourceSpec): Publisher {
+    const publisher = this.last.get(source) ?? this.publisher(source, "last");
+    this.last.set(source, publisher);
+    return publisher;
+  }
+
+  async audit(): Promise<void> {
+    const { core, story, owners, sources, stage } = this;
+    core.calm();
+    const { timeoutMs, maxRetryMs } = stage.host.settings.fanout;
+    // Whatever was tried last is tried once more within this time.
+    await stage.world.sleep(2 * (timeoutMs + maxRetryMs) + 3_000);
+    for (const owner of owners) {
+      await owner.read();
+      await owner.compare();
+    }
+    story.violations.push(
+      ...check(story, {
+        paths: this.paths,
+        entries: (path) => this.logs.of(path),
+        isCut: (path) => sources.some((source) => source.path === path && source.maxMessages !== undefined),
+      }),
+    );
+    const parts = {
+      stage,
+      story,
+      core,
+      owners,
+      sources,
+      publisher: (source: SourceSpec) => this.lastPublisher(source),
+    };
+    await auditStuck(parts);
+    await auditEmptiness(parts);
+    await auditRetention(parts);
+  }
+
+  violations(): string[] {
+    return this.story.violations;
+  }
+
+  tell(): string[] {
+    return this.story.lines;
+  }
+}

@@ -1,0 +1,89 @@
+/** What is looked at when nothing fails any more: that a stuck session holds up nobody, and that what is over leaves nothing. */
+import type { Stage } from "../../scenario.ts";
+import type { Core } from "./faulty-core.ts";
+import type { Owner, SourceSpec } from "./owner.ts";
+import type { Publisher } from "./publisher.ts";
+import type { Story } from "./story.ts";
+
+export interface AuditParts {
+  readonly stage: Stage;
+  readonly story: Story;
+  readonly core: Core;
+  readonly owners: readonly Owner[];
+  readonly sources: readonly SourceSpec[];
+  publisher(source: SourceSpec): Publisher;
+}
+
+/** Requests, storage and reading take some time, even on a good day. */
+const SLACK_MS = 1_500;
+
+function followersOf({ owners }: AuditParts, path: string): Owner[] {
+  return owners.filter(({ life }) => life?.epochs.some(({ source, ended }) => source === path && ended === undefined));
+}
+
+/** With one session stuck, the others get what is published within the grace time, and it gets it once it is not. */
+export async function auditStuck(parts: AuditParts): Promise<void> {
+  const { stage, story, core, sources } = parts;
+  const { graceMs, timeoutMs, maxRetryMs } = stage.host.settings.fanout;
+  for (const source of sources) {
+    const [stuck, ...others] = followersOf(parts, source.path);
+    if (stuck === undefined || others.length === 0) continue;
+    // Who is alone cannot be told from an outage; with company, one must get through.
+    core.stick(stuck.session);
+    for (let i = 0; i < 2; i++) {
+      const { ids } = await parts.publisher(source).publish("stream");
+      await stage.world.sleep(2 * graceMs + SLACK_MS);
+      for (const owner of others) await expectSeen(story, owner, ids, `while ${stuck.session} is stuck`);
+    }
+    const last = await parts.publisher(source).publish("stream");
+    core.unstick(stuck.session);
+    await stage.world.sleep(timeoutMs + 2 * maxRetryMs + SLACK_MS);
+    await expectSeen(story, stuck, last.ids, "though it is not stuck any more");
+  }
+}
+
+async function expectSeen(story: Story, owner: Owner, ids: readonly string[], when: string): Promise<void> {
+  await owner.read();
+  if (owner.life === undefined) return;
+  for (const id of ids) {
+    if (!owner.life.seen.some((found) => found.id === id)) story.object(`${owner.session} lacks ${id} ${when}`);
+  }
+}
+
+/** Sessions that were deleted or have expired are nowhere any more, once their streams were published to. */
+export async function auditEmptiness(parts: AuditParts): Promise<void> {
+  const { stage, story, sources, owners } = parts;
+  const { sessionTtlSeconds: ttl, session, fanout } = stage.host.settings;
+  const isShort = ttl < 1_000;
+  if (isShort) await stage.world.sleep(ttl * 1_200 + 2 * session.cleanupMs + session.endAgainMs);
+  else for (const owner of owners) await owner.leave();
+  // Whoever still points at them learns that they are gone.
+  for (const source of sources) await parts.publisher(source).publish("publish");
+  await stage.world.sleep(2 * fanout.maxRetryMs + fanout.timeoutMs + 2 * fanout.checkMs + 3_000);
+  const engine = stage.host.engine!;
+  for (const kind of ["session", "fanout"]) {
+    const { ids } = await engine.list("default", kind, "", "", 10);
+    if (ids.length > 0) story.object(`${kind} ${ids.join()} is left, though all sessions are over`);
+  }
+  for (let shard = 0; shard < engine.shards; shard++) {
+    const due = (await engine.due(shard, 10)).filter(({ kind }) => kind === "session" || kind === "fanout");
+    if (due.length > 0) story.object(`${due.map(({ key }) => key).join()} is in the index, and not swept`);
+  }
+}
+
+/** When nobody follows any more, retention takes what it was asked to take. */
+export async function auditRetention(parts: AuditParts): Promise<void> {
+  const { stage, story } = parts;
+  for (const source of parts.sources) {
+    const { maxMessages, path } = source;
+    if (maxMessages === undefined) continue;
+    const publisher = parts.publisher(source);
+    for (let i = 0; i < 2 * maxMessages; i++) await publisher.publish("stream");
+    const { head } = await stage.host.engine!.load(
+      { project: "default", kind: "stream", id: path, key: `default/stream/${path}` },
+      [],
+    );
+    const kept = head.last.seq - head.start.seq;
+    if (kept > maxMessages * 1.1 + 3) story.object(`${path} keeps ${kept} messages, ${maxMessages} were asked for`);
+  }
+}
