@@ -5,7 +5,7 @@
 import type { HostSettings } from "../host.ts";
 import type { Random } from "../random.ts";
 import type { Play, Scenario, Stage } from "../scenario.ts";
-import { auditEmptiness, auditRetention, auditStuck } from "./sessions/audit.ts";
+import { auditBorrowing, auditEmptiness, auditRetention, auditStuck } from "./sessions/audit.ts";
 import { Caller } from "./sessions/caller.ts";
 import { check } from "./sessions/check.ts";
 import { Core } from "./sessions/faulty-core.ts";
@@ -69,7 +69,9 @@ export const sessionScenarios: readonly Scenario[] = PROFILES.map((profile) => (
   begin: (stage) => new SessionPlay(stage, profile),
 }));
 
-function settings(random: Random, { ttlSeconds, keptMessages }: Profile): HostSettings {
+function settings(random: Random, { ttlSeconds, keptMessages, sizes }: Profile): HostSettings {
+  // Where there is much to borrow, what nobody borrows any more goes at once.
+  const lends = Math.max(...sizes) > 200;
   return {
     drainMs: 1_000,
     sessionTtlSeconds: random.pick(ttlSeconds),
@@ -96,13 +98,17 @@ function settings(random: Random, { ttlSeconds, keptMessages }: Profile): HostSe
       breakerRecoveryMs: random.pick([100, 5_000]),
       retryMs: random.pick([5, 100]),
       maxRetryMs: random.pick([200, 1_000]),
-      checkMs: 1_000,
+      checkMs: lends ? random.pick([1, 100]) : 1_000,
       roundBytes: random.pick([1, 200, 100_000]),
-      shareBytes: random.pick([0, 50, 1_024]),
-      sharedBytes: random.pick([500, 100_000]),
+      shareBytes: lends ? 0 : random.pick([0, 50, 1_024]),
+      sharedBytes: lends ? random.pick([5_000, 100_000]) : random.pick([500, 100_000]),
       pageRows: random.pick([1, 2, 1_000]),
     },
   };
+}
+
+function sessionsLast({ sessionTtlSeconds }: { readonly sessionTtlSeconds: number }): boolean {
+  return sessionTtlSeconds === LONG_SECONDS;
 }
 
 class SessionPlay implements Play {
@@ -202,6 +208,7 @@ class SessionPlay implements Play {
       publisher: (source: SourceSpec) => this.lastPublisher(source),
     };
     await auditStuck(parts);
+    if (sessionsLast(stage.host.settings)) await auditBorrowing(parts);
     await auditEmptiness(parts);
     await auditRetention(parts);
   }

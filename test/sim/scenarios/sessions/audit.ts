@@ -50,6 +50,20 @@ async function expectSeen(story: Story, owner: Owner, ids: readonly string[], wh
   }
 }
 
+/** Whoever stays can read all its copies again, whoever else has gone and whatever was let go of with them. */
+export async function auditBorrowing({ stage, story, owners }: AuditParts): Promise<void> {
+  const living = owners.filter(({ life }) => life !== undefined && !life.wasCut);
+  if (living.length === 0) return;
+  const last = stage.random.pick(living);
+  for (const owner of owners) if (owner !== last) await owner.leave();
+  await last.read();
+  await stage.world.sleep(2 * stage.host.settings.fanout.checkMs + SLACK_MS);
+  if (last.life === undefined) return;
+  const before = last.life.seen.map(({ id }) => id);
+  const after = await last.readAgain();
+  if (after.join() !== before.join()) story.object(`${last.session} had ${before.join()}, and has ${after.join()}`);
+}
+
 /** Sessions that were deleted or have expired are nowhere any more, once their streams were published to. */
 export async function auditEmptiness(parts: AuditParts): Promise<void> {
   const { stage, story, sources, owners } = parts;

@@ -249,6 +249,19 @@ export class Owner {
     }
   }
 
+  /** What the inbox holds, from its beginning. */
+  async readAgain(): Promise<string[]> {
+    const ids: string[] = [];
+    for (let offset = "-1"; ; ) {
+      const search = `offset=${offset}&format=envelope`;
+      const told = await this.caller.insist({ method: "GET", path: this.inbox, search });
+      if (told.status !== 200) return ids;
+      ids.push(...decode(told.text).map(({ id, damage }) => damage ?? id));
+      offset = told.header("stream-next-offset")!;
+      if (told.header("stream-up-to-date") === "true") return ids;
+    }
+  }
+
   private take(text: string): void {
     for (const found of decode(text)) {
       if (found.damage !== undefined) this.caller.story.object(`${this.session} holds a damaged copy: ${found.damage}`);
