@@ -196,6 +196,13 @@ export class Fanout {
     });
   }
 
+  /** Whether it is among the subscribers. */
+  async has(project: string, stream: string, { session, incarnation, epoch }: Member): Promise<boolean> {
+    const { rows } = await this.parts.engine.load(registryEntity(project, stream), [subscriberTable.at(session)]);
+    const subscriber = rows[0] && subscriberTable.decode(rows[0]);
+    return subscriber?.incarnation === incarnation && subscriber.epoch === epoch && !subscriber.left;
+  }
+
   /** The session is not there any more, or has left; undefined `epoch` means whatever it had subscribed to. */
   async remove(
     project: string,

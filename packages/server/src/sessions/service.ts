@@ -138,7 +138,9 @@ export class Sessions {
       await undo();
       return false;
     }
-    const outcome = await keepers.submit(e, keys, (view) => confirmRule(view, streamId, who));
+    // It stands by now. When this step fails, the first copy or the next subscribe makes up for it.
+    const confirmed = keepers.submit(e, keys, (view) => confirmRule(view, streamId, who));
+    const outcome = await confirmed.catch(() => "stands" as const);
     if (outcome !== "stands") {
       // It ended while we were at it, and whoever ended it may not have found it in the registry.
       await fanout.remove(project, streamId, { session, ...who, keepsBorrowing: outcome.borrows });
@@ -202,7 +204,11 @@ export class Sessions {
     if (lifeOf(meta, head, engine.now()) !== "live") return undefined;
     const subscriptions: { streamId: string; subscription: Subscription }[] = [];
     for await (const { streamId, subscription } of this.subscriptions(e)) {
-      if (!subscription.left && !subscription.pending) subscriptions.push({ streamId, subscription });
+      if (subscription.left) continue;
+      // Whether a subscription came about whose last step was cut short, the registry knows.
+      const who = { session: sessionId, incarnation: session.incarnation, epoch: subscription.epoch };
+      const stands = !subscription.pending || (await this.parts.fanout.has(project, streamId, who));
+      if (stands) subscriptions.push({ streamId, subscription });
     }
     return { expiresAt: expiresAtOf(meta), subscriptions };
   }

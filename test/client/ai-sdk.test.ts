@@ -1,0 +1,133 @@
+/**
+ * The AI SDK itself on our channels: an answer of its `streamText` goes out through a route as its manual has it, the page that
+ * asked goes away in the middle, and the SDK's own transport comes back to it through the route for that. Nothing of the SDK is
+ * replaced but the model, which writes what the test tells it to.
+ */
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { Readable } from "node:stream";
+import { createResumableStreamContext } from "@sluice/client/resumable-stream";
+import { DefaultChatTransport, readUIMessageStream, streamText, UI_MESSAGE_STREAM_HEADERS, type UIMessage } from "ai";
+import { MockLanguageModelV2 } from "ai/test";
+import { expect, onTestFinished, test } from "vitest";
+import { describeOnEngines, eventually, serverForTest } from "../e2e/server.ts";
+import { openClient } from "./open-client.ts";
+
+const WORDS = ["Once ", "upon ", "a ", "time ", "there ", "was ", "a ", "log."];
+
+/** A model that writes its words one by one, each when the test lets it. */
+function slowModel() {
+  let allowed = 0;
+  let wake = () => {};
+  const until = async (count: number) => {
+    while (allowed < count) await new Promise<void>((resolve) => (wake = resolve));
+  };
+  const model = new MockLanguageModelV2({
+    doStream: async () => ({
+      stream: new ReadableStream({
+        async start(controller) {
+          controller.enqueue({ type: "stream-start", warnings: [] });
+          controller.enqueue({ type: "text-start", id: "t" });
+          for (const [i, delta] of WORDS.entries()) {
+            await until(i + 1);
+            controller.enqueue({ type: "text-delta", id: "t", delta });
+          }
+          controller.enqueue({ type: "text-end", id: "t" });
+          const usage = { inputTokens: 1, outputTokens: WORDS.length, totalTokens: WORDS.length + 1 };
+          controller.enqueue({ type: "finish", finishReason: "stop", usage });
+          controller.close();
+        },
+      }),
+    }),
+  });
+  const allow = (count: number) => {
+    allowed = count;
+    wake();
+  };
+  return { model, allow };
+}
+
+/** A backend with the two routes of the manual: POST makes an answer, GET …/stream comes back to it. */
+async function backend(url: string, model: MockLanguageModelV2): Promise<string> {
+  const streams = () => createResumableStreamContext({ sluice: openClient(url), waitUntil: null });
+  const routes: Record<string, (chat: string) => Promise<Response>> = {
+    POST: async (chat) =>
+      streamText({ model, prompt: "Tell me a story." }).toUIMessageStreamResponse({
+        consumeSseStream: async ({ stream }) => void (await streams().createNewResumableStream(chat, () => stream)),
+      }),
+    GET: async (chat) => {
+      const stream = await streams().resumeExistingStream(chat);
+      if (!stream) return new Response(null, { status: 204 });
+      return new Response(stream.pipeThrough(new TextEncoderStream()), { headers: UI_MESSAGE_STREAM_HEADERS });
+    },
+  };
+  const server = createServer((request: IncomingMessage, response: ServerResponse) => {
+    const chat = /^\/api\/chat\/([^/]+)/.exec(request.url!)![1]!;
+    void routes[request.method!]!(chat).then((answer) => {
+      response.writeHead(answer.status, Object.fromEntries(answer.headers));
+      if (answer.body)
+        Readable.fromWeb(answer.body as never)
+          .on("error", () => {})
+          .pipe(response);
+      else response.end();
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => {
+    server.closeAllConnections();
+    return new Promise((resolve) => server.close(() => resolve()));
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/api/chat`;
+}
+
+async function lastText(chunks: ReadableStream<never> | null): Promise<string> {
+  let text = "";
+  for await (const message of readUIMessageStream({ stream: chunks! })) text = textOf(message);
+  return text;
+}
+
+function textOf({ parts }: UIMessage): string {
+  return parts.map((part) => (part.type === "text" ? part.text : "")).join("");
+}
+
+describeOnEngines("a chat of the AI SDK", (engine) => {
+  test("goes on although the page that asked is gone, and a page that comes back sees all of it", async () => {
+    const { url } = await serverForTest(engine, { channel: { rate: 10_000 } });
+    const { model, allow } = slowModel();
+    const api = await backend(url, model);
+    const transport = new DefaultChatTransport({ api: `${api}/story` });
+    const page = new AbortController();
+    allow(3);
+    const chunks = await transport.sendMessages({
+      trigger: "submit-message",
+      chatId: "story",
+      messageId: undefined,
+      messages: [],
+      abortSignal: page.signal,
+    });
+    let seen = "";
+    try {
+      for await (const message of readUIMessageStream({ stream: chunks as never })) {
+        seen = textOf(message);
+        if (seen === "Once upon a ") page.abort();
+      }
+    } catch {
+      // That is how a page goes away.
+    }
+    expect(seen).toBe("Once upon a ");
+
+    const back = new DefaultChatTransport({ api });
+    // The answer may be on its way to the page before the SDK has handed its stream over to be kept.
+    let found: Awaited<ReturnType<typeof back.reconnectToStream>> = null;
+    await eventually(async () => {
+      found = await back.reconnectToStream({ chatId: "story" });
+      expect(found).not.toBeNull();
+    });
+    const resumed = lastText(found as never);
+    allow(WORDS.length);
+    expect(await resumed).toBe(WORDS.join(""));
+    // And when it is over there is nothing to come back to.
+    await eventually(async () => expect(await back.reconnectToStream({ chatId: "story" })).toBeNull());
+    expect(await back.reconnectToStream({ chatId: "another" })).toBeNull();
+  });
+});
