@@ -282,7 +282,11 @@ export class Owner {
     await this.read();
     const told = await this.caller.once({ method: "DELETE", path: `/v1/default/session/${this.session}` });
     if (told.kind === "unsent") return;
-    if (told.kind === "unknown" && (await this.look(0)) !== undefined) return;
+    if (told.kind === "unknown" && (await this.look(0)) !== undefined) {
+      // A write that a drive has refused may still show after a restart.
+      this.usedMs = 0;
+      return;
+    }
     this.over();
   }
 
