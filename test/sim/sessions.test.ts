@@ -4,5 +4,5 @@ import { sessionScenarios } from "./scenarios/sessions.ts";
 import { describeSeeds } from "./seeds.ts";
 import { memoryStorage } from "./storage.ts";
 
-describeSeeds("Sessions in simulation, on memory", memoryStorage, sessionScenarios, 120);
-describeSeeds("Sessions in simulation, on disk", diskStorage, sessionScenarios, 80);
+describeSeeds("Sessions in simulation, on memory", memoryStorage, sessionScenarios, 300);
+describeSeeds("Sessions in simulation, on disk", diskStorage, sessionScenarios, 100);

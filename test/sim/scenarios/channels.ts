@@ -2,6 +2,7 @@
  * Channels under publishers who repeat themselves, readers who come and go, faults and restarts: what was acknowledged is there
  * once and in order, nobody misses anything without being told, and nothing stays behind.
  */
+import { channelEntity } from "../../../packages/server/src/channels/state.ts";
 import type { HostSettings } from "../host.ts";
 import type { Random } from "../random.ts";
 import type { Play, Scenario, Stage } from "../scenario.ts";
@@ -84,7 +85,10 @@ class ChannelPlay implements Play {
       const { log, trimmed } = await follow(stage, ledger, channel, 20, (sequence) => sequence >= last);
       const all = await follow(stage, ledger, channel, 1);
       const whole = all.log.length >= log.length ? all : { log, trimmed };
-      ledger.audit(channel, whole.log, whole.trimmed, messages);
+      const { engine } = stage.host.app!.channels;
+      const { head } = await engine.load(channelEntity("default", channel), []);
+      const stored = { kept: head.last.seq - head.start.seq, appended: head.last.seq };
+      ledger.audit(channel, whole.log, whole.trimmed, stored, messages);
     }
   }
 

@@ -62,7 +62,8 @@ export class Fanout {
   }
 
   private hear({ kind, project, path, follow }: StreamEvent): void {
-    if (follow === undefined || kind === "created" || this.isStopped) return;
+    if (kind === "created" || this.isStopped) return;
+    if (follow === undefined && kind !== "doubtful") return;
     this.source(project, path).wake();
   }
 

@@ -4,7 +4,7 @@
  */
 import type { Position } from "@sluice/protocol";
 import type { World } from "../core/world.ts";
-import type { Engine, Unwatch } from "../engine/contract.ts";
+import { type Engine, EngineError, type Unwatch } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
 import { type Append, type AppendOutcome, appendRule } from "./append.ts";
 import { filled } from "./borrowed.ts";
@@ -63,7 +63,8 @@ export type CreateResult =
   | { readonly kind: "bad-fork-offset" };
 
 export type StreamEvent = {
-  readonly kind: "appended" | "created" | "deleted";
+  /** `doubtful`: it may have been appended to, or not; nobody was told. */
+  readonly kind: "appended" | "doubtful" | "created" | "deleted";
   readonly project: string;
   readonly path: string;
   /** The name under which somebody follows what was appended to. */
@@ -86,7 +87,7 @@ export class Streams {
     this.forks = new Forks(engine, keepers, world, this, limits);
   }
 
-  /** Told after the event is durable. A hint for features that follow the log; it must not throw. */
+  /** Told after the event is durable, or when that is not known. A hint for features that follow the log; it must not throw. */
   onEvent(listener: (event: StreamEvent) => void): void {
     this.listeners.push(listener);
   }
@@ -95,7 +96,13 @@ export class Streams {
     const keys = input.producer ? [...APPEND_KEYS, producerTable.at(input.producer.id)] : APPEND_KEYS;
     const stream = streamEntity(project, path);
     const { holdBytes } = this.limits;
-    const outcome = await this.keepers.submit(stream, keys, (view, now) => appendRule(view, now, input, holdBytes));
+    let outcome: AppendOutcome;
+    try {
+      outcome = await this.keepers.submit(stream, keys, (view, now) => appendRule(view, now, input, holdBytes));
+    } catch (fault) {
+      if (!isUntouched(fault)) this.tell("doubtful", project, path);
+      throw fault;
+    }
     this.meter.append(outcome.kind, input.payloads);
     if (outcome.kind === "appended") this.tell("appended", project, path, outcome.follow);
     return outcome;
@@ -212,4 +219,9 @@ export class Streams {
   private tell(kind: StreamEvent["kind"], project: string, path: string, follow?: string): void {
     for (const listener of this.listeners) listener({ kind, project, path, follow });
   }
+}
+
+/** Whether it was refused before anything was tried. */
+function isUntouched(fault: unknown): boolean {
+  return fault instanceof EngineError && fault.code === "overloaded";
 }

@@ -33,10 +33,18 @@ const oneAck = z.strictObject(
   OBJECT,
 );
 
-export type WakeBodies = ReturnType<typeof wakeBodies>;
+export type WakeBodies = ReturnType<typeof makeBodies>;
 
-/** The schemas, within the limits of a server. */
-export function wakeBodies({ bodyBytes, items, leaseMs, minLeaseMs, maxLeaseMs }: WakeLimits) {
+const made = new WeakMap<WakeLimits, WakeBodies>();
+
+/** The schemas, within the limits of a server. Making them takes milliseconds, and the same limits have the same ones. */
+export function wakeBodies(limits: WakeLimits): WakeBodies {
+  const known = made.get(limits) ?? makeBodies(limits);
+  made.set(limits, known);
+  return known;
+}
+
+function makeBodies({ bodyBytes, items, leaseMs, minLeaseMs, maxLeaseMs }: WakeLimits) {
   const few = { error: `must have at most ${items} entries` };
   const paths = z.array(path, { error: "must be an array of paths" }).max(items, few);
   const acks = z.array(oneAck, { error: "must be an array" }).max(items, few);

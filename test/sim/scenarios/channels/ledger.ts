@@ -34,7 +34,14 @@ export class Ledger {
   }
 
   /** `log`: all that is left; everything up to `trimmed` is gone. */
-  audit(channel: string, log: readonly { offset: string; sequence: number }[], trimmed: string, kept: number): void {
+  /** What a reader saw of a channel at the end. It may have left before the very last messages, so what is kept the store says. */
+  audit(
+    channel: string,
+    log: readonly { offset: string; sequence: number }[],
+    trimmed: string,
+    stored: { readonly kept: number; readonly appended: number },
+    asked: number,
+  ): void {
     for (const [i, { sequence }] of log.entries()) {
       if (i > 0 && sequence !== log[i - 1]!.sequence + 1)
         this.object(channel, `${sequence} follows ${log[i - 1]!.sequence}`);
@@ -49,9 +56,9 @@ export class Ledger {
     for (const offset of inner(this.shown, channel).keys()) {
       if (offset > trimmed && !offsets.has(offset)) this.object(channel, `${offset} was shown and is gone`);
     }
-    const last = log.at(-1)?.sequence ?? -1;
-    if (log.length < Math.min(kept, last + 1)) this.object(channel, `${log.length} of ${last + 1} messages are kept`);
-    if (log.length > kept * 1.1 + 1) this.object(channel, `${log.length} messages are kept, ${kept} were asked for`);
+    const { kept, appended } = stored;
+    if (kept < Math.min(asked, appended)) this.object(channel, `${kept} of ${appended} messages are kept`);
+    if (kept > asked * 1.1 + 1) this.object(channel, `${kept} messages are kept, ${asked} were asked for`);
   }
 
   lastAcknowledged(channel: string): number {
