@@ -18,6 +18,7 @@ export default defineConfig({
     testTimeout: 30_000,
     hookTimeout: 60_000,
     pool: "forks",
-    maxWorkers: 2,
+    // One more than the processors that it must do with: many tests wait for something to happen most of the time.
+    maxWorkers: 3,
   },
 });

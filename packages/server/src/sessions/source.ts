@@ -160,10 +160,10 @@ export class Source implements LaggardSource {
       return this.parts.dissolve(this, registry.name);
     }
     if (piece === "nothing") {
-      // Another node was faster, or a failover took it.
+      // A round was faster than who asks about it, another node was, or a failover took it.
       const { members, lagging } = this.roster;
       const successes = members.size - lagging.size;
-      return this.waiters.answer(waiting, { count: members.size, successes, failures: lagging.size, failed: 0 });
+      return this.waiters.answerLate(waiting, { count: members.size, successes, failures: lagging.size, failed: 0 });
     }
     await this.copyToAll(registry, piece);
   }
@@ -279,7 +279,7 @@ export class Source implements LaggardSource {
       latencyMs: this.parts.world.now() - startedAt,
       values: [tally.successes, tally.failures],
     });
-    for (const { resolve } of through) resolve(tally);
+    this.waiters.settle(through, { after: copy.prev, through: copy.through, tally });
   }
 
   /** Takes out those that are not there any more. */

@@ -18,8 +18,16 @@ export interface Waiter {
   readonly resolve: (tally: Tally) => void;
 }
 
+/** How a round went, for who asks about it when it is over. */
+interface Settled {
+  readonly after: Position;
+  readonly through: Position;
+  readonly tally: Tally;
+}
+
 export class Waiters {
   private waiting: Waiter[] = [];
+  private last: Settled | undefined;
 
   get size(): number {
     return this.waiting.length;
@@ -38,6 +46,24 @@ export class Waiters {
     const taken = this.waiting.filter((waiter) => comparePositions(waiter.through, through) <= 0);
     this.waiting = this.waiting.filter((waiter) => !taken.includes(waiter));
     return taken;
+  }
+
+  /** A round is over, and those who waited for it are told. */
+  settle(taken: readonly Waiter[], round: Settled): void {
+    this.last = round;
+    for (const { resolve } of taken) resolve(round.tally);
+  }
+
+  /** Nothing is left to copy of what they wait for: the last round has done it before they asked, or it was not ours to do. */
+  answerLate(waiters: readonly Waiter[], otherwise: Tally): void {
+    const { last } = this;
+    const isOfLast = ({ through }: Waiter) =>
+      last !== undefined && comparePositions(last.after, through) < 0 && comparePositions(through, last.through) <= 0;
+    this.answer(waiters.filter(isOfLast), last?.tally ?? otherwise);
+    this.answer(
+      waiters.filter((waiter) => !isOfLast(waiter)),
+      otherwise,
+    );
   }
 
   answer(waiters: readonly Waiter[], tally: Tally): void {

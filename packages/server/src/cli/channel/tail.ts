@@ -11,6 +11,7 @@ import { Patience, pause } from "../patience.ts";
 import { addRemoteOptions, type Remote, type RemoteOptions, refusal, remoteOf } from "../remote.ts";
 import { offsetOf } from "../stream/messages.ts";
 import { harmless, line, say, write } from "../terminal.ts";
+import { untilEnded } from "../until-ended.ts";
 
 interface Options extends RemoteOptions {
   readonly from: string;
@@ -45,20 +46,7 @@ async function tail(channel: string, options: Options): Promise<void> {
   const remote = remoteOf(options);
   const from = offsetOf(options.from);
   const limit = options.limit === undefined ? Number.POSITIVE_INFINITY : parseCount("--limit", options.limit);
-  const ending = new AbortController();
-  const end = () => ending.abort();
-  process.once("SIGINT", end);
-  process.once("SIGTERM", end);
-  try {
-    await new Tail(remote, channel, options, limit, ending.signal).run(from);
-  } catch (fault) {
-    if (!ending.signal.aborted) throw fault;
-  } finally {
-    // Whatever is left of the connection must not keep the process.
-    ending.abort();
-    process.off("SIGINT", end);
-    process.off("SIGTERM", end);
-  }
+  await untilEnded((signal) => new Tail(remote, channel, options, limit, signal).run(from));
 }
 
 interface Data {

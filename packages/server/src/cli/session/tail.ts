@@ -14,6 +14,7 @@ import { examples } from "../help.ts";
 import { Patience, pause } from "../patience.ts";
 import { addRemoteOptions, type Remote, type RemoteOptions, refusal, remoteOf } from "../remote.ts";
 import { contentTypeOf, type Format, type FormatOptions, formatFor, offsetOf, writePage } from "../stream/messages.ts";
+import { untilEnded } from "../until-ended.ts";
 import { SESSION_ARGUMENT, sessionIdOf } from "./id.ts";
 
 interface Options extends RemoteOptions, FormatOptions {
@@ -47,24 +48,12 @@ async function tail(session: string, options: Options): Promise<void> {
   const remote = remoteOf(options);
   const from = offsetOf(options.from);
   const limit = options.limit === undefined ? Number.POSITIVE_INFINITY : parseCount("--limit", options.limit);
-  const ending = new AbortController();
-  const { signal } = ending;
-  const end = () => ending.abort();
-  process.once("SIGINT", end);
-  process.once("SIGTERM", end);
-  try {
+  await untilEnded(async (signal) => {
     // Asked about as a session first, so that a refusal speaks of one.
     await (await remote.call("GET", remote.sessionUrl(id), { signal })).arrayBuffer();
     const type = await contentTypeOf(remote, `session:${id}`, signal);
     await new Tail(remote, id, formatOf(type, options), limit, signal).run(from);
-  } catch (fault) {
-    if (!signal.aborted) throw fault;
-  } finally {
-    // Whatever is left of the connection must not keep the process.
-    ending.abort();
-    process.off("SIGINT", end);
-    process.off("SIGTERM", end);
-  }
+  });
 }
 
 /** Events carry text only and change its line ends, so whatever is not JSON travels in envelopes and is unpacked here. */

@@ -10,6 +10,7 @@ import { CliError, EXIT, usage } from "../exit.ts";
 import { examples } from "../help.ts";
 import { Patience } from "../patience.ts";
 import { addRemoteOptions, type Remote, type RemoteOptions, refusal, remoteOf } from "../remote.ts";
+import { untilEnded } from "../until-ended.ts";
 import { contentTypeOf, type Format, type FormatOptions, formatFor, offsetOf, writePage } from "./messages.ts";
 
 interface Options extends RemoteOptions, FormatOptions {
@@ -40,23 +41,14 @@ async function tail(path: string, options: Options): Promise<void> {
   const remote = remoteOf(options);
   const from = offsetOf(options.from);
   const limit = options.limit === undefined ? Number.POSITIVE_INFINITY : parseCount("--limit", options.limit);
-  const ending = new AbortController();
-  const end = () => ending.abort();
-  process.once("SIGINT", end);
-  process.once("SIGTERM", end);
-  try {
-    const type = await contentTypeOf(remote, path, ending.signal);
+  await untilEnded(async (signal) => {
+    const type = await contentTypeOf(remote, path, signal);
     const format = formatFor(type, options, true);
     if (options.limit !== undefined && !format.lines) {
       throw usage(`--limit counts messages, so it needs --json, --lines or --envelope for a stream of ${type}`);
     }
-    await new Tail(remote, path, format, ending.signal).run(from, limit);
-  } catch (fault) {
-    if (!ending.signal.aborted) throw fault;
-  } finally {
-    process.off("SIGINT", end);
-    process.off("SIGTERM", end);
-  }
+    await new Tail(remote, path, format, signal).run(from, limit);
+  });
 }
 
 class Tail {
