@@ -57,6 +57,18 @@ function tear(dir: string): number {
   return last;
 }
 
+describe("a directory that was opened again", () => {
+  it("is fine, though its newest segment is a file that was used before", async () => {
+    const dir = damaged(fresh, () => {});
+    for (let life = 0; life < 3; life++) {
+      await (await openAt(dir, manualWorld(4 + life), { segmentBytes: 65_536 })).close();
+      const { code, stdout } = await sluice(["doctor", dir]);
+      expect(stdout).not.toContain("damaged");
+      expect(code).toBe(0);
+    }
+  });
+});
+
 describe("a directory after a crash", () => {
   it("is well, and tells what the next start will bring into the store", async () => {
     const dir = damaged(fresh, () => {});

@@ -110,7 +110,8 @@ class Walk {
   private isStoredFrame(bytes: Buffer, at: number): boolean {
     if (at + FRAME_HEADER_BYTES > bytes.length) return false;
     const next = this.lastCommit + 1;
-    return next <= this.appliedThrough && claimToFollow(bytes, at, this.previous, next) > 0;
+    // Before the first frame of all nothing tells which commit is next, and a file that is used again begins with an old one.
+    return this.frames > 0 && next <= this.appliedThrough && claimToFollow(bytes, at, this.previous, next) > 0;
   }
 
   finish(): void {
