@@ -1,4 +1,5 @@
 /** `GET /v1/{project}/streams`: by prefix, by topic filter, page by page, each stream once, and never what is reserved. */
+import type { ListedStream } from "@sluice/protocol";
 import { beforeAll, expect, it } from "vitest";
 import { appInTime } from "./app-in-time.ts";
 import { expectProblem } from "./problem.ts";
@@ -15,20 +16,8 @@ import {
   serverForTest,
 } from "./server.ts";
 
-interface Entry {
-  readonly path: string;
-  readonly contentType: string;
-  readonly nextOffset: string;
-  readonly messages: number;
-  readonly bytes: number;
-  readonly closed: boolean;
-  readonly createdAt: number;
-  readonly lastAppendAt: number | null;
-  readonly expiresAt: number | null;
-}
-
 interface Page {
-  readonly streams: readonly Entry[];
+  readonly streams: readonly ListedStream[];
   readonly next?: string;
 }
 
