@@ -7,13 +7,15 @@ import type { Copy } from "../../packages/server/src/sessions/copy.ts";
 import type { CoreService, ProducerHeaders } from "../../packages/server/src/sessions/core-service.ts";
 import type { Addressed } from "../../packages/server/src/sessions/session-rules.ts";
 
-export type Method = keyof CoreService;
+/** Besides those of the core: the steps of a stream's registry, where a server lets the test stand in their way. */
+export type Method = keyof CoreService | "addSubscriber" | "removeSubscribers";
 
 export interface Call {
   readonly method: Method;
   readonly project: string;
   /** The session, or for `headStream` the stream. */
   readonly id: string;
+  readonly stream?: string | undefined;
   readonly copy?: Copy | undefined;
   readonly to?: Addressed | undefined;
   readonly producer?: ProducerHeaders | undefined;
@@ -21,18 +23,18 @@ export interface Call {
 
 /**
  * `refused`: nothing is done, and it fails. `lost`: it is done, and fails. `stale`: the session is not found. `stuck`: nothing is
- * heard of it before the test lets it go on.
+ * done or heard of it before the test lets it go on. `unanswered`: it is done, and nothing is heard of it before that.
  */
-export type Fate = "refused" | "lost" | "stale" | "stuck";
+export type Fate = "refused" | "lost" | "stale" | "stuck" | "unanswered";
 
 export class FaultyCore implements CoreService {
   readonly calls: Call[] = [];
   /** Calls that have not been answered, and the most that there were at once. */
-  pending = 0;
+  readonly underWay = new Set<Call>();
   atOnce = 0;
   /** What becomes of a call; undefined: what should. */
   fate: (call: Call) => Fate | undefined = () => undefined;
-  private stuck: (() => void)[] = [];
+  private stuck: { readonly call: Call; readonly go: () => void }[] = [];
   private local!: CoreService;
 
   /** For `buildApp`. */
@@ -43,17 +45,17 @@ export class FaultyCore implements CoreService {
 
   headStream(...args: Parameters<CoreService["headStream"]>): ReturnType<CoreService["headStream"]> {
     const [project, id] = args;
-    return this.meet({ method: "headStream", project, id }, () => this.local.headStream(...args));
+    return this.meet({ method: "headStream", project, id, stream: id }, () => this.local.headStream(...args));
   }
 
   putStream(...args: Parameters<CoreService["putStream"]>): ReturnType<CoreService["putStream"]> {
-    const [project, id] = args;
-    return this.meet({ method: "putStream", project, id }, () => this.local.putStream(...args));
+    const [project, id, { stream }] = args;
+    return this.meet({ method: "putStream", project, id, stream }, () => this.local.putStream(...args));
   }
 
   postStream(...args: Parameters<CoreService["postStream"]>): ReturnType<CoreService["postStream"]> {
     const [project, id, copy, to, producer] = args;
-    const call: Call = { method: "postStream", project, id, copy, to, producer };
+    const call: Call = { method: "postStream", project, id, stream: copy.stream, copy, to, producer };
     return this.meet(call, () => this.local.postStream(...args), { kind: "stale", borrows: false });
   }
 
@@ -62,30 +64,46 @@ export class FaultyCore implements CoreService {
     return this.meet({ method: "deleteStream", project, id }, () => this.local.deleteStream(...args));
   }
 
+  get pending(): number {
+    return this.underWay.size;
+  }
+
+  /** Calls that are neither answered nor stuck: they take the time that the machine takes for them. */
+  get working(): number {
+    return this.underWay.size - this.stuck.length;
+  }
+
   /** The copies that were asked for since this was asked last. */
   posts(): Call[] {
     return this.calls.splice(0).filter(({ method }) => method === "postStream");
   }
 
   /** What is stuck goes on, and does what it was asked for. */
-  release(): void {
-    for (const go of this.stuck.splice(0)) go();
+  release(isMeant: (call: Call) => boolean = () => true): void {
+    const going = this.stuck.filter(({ call }) => isMeant(call));
+    this.stuck = this.stuck.filter((one) => !going.includes(one));
+    for (const { go } of going) go();
   }
 
-  private async meet<T>(call: Call, work: () => Promise<T>, notFound?: T): Promise<T> {
+  async meet<T>(call: Call, work: () => Promise<T>, notFound?: T): Promise<T> {
     this.calls.push(call);
-    this.pending++;
+    this.underWay.add(call);
     this.atOnce = Math.max(this.atOnce, this.pending);
     try {
       const fate = this.fate(call);
       if (fate === "refused") throw new EngineError("unavailable", "refused, says the test");
       if (fate === "stale" && notFound !== undefined) return notFound;
-      if (fate === "stuck") await new Promise<void>((resolve) => this.stuck.push(resolve));
+      if (fate === "stuck") await this.released(call);
       const result = await work();
+      if (fate === "unanswered") await this.released(call);
       if (fate === "lost") throw new EngineError("unavailable", "the answer was lost, says the test");
       return result;
     } finally {
-      this.pending--;
+      this.underWay.delete(call);
     }
+  }
+
+  private released(call: Call): Promise<void> {
+    return new Promise((go) => this.stuck.push({ call, go }));
   }
 }

@@ -4,6 +4,7 @@ import { mint } from "../../packages/server/src/auth/mint.ts";
 import { describeOnEngines } from "../e2e/server.ts";
 import { eventually } from "../support/eventually.ts";
 import { Api, fanoutOf, inline } from "./api.ts";
+import { METRIC_ROWS, told } from "./metric-rows.ts";
 import { acrossKill, row } from "./process.ts";
 import { subscribers, uuid } from "./stage.ts";
 
@@ -34,7 +35,7 @@ const ROWS = [
     },
   ),
   row(
-    "SessionDO: a session's subscriptions are durable",
+    "SessionDO, Get session, GET /v1/:project/session/:sessionId: a session's subscriptions are durable",
     async (url) => {
       const { api, sessions } = await followed(url, "kept", 1);
       return { id: sessions[0]!, body: (await api.session(sessions[0]!)).body };
@@ -42,7 +43,7 @@ const ROWS = [
     async (url, { id, body }) => expect((await new Api(url).session(id)).body).toEqual(body),
   ),
   row(
-    "Publish and fan-out flow: source and copies are durable, in order, once; and it goes on from there",
+    "Publish and fan-out flow, POST /v1/:project/publish/:streamId: source and copies are durable, in order, once; and it goes on from there",
     async (url) => {
       const { api, sessions } = await followed(url, "flow", 3);
       for (let i = 0; i < 10; i++) expect(await api.published("flow", String(i))).toEqual(inline(3));
@@ -84,7 +85,7 @@ const ROWS = [
     },
   ),
   row(
-    "Subscribe flow: a session that exists is known again, and a second subscription joins the first",
+    "Subscribe flow, POST /v1/:project/subscribe: a session that exists is known again, and a second subscription joins the first",
     async (url) => {
       const { api, sessions } = await followed(url, "again-1", 1);
       await api.create("again-2");
@@ -102,7 +103,7 @@ const ROWS = [
     },
   ),
   row(
-    "Unsubscribe flow: what has ended stays ended",
+    "Unsubscribe flow, DELETE /v1/:project/unsubscribe: what has ended stays ended",
     async (url) => {
       const { api, sessions } = await followed(url, "left", 2);
       expect((await api.unsubscribe(sessions[0]!, "left")).status).toBe(204);
@@ -117,7 +118,7 @@ const ROWS = [
     },
   ),
   row(
-    "Touch session: the expiry is durable, and moves",
+    "Touch session, POST /v1/:project/session/:sessionId/touch: the expiry is durable, and moves",
     async (url) => {
       const { api, sessions } = await followed(url, "touched", 1);
       return (await api.touch(sessions[0]!)).body;
@@ -129,7 +130,7 @@ const ROWS = [
     },
   ),
   row(
-    "Delete session: it does not come back, and a new one of its id inherits nothing",
+    "Delete session, DELETE /v1/:project/session/:sessionId: it does not come back, and a new one of its id inherits nothing",
     async (url) => {
       const { api, sessions } = await followed(url, "deleted", 1);
       await api.published("deleted", "1");
@@ -174,7 +175,7 @@ const ROWS = [
 ];
 
 describeOnEngines("Through the server process", (engine) => {
-  acrossKill(engine, { "fanout.queueThreshold": 3 }, ROWS);
+  acrossKill(engine, { "fanout.queueThreshold": 3 }, [...ROWS, ...METRIC_ROWS]);
 });
 
 async function token(scope: string, sub: string): Promise<string> {
@@ -183,28 +184,49 @@ async function token(scope: string, sub: string): Promise<string> {
 
 const as = async (url: string, scope: string, sub = "ada") => new Api(url, "default", await token(scope, sub));
 
+/** A stream, and a session that follows it. */
+const sessionOfAda = (stream: string) => async (url: string) => {
+  const ada = await as(url, "read write");
+  await ada.create(stream);
+  return (await subscribers(ada, stream, 1))[0]!;
+};
+
 const WITHOUT_QUEUE = [
   row(
-    "Authentication: whose a session is, is durable; scopes are as the table has them",
+    "publish: write",
+    async (url) => (await as(url, "write")).create("written"),
     async (url) => {
-      const ada = await as(url, "read write");
-      await ada.create("s");
-      const [id] = await subscribers(ada, "s", 1);
-      return id!;
+      expect((await (await as(url, "read")).publish("written", "1")).status).toBe(403);
+      expect((await new Api(url).publish("written", "1")).status).toBe(401);
+      expect((await (await as(url, "write")).publish("written", "1")).status).toBe(204);
     },
-    async (url, id) => {
-      const [read, write, bob] = [await as(url, "read"), await as(url, "write"), await as(url, "read write", "bob")];
-      expect((await read.session(id)).status).toBe(200);
-      expect((await write.touch(id)).status).toBe(200);
-      expect((await read.delete(id)).status).toBe(403);
-      expect((await read.unsubscribe(id, "s")).status).toBe(403);
-      expect((await read.publish("s", "1")).status).toBe(403);
-      expect((await bob.session(id)).status).toBe(404);
-      expect((await bob.inbox(id)).status).toBe(404);
-      expect((await bob.subscribe(id, "s")).status).toBe(403);
-      expect((await new Api(url).session(id)).status).toBe(401);
-      expect((await write.delete(id)).status).toBe(204);
-    },
+  ),
+  row("unsubscribe, deleteSession: write", sessionOfAda("owned"), async (url, id) => {
+    const [read, write] = [await as(url, "read"), await as(url, "write")];
+    expect((await read.unsubscribe(id, "owned")).status).toBe(403);
+    expect((await read.delete(id)).status).toBe(403);
+    expect((await write.unsubscribe(id, "owned")).status).toBe(204);
+    expect((await write.delete(id)).status).toBe(204);
+  }),
+  row("subscribe, getSession, touchSession: read or write", sessionOfAda("read"), async (url, id) => {
+    for (const scope of ["read", "write"]) {
+      const api = await as(url, scope);
+      expect((await api.subscribe(id, "read")).status).toBe(200);
+      expect((await api.session(id)).status).toBe(200);
+      expect((await api.touch(id)).status).toBe(200);
+    }
+    expect((await new Api(url).session(id)).status).toBe(401);
+  }),
+  row("Authentication: whose a session is, is durable", sessionOfAda("hers"), async (url, id) => {
+    const bob = await as(url, "read write", "bob");
+    expect((await bob.session(id)).status).toBe(404);
+    expect((await bob.inbox(id)).status).toBe(404);
+    expect((await bob.subscribe(id, "hers")).status).toBe(403);
+  }),
+  row(
+    "GET /health: bypasses auth",
+    async (url) => expect((await fetch(`${url}/health`)).status).toBe(200),
+    async (url) => expect((await fetch(`${url}/health`)).status).toBe(200),
   ),
   row(
     "Skipped: without a queue, above MAX_INLINE_FANOUT; delivered by the next process (where the seed drops it)",
@@ -234,7 +256,7 @@ describeOnEngines("Through the server process, without a queue and with auth", (
 
 const SHORT_LIVED = [
   row(
-    "Session expiry and scheduled clean-up: a session that ran out while nobody served is gone, and its subscription with it",
+    "Session expiry, scheduled clean-up, session_expire, cleanup_batch: a session that ran out while nobody served is gone, and its subscription with it",
     async (url) => {
       const { sessions } = await followed(url, "s", 12);
       return sessions;
@@ -246,11 +268,10 @@ const SHORT_LIVED = [
         expect(await api.published("s", "1")).toEqual(inline(0));
       }, 20_000);
       await eventually(async () => {
-        const text = await (await fetch(`${url}/metrics`)).text();
-        const told = (event: string) => Number(new RegExp(`event="${event}"[^}]*} (\\d+)`).exec(text)?.[1]);
-        expect(told("session_expire")).toBeGreaterThanOrEqual(12);
-        expect(told("cleanup_batch")).toBeGreaterThanOrEqual(1);
-        expect(told("http")).toBeGreaterThan(12);
+        const { session_expire, cleanup_batch, http } = await told(url);
+        expect(session_expire).toBeGreaterThanOrEqual(12);
+        expect(cleanup_batch).toBeGreaterThanOrEqual(1);
+        expect(http).toBeGreaterThan(12);
       }, 20_000);
     },
   ),

@@ -119,7 +119,8 @@ export interface RunningServer {
   close(): Promise<void>;
 }
 
-export async function createServer(options: ServerOptions = {}): Promise<RunningServer> {
+/** Only tests give an `outside`. */
+export async function createServer(options: ServerOptions = {}, outside: TestOutside = {}): Promise<RunningServer> {
   const asked = withDefaults(options);
   const exposure = exposureOf(asked, asked.authorize !== undefined);
   if (exposure.kind === "refused") throw new ConfigError([exposure.why]);
@@ -131,7 +132,7 @@ export async function createServer(options: ServerOptions = {}): Promise<Running
   try {
     const engine = await openEngine(settings, world, clock, watch);
     try {
-      return await serve(settings, world, engine, watch);
+      return await serve(settings, world, engine, watch, outside);
     } catch (fault) {
       await engine.close();
       throw fault;
@@ -161,8 +162,14 @@ function openEngine(
   return openDisk({ dir: settings.data, world, limits: { ...settings.disk, ...bounds }, clock, warn });
 }
 
-async function serve(settings: ServerSettings, world: World, engine: Engine, watch: Watch): Promise<RunningServer> {
-  const app = buildApp(settings, world, engine, { watching: watch });
+async function serve(
+  settings: ServerSettings,
+  world: World,
+  engine: Engine,
+  watch: Watch,
+  outside: TestOutside,
+): Promise<RunningServer> {
+  const app = buildApp(settings, outside.world ?? world, engine, { ...outside, watching: watch });
   const door = await HttpDoor.open({
     ...settings.http,
     host: settings.host,
@@ -220,6 +227,11 @@ export interface Outside {
   readonly sender?: WebhookSender;
   readonly fetchKeys?: KeysFetcher;
   readonly watching?: Watching;
+}
+
+/** What stands in for that in a test of a whole server, and the clock that its app goes by; the engine keeps to the real one. */
+export interface TestOutside extends Omit<Outside, "watching"> {
+  readonly world?: World;
 }
 
 const UNWATCHED: Watching = { metrics: async () => "" };

@@ -1,0 +1,79 @@
+/** The rows of the tables that need faults: on every engine, through a server process, killed in the middle of them. */
+import { expect } from "vitest";
+import { describeOnEngines } from "../e2e/server.ts";
+import { inline } from "./api.ts";
+import { deferred, followed, have, logOf } from "./fault-rows.ts";
+import { BREAKER_ROWS } from "./fault-rows-breaker.ts";
+import { FANOUT_ROWS } from "./fault-rows-fanout.ts";
+import { SESSION_ROWS } from "./fault-rows-sessions.ts";
+import { acrossKills, type Chapter, faultRow } from "./faulty-process.ts";
+import { subscribers } from "./stage.ts";
+
+const HALF_HOUR_MS = 1_800_000;
+
+const DEFAULT_ROWS = [
+  faultRow(
+    "DEFAULT_SESSION_TTL_SECONDS: 1800, and the moment that was told is durable",
+    async (on) => {
+      const before = Date.now();
+      const { sessions } = await followed(on, "ttl", 1);
+      const { expiresAt } = (await on.api.session(sessions[0]!)).body;
+      // The engine's clock may be another machine's, and differ a little.
+      expect(expiresAt).toBeGreaterThan(before + HALF_HOUR_MS - 1_000);
+      expect(expiresAt).toBeLessThan(Date.now() + HALF_HOUR_MS + 1_000);
+      return { session: sessions[0]!, expiresAt };
+    },
+    async ({ api }, { session, expiresAt }) => expect((await api.session(session)).body.expiresAt).toBe(expiresAt),
+  ),
+  faultRow(
+    "FANOUT_QUEUE_THRESHOLD: 200 inline, 201 queued; FANOUT_QUEUE_BATCH_SIZE: 50 sessions per queue message; killed while queued",
+    async (on) => {
+      const { stream, sessions } = await followed(on, "crowd", 200);
+      expect(await on.api.published(stream, "0")).toEqual(inline(200));
+      const last = await subscribers(on.api, stream, 1);
+      await on.server.copies(stream, "stuck");
+      expect(await on.api.published(stream, "1")).toEqual(deferred(201, "queued"));
+      // Two messages are worked on at a time.
+      await on.server.underWay(stream, 100);
+      expect((await on.server.seen(stream)).sent).toEqual([[50, 50, 50, 50, 1]]);
+      return { stream, sessions, last };
+    },
+    async (on, { stream, sessions, last }) => {
+      await have(on, sessions, [0, 1]);
+      await have(on, last, [1]);
+      expect(await logOf(on, stream)).toEqual([0, 1]);
+    },
+  ),
+];
+
+const WITHOUT_QUEUE = [
+  faultRow(
+    "count > MAX_INLINE_FANOUT (1000) and no queue: Skipped; FANOUT_BATCH_SIZE: 50 at a time; killed in the first batch",
+    async (on) => {
+      const { stream, sessions } = await followed(on, "larger-crowd", 1_000);
+      expect(await on.api.published(stream, "0")).toEqual(inline(1_000));
+      const last = await subscribers(on.api, stream, 1);
+      await on.server.copies(stream, "stuck");
+      for (const i of [1, 2]) expect(await on.api.published(stream, String(i))).toEqual(deferred(1_001, "skipped"));
+      await on.server.underWay(stream, 50);
+      return { stream, sessions, last };
+    },
+    async (on, { stream, sessions, last }) => {
+      expect(await logOf(on, stream)).toEqual([0, 1, 2]);
+      await have(on, sessions, [0, 1, 2]);
+      await have(on, last, [1, 2]);
+    },
+  ),
+];
+
+const CHAPTERS: readonly Chapter[] = [
+  {
+    name: "with a queue for more than three",
+    fanout: { queueThreshold: 3 },
+    rows: [...BREAKER_ROWS, ...FANOUT_ROWS, ...SESSION_ROWS],
+  },
+  { name: "with the constants as they are", fanout: {}, rows: DEFAULT_ROWS },
+  { name: "with the constants as they are and no queue", fanout: { queue: false }, rows: WITHOUT_QUEUE },
+];
+
+describeOnEngines("With faults, through a server process", (engine) => acrossKills(engine, CHAPTERS));
