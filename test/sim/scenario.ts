@@ -13,6 +13,8 @@ export interface Stage {
   readonly random: Random;
   readonly network: Network;
   readonly host: Host;
+  /** All of them, where several serve. */
+  readonly hosts: readonly Host[];
 }
 
 export interface Scenario {
@@ -21,6 +23,8 @@ export interface Scenario {
   settings(random: Random): HostSettings;
   /** How often its server dies or restarts at most; without it, for as long as its clients are at work. */
   readonly maxBlows?: number | undefined;
+  /** How many servers there are; more than one need a storage that they can share. */
+  readonly nodes?: number | undefined;
   begin(stage: Stage): Play;
 }
 

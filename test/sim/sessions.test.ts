@@ -1,8 +1,9 @@
-/** The session scenarios, on memory and on disk. */
+/** The session scenarios, on memory and on disk, and on two nodes that share a storage. */
 import { diskStorage } from "./disk-storage.ts";
-import { sessionScenarios } from "./scenarios/sessions.ts";
+import { sessionScenarios, sessionsOfTwo } from "./scenarios/sessions.ts";
 import { describeSeeds } from "./seeds.ts";
-import { memoryStorage } from "./storage.ts";
+import { memoryStorage, sharedStorage } from "./storage.ts";
 
 describeSeeds("Sessions in simulation, on memory", memoryStorage, sessionScenarios, 300);
 describeSeeds("Sessions in simulation, on disk", diskStorage, sessionScenarios, 100);
+describeSeeds("Sessions in simulation, on two nodes", sharedStorage, sessionsOfTwo, 150);

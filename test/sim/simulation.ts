@@ -3,7 +3,8 @@
  * where it is asked for. Everything that a run does follows from its seed.
  */
 import { Host } from "./host.ts";
-import { Network } from "./network.ts";
+import { type Door, Network } from "./network.ts";
+import type { Random } from "./random.ts";
 import type { Play, Scenario } from "./scenario.ts";
 import type { OpenStorage } from "./storage.ts";
 import { Trouble } from "./trouble.ts";
@@ -33,29 +34,44 @@ export async function simulate(
   const log: string[] = [];
   const world = new SimWorld(seed, keepsLog ? (line) => void log.push(line) : undefined);
   const storage = openStorage(world);
-  const host = new Host(world, storage, scenario.settings(world.random.branch()));
-  const network = new Network(world, world.random.branch(), host);
-  const play = scenario.begin({ world, host, network, random: world.random.branch() });
+  const settings = scenario.settings(world.random.branch());
+  const hosts = Array.from({ length: scenario.nodes ?? 1 }, () => new Host(world, storage, settings));
+  const host = hosts[0]!;
+  const door = hosts.length === 1 ? host : doorOf(hosts, world.random.branch());
+  const network = new Network(world, world.random.branch(), door);
+  const play = scenario.begin({ world, host, hosts, network, random: world.random.branch() });
   const violations: string[] = [];
 
   const live = async (): Promise<void> => {
-    await host.start();
-    const trouble = new Trouble(world, host, world.random.branch(), scenario.maxBlows);
+    for (const one of hosts) await one.start();
+    const troubles = hosts.map((one) => new Trouble(world, one, world.random.branch(), scenario.maxBlows));
     await play.act();
     network.calm();
     storage.calm();
-    await trouble.stop();
+    for (const trouble of troubles) await trouble.stop();
     for (const after of [async () => {}, () => play.audit()]) {
       await after();
       await world.quiet();
       await world.sleep(SETTLE_MS);
-      violations.push(...leftovers(host));
+      violations.push(...hosts.flatMap(leftovers));
     }
   };
   violations.push(...(await runToEnd(world, live)));
-  violations.push(...host.faults.map((fault) => `[fault] ${fault}`), ...judge(play));
+  const faults = hosts.flatMap((one) => one.faults);
+  violations.push(...faults.map((fault) => `[fault] ${fault}`), ...judge(play));
   const { step: steps, elapsedMs } = world;
-  return { violations, steps, elapsedMs, boots: host.boots, log, story: violations.length > 0 ? play.tell() : [] };
+  const boots = hosts.reduce((sum, one) => sum + one.boots, 0);
+  return { violations, steps, elapsedMs, boots, log, story: violations.length > 0 ? play.tell() : [] };
+}
+
+/** A connection goes to one of them, whichever; when that one is down, to the next. */
+function doorOf(hosts: readonly Host[], random: Random): Door {
+  return {
+    accept(exchange) {
+      const first = random.below(hosts.length);
+      return hosts.some((_, i) => hosts[(first + i) % hosts.length]!.accept(exchange));
+    },
+  };
 }
 
 /** Live readers leave no trace. */

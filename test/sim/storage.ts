@@ -66,18 +66,23 @@ export function drawPace(random: Random): Pace {
   };
 }
 
-export const memoryStorage: OpenStorage = (world) => {
+export const memoryStorage: OpenStorage = (world) => openMemoryStorage(world, true);
+
+/** The same, for several servers that write at the same time. */
+export const sharedStorage: OpenStorage = (world) => openMemoryStorage(world, false);
+
+function openMemoryStorage(world: SimWorld, exclusive: boolean): Storage {
   const random = world.random.branch();
   const engine = openMemory({ world: world.process("memory") });
   let pace = drawPace(random);
   return {
-    open: async (process) => new SlowEngine(engine, process, () => pace, random),
+    open: async (process) => new SlowEngine(engine, process, () => pace, random, exclusive),
     died() {},
     calm() {
       pace = CALM;
     },
   };
-};
+}
 
 /** An engine at the end of a wire: a call arrives at one event, and its answer at a later one. */
 class SlowEngine implements Engine {
@@ -88,12 +93,9 @@ class SlowEngine implements Engine {
     private readonly process: Process,
     private readonly pace: () => Pace,
     private readonly random: Random,
+    readonly exclusive: boolean,
   ) {
     process.onEnd(() => this.unwatchAll());
-  }
-
-  get exclusive(): boolean {
-    return this.inner.exclusive;
   }
 
   get shards(): number {

@@ -62,12 +62,19 @@ const PROFILES: readonly Profile[] = [
   { ...STEADY, name: "an inbox lets go of its oldest copies", keptMessages: [3, 20], sizes: [10, 100] },
 ];
 
-export const sessionScenarios: readonly Scenario[] = PROFILES.map((profile) => ({
-  name: profile.name,
-  settings: (random) => settings(random, profile),
-  maxBlows: MAX_BLOWS,
-  begin: (stage) => new SessionPlay(stage, profile),
-}));
+export const sessionScenarios: readonly Scenario[] = PROFILES.map(scenarioOf);
+
+/** Two servers over one storage; each dies by itself, and what one has begun the other takes up. */
+export const sessionsOfTwo: readonly Scenario[] = [STEADY].map((profile) => ({ ...scenarioOf(profile), nodes: 2 }));
+
+function scenarioOf(profile: Profile): Scenario {
+  return {
+    name: profile.name,
+    settings: (random) => settings(random, profile),
+    maxBlows: MAX_BLOWS,
+    begin: (stage) => new SessionPlay(stage, profile),
+  };
+}
 
 function settings(random: Random, { ttlSeconds, keptMessages, sizes }: Profile): HostSettings {
   // Where there is much to borrow, what nobody borrows any more goes at once.
@@ -124,7 +131,7 @@ class SessionPlay implements Play {
     private readonly stage: Stage,
     private readonly profile: Profile,
   ) {
-    const { random, host, world } = stage;
+    const { random, host, hosts, world } = stage;
     const types = random.chance(0.5) ? [random.pick(TYPES)] : TYPES;
     this.sources = Array.from({ length: random.between(1, 3) }, (_, i) => ({
       path: `s${i}`,
@@ -142,11 +149,14 @@ class SessionPlay implements Play {
     this.logs = new SourceLogs(world, this.paths);
     this.core = new Core(random.branch());
     // So few that sources are put away while something is still under way for them.
-    Object.assign(host.settings.fanout, { sources: random.pick([1, 2, 1_000]) });
-    host.surroundings = {
-      outside: (process) => ({ coreOf: (local) => this.core.of(local, process) }),
-      opened: (engine) => this.logs.opened(engine),
-    };
+    const sources = random.pick([1, 2, 1_000]);
+    for (const one of hosts) {
+      Object.assign(one.settings.fanout, { sources });
+      one.surroundings = {
+        outside: (process) => ({ coreOf: (local) => this.core.of(local, process) }),
+        opened: (engine) => this.logs.opened(engine),
+      };
+    }
   }
 
   private get paths(): string[] {
