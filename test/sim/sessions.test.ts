@@ -6,4 +6,4 @@ import { memoryStorage, sharedStorage } from "./storage.ts";
 
 describeSeeds("Sessions in simulation, on memory", memoryStorage, sessionScenarios, 300);
 describeSeeds("Sessions in simulation, on disk", diskStorage, sessionScenarios, 100);
-describeSeeds("Sessions in simulation, on two nodes", sharedStorage, sessionsOfTwo, 150);
+describeSeeds("Sessions in simulation, on two nodes", sharedStorage, sessionsOfTwo, 30);

@@ -138,9 +138,9 @@ export class Sessions {
       await undo();
       return false;
     }
-    // It stands by now. When this step fails, the first copy or the next subscribe makes up for it.
-    const confirmed = keepers.submit(e, keys, (view) => confirmRule(view, streamId, who));
-    const outcome = await confirmed.catch(() => "stands" as const);
+    // It stands by now, but nobody may be told before this step: until then to subscribe again begins anew, and what was published
+    // in between would be forgotten. When it fails, the first copy or the next subscribe makes up for it.
+    const outcome = await keepers.submit(e, keys, (view) => confirmRule(view, streamId, who));
     if (outcome !== "stands") {
       // It ended while we were at it, and whoever ended it may not have found it in the registry.
       await fanout.remove(project, streamId, { session, ...who, keepsBorrowing: outcome.borrows });
