@@ -148,8 +148,9 @@ describeOnEngines("Nobody suffers for another", (engine) => {
     const on = await stage(engine, { fanout: { breakerFailures: 1 } });
     await followed(on, 3);
     on.core.fate = posts("stale");
-    expect(await on.api.published("s", "0")).toEqual(inline(3, 0, 0));
-    expect(await on.registry("s")).toBeUndefined();
+    // The round may be over, and nobody left, before the publish asks who there is.
+    expect([inline(3, 0, 0), inline(0)]).toContainEqual(await on.api.published("s", "0"));
+    await on.until(async () => expect(await on.registry("s")).toBeUndefined(), 0);
     on.core.fate = () => undefined;
     await subscribers(on.api, "s", 1);
     expect(await on.api.published("s", "1")).toEqual(inline(1));
