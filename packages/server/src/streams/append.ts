@@ -43,7 +43,21 @@ interface Accepted {
   readonly follow?: string | undefined;
 }
 
-export type AppendOutcome =
+/** The shard that an append to a topic went to, whatever came of it. */
+interface Routed {
+  readonly shard?: number | undefined;
+}
+
+/** A topic has no log; one of its shards takes the append. */
+export interface ShardedAppend {
+  readonly kind: "sharded";
+  readonly shards: number;
+  readonly isWhole: boolean;
+}
+
+export type AppendOutcome = Routed & Appending;
+
+type Appending =
   | (Accepted & { readonly kind: "appended"; readonly isCloseOnly: boolean })
   | (Accepted & { readonly kind: "duplicate" })
   | { readonly kind: "absent" }
@@ -55,11 +69,19 @@ export type AppendOutcome =
   | { readonly kind: "producer-epoch-start" }
   | { readonly kind: "producer-gap"; readonly expected: number; readonly received: number };
 
-export function appendRule(view: View, now: number, input: Append, holdBytes: number): Decision<AppendOutcome> {
+export function appendRule(
+  view: View,
+  now: number,
+  input: Append,
+  holdBytes: number,
+): Decision<AppendOutcome | ShardedAppend> {
   const meta = view.get(metaTable, "");
   const life = lifeOf(meta, view.head, now);
   if (meta === undefined || life === "absent") return { outcome: { kind: "absent" } };
   if (life === "gone") return { outcome: { kind: "gone" } };
+  if (meta.topic) {
+    return { outcome: { kind: "sharded", shards: meta.config.shards!, isWhole: meta.topic.step === undefined } };
+  }
 
   const refusal = refuse(view, meta, input);
   if (refusal) return { outcome: refusal };
