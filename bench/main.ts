@@ -127,7 +127,7 @@ function openBench(options: Options, workspace: string, name: string): Bench {
     tools: { wrk: hasProgram("wrk"), redis: hasProgram("redis-server") && hasProgram("redis-benchmark") },
     freshDirectory: (label) => mkdtempSync(join(own, `${label}-`)),
     removeDirectory: (path) => rmSync(path, { recursive: true, force: true }),
-    startOurs: (dataDirectory, nodeArgs) => startSluice(options.server, dataDirectory, nodeArgs),
+    startOurs: (directory, nodeArgs, settings) => startSluice(options.server, directory, nodeArgs, settings),
     log: (line) => console.log(`  ${line}`),
   };
 }

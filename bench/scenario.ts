@@ -12,7 +12,7 @@ export interface Bench {
   freshDirectory(label: string): string;
   /** Removes such a directory early, so that rounds do not pile up data. */
   removeDirectory(path: string): void;
-  startOurs(dataDirectory: string, nodeArgs?: readonly string[]): Promise<RunningServer>;
+  startOurs(dataDirectory: string, nodeArgs?: readonly string[], settings?: readonly string[]): Promise<RunningServer>;
   log(line: string): void;
 }
 

@@ -10,8 +10,14 @@ import { HttpConnection } from "../load/http-connection.ts";
 const LAG_METRIC = /^sluice_journal_lag_bytes(?:\{[^}]*\})? ([0-9.e+]+)$/m;
 const DRAIN_LIMIT_MS = 120_000;
 
-export function startSluice(program: string, dataDirectory: string, nodeArgs: readonly string[] = []) {
-  return startServer(process.execPath, [...nodeArgs, program, "serve", "--port", "0", "--data", dataDirectory]);
+export function startSluice(
+  program: string,
+  dataDirectory: string,
+  nodeArgs: readonly string[] = [],
+  settings: readonly string[] = [],
+) {
+  const serve = ["serve", "--port", "0", "--data", dataDirectory, ...settings];
+  return startServer(process.execPath, [...nodeArgs, program, ...serve]);
 }
 
 /** Waits until nothing is left behind the journal, stops the server and returns the seconds that the drain took. */

@@ -1,8 +1,7 @@
 // guarded-1 and guarded-100: what auth and a log line per request cost. Our own server with both, against our own server with
-// neither, on the same load. Logs go to a file, as a service manager would have it.
+// neither, on the same load.
 
-import { join } from "node:path";
-import { type RunningServer, runToEnd, startServer } from "../child.ts";
+import { runToEnd } from "../child.ts";
 import { plainMessage } from "../load/message.ts";
 import { type PostLoad, preparePosts, runWrk } from "../load/wrk.ts";
 import { type Contender, ratioTarget, takeTurns } from "../rounds.ts";
@@ -57,7 +56,7 @@ async function measure(
   outcome: Outcome,
 ): Promise<number> {
   const directory = bench.freshDirectory("guarded");
-  const server = await startLogging(bench, directory, args);
+  const server = await bench.startOurs(directory, [], args);
   await createAll(server.url, load);
   await warmUp(bench, server.url, load);
   const result = await runWrk(server.url, load, bench.options.seconds);
@@ -65,11 +64,4 @@ async function measure(
   bench.removeDirectory(directory);
   noteTrouble(name, result, outcome);
   return result.accepted / result.seconds;
-}
-
-/** The shell becomes the server, so that the pid is the server's. */
-function startLogging(bench: Bench, directory: string, args: readonly string[]): Promise<RunningServer> {
-  const redirect = 'log=$1; shift; exec "$@" 2>"$log"';
-  const server = [process.execPath, bench.options.server, "serve", "--port", "0", "--data", join(directory, "data")];
-  return startServer("sh", ["-c", redirect, "sh", join(directory, "log"), ...server, ...args]);
 }

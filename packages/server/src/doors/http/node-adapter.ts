@@ -34,8 +34,11 @@ const SAFE = ["X-Content-Type-Options", "nosniff", "Cross-Origin-Resource-Policy
 /** One connection: who waits for an answer on it, and whether it ends when they have got theirs. */
 interface Line {
   waiting: number;
-  /** The latest request on it. Answers go out in the order of the requests. */
-  latest: IncomingMessage;
+  /**
+   * The latest request on it, until it has come whole and is answered: kept for longer, it would outlive every young
+   * collection on a connection that asks now and then, with all that hangs on it. Answers go out in the order of the requests.
+   */
+  latest: IncomingMessage | undefined;
   /** Ends when no more than this many still wait. */
   endsAt: number | undefined;
 }
@@ -66,7 +69,7 @@ export class HttpDoor {
     });
     const door = this;
     this.answered = function (this: ServerResponse) {
-      door.endIfDue(this.req.socket);
+      door.endIfDue(this.req);
     };
     this.server.on("connection", (socket) => this.welcome(socket));
     const { traffic } = this;
@@ -132,7 +135,7 @@ export class HttpDoor {
   /** No answer is owed here, and no first request has begun to arrive. */
   private isIdle(socket: Socket): boolean {
     const line = (socket as LinedSocket)[LINE];
-    return line === undefined ? socket.bytesRead === 0 : line.waiting === 0 && line.latest.complete;
+    return line === undefined ? socket.bytesRead === 0 : line.waiting === 0 && !isArriving(line);
   }
 
   /** Ends what is still open. */
@@ -234,9 +237,11 @@ export class HttpDoor {
   /** One listener for all responses, because it runs for every request. */
   private readonly answered: (this: ServerResponse) => void;
 
-  private endIfDue(socket: LinedSocket): void {
+  private endIfDue(incoming: IncomingMessage): void {
+    const socket: LinedSocket = incoming.socket;
     const line = socket[LINE]!;
     line.waiting--;
+    if (line.latest === incoming && incoming.complete) line.latest = undefined;
     if (line.waiting <= (line.endsAt ?? -1) || (this.closing && line.waiting === 0)) socket.destroySoon();
   }
 
@@ -247,7 +252,7 @@ export class HttpDoor {
       return;
     }
     const line = (socket as LinedSocket)[LINE];
-    const isWithinBody = line !== undefined && !line.latest.complete;
+    const isWithinBody = line !== undefined && isArriving(line);
     const owed = line === undefined ? 0 : isWithinBody ? line.waiting - 1 : line.waiting;
     // Below zero: the request was answered before its body came.
     if (owed < 0) socket.destroySoon();
@@ -264,6 +269,11 @@ export class HttpDoor {
     this.options.observer?.malformed();
     hangUp(socket, this.limits.lingerMs, code, detail, more);
   }
+}
+
+/** Whether a request has begun and its body is not whole yet. */
+function isArriving({ latest }: Line): boolean {
+  return latest !== undefined && !latest.complete;
 }
 
 function send(request: NodeRequest, reply: Reply, lingerMs: number): void {
