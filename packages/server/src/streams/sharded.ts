@@ -111,7 +111,7 @@ export class Sharded {
       const { config, closed, topic: of } = found.meta;
       const make = { topicId: of!.id, config, closed };
       const paths = shardPaths(path, config.shards!);
-      const made = await all(paths.map((shard) => this.makeShard(project, shard, make)));
+      const made = await all(paths.map((shard) => this.makeShard(project, path, shard, make)));
       const taken = made.indexOf("taken");
       if (taken >= 0) {
         await this.abandon(project, path, make.topicId);
@@ -128,13 +128,20 @@ export class Sharded {
     }
   }
 
-  private async makeShard(project: string, path: string, make: MakeShard): Promise<"made" | "there" | "taken"> {
+  private async makeShard(
+    project: string,
+    topicPath: string,
+    path: string,
+    make: MakeShard,
+  ): Promise<"made" | "there" | "taken" | "others"> {
     const shard = streamEntity(project, path);
     for (;;) {
       const outcome = await this.keepers.submit(shard, [META], (view, now) =>
         makeShardRule(view, now, make, this.limits),
       );
-      if (outcome.kind === "stale") {
+      if (outcome.kind === "others") {
+        // We look at the topic after the shard: if it is still ours, the shard's has gone; if not, it is we who come too late.
+        if ((await this.metaOf(project, topicPath))?.topic?.id !== make.topicId) return "others";
         await this.dropShard(project, path, outcome.topicId);
         continue;
       }

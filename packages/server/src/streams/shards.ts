@@ -56,8 +56,8 @@ export interface MakeShard {
 export type MakeShardOutcome =
   | { readonly kind: "made" }
   | { readonly kind: "there"; readonly closed: boolean }
-  /** A shard of an earlier topic of this name, which is to go first. */
-  | { readonly kind: "stale"; readonly topicId: string }
+  /** A shard of an earlier topic of this name, or of a later one. */
+  | { readonly kind: "others"; readonly topicId: string }
   /** No shard at all, or one that went and is kept for its forks. */
   | { readonly kind: "taken" };
 
@@ -76,7 +76,7 @@ export function makeShardRule(
   }
   const { shardOf: of, deleted } = existing;
   if (of === undefined || deleted) return { outcome: { kind: "taken" } };
-  if (of !== topicId) return { outcome: { kind: "stale", topicId: of } };
+  if (of !== topicId) return { outcome: { kind: "others", topicId: of } };
   return { outcome: { kind: "there", closed: existing.closed } };
 }
 
