@@ -40,6 +40,32 @@ describeOnEngines("The time of a sharded topic", (engine) => {
     expect((await topic.messages()).flat()).toEqual([]);
   });
 
+  it.each(["the topic", "a shard"])("an append to %s that comes when the end has begun is kept", async (to) => {
+    const on = await openStage(engine);
+    const topic = await new Topic(on.url, "orders", 3).create({ "Stream-TTL": "20" });
+    const key = { "Message-Key": "k" };
+    const shard = await topic.add("old", key);
+    // By then the shards have been looked at once, as all are soon after they were made.
+    on.pass(11_000);
+    await on.sweep();
+    on.pass(12_000);
+    // The topic is said to end, and then the server dies.
+    let commits = 0;
+    on.trouble.fate = ({ effects }) => (effects.length > 0 && commits++ > 0 ? "refused" : undefined);
+    await on.sweep();
+    on.trouble.fate = undefined;
+    expect(on.reports.splice(0).length).toBe(1);
+    await on.restart();
+    if (to === "the topic") expect(await topic.add("new", key)).toBe(shard);
+    else await topic.api.append(topic.paths[shard]!, '["new"]');
+    for (let i = 0; i < 3; i++) {
+      on.pass(6_000);
+      await on.sweep();
+    }
+    expect(await topic.closed()).toEqual([false, false, false]);
+    expect((await topic.messages()).flat()).toEqual(["old", "new"]);
+  });
+
   it("an expiry ends the topic and its shards at one moment, swept or not", async () => {
     const { url, app, pass, now, sweep } = await openStage(engine);
     const expires = new Date(now() + 20_000).toISOString();

@@ -86,7 +86,7 @@ function compareWith(
   input: Create,
 ): Exclude<CreateOutcome, { kind: "created" }> {
   const life = lifeOf(existing, view.head, now);
-  if (life === "absent") return { kind: "over" };
+  if (life === "absent" || existing.topic?.step === "ending") return { kind: "over" };
   if (life === "gone") return { kind: "gone" };
   const what = difference(existing, input);
   if (what !== undefined) return { kind: "differs", what };

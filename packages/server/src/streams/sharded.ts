@@ -163,10 +163,7 @@ export class Sharded {
   async finish(project: string, path: string, { topic, config }: Meta): Promise<DeleteOutcome> {
     const { id } = topic!;
     await this.dropShards(project, shardPaths(path, config.shards!), id);
-    const outcome = await this.keepers.submit(streamEntity(project, path), [META], (view) =>
-      destroyTopicRule(view, id),
-    );
-    this.streams.wasDeleted(project, path, outcome);
+    await this.destroy(project, path, id);
     // Somebody else may have taken the last step; it is gone either way.
     return { kind: "deleted" };
   }
@@ -175,23 +172,42 @@ export class Sharded {
     await all(paths.map((path) => this.dropShard(project, path, topicId)));
   }
 
-  private async dropShard(project: string, path: string, topicId: string): Promise<void> {
+  /** False when it stays, because it is in use. */
+  private async dropShard(project: string, path: string, topicId: string, ifIdle = false): Promise<boolean> {
     const outcome = await this.keepers.submit(streamEntity(project, path), [META], (view, now) =>
-      dropShardRule(view, now, topicId, this.limits),
+      dropShardRule(view, now, topicId, ifIdle, this.limits),
     );
     this.streams.wasDeleted(project, path, outcome);
+    return outcome.kind !== "kept";
   }
 
   /** A topic whose reminder has passed: finishes what was begun, and ends it when none of its shards was used for its TTL. */
   async sweep(project: string, path: string, { topic, config }: Meta): Promise<void> {
     const { id, step } = topic!;
-    if (step !== undefined && (await this.mend(project, path)).kind !== "whole") return;
-    const usedAt = config.ttlSeconds === undefined ? 0 : await this.lastUse(project, path, config.shards!);
-    // A use between the look and this step goes with the topic; it came after a tenth more than the TTL without any.
-    const outcome = await this.keepers.submit(streamEntity(project, path), [META], (view, now) =>
-      restRule(view, now, id, usedAt, this.limits),
-    );
-    if (outcome.kind === "ending") await this.finish(project, path, outcome.meta);
+    if (step !== "ending") {
+      if ((await this.mend(project, path)).kind !== "whole") return;
+      const usedAt = config.ttlSeconds === undefined ? 0 : await this.lastUse(project, path, config.shards!);
+      const outcome = await this.keepers.submit(streamEntity(project, path), [META], (view, now) =>
+        restRule(view, now, id, usedAt, this.limits),
+      );
+      if (outcome !== "ending") return;
+    }
+    await this.end(project, path, id, config.shards!);
+  }
+
+  /** A shard that was used since we looked stays, and the topic with it; the others, whose time was over, begin anew. */
+  private async end(project: string, path: string, topicId: string, shards: number): Promise<void> {
+    const dropped = await all(shardPaths(path, shards).map((shard) => this.dropShard(project, shard, topicId, true)));
+    const isIdle = !dropped.includes(false);
+    if (isIdle && (await this.destroy(project, path, topicId))) return;
+    await this.mend(project, path);
+  }
+
+  private async destroy(project: string, path: string, topicId: string): Promise<boolean> {
+    const topic = streamEntity(project, path);
+    const outcome = await this.keepers.submit(topic, [META], (view) => destroyTopicRule(view, topicId));
+    this.streams.wasDeleted(project, path, outcome);
+    return outcome.kind === "deleted";
   }
 
   private async lastUse(project: string, path: string, shards: number): Promise<number> {

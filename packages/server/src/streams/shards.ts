@@ -12,7 +12,7 @@ import type { Decision, View } from "../engine/keeper.ts";
 import type { Append } from "./append.ts";
 import { createRule, type DeleteOutcome, nextCheck, remove } from "./life.ts";
 import type { StreamLimits } from "./limits.ts";
-import { endsAt, lifeOf, type Meta, metaTable, type StreamConfig } from "./state.ts";
+import { endsAt, idleAt, lifeOf, type Meta, metaTable, type StreamConfig } from "./state.ts";
 
 /**
  * 32 bits: FNV-1a over the UTF-8 bytes, and then the finishing steps of MurmurHash3, because the lowest bits of FNV-1a alone
@@ -80,16 +80,18 @@ export function makeShardRule(
   return { outcome: { kind: "there", closed: existing.closed } };
 }
 
-/** The shard goes with the topic of this id. What is another's stays. */
+/** The shard goes with the topic of this id; with `ifIdle` only if nobody has used it for its TTL. What is another's stays. */
 export function dropShardRule(
   view: View,
   now: number,
   topicId: string,
+  ifIdle: boolean,
   limits: StreamLimits,
 ): Decision<DeleteOutcome | { readonly kind: "kept" }> {
   const meta = view.get(metaTable, "");
-  if (meta === undefined) return { outcome: { kind: "absent" } };
-  if (meta.shardOf !== topicId || meta.deleted) return { outcome: { kind: "kept" } };
+  if (meta?.shardOf !== topicId) return { outcome: { kind: "absent" } };
+  if (meta.deleted) return { outcome: { kind: "gone" } };
+  if (ifIdle && now < idleAt(meta, view.head)) return { outcome: { kind: "kept" } };
   return remove(meta, now, limits);
 }
 
@@ -118,7 +120,8 @@ export function abandonRule(
 ): Decision<DeleteOutcome | { readonly kind: "kept" }> {
   const meta = liveTopic(view, now, topicId);
   if (meta === undefined) return { outcome: { kind: "absent" } };
-  return meta.topic!.step === "making" ? remove(meta, now, limits) : { outcome: { kind: "kept" } };
+  const { step } = meta.topic!;
+  return step === "making" || step === "ending" ? remove(meta, now, limits) : { outcome: { kind: "kept" } };
 }
 
 export type CloseOutcome =
@@ -136,27 +139,34 @@ export function closeRule(view: View, now: number, { shardCheckMs }: StreamLimit
   return { outcome: { kind: "closing", next }, changes };
 }
 
-/** Ends a topic that nobody has used for its TTL, `usedAt` being the last use of a shard; otherwise says when to look again. */
+/** Begins to end a topic that nobody has used for its TTL, `usedAt` being the last use of a shard; or says when to look again. */
 export function restRule(
   view: View,
   now: number,
   topicId: string,
   usedAt: number,
-  limits: StreamLimits,
-): Decision<DeleteOutcome | { readonly kind: "kept" }> {
+  { shardCheckMs }: StreamLimits,
+): Decision<"ending" | "kept" | "absent"> {
   const meta = liveTopic(view, now, topicId);
-  if (meta === undefined) return { outcome: { kind: "absent" } };
+  if (meta === undefined) return { outcome: "absent" };
   const rested: Meta = usedAt > meta.touchedAt ? { ...meta, touchedAt: usedAt } : meta;
   const end = endsAt(rested, view.head);
-  if (end !== undefined && now >= end) return remove(rested, now, limits);
+  if (end !== undefined && now >= end) {
+    const ending: Meta = { ...rested, topic: { id: topicId, step: "ending" } };
+    return {
+      outcome: "ending",
+      changes: [put(metaTable, "", ending), { op: "remind", atMs: now + shardCheckMs }],
+    };
+  }
   const changes: Change[] = [{ op: "remind", atMs: end ?? null }];
   if (rested !== meta) changes.push(put(metaTable, "", rested));
-  return { outcome: { kind: "kept" }, changes };
+  return { outcome: "kept", changes };
 }
 
-/** The last step of a topic that was ended: its shards are gone. */
+/** The last step of a topic: its shards are gone. Somebody may have used one that was ending, and then it is not the last. */
 export function destroyTopicRule(view: View, topicId: string): Decision<DeleteOutcome> {
   const meta = view.get(metaTable, "");
-  if (meta?.topic?.id !== topicId || !meta.deleted) return { outcome: { kind: "absent" } };
+  const isEnding = meta?.deleted || meta?.topic?.step === "ending";
+  if (meta?.topic?.id !== topicId || !isEnding) return { outcome: { kind: "absent" } };
   return { outcome: { kind: "deleted", follow: meta.follow }, changes: [{ op: "destroy" }] };
 }

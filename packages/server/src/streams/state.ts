@@ -64,8 +64,11 @@ export interface ForkOrigin {
 export interface Topic {
   /** Ties the shards to it, so that those of an earlier topic of the same name are not taken for its own. */
   readonly id: string;
-  /** What its shards have not all been through yet; whoever meets this finishes it. */
-  readonly step?: "making" | "closing" | undefined;
+  /**
+   * What its shards have not all been through yet; whoever meets this finishes it. `ending`: its TTL is over, and the shards go
+   * that nobody has used since; should one have been, the topic goes on.
+   */
+  readonly step?: "making" | "closing" | "ending" | undefined;
 }
 
 export interface Producer {
@@ -134,7 +137,13 @@ export function endsAt(meta: Meta, head: Head): number | undefined {
   const { ttlSeconds, expiresAt } = meta.config;
   if (expiresAt !== undefined) return expiresAt;
   if (ttlSeconds === undefined || meta.shardOf !== undefined) return undefined;
-  return lastUse(meta, head) + ttlSeconds * (1_000 + 1_000 / SLIDE_PART);
+  return idleAt(meta, head);
+}
+
+/** When the TTL is over unless it is used before; 0 without one. */
+export function idleAt(meta: Meta, head: Head): number {
+  const { ttlSeconds } = meta.config;
+  return ttlSeconds === undefined ? 0 : lastUse(meta, head) + ttlSeconds * (1_000 + 1_000 / SLIDE_PART);
 }
 
 /** Whether a use now is worth storing. */
