@@ -1,6 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { MAX_SHARDS, shardPath, topicOfShard } from "../core/shard-path.ts";
-import { hashOf, shardOf } from "./shards.ts";
+import { NO_HEAD } from "../engine/contract.ts";
+import type { View } from "../engine/keeper.ts";
+import { STREAM_LIMITS } from "./limits.ts";
+import { destroyTopicRule, dropShardRule, hashOf, makeShardRule, restRule, shardOf, wholeRule } from "./shards.ts";
+import type { Meta } from "./state.ts";
 
 const APPEND = { payloads: [], close: false };
 
@@ -53,5 +57,84 @@ describe("the path of a shard", () => {
     ]) {
       expect(topicOfShard(path), path).toBeUndefined();
     }
+  });
+});
+
+/** A stream of which nothing but this is known. */
+function viewOf(meta: Meta | undefined, at = 0): View {
+  const head = { ...NO_HEAD, at };
+  return { exists: meta !== undefined, head, nextGeneration: 1, get: <T>() => meta as T | undefined };
+}
+
+const NOW = 1_000_000;
+const CONFIG = { contentType: "text/plain" };
+const plain: Meta = { config: CONFIG, createdAt: 0, touchedAt: 0, closed: false };
+const topicOf = (step: NonNullable<Meta["topic"]>["step"], more: Partial<Meta> = {}): Meta => ({
+  ...plain,
+  config: { ...CONFIG, shards: 2 },
+  topic: { id: "t", step },
+  ...more,
+});
+
+describe("the last step of a topic", () => {
+  const outcome = (meta: Meta | undefined) => destroyTopicRule(viewOf(meta), "t").outcome.kind;
+
+  it("is for one that was deleted or whose end has begun, and of this life", () => {
+    expect(outcome(topicOf(undefined, { deleted: true }))).toBe("deleted");
+    expect(outcome(topicOf("ending"))).toBe("deleted");
+    // Somebody has used it meanwhile, and made it whole again.
+    expect(outcome(topicOf(undefined))).toBe("absent");
+    expect(outcome(topicOf("closing"))).toBe("absent");
+    expect(outcome(topicOf("ending", { topic: { id: "another", step: "ending" } }))).toBe("absent");
+    expect(outcome(plain)).toBe("absent");
+    expect(outcome(undefined)).toBe("absent");
+  });
+});
+
+describe("a shard", () => {
+  const make = (meta: Meta | undefined) =>
+    makeShardRule(viewOf(meta), NOW, { topicId: "t", config: { ...CONFIG, shards: 2 }, closed: false }, STREAM_LIMITS);
+
+  it("is made where nothing is, and asks to be looked at", () => {
+    const { outcome, changes } = make(undefined);
+    expect(outcome).toEqual({ kind: "made" });
+    expect(changes).toContainEqual({ op: "remind", atMs: NOW + STREAM_LIMITS.shardCheckMs });
+    const meta = changes!.find((change) => change.op === "put");
+    expect(meta).toMatchObject({ value: { shardOf: "t", config: { shards: undefined, contentType: "text/plain" } } });
+  });
+
+  it("is not made where something is, whosever that may be", () => {
+    expect(make({ ...plain, shardOf: "t", closed: true }).outcome).toEqual({ kind: "there", closed: true });
+    expect(make({ ...plain, shardOf: "another" }).outcome).toEqual({ kind: "others", topicId: "another" });
+    expect(make(plain).outcome).toEqual({ kind: "taken" });
+    expect(make({ ...plain, shardOf: "t", deleted: true }).outcome).toEqual({ kind: "taken" });
+    for (const meta of [plain, { ...plain, shardOf: "another" }]) expect(make(meta).changes).toBeUndefined();
+  });
+
+  it("goes with its own topic only, and when it is idle if that is asked for", () => {
+    const drop = (meta: Meta, ifIdle: boolean, at = 0) =>
+      dropShardRule(viewOf(meta, at), NOW, "t", ifIdle, STREAM_LIMITS).outcome.kind;
+    const shard: Meta = { ...plain, shardOf: "t", config: { ...CONFIG, ttlSeconds: 100 } };
+    expect([drop(shard, false), drop(shard, true)]).toEqual(["deleted", "deleted"]);
+    expect([drop(shard, false, NOW - 1), drop(shard, true, NOW - 1)]).toEqual(["deleted", "kept"]);
+    expect([drop(shard, true, NOW - 110_000), drop(shard, true, NOW - 109_999)]).toEqual(["deleted", "kept"]);
+    expect([drop(plain, false), drop({ ...shard, shardOf: "x" }, false)]).toEqual(["absent", "absent"]);
+  });
+});
+
+describe("a topic", () => {
+  it("is whole when its shards are what it is by now", () => {
+    expect(wholeRule(viewOf(topicOf("making")), NOW, "t", false).outcome).toBe("whole");
+    expect(wholeRule(viewOf(topicOf("closing", { closed: true })), NOW, "t", false).outcome).toBe("changed");
+    expect(wholeRule(viewOf(topicOf("making", { deleted: true })), NOW, "t", false).outcome).toBe("absent");
+    expect(wholeRule(viewOf(topicOf("making")), NOW, "another", false).outcome).toBe("absent");
+    expect(wholeRule(viewOf(topicOf(undefined)), NOW, "t", false).changes).toBeUndefined();
+  });
+
+  it("rests until a tenth more than its TTL has passed since the last use of any shard", () => {
+    const config = { ...CONFIG, shards: 2, ttlSeconds: 100 };
+    const rest = (usedAt: number) => restRule(viewOf(topicOf(undefined, { config })), NOW, "t", usedAt, STREAM_LIMITS);
+    expect(rest(NOW - 110_000).outcome).toBe("ending");
+    expect(rest(NOW - 109_999)).toMatchObject({ outcome: "kept", changes: [{ op: "remind", atMs: NOW + 1 }, {}] });
   });
 });
