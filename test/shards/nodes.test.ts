@@ -1,6 +1,7 @@
 /** A topic of a service of two nodes: made, used and deleted through both at once. */
 import { createServer } from "@sluice/server";
 import { expect, it, onTestFinished } from "vitest";
+import { utf8 } from "../../packages/server/src/core/bytes.ts";
 import { Keepers } from "../../packages/server/src/engine/keeper.ts";
 import { openRedis } from "../../packages/server/src/engine/redis/open.ts";
 import { realWorld } from "../../packages/server/src/real-world.ts";
@@ -51,9 +52,8 @@ it("what two nodes make and delete at once is whole or gone in the end", async (
   }, 20_000);
 }, 60_000);
 
-it("a node that is late with a shard of a topic that has gone does no harm to the next one of its name", async () => {
-  const redis = sharedRedis();
-  const [topic] = await twoNodes("orders", 3, redis);
+/** A node whose commits to one entity wait until they are released. */
+async function lateNode(redis: ReturnType<typeof sharedRedis>, id: string) {
   const world = realWorld();
   const engine = await openRedis({ ...redis, world, limits: PATIENCE });
   onTestFinished(() => engine.close());
@@ -62,21 +62,25 @@ it("a node that is late with a shard of a topic that has gone does no harm to th
   const released = new Promise<void>((resolve) => {
     release = resolve;
   });
-  const late = Object.create(engine, {
-    commit: {
-      value: async (...args: Parameters<typeof engine.commit>) => {
-        if (args[0].id === "orders/$shard/1") {
-          isHeld = true;
-          await released;
-        }
-        return engine.commit(...args);
-      },
-    },
-  });
+  const commit = async (...args: Parameters<typeof engine.commit>) => {
+    if (args[0].id === id) {
+      isHeld = true;
+      await released;
+    }
+    return engine.commit(...args);
+  };
+  const late = Object.create(engine, { commit: { value: commit } });
   const streams = new Streams(late, new Keepers(late, (task) => world.soon(task)), world);
+  return { streams, release, held: () => eventually(() => expect(isHeld).toBe(true)) };
+}
+
+it("a node that is late with a shard of a topic that has gone does no harm to the next one of its name", async () => {
+  const redis = sharedRedis();
+  const [topic] = await twoNodes("orders", 3, redis);
+  const { streams, release, held } = await lateNode(redis, "orders/$shard/1");
   const config = { contentType: "application/json", shards: 3 };
   const creating = streams.create("default", "orders", { config, closed: false, payloads: [] });
-  await eventually(() => expect(isHeld).toBe(true));
+  await held();
   await eventually(async () => expect((await topic.head("orders/$shard/2")).status).toBe(200));
   expect((await topic.delete()).status).toBe(204);
   await topic.create();
@@ -84,4 +88,19 @@ it("a node that is late with a shard of a topic that has gone does no harm to th
   release();
   await creating;
   expect(await topic.messages()).toEqual([[0], [1], [2]]);
+});
+
+it("an append that is late meets the next topic of the name, and goes to the shard that its key has there", async () => {
+  const redis = sharedRedis();
+  const [topic] = await twoNodes("orders", 3, redis);
+  await topic.create();
+  const { streams, release, held } = await lateNode(redis, `orders/$shard/${0x92005a9c % 3}`);
+  const append = { payloads: [utf8('"late"')], contentType: "application/json", close: false, messageKey: "order-1" };
+  const appending = streams.append("default", "orders", append);
+  await held();
+  expect((await topic.delete()).status).toBe(204);
+  const bigger = await topic.another("orders", 8).create();
+  release();
+  expect(await appending).toMatchObject({ kind: "appended", shard: 0x92005a9c % 8 });
+  expect((await bigger.messages())[0x92005a9c % 8]).toEqual(["late"]);
 });

@@ -32,6 +32,8 @@ export interface Append {
   readonly messageId?: string | undefined;
   readonly messageKey?: string | undefined;
   readonly attributes?: Readonly<Record<string, string>> | undefined;
+  /** Meant for a shard of this topic, and for none of another one of the same name. */
+  readonly topicId?: string | undefined;
 }
 
 /** `producer` carries the epoch and the highest accepted sequence, to be echoed. */
@@ -52,6 +54,7 @@ interface Routed {
 export interface ShardedAppend {
   readonly kind: "sharded";
   readonly shards: number;
+  readonly topicId: string;
   readonly isWhole: boolean;
 }
 
@@ -80,8 +83,10 @@ export function appendRule(
   if (meta === undefined || life === "absent") return { outcome: { kind: "absent" } };
   if (life === "gone") return { outcome: { kind: "gone" } };
   if (meta.topic) {
-    return { outcome: { kind: "sharded", shards: meta.config.shards!, isWhole: meta.topic.step === undefined } };
+    const { id: topicId, step } = meta.topic;
+    return { outcome: { kind: "sharded", shards: meta.config.shards!, topicId, isWhole: step === undefined } };
   }
+  if (input.topicId !== undefined && input.topicId !== meta.shardOf) return { outcome: { kind: "absent" } };
 
   const refusal = refuse(view, meta, input);
   if (refusal) return { outcome: refusal };

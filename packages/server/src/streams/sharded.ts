@@ -29,7 +29,8 @@ import {
 import { DEFAULT_CONTENT_TYPE, lastUse, META, type Meta, streamEntity } from "./state.ts";
 
 type Mended =
-  | { readonly kind: "whole" | "absent" }
+  | { readonly kind: "whole"; readonly meta: Meta }
+  | { readonly kind: "absent" }
   /** The topic could not be made, because something else is where this shard would be. */
   | { readonly kind: "taken"; readonly path: string };
 
@@ -70,20 +71,23 @@ export class Sharded {
     if (!topic.isWhole && (await this.mend(project, path)).kind !== "whole") return { kind: "absent" };
     const isCloseOnly = input.close && input.payloads.length === 0 && input.producer === undefined;
     if (isCloseOnly) return this.close(project, path);
-    const routed = await this.route(project, path, input, topic.shards);
+    const routed = await this.route(project, path, input, topic);
     if (!input.close || (routed.kind !== "appended" && routed.kind !== "duplicate")) return routed;
     const closed = await this.close(project, path);
     return closed.kind === "absent" ? closed : { ...routed, closed: true };
   }
 
-  private async route(project: string, path: string, input: Append, shards: number): Promise<AppendOutcome> {
-    const shard = shardOf(input, shards) ?? this.turn(`${project}/${path}`, shards);
-    const own = input.close ? { ...input, close: false } : input;
+  private async route(project: string, path: string, input: Append, topic: ShardedAppend): Promise<AppendOutcome> {
+    let { shards, topicId } = topic;
     for (let i = 0; ; i++) {
-      const outcome = await this.streams.append(project, shardPath(path, shard), own);
+      const shard = shardOf(input, shards) ?? this.turn(`${project}/${path}`, shards);
+      const outcome = await this.streams.append(project, shardPath(path, shard), { ...input, close: false, topicId });
       if (outcome.kind !== "absent") return { ...outcome, shard };
-      // Either the topic has gone since we looked, or it has lost the shard and gets it back.
-      if (i === ROUTINGS || (await this.mend(project, path)).kind !== "whole") return { kind: "absent" };
+      // The topic has gone since we looked, or was made anew with another number of shards, or has lost this one and gets it back.
+      const mended = await this.mend(project, path);
+      if (i === ROUTINGS || mended.kind !== "whole") return { kind: "absent" };
+      shards = mended.meta.config.shards!;
+      topicId = mended.meta.topic!.id;
     }
   }
 
@@ -120,7 +124,7 @@ export class Sharded {
       const outcome = await this.keepers.submit(topic, [META], (view, now) =>
         wholeRule(view, now, make.topicId, closed),
       );
-      if (outcome === "whole") return { kind: "whole" };
+      if (outcome === "whole") return { kind: "whole", meta: found.meta };
       if (outcome === "changed") continue;
       // It went while we were at it, and what we made may have come too late for who took the shards away.
       await this.dropShards(project, paths, make.topicId);
