@@ -208,6 +208,7 @@ describe("work that waits", () => {
       await settle(2);
     }
     expect(engine.lagBytes).toBeGreaterThan(50_000);
+    expect(engine.isBehind()).toBe(true);
     expect(engine.lagBytes).toBeLessThan(60_000);
     expect(refused.length).toBeGreaterThan(50);
     expect(refused.every((fault) => fault instanceof EngineError && fault.code === "overloaded")).toBe(true);
@@ -217,6 +218,7 @@ describe("work that waits", () => {
     await settle();
     expect(told + refused.length).toBe(200);
     expect(engine.lagBytes).toBe(0);
+    expect(engine.isBehind()).toBe(false);
     const { rev } = await engine.load(stream(1_000), []);
     expect((await done(engine, stream(1_000), rev, [append(5)])).rev).toBeGreaterThan(rev);
     await clock.until(engine.close());

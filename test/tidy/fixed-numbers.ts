@@ -54,7 +54,8 @@ export const FIXED: readonly Fixed[] = [
   { where: "engine/disk/meta.ts", names: ["BYTES"], why: STORED },
   { where: "engine/disk/record.ts", names: ["FIXED_BYTES", "HAS_ID", "HAS_KEY", "HAS_ATTRIBUTES"], why: STORED },
   { where: "engine/disk/sealed.ts", names: ["SEAL_BYTES"], why: STORED },
-  { where: "engine/disk/tail-cache.ts", names: ["BLOCK_COST", "BLOCK_BYTES"], why: INNER },
+  { where: "engine/disk/slab.ts", names: ["PIECE_BYTES", "OWN_BYTES"], why: INNER },
+  { where: "engine/disk/tail-cache.ts", names: ["BLOCK_COST"], why: INNER },
   {
     where: "engine/disk/verify/layout.ts",
     names: ["HEADER_BYTES", "META_BYTES", "NODE_BYTES", "OVERFLOW_BYTES", "VERSION", "U32"],

@@ -326,9 +326,9 @@ function buildSessions(
   const limits = { ...settings.session, ttlSeconds: settings.sessionTtlSeconds };
   const events = new Events(settings.onSessionEvent);
   const core = coreOf(new LocalCore(streams, keepers, limits));
-  const copying = { core, world, limits: settings.fanout, meter: new FanoutMeter() };
+  const copying = { engine, core, world, limits: settings.fanout, meter: new FanoutMeter() };
   const queue = new LocalQueue(copying);
-  const fanout = new Fanout({ ...copying, engine, keepers, streams, queue, events, report });
+  const fanout = new Fanout({ ...copying, keepers, streams, queue, events, report });
   const service = new Sessions({ engine, keepers, streams, core, fanout, world, limits, events, report });
   const routes = new SessionRoutes({ sessions: service, fanout, streams: streamRoutes, events, world, limits });
   return { service, fanout, events, routes, metrics: sessionMetrics(events, fanout, queue) };

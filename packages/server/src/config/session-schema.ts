@@ -24,6 +24,10 @@ export const fanout = {
   queueSend: count(FANOUT.queueSend, "Messages that are put into the queue at a time."),
   queue: yesNo(FANOUT.queue, "Whether there is a queue."),
   queueConsumers: count(FANOUT.queueConsumers, "Messages of the queue that are worked on at a time."),
+  queueYieldMs: ms(
+    FANOUT.queueYieldMs,
+    "How long the queue rests before it looks again, when the store cannot keep up with the journal.",
+  ),
   maxInline: count(FANOUT.maxInline, "Without a queue, a publish to more subscribers than this does not wait."),
   timeoutMs: ms(FANOUT.timeoutMs, "How long one copy may take."),
   breakerFailures: count(FANOUT.breakerFailures, "Fan-outs with failures in a row after which publishes do not wait."),

@@ -251,6 +251,11 @@ export interface Engine {
 
   /** Undefined while writes are accepted; otherwise why not. */
   health(): EngineError | undefined;
+  /**
+   * Whether more is committed than is put away in time. Soon everybody will have to wait; so work that nobody waits for should
+   * leave the room that there still is to the others. A hint.
+   */
+  isBehind?(): boolean;
   /** What the engine counts of itself, beyond what every engine has. */
   metrics?(): readonly Metric[];
   /** Flushes and closes. Nothing may be called afterwards. */

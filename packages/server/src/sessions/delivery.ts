@@ -23,9 +23,16 @@ export type Delivered =
   | { readonly kind: "failed"; readonly fault: unknown }
   | { readonly kind: "timeout" };
 
-/** Copies on their way, and what has become of them so far. */
+/** Those who have got no copy, and why. */
+export type Missed = readonly (readonly [Member, Exclude<Delivered, { readonly kind: "copied" }>])[];
+
+/**
+ * Copies on their way, and what has become of them so far. Of those who have theirs only the number is kept: they are nearly
+ * everybody, and whoever looks at a round of thousands holds up all else for as long.
+ */
 export interface Deliveries {
-  readonly results: ReadonlyMap<Member, Delivered>;
+  readonly copied: number;
+  readonly missed: Missed;
   /** Those of whom nothing is known yet. */
   readonly pending: readonly Member[];
   /** Somebody is there and has answered; does not resolve when nobody is. */
@@ -68,7 +75,10 @@ interface Call {
 }
 
 export class Delivery implements Deliveries {
-  readonly results = new Map<Member, Delivered>();
+  copied = 0;
+  /** How far the latest of those is who have their copy. */
+  latest: Position | undefined;
+  readonly missed: Missed[number][] = [];
   readonly reached: Promise<void>;
   readonly mostly: Promise<void>;
   readonly all: Promise<void>;
@@ -151,7 +161,10 @@ export class Delivery implements Deliveries {
     if (this.calls.get(call.member) !== call) return;
     this.calls.delete(call.member);
     if (call.isSlow) this.slow--;
-    this.results.set(call.member, result);
+    if (result.kind === "copied") {
+      this.copied++;
+      this.latest = result.at;
+    } else this.missed.push([call.member, result]);
     if (result.kind === "copied" || result.kind === "lagging") this.resolveReached();
     this.parts.meter.count(result, this.copy.size);
     this.go();

@@ -116,14 +116,14 @@ export class Laggards {
     if (copy === undefined) return (await this.source.cameTo(member, at)) ? "done" : "failed";
     const delivery = new Delivery(this.parts, this.source.project, copy, [member], 1, this.source.producer());
     await delivery.all;
-    const result = delivery.results.get(member)!;
-    switch (result.kind) {
-      case "copied":
+    const missed = delivery.missed[0]?.[1];
+    switch (missed?.kind) {
+      case undefined:
       // It is further back than was known: that is where to go on.
       case "lagging":
-        return (await this.source.cameTo(member, result.at)) ? "done" : "further";
+        return (await this.source.cameTo(member, missed?.at ?? delivery.latest!)) ? "done" : "further";
       case "stale":
-        await this.source.gone([{ ...member, keepsBorrowing: result.borrows }]);
+        await this.source.gone([{ ...member, keepsBorrowing: missed.borrows }]);
         return "done";
       default:
         return "failed";

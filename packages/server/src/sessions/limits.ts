@@ -48,6 +48,8 @@ export interface FanoutLimits {
   readonly queue: boolean;
   /** Messages of the queue that are worked on at a time, in this process. */
   readonly queueConsumers: number;
+  /** While the engine is behind, how soon it is looked at again whether the queue may go on. */
+  readonly queueYieldMs: number;
   /** Without a queue, a publish to more subscribers than this does not wait for copies. */
   readonly maxInline: number;
   /** How long one copy may take. */
@@ -83,6 +85,7 @@ export const FANOUT_LIMITS: FanoutLimits = {
   queueSend: 100,
   queue: true,
   queueConsumers: 2,
+  queueYieldMs: 5,
   maxInline: 1_000,
   timeoutMs: 10_000,
   breakerFailures: 5,

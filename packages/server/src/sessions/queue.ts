@@ -3,9 +3,11 @@
  * a time, so that the publish that caused them need not wait and other streams get their turn. It lives in this process and in
  * memory, because a lost message costs nothing: what is owed follows from the log.
  */
+import type { Cancel } from "../core/world.ts";
+import type { Engine } from "../engine/contract.ts";
 import type { Copy } from "./copy.ts";
 import type { ProducerHeaders } from "./core-service.ts";
-import { type Delivered, type Deliveries, Delivery, type DeliveryParts, type Member } from "./delivery.ts";
+import { type Deliveries, Delivery, type DeliveryParts, type Member, type Missed } from "./delivery.ts";
 import type { FanoutLimits } from "./limits.ts";
 
 export interface FanoutQueueMessage {
@@ -24,6 +26,7 @@ export interface FanoutQueue {
 
 export interface QueueParts extends DeliveryParts {
   readonly limits: FanoutLimits;
+  readonly engine: Pick<Engine, "isBehind">;
 }
 
 /** Cuts a round into messages. */
@@ -46,6 +49,7 @@ export class LocalQueue implements FanoutQueue {
   private readonly waiting: Waiting[] = [];
   private next = 0;
   private consuming = 0;
+  private cancel: Cancel | undefined;
 
   constructor(private readonly parts: QueueParts) {}
 
@@ -67,7 +71,16 @@ export class LocalQueue implements FanoutQueue {
   }
 
   private work(): void {
-    while (this.consuming < this.parts.limits.queueConsumers && this.length > 0) {
+    const { engine, limits, world } = this.parts;
+    while (this.consuming < limits.queueConsumers && this.length > 0) {
+      if (engine.isBehind?.()) {
+        // Publishes, and whoever else is waited for, go first.
+        this.cancel ??= world.after(limits.queueYieldMs, () => {
+          this.cancel = undefined;
+          this.work();
+        });
+        return;
+      }
       const { message, into } = this.waiting[this.next++]!;
       if (this.next === this.waiting.length) {
         this.waiting.length = 0;
@@ -117,8 +130,12 @@ class Round implements Deliveries {
     this.resolveAll();
   }
 
-  get results(): ReadonlyMap<Member, Delivered> {
-    return new Map(this.parts.flatMap(({ results }) => [...results]));
+  get copied(): number {
+    return this.parts.reduce((sum, { copied }) => sum + copied, 0);
+  }
+
+  get missed(): Missed {
+    return this.parts.flatMap(({ missed }) => missed);
   }
 
   get pending(): readonly Member[] {

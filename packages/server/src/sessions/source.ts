@@ -13,7 +13,7 @@ import type { Streams } from "../streams/service.ts";
 import { Breaker } from "./breaker.ts";
 import { Copy } from "./copy.ts";
 import type { CoreService, ProducerHeaders } from "./core-service.ts";
-import { type Delivered, type Deliveries, Delivery, type FanoutMeter, type Member } from "./delivery.ts";
+import { type Deliveries, Delivery, type FanoutMeter, type Member, type Missed } from "./delivery.ts";
 import type { Events } from "./events.ts";
 import { type LaggardSource, Laggards } from "./laggards.ts";
 import type { FanoutLimits } from "./limits.ts";
@@ -171,7 +171,7 @@ export class Source implements LaggardSource {
   private async copyToAll(registry: Registry, copy: Copy): Promise<void> {
     const { name } = registry;
     const startedAt = this.parts.world.now();
-    const served = new Map<string, Member>();
+    const served: Member[] = [];
     const deliveries: Deliveries[] = [];
     const passedOver = this.roster.lagging.size;
     for (;;) {
@@ -198,12 +198,12 @@ export class Source implements LaggardSource {
         }
       }
       if (this.isStopped) return;
-      const results = deliveries.flatMap(({ results }) => [...results]);
+      const missed = deliveries.flatMap((delivery) => delivery.missed);
       const slow = deliveries.flatMap(({ pending }) => pending);
-      const laggards = laggardsOf(results, slow, copy.prev);
+      const laggards = laggardsOf(missed, slow, copy.prev);
       if (laggards.length > 0 && !deliveries.some(hasReached)) {
         void this.settle(copy, deliveries, passedOver, startedAt);
-        await this.gone(staleOf(results));
+        await this.gone(staleOf(missed));
         return this.retryLater();
       }
       const outcome = await this.roster.advance({ name, version, to: copy.through, laggards });
@@ -217,7 +217,7 @@ export class Source implements LaggardSource {
         if (this.joins === 0) await this.log.hold(outcome.registry.cursor);
         if (isBefore(outcome.registry.cursor, copy.through)) this.isOwed = true;
       }
-      await this.gone(staleOf(results));
+      await this.gone(staleOf(missed));
       // Whoever waits is told when the slow ones are known too, or have had their time; the next round does not wait for that.
       void this.settle(copy, deliveries, passedOver, startedAt);
       if (copy.hasMore) this.isOwed = true;
@@ -226,12 +226,13 @@ export class Source implements LaggardSource {
   }
 
   /** Those who are to be served in this round and have not been. */
-  private unserved(served: Map<string, Member>): readonly Member[] {
+  private unserved(served: Member[]): readonly Member[] {
     const { members, lagging } = this.roster;
+    const before = new Map(served.map((member) => [member.session, member]));
     const found: Member[] = [];
     for (const member of members.values()) {
-      if (lagging.has(member.session) || isSame(served.get(member.session), member)) continue;
-      served.set(member.session, member);
+      if (lagging.has(member.session) || isSame(before.get(member.session), member)) continue;
+      served.push(member);
       found.push(member);
     }
     return found;
@@ -267,12 +268,15 @@ export class Source implements LaggardSource {
   ): Promise<void> {
     const through = this.waiters.take(copy.through);
     await Promise.all(deliveries.map(({ all }) => all));
-    const results = deliveries.flatMap(({ results }) => [...results.values()]);
-    const count = (of: string) => results.filter(({ kind }) => kind === of).length;
-    const successes = count("copied");
-    const failed = count("failed") + count("timeout");
-    const failures = passedOver + results.length - successes - count("stale");
-    const tally: Tally = { count: passedOver + results.length, successes, failures, failed };
+    const missed = deliveries.flatMap((delivery) => delivery.missed);
+    const countOf = (...kinds: readonly string[]) => missed.filter(([, { kind }]) => kinds.includes(kind)).length;
+    const successes = deliveries.reduce((sum, { copied }) => sum + copied, 0);
+    const tally: Tally = {
+      count: passedOver + successes + missed.length,
+      successes,
+      failures: passedOver + missed.length - countOf("stale"),
+      failed: countOf("failed", "timeout"),
+    };
     this.parts.events.tell("fanout", {
       stream: this.stream,
       count: tally.count,
@@ -347,25 +351,22 @@ export class Source implements LaggardSource {
 }
 
 /** Whether anybody at all could be spoken to. */
-function hasReached({ results }: Deliveries): boolean {
-  for (const { kind } of results.values()) if (kind === "copied" || kind === "lagging") return true;
-  return false;
+function hasReached({ copied, missed }: Deliveries): boolean {
+  return copied > 0 || missed.some(([, { kind }]) => kind === "lagging");
 }
 
-type Results = readonly (readonly [Member, Delivered])[];
-
 /** Those who have no copy though they are there, and how far they are. */
-function laggardsOf(results: Results, slow: readonly Member[], prev: Position) {
-  const found = results.flatMap(([member, result]) => {
-    if (result.kind === "copied" || result.kind === "stale") return [];
+function laggardsOf(missed: Missed, slow: readonly Member[], prev: Position) {
+  const found = missed.flatMap(([member, result]) => {
+    if (result.kind === "stale") return [];
     return [{ ...member, at: result.kind === "lagging" ? result.at : prev }];
   });
   for (const member of slow) found.push({ ...member, at: prev });
   return found;
 }
 
-function staleOf(results: Results): readonly RemoveSubscriber[] {
-  return results.flatMap(([member, result]) =>
+function staleOf(missed: Missed): readonly RemoveSubscriber[] {
+  return missed.flatMap(([member, result]) =>
     result.kind === "stale" ? [{ ...member, keepsBorrowing: result.borrows }] : [],
   );
 }

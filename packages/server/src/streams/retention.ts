@@ -62,6 +62,7 @@ function cutAfterAppend(
   messages: readonly Message[],
   now: number,
 ): readonly Change[] {
+  if (isNothingDue(head, marks, retention, messages, now)) return NOTHING;
   const { generation } = head;
   let { bytes } = head;
   let { seq } = head.last;
@@ -74,6 +75,37 @@ function cutAfterAppend(
   }
   const tail = { position: { generation, seq }, bytes, at: now };
   return cut(retention, marks, added, tail, hold, head.startBytes);
+}
+
+const NOTHING: readonly Change[] = [];
+
+/**
+ * Whether the messages set no mark and let none be cut at, as is so for nearly all of them. In numbers alone, because this is
+ * asked for every append: what it would make is garbage that outlives the young.
+ */
+function isNothingDue(
+  { bytes, last }: Head,
+  marks: readonly Mark[],
+  { maxMessages = Infinity, maxBytes = Infinity, maxAgeMs = Infinity }: Retention,
+  messages: readonly Message[],
+  now: number,
+): boolean {
+  const oldest = marks[0];
+  const newest = marks.at(-1);
+  if (oldest === undefined || newest === undefined) return false;
+  let size = bytes;
+  for (const { payload, at } of messages) {
+    size += payload.length;
+    if (at - newest.at >= maxAgeMs / MARKS_PER_LIMIT) return false;
+  }
+  const seq = last.seq + messages.length;
+  return (
+    seq - newest.position.seq < maxMessages / MARKS_PER_LIMIT &&
+    size - newest.bytes < maxBytes / MARKS_PER_LIMIT &&
+    seq - oldest.position.seq < maxMessages &&
+    size - oldest.bytes < maxBytes &&
+    now - oldest.at < maxAgeMs
+  );
 }
 
 /** The changes that follow from time alone. */

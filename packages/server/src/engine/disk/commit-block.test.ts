@@ -15,6 +15,7 @@ import {
 } from "./commit-block.ts";
 import { readHead, readName, readReminder } from "./head-row.ts";
 import { readRecord, recordLength } from "./record.ts";
+import { Slab } from "./slab.ts";
 
 const text = fc.string({ unit: "grapheme", maxLength: 20 });
 const message: fc.Arbitrary<Message> = fc.record({
@@ -67,7 +68,7 @@ describe("a commit as bytes", () => {
         const head = headAfter(NO_HEAD, all);
         const e = entity("project", "stream", id);
         const outcome = { number: 2 ** 40 + 5, head, remindAtMs, flags: CREATED, before: NO_HEAD };
-        const { block, appends, rows } = encodeCommit(e, all, outcome);
+        const { block, appends, rows } = encodeCommit(e, all, outcome, new Slab());
 
         expect(blockLength(block, 0)).toBe(block.length);
         expect([blockFlags(block), blockNumber(block)]).toEqual([CREATED, outcome.number]);

@@ -22,6 +22,7 @@ import type { Effect, Entity, Head } from "../contract.ts";
 import { FIXED_BYTES, nameBytes, nameLength, writeHead, writeName } from "./head-row.ts";
 import { rowSuffix } from "./keys.ts";
 import { recordBytes, writeRecord } from "./record.ts";
+import type { Slab } from "./slab.ts";
 
 export const CREATED = 1;
 export const DESTROYED = 2;
@@ -66,14 +67,14 @@ export interface Outcome {
 const NO_APPENDS: readonly AppendedRange[] = [];
 const NO_ROWS: readonly RowChange[] = [];
 
-export function encodeCommit(e: Entity, effects: readonly Effect[], outcome: Outcome): Encoded {
+export function encodeCommit(e: Entity, effects: readonly Effect[], outcome: Outcome, slab: Slab): Encoded {
   // What a destroyed entity did before is of no interest to anyone.
   const kept = outcome.flags & DESTROYED ? [] : effects;
   const suffixes: Buffer[] = [];
   let bytes = NAME_AT + (outcome.flags & CREATED ? nameBytes(e) : 0);
   for (const effect of kept) bytes += effectBytes(effect, suffixes);
 
-  const block = Buffer.allocUnsafe(bytes);
+  const block = slab.take(bytes);
   block.writeUInt32LE(bytes, 0);
   block.writeDoubleLE(outcome.number, 8);
   writeHead(block, HEAD_AT, outcome.head, outcome.remindAtMs);

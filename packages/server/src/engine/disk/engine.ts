@@ -41,6 +41,7 @@ import { type Extent, Journal, type QueuedCommit } from "./journal.ts";
 import { readPage } from "./log-reader.ts";
 import type { DiskParts } from "./open.ts";
 import { type DurableCommit, Overlay } from "./overlay.ts";
+import { Slab } from "./slab.ts";
 import type { Store } from "./store.ts";
 import { type View, Viewer } from "./view.ts";
 import { Watchers } from "./watchers.ts";
@@ -75,6 +76,7 @@ class Commit implements QueuedCommit, DurableCommit {
 export class DiskEngine implements Engine {
   readonly exclusive = true;
   readonly shards = 1;
+  private readonly slab = new Slab();
   private readonly world: World;
   private readonly store: Store;
   private readonly overlay: Overlay;
@@ -153,7 +155,7 @@ export class DiskEngine implements Engine {
         return;
       }
       const outcome = this.decide(view, effects);
-      const encoded = encodeCommit(e, effects, outcome);
+      const encoded = encodeCommit(e, effects, outcome, this.slab);
       const state = found ?? this.hold(e, view);
       state.pending = true;
       this.journal.append(new Commit(state, encoded, outcome, resolve, reject, this.settled));
@@ -276,6 +278,10 @@ export class DiskEngine implements Engine {
 
   async hit(key: string, limit: number, windowMs: number): Promise<Hit> {
     return this.counter.hit(key, limit, windowMs, this.world.now());
+  }
+
+  isBehind(): boolean {
+    return this.journal.lagBytes > this.parts.limits.lagBytes / 2;
   }
 
   health(): EngineError | undefined {

@@ -7,12 +7,10 @@
 import { type Entity, type Head, NO_HEAD } from "../contract.ts";
 import { Fifo } from "./fifo.ts";
 
-/** A row that the store does not have yet: a place in a commit's block, or -1 for a dropped row. */
+/** A row that the store does not have yet; undefined when it was dropped. */
 export interface OverlayRow {
   readonly lsn: number;
-  readonly block: Buffer;
-  readonly start: number;
-  readonly end: number;
+  readonly value: Buffer | undefined;
 }
 
 /** Consecutive messages in memory, still encoded; those of later commits are added behind them. */
@@ -23,6 +21,8 @@ export interface TailBlock {
   lsn: number;
   /** Records up to `used`, room behind it. Never overwritten, because readers hold views. */
   buffer: Buffer;
+  /** How much of the cache's memory it takes. */
+  readonly room: number;
   used: number;
   readonly firstSeq: number;
   count: number;

@@ -8,6 +8,7 @@ import { NO_HEAD } from "../contract.ts";
 import { CREATED, DESTROYED, type Encoded, type Outcome, REMINDED, type RowChange } from "./commit-block.ts";
 import type { EntityState } from "./entity-state.ts";
 import { Fifo } from "./fifo.ts";
+import { Slab } from "./slab.ts";
 import { TailCache } from "./tail-cache.ts";
 
 export interface DurableCommit {
@@ -34,6 +35,7 @@ export class Overlay {
   destroyedGeneration: number;
   private readonly awaited = new Fifo<Awaited>();
   private readonly tail: TailCache;
+  private readonly slab = new Slab();
 
   constructor(tailBytes: number, meta: { readonly appliedThrough: number; readonly destroyedGeneration: number }) {
     this.appliedThrough = meta.appliedThrough;
@@ -60,12 +62,20 @@ export class Overlay {
     state.head = head;
     state.remindAtMs = outcome.remindAtMs;
     if (rows.length > 0) state.rows ??= new Map();
-    for (const { name, start, end } of rows) state.rows!.set(name, { lsn, block, start, end });
+    for (const { name, start, end } of rows) state.rows!.set(name, { lsn, value: this.copied(block, start, end) });
     for (const range of appends) {
       // A commit may append and begin anew; then the first messages are gone already.
       if (range.generation === head.generation) this.tail.add(state, lsn, block, range);
     }
     if (head.start.generation === head.generation) this.tail.drop(state, head.start.seq);
+  }
+
+  /** A copy, because a row waits for the store much longer than its commit for the journal. */
+  private copied(block: Buffer, start: number, end: number): Buffer | undefined {
+    if (start < 0) return undefined;
+    const value = this.slab.take(end - start);
+    block.copy(value, 0, start, end);
+    return value;
   }
 
   private destroy(state: EntityState, outcome: Outcome): void {

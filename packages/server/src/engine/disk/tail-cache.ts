@@ -9,15 +9,18 @@
 import type { AppendedRange } from "./commit-block.ts";
 import type { EntityState, TailBlock } from "./entity-state.ts";
 import { Fifo } from "./fifo.ts";
+import { OWN_BYTES, Slab } from "./slab.ts";
 
 /** What a block costs besides its bytes: the objects around it. */
 const BLOCK_COST = 256;
-/** A block grows to this size; larger appends have one of their own. */
-const BLOCK_BYTES = 16 * 1_024;
+/** Larger appends have a block of their own: the memory of their commit, which is nobody else's. */
+const BLOCK_BYTES = OWN_BYTES;
 const EMPTY = Buffer.alloc(0);
 
 export class TailCache {
   private readonly blocks = new Fifo<TailBlock>();
+  private readonly slab = new Slab();
+  /** Counts what was dropped until its turn comes to be forgotten: until then others keep its piece of memory. */
   private bytes = 0;
 
   constructor(
@@ -28,36 +31,36 @@ export class TailCache {
 
   add(state: EntityState, lsn: number, commit: Buffer, range: AppendedRange): void {
     const last = state.blocks.last();
-    if (last !== undefined && last.used + range.end - range.start <= BLOCK_BYTES) this.extend(last, lsn, commit, range);
-    else this.start(state, lsn, commit, range);
+    const bytes = range.end - range.start;
+    if (last !== undefined && last.used + bytes <= last.buffer.length) this.extend(last, lsn, commit, range);
+    else this.start(state, lsn, commit, range, this.room(bytes, last));
   }
 
-  private start(state: EntityState, lsn: number, commit: Buffer, { firstSeq, count, start, end }: AppendedRange): void {
-    const records = commit.subarray(start, end);
+  /** Each block of a stream has room for twice what is in the one before, so that a busy one has few and an idle one little. */
+  private room(bytes: number, last: TailBlock | undefined): number {
+    if (bytes >= BLOCK_BYTES) return bytes;
+    return Math.max(bytes, Math.min(BLOCK_BYTES, 2 * (last?.used ?? 0)));
+  }
+
+  private start(state: EntityState, lsn: number, commit: Buffer, range: AppendedRange, room: number): void {
+    const { firstSeq, count, start, end } = range;
+    const used = end - start;
     // Most of a large commit is its messages; copying them would gain nothing.
-    const buffer = records.length >= BLOCK_BYTES ? records : Buffer.from(records);
-    const block = { state, lsn, buffer, used: buffer.length, firstSeq, count, newestSeq: firstSeq, newestAt: 0 };
+    const buffer = used >= BLOCK_BYTES ? commit.subarray(start, end) : this.slab.take(room);
+    if (used < BLOCK_BYTES) commit.copy(buffer, 0, start, end);
+    const block = { state, lsn, buffer, room, used, firstSeq, count, newestSeq: firstSeq, newestAt: 0 };
     state.blocks.push(block);
     this.blocks.push(block);
-    this.bytes += buffer.length + BLOCK_COST;
+    this.bytes += room + BLOCK_COST;
   }
 
   private extend(block: TailBlock, lsn: number, commit: Buffer, { firstSeq, count, start, end }: AppendedRange): void {
-    const used = block.used + end - start;
-    if (used > block.buffer.length) this.grow(block, used);
     commit.copy(block.buffer, block.used, start, end);
     block.newestSeq = firstSeq;
     block.newestAt = block.used;
-    block.used = used;
+    block.used += end - start;
     block.count += count;
     block.lsn = lsn;
-  }
-
-  private grow(block: TailBlock, needed: number): void {
-    const buffer = Buffer.allocUnsafeSlow(Math.min(BLOCK_BYTES, Math.max(needed, 2 * block.buffer.length)));
-    block.buffer.copy(buffer, 0, 0, block.used);
-    this.bytes += buffer.length - block.buffer.length;
-    block.buffer = buffer;
   }
 
   /** Lets go of an entity's blocks whose messages are all at or before `seq`. */
@@ -65,7 +68,6 @@ export class TailCache {
     let block = state.blocks.at(0);
     while (block !== undefined && block.firstSeq + block.count - 1 <= seq) {
       state.blocks.shift();
-      this.bytes -= block.buffer.length;
       block.state = undefined;
       block.buffer = EMPTY;
       block = state.blocks.at(0);
@@ -80,7 +82,7 @@ export class TailCache {
       (block.state === undefined || (this.bytes > this.budget && block.lsn <= appliedThrough))
     ) {
       this.blocks.shift();
-      this.bytes -= block.buffer.length + BLOCK_COST;
+      this.bytes -= block.room + BLOCK_COST;
       if (block.state !== undefined) {
         block.state.blocks.shift();
         this.evicted(block.state);

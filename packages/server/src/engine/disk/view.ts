@@ -53,12 +53,10 @@ export class Viewer {
     return value && readHeadRow(unseal(key, value, () => `the head of ${name}`));
   }
 
-  /** A copy, because what a keeper remembers must not pin a whole commit. */
+  /** A copy, because what a keeper remembers must not pin what lies beside it in memory. */
   row(e: Entity, { number, state }: View, { table, key }: RowKey): Uint8Array | undefined {
     const changed = state?.rows?.get(`${table}\0${key}`);
-    if (changed !== undefined) {
-      return changed.start < 0 ? undefined : Uint8Array.prototype.slice.call(changed.block, changed.start, changed.end);
-    }
+    if (changed !== undefined) return changed.value && Uint8Array.prototype.slice.call(changed.value);
     if (number === 0) return undefined;
     const storeKey = rowKey(number, rowSuffix(table, key));
     const value = this.store.get(storeKey);

@@ -1,0 +1,49 @@
+import { expect, it } from "vitest";
+import type { World } from "../core/world.ts";
+import type { Copy } from "./copy.ts";
+import type { CoreService } from "./core-service.ts";
+import { FanoutMeter } from "./delivery.ts";
+import { FANOUT_LIMITS } from "./limits.ts";
+import { LocalQueue, messagesOf } from "./queue.ts";
+
+const THROUGH = { generation: 1, seq: 1 };
+const copy = { bytes: 10, size: 1, through: THROUGH } as Copy;
+const producerHeaders = { producerId: "p", producerEpoch: "1", producerSeq: "1" };
+const round = { projectId: "p", streamId: "s", copy, producerHeaders };
+const members = Array.from({ length: 120 }, (_, i) => ({ session: `s${i}`, incarnation: "1", epoch: 1 }));
+
+it("leaves an engine that is behind to others, and goes on when it is not any more", async () => {
+  const timers: (() => void)[] = [];
+  const world = {
+    now: () => 0,
+    after(_ms: number, run: () => void) {
+      timers.push(run);
+      return () => {};
+    },
+  } as unknown as World;
+  let isBehind = true;
+  let copies = 0;
+  const postStream = async () => {
+    // It falls behind in the middle of the round.
+    if (++copies === 60) isBehind = true;
+    return { kind: "applied" as const, at: THROUGH };
+  };
+  const core = { postStream } as unknown as CoreService;
+  const engine = { isBehind: () => isBehind };
+  const limits = { ...FANOUT_LIMITS, queueConsumers: 1 };
+  const queue = new LocalQueue({ core, world, limits, meter: new FanoutMeter(), engine });
+  const runTimers = () => timers.splice(0).forEach((run) => void run());
+
+  const deliveries = queue.send(messagesOf(round, members, 50));
+  runTimers();
+  expect(copies).toBe(0);
+  isBehind = false;
+  runTimers();
+  await expect.poll(() => deliveries.copied).toBe(100);
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(copies).toBe(100);
+  isBehind = false;
+  runTimers();
+  await deliveries.all;
+  expect([deliveries.copied, deliveries.missed, queue.length]).toEqual([120, [], 0]);
+});
