@@ -163,13 +163,13 @@ describe("a page that was changed is refused", () => {
     expect(await changed("branches", (page) => swapPlaces(page, 1, 2))).toContain("out of order");
   });
 
-  it("when a separator sorts after the first key of its child", async () => {
-    const message = await changed("branches", (page) => {
+  it("when a separator sorts after the first key of its child, or before the last one of the child before", async () => {
+    const move = (by: number) => (page: Buffer) => {
       const node = 24 + u16(page, placeOf(1));
-      const length = u16(page, node + 6);
-      page[node + 8 + length - 1]! += 1;
-    });
-    expect(message).toContain("has a key out of order");
+      page[node + 8 + u16(page, node + 6) - 1]! += by;
+    };
+    expect(await changed("branches", move(1))).toContain("has a key out of order");
+    expect(await changed("branches", move(-2))).toContain("has a separator out of order");
   });
 
   it("when there is a gap between its free room and its nodes", async () => {
