@@ -171,6 +171,9 @@ const rows: Readonly<Record<string, () => Promise<void>>> = {
   },
 
   async "stream info"() {
+    await ok(["stream", "create", "info/topic", "--shards", "3"]);
+    const topic = JSON.parse((await ok(["stream", "info", "info/topic", "--json"])).stdout);
+    expect(topic).toMatchObject({ path: "info/topic", shards: 3, messages: 0 });
     await created("info/a", "text/plain");
     await appended("info/a", "text/plain", "hello");
     expect((await ok(["stream", "info", "info/a"])).stdout).toMatch(/contentType +text\/plain\n[\s\S]*bytes +5\n/);

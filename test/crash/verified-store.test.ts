@@ -1,15 +1,19 @@
 /**
  * The other half of what the verifier promises: whatever LMDB leaves behind passes. A refusal of a store that is whole would
- * cost a start; so stores are made by random transactions, with every shape of key and value, and looked at after each.
+ * cost a start; so stores are made by random transactions, with every shape of key and value, and looked at after each. And what
+ * no single bit can do, so that flipping them proves nothing: pages that are changed so that only one of its questions tells.
  */
+import { readFileSync, writeFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { openLmdb } from "../../packages/server/src/engine/disk/lmdb-store.ts";
 import { nodeFiles } from "../../packages/server/src/engine/disk/node-files.ts";
 import { SEAL_BYTES, seal } from "../../packages/server/src/engine/disk/sealed.ts";
 import type { Writing } from "../../packages/server/src/engine/disk/store.ts";
+import { PAGE_BYTES, u16 } from "../../packages/server/src/engine/disk/verify/layout.ts";
 import { verifyStore } from "../../packages/server/src/engine/disk/verify/verify-store.ts";
 import { Random } from "../sim/random.ts";
 import { temporaryDir } from "../support/disk.ts";
+import { pageMap } from "./page-map.ts";
 
 const SEED = Number(process.env.SLUICE_SEED ?? 11);
 const STORES = 4;
@@ -109,5 +113,76 @@ describe("a store that LMDB left", () => {
     expect(await rowsIn(path)).toBe(1);
     await store.close();
     remove();
+  });
+});
+
+/** Where the i-th node of a page starts is told here. */
+const placeOf = (i: number) => 24 + 2 * i;
+const UPPER_AT = 22;
+
+/** A store of several leaves, and one of its pages changed behind LMDB's back. */
+async function changed(kind: "branches" | "leaves", change: (page: Buffer) => void): Promise<string> {
+  const { dir, remove } = temporaryDir();
+  const path = `${dir}/store.mdb`;
+  const store = openLmdb(path);
+  store.transact((tx) => {
+    tx.put(META, seal(META, Buffer.alloc(SEAL_BYTES + 40)));
+    for (let i = 0; i < 2_000; i++) {
+      const key = Buffer.from(`r${String(i).padStart(8, "0")}`);
+      tx.put(key, seal(key, Buffer.alloc(SEAL_BYTES + 60, i)));
+    }
+  });
+  await store.close();
+  try {
+    await rowsIn(path);
+    const number = (await pageMap(nodeFiles, path))[kind].at(-1)!;
+    const bytes = readFileSync(path);
+    change(bytes.subarray(number * PAGE_BYTES, (number + 1) * PAGE_BYTES));
+    writeFileSync(path, bytes);
+    return await rowsIn(path).then(
+      () => "nothing",
+      (damage: Error) => damage.message,
+    );
+  } finally {
+    remove();
+  }
+}
+
+function swapPlaces(page: Buffer, i: number, k: number): void {
+  const [a, b] = [u16(page, placeOf(i)), u16(page, placeOf(k))];
+  page.writeUInt16LE(b, placeOf(i));
+  page.writeUInt16LE(a, placeOf(k));
+}
+
+describe("a page that was changed is refused", () => {
+  it("when two keys of a leaf have changed places", async () => {
+    expect(await changed("leaves", (page) => swapPlaces(page, 3, 4))).toContain("has a key out of order");
+  });
+
+  it("when two separators of a branch have changed places", async () => {
+    expect(await changed("branches", (page) => swapPlaces(page, 1, 2))).toContain("out of order");
+  });
+
+  it("when a separator sorts after the first key of its child, or before the last one of the child before", async () => {
+    const move = (by: number) => (page: Buffer) => {
+      const node = 24 + u16(page, placeOf(1));
+      page[node + 8 + u16(page, node + 6) - 1]! += by;
+    };
+    expect(await changed("branches", move(1))).toContain("has a key out of order");
+    expect(await changed("branches", move(-2))).toContain("has a separator out of order");
+  });
+
+  it("when there is a gap between its free room and its nodes", async () => {
+    const lower = (page: Buffer) => page.writeUInt16LE(u16(page, UPPER_AT) - 2, UPPER_AT);
+    expect(await changed("leaves", lower)).toContain("has a page whose nodes do not fill it");
+    expect(await changed("branches", lower)).toContain("has a page whose nodes do not fill it");
+  });
+
+  it("when a separator is shorter than its node", async () => {
+    const message = await changed("branches", (page) => {
+      const node = 24 + u16(page, placeOf(1));
+      page.writeUInt16LE(u16(page, node + 6) - 2, node + 6);
+    });
+    expect(message).toContain("has a page whose nodes do not fill it");
   });
 });

@@ -225,12 +225,12 @@ describeOnEngines("an entry of a listing", (engine) => {
       });
     }
     // Only what a path starts with makes it reserved.
-    for (const name of ["a/$shard/0", "mine", "x__ds"])
+    for (const name of ["a/$own/0", "mine", "x__ds"])
       expect((await create(`${url}/v1/stream/${name}`)).status).toBe(201);
-    expect(await paths(url)).toEqual(["a/$shard/0", "mine", "x__ds"]);
-    expect(await paths(url, { filter: "#" })).toEqual(["a/$shard/0", "mine", "x__ds"]);
+    expect(await paths(url)).toEqual(["a/$own/0", "mine", "x__ds"]);
+    expect(await paths(url, { filter: "#" })).toEqual(["a/$own/0", "mine", "x__ds"]);
     expect(await paths(url, { filter: "+" })).toEqual(["mine", "x__ds"]);
-    expect(await allPaths(url, { limit: "1" })).toEqual(["a/$shard/0", "mine", "x__ds"]);
+    expect(await allPaths(url, { limit: "1" })).toEqual(["a/$own/0", "mine", "x__ds"]);
     for (const prefix of ["__ds", "$", "session:"]) expect(await list(url, { prefix })).toEqual({ streams: [] });
     for (const filter of own) expect(await list(url, { filter })).toEqual({ streams: [] });
   });

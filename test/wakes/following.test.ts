@@ -30,8 +30,10 @@ test("the index finds who wants a stream, by pattern and by name", () => {
 
 test("reserved streams and a subscription's own wake stream are wanted by no pattern", () => {
   const all = subscription("all", "**");
-  for (const path of ["__ds/x", "$share/g", "session:1", "wakes"]) expect(all.wants(path), path).toBe(false);
+  for (const path of ["__ds/x", "$share/g", "session:1", "wakes", "wakes/$shard/0"])
+    expect(all.wants(path), path).toBe(false);
   expect(all.wants("anything")).toBe(true);
+  expect(all.wants("anything/$shard/0")).toBe(true);
 });
 
 test("what the index remembers is corrected when subscriptions and links change", () => {

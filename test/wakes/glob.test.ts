@@ -13,6 +13,15 @@ test("one star stands for exactly one level", () => {
   expect(matches("events/*", "other/a")).toBe(false);
 });
 
+test("one star does not stand for the level of shards, two do", () => {
+  expect(matches("a/*/*", "a/$shard/0")).toBe(false);
+  expect(matches("a/*/0", "a/$shard/0")).toBe(false);
+  expect(matches("a/$shard/*", "a/$shard/0")).toBe(true);
+  expect(matches("a/**", "a/$shard/0")).toBe(true);
+  expect(matches("**/0", "a/$shard/0")).toBe(true);
+  expect(matches("a/*", "a/b$shard")).toBe(true);
+});
+
 test("two stars stand for any number of levels, none included", () => {
   expect(matches("events/**", "events")).toBe(true);
   expect(matches("events/**", "events/a/b/c")).toBe(true);

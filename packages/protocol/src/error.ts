@@ -36,6 +36,7 @@ const table = {
   "offset-trimmed": { status: 410, title: "Retention has taken messages after this offset", retryable: false },
   "history-lost": { status: 410, title: "A failover lost messages before this offset", retryable: false },
   "offset-ahead": { status: 400, title: "The offset lies beyond the end of the stream", retryable: false },
+  "stream-sharded": { status: 409, title: "The stream is a sharded topic", retryable: false },
   "fork-source-gone": { status: 409, title: "The source of the fork was deleted", retryable: false },
 
   // What a wake subscription says.

@@ -22,6 +22,8 @@ export const header = {
   streamMaxMessages: "Stream-Max-Messages",
   streamMaxBytes: "Stream-Max-Bytes",
   streamMaxAgeSeconds: "Stream-Max-Age-Seconds",
+  streamShards: "Stream-Shards",
+  streamShard: "Stream-Shard",
   sseDataEncoding: "Stream-SSE-Data-Encoding",
 
   fanoutCount: "Stream-Fanout-Count",

@@ -9,4 +9,6 @@ export interface ListedStream {
   readonly createdAt: number;
   readonly lastAppendAt: number | null;
   readonly expiresAt: number | null;
+  /** Of a sharded topic, which has no messages itself: how many shards have them. */
+  readonly shards?: number | undefined;
 }

@@ -4,7 +4,7 @@ import { checkProblem } from "../problem.ts";
 import type { Answer, RawResponse } from "../raw-http.ts";
 import { type FuzzRequest, PARAMETERS, render } from "./requests.ts";
 
-const HEADER_NAMES = [...Object.values(header), "Host", "Expect", "Stream-Shards"];
+const HEADER_NAMES = [...Object.values(header), "Host", "Expect"];
 
 export function judge(request: FuzzRequest, answer: Answer): void {
   try {

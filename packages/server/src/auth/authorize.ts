@@ -2,7 +2,7 @@
  * The gate of a program that embeds the server and has rules of its own: a callback decides instead of a JWT. It is asked
  * once for what the address names and once more for every further stream that a header or body names.
  */
-import { type Access, type Action, type StreamPattern, topicOf } from "../core/action.ts";
+import { type Access, type Action, ownTopic, type StreamPattern, topicOf } from "../core/action.ts";
 import { type HttpRequest, Refusal } from "../core/http.ts";
 import type { TopicFilter } from "../core/topic.ts";
 import { prefixesOf } from "./caller.ts";
@@ -33,7 +33,7 @@ export class CallbackGate implements Gate {
 
   admit(action: Action, request: HttpRequest): void | Promise<void> {
     if (needsNobody(action)) return;
-    const verdict = this.authorize(action, request);
+    const verdict = this.authorize(asAsked(action), request);
     if (isLater(verdict)) return Promise.resolve(verdict).then((settled) => this.enter(settled, action, request));
     this.enter(verdict, action, request);
   }
@@ -43,6 +43,13 @@ export class CallbackGate implements Gate {
     access.check(action);
     request.access = access;
   }
+}
+
+/** Who may use a topic may use its shards, and nobody else: the callback is asked about the topic. */
+function asAsked(action: Action): Action {
+  const { stream } = action;
+  const topic = stream === undefined ? undefined : ownTopic(stream);
+  return topic === stream ? action : { ...action, stream: topic };
 }
 
 function isLater(verdict: AuthorizeVerdict | PromiseLike<AuthorizeVerdict>): verdict is PromiseLike<AuthorizeVerdict> {
@@ -72,7 +79,7 @@ class AskedAccess implements Access {
 
   async demand(action: Action): Promise<void> {
     this.check(action);
-    const verdict = allowed(await this.authorize(action, this.request));
+    const verdict = allowed(await this.authorize(asAsked(action), this.request));
     new AskedAccess(this.authorize, this.request, verdict).check(action);
   }
 

@@ -3,7 +3,8 @@
  * action. A new action does not compile without a row in `NEEDS`.
  */
 import type { ErrorCode } from "@sluice/protocol";
-import { type Action, type ActionName, type StreamPattern, topicOf } from "../core/action.ts";
+import { type Action, type ActionName, ownTopic, type StreamPattern, topicOf } from "../core/action.ts";
+import { SHARD_LEVEL } from "../core/shard-path.ts";
 import { coversPattern, matchesFilter, type TopicFilter } from "../core/topic.ts";
 import { ADMIN, type Claims, READ, WRITE } from "./claims.ts";
 
@@ -97,14 +98,19 @@ function suffices(scopes: number, need: Need): boolean {
   }
 }
 
+/** A shard is within when its topic is, and not otherwise. */
 export function isWithin(filters: readonly TopicFilter[], stream: string): boolean {
-  for (const filter of filters) if (matchesFilter(filter, stream)) return true;
+  const topic = ownTopic(stream);
+  for (const filter of filters) if (matchesFilter(filter, topic)) return true;
   return false;
 }
 
 /** One filter must cover the pattern alone: what several cover together is not looked for. */
 export function areWithin(filters: readonly TopicFilter[], { levels }: StreamPattern): boolean {
-  return filters.some((filter) => coversPattern(filter, levels));
+  // The wildcard for one level leaves shards out, and a filter that covers the one for all levels covers the topics too.
+  const shards = levels.indexOf(`=${SHARD_LEVEL}`);
+  const topics = shards > 0 ? levels.slice(0, shards) : levels;
+  return filters.some((filter) => coversPattern(filter, topics));
 }
 
 function forbidden(detail: string): Denial {

@@ -49,6 +49,12 @@ const stream = {
     min: 1_000,
   }),
   forkRows: count(STREAM_LIMITS.forkRows, "Forks of one stream looked at in one step.", { max: 100_000 }),
+  shardCheckMs: ms(
+    STREAM_LIMITS.shardCheckMs,
+    "When the sweep finishes making, closing or deleting a sharded topic that was cut short.",
+    { min: 1_000 },
+  ),
+  shardTurns: count(STREAM_LIMITS.shardTurns, "Sharded topics whose turn among their shards is remembered."),
 };
 
 const list = {

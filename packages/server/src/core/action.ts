@@ -2,6 +2,7 @@
  * What a caller wants to do, in terms of the product: an action on a project, a stream, a subscription, a channel. Every door parses its
  * own addresses into this, and auth decides on nothing else, so that no spelling of a path gets around it.
  */
+import { topicOfShard } from "./shard-path.ts";
 
 /** What an address can ask for. The HTTP routes carry the same names, in logs and metrics too. */
 export type RouteName =
@@ -54,7 +55,13 @@ export interface Action {
 export function topicOf({ action, stream, channel, session }: Action): string | undefined {
   // Whose a session is, is another question, and what is in it was asked about when it was subscribed to.
   if (session !== undefined && action !== "subscribe") return undefined;
-  return channel === undefined ? stream : `channels/${channel}`;
+  if (channel !== undefined) return `channels/${channel}`;
+  return stream === undefined ? undefined : ownTopic(stream);
+}
+
+/** What a stream is reached by: a shard by the path of what it is a part of. */
+export function ownTopic(stream: string): string {
+  return topicOfShard(stream) ?? stream;
 }
 
 /** Levels are `*` for any one, `**` for any number of them, and literal ones with `=` in front. */

@@ -66,6 +66,8 @@ export class Refusal extends Error {
     readonly code: ErrorCode,
     detail: string,
     readonly headers: Headers = [],
+    /** What the problem tells besides what all of them do. */
+    readonly members?: Readonly<Record<string, unknown>>,
   ) {
     super(detail);
     this.name = "Refusal";

@@ -211,6 +211,11 @@ function refusalOf(outcome: Exclude<SubscribeOutcome, Joined>, { sessionId, stre
   switch (outcome.kind) {
     case "no-stream":
       return absent(streamId);
+    case "sharded":
+      return new Refusal(
+        "stream-sharded",
+        `${streamId} is a sharded topic; a session follows streams, each of which has one order`,
+      );
     case "anothers":
       return new Refusal("forbidden", `the session ${sessionId} is somebody else's`);
     case "wrong-type":

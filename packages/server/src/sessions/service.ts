@@ -9,6 +9,7 @@ import { comparePositions, type Position, ZERO } from "@sluice/protocol";
 import type { World } from "../core/world.ts";
 import type { Engine, Entity } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
+import type { FollowOutcome } from "../streams/following.ts";
 import type { ReadOutcome } from "../streams/reading.ts";
 import type { Streams } from "../streams/service.ts";
 import { lifeOf, META, metaTable } from "../streams/state.ts";
@@ -63,6 +64,7 @@ export type SubscribeOutcome =
   | Joined
   | Exclude<JoinOutcome, Joined | { kind: "over" }>
   | { readonly kind: "no-stream" }
+  | Extract<FollowOutcome, { kind: "sharded" }>
   | Extract<ReadOutcome, { kind: "trimmed" | "ahead" | "lost" }>;
 
 export interface SessionInfo {
@@ -81,6 +83,7 @@ export class Sessions {
     if (asked !== undefined && "kind" in asked) return asked;
     return fanout.joining(project, streamId, async () => {
       const followed = await core.headStream(project, streamId, fanout.newName(), asked);
+      if (followed.kind === "sharded") return followed;
       if (followed.kind !== "following") return { kind: "no-stream" };
       const { name, meta, tail } = followed;
       // Where other nodes write too, reading leaves open what lies beyond the end; a subscription from there would miss what comes.

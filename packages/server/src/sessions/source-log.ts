@@ -33,6 +33,7 @@ export class SourceLog {
       switch (page.kind) {
         case "absent":
         case "gone":
+        case "sharded":
           return "gone";
         case "trimmed":
           from = page.earliest;

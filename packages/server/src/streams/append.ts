@@ -32,6 +32,8 @@ export interface Append {
   readonly messageId?: string | undefined;
   readonly messageKey?: string | undefined;
   readonly attributes?: Readonly<Record<string, string>> | undefined;
+  /** Meant for a shard of this topic, and for none of another one of the same name. */
+  readonly topicId?: string | undefined;
 }
 
 /** `producer` carries the epoch and the highest accepted sequence, to be echoed. */
@@ -43,7 +45,22 @@ interface Accepted {
   readonly follow?: string | undefined;
 }
 
-export type AppendOutcome =
+/** The shard that an append to a topic went to, whatever came of it. */
+interface Routed {
+  readonly shard?: number | undefined;
+}
+
+/** A topic has no log; one of its shards takes the append. */
+export interface ShardedAppend {
+  readonly kind: "sharded";
+  readonly shards: number;
+  readonly topicId: string;
+  readonly isWhole: boolean;
+}
+
+export type AppendOutcome = Routed & Appending;
+
+type Appending =
   | (Accepted & { readonly kind: "appended"; readonly isCloseOnly: boolean })
   | (Accepted & { readonly kind: "duplicate" })
   | { readonly kind: "absent" }
@@ -55,11 +72,21 @@ export type AppendOutcome =
   | { readonly kind: "producer-epoch-start" }
   | { readonly kind: "producer-gap"; readonly expected: number; readonly received: number };
 
-export function appendRule(view: View, now: number, input: Append, holdBytes: number): Decision<AppendOutcome> {
+export function appendRule(
+  view: View,
+  now: number,
+  input: Append,
+  holdBytes: number,
+): Decision<AppendOutcome | ShardedAppend> {
   const meta = view.get(metaTable, "");
   const life = lifeOf(meta, view.head, now);
   if (meta === undefined || life === "absent") return { outcome: { kind: "absent" } };
   if (life === "gone") return { outcome: { kind: "gone" } };
+  if (meta.topic) {
+    const { id: topicId, step } = meta.topic;
+    return { outcome: { kind: "sharded", shards: meta.config.shards!, topicId, isWhole: step === undefined } };
+  }
+  if (input.topicId !== undefined && input.topicId !== meta.shardOf) return { outcome: { kind: "absent" } };
 
   const refusal = refuse(view, meta, input);
   if (refusal) return { outcome: refusal };

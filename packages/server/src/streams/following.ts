@@ -16,13 +16,16 @@ export const FANOUT_HOLD = "fanout";
 
 export type FollowOutcome =
   | { readonly kind: "following"; readonly meta: Meta; readonly name: string; readonly tail: Position }
-  | { readonly kind: "absent" | "gone" };
+  | { readonly kind: "absent" | "gone" }
+  | { readonly kind: "sharded"; readonly shards: number };
 
 /** `name` is used when nobody follows yet. With `from`, what comes after it is held rather than what comes after the tail. */
 export function followRule(view: View, now: number, name: string, from?: Position): Decision<FollowOutcome> {
   const meta = view.get(metaTable, "");
   const life = lifeOf(meta, view.head, now);
   if (meta === undefined || life !== "live") return { outcome: { kind: life === "gone" ? "gone" : "absent" } };
+  // What is copied has one order, and a topic has none.
+  if (meta.config.shards !== undefined) return { outcome: { kind: "sharded", shards: meta.config.shards } };
   const tail = view.head.last;
   const changes: Change[] = [];
   if (meta.follow === undefined) changes.push(put(metaTable, "", { ...meta, follow: name }));

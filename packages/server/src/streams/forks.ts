@@ -47,6 +47,7 @@ export class Forks {
       return compared.kind === "vanished" ? this.create(project, path, request, fork) : compared;
     }
     const { meta, head } = source;
+    if (meta.topic) return { kind: "source-sharded" };
     const contentType = request.config.contentType ?? meta.config.contentType;
     if (!isSameType(contentType, meta.config.contentType)) {
       return { kind: "source-type", contentType: meta.config.contentType };

@@ -28,6 +28,12 @@ export interface Create {
   readonly closed: boolean;
   readonly payloads: readonly Uint8Array[];
   readonly origin?: ForkOrigin | undefined;
+  /** Makes a sharded topic of this id, whose shards are still to be made. */
+  readonly topicId?: string | undefined;
+  /** Makes a shard of the topic of this id. */
+  readonly shardOf?: string | undefined;
+  /** Asks for a sweep after this time, whatever else there is to come back for. */
+  readonly checkMs?: number | undefined;
 }
 
 export type CreateOutcome =
@@ -42,19 +48,21 @@ export function createRule(view: View, now: number, input: Create): Decision<Cre
   const existing = view.get(metaTable, "");
   if (existing !== undefined) return { outcome: compareWith(existing, view, now, input) };
 
-  const { config, closed, payloads, origin } = input;
+  const { config, closed, payloads, origin, topicId, shardOf, checkMs } = input;
   const through = origin?.lineage.at(-1)?.through;
   // A fork's own messages must sort after those it inherits.
   const generation = Math.max(view.nextGeneration, through?.generation ?? 0);
   const base = through ?? { generation, seq: 0 };
-  const meta: Meta = { config, createdAt: now, touchedAt: now, closed, origin };
+  const topic = topicId === undefined ? undefined : ({ id: topicId, step: "making" } as const);
+  const meta: Meta = { config, createdAt: now, touchedAt: now, closed, origin, topic, shardOf };
   const messages: Message[] = payloads.map((payload) => ({ payload, at: now }));
 
   const changes: Change[] = [{ op: "begin", generation, at: base }, put(metaTable, "", meta)];
   if (messages.length > 0) changes.push({ op: "append", messages });
   const head = { ...NO_HEAD, generation, last: base, start: base };
   changes.push(...cutAtCreation(head, config.retention, messages, now));
-  const check = nextCheck(meta, { ...view.head, at: messages.length > 0 ? now : 0 }, now);
+  const due = nextCheck(meta, { ...view.head, at: messages.length > 0 ? now : 0 }, now);
+  const check = checkMs === undefined ? due : earlier(due, now + checkMs);
   if (check !== undefined) changes.push({ op: "remind", atMs: check });
   const next = messages.length > 0 ? { generation, seq: base.seq + messages.length } : base;
   return { outcome: { kind: "created", meta, next }, changes };
@@ -78,7 +86,7 @@ function compareWith(
   input: Create,
 ): Exclude<CreateOutcome, { kind: "created" }> {
   const life = lifeOf(existing, view.head, now);
-  if (life === "absent") return { kind: "over" };
+  if (life === "absent" || existing.topic?.step === "ending") return { kind: "over" };
   if (life === "gone") return { kind: "gone" };
   const what = difference(existing, input);
   if (what !== undefined) return { kind: "differs", what };
@@ -86,6 +94,7 @@ function compareWith(
 }
 
 function difference(existing: Meta, { config, closed, origin }: Create): string | undefined {
+  if (existing.config.shards !== config.shards) return "Stream-Shards";
   if (!isSameType(existing.config.contentType, config.contentType)) return "Content-Type";
   if (existing.config.ttlSeconds !== config.ttlSeconds) return "Stream-TTL";
   if (existing.config.expiresAt !== config.expiresAt) return "Stream-Expires-At";
@@ -118,6 +127,8 @@ export function touchRule(view: View, now: number): Decision<void> {
 export type DeleteOutcome =
   | { readonly kind: "deleted"; readonly origin?: ForkOrigin | undefined; readonly follow?: string | undefined }
   | { readonly kind: "kept-for-forks"; readonly follow?: string | undefined }
+  /** A topic, which nobody sees any more; it goes when its shards have gone. */
+  | { readonly kind: "ending"; readonly meta: Meta }
   | { readonly kind: "absent" }
   | { readonly kind: "gone" };
 
@@ -129,15 +140,16 @@ export function deleteRule(view: View, now: number, limits: StreamLimits): Decis
   return remove(meta, now, limits);
 }
 
-/** Ends a stream whose time is over; otherwise says when to look again. Also cuts by age. */
+/** Ends a stream whose time is over; otherwise says when to look again. Also cuts by age. Of a topic others have more to say. */
 export function sweepRule(
   view: View,
   now: number,
   limits: StreamLimits,
   checkForksAt?: number,
-): Decision<DeleteOutcome | { readonly kind: "kept" }> {
+): Decision<DeleteOutcome | { readonly kind: "kept" } | { readonly kind: "topic"; readonly meta: Meta }> {
   const meta = view.get(metaTable, "");
   if (meta === undefined) return { outcome: { kind: "absent" } };
+  if (meta.topic && lifeOf(meta, view.head, now) === "live") return { outcome: { kind: "topic", meta } };
   const end = endsAt(meta, view.head);
   if (end !== undefined && now >= end && !meta.deleted) return remove(meta, now, limits);
   if (meta.deleted && !hasForks(meta)) return remove(meta, now, limits);
@@ -151,7 +163,12 @@ function earlier(a: number | undefined, b: number | undefined): number | undefin
   return a === undefined ? b : b === undefined ? a : Math.min(a, b);
 }
 
-function remove(meta: Meta, now: number, { forkCheckMs }: StreamLimits): Decision<DeleteOutcome> {
+export function remove(meta: Meta, now: number, { forkCheckMs, shardCheckMs }: StreamLimits): Decision<DeleteOutcome> {
+  if (meta.topic) {
+    // The reminder stands until the last shard has gone, so that a crash on the way leaves none behind.
+    const remind: Change = { op: "remind", atMs: now + shardCheckMs };
+    return { outcome: { kind: "ending", meta }, changes: [put(metaTable, "", { ...meta, deleted: true }), remind] };
+  }
   if (hasForks(meta)) {
     const remind: Change = { op: "remind", atMs: now + forkCheckMs };
     const changes = [put(metaTable, "", { ...meta, deleted: true }), remind];
@@ -160,9 +177,10 @@ function remove(meta: Meta, now: number, { forkCheckMs }: StreamLimits): Decisio
   return { outcome: { kind: "deleted", origin: meta.origin, follow: meta.follow }, changes: [{ op: "destroy" }] };
 }
 
-function nextCheck(meta: Meta, head: View["head"], now: number): number | undefined {
+export function nextCheck(meta: Meta, head: View["head"], now: number): number | undefined {
   if (meta.deleted) return undefined;
   const end = endsAt(meta, head);
+  if (meta.topic) return end;
   const age = meta.config.retention && nextAgeCheck(meta.config.retention, now);
   if (end === undefined) return age;
   return age === undefined ? end : Math.min(end, age);

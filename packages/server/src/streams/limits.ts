@@ -19,6 +19,10 @@ export interface StreamLimits {
   readonly forkCheckMs: number;
   /** Forks of one stream that are looked at in one step. */
   readonly forkRows: number;
+  /** How long after a step of a sharded topic the sweep makes sure that all its shards have been through it. */
+  readonly shardCheckMs: number;
+  /** Topics whose turn is remembered, for appends that name neither a key nor a producer. */
+  readonly shardTurns: number;
 }
 
 export const STREAM_LIMITS: StreamLimits = {
@@ -31,6 +35,8 @@ export const STREAM_LIMITS: StreamLimits = {
   forkDepth: 64,
   forkCheckMs: 10_000,
   forkRows: 100,
+  shardCheckMs: 10_000,
+  shardTurns: 10_000,
 };
 
 export interface ListLimits {

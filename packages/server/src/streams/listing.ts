@@ -100,6 +100,7 @@ async function describeEntry(streams: Streams, project: string, path: string): P
     createdAt: meta.createdAt,
     lastAppendAt: head.at === 0 ? null : head.at,
     expiresAt: endsAt(meta, head) ?? null,
+    shards: meta.config.shards,
   };
 }
 

@@ -13,7 +13,7 @@ import type { LiveLimits, StreamLimits } from "./limits.ts";
 import { controlTrailer, StreamSource } from "./live-source.ts";
 import type { From } from "./parse.ts";
 import type { StreamPage } from "./reading.ts";
-import { unreadable } from "./refusals.ts";
+import { refuseTopic, unreadable } from "./refusals.ts";
 import { contentTypeFor, type Format, needsBase64, renderBody } from "./render.ts";
 import type { Streams } from "./service.ts";
 
@@ -67,6 +67,7 @@ export class LiveRoutes {
     if (from === NOW) {
       const described = await this.streams.describe(project, path);
       if (described.kind !== "live") throw unreadable(described, path);
+      refuseTopic(described.meta, path);
       await this.streams.touch(project, path);
       const { meta, head } = described;
       const page: StreamPage = { kind: "page", meta, head, messages: [], next: head.last, atTail: true };

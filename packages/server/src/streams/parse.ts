@@ -5,6 +5,7 @@
 import { BEGINNING, header, NOW, type Position, parseOffset } from "@sluice/protocol";
 import { utf8 } from "../core/bytes.ts";
 import { type HttpRequest, queryValue, Refusal } from "../core/http.ts";
+import { isAmongShards, MAX_SHARDS, SHARD_LEVEL, shardPath } from "../core/shard-path.ts";
 import type { ProducerTriple, Retention, StreamConfig } from "./state.ts";
 
 export const MAX_PATH_BYTES = 1_024;
@@ -60,6 +61,13 @@ export function refuseReserved(path: string): void {
   if (isReserved(path)) throw new Refusal("reserved-name", `paths starting with ${RESERVED.join(", ")} are reserved`);
 }
 
+/** Refuses to create or delete what belongs to a topic; it is read and appended to like anything else. */
+export function refuseAmongShards(path: string): void {
+  if (!isAmongShards(path)) return;
+  const detail = `paths with the level ${SHARD_LEVEL} are reserved for the shards of topics, which are created and deleted with their topic`;
+  throw new Refusal("reserved-name", detail);
+}
+
 /** Where a GET starts: at the earliest message kept, at the tail, or after a position. */
 export type From = typeof BEGINNING | typeof NOW | Position;
 
@@ -102,7 +110,29 @@ export function parseConfig(
   if (expires !== undefined && (!RFC3339.test(expires) || Number.isNaN(expiresAt))) {
     throw new Refusal("bad-header", `${header.streamExpiresAt} must be an RFC 3339 time`);
   }
-  return { contentType: parseContentType(request), ttlSeconds, expiresAt, retention: parseRetention(request) };
+  const contentType = parseContentType(request);
+  return { contentType, ttlSeconds, expiresAt, retention: parseRetention(request), shards: parseShards(request) };
+}
+
+function parseShards(request: HttpRequest): number | undefined {
+  const text = request.header("stream-shards");
+  if (text === undefined) return undefined;
+  const shards = /^[1-9]\d{0,2}$/.test(text) ? Number(text) : 0;
+  if (shards < 1 || shards > MAX_SHARDS) {
+    throw new Refusal("bad-header", `${header.streamShards} must be a whole number from 1 to ${MAX_SHARDS}`);
+  }
+  return shards;
+}
+
+/** The path of a topic leaves room for those of its shards. */
+export function checkTopicPath(path: string, shards: number): void {
+  const longest = shardPath(path, shards - 1);
+  if (utf8(longest).length > MAX_PATH_BYTES) {
+    throw new Refusal(
+      "bad-path",
+      `the path leaves no room for its shards: ${MAX_PATH_BYTES} bytes with ${longest.slice(path.length)} at its end`,
+    );
+  }
 }
 
 function parseRetention(request: HttpRequest): Retention | undefined {

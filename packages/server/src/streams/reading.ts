@@ -31,6 +31,8 @@ export type ReadOutcome =
   /** Retention has taken messages between `after` and `earliest`. */
   | { readonly kind: "trimmed"; readonly earliest: Position }
   | { readonly kind: "ahead"; readonly tail: Position }
+  /** A topic: its shards are read, each by itself. */
+  | { readonly kind: "sharded"; readonly shards: number }
   /** A failover has taken what the reader saw after `survived`; what came since is there. */
   | { readonly kind: "lost"; readonly survived: Position };
 
@@ -68,6 +70,7 @@ async function tryPage(
   const described = await describe(engine, project, path);
   if (described.kind !== "live") return described;
   const { meta, head } = described;
+  if (meta.config.shards !== undefined) return { kind: "sharded", shards: meta.config.shards };
   if (after !== undefined && comparePositions(after, head.last) > 0) {
     if (engine.exclusive) return { kind: "ahead", tail: head.last };
     return readAhead(engine, streamEntity(project, path), meta, after);

@@ -10,6 +10,7 @@ import type { StreamLimits } from "./limits.ts";
 import type { LiveRoutes } from "./live-routes.ts";
 import {
   checkPath,
+  checkTopicPath,
   isReserved,
   parseClosed,
   parseConfig,
@@ -20,10 +21,11 @@ import {
   parsePath,
   parseProducer,
   parseSeq,
+  refuseAmongShards,
   refuseReserved,
 } from "./parse.ts";
 import type { StreamPage } from "./reading.ts";
-import { absent, gone, unreadable } from "./refusals.ts";
+import { absent, gone, refuseTopic, unreadable } from "./refusals.ts";
 import { contentTypeFor, type Format, renderBody } from "./render.ts";
 import type { CreateResult, Fork, Streams } from "./service.ts";
 import { isJson, type Meta } from "./state.ts";
@@ -61,21 +63,27 @@ export class StreamRoutes {
 
   async create(project: string, path: string, request: HttpRequest): Promise<Reply> {
     refuseReserved(path);
-    if (request.header("stream-shards") !== undefined) {
-      throw new Refusal("bad-header", "Stream-Shards is not supported by this version");
-    }
+    refuseAmongShards(path);
     const config = parseConfig(request);
     const fork = parseFork(project, request);
+    if (config.shards !== undefined) checkTopic(path, config.shards, fork);
     if (fork) await request.access?.demand({ action: "stream.read", project, stream: fork.source });
     const contentType = config.contentType ?? (fork && (await this.contentTypeOf(project, fork.source)));
     const payloads = await this.payloads(request, contentType);
+    if (config.shards !== undefined && payloads.length > 0) {
+      throw new Refusal(
+        "bad-body",
+        "a body cannot go with Stream-Shards: a sharded topic begins empty, so that a repeated PUT appends nothing twice",
+      );
+    }
     const created = await this.streams.create(project, path, { config, closed: parseClosed(request), payloads, fork });
-    if (created.kind !== "created" && created.kind !== "exists") throw createRefusal(created, path);
+    if (created.kind !== "created" && created.kind !== "exists") throw createRefusal(created, path, fork);
     const headers: Headers = [
       header.contentType,
       created.meta.config.contentType,
       ...tailHeaders(created.next, created.meta),
     ];
+    if (config.shards !== undefined) headers.push(header.streamShards, String(config.shards));
     if (created.kind === "created") headers.push(header.location, request.origin + request.path);
     return { status: created.kind === "created" ? 201 : 200, headers };
   }
@@ -110,7 +118,8 @@ export class StreamRoutes {
     const { meta, head } = described;
     const headers: Headers = [header.contentType, meta.config.contentType, header.cacheControl, "no-store"];
     headers.push(...tailHeaders(head.last, meta));
-    const { ttlSeconds, expiresAt, retention } = meta.config;
+    const { ttlSeconds, expiresAt, retention, shards } = meta.config;
+    if (shards !== undefined) headers.push(header.streamShards, String(shards));
     if (ttlSeconds !== undefined) headers.push(header.streamTtl, String(ttlSeconds));
     if (expiresAt !== undefined) headers.push(header.streamExpiresAt, new Date(expiresAt).toISOString());
     if (retention?.maxMessages !== undefined) headers.push(header.streamMaxMessages, String(retention.maxMessages));
@@ -121,6 +130,7 @@ export class StreamRoutes {
 
   async delete(project: string, path: string): Promise<Reply> {
     refuseReserved(path);
+    refuseAmongShards(path);
     const outcome = await this.streams.delete(project, path);
     if (outcome.kind === "absent") throw absent(path);
     if (outcome.kind === "gone") throw gone(path);
@@ -144,6 +154,7 @@ export class StreamRoutes {
   private async readNow(project: string, path: string, format: Format): Promise<Reply> {
     const described = await this.streams.describe(project, path);
     if (described.kind !== "live") throw unreadable(described, path);
+    refuseTopic(described.meta, path);
     await this.streams.touch(project, path);
     this.streams.meter.reads["catch-up"]++;
     const { meta, head } = described;
@@ -163,6 +174,13 @@ export function parseFormat(search: string): Format {
   if (format === undefined || format === "raw") return "raw";
   if (format === "envelope") return "envelope";
   throw new Refusal("bad-query", "the query parameter format must be raw or envelope");
+}
+
+function checkTopic(path: string, shards: number, fork: Fork | undefined): void {
+  if (fork) {
+    throw new Refusal("bad-header", `${header.streamShards} and ${header.streamForkedFrom} exclude each other`);
+  }
+  checkTopicPath(path, shards);
 }
 
 /** The source may be named by its URL path or, within the project, by its own path. */
@@ -240,6 +258,7 @@ export function renderAppend(outcome: AppendOutcome, path: string): Reply {
     case "appended":
     case "duplicate": {
       const headers: Headers = [header.streamNextOffset, formatOffset(outcome.next)];
+      if (outcome.shard !== undefined) headers.push(header.streamShard, String(outcome.shard));
       if (outcome.closed) headers.push(header.streamClosed, "true");
       if (outcome.producer === undefined) return { status: 204, headers };
       headers.push(
@@ -250,39 +269,52 @@ export function renderAppend(outcome: AppendOutcome, path: string): Reply {
       );
       return { status: outcome.kind === "duplicate" || outcome.isCloseOnly ? 204 : 200, headers };
     }
+    default: {
+      const refusal = appendRefusal(outcome, path);
+      if (outcome.shard !== undefined) refusal.headers.push(header.streamShard, String(outcome.shard));
+      throw refusal;
+    }
+  }
+}
+
+function appendRefusal(outcome: Exclude<AppendOutcome, { kind: "appended" | "duplicate" }>, path: string): Refusal {
+  switch (outcome.kind) {
     case "absent":
-      throw absent(path);
+      return absent(path);
     case "gone":
-      throw gone(path);
+      return gone(path);
     case "closed":
-      throw new Refusal("stream-closed", "the stream is closed; nothing can be appended", [
+      return new Refusal("stream-closed", "the stream is closed; nothing can be appended", [
         header.streamClosed,
         "true",
         header.streamNextOffset,
         formatOffset(outcome.next),
       ]);
     case "wrong-type":
-      throw new Refusal("content-type-mismatch", `the stream has ${header.contentType} ${outcome.contentType}`);
+      return new Refusal("content-type-mismatch", `the stream has ${header.contentType} ${outcome.contentType}`);
     case "seq-regression":
-      throw new Refusal("sequence-regression", `${header.streamSeq} must sort after ${JSON.stringify(outcome.last)}`);
+      return new Refusal("sequence-regression", `${header.streamSeq} must sort after ${JSON.stringify(outcome.last)}`);
     case "producer-fenced":
-      throw new Refusal("producer-fenced", `the epoch of this producer is ${outcome.epoch} by now`, [
+      return new Refusal("producer-fenced", `the epoch of this producer is ${outcome.epoch} by now`, [
         header.producerEpoch,
         String(outcome.epoch),
       ]);
     case "producer-epoch-start":
-      throw new Refusal("producer-epoch-start", `${header.producerSeq} must be 0 in a new epoch`);
+      return new Refusal("producer-epoch-start", `${header.producerSeq} must be 0 in a new epoch`);
     case "producer-gap":
-      throw new Refusal("producer-gap", `expected ${header.producerSeq} ${outcome.expected}, got ${outcome.received}`, [
-        header.producerExpectedSeq,
-        String(outcome.expected),
-        header.producerReceivedSeq,
-        String(outcome.received),
-      ]);
+      return new Refusal(
+        "producer-gap",
+        `expected ${header.producerSeq} ${outcome.expected}, got ${outcome.received}`,
+        [header.producerExpectedSeq, String(outcome.expected), header.producerReceivedSeq, String(outcome.received)],
+      );
   }
 }
 
-function createRefusal(result: Exclude<CreateResult, { kind: "created" | "exists" }>, path: string): Refusal {
+function createRefusal(
+  result: Exclude<CreateResult, { kind: "created" | "exists" }>,
+  path: string,
+  fork: Fork | undefined,
+): Refusal {
   switch (result.kind) {
     case "differs":
       return new Refusal("stream-exists", `${path} exists and differs in ${result.what}`);
@@ -292,6 +324,16 @@ function createRefusal(result: Exclude<CreateResult, { kind: "created" | "exists
       return new Refusal("stream-not-found", `${header.streamForkedFrom} names a stream that does not exist`);
     case "source-gone":
       return new Refusal("fork-source-gone", `${header.streamForkedFrom} names a deleted stream`);
+    case "source-sharded":
+      return new Refusal(
+        "stream-sharded",
+        `${header.streamForkedFrom} names ${fork!.source}, a sharded topic; its shards can be forked`,
+      );
+    case "shard-taken":
+      return new Refusal(
+        "stream-exists",
+        `${result.path}, which would be a shard of ${path}, is still there or kept for its forks`,
+      );
     case "source-type":
       return new Refusal("content-type-mismatch", `the source has ${header.contentType} ${result.contentType}`);
     case "bad-fork-offset":

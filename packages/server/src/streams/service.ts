@@ -1,12 +1,13 @@
 /**
  * Streams as every door and feature sees them: create, append, read, wait, delete, list, hold. It turns calls into rules on
- * the stream's keeper; what takes two streams is in forks.ts. It decides nothing itself.
+ * the stream's keeper; what takes two streams is in forks.ts, what takes more in sharded.ts. It decides nothing itself.
  */
 import type { Position } from "@sluice/protocol";
+import { topicOfShard } from "../core/shard-path.ts";
 import type { World } from "../core/world.ts";
 import { type Engine, EngineError, type Unwatch } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
-import { type Append, type AppendOutcome, appendRule } from "./append.ts";
+import { type Append, type AppendOutcome, appendRule, type ShardedAppend } from "./append.ts";
 import { filled } from "./borrowed.ts";
 import { type FollowOutcome, followRule } from "./following.ts";
 import { Forks } from "./forks.ts";
@@ -23,6 +24,7 @@ import {
 import { STREAM_LIMITS, type StreamLimits } from "./limits.ts";
 import { StreamMeter } from "./meter.ts";
 import { type Described, describe, type ReadOutcome, readPage } from "./reading.ts";
+import { Sharded } from "./sharded.ts";
 import {
   DEFAULT_CONTENT_TYPE,
   HOLDS,
@@ -54,13 +56,16 @@ export type CreateResult =
       readonly kind:
         | "source-absent"
         | "source-gone"
+        | "source-sharded"
         | "fork-ahead"
         | "fork-trimmed"
         | "fork-sub-offset"
         | "fork-too-deep";
     }
   | { readonly kind: "source-type"; readonly contentType: string }
-  | { readonly kind: "bad-fork-offset" };
+  | { readonly kind: "bad-fork-offset" }
+  /** A topic could not be made because of what is at this path. */
+  | { readonly kind: "shard-taken"; readonly path: string };
 
 export type StreamEvent = {
   /** `doubtful`: it may have been appended to, or not; nobody was told. */
@@ -77,6 +82,7 @@ export class Streams {
   readonly meter = new StreamMeter();
   private readonly listeners: ((event: StreamEvent) => void)[] = [];
   private readonly forks: Forks;
+  private readonly sharded: Sharded;
 
   constructor(
     readonly engine: Engine,
@@ -85,6 +91,7 @@ export class Streams {
     private readonly limits: StreamLimits = STREAM_LIMITS,
   ) {
     this.forks = new Forks(engine, keepers, world, this, limits);
+    this.sharded = new Sharded(engine, keepers, world, this, limits);
   }
 
   /** Told after the event is durable, or when that is not known. A hint for features that follow the log; it must not throw. */
@@ -96,13 +103,14 @@ export class Streams {
     const keys = input.producer ? [...APPEND_KEYS, producerTable.at(input.producer.id)] : APPEND_KEYS;
     const stream = streamEntity(project, path);
     const { holdBytes } = this.limits;
-    let outcome: AppendOutcome;
+    let outcome: AppendOutcome | ShardedAppend;
     try {
       outcome = await this.keepers.submit(stream, keys, (view, now) => appendRule(view, now, input, holdBytes));
     } catch (fault) {
       if (!isUntouched(fault)) this.tell("doubtful", project, path);
       throw fault;
     }
+    if (outcome.kind === "sharded") return this.sharded.append(project, path, input, outcome);
     this.meter.append(outcome.kind, input.payloads);
     if (outcome.kind === "appended") this.tell("appended", project, path, outcome.follow);
     return outcome;
@@ -110,6 +118,7 @@ export class Streams {
 
   async create(project: string, path: string, request: CreateRequest): Promise<CreateResult> {
     if (request.fork) return this.forks.create(project, path, request, request.fork);
+    if (request.config.shards !== undefined) return this.sharded.create(project, path, request);
     const config = { ...request.config, contentType: request.config.contentType ?? DEFAULT_CONTENT_TYPE };
     return this.createAt(project, path, { ...request, config });
   }
@@ -120,9 +129,8 @@ export class Streams {
     for (;;) {
       const outcome = await this.keepers.submit(stream, [META], (view, now) => createRule(view, now, input));
       if (outcome.kind === "created") {
-        this.meter.created++;
         this.meter.add(input.payloads);
-        this.tell("created", project, path);
+        this.wasCreated(project, path);
       }
       if (outcome.kind !== "over") return outcome;
       await this.sweep(project, path);
@@ -133,9 +141,8 @@ export class Streams {
     const stream = streamEntity(project, path);
     await this.forks.announceEnd(project, path);
     const outcome = await this.keepers.submit(stream, [META], (view, now) => deleteRule(view, now, this.limits));
-    if (outcome.kind === "deleted") this.meter.deleted++;
-    if (outcome.kind === "deleted" || outcome.kind === "kept-for-forks")
-      this.tell("deleted", project, path, outcome.follow);
+    if (outcome.kind === "ending") return this.sharded.finish(project, path, outcome.meta);
+    this.wasDeleted(project, path, outcome);
     if (outcome.kind === "deleted" && outcome.origin) await this.forks.drop(project, outcome.origin);
     return outcome;
   }
@@ -143,16 +150,30 @@ export class Streams {
   /** Ends the stream if its time is over, cuts by age, and makes sure that the forks it is kept for exist. */
   async sweep(project: string, path: string): Promise<void> {
     const stream = streamEntity(project, path);
+    const topicPath = topicOfShard(path);
+    if (topicPath !== undefined) await this.sharded.verify(project, path, topicPath);
     const checkForksAt = await this.forks.verify(project, path);
     await this.forks.announceEnd(project, path);
     const keys = [META, MARKS, HOLDS];
     const outcome = await this.keepers.submit(stream, keys, (view, now) =>
       sweepRule(view, now, this.limits, checkForksAt),
     );
+    if (outcome.kind === "topic") return this.sharded.sweep(project, path, outcome.meta);
+    if (outcome.kind === "ending") return void (await this.sharded.finish(project, path, outcome.meta));
+    this.wasDeleted(project, path, outcome);
+    if (outcome.kind === "deleted" && outcome.origin) await this.forks.drop(project, outcome.origin);
+  }
+
+  /** Counts and tells what a step on a stream's keeper has come to, for those who take such steps beside us. */
+  wasCreated(project: string, path: string): void {
+    this.meter.created++;
+    this.tell("created", project, path);
+  }
+
+  wasDeleted(project: string, path: string, outcome: DeleteOutcome | { readonly kind: "kept" }): void {
     if (outcome.kind === "deleted") this.meter.deleted++;
     if (outcome.kind === "deleted" || outcome.kind === "kept-for-forks")
       this.tell("deleted", project, path, outcome.follow);
-    if (outcome.kind === "deleted" && outcome.origin) await this.forks.drop(project, outcome.origin);
   }
 
   describe(project: string, path: string): Promise<Described> {

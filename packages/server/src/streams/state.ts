@@ -39,6 +39,8 @@ export interface StreamConfig {
   /** Epoch ms. */
   readonly expiresAt?: number | undefined;
   readonly retention?: Retention | undefined;
+  /** Makes it a sharded topic: as many streams behind one path. */
+  readonly shards?: number | undefined;
 }
 
 /** One ancestor whose messages, up to and including `through`, a fork reads as its own. */
@@ -56,6 +58,17 @@ export interface ForkOrigin {
   readonly id: string;
   /** Oldest first; the last one is the source itself. */
   readonly lineage: readonly Ancestor[];
+}
+
+/** What makes a stream a sharded topic. It has no messages itself; its shards have. */
+export interface Topic {
+  /** Ties the shards to it, so that those of an earlier topic of the same name are not taken for its own. */
+  readonly id: string;
+  /**
+   * What its shards have not all been through yet; whoever meets this finishes it. `ending`: its TTL is over, and the shards go
+   * that nobody has used since; should one have been, the topic goes on.
+   */
+  readonly step?: "making" | "closing" | "ending" | undefined;
 }
 
 export interface Producer {
@@ -78,6 +91,9 @@ export interface Meta {
   /** Deleted, but kept for its forks. */
   readonly deleted?: boolean | undefined;
   readonly origin?: ForkOrigin | undefined;
+  readonly topic?: Topic | undefined;
+  /** Of a shard: the id of its topic. */
+  readonly shardOf?: string | undefined;
   /** The inbox of a session: what is copied into it is no use of it, and once deleted it was never there. */
   readonly inbox?: true | undefined;
   /** Somebody follows the log, under this name: whoever appends tells so. */
@@ -116,12 +132,18 @@ export const HOLDS = holdsTable.at("");
  */
 const SLIDE_PART = 10;
 
-/** When the stream ends, or undefined when it is kept. */
+/** When the stream ends, or undefined when it is kept. A shard without an end of its own goes with its topic. */
 export function endsAt(meta: Meta, head: Head): number | undefined {
   const { ttlSeconds, expiresAt } = meta.config;
   if (expiresAt !== undefined) return expiresAt;
-  if (ttlSeconds === undefined) return undefined;
-  return lastUse(meta, head) + ttlSeconds * (1_000 + 1_000 / SLIDE_PART);
+  if (ttlSeconds === undefined || meta.shardOf !== undefined) return undefined;
+  return idleAt(meta, head);
+}
+
+/** When the TTL is over unless it is used before; 0 without one. */
+export function idleAt(meta: Meta, head: Head): number {
+  const { ttlSeconds } = meta.config;
+  return ttlSeconds === undefined ? 0 : lastUse(meta, head) + ttlSeconds * (1_000 + 1_000 / SLIDE_PART);
 }
 
 /** Whether a use now is worth storing. */
@@ -130,7 +152,7 @@ export function slides(meta: Meta, head: Head, now: number): boolean {
   return ttlSeconds !== undefined && now - lastUse(meta, head) > (ttlSeconds * 1_000) / SLIDE_PART;
 }
 
-function lastUse(meta: Meta, head: Head): number {
+export function lastUse(meta: Meta, head: Head): number {
   return meta.inbox ? meta.touchedAt : Math.max(meta.touchedAt, head.at);
 }
 
@@ -139,9 +161,11 @@ export type Life = "absent" | "gone" | "live";
 
 export function lifeOf(meta: Meta | undefined, head: Head, now: number): Life {
   if (meta === undefined) return "absent";
-  if (meta.deleted) return meta.inbox ? "absent" : "gone";
+  if (meta.deleted) return meta.inbox || meta.topic ? "absent" : "gone";
   const end = endsAt(meta, head);
   if (end === undefined || now < end) return "live";
+  // Every use of a shard is one of the topic, which does not hear of it: the sweep asks them all before it ends the topic.
+  if (meta.topic && meta.config.expiresAt === undefined) return "live";
   return hasForks(meta) ? "gone" : "absent";
 }
 

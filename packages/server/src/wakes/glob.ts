@@ -1,9 +1,12 @@
 /**
  * The patterns of wake subscriptions: a path read as levels between slashes, `*` for exactly one level, `**` for any number
- * of levels, none included. `%2A` stands for a star that is meant literally. Used by parsing, the index and linking.
+ * of levels, none included. `%2A` stands for a star that is meant literally. `*` does not stand for `$shard`: who may follow
+ * `a` at two levels below it need not be allowed to see `a`, whose shards would be matched. Used by parsing, the index and linking.
  *
  * What must stay true: matching costs at most levels of the pattern times levels of the path, whatever both hold.
  */
+import { SHARD_LEVEL } from "../core/shard-path.ts";
+
 const ONE = "*";
 const ANY = "**";
 
@@ -58,7 +61,7 @@ export function matchesGlob({ levels }: Glob, path: string): boolean {
     if (level === ANY) {
       lastAny = at++;
       resumeAt = part;
-    } else if (level === ONE || level === `=${parts[part]}`) {
+    } else if ((level === ONE && parts[part] !== SHARD_LEVEL) || level === `=${parts[part]}`) {
       at++;
       part++;
     } else if (lastAny >= 0) {

@@ -12,7 +12,7 @@ import { checkPath, isReserved } from "../streams/parse.ts";
 import { MAX_NAME_BYTES, type WakeBodies } from "./bodies.ts";
 import { parseGlob } from "./glob.ts";
 import type { AckWord, Word } from "./holding.ts";
-import type { Config } from "./state.ts";
+import { type Config, isWakeStream } from "./state.ts";
 import { checkWebhookUrl } from "./targets.ts";
 
 /** A subscription's id from its percent-encoded form. */
@@ -48,7 +48,7 @@ export async function parseConfig(request: HttpRequest, bodies: WakeBodies, allo
   if (pattern === undefined && streams.length === 0) throw badBody("pattern or streams must be given");
   const target = type === "webhook" ? parseWebhook(fields, allowLoopback) : parseWakeStream(fields);
   const config: Config = { type, pattern, streams, ...target, leaseMs: lease_ttl_ms, description };
-  if (config.wakeStream !== undefined && streams.includes(config.wakeStream)) {
+  if (streams.some((path) => isWakeStream(config, path))) {
     throw badBody("streams must not hold wake_stream: each wake would cause the next");
   }
   return config;

@@ -20,6 +20,7 @@ import { wakeMetrics } from "./metrics.ts";
 import {
   type Config,
   FRESH,
+  isWakeStream,
   type Link,
   linkTable,
   META,
@@ -230,7 +231,7 @@ export class Wakes {
     const subscription = await this.find(project, id);
     if (subscription === undefined) return "absent";
     if (this.index.explicitLinks + paths.length > this.limits.explicitLinks) return "too-many-subscriptions";
-    if (paths.some((path) => path === subscription.config.wakeStream)) return "own-wake-stream";
+    if (paths.some((path) => isWakeStream(subscription.config, path))) return "own-wake-stream";
     return this.waker.step(subscription, async () => {
       const tails = await this.linker.tailsOf(project, paths);
       const keys = [META, STATE, ...paths.map(linkTable.at)];

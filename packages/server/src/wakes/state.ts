@@ -9,6 +9,7 @@
  * built again from here.
  */
 import { BEGINNING, comparePositions, formatOffset, type Position, parseOffset, ZERO } from "@sluice/protocol";
+import { ownTopic } from "../core/action.ts";
 import { type Entity, entity } from "../engine/contract.ts";
 import { jsonTable } from "../engine/table.ts";
 
@@ -28,6 +29,11 @@ export interface Config {
   readonly wakeStream?: string | undefined;
   readonly leaseMs: number;
   readonly description?: string | undefined;
+}
+
+/** Whether wakes are written there; when that is a topic, into its shards. */
+export function isWakeStream({ wakeStream }: Config, path: string): boolean {
+  return wakeStream !== undefined && (path === wakeStream || ownTopic(path) === wakeStream);
 }
 
 export interface Meta {

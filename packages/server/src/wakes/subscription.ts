@@ -11,7 +11,7 @@ import type { Rev } from "../engine/contract.ts";
 import { isReserved } from "../streams/parse.ts";
 import { type Glob, matchesGlob, parseGlob } from "./glob.ts";
 import { WAKE_LIMITS, type WakeLimits } from "./limits.ts";
-import type { Config, Meta } from "./state.ts";
+import { type Config, isWakeStream, type Meta } from "./state.ts";
 
 export class Subscription {
   readonly config: Config;
@@ -53,7 +53,7 @@ export class Subscription {
 
   /** Whether the pattern wants this stream. Its own wake stream never does: each wake would cause the next. */
   wants(path: string): boolean {
-    if (this.glob === undefined || path === this.config.wakeStream || isReserved(path)) return false;
+    if (this.glob === undefined || isWakeStream(this.config, path) || isReserved(path)) return false;
     return matchesGlob(this.glob, path);
   }
 

@@ -2,6 +2,7 @@
 
 import { header } from "@sluice/protocol";
 import type { Command } from "commander";
+import { MAX_SHARDS } from "../../core/shard-path.ts";
 import { parseCount, parseSeconds } from "../duration.ts";
 import { usage } from "../exit.ts";
 import { examples } from "../help.ts";
@@ -16,6 +17,7 @@ interface Options extends RemoteOptions {
   readonly maxMessages?: string;
   readonly maxBytes?: string;
   readonly maxAge?: string;
+  readonly shards?: string;
   readonly forkFrom?: string;
   readonly forkOffset?: string;
   readonly closed?: boolean;
@@ -32,6 +34,7 @@ export function addCreate(group: Command): void {
     .option("--max-messages <N>", "keep at least the last N messages")
     .option("--max-bytes <N>", "keep at least the last N bytes")
     .option("--max-age <TIME>", "keep messages at least this long, like 7d")
+    .option("--shards <N>", "make it a topic of N streams behind one path, 1 to 256")
     .option("--fork-from <PATH>", "branch off another stream of the project")
     .option("--fork-offset <OFFSET>", "where to branch off (default: at its end)")
     .option("--closed", "create it closed")
@@ -40,6 +43,7 @@ export function addCreate(group: Command): void {
   examples(command, [
     ["sluice stream create chat/room1 --type application/json", "a stream of JSON messages"],
     ["sluice stream create log/app --type text/plain --max-age 7d", "text, kept for a week"],
+    ["sluice stream create orders --shards 8", "a topic of 8 shards; appends go by key"],
     ["sluice stream create chat/draft --fork-from chat/room1", "a branch of another stream"],
   ]);
 }
@@ -53,7 +57,7 @@ async function create(path: string, options: Options): Promise<void> {
 }
 
 /** What the server would refuse in the names of its headers is told in ours. */
-function checkTogether({ ttl, expiresAt, forkFrom, forkOffset }: Options): void {
+function checkTogether({ ttl, expiresAt, forkFrom, forkOffset, shards }: Options): void {
   if (ttl !== undefined && expiresAt !== undefined) throw usage("--ttl and --expires-at exclude each other");
   if (expiresAt !== undefined) {
     const at = /^\d{4}-\d\d-\d\dT.*(Z|[+-]\d\d:\d\d)$/i.test(expiresAt) ? Date.parse(expiresAt) : Number.NaN;
@@ -61,6 +65,7 @@ function checkTogether({ ttl, expiresAt, forkFrom, forkOffset }: Options): void 
       throw usage(`--expires-at must be a time like 2030-01-01T00:00:00Z, not ${JSON.stringify(expiresAt)}`);
     if (at <= Date.now()) throw usage(`--expires-at ${expiresAt} is over already`);
   }
+  if (shards !== undefined && forkFrom !== undefined) throw usage("--shards and --fork-from exclude each other");
   if (forkOffset === undefined) return;
   if (forkFrom === undefined) throw usage("--fork-offset needs --fork-from");
   if (!isOffset(forkOffset)) throw usage(`--fork-offset must be ${OFFSET_FORM}, not ${JSON.stringify(forkOffset)}`);
@@ -77,6 +82,7 @@ function headersOf(remote: Remote, options: Options): Record<string, string> {
   set(header.streamMaxMessages, options.maxMessages && parseCount("--max-messages", options.maxMessages));
   set(header.streamMaxBytes, options.maxBytes && parseCount("--max-bytes", options.maxBytes, 2 ** 50));
   set(header.streamMaxAgeSeconds, options.maxAge && parseSeconds("--max-age", options.maxAge));
+  set(header.streamShards, options.shards && parseCount("--shards", options.shards, MAX_SHARDS));
   set(header.streamForkedFrom, options.forkFrom && new URL(remote.streamUrl(options.forkFrom)).pathname);
   set(header.streamForkOffset, options.forkOffset);
   set(header.streamClosed, options.closed ? "true" : undefined);

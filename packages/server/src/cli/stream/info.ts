@@ -22,6 +22,7 @@ const SHOWN: Readonly<Record<string, string>> = {
   "stream-max-messages": "maxMessages",
   "stream-max-bytes": "maxBytes",
   "stream-max-age-seconds": "maxAgeSeconds",
+  "stream-shards": "shards",
   "stream-forked-from": "forkedFrom",
   "stream-fork-offset": "forkOffset",
 };
@@ -70,7 +71,7 @@ async function entryOf(remote: Remote, path: string): Promise<ListedStream | und
 function wireValue(label: string, text: string): unknown {
   if (label === "expiresAt") return Date.parse(text);
   if (label === "closed") return text === "true";
-  return /^(ttl|max)/.test(label) ? Number(text) : text;
+  return /^(ttl|max|shards)/.test(label) ? Number(text) : text;
 }
 
 function shown(label: string, value: unknown): string {

@@ -5,7 +5,7 @@ import { EngineError } from "../../engine/contract.ts";
 
 /** `report` hears of what the client is not told. */
 export function renderFault(fault: unknown, report: (fault: unknown) => void): Reply {
-  if (fault instanceof Refusal) return renderProblem(fault.code, fault.message, fault.headers);
+  if (fault instanceof Refusal) return renderProblem(fault.code, fault.message, fault.headers, fault.members);
   if (fault instanceof EngineError) {
     if (fault.code === "data-damaged") report(fault);
     return renderProblem(fault.code, fault.message);
@@ -14,9 +14,9 @@ export function renderFault(fault: unknown, report: (fault: unknown) => void): R
   return renderProblem("internal", "the server has logged what happened");
 }
 
-function renderProblem(code: ErrorCode, detail: string, more: Headers = []): Reply {
+function renderProblem(code: ErrorCode, detail: string, more: Headers = [], members?: Refusal["members"]): Reply {
   const { status } = errors[code];
   const headers: Headers = [header.contentType, "application/problem+json", header.cacheControl, "no-store", ...more];
   if (status === 503 && !more.includes(header.retryAfter)) headers.push(header.retryAfter, "1");
-  return { status, headers, body: JSON.stringify(problem(code, detail)) };
+  return { status, headers, body: JSON.stringify({ ...problem(code, detail), ...members }) };
 }

@@ -3,6 +3,7 @@
  * about them. The limits are those that parsing enforces.
  */
 import { BEGINNING, header, NOW } from "@sluice/protocol";
+import { MAX_SHARDS } from "../../../core/shard-path.ts";
 import type { ListLimits } from "../../../streams/limits.ts";
 import {
   MAX_ATTRIBUTES_BYTES,
@@ -33,6 +34,11 @@ export const asks = {
   maxMessages: parameter(header.streamMaxMessages, "Messages to keep.", count(1)),
   maxBytes: parameter(header.streamMaxBytes, "Bytes to keep.", count(1)),
   maxAge: parameter(header.streamMaxAgeSeconds, "Seconds to keep a message.", count(1, MAX_TTL_SECONDS)),
+  shards: parameter(
+    header.streamShards,
+    "Makes a topic of so many streams, {path}/$shard/{i}. An append goes by key, else by producer, else round robin.",
+    count(1, MAX_SHARDS),
+  ),
   forkedFrom: parameter(
     header.streamForkedFrom,
     "The stream of this project to branch off from, by its path or the path of its URL.",
@@ -116,6 +122,8 @@ export const says = {
   maxMessages: parameter(header.streamMaxMessages, "Messages that are kept.", count(1)),
   maxBytes: parameter(header.streamMaxBytes, "Bytes that are kept.", count(1)),
   maxAge: parameter(header.streamMaxAgeSeconds, "Seconds that a message is kept.", count(1)),
+  shards: parameter(header.streamShards, "How many shards the topic has.", count(1, MAX_SHARDS)),
+  shard: parameter(header.streamShard, "The shard of the topic that the append went to.", count(0, MAX_SHARDS - 1)),
   encoding: parameter(header.sseDataEncoding, "How data events carry bytes.", { type: "string", enum: ["base64"] }),
   producerEpoch: parameter(header.producerEpoch, "The producer's epoch.", count()),
   producerSeq: parameter(header.producerSeq, "The producer's last sequence number.", count()),

@@ -24,6 +24,7 @@ export const sessionRoutes: Readonly<Record<SessionRoute, Description>> = {
       "bad-path",
       "reserved-name",
       "stream-not-found",
+      "stream-sharded",
       "content-type-mismatch",
       "subscription-differs",
       "too-many-subscriptions",

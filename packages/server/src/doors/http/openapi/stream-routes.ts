@@ -8,6 +8,7 @@ import { bytes, type Description, type Parameter } from "./shape.ts";
 type StreamRoute = Extract<RouteName, `stream${string}`>;
 
 const tail = [says.nextOffset, says.closed];
+const appendTail = [...tail, says.shard, says.producerEpoch, says.producerSeq];
 const page = [says.nextOffset, says.upToDate, says.closed, says.cursor, says.etag];
 const body = { "application/json": bytes, "*/*": bytes };
 
@@ -40,6 +41,7 @@ export const streamList = z.object({
       createdAt: z.number(),
       lastAppendAt: z.number().nullable(),
       expiresAt: z.number().nullable(),
+      shards: z.number().describe("Of a sharded topic.").optional(),
     }),
   ),
   next: z.string().describe("Where the next page starts; absent on the last one.").optional(),
@@ -64,10 +66,10 @@ export function appendDescription(summary: string, more: readonly Parameter[] = 
     ],
     body: { isRequired: false, content: body },
     answers: {
-      200: { says: "Appended, by a producer.", headers: [...tail, says.producerEpoch, says.producerSeq, ...more] },
+      200: { says: "Appended, by a producer.", headers: [...appendTail, ...more] },
       204: {
         says: "Appended; or a producer's repeated request, which appended nothing.",
-        headers: [...tail, says.producerEpoch, says.producerSeq, ...more],
+        headers: [...appendTail, ...more],
       },
     },
     refuses: [
@@ -101,14 +103,15 @@ export const streamRoutes = (list: ListLimits): Readonly<Record<StreamRoute, Des
       asks.maxMessages,
       asks.maxBytes,
       asks.maxAge,
+      asks.shards,
       asks.forkedFrom,
       asks.forkOffset,
       asks.forkSubOffset,
     ],
     body: { isRequired: false, content: body },
     answers: {
-      200: { says: "It was there.", headers: tail },
-      201: { says: "It was created.", headers: [...tail, says.location] },
+      200: { says: "It was there.", headers: [...tail, says.shards] },
+      201: { says: "It was created.", headers: [...tail, says.shards, says.location] },
     },
     refuses: [
       "bad-header",
@@ -118,6 +121,7 @@ export const streamRoutes = (list: ListLimits): Readonly<Record<StreamRoute, Des
       "too-large",
       "stream-not-found",
       "stream-exists",
+      "stream-sharded",
       "content-type-mismatch",
       "fork-source-gone",
     ],
@@ -145,6 +149,7 @@ export const streamRoutes = (list: ListLimits): Readonly<Record<StreamRoute, Des
       "stream-not-found",
       "stream-gone",
       "offset-trimmed",
+      "stream-sharded",
       "too-many-waiters",
       "draining",
       "data-damaged",
@@ -156,7 +161,7 @@ export const streamRoutes = (list: ListLimits): Readonly<Record<StreamRoute, Des
     answers: {
       200: {
         says: "It is there.",
-        headers: [...tail, says.ttl, says.expiresAt, says.maxMessages, says.maxBytes, says.maxAge],
+        headers: [...tail, says.ttl, says.expiresAt, says.maxMessages, says.maxBytes, says.maxAge, says.shards],
       },
     },
     refuses: ["stream-not-found", "stream-gone"],
