@@ -2,38 +2,21 @@
  * A channel whose end is lost in a failover to a replica that has not heard everything. Those who read it are told, nothing comes twice
  * or out of order, and its publisher goes on. With a replica waited for, nothing of it is lost.
  */
-import { createServer, type RunningServer } from "@sluice/server";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { channelEntity } from "../../packages/server/src/channels/state.ts";
 import { bucketOf } from "../../packages/server/src/engine/redis/keys.ts";
 import { Reader, readAll } from "../channels/reader.ts";
 import { type Answer, Channel, START } from "../channels/stage.ts";
 import { openClient } from "../client/open-client.ts";
 import { eventually } from "../support/eventually.ts";
-import { NERVOUS_MS, RedisCluster, type RedisServer } from "../support/redis.ts";
+import type { RedisServer } from "../support/redis.ts";
+import { failoverStage } from "./stage.ts";
 import { keysOn, pair, takeOver } from "./take-over.ts";
 
 const TIMEOUT_MS = 120_000;
 const PATIENCE_MS = 30_000;
 
-let cluster: RedisCluster;
-const nodes: RunningServer[] = [];
-
-beforeEach(async () => {
-  cluster = await RedisCluster.start({ nodeTimeoutMs: NERVOUS_MS });
-});
-afterEach(async () => {
-  await Promise.all(nodes.splice(0).map((node) => node.close()));
-  await cluster.close();
-});
-
-async function serve(waitReplicas: number): Promise<string> {
-  const redis = { urls: cluster.urls, waitReplicas, deadlineMs: 4_000 };
-  const channel = { rate: 1_000_000 };
-  const node = await createServer({ port: 0, log: false, redis, channel, report: () => {} });
-  nodes.push(node);
-  return node.url;
-}
+const stage = failoverStage({ channel: { rate: 1_000_000 } });
 
 /** The id of a channel that lives on this master, and has started: one of many does. */
 async function channelOn(url: string, master: RedisServer): Promise<string> {
@@ -94,8 +77,8 @@ describe("a channel without waiting for replicas", () => {
   it("goes on after its end was lost: its publisher and late readers are told what is missing, and nothing comes twice", {
     timeout: TIMEOUT_MS,
   }, async () => {
-    const url = await serve(0);
-    const { replica, master } = await pair(cluster);
+    const url = await stage.serve(0);
+    const { replica, master } = await pair(stage.cluster);
     const id = await channelOn(url, master);
     const channel = new Channel(url, id);
     await channel.deltas(1, 10);
@@ -131,8 +114,8 @@ describe("a channel without waiting for replicas", () => {
   });
 
   it("that lost its START is not there any more, and its publisher is told so", { timeout: TIMEOUT_MS }, async () => {
-    const url = await serve(0);
-    const { replica, master } = await pair(cluster);
+    const url = await stage.serve(0);
+    const { replica, master } = await pair(stage.cluster);
     const channel = new Channel(url, neighbourOf(await channelOn(url, master)));
     await replica.deafen();
     await channel.takes(START);
@@ -147,8 +130,8 @@ describe("a channel without waiting for replicas", () => {
   it("carries the client's publisher and reader over it: the reader has every word, or is told of a gap", {
     timeout: TIMEOUT_MS,
   }, async () => {
-    const url = await serve(0);
-    const { replica, master } = await pair(cluster);
+    const url = await stage.serve(0);
+    const { replica, master } = await pair(stage.cluster);
     const name = neighbourOf(await channelOn(url, master));
     const sluice = openClient(url);
     const answer = sluice.channel(name).publisher({ start: "client" });
@@ -184,8 +167,8 @@ describe("a channel without waiting for replicas", () => {
 
 describe("a channel with a replica waited for", () => {
   it("loses nothing that was acknowledged or shown", { timeout: TIMEOUT_MS }, async () => {
-    const url = await serve(1);
-    const { replica, master } = await pair(cluster);
+    const url = await stage.serve(1);
+    const { replica, master } = await pair(stage.cluster);
     const id = await channelOn(url, master);
     const channel = new Channel(url, id);
     await channel.deltas(1, 10);
@@ -196,7 +179,7 @@ describe("a channel with a replica waited for", () => {
     await new Promise((resolve) => setTimeout(resolve, 500));
     await takeOver(master, replica);
     await master.start();
-    await cluster.settled();
+    await stage.cluster.settled();
     expect((await publishing).status).toBe(202);
     for (const sequence of upTo(12, 15)) expect((await publish(channel, sequence)).body).not.toHaveProperty("gap");
     expect((await publish(channel, 16, "END")).status).toBe(202);

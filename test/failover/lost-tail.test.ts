@@ -2,33 +2,17 @@
  * A failover to a replica that has not heard everything. Without waiting for replicas the end of a history is lost: that is
  * noticed, what comes later sorts above it, and readers are told. With waiting, nothing that was acknowledged or shown is lost.
  */
-import { createServer, type RunningServer } from "@sluice/server";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { eventually, sleep } from "../support/eventually.ts";
-import { NERVOUS_MS, RedisCluster, type RedisServer } from "../support/redis.ts";
+import type { RedisServer } from "../support/redis.ts";
 import { Load } from "./load.ts";
+import { failoverStage } from "./stage.ts";
 import { keysOn, pair, takeOver } from "./take-over.ts";
 
 const TIMEOUT_MS = 120_000;
 const TEXT = { "Content-Type": "text/plain" };
 
-let cluster: RedisCluster;
-const nodes: RunningServer[] = [];
-
-beforeEach(async () => {
-  cluster = await RedisCluster.start({ nodeTimeoutMs: NERVOUS_MS });
-});
-afterEach(async () => {
-  await Promise.all(nodes.splice(0).map((node) => node.close()));
-  await cluster.close();
-});
-
-async function serve(waitReplicas: number): Promise<string> {
-  const redis = { urls: cluster.urls, waitReplicas, deadlineMs: 4_000 };
-  const node = await createServer({ port: 0, log: false, redis, longPollMs: 60_000, report: () => {} });
-  nodes.push(node);
-  return node.url;
-}
+const stage = failoverStage({ longPollMs: 60_000 });
 
 async function append(url: string, text: string): Promise<string> {
   let offset = "";
@@ -64,8 +48,8 @@ describe("without waiting for replicas", () => {
   it("a lost end is noticed: later offsets sort above it, and readers are told where to go on", {
     timeout: TIMEOUT_MS,
   }, async () => {
-    const base = await serve(0);
-    const { replica, master } = await pair(cluster);
+    const base = await stage.serve(0);
+    const { replica, master } = await pair(stage.cluster);
     const url = await streamOn(base, master);
     for (let i = 1; i <= 10; i++) await append(url, `kept ${i};`);
     const kept = (await fetch(url, { method: "HEAD" })).headers.get("stream-next-offset")!;
@@ -104,16 +88,16 @@ describe("with a replica waited for", () => {
 
 /** Under load a replica hears nothing for a while and then takes over. */
 async function loseATail(waitReplicas: number): Promise<string[]> {
-  const urls = [await serve(waitReplicas), await serve(waitReplicas)];
+  const urls = [await stage.serve(waitReplicas), await stage.serve(waitReplicas)];
   const load = new Load({ urls, streams: 12, prefix: "load", isLossExpected: waitReplicas === 0 });
   await load.start();
   await load.progress();
-  const { replica, master } = await pair(cluster);
+  const { replica, master } = await pair(stage.cluster);
   await replica.deafen();
   await sleep(1_500);
   await takeOver(master, replica);
   await master.start();
-  await cluster.settled();
+  await stage.cluster.settled();
   await load.progress(60_000);
   return load.findings();
 }
