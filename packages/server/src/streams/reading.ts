@@ -89,7 +89,24 @@ async function tryPage(
   if (after !== undefined && first !== undefined && first.position.seq <= after.seq && mayHaveSeen(meta, head, after)) {
     return { kind: "lost", survived: { generation: after.generation, seq: first.position.seq - 1 } };
   }
-  return page;
+  const hasGrown = page.atTail && comparePositions(page.head.last, head.last) > 0;
+  return hasGrown && !engine.exclusive ? withNewerMeta(engine, project, path, page) : page;
+}
+
+/**
+ * Where others write too, a message may have come between the two looks that closed the stream with it; then who is told of the
+ * message is told of that. If still more has come, the page is not the last one, and the next will tell.
+ */
+async function withNewerMeta(
+  engine: Engine,
+  project: string,
+  path: string,
+  page: StreamPage,
+): Promise<StreamPage | undefined> {
+  const again = await describe(engine, project, path);
+  if (again.kind !== "live" || again.head.generation !== page.head.generation) return undefined;
+  const isSame = comparePositions(again.head.last, page.head.last) === 0;
+  return isSame ? { ...page, meta: again.meta } : { ...page, atTail: false };
 }
 
 /**
