@@ -1,7 +1,35 @@
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
+import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 const src = (path: string) => fileURLToPath(new URL(path, import.meta.url));
+
+/** What takes longest, so that it does not begin when everything else is done. */
+const LONG = [
+  "test/cli/commands",
+  "test/failover/",
+  "test/sim/",
+  "test/cli/endings",
+  "test/contract/redis.",
+  "test/crash/power-cut",
+  "test/sessions/seed-faults",
+  "test/crash/kill",
+  "test/conformance/",
+  "test/cli/",
+  "test/client/resumable-stream",
+  "test/sessions/seed-process",
+  "test/sessions/sweep",
+];
+
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const rank = ({ moduleId }: TestSpecification) => {
+      const found = LONG.findIndex((part) => moduleId.includes(part));
+      return found < 0 ? LONG.length : found;
+    };
+    return [...(await super.sort(files))].sort((a, b) => rank(a) - rank(b));
+  }
+}
 
 export default defineConfig({
   resolve: {
@@ -18,6 +46,7 @@ export default defineConfig({
     testTimeout: 30_000,
     hookTimeout: 60_000,
     pool: "forks",
+    sequence: { sequencer: LongestFirst },
     // One more than the processors that it must do with: many tests wait for something to happen most of the time.
     maxWorkers: 3,
   },

@@ -5,4 +5,4 @@ import { describeSeeds } from "./seeds.ts";
 import { memoryStorage } from "./storage.ts";
 
 describeSeeds("Channels in simulation, on memory", memoryStorage, channelScenarios, 120);
-describeSeeds("Channels in simulation, on disk", diskStorage, channelScenarios, 80);
+describeSeeds("Channels in simulation, on disk", diskStorage, channelScenarios, 60);

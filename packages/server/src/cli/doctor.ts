@@ -1,19 +1,6 @@
-/**
- * `sluice doctor`: looks at a data directory that no server uses, and says what it finds. With `--repair` it cuts the
- * unfinished frame at the journal's end, which a start would pass over, and nothing else: whatever is damaged beyond that needs
- * a decision of its owner.
- */
-import { existsSync, readdirSync } from "node:fs";
+/** `sluice doctor`, as the command line knows it; what it does is loaded when it is asked for, and with it the store. */
 import type { Command } from "commander";
-import { EngineError } from "../engine/contract.ts";
-import { FORMAT_VERSION } from "../engine/disk/frame.ts";
-import { cutTornTail, inspectFormat, inspectJournal, inspectStore, type StoreReport } from "../engine/disk/inspect.ts";
-import { DirectoryInUse } from "../engine/disk/lock.ts";
-import { nodeFiles } from "../engine/disk/node-files.ts";
-import { segmentNumbers } from "../engine/disk/segments.ts";
-import { CliError, EXIT } from "./exit.ts";
 import { examples } from "./help.ts";
-import { bytesText, green, line, red, yellow } from "./terminal.ts";
 
 export function addDoctor(program: Command): void {
   const command = program
@@ -24,163 +11,12 @@ export function addDoctor(program: Command): void {
       "--repair",
       "cut the unfinished frame at the end of the journal, which a start passes over; changes nothing else",
     )
-    .action(examine);
+    .action(async (dir: string, options: { repair?: boolean }) => {
+      const { examine } = await import("./examine.ts");
+      await examine(dir, options);
+    });
   examples(command, [
     ["sluice doctor /var/lib/sluice", "reads everything and reports; 0 when all is well, 1 when something is damaged"],
     ["sluice doctor /var/lib/sluice --repair", "after a crash; a server would pass over the unfinished end by itself"],
   ]);
 }
-
-async function examine(dir: string, { repair }: { repair?: boolean }): Promise<void> {
-  const names = namesIn(dir);
-  if (!names.includes("format") && !names.includes("store.mdb")) {
-    throw new CliError(EXIT.notFound, `${dir} is not a data directory of Sluice: it has no file named format`);
-  }
-  const unlock = await lock(dir);
-  try {
-    const report = new Report();
-    await report.ok("lock", "no server uses the directory");
-    await new Examination(dir, report, repair === true).run();
-    if (report.isBad) throw new CliError(EXIT.failure, `${dir} is damaged; ${report.advice}`);
-  } finally {
-    await unlock();
-  }
-}
-
-function namesIn(dir: string): string[] {
-  try {
-    return readdirSync(dir);
-  } catch (fault) {
-    const { code, message } = fault as NodeJS.ErrnoException;
-    if (code === "ENOENT") throw new CliError(EXIT.notFound, `there is no directory ${dir}`);
-    if (code === "ENOTDIR") throw new CliError(EXIT.notFound, `${dir} is not a directory`);
-    if (code === "EACCES") throw new CliError(EXIT.failure, `this user may not look into ${dir}`);
-    throw new CliError(EXIT.failure, `${dir} cannot be read: ${message}`);
-  }
-}
-
-async function lock(dir: string): Promise<() => Promise<void>> {
-  try {
-    return await nodeFiles.lock(dir);
-  } catch (fault) {
-    if (fault instanceof DirectoryInUse) throw new CliError(EXIT.conflict, `${fault.message} Stop it first.`);
-    if (fault instanceof EngineError) throw new CliError(EXIT.failure, fault.message);
-    throw fault;
-  }
-}
-
-class Report {
-  isBad = false;
-  advice = "restore it from a copy, or ask before changing it";
-
-  ok(part: string, text: string): Promise<void> {
-    return line(`${green("ok  ")}  ${part.padEnd(8)} ${text}`);
-  }
-
-  note(part: string, text: string): Promise<void> {
-    return line(`${yellow("note")}  ${part.padEnd(8)} ${text}`);
-  }
-
-  bad(part: string, text: string): Promise<void> {
-    this.isBad = true;
-    return line(`${red("bad ")}  ${part.padEnd(8)} ${text}`);
-  }
-}
-
-class Examination {
-  constructor(
-    private readonly dir: string,
-    private readonly report: Report,
-    private readonly mayRepair: boolean,
-  ) {}
-
-  async run(): Promise<void> {
-    const { report, dir } = this;
-    if (!existsSync(`${dir}/format`)) {
-      await report.bad("format", `${dir}/format is missing, but there is data`);
-    } else if (await this.tried("format", () => inspectFormat(nodeFiles, dir))) {
-      await report.ok("format", `format ${FORMAT_VERSION}`);
-    }
-    // The rest of a directory of another format cannot be understood.
-    if (report.isBad) return;
-    const store = await this.store();
-    if (store !== undefined && existsSync(`${dir}/journal`)) await this.journal(store.appliedThrough);
-  }
-
-  private async store(): Promise<Pick<StoreReport, "appliedThrough"> | undefined> {
-    const { report, dir } = this;
-    const wasUsed = existsSync(`${dir}/journal`) && (await segmentNumbers(nodeFiles, `${dir}/journal`)).length > 0;
-    if (!existsSync(`${dir}/store.mdb`) && !wasUsed) {
-      await report.note("store", "there is none yet");
-      return { appliedThrough: 0 };
-    }
-    let found: StoreReport | undefined;
-    await this.tried("store", async () => {
-      found = await inspectStore(nodeFiles, `${dir}/store.mdb`, wasUsed);
-    });
-    if (found === undefined) return undefined;
-    const { rows, bytes, appliedThrough, boots, damages } = found;
-    for (const damage of damages) await report.bad("store", damage);
-    const size = `${many(rows, "row")}, ${bytesText(bytes)}`;
-    if (damages.length === 0) {
-      await report.ok(
-        "store",
-        `${size}, every checksum right; has commits up to ${appliedThrough}; opened ${many(boots, "time")}`,
-      );
-    }
-    // A store that was opened tells how often; if it does not, its row about itself is among the damage.
-    return wasUsed && boots === 0 ? undefined : found;
-  }
-
-  private async journal(appliedThrough: number): Promise<void> {
-    const { report, dir } = this;
-    await this.tried("journal", async () => {
-      const found = await inspectJournal(nodeFiles, `${dir}/journal`, appliedThrough);
-      const { segments, frames, unapplied, torn, stored } = found;
-      const waiting =
-        unapplied === 0 ? "all of it is in the store" : `${many(unapplied, "commit")} not in the store yet`;
-      const size = `${many(segments, "segment")}, ${many(frames, "frame")}`;
-      if (stored.length === 0) await report.ok("journal", `${size}, every checksum right; ${waiting}`);
-      else await this.damagedButStored(stored, `${size} whole; ${waiting}`);
-      if (torn === undefined) return;
-      const place = `${torn.path} at byte ${torn.from}`;
-      if (!this.mayRepair) {
-        await report.note(
-          "journal",
-          `an unfinished frame at the end, ${place} (${torn.to - torn.from} bytes): probably a write that a crash cut short, never acknowledged, but a last frame that the disk did not keep looks the same; a start passes over it, --repair cuts it`,
-        );
-        return;
-      }
-      await cutTornTail(nodeFiles, torn);
-      await report.ok("journal", `cut the unfinished frame in ${place} (${torn.to - torn.from} bytes)`);
-    });
-  }
-
-  /** Nothing is lost by it, yet it tells that this disk does not keep what it was given. */
-  private async damagedButStored(places: readonly string[], rest: string): Promise<void> {
-    const { report } = this;
-    if (!report.isBad)
-      report.advice = "nothing is lost, a server starts with it; look at its disk and keep a copy elsewhere";
-    for (const place of places.slice(0, MAX_PLACES)) {
-      await report.bad("journal", `damaged: ${place}; the store has what was there`);
-    }
-    await report.note("journal", `${many(places.length, "damaged place")}; ${rest}`);
-  }
-
-  /** False when it found damage, which is reported. */
-  private async tried(part: string, look: () => Promise<void>): Promise<boolean> {
-    try {
-      await look();
-      return true;
-    } catch (fault) {
-      const { code } = fault as NodeJS.ErrnoException;
-      if (!(fault instanceof EngineError) && typeof code !== "string") throw fault;
-      await this.report.bad(part, (fault as Error).message);
-      return false;
-    }
-  }
-}
-
-const MAX_PLACES = 20;
-
-const many = (count: number, what: string): string => `${count} ${what}${count === 1 ? "" : "s"}`;
