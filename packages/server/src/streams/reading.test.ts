@@ -43,9 +43,9 @@ it("who is told of a message that closed its stream is told that it did", async 
   expect(await pageOf({ last: 0, closed: false }, { last: 1, closed: true })).toEqual([1, true, true]);
 });
 
-it("a page after which more has come is not the last one, and says nothing of the end", async () => {
+it("a message after which more has come did not close the stream, whatever came later did", async () => {
   const moments = [1, 2, 3].map((last) => ({ last, closed: false }));
-  expect(await pageOf(...moments, { last: 4, closed: true })).toEqual([2, false, false]);
+  expect(await pageOf(...moments, { last: 4, closed: true })).toEqual([2, true, false]);
 });
 
 it("a stream that stays as it is needs no third look", async () => {

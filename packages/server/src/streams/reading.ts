@@ -95,7 +95,7 @@ async function tryPage(
 
 /**
  * Where others write too, a message may have come between the two looks that closed the stream with it; then who is told of the
- * message is told of that. If still more has come, the page is not the last one, and the next will tell.
+ * message is told of that. If still more has come since, it did not.
  */
 async function withNewerMeta(
   engine: Engine,
@@ -106,7 +106,7 @@ async function withNewerMeta(
   const again = await describe(engine, project, path);
   if (again.kind !== "live" || again.head.generation !== page.head.generation) return undefined;
   const isSame = comparePositions(again.head.last, page.head.last) === 0;
-  return isSame ? { ...page, meta: again.meta } : { ...page, atTail: false };
+  return isSame ? { ...page, meta: again.meta } : page;
 }
 
 /**
