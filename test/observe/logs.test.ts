@@ -67,6 +67,7 @@ describe("request lines", () => {
     await (await fetch(`${url}?offset=now&live=sse`)).text();
     const left = await fetch(`${url}?offset=now&live=sse`);
     await left.body!.cancel();
+    await eventually(() => expect(fixture.server.live.readers).toBe(0));
     const poll = new AbortController();
     const polling = fetch(`${url}?offset=now&live=long-poll`, { signal: poll.signal }).catch(() => undefined);
     await eventually(() => expect(fixture.server.live.readers).toBeGreaterThan(0));
