@@ -176,19 +176,21 @@ describe("what the operator should know", () => {
   });
 });
 
+function countsOf(engine: Engine): Record<string, number> {
+  const found: Record<string, number> = {};
+  for (const metric of engine.metrics!()) {
+    metric.read((value: number | Tally) => {
+      found[metric.name.replace("sluice_redis_", "")] = typeof value === "number" ? value : value.count;
+    });
+  }
+  return found;
+}
+
 describe("what the engine counts", () => {
   it("shows a Redis that has gone away: attempts, lost connections, operations that took too long", async () => {
     const server = await single();
     const engine = await opened({ urls: [server.url] }, { deadlineMs: 500 });
-    const read = () => {
-      const found: Record<string, number> = {};
-      for (const metric of engine.metrics!()) {
-        metric.read((value: number | Tally) => {
-          found[metric.name.replace("sluice_redis_", "")] = typeof value === "number" ? value : value.count;
-        });
-      }
-      return found;
-    };
+    const read = () => countsOf(engine);
     await engine.commit(a, { rev: 0 }, [put("x", "1")]);
     const before = read();
     expect(before).toMatchObject({ operations: 0, deadlines_total: 0, disconnects_total: 0 });
@@ -228,6 +230,29 @@ describe("what is left in Redis", () => {
     });
     expect(left.length).toBeGreaterThan(0);
     expect(left.filter(([, ttl]) => ttl < 0)).toEqual([]);
+  });
+});
+
+describe("a pause of this process, longer than Redis may take to answer,", () => {
+  const pause = () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 900);
+
+  it("does not keep it from starting", async () => {
+    const server = await single();
+    const opening = opened({ urls: [server.url] }, { connectMs: 300 });
+    pause();
+    await opening;
+  });
+
+  it("costs no connection and no repetition", async () => {
+    const server = await single();
+    const engine = await opened({ urls: [server.url] }, { commandMs: 300 });
+    const { retries_total, disconnects_total } = countsOf(engine);
+    const loading = engine.load(a, []);
+    // It leaves in the same turn.
+    await Promise.resolve();
+    pause();
+    await loading;
+    expect(countsOf(engine)).toMatchObject({ retries_total, disconnects_total });
   });
 });
 

@@ -3,17 +3,9 @@
  * told to the operator.
  */
 import { EngineError } from "../contract.ts";
-import type { RedisNode } from "./node.ts";
 
-/** Throws when data would be thrown away; returns what the operator should know. */
-export async function examineMasters(masters: readonly RedisNode[], waitReplicas: number): Promise<string[]> {
-  const found = await Promise.all(
-    masters.map(async (node) => worries(node.name, String(await node.ask(["INFO"])), waitReplicas)),
-  );
-  return found.flat();
-}
-
-function worries(name: string, info: string, waitReplicas: number): string[] {
+/** Takes what a master says of itself. Throws when data would be thrown away; returns what the operator should know. */
+export function worriesAbout(name: string, info: string, waitReplicas: number): string[] {
   const value = (field: string) => new RegExp(`^${field}:(\\S*)`, "m").exec(info)?.[1];
   const policy = value("maxmemory_policy");
   if (Number(value("maxmemory")) > 0 && policy !== "noeviction") {

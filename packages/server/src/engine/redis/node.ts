@@ -69,7 +69,7 @@ export class RedisNode implements Receiver {
     const { host, port, tls } = access;
     this.socket = tls ? connectTls({ host, port, ...nameOf(host) }) : connectPlain({ host, port });
     this.socket.setNoDelay(true);
-    this.timer = world.after(limits.connectMs, () => {
+    this.timer = this.timeout(limits.connectMs, () => {
       this.giveUp(new Error(`${name} cannot be reached within ${limits.connectMs} ms`));
     });
     this.socket.once(tls ? "secureConnect" : "connect", () => this.introduce(access));
@@ -176,7 +176,7 @@ export class RedisNode implements Receiver {
 
   /** One timer for all: it looks at the oldest of those that wait, and is set again for the next when that one was answered. */
   private watch(ms: number): Cancel {
-    return this.world.after(ms, () => {
+    return this.timeout(ms, () => {
       this.timer = undefined;
       const oldest = this.flying[this.answered];
       if (oldest === undefined) return;
@@ -186,6 +186,20 @@ export class RedisNode implements Receiver {
       if (waitedMs >= 0 && waitedMs < commandMs) this.timer = this.watch(commandMs - waitedMs);
       else this.giveUp(new Error(`${this.name} does not answer within ${commandMs} ms`));
     });
+  }
+
+  /** What has arrived by then counts, even if this process was kept from taking it in: its own pause is not the other's silence. */
+  private timeout(ms: number, task: () => void): Cancel {
+    let isCancelled = false;
+    const cancel = this.world.after(ms, () => {
+      this.world.soon(() => {
+        if (!isCancelled) task();
+      });
+    });
+    return () => {
+      isCancelled = true;
+      cancel();
+    };
   }
 
   private arrived(piece: Buffer): void {

@@ -34,7 +34,7 @@ import {
 import { Calls } from "./calls.ts";
 import { Commits } from "./commits.ts";
 import { Directory } from "./directory.ts";
-import { examineMasters } from "./fitness.ts";
+import { worriesAbout } from "./fitness.ts";
 import { BUCKETS, bucketOf, Keys, rowName } from "./keys.ts";
 import { RedisMeter } from "./meter.ts";
 import { DEFAULT_PREFIX, REDIS_LIMITS, type RedisLimits, type RedisOptions } from "./options.ts";
@@ -56,9 +56,8 @@ export async function openRedis({
   const topology = await Topology.open(urls, world, all, meter);
   try {
     await complete(topology, world, all.deadlineMs);
-    const masters = topology.masters().map((name) => topology.connect(name));
-    for (const worry of await examineMasters(masters, all.waitReplicas)) warn?.(worry);
     const engine = new RedisEngine(topology, new Keys(prefix), world, all, meter, clock);
+    for (const worry of await engine.examineMasters()) warn?.(worry);
     // The library is loaded, and may be, before the first request needs it.
     await Promise.all(Array.from({ length: BUCKETS }, (_, bucket) => engine.probe(bucket)));
     await engine.rehearse();
@@ -103,6 +102,16 @@ class RedisEngine implements Engine {
       return String(head).split(" ")[0] || "0";
     });
     topology.onReconnect(() => this.watchers.subscribeAgain());
+  }
+
+  /** Each once, as the master of the first bucket that it has. */
+  async examineMasters(): Promise<string[]> {
+    const buckets = new Map<string, number>();
+    for (let bucket = BUCKETS - 1; bucket >= 0; bucket--) buckets.set(this.topology.nodeOf(bucket).name, bucket);
+    const worries = [...buckets].map(async ([name, bucket]) => {
+      return worriesAbout(name, String(await this.calls.command(bucket, ["INFO"])), this.limits.waitReplicas);
+    });
+    return (await Promise.all(worries)).flat();
   }
 
   async probe(bucket: number): Promise<void> {

@@ -31,7 +31,7 @@ export class Topology {
   /** Asks the first address that answers whether it is of a cluster. */
   static async open(urls: readonly string[], world: World, limits: RedisLimits, meter: RedisMeter): Promise<Topology> {
     const addresses = urls.map(parseAddress);
-    const [seed, slots] = await firstThatAnswers(addresses, limits);
+    const [seed, slots] = await firstThatAnswers(addresses, world, limits);
     if (slots === undefined) {
       const subscriber = new Redis({
         ...optionsOf(seed),
@@ -166,11 +166,11 @@ function splitName(name: string): [string, number] {
   return [name.slice(0, colon), Number(name.slice(colon + 1))];
 }
 
-async function firstThatAnswers(addresses: readonly Access[], limits: RedisLimits) {
+async function firstThatAnswers(addresses: readonly Access[], world: World, limits: RedisLimits) {
   const reasons: string[] = [];
   for (const address of addresses) {
     try {
-      return [address, await examine(address, limits)] as const;
+      return [address, await examine(address, world, limits)] as const;
     } catch (fault) {
       if (fault instanceof Unfit) throw fault;
       reasons.push(`${nameOf(address)}: ${(fault as Error).message}`);
@@ -183,33 +183,20 @@ async function firstThatAnswers(addresses: readonly Access[], limits: RedisLimit
 class Unfit extends Error {}
 
 /** The slot of each bucket, if it is of a cluster. */
-async function examine(address: Access, limits: RedisLimits): Promise<number[] | undefined> {
-  const redis = new Redis({
-    ...optionsOf(address),
-    lazyConnect: true,
-    connectTimeout: limits.connectMs,
-    commandTimeout: limits.commandMs,
-    retryStrategy: () => null,
-    maxRetriesPerRequest: 0,
-    enableReadyCheck: false,
-  });
-  let reason: Error | undefined;
-  redis.on("error", (error: Error) => {
-    reason = error;
-  });
+async function examine(address: Access, world: World, limits: RedisLimits): Promise<number[] | undefined> {
+  const node = new RedisNode(nameOf(address), world, limits, address, () => {});
   try {
-    await redis.connect();
-    const info = await redis.info();
+    const info = String(await node.ask(["INFO"]));
     const version = /redis_version:(\d+)/.exec(info)?.[1];
     if (Number(version) < 7) throw new Unfit(`${nameOf(address)} runs Redis ${version}; Sluice needs 7 or later`);
     if (!/cluster_enabled:1/.test(info)) return undefined;
     // The slot is that of the bucket's number; the prefix does not matter.
     const keys = new Keys("");
-    const asked = Array.from({ length: BUCKETS }, (_, bucket) => redis.cluster("KEYSLOT", keys.barrier(bucket)));
-    return await Promise.all(asked);
-  } catch (fault) {
-    throw fault instanceof Unfit ? fault : (reason ?? fault);
+    const asked = Array.from({ length: BUCKETS }, (_, bucket) =>
+      node.ask(["CLUSTER", "KEYSLOT", keys.barrier(bucket)]),
+    );
+    return (await Promise.all(asked)).map(Number);
   } finally {
-    redis.disconnect();
+    node.close();
   }
 }
