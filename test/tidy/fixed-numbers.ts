@@ -29,6 +29,9 @@ export const FIXED: readonly Fixed[] = [
   { where: "engine/disk/commit-block.ts", names: ["CREATED", "DESTROYED", "REMINDED", "HEAD_AT"], why: STORED },
   { where: "engine/disk/engine.ts", names: ["CLAIMS_PER_BOOT"], why: STORED },
   { where: "engine/disk/fifo.ts", names: ["COMPACT_AT"], why: INNER },
+  { where: "engine/disk/overlay.ts", names: ["KEPT_PLACES"], why: INNER },
+  { where: "engine/disk/entity-state.ts", names: ["IN_STORE"], why: CODE },
+  { where: "engine/table.ts", names: ["PIECE_BYTES", "UNIT_BYTES"], why: INNER },
   {
     where: "engine/disk/frame.ts",
     names: ["FORMAT_VERSION", "SEGMENT_HEADER_BYTES", "FRAME_HEADER_BYTES"],
@@ -54,7 +57,7 @@ export const FIXED: readonly Fixed[] = [
   { where: "engine/disk/meta.ts", names: ["BYTES"], why: STORED },
   { where: "engine/disk/record.ts", names: ["FIXED_BYTES", "HAS_ID", "HAS_KEY", "HAS_ATTRIBUTES"], why: STORED },
   { where: "engine/disk/sealed.ts", names: ["SEAL_BYTES"], why: STORED },
-  { where: "engine/disk/slab.ts", names: ["PIECE_BYTES", "OWN_BYTES"], why: INNER },
+  { where: "engine/disk/slab.ts", names: ["PIECE_BYTES", "OWN_BYTES", "SPARE_PIECES"], why: INNER },
   { where: "engine/disk/tail-cache.ts", names: ["BLOCK_COST"], why: INNER },
   {
     where: "engine/disk/verify/layout.ts",

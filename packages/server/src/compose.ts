@@ -339,7 +339,7 @@ function buildSessions(
   const events = new Events(settings.onSessionEvent);
   const core = coreOf(new LocalCore(streams, keepers, limits));
   const copying = { engine, core, world, limits: settings.fanout, meter: new FanoutMeter() };
-  const queue = new LocalQueue(copying);
+  const queue = new LocalQueue({ ...copying, appends: () => streams.meter.appends.appended });
   const fanout = new Fanout({ ...copying, keepers, streams, queue, events, report });
   const service = new Sessions({ engine, keepers, streams, core, fanout, world, limits, events, report });
   const routes = new SessionRoutes({ sessions: service, fanout, streams: streamRoutes, events, world, limits });

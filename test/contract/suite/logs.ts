@@ -2,7 +2,7 @@
 import { comparePositions, formatOffset, type Position } from "@sluice/protocol";
 import { expect } from "vitest";
 import { NO_HEAD } from "../../../packages/server/src/engine/contract.ts";
-import { append, type Behaviour, bytes, expectConflict, type Fixture, message, put, stream } from "./fixture.ts";
+import { append, type Behaviour, bytes, expectConflict, type Fixture, message, put, stream, text } from "./fixture.ts";
 
 const a = stream("a");
 
@@ -215,6 +215,20 @@ export function logs(behaviour: Behaviour): void {
       expect(found.map(({ position }) => position)).toEqual(positions(generation, 1, 9_100));
       expect((await on.payloads(a)).slice(8_999, 9_002)).toEqual(["message 8999", "late 0", "late 1"]);
     });
+  });
+
+  behaviour("that was read stays as it was read, and so does a row, whatever is committed afterwards", async (on) => {
+    await on.begin(a);
+    const kept: { message: Uint8Array; row: Uint8Array }[] = [];
+    for (let i = 0; i < 30; i++) {
+      await on.commit(a, [append(`message ${i}`), put("x", `row ${i}`)]);
+      const { rows } = await on.load(a, [{ table: "t", key: "x" }]);
+      kept.push({ message: (await on.messages(a)).at(-1)!.payload, row: rows[0]! });
+      await on.commit(a, [put("y", "z".repeat(100))]);
+    }
+    expect(kept.map(({ message, row }) => [text(message), text(row)])).toEqual(
+      Array.from({ length: 30 }, (_, i) => [`message ${i}`, `row ${i}`]),
+    );
   });
 
   behaviour("never begun has no generation, however many rows its entity has", async (on) => {

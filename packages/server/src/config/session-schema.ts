@@ -28,6 +28,11 @@ export const fanout = {
     FANOUT.queueYieldMs,
     "How long the queue rests before it looks again, when the store cannot keep up with the journal.",
   ),
+  queueRestMs: ms(
+    FANOUT.queueRestMs,
+    "How long the queue rests after each of its messages while others append, so that they are not held up.",
+  ),
+  queueQuietMs: ms(FANOUT.queueQuietMs, "When nothing was appended for this long, the queue does not rest any more."),
   maxInline: count(FANOUT.maxInline, "Without a queue, a publish to more subscribers than this does not wait."),
   timeoutMs: ms(FANOUT.timeoutMs, "How long one copy may take."),
   breakerFailures: count(FANOUT.breakerFailures, "Fan-outs with failures in a row after which publishes do not wait."),

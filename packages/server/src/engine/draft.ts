@@ -3,7 +3,7 @@
  * Only its keeper touches it. Rules see it as a `View` and hand back `Change`s, which are applied here and collected as
  * effects for the engine.
  */
-import { type Effect, type Head, NO_HEAD, type Rev, type RowKey, type Snapshot } from "./contract.ts";
+import { type Done, type Effect, type Head, NO_HEAD, type Rev, type RowKey, type Snapshot } from "./contract.ts";
 import { headStep } from "./head.ts";
 import type { Table } from "./table.ts";
 
@@ -41,6 +41,9 @@ interface Cell {
 /** What a message costs besides its payload, about; so that a commit of tiny messages is bounded too. */
 const MESSAGE_BYTES = 32;
 
+/** Most drafts are at rest, and to each an empty list of its own would be one more object to keep. */
+const NO_EFFECTS: Effect[] = [];
+
 export class Draft {
   rev: Rev = 0;
   exists = false;
@@ -54,7 +57,7 @@ export class Draft {
   /** The last list of keys that was found to be all here: callers use the same list again and again. */
   private checked: readonly RowKey[] | undefined;
   private readonly cells = new Map<string, Cell>();
-  private effects: Effect[] = [];
+  private effects = NO_EFFECTS;
 
   /** More rows than `maxRows` are forgotten between batches; a keeper is a working set, not a cache of the entity. */
   constructor(private readonly maxRows: number) {}
@@ -74,7 +77,7 @@ export class Draft {
     switch (change.op) {
       case "put":
         this.setRow(change.table.name, change.key, change.value);
-        this.effects.push({
+        this.note({
           op: "put",
           table: change.table.name,
           key: change.key,
@@ -83,7 +86,7 @@ export class Draft {
         return;
       case "drop":
         this.setRow(change.table.name, change.key, undefined);
-        this.effects.push({ op: "drop", table: change.table.name, key: change.key });
+        this.note({ op: "drop", table: change.table.name, key: change.key });
         return;
       case "append":
         for (const { payload } of change.messages) this.appendedBytes += MESSAGE_BYTES + payload.length;
@@ -97,18 +100,25 @@ export class Draft {
         break;
     }
     this.head = headStep(this.head, change);
-    this.effects.push(change);
+    this.note(change);
+  }
+
+  private note(effect: Effect): void {
+    if (this.effects === NO_EFFECTS) this.effects = [effect];
+    else this.effects.push(effect);
   }
 
   takeEffects(): readonly Effect[] {
     const taken = this.effects;
-    this.effects = [];
+    this.effects = NO_EFFECTS;
     this.appendedBytes = 0;
     return taken;
   }
 
-  committed(rev: Rev): void {
+  /** The head is the engine's from here on, though it says the same: one of them is kept in memory instead of two. */
+  committed({ rev, head }: Done): void {
     this.rev = rev;
+    this.head = head;
     this.exists = rev !== 0;
     // What a later incarnation may look like only the engine knows.
     if (this.sealed || this.cells.size > this.maxRows) this.forget();
@@ -157,14 +167,14 @@ export class Draft {
     this.loaded = false;
     this.sealed = false;
     this.appendedBytes = 0;
-    this.effects = [];
+    this.effects = NO_EFFECTS;
     this.cells.clear();
     this.checked = undefined;
     this.keys = [];
   }
 
   private addCell(key: RowKey, bytes: Uint8Array | undefined): void {
-    this.keys.push({ table: key.table, key: key.key });
+    this.keys.push(key);
     this.cells.set(cellName(key.table, key.key), { bytes, value: undefined, decoded: false });
   }
 

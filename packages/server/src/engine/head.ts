@@ -8,7 +8,8 @@ import { type Effect, type Head, type Message, NO_HEAD } from "./contract.ts";
 /** The head after all of these effects; throws on effects that no correct caller sends. */
 export function headAfter(head: Head, effects: readonly Effect[]): Head {
   let next = head;
-  for (const [i, effect] of effects.entries()) {
+  for (let i = 0; i < effects.length; i++) {
+    const effect = effects[i]!;
     if (effect.op === "destroy" && i < effects.length - 1)
       throw new Error("destroy must be the last effect of its commit");
     next = headStep(next, effect);

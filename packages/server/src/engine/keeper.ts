@@ -127,10 +127,7 @@ export class Keeper {
           durable = [];
           await loading;
         }
-        const ran = this.decideAll(batch);
-        const effects = this.draft.takeEffects();
-        const committing = this.commit(effects);
-        if (effects.length > 0) this.meter.batch.add(ran);
+        const { ran, committing } = this.decideAndCommit(batch);
         release(durable);
         durable = [];
         const isCommitted = committing === undefined || (await committing);
@@ -163,6 +160,14 @@ export class Keeper {
     if (inputs.length > 0) this.queue.unshift(...inputs);
   }
 
+  /** Apart from `run`, which waits: what the engine has taken over would be kept in memory with it until it is durable. */
+  private decideAndCommit(batch: readonly Input[]): { ran: number; committing: Promise<boolean> | undefined } {
+    const ran = this.decideAll(batch);
+    const effects = this.draft.takeEffects();
+    if (effects.length > 0) this.meter.batch.add(ran);
+    return { ran, committing: this.commit(effects) };
+  }
+
   /** Runs inputs in order until the commit is full; returns how many ran. */
   private decideAll(batch: readonly Input[]): number {
     const { draft, limits } = this;
@@ -193,8 +198,9 @@ export class Keeper {
     // Where others write too, even a refusal must be checked against the newest rev before it is told.
     if (effects.length === 0 && this.engine.exclusive) return undefined;
     const at = { rev: this.draft.rev, keys: this.draft.keys };
+    const isChange = effects.length > 0;
     return this.engine.commit(this.entity, at, effects).then((result) => {
-      if (result.kind === "done" && effects.length > 0) this.meter.commits++;
+      if (result.kind === "done" && isChange) this.meter.commits++;
       return this.settle(result);
     });
   }
@@ -202,7 +208,7 @@ export class Keeper {
   private settle(result: Done | Conflict | Fenced): boolean {
     if (result.kind === "done") {
       this.conflicts = 0;
-      this.draft.committed(result.rev);
+      this.draft.committed(result);
       return true;
     }
     if (result.kind === "fenced") throw new Error(`${this.entity.key} was committed without an owner, yet fenced`);

@@ -16,16 +16,35 @@ export interface TableKey<T> extends RowKey {
   readonly of: Table<T>;
 }
 
-const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
 /** A table whose values are kept as JSON: rows are small and seldom written, so that legibility wins. */
 export function jsonTable<T>(name: string): Table<T> {
   const table: Table<T> = {
     name,
-    encode: (value) => encoder.encode(JSON.stringify(value)),
+    encode: (value) => encode(JSON.stringify(value)),
     decode: (bytes) => JSON.parse(decoder.decode(bytes)) as T,
     at: (key) => ({ table: name, key, of: table }),
   };
   return table;
+}
+
+const encoder = new TextEncoder();
+const PIECE_BYTES = 8 * 1_024;
+/** What a UTF-16 unit takes in UTF-8 at most. */
+const UNIT_BYTES = 3;
+let piece = new Uint8Array(0);
+let used = 0;
+
+/** Many rows share one piece of memory: one for each showed as pauses while the collector of garbage counted them. */
+function encode(text: string): Uint8Array {
+  const most = UNIT_BYTES * text.length;
+  if (most > PIECE_BYTES) return encoder.encode(text);
+  if (used + most > piece.length) {
+    piece = new Uint8Array(PIECE_BYTES);
+    used = 0;
+  }
+  const start = used;
+  used += encoder.encodeInto(text, piece.subarray(start)).written;
+  return piece.subarray(start, used);
 }

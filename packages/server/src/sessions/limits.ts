@@ -50,6 +50,9 @@ export interface FanoutLimits {
   readonly queueConsumers: number;
   /** While the engine is behind, how soon it is looked at again whether the queue may go on. */
   readonly queueYieldMs: number;
+  /** How long the queue rests after each message while others append, and how long after the last append that ends. */
+  readonly queueRestMs: number;
+  readonly queueQuietMs: number;
   /** Without a queue, a publish to more subscribers than this does not wait for copies. */
   readonly maxInline: number;
   /** How long one copy may take. */
@@ -86,6 +89,8 @@ export const FANOUT_LIMITS: FanoutLimits = {
   queue: true,
   queueConsumers: 2,
   queueYieldMs: 5,
+  queueRestMs: 10,
+  queueQuietMs: 250,
   maxInline: 1_000,
   timeoutMs: 10_000,
   breakerFailures: 5,

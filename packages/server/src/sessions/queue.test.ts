@@ -31,7 +31,7 @@ it("leaves an engine that is behind to others, and goes on when it is not any mo
   const core = { postStream } as unknown as CoreService;
   const engine = { isBehind: () => isBehind };
   const limits = { ...FANOUT_LIMITS, queueConsumers: 1 };
-  const queue = new LocalQueue({ core, world, limits, meter: new FanoutMeter(), engine });
+  const queue = new LocalQueue({ core, world, limits, meter: new FanoutMeter(), engine, appends: () => 0 });
   const runTimers = () => timers.splice(0).forEach((run) => void run());
 
   const deliveries = queue.send(messagesOf(round, members, 50));
@@ -46,4 +46,39 @@ it("leaves an engine that is behind to others, and goes on when it is not any mo
   runTimers();
   await deliveries.all;
   expect([deliveries.copied, deliveries.missed, queue.length]).toEqual([120, [], 0]);
+});
+
+it("rests after each message while others append, and goes through when they do not", async () => {
+  const rests: { ms: number; run: () => void }[] = [];
+  let now = 1_000;
+  let appends = 0;
+  let copies = 0;
+  const world = {
+    now: () => now,
+    after(ms: number, run: () => void) {
+      if (ms === FANOUT_LIMITS.queueRestMs) rests.push({ ms, run });
+      return () => {};
+    },
+  } as unknown as World;
+  const postStream = async () => {
+    copies++;
+    return { kind: "applied" as const, at: THROUGH };
+  };
+  const core = { postStream } as unknown as CoreService;
+  const limits = { ...FANOUT_LIMITS, queueConsumers: 1 };
+  const queue = new LocalQueue({ core, world, limits, meter: new FanoutMeter(), engine: {}, appends: () => appends });
+  const settled = () => new Promise((resolve) => setImmediate(resolve));
+
+  appends++;
+  const deliveries = queue.send(messagesOf(round, members, 20));
+  await settled();
+  expect([copies, rests.length]).toEqual([20, 1]);
+  appends++;
+  rests.pop()!.run();
+  await settled();
+  expect([copies, rests.length]).toEqual([40, 1]);
+  now += FANOUT_LIMITS.queueQuietMs;
+  rests.pop()!.run();
+  await deliveries.all;
+  expect([copies, rests.length]).toEqual([120, 0]);
 });

@@ -27,6 +27,8 @@ export interface FanoutQueue {
 export interface QueueParts extends DeliveryParts {
   readonly limits: FanoutLimits;
   readonly engine: Pick<Engine, "isBehind">;
+  /** How often somebody has appended to a stream so far; copies do not count. */
+  readonly appends: () => number;
 }
 
 /** Cuts a round into messages. */
@@ -50,6 +52,9 @@ export class LocalQueue implements FanoutQueue {
   private next = 0;
   private consuming = 0;
   private cancel: Cancel | undefined;
+  /** How many there were when it was last looked at, and when they were seen to have become more. */
+  private appends = 0;
+  private lastAppendMs = Number.NEGATIVE_INFINITY;
 
   constructor(private readonly parts: QueueParts) {}
 
@@ -68,6 +73,24 @@ export class LocalQueue implements FanoutQueue {
   private sendBatch(messages: readonly FanoutQueueMessage[], into: Round): void {
     for (const message of messages) this.waiting.push({ message, into });
     this.work();
+  }
+
+  private readonly goOn = (): void => {
+    this.consuming--;
+    this.work();
+  };
+
+  /**
+   * Whether others append. They are waited for and the copies are not, so the queue rests between its messages; what is
+   * appended meanwhile goes into the same copies, so that there are fewer of them and not more.
+   */
+  private isWanted(): boolean {
+    const { appends, limits, world } = this.parts;
+    const now = world.now();
+    const count = appends();
+    if (count !== this.appends) this.lastAppendMs = now;
+    this.appends = count;
+    return now - this.lastAppendMs < limits.queueQuietMs;
   }
 
   private work(): void {
@@ -90,8 +113,8 @@ export class LocalQueue implements FanoutQueue {
       const delivery = consume(this.parts, message);
       into.add(delivery);
       void delivery.mostly.then(() => {
-        this.consuming--;
-        this.work();
+        if (this.isWanted()) world.after(limits.queueRestMs, this.goOn);
+        else this.goOn();
       });
     }
   }

@@ -22,7 +22,7 @@ import type { Effect, Entity, Head } from "../contract.ts";
 import { FIXED_BYTES, nameBytes, nameLength, writeHead, writeName } from "./head-row.ts";
 import { rowSuffix } from "./keys.ts";
 import { recordBytes, writeRecord } from "./record.ts";
-import type { Slab } from "./slab.ts";
+import type { Piece, Slab } from "./slab.ts";
 
 export const CREATED = 1;
 export const DESTROYED = 2;
@@ -51,6 +51,8 @@ export interface RowChange {
 
 export interface Encoded {
   readonly block: Buffer;
+  /** What it is a part of, unless it is large. */
+  readonly piece: Piece | undefined;
   readonly appends: readonly AppendedRange[];
   readonly rows: readonly RowChange[];
 }
@@ -79,7 +81,7 @@ export function encodeCommit(e: Entity, effects: readonly Effect[], outcome: Out
   block.writeDoubleLE(outcome.number, 8);
   writeHead(block, HEAD_AT, outcome.head, outcome.remindAtMs);
   const at = outcome.flags & CREATED ? writeName(block, NAME_AT, e) : NAME_AT;
-  return new Writer(block, at, outcome, suffixes).writeAll(kept);
+  return new Writer(block, at, outcome, suffixes).writeAll(kept, slab.lastPiece);
 }
 
 function effectBytes(effect: Effect, suffixes: Buffer[]): number {
@@ -123,10 +125,10 @@ class Writer {
     this.lastSeq = outcome.before.last.seq;
   }
 
-  writeAll(effects: readonly Effect[]): Encoded {
+  writeAll(effects: readonly Effect[], piece: Piece | undefined): Encoded {
     for (const effect of effects) this.write(effect);
     this.block.writeUInt32LE((this.outcome.flags | (this.count << 8)) >>> 0, 4);
-    return { block: this.block, appends: this.appends, rows: this.rows };
+    return { block: this.block, piece, appends: this.appends, rows: this.rows };
   }
 
   private write(effect: Effect): void {

@@ -4,6 +4,7 @@
  */
 import { compareBytewise } from "../../core/bytewise.ts";
 import type { Entity, Listing, Row } from "../contract.ts";
+import { IN_STORE } from "./entity-state.ts";
 import {
   afterPrefix,
   afterProject,
@@ -116,8 +117,8 @@ export class Directory {
 /** The keys of a table that the store does not have as they are, after `after`. */
 function changedRows({ state }: View, table: string, after: string): Set<string> {
   const keys = new Set<string>();
-  for (const name of state?.rows?.keys() ?? []) {
-    if (!name.startsWith(`${table}\0`)) continue;
+  for (const [name, { lsn }] of state?.rows ?? []) {
+    if (lsn === IN_STORE || !name.startsWith(`${table}\0`)) continue;
     const key = name.slice(table.length + 1);
     if (compareBytewise(key, after) > 0) keys.add(key);
   }

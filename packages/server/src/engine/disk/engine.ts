@@ -60,7 +60,7 @@ class Commit implements QueuedCommit, DurableCommit {
     readonly outcome: Outcome,
     readonly resolve: (answer: Answer) => void,
     private readonly reject: (error: Error) => void,
-    private readonly settled: (state: EntityState) => void,
+    private readonly settled: (commit: Commit) => void,
   ) {}
 
   get block(): Buffer {
@@ -68,7 +68,7 @@ class Commit implements QueuedCommit, DurableCommit {
   }
 
   refuse(error: EngineError): void {
-    this.settled(this.state);
+    this.settled(this);
     this.reject(error);
   }
 }
@@ -214,17 +214,19 @@ export class DiskEngine implements Engine {
   private durable(commits: readonly Commit[], extent: Extent): void {
     for (const commit of commits) this.overlay.add(commit);
     this.scheduler.durable(extent);
-    for (const { state, resolve, lsn, outcome } of commits) {
+    for (const commit of commits) {
+      const { state, resolve, lsn, outcome } = commit;
       if (outcome.flags & DESTROYED) resolve({ kind: "done", rev: 0, head: NO_HEAD });
       else resolve({ kind: "done", rev: lsn, head: outcome.head });
       this.watchers.note(state.entity.key);
-      this.settled(state);
+      this.settled(commit);
     }
     this.watchers.wakeNoted();
   }
 
-  /** The entity's commit has settled; whoever waited for it looks again. */
-  private readonly settled = (state: EntityState): void => {
+  /** The commit has settled: its bytes are in the overlay or nowhere, and whoever waited for it looks again. */
+  private readonly settled = ({ state, encoded }: Commit): void => {
+    this.slab.giveBack(encoded.piece);
     state.pending = false;
     const { waiting } = state;
     if (waiting === undefined) {

@@ -6,12 +6,19 @@
  */
 import { type Entity, type Head, NO_HEAD } from "../contract.ts";
 import { Fifo } from "./fifo.ts";
+import type { Piece } from "./slab.ts";
 
-/** A row that the store does not have yet; undefined when it was dropped. */
+/** A row that the store does not have yet. */
 export interface OverlayRow {
-  readonly lsn: number;
-  readonly value: Buffer | undefined;
+  /** The commit that wrote it; `IN_STORE` when the store has it by now, and only its place is kept for the next one. */
+  lsn: number;
+  /** Undefined when it was dropped. */
+  value: Buffer | undefined;
+  /** What the value is a part of, unless it is large. */
+  piece: Piece | undefined;
 }
+
+export const IN_STORE = 0;
 
 /** Consecutive messages in memory, still encoded; those of later commits are added behind them. */
 export interface TailBlock {
@@ -19,8 +26,10 @@ export interface TailBlock {
   state: EntityState | undefined;
   /** The newest commit with messages here. */
   lsn: number;
-  /** Records up to `used`, room behind it. Never overwritten, because readers hold views. */
+  /** Records up to `used`, room behind it. Never overwritten once a reader has seen it, because readers hold views. */
   buffer: Buffer;
+  /** What the buffer is a part of, unless it is large. */
+  readonly piece: Piece | undefined;
   /** How much of the cache's memory it takes. */
   readonly room: number;
   used: number;

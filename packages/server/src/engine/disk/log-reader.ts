@@ -10,6 +10,7 @@ import type { EntityState } from "./entity-state.ts";
 import { logFirstSeq, logKey, MAX_NUMBER } from "./keys.ts";
 import { readRecord, recordLength } from "./record.ts";
 import { unseal } from "./sealed.ts";
+import { keepForReaders } from "./slab.ts";
 import type { Reading } from "./store.ts";
 import type { View } from "./view.ts";
 
@@ -112,7 +113,8 @@ function readBlocks({ blocks }: EntityState, page: PageBuilder): void {
     else high = middle - 1;
   }
   for (let i = low; i < blocks.length && !page.full; i++) {
-    const { buffer, firstSeq, count, newestSeq, newestAt } = blocks.at(i)!;
+    const { buffer, piece, firstSeq, count, newestSeq, newestAt } = blocks.at(i)!;
+    if (piece !== undefined) keepForReaders(piece);
     if (page.next >= newestSeq) page.take(buffer, newestAt, newestSeq, firstSeq + count - newestSeq);
     else page.take(buffer, 0, firstSeq, count);
   }

@@ -6,10 +6,12 @@
  */
 import { NO_HEAD } from "../contract.ts";
 import { CREATED, DESTROYED, type Encoded, type Outcome, REMINDED, type RowChange } from "./commit-block.ts";
-import type { EntityState } from "./entity-state.ts";
+import { type EntityState, IN_STORE, type OverlayRow } from "./entity-state.ts";
 import { Fifo } from "./fifo.ts";
 import { Slab } from "./slab.ts";
 import { TailCache } from "./tail-cache.ts";
+
+const KEPT_PLACES = 8;
 
 export interface DurableCommit {
   readonly lsn: number;
@@ -61,8 +63,8 @@ export class Overlay {
     state.rev = lsn;
     state.head = head;
     state.remindAtMs = outcome.remindAtMs;
-    if (rows.length > 0) state.rows ??= new Map();
-    for (const { name, start, end } of rows) state.rows!.set(name, { lsn, value: this.copied(block, start, end) });
+    for (const { name, start, end } of rows)
+      this.setRow(state, name, lsn, start < 0 ? undefined : block.subarray(start, end));
     for (const range of appends) {
       // A commit may append and begin anew; then the first messages are gone already.
       if (range.generation === head.generation) this.tail.add(state, lsn, block, range);
@@ -70,12 +72,27 @@ export class Overlay {
     if (head.start.generation === head.generation) this.tail.drop(state, head.start.seq);
   }
 
-  /** A copy, because a row waits for the store much longer than its commit for the journal. */
-  private copied(block: Buffer, start: number, end: number): Buffer | undefined {
-    if (start < 0) return undefined;
-    const value = this.slab.take(end - start);
-    block.copy(value, 0, start, end);
-    return value;
+  /** Keeps a copy, because a row waits for the store much longer than its commit for the journal. */
+  private setRow(state: EntityState, name: string, lsn: number, value: Buffer | undefined): void {
+    state.rows ??= new Map();
+    let row = state.rows.get(name);
+    if (row === undefined) {
+      row = { lsn, value: undefined, piece: undefined };
+      state.rows.set(name, row);
+    } else this.empty(row);
+    row.lsn = lsn;
+    if (value === undefined) return;
+    row.value = this.slab.take(value.length);
+    row.value.set(value);
+    row.piece = this.slab.lastPiece;
+  }
+
+  /** Nobody else has a row's bytes: who reads one gets a copy. */
+  private empty(row: OverlayRow): void {
+    this.slab.giveBack(row.piece);
+    row.lsn = IN_STORE;
+    row.value = undefined;
+    row.piece = undefined;
   }
 
   private destroy(state: EntityState, outcome: Outcome): void {
@@ -85,6 +102,7 @@ export class Overlay {
     state.rev = 0;
     state.head = NO_HEAD;
     state.remindAtMs = null;
+    for (const row of state.rows?.values() ?? []) this.empty(row);
     state.rows = undefined;
   }
 
@@ -118,11 +136,18 @@ export class Overlay {
   }
 
   private forget({ state, rows, lsn }: Awaited): void {
-    for (const { name } of rows) if (state.rows?.get(name)?.lsn === lsn) state.rows.delete(name);
-    if (state.rows?.size === 0) state.rows = undefined;
+    for (const { name } of rows) this.forgetRow(state, name, lsn);
     if (rows.length === 0) state.awaited = false;
     if (state.lastLsn > this.appliedThrough) this.await(state, state.lastLsn, []);
     this.settle(state);
+  }
+
+  /** A few places are kept: the next commit mostly writes the same rows, and to make a map anew each time is much garbage. */
+  private forgetRow({ rows }: EntityState, name: string, lsn: number): void {
+    const row = rows?.get(name);
+    if (row === undefined || row.lsn !== lsn) return;
+    this.empty(row);
+    if (rows!.size > KEPT_PLACES) rows!.delete(name);
   }
 
   /** Forgets what the store tells just as well. */

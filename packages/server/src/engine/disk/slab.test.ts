@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { OWN_BYTES, Slab } from "./slab.ts";
+import { keepForReaders, OWN_BYTES, type Piece, Slab } from "./slab.ts";
 
 it("gives everybody a place of their own", () => {
   const sizes = fc.array(fc.oneof(fc.nat({ max: 300 }), fc.nat({ max: 2 * OWN_BYTES })), {
@@ -17,6 +17,41 @@ it("gives everybody a place of their own", () => {
       }
     }),
     { numRuns: 50 },
+  );
+});
+
+it("uses a piece again when all of it was given back, and none that somebody keeps", () => {
+  const slab = new Slab();
+  const piecesOf = (count: number) => {
+    const taken = Array.from({ length: count }, () => ({ bytes: slab.take(1_000), piece: slab.lastPiece! }));
+    return { taken, buffers: new Set(taken.map(({ bytes }) => bytes.buffer)) };
+  };
+  const first = piecesOf(1_000);
+  keepForReaders(first.taken[0]!.piece);
+  for (const { piece } of first.taken) slab.giveBack(piece);
+  const second = piecesOf(1_000);
+  expect(first.buffers.size).toBeGreaterThan(2);
+  expect(second.buffers.has(first.taken[0]!.bytes.buffer)).toBe(false);
+  const again = [...second.buffers].filter((buffer) => first.buffers.has(buffer));
+  expect(again).toHaveLength(first.buffers.size - 1);
+});
+
+it("gives nobody a place that another has not given back", () => {
+  const steps = fc.array(fc.record({ size: fc.nat({ max: 20_000 }), back: fc.nat() }), {
+    size: "max",
+    maxLength: 300,
+  });
+  fc.assert(
+    fc.property(steps, (wanted) => {
+      const slab = new Slab();
+      const held: { bytes: Buffer; piece: Piece | undefined; mark: number }[] = [];
+      for (const [i, { size, back }] of wanted.entries()) {
+        held.push({ bytes: slab.take(size).fill(i % 251), piece: slab.lastPiece, mark: i % 251 });
+        if (back % 3 > 0) slab.giveBack(held.splice(back % held.length, 1)[0]!.piece);
+      }
+      for (const { bytes, mark } of held) expect(bytes.every((byte) => byte === mark)).toBe(true);
+    }),
+    { numRuns: 100 },
   );
 });
 

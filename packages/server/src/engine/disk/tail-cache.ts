@@ -46,9 +46,11 @@ export class TailCache {
     const { firstSeq, count, start, end } = range;
     const used = end - start;
     // Most of a large commit is its messages; copying them would gain nothing.
-    const buffer = used >= BLOCK_BYTES ? commit.subarray(start, end) : this.slab.take(room);
-    if (used < BLOCK_BYTES) commit.copy(buffer, 0, start, end);
-    const block = { state, lsn, buffer, room, used, firstSeq, count, newestSeq: firstSeq, newestAt: 0 };
+    const isOwn = used >= BLOCK_BYTES;
+    const buffer = isOwn ? commit.subarray(start, end) : this.slab.take(room);
+    const piece = isOwn ? undefined : this.slab.lastPiece;
+    if (!isOwn) commit.copy(buffer, 0, start, end);
+    const block = { state, lsn, buffer, piece, room, used, firstSeq, count, newestSeq: firstSeq, newestAt: 0 };
     state.blocks.push(block);
     this.blocks.push(block);
     this.bytes += room + BLOCK_COST;
@@ -83,6 +85,7 @@ export class TailCache {
     ) {
       this.blocks.shift();
       this.bytes -= block.room + BLOCK_COST;
+      this.slab.giveBack(block.piece);
       if (block.state !== undefined) {
         block.state.blocks.shift();
         this.evicted(block.state);

@@ -3,7 +3,7 @@
  * synchronous, so no read transaction lives across a turn.
  */
 import { type Entity, type Head, NO_HEAD, type RowKey } from "../contract.ts";
-import type { EntityState } from "./entity-state.ts";
+import { type EntityState, IN_STORE } from "./entity-state.ts";
 import { type HeadRow, readHeadRow } from "./head-row.ts";
 import { directoryKey, headKey, readNumber, rowKey, rowSuffix } from "./keys.ts";
 import type { Overlay } from "./overlay.ts";
@@ -56,7 +56,8 @@ export class Viewer {
   /** A copy, because what a keeper remembers must not pin what lies beside it in memory. */
   row(e: Entity, { number, state }: View, { table, key }: RowKey): Uint8Array | undefined {
     const changed = state?.rows?.get(`${table}\0${key}`);
-    if (changed !== undefined) return changed.value && Uint8Array.prototype.slice.call(changed.value);
+    if (changed !== undefined && changed.lsn !== IN_STORE)
+      return changed.value && Uint8Array.prototype.slice.call(changed.value);
     if (number === 0) return undefined;
     const storeKey = rowKey(number, rowSuffix(table, key));
     const value = this.store.get(storeKey);
