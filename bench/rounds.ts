@@ -30,7 +30,7 @@ export async function takeTurns(
   return { figures, comparisons: compareWithOurs(what, figures) };
 }
 
-function compareWithOurs(what: string, figures: readonly Figure[]): Comparison[] {
+export function compareWithOurs(what: string, figures: readonly Figure[]): Comparison[] {
   const ours = figures.find((figure) => figure.contender === OURS);
   if (!ours) return [];
   return figures

@@ -1,16 +1,26 @@
 // guarded-1 and guarded-100: what auth and a log line per request cost. Our own server with both, against our own server with
 // neither, on the same load.
 
+import { setTimeout as sleep } from "node:timers/promises";
 import { runToEnd } from "../child.ts";
 import { plainMessage } from "../load/message.ts";
 import { type PostLoad, preparePosts, runWrk } from "../load/wrk.ts";
-import { type Contender, ratioTarget, takeTurns } from "../rounds.ts";
+import { compareWithOurs, formatNumber, ratioTarget } from "../rounds.ts";
 import { type Bench, emptyOutcome, OURS, type Outcome, type Scenario } from "../scenario.ts";
 import { createAll, noteTrouble, warmUp } from "./append.ts";
 
 const LEAST_RATIO = 0.9;
 const BARE = "sluice without auth and request logs";
+const WHAT = "appends acknowledged";
+const SETTLE_MS = 300;
 const SECRET = "a-secret-of-the-benchmark-and-of-nothing-else";
+
+interface Side {
+  readonly name: string;
+  readonly load: PostLoad;
+  readonly args: readonly string[];
+  readonly rates: number[];
+}
 
 export const guarded1: Scenario = {
   name: "guarded-1",
@@ -36,32 +46,46 @@ async function runGuarded(bench: Bench, streams: number): Promise<Outcome> {
     [bench.options.server, "token", ...settings, "--scope", "read,write"],
     20_000,
   );
-  const guarded = { ...load, token: minted.trim() };
-  const contenders: Contender[] = [
-    { name: OURS, run: () => measure(bench, guarded, [...settings, "--log-level", "info"], OURS, outcome) },
-    { name: BARE, run: () => measure(bench, load, ["--set", "log.requests=false"], BARE, outcome) },
+  const sides: Side[] = [
+    { name: OURS, load: { ...load, token: minted.trim() }, args: [...settings, "--log-level", "info"], rates: [] },
+    { name: BARE, load, args: ["--set", "log.requests=false"], rates: [] },
   ];
-  const { figures, comparisons } = await takeTurns(bench, "appends acknowledged", "messages/s", contenders);
+  for (let round = 0; round < bench.options.rounds; round++) await runRound(bench, sides, outcome);
+  const figures = sides.map(({ name, rates }) => ({ contender: name, what: WHAT, unit: "messages/s", values: rates }));
+  const comparisons = compareWithOurs(WHAT, figures);
   outcome.figures.push(...figures);
   outcome.comparisons.push(...comparisons);
   for (const comparison of comparisons) outcome.targets.push(ratioTarget(comparison, LEAST_RATIO));
   return outcome;
 }
 
-async function measure(
-  bench: Bench,
-  load: PostLoad,
-  args: readonly string[],
-  name: string,
-  outcome: Outcome,
-): Promise<number> {
-  const directory = bench.freshDirectory("guarded");
-  const server = await bench.startOurs(directory, [], args);
-  await createAll(server.url, load);
-  await warmUp(bench, server.url, load);
-  const result = await runWrk(server.url, load, bench.options.seconds);
-  await server.stop();
-  bench.removeDirectory(directory);
-  noteTrouble(name, result, outcome);
-  return result.accepted / result.seconds;
+/** Both at once, loaded in turns of a second: what is looked for is smaller than how much the machine changes between rounds. */
+async function runRound(bench: Bench, sides: readonly Side[], outcome: Outcome): Promise<void> {
+  const running = await Promise.all(
+    sides.map(async (side) => {
+      const directory = bench.freshDirectory("guarded");
+      const server = await bench.startOurs(directory, [], side.args);
+      return { side, directory, server, accepted: 0, seconds: 0 };
+    }),
+  );
+  for (const { side, server } of running) {
+    await createAll(server.url, side.load);
+    await warmUp(bench, server.url, side.load);
+  }
+  for (let turn = 0; turn < 2 * bench.options.seconds; turn++) {
+    for (const one of turn % 2 === 0 ? running : running.toReversed()) {
+      // The one before is still busy with what it has journaled.
+      await sleep(SETTLE_MS);
+      const result = await runWrk(one.server.url, one.side.load, 1);
+      noteTrouble(one.side.name, result, outcome);
+      one.accepted += result.accepted;
+      one.seconds += result.seconds;
+    }
+  }
+  for (const { side, directory, server, accepted, seconds } of running) {
+    await server.stop();
+    bench.removeDirectory(directory);
+    side.rates.push(accepted / seconds);
+    bench.log(`${side.name} ${formatNumber(accepted / seconds)} messages/s`);
+  }
 }

@@ -1,5 +1,6 @@
 /** The real process under signals: it drains and exits 0, ends at once on a second signal a moment later, and keeps what it acknowledged. */
 import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -98,10 +99,11 @@ test("a second signal ends it at once, in the middle of writing, and what was ac
     }
   };
   const writers = Array.from({ length: 16 }, write);
-  // A slow upload keeps the drain from ending by itself.
-  const upload = new ReadableStream({ start: (body) => body.enqueue(new TextEncoder().encode("[")) });
-  const stuck = fetch(first.url, { method: "POST", headers: json, body: upload, duplex: "half" } as RequestInit);
-  stuck.catch(() => undefined);
+  // A slow upload keeps the drain from ending by itself; the server has said that it waits for it.
+  const stuck = await RawConnection.open(Number(new URL(first.url).port));
+  stuck.send("POST /v1/stream/a HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n");
+  stuck.send("Content-Length: 4\r\nExpect: 100-continue\r\n\r\n");
+  expect(String(await once(stuck.socket, "data"))).toMatch(/^HTTP\/1.1 100 /);
   while (acknowledged < 200) await new Promise((resolve) => setTimeout(resolve, 5));
   first.child.kill("SIGTERM");
   // Sooner, it would count as an echo of the first.
