@@ -76,6 +76,22 @@ describeOnEngines("Between two steps", (engine) => {
     expect((await on.api.session(late.id)).body.subscriptions[0].missed).toBeUndefined();
   });
 
+  it("what retention takes before a subscription could hold it is refused, rather than missed", async () => {
+    const on = await stage(engine);
+    await on.api.create("s", "application/json", FEW);
+    const from = await on.api.append("s", "0");
+    on.core.fate = ({ method }) => (method === "headStream" ? "stuck" : undefined);
+    const id = uuid();
+    const subscribing = on.api.subscribe(id, "s", { from });
+    await on.until(() => expect(on.core.pending).toBe(1), 0);
+    for (const i of upTo(20).slice(1)) await on.api.append("s", String(i));
+    on.core.fate = () => undefined;
+    on.core.release();
+    const { status, headers } = await subscribing;
+    expect([status, headers.has("stream-earliest-offset")]).toEqual([410, true]);
+    expect((await on.api.session(id)).status).toBe(404);
+  });
+
   it("who follows a stream that was made anew is not taken for a follower of the old one, whose end is still being seen to", async () => {
     const on = await stage(engine);
     await on.api.create("s");
@@ -103,6 +119,27 @@ describeOnEngines("Between two steps", (engine) => {
     expect(await on.api.messages(next!)).toEqual([1, 2]);
     expect((await on.api.session(next!)).body.subscriptions).toHaveLength(1);
     expect(await on.api.messages(old!)).toEqual([]);
+  });
+
+  it("what was kept for the followers of a stream is not kept of the next one of its path, which nobody follows", async () => {
+    const on = await stage(engine);
+    await on.api.create("s", "application/json", FEW);
+    await subscribers(on.api, "s", 1);
+    const { streams } = on.app;
+    const hold = streams.hold.bind(streams);
+    let go = () => {};
+    const held = new Promise<void>((resolve) => {
+      go = resolve;
+    });
+    const holding = vi.spyOn(streams, "hold").mockImplementationOnce((...args) => held.then(() => hold(...args)));
+    await on.api.append("s", "0");
+    await on.until(() => expect(holding).toHaveBeenCalledTimes(1), 0);
+    expect((await on.api.call("DELETE", "/stream/s")).status).toBe(204);
+    await on.api.create("s", "application/json", FEW);
+    go();
+    await holding.mock.results[0]!.value;
+    for (const i of upTo(20)) await on.api.append("s", String(i));
+    expect((await on.api.call("GET", "/stream/s?offset=-1")).body.length).toBeLessThan(10);
   });
 
   it("an attempt to subscribe that comes late does not undo the one that has succeeded meanwhile", async () => {

@@ -201,16 +201,27 @@ describeOnEngines("A copy does not depend on its source any more", (engine) => {
     const on = await stage(engine, { stream: { holdBytes: 10 } });
     await on.api.create("s", "application/json", { "Stream-Max-Messages": "5" });
     const sessions = await subscribers(on.api, "s", 2);
-    on.core.fate = ({ method, id }) => (method === "postStream" && id === sessions[0] ? "refused" : undefined);
+    const lag = async (messages: readonly number[]) => {
+      on.core.fate = ({ method, id }) => (method === "postStream" && id === sessions[0] ? "refused" : undefined);
+      for (const i of messages) await on.api.published("s", String(i));
+      on.core.fate = () => undefined;
+      await on.until(async () => expect((await on.registry("s"))!.lagging).toEqual([]), 1_000);
+      const [{ missed }] = (await on.api.session(sessions[0]!)).body.subscriptions;
+      return { missed, got: (await on.api.messages(sessions[0]!)) as number[] };
+    };
     const sent = Array.from({ length: 40 }, (_, i) => i);
-    for (const i of sent) await on.api.published("s", String(i));
-    on.core.fate = () => undefined;
-    await on.until(async () => expect((await on.registry("s"))!.lagging).toEqual([]), 1_000);
-    const got = (await on.api.messages(sessions[0]!)) as number[];
+    const { missed, got } = await lag(sent.slice(0, 20));
     expect(got.length).toBeGreaterThan(0);
-    expect(got).toEqual(sent.slice(-got.length));
-    const [{ missed }] = (await on.api.session(sessions[0]!)).body.subscriptions;
+    expect(got).toEqual(sent.slice(20 - got.length, 20));
     expect(missed.through > missed.after).toBe(true);
+    // A second gap does not make the first be forgotten.
+    const then = await lag(sent.slice(20));
+    const since = then.got.slice(got.length);
+    expect(then.got.slice(0, got.length)).toEqual(got);
+    expect(since.length).toBeLessThan(20);
+    expect(since).toEqual(sent.slice(40 - since.length));
+    expect(then.missed.after).toBe(missed.after);
+    expect(then.missed.through > missed.through).toBe(true);
     expect((await on.api.session(sessions[1]!)).body.subscriptions[0].missed).toBeUndefined();
   });
 

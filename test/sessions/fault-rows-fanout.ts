@@ -221,6 +221,21 @@ export const FANOUT_ROWS = [
     },
   ),
   faultRow(
+    "Queue.sendBatch: 100 queue messages per send; killed while they are queued",
+    async (on) => {
+      const { stream, sessions } = await followed(on, "sent", 101);
+      await on.server.copies(stream, "stuck");
+      expect(await on.api.published(stream, "0")).toEqual(deferred(101, "queued"));
+      await on.server.underWay(stream, 101);
+      expect((await on.server.seen(stream)).sent).toEqual([Array(100).fill(1), [1]]);
+      return { stream, sessions };
+    },
+    async (on, { stream, sessions }) => {
+      await have(on, sessions, [0]);
+      expect(await logOf(on, stream)).toEqual([0]);
+    },
+  ),
+  faultRow(
     "Queue consumer, 1. and 2.: decodes the payload and copies it; killed while queued, it arrives byte by byte",
     async (on) => {
       await on.api.create("bytes", BINARY);

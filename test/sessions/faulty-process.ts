@@ -10,6 +10,7 @@ import { join, relative, resolve } from "node:path";
 import type { ServerOptions } from "@sluice/server";
 import { build, type Plugin } from "esbuild";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { MetricPoint } from "../../packages/server/src/sessions/events.ts";
 import type { EngineName } from "../e2e/server.ts";
 import { temporaryDir } from "../support/disk.ts";
 import { eventually } from "../support/eventually.ts";
@@ -99,6 +100,27 @@ export class FaultyServer {
 
   seen(stream: string): Promise<Seen> {
     return this.ask({ ask: "seen", stream });
+  }
+
+  /** How many steps about the session are under way. */
+  pending(session: string): Promise<number> {
+    return this.ask({ ask: "pending", session });
+  }
+
+  /** What an embedder was told of these streams, sessions or event types. */
+  points(...of: string[]): Promise<readonly MetricPoint[]> {
+    return this.ask({ ask: "points", of });
+  }
+
+  /** From here on this is the time of what is stored; without it, what it really is. */
+  engineTime(atMs?: number): Promise<number> {
+    return this.ask({ ask: "engineTime", atMs });
+  }
+
+  /** The index has been gone through, from its beginning to its end. */
+  async swept(): Promise<void> {
+    const before = await this.ask<number>({ ask: "sweeps" });
+    await eventually(async () => expect(await this.ask<number>({ ask: "sweeps" })).toBeGreaterThan(before + 1), 20_000);
   }
 
   /** So many steps about the stream are under way. */

@@ -1,9 +1,14 @@
 /**
  * A whole server in a process of its own, between whose fan-out and streams the test stands: it says over IPC which steps fail,
- * hang or find nobody, and moves the clock of the app. Started by `faulty-process.ts`, which kills it in the middle of something.
+ * hang or find nobody, moves the clocks of app and engine, and asks for the metric points that an embedder would get. Started by
+ * `faulty-process.ts`, which kills it in the middle of something.
  */
 import { createServer, type ServerOptions } from "../../packages/server/src/compose.ts";
+import type { World } from "../../packages/server/src/core/world.ts";
+import type { Engine } from "../../packages/server/src/engine/contract.ts";
+import { Sweeper } from "../../packages/server/src/engine/sweeper.ts";
 import { realWorld } from "../../packages/server/src/real-world.ts";
+import type { MetricPoint } from "../../packages/server/src/sessions/events.ts";
 import { type FanoutQueueMessage, LocalQueue } from "../../packages/server/src/sessions/queue.ts";
 import { Roster } from "../../packages/server/src/sessions/roster.ts";
 import { type Call, type Fate, FaultyCore, type Method } from "./core.ts";
@@ -23,7 +28,15 @@ export type Ask =
   | { readonly ask: "rules"; readonly stream: string; readonly rules: readonly Rule[] }
   | { readonly ask: "heal" | "freeze" }
   | { readonly ask: "pass"; readonly ms: number }
-  | { readonly ask: "seen"; readonly stream: string };
+  | { readonly ask: "seen"; readonly stream: string }
+  /** How many steps about the session are under way. */
+  | { readonly ask: "pending"; readonly session: string }
+  /** Those of these streams, sessions or event types, in their order. */
+  | { readonly ask: "points"; readonly of: readonly string[] }
+  /** What time it is for the engine from here on; undefined: what it is. Answers it. */
+  | { readonly ask: "engineTime"; readonly atMs: number | undefined }
+  /** How many times the index has been gone through. */
+  | { readonly ask: "sweeps" };
 
 /** What was asked of the core for a stream, and what its queue was handed. */
 export interface Seen {
@@ -61,12 +74,35 @@ queues.sendBatch = function (...args) {
   return sendBatch.apply(this, args);
 };
 
+/** What everything that is stored goes by. The time of Redis cannot be moved, but what the engine says that it is can. */
+let engineTime: number | undefined;
+let engineNow = Date.now;
+let sweeps = 0;
+const { start, sweepAll } = Sweeper.prototype;
+Sweeper.prototype.start = function () {
+  Sweeper.prototype.start = start;
+  const { engine } = this as unknown as { engine: Engine & { world: World } };
+  engineNow = engine.now.bind(engine);
+  const now = () => engineTime ?? engineNow();
+  if (engine.exclusive) {
+    engineNow = Date.now;
+    engine.world = { ...engine.world, now };
+  } else engine.now = now;
+  return start.call(this);
+};
+Sweeper.prototype.sweepAll = async function () {
+  await sweepAll.call(this);
+  sweeps++;
+};
+
+const points: MetricPoint[] = [];
+
 /** The clock of the app stands still, so that a test can tell to the millisecond, until there is nothing to tell any more. */
 let now = Date.now();
 let startedAt: number | undefined;
 const clock = () => now + (startedAt === undefined ? 0 : Date.now() - startedAt);
 
-function answer(asked: Ask): Seen | undefined {
+function answer(asked: Ask): unknown {
   switch (asked.ask) {
     case "rules":
       rules.set(asked.stream, asked.rules);
@@ -85,15 +121,22 @@ function answer(asked: Ask): Seen | undefined {
     case "pass":
       now += asked.ms;
       return;
+    case "pending":
+      return [...core.underWay].filter(({ id }) => id === asked.session).length;
+    case "points":
+      return points.filter(({ blobs }) => blobs.some((blob) => asked.of.includes(blob)));
+    case "engineTime":
+      engineTime = asked.atMs;
+      return engineTime ?? engineNow();
+    case "sweeps":
+      return sweeps;
     case "seen": {
       const of = (call: Call) => call.stream === asked.stream;
       const seen = core.calls.filter(of).map(({ method, id, producer }) => ({ method, session: id, producer }));
       const mine = sent.filter(([message]) => message?.streamId === asked.stream);
-      return {
-        calls: seen as Seen["calls"],
-        pending: [...core.underWay].filter(of).length,
-        sent: mine.map((messages) => messages.map(({ sessions }) => sessions.length)),
-      };
+      const pending = [...core.underWay].filter(of).length;
+      const sizes = mine.map((messages) => messages.map(({ sessions }) => sessions.length));
+      return { calls: seen, pending, sent: sizes } as Seen;
     }
   }
 }
@@ -105,5 +148,7 @@ process.on("disconnect", () => process.exit());
 const options = JSON.parse(process.argv[2]!) as ServerOptions;
 const report = () => {};
 const world = { ...realWorld(), now: clock };
-const { url } = await createServer({ port: 0, log: false, report, ...options }, { coreOf: core.coreOf, world });
+const onSessionEvent = (point: MetricPoint) => void points.push(point);
+const given = { port: 0, log: false, report, onSessionEvent, ...options } as const;
+const { url } = await createServer(given, { coreOf: core.coreOf, world });
 process.send!({ url });

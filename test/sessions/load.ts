@@ -80,7 +80,8 @@ export class SessionLoad {
     const lost = this.story.publishes.flatMap(({ source, ids, isAcknowledged }) =>
       isAcknowledged && !logs.get(source)!.some(({ id }) => id === ids[0]) ? [`${ids[0]} is lost`] : [],
     );
-    const sources = { paths: this.options.streams, entries: (path: string) => logs.get(path)!, isCut: () => false };
+    const entries = (path: string) => logs.get(path)!;
+    const sources = { paths: this.options.streams, entries, isCut: () => false, loss: () => "nothing" as const };
     return [...this.faults, ...damaged, ...lost, ...check(this.story, sources)].slice(0, 20);
   }
 
@@ -98,7 +99,8 @@ export class SessionLoad {
 
   private live(): Life {
     const session = randomUUID();
-    const life: Life = { session, generation: 0, epochs: [], seen: [], wasCut: false, reads: [], isOver: false };
+    const nothing = { epochs: [], seen: [], wasCut: false, missed: [], reads: [] };
+    const life: Life = { session, generation: 0, ...nothing, isOver: false };
     this.story.lives.push(life);
     return life;
   }

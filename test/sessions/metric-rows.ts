@@ -33,7 +33,24 @@ function metricRow(category: string, events: readonly string[], act: Act): Proce
   );
 }
 
+/** Neither stream nor session is named, only how often something was. */
+async function namesNobody(url: string, stream: string): Promise<void> {
+  const api = new Api(url);
+  await api.create(stream);
+  const [session] = await subscribers(api, stream, 1);
+  await api.published(stream, "1");
+  const text = await (await fetch(`${url}/metrics`)).text();
+  expect(text).toMatch(/^sluice_fanout_copies_total\{outcome="copied"\} [1-9]/m);
+  expect(text).not.toContain(session);
+  expect(text).not.toContain(stream);
+}
+
 export const METRIC_ROWS = [
+  row(
+    "Prometheus has the counts without any id",
+    (url) => namesNobody(url, "secret-stream-1"),
+    (url) => namesNobody(url, "secret-stream-2"),
+  ),
   metricRow("fanout", ["fanout", "fanout_queued"], async (api, stream) => {
     await subscribers(api, stream, 3);
     await api.published(stream, "1");

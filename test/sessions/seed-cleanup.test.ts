@@ -1,4 +1,4 @@
-/** Sessions that are over: found through an index in the store, every five minutes, in batches, and cleaned up step by step. */
+/** Sessions that are over: found through an index in the store, and cleaned up step by step. When and how many at a time is in seed-faults. */
 import { expect, it } from "vitest";
 import { describeOnEngines } from "../e2e/server.ts";
 import { stage, subscribers, typesOf, uuid } from "./stage.ts";
@@ -12,21 +12,6 @@ const LATEST_MS = TTL_MS * 1.1 + FIVE_MINUTES;
 const ALONE = { fanout: { checkMs: 1_000_000_000 } };
 
 describeOnEngines("Scheduled clean-up", (engine) => {
-  it("runs every 5 minutes: a session is cleaned up at the first full interval after its end", async () => {
-    const { api, pass, sweep, now, points } = await stage(engine);
-    const alice = uuid();
-    await api.create("s");
-    await api.subscribed(alice, "s");
-    const endsAt = now() + TTL_MS * 1.1;
-    const cleanedAt = Math.ceil(endsAt / FIVE_MINUTES) * FIVE_MINUTES;
-    pass(cleanedAt - now() - 1);
-    await sweep();
-    expect(typesOf(points)).not.toContain("session_expire");
-    pass(1);
-    await sweep();
-    expect(typesOf(points)).toContain("session_expire");
-  });
-
   it("the interval is a setting", async () => {
     const { api, pass, sweep, points } = await stage(engine, { sessionTtlSeconds: 10, session: { cleanupMs: 1_000 } });
     await api.create("s");
@@ -51,39 +36,6 @@ describeOnEngines("Scheduled clean-up", (engine) => {
     expect(left.sort()).toEqual([old[0]!, ...young].map((id) => `session:${id}`).sort());
   });
 
-  it("2. for each expired session, in groups of 10", async () => {
-    const { api, pass, sweep, points, tracked } = await stage(engine);
-    await api.create("s");
-    await subscribers(api, "s", 25);
-    pass(LATEST_MS);
-    await sweep();
-    const batches = points.filter(({ blobs }) => blobs[2] === "cleanup_batch").map(({ doubles }) => doubles[0]);
-    expect(Math.max(...batches)).toBeLessThanOrEqual(10);
-    expect(batches.reduce((sum, count) => sum + count)).toBe(25);
-    // One shard has all of them where there is one; where there are many, each has its own.
-    if (batches.length <= 3) expect(batches).toEqual([10, 10, 5]);
-    expect((await tracked()).filter(({ kind }) => kind === "session")).toEqual([]);
-  });
-
-  it("2a, 2b. removes the session from the registry of every stream it knows of, in groups of 20", async () => {
-    const { api, pass, sweep, registry, trouble } = await stage(engine, ALONE);
-    const [alice, bob] = [uuid(), uuid()];
-    const streams = Array.from({ length: 25 }, (_, i) => `s${i}`);
-    await Promise.all(streams.map((stream) => api.create(stream)));
-    for (const stream of streams) await api.subscribed(alice, stream);
-    pass(LATEST_MS - TTL_MS / 2);
-    await api.subscribed(bob, "s7");
-    pass(TTL_MS / 2);
-    trouble.atOnce.clear();
-    await sweep();
-    expect(trouble.atOnce.get("fanout")).toBe(20);
-    for (const stream of streams) {
-      const left = await registry(stream);
-      if (stream === "s7") expect(left).toMatchObject({ count: 1, subscribers: [bob] });
-      else expect(left).toBeUndefined();
-    }
-  });
-
   it("2c. deletes the session stream, last of all", async () => {
     const { api, pass, sweep, core, trouble } = await stage(engine);
     const alice = uuid();
@@ -100,20 +52,6 @@ describeOnEngines("Scheduled clean-up", (engine) => {
     expect(kinds.lastIndexOf("fanout")).toBeLessThan(kinds.length - 1);
     expect(kinds).toContain("fanout");
     expect((await api.inbox(alice)).status).toBe(404);
-  });
-
-  it("3. records the batch: expired, subscriptions removed, failed, and how long it took", async () => {
-    const { api, pass, sweep, points } = await stage(engine);
-    const alice = uuid();
-    for (const stream of ["a", "b"]) {
-      await api.create(stream);
-      await api.subscribed(alice, stream);
-    }
-    pass(LATEST_MS);
-    points.length = 0;
-    await sweep();
-    expect(typesOf(points)).toEqual(["session_expire", "cleanup_batch"]);
-    expect(points[1]).toEqual({ blobs: ["", "", "cleanup_batch", ""], doubles: [1, 0, 1, 2, 0], indexes: ["cleanup"] });
   });
 
   it("a step that fails is reported and taken up again; the session is gone for its user meanwhile", async () => {

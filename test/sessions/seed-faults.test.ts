@@ -4,7 +4,9 @@ import { describeOnEngines } from "../e2e/server.ts";
 import { inline } from "./api.ts";
 import { deferred, followed, have, logOf } from "./fault-rows.ts";
 import { BREAKER_ROWS } from "./fault-rows-breaker.ts";
+import { CLEANUP_ROWS } from "./fault-rows-cleanup.ts";
 import { FANOUT_ROWS } from "./fault-rows-fanout.ts";
+import { POINT_ROWS } from "./fault-rows-points.ts";
 import { SESSION_ROWS } from "./fault-rows-sessions.ts";
 import { acrossKills, type Chapter, faultRow } from "./faulty-process.ts";
 import { subscribers } from "./stage.ts";
@@ -69,10 +71,11 @@ const WITHOUT_QUEUE = [
 const CHAPTERS: readonly Chapter[] = [
   {
     name: "with a queue for more than three",
-    fanout: { queueThreshold: 3 },
-    rows: [...BREAKER_ROWS, ...FANOUT_ROWS, ...SESSION_ROWS],
+    // A queue message for each session, so that many of them are not many sessions.
+    fanout: { queueThreshold: 3, queueBatch: 1, queueConsumers: 200 },
+    rows: [...POINT_ROWS, ...BREAKER_ROWS, ...FANOUT_ROWS, ...SESSION_ROWS],
   },
-  { name: "with the constants as they are", fanout: {}, rows: DEFAULT_ROWS },
+  { name: "with the constants as they are", fanout: {}, rows: [...DEFAULT_ROWS, ...CLEANUP_ROWS] },
   { name: "with the constants as they are and no queue", fanout: { queue: false }, rows: WITHOUT_QUEUE },
 ];
 

@@ -2,6 +2,7 @@
 import { expect } from "vitest";
 import { mint } from "../../packages/server/src/auth/mint.ts";
 import { describeOnEngines } from "../e2e/server.ts";
+import { SseClient } from "../e2e/sse-client.ts";
 import { eventually } from "../support/eventually.ts";
 import { Api, fanoutOf, inline } from "./api.ts";
 import { METRIC_ROWS, told } from "./metric-rows.ts";
@@ -22,6 +23,16 @@ async function have(api: Api, sessions: readonly string[], messages: unknown[]):
   await eventually(async () => {
     for (const session of sessions) expect(await api.messages(session)).toEqual(messages);
   });
+}
+
+async function refusesIds(url: string): Promise<void> {
+  const api = new Api(url);
+  const refused = (code: string) => ({ status: 400, body: { code } });
+  expect(await new Api(url, "a.b").subscribe(uuid(), "s")).toMatchObject(refused("bad-project"));
+  expect(await api.subscribe("user-alice", "s")).toMatchObject(refused("bad-body"));
+  expect((await api.session("user-alice")).status).toBe(400);
+  expect(await api.subscribe(uuid(), "a b")).toMatchObject(refused("bad-body"));
+  expect(await api.publish("a%20b", "1")).toMatchObject(refused("bad-path"));
 }
 
 const ROWS = [
@@ -155,6 +166,28 @@ const ROWS = [
     },
     async (url) => expect(fanoutOf(await new Api(url).publish("headers", "1"))).toEqual(inline(3)),
   ),
+  row(
+    "Reading the session stream, GET /v1/:project/stream/session:<sessionId>: live, and on from an offset after a kill",
+    async (url) => {
+      const api = new Api(url);
+      await api.create("read", "text/plain");
+      const [session] = await subscribers(api, "read", 1);
+      const live = await SseClient.open(`${api.base}/stream/session:${session}?offset=-1&live=sse`);
+      await api.published("read", "one", "text/plain");
+      await live.until("the first copy", (sse) => sse.text === "one");
+      live.close();
+      return { session: session!, offset: (await api.inbox(session!)).headers.get("stream-next-offset")! };
+    },
+    async (url, { session, offset }) => {
+      const api = new Api(url);
+      const live = await SseClient.open(`${api.base}/stream/session:${session}?offset=${offset}&live=sse`);
+      await api.published("read", "two", "text/plain");
+      await live.until("the second copy", (sse) => sse.text === "two");
+      live.close();
+      expect((await api.inbox(session)).text).toBe("onetwo");
+    },
+  ),
+  row("Project IDs, session IDs and stream IDs: what is none is refused, in either process", refusesIds, refusesIds),
   row(
     "Inline vs queued: what was queued when the process was killed is delivered by the next",
     async (url) => {

@@ -2,6 +2,7 @@
 import { createServer } from "@sluice/server";
 import { expect, it, onTestFinished } from "vitest";
 import { registryEntity } from "../../packages/server/src/sessions/state.ts";
+import { FANOUT_HOLD } from "../../packages/server/src/streams/following.ts";
 import { Random } from "../sim/random.ts";
 import { sharedRedis } from "../support/shared-redis.ts";
 import { Api, inline } from "./api.ts";
@@ -45,6 +46,24 @@ it("to subscribe again brings back what a failover took from the registry alone,
   await until(async () => expect(await api.messages(session)).toEqual([1, 2]));
   expect(await api.published("s", "3")).toEqual(inline(1));
   expect(await api.messages(session)).toEqual([1, 2, 3]);
+});
+
+it("what comes after a subscription is kept for it, though another node has let go of everything while it was made", async () => {
+  const { api, app, core, until } = await stage("redis");
+  await api.create("s", "application/json", { "Stream-Max-Messages": "5" });
+  const session = uuid();
+  core.fate = ({ method }) => (method === "putStream" ? "stuck" : undefined);
+  const subscribing = api.subscribe(session, "s");
+  await until(() => expect(core.pending).toBe(1), 0);
+  await app.streams.hold("default", "s", FANOUT_HOLD, undefined);
+  core.fate = ({ method }) => (method === "postStream" ? "refused" : undefined);
+  core.release();
+  expect((await subscribing).status).toBe(200);
+  const sent = Array.from({ length: 20 }, (_, i) => i);
+  for (const i of sent) await api.append("s", String(i));
+  core.fate = () => undefined;
+  await until(async () => expect(await api.messages(session)).toEqual(sent));
+  expect((await api.session(session)).body.subscriptions[0].missed).toBeUndefined();
 });
 
 it.each([1, 2, 3])(

@@ -20,7 +20,7 @@ export type HostSettings = Omit<ServerOptions, "report">;
 export interface Surroundings {
   /** What the app reaches outside of its engine. */
   readonly outside?: (process: Process) => NonNullable<Parameters<typeof buildApp>[3]>;
-  /** Sees the engine before the app does. */
+  /** Sees the engine before the app does, as near to the data as there is one. */
   readonly opened?: (engine: Engine, process: Process) => Promise<void>;
 }
 
@@ -89,7 +89,7 @@ export class Host implements Door {
       this.watchCount += change;
     });
     const { outside, opened } = this.surroundings;
-    if (opened !== undefined) await this.whileAlive(process, opened(engine, process));
+    if (opened !== undefined) await this.whileAlive(process, opened(this.storage.beneath ?? engine, process));
     if (!process.alive) return;
     const app = buildApp(this.settings, process, engine, outside?.(process));
     this.server = { process, engine, app };

@@ -14,7 +14,7 @@ const { SLUICE_SEED, SLUICE_SEEDS, SLUICE_DEEP, SLUICE_LOG } = process.env;
 const DEEP_FACTOR = 20;
 const MS_PER_SEED = 1_000;
 /** How many seeds of each scenario are run twice. */
-const REPEATED = 5;
+const REPEATED = 3;
 
 export function describeSeeds(
   title: string,

@@ -35,6 +35,8 @@ export interface Storage {
   died(how: Death): void;
   /** From here on nothing fails or dawdles any more. */
   calm(): void;
+  /** The engine that all processes reach, where there is one: it sees every commit that arrives, also of those who die meanwhile. */
+  readonly beneath?: Engine | undefined;
 }
 
 export type OpenStorage = (world: SimWorld) => Storage;
@@ -81,6 +83,7 @@ function openMemoryStorage(world: SimWorld, exclusive: boolean): Storage {
     calm() {
       pace = CALM;
     },
+    beneath: engine,
   };
 }
 

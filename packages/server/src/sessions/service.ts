@@ -88,18 +88,22 @@ export class Sessions {
       const { name, meta, tail } = followed;
       // Where other nodes write too, reading leaves open what lies beyond the end; a subscription from there would miss what comes.
       if (asked !== undefined && comparePositions(asked, tail) > 0) return { kind: "ahead", tail };
+      const isCut = meta.config.retention !== undefined;
+      // From here on it is held; what retention took before that is not to be had.
+      const start = from !== undefined && isCut ? await this.startOf(project, streamId, from) : asked;
+      if (start !== undefined && "kind" in start) return start;
       const join = {
         asker,
         stream: streamId,
         name,
         format,
         contentType: meta.config.contentType,
-        start: asked ?? tail,
+        start: start ?? tail,
       };
       const joined = await this.join(project, sessionId, join);
       if (joined.kind !== "joined") return joined;
       if (joined.isNewSubscription) {
-        if (!(await this.register(project, input, name, joined))) return { kind: "no-stream" };
+        if (!(await this.register(project, input, name, joined, isCut))) return { kind: "no-stream" };
       } else if (!this.parts.engine.exclusive) await this.enlist(project, input, name, joined);
       if (joined.isNewSession) events.tell("session_create", { session: sessionId });
       events.tell("subscribe", { stream: streamId, session: sessionId, latencyMs: world.now() - startedAt });
@@ -122,8 +126,9 @@ export class Sessions {
     { sessionId: session, streamId }: Subscribe,
     name: string,
     joined: Joined,
+    isCut: boolean,
   ): Promise<boolean> {
-    const { fanout, keepers } = this.parts;
+    const { fanout, keepers, engine, streams } = this.parts;
     const { incarnation, subscription, isNewSession } = joined;
     const { epoch } = subscription;
     const who = { incarnation, epoch };
@@ -133,6 +138,8 @@ export class Sessions {
     let isAdded = false;
     try {
       isAdded = await this.enlist(project, { sessionId: session, streamId }, name, joined);
+      // Another node may have let retention have it, before it could know of this subscription.
+      if (isAdded && isCut && !engine.exclusive) await streams.keep(project, streamId, name, subscription.at);
     } catch (fault) {
       await undo().catch((second) => this.parts.report(`taking back a subscription of ${session} failed`, second));
       throw fault;

@@ -191,12 +191,14 @@ export function copyRule(
   if (comparePositions(at, copy.through) >= 0) return { outcome: { kind: "duplicate", at } };
   if (isBefore(at, copy.prev)) return { outcome: { kind: "lagging", at } };
   const messages = copy.after(at, format);
+  const misses = copy.gap !== undefined && isBefore(at, copy.gap.through);
   const next: Subscription = {
     ...subscription,
     at: copy.through,
     pending: undefined,
     borrows: borrows ?? (copy.borrows || undefined),
-    missed: copy.gap && isBefore(at, copy.gap.through) ? { after: at, through: copy.gap.through } : missed,
+    // One range for all that was ever missed: a second gap must not make the first be forgotten.
+    missed: misses ? { after: missed?.after ?? at, through: copy.gap.through } : missed,
   };
   const changes: Change[] = [put(subscriptionTable, copy.stream, next)];
   if (messages.length > 0) {

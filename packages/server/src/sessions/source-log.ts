@@ -2,17 +2,16 @@
  * The log of a stream as fan-out sees it: what is to be copied next, where large payloads are put so that copies can borrow them,
  * and what retention must leave alone. A source has one; it decides nothing about who gets what.
  */
-import { comparePositions, type Position } from "@sluice/protocol";
+import type { Position } from "@sluice/protocol";
 import type { LoggedMessage } from "../engine/contract.ts";
 import { FANOUT_HOLD } from "../streams/following.ts";
 import type { Streams } from "../streams/service.ts";
 import { Copy, type Gap, type Lent } from "./copy.ts";
 import type { FanoutLimits } from "./limits.ts";
 import type { Roster } from "./roster.ts";
-import { isBefore } from "./state.ts";
+import { isBefore, type Registry } from "./state.ts";
 
 export class SourceLog {
-  private held: Position | undefined;
   /** Whether retention cuts the stream; it is asked for when the stream is created and stays as it is. */
   private isCut = false;
 
@@ -74,22 +73,22 @@ export class SourceLog {
   }
 
   /** Retention must not take what is still owed to somebody. */
-  async hold(cursor: Position): Promise<void> {
+  async hold({ name, cursor }: Registry): Promise<void> {
     if (!this.isCut) return;
     let lowest = cursor;
     for (const at of this.roster.lagging.values()) if (isBefore(at, lowest)) lowest = at;
-    if (this.held && comparePositions(this.held, lowest) === 0) return;
-    this.held = lowest;
-    await this.streams.hold(this.project, this.stream, FANOUT_HOLD, lowest);
+    await this.streams.hold(this.project, this.stream, FANOUT_HOLD, lowest, name);
   }
 
   /** Nobody subscribes any more, unless somebody has just come. */
   async letGo(): Promise<void> {
     const described = await this.streams.describe(this.project, this.stream);
     if (described.kind !== "live" || described.meta.config.retention === undefined) return;
-    this.held = undefined;
-    await this.streams.hold(this.project, this.stream, FANOUT_HOLD, undefined);
+    const { follow } = described.meta;
+    if (follow === undefined) return;
+    this.isCut = true;
+    await this.streams.hold(this.project, this.stream, FANOUT_HOLD, undefined, follow);
     const registry = await this.roster.look();
-    if (registry) await this.streams.hold(this.project, this.stream, FANOUT_HOLD, registry.cursor);
+    if (registry) await this.hold(registry);
   }
 }

@@ -52,7 +52,8 @@ export class Source implements LaggardSource {
   /** Those who use it from outside, and must find it again. */
   uses = 0;
   private joins = 0;
-  private hasLetGo = false;
+  /** When it was seen to that nothing is kept; undefined when something may be. */
+  private letGoAt: number | undefined;
   private cancelRetry: Cancel | undefined;
   private cancelTidy: Cancel | undefined;
 
@@ -214,7 +215,7 @@ export class Source implements LaggardSource {
       this.outages = 0;
       for (const { session } of laggards) this.laggards.see(session, this.parts.limits.retryMs);
       if (outcome.kind === "advanced") {
-        if (this.joins === 0) await this.log.hold(outcome.registry.cursor);
+        if (this.joins === 0) await this.hold(outcome.registry);
         if (isBefore(outcome.registry.cursor, copy.through)) this.isOwed = true;
       }
       await this.gone(staleOf(missed));
@@ -294,22 +295,34 @@ export class Source implements LaggardSource {
     else this.tidySoon();
   }
 
+  private async hold(registry: Registry): Promise<void> {
+    this.letGoAt = undefined;
+    await this.log.hold(registry);
+  }
+
   /** Nobody subscribes, so nothing need be kept for anybody; unless somebody is about to. */
   private async letGo(): Promise<void> {
-    if (this.joins > 0 || this.hasLetGo) return;
-    this.hasLetGo = true;
+    if (this.joins > 0 || this.hasLetGo()) return;
+    this.letGoAt = this.parts.world.now();
     try {
       await this.log.letGo();
     } catch (fault) {
-      this.hasLetGo = false;
+      this.letGoAt = undefined;
       throw fault;
     }
+  }
+
+  /** Where several nodes serve, another may have kept something since, so that it does not count for long. */
+  private hasLetGo(): boolean {
+    const { engine, world, limits } = this.parts;
+    if (this.letGoAt === undefined) return false;
+    return engine.exclusive || world.now() - this.letGoAt < limits.checkMs;
   }
 
   /** While somebody subscribes, what the stream holds for them stays as it is. */
   async joining<T>(join: () => Promise<T>): Promise<T> {
     this.joins++;
-    this.hasLetGo = false;
+    this.letGoAt = undefined;
     try {
       return await join();
     } finally {

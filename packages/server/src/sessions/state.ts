@@ -49,7 +49,7 @@ export interface Subscription {
   readonly borrows?: true | undefined;
   /** Unsubscribed, and only here because it borrows. */
   readonly left?: true | undefined;
-  /** What retention took from the stream before it could be copied. */
+  /** Within this lies all that retention took from the stream before it could be copied. */
   readonly missed?: { readonly after: Position; readonly through: Position } | undefined;
 }
 

@@ -29,13 +29,21 @@ export function followRule(view: View, now: number, name: string, from?: Positio
   const tail = view.head.last;
   const changes: Change[] = [];
   if (meta.follow === undefined) changes.push(put(metaTable, "", { ...meta, follow: name }));
-  if (meta.config.retention !== undefined) {
-    const holds = view.get(holdsTable, "") ?? {};
-    const held = holds[FANOUT_HOLD];
-    const wanted = from ?? tail;
-    if (held === undefined || comparePositions(wanted, held) < 0) {
-      changes.push(put(holdsTable, "", { ...holds, [FANOUT_HOLD]: wanted }));
-    }
-  }
+  changes.push(...kept(view, meta, from ?? tail));
   return { outcome: { kind: "following", meta, name: meta.follow ?? name, tail }, changes };
+}
+
+/** What comes after a position is held, if it is not held already; once more, where another node may just have let go of it. */
+export function keepRule(view: View, now: number, name: string, from: Position): Decision<void> {
+  const meta = view.get(metaTable, "");
+  const isIt = meta?.follow === name && lifeOf(meta, view.head, now) === "live";
+  return { outcome: undefined, changes: isIt ? kept(view, meta, from) : [] };
+}
+
+function kept(view: View, { config }: Meta, from: Position): Change[] {
+  if (config.retention === undefined) return [];
+  const holds = view.get(holdsTable, "") ?? {};
+  const held = holds[FANOUT_HOLD];
+  if (held !== undefined && comparePositions(from, held) >= 0) return [];
+  return [put(holdsTable, "", { ...holds, [FANOUT_HOLD]: from })];
 }

@@ -252,18 +252,30 @@ export function watchForksRule(view: View, now: number, { forkCheckMs }: StreamL
   return { outcome: undefined, changes: [{ op: "remind", atMs: check }] };
 }
 
-/** Somebody needs the messages after `position`; undefined ends that. Retention waits for the lowest hold. */
+/**
+ * Somebody needs the messages after `position`; undefined ends that. Retention waits for the lowest hold. With `follower`, only of
+ * the stream that is followed by this name: of a later one of the same path nobody would ever let go.
+ */
 export function holdRule(
   view: View,
   now: number,
   holder: string,
   position: Position | undefined,
   maxHolds: number,
+  follower?: string | undefined,
 ): Decision<"held" | "released" | "absent" | "too-many"> {
-  if (lifeOf(view.get(metaTable, ""), view.head, now) !== "live") return { outcome: "absent" };
+  const meta = view.get(metaTable, "");
+  if (lifeOf(meta, view.head, now) !== "live") return { outcome: "absent" };
+  if (follower !== undefined && meta?.follow !== follower) return { outcome: "absent" };
   const holds = { ...view.get(holdsTable, "") };
+  const outcome = position ? "held" : "released";
+  if (isAt(holds[holder], position)) return { outcome };
   if (position === undefined) delete holds[holder];
   else holds[holder] = position;
   if (Object.keys(holds).length > maxHolds) return { outcome: "too-many" };
-  return { outcome: position ? "held" : "released", changes: [put(holdsTable, "", holds)] };
+  return { outcome, changes: [put(holdsTable, "", holds)] };
+}
+
+function isAt(a: Position | undefined, b: Position | undefined): boolean {
+  return a === undefined || b === undefined ? a === b : comparePositions(a, b) === 0;
 }

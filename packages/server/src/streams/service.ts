@@ -9,7 +9,7 @@ import { type Engine, EngineError, type Unwatch } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
 import { type Append, type AppendOutcome, appendRule, type ShardedAppend } from "./append.ts";
 import { filled } from "./borrowed.ts";
-import { type FollowOutcome, followRule } from "./following.ts";
+import { type FollowOutcome, followRule, keepRule } from "./following.ts";
 import { Forks } from "./forks.ts";
 import {
   type Create,
@@ -216,6 +216,12 @@ export class Streams {
     return this.keepers.submit(stream, [META, HOLDS], (view, now) => followRule(view, now, name, from));
   }
 
+  /** Holds what comes after a position for the sake of who follows by that name, unless that is held already. */
+  keep(project: string, path: string, name: string, from: Position): Promise<void> {
+    const stream = streamEntity(project, path);
+    return this.keepers.submit(stream, [META, HOLDS], (view, now) => keepRule(view, now, name, from));
+  }
+
   /** A use that slides the TTL. */
   touch(project: string, path: string): Promise<void> {
     return this.keepers.submit(streamEntity(project, path), [META], touchRule);
@@ -230,11 +236,16 @@ export class Streams {
     return this.engine.list(project, STREAM, prefix, after, limit);
   }
 
-  /** Keeps the messages after `position` from being trimmed for the sake of `holder`; undefined lets go. */
-  hold(project: string, path: string, holder: string, position: Position | undefined) {
+  /**
+   * Keeps the messages after `position` from being trimmed for the sake of `holder`; undefined lets go. With `follower`, only of the
+   * stream that is followed by that name.
+   */
+  hold(project: string, path: string, holder: string, position: Position | undefined, follower?: string) {
     const stream = streamEntity(project, path);
     const { holds } = this.limits;
-    return this.keepers.submit(stream, [META, HOLDS], (view, now) => holdRule(view, now, holder, position, holds));
+    return this.keepers.submit(stream, [META, HOLDS], (view, now) =>
+      holdRule(view, now, holder, position, holds, follower),
+    );
   }
 
   private tell(kind: StreamEvent["kind"], project: string, path: string, follow?: string): void {

@@ -1,11 +1,17 @@
 /**
  * What an inbox may hold: of every source, one run of its log per subscription, in the order of the subscriptions, each without a
- * gap or a repetition, from where it began to where it ended; and everything, once all is quiet. Plain functions over the story
- * and the logs of the sources.
+ * gap or a repetition, from where it began to where it ended; and everything, once all is quiet. Where retention may take something
+ * before it was copied, the session was told. Plain functions over the story and the logs of the sources.
  */
 import { comparePositions, type Position, ZERO } from "@sluice/protocol";
 import type { Entry } from "./source-logs.ts";
 import type { Epoch, Life, Publish, Story } from "./story.ts";
+
+/**
+ * What retention may take from under a subscription, when it says so: nothing; what was published before it stood, because another
+ * server let go of it in the meantime; or whatever grew beyond what is held for those who lag.
+ */
+export type Loss = "nothing" | "while-joining" | "anything";
 
 interface Log {
   readonly entries: readonly Entry[];
@@ -17,12 +23,14 @@ interface Log {
   readonly isCut: boolean;
   /** It was never deleted: a generation may rise, but it is the same stream. */
   readonly isOne: boolean;
+  readonly loss: Loss;
 }
 
 export interface Sources {
   readonly paths: readonly string[];
   entries(path: string): readonly Entry[];
   isCut(path: string): boolean;
+  loss(path: string): Loss;
 }
 
 export function check(story: Story, sources: Sources): string[] {
@@ -44,6 +52,7 @@ function logOf({ publishes, deletions }: Story, sources: Sources, path: string):
     publishes: entries.map(({ id }) => byId.get(id)),
     isCut: sources.isCut(path),
     isOne: !deletions.some(({ source }) => source === path),
+    loss: sources.loss(path),
   };
 }
 
@@ -67,6 +76,7 @@ function checkLife(story: Story, life: Life, path: string, log: Log): string[] {
   }
   if (found.length === 0 && !canBeRuns(story, life, epochs, places, log)) found.push(explain(epochs, places, log));
   found.push(...missingAfterCopies(story, life, epochs, log));
+  if (epochs.length === 1) found.push(...overstated(life, path, places, log));
   return found.map((what) => `[inbox] ${life.session}/${life.generation % 1_000_000} of ${path}: ${what}`);
 }
 
@@ -82,7 +92,7 @@ function canBeRuns(story: Story, life: Life, epochs: readonly Epoch[], places: r
       const isFirst = start === 0 && life.wasCut;
       for (let end = start; end < places.length; end++) {
         const place = places[end]!;
-        const isFit = end === start ? isFirst || bounds.mayStart(place) : follows(places[end - 1]!, place, log);
+        const isFit = end === start ? isFirst || bounds.mayStart(place) : follows(places[end - 1]!, place, log, bounds);
         if (!isFit || place > bounds.last) break;
         if (bounds.mayEnd(place)) next.add(end + 1);
       }
@@ -94,8 +104,10 @@ function canBeRuns(story: Story, life: Life, epochs: readonly Epoch[], places: r
 }
 
 /** A subscription follows one stream, not the next of the same path. */
-function follows(before: number, after: number, log: Log): boolean {
-  return after === before + 1 && isSameStream(log, before, after);
+function follows(before: number, after: number, log: Log, { isExcused }: Bounds): boolean {
+  if (after <= before || !isSameStream(log, before, after)) return false;
+  for (let place = before + 1; place < after; place++) if (!isExcused(place)) return false;
+  return true;
 }
 
 function isSameStream({ entries, isOne }: Log, a: number, b: number): boolean {
@@ -106,6 +118,8 @@ interface Bounds {
   readonly mayBeEmpty: boolean;
   /** No copy of what comes after this place. */
   readonly last: number;
+  /** It is not owed, because retention took it. */
+  isExcused(place: number): boolean;
   mayStart(place: number): boolean;
   mayEnd(place: number): boolean;
 }
@@ -127,13 +141,43 @@ function boundsOf(story: Story, life: Life, epoch: Epoch, log: Log): Bounds {
     if (from === undefined || (from === "beginning" && log.isCut)) return place >= latest;
     return from === "beginning" || comparePositions(entries[place]!.position, from) > 0;
   };
+  const isExcused = (place: number): boolean => {
+    const isAfter = publishes[place] !== undefined && publishes[place].invoked > began.returned;
+    if (log.loss === "nothing" || (log.loss === "while-joining" && isAfter)) return false;
+    // Who has left before it asked was not told.
+    return !isOwed || isTold(life, epoch.source, entries[place]!);
+  };
+  const mayStart = (place: number): boolean => {
+    if (place <= latest && isStart(place)) return true;
+    return place > 0 && isExcused(place - 1) && mayStart(place - 1);
+  };
   return {
     // Nothing was owed; or what was has not come because it ended, or has gone with the oldest copies.
-    mayBeEmpty: !isOwed || life.wasCut || !entries.some((_, place) => isCertain(place)),
+    mayBeEmpty: !isOwed || life.wasCut || !entries.some((_, place) => isCertain(place) && !isExcused(place)),
     last: ended === undefined ? entries.length - 1 : firstAfter(log, ended.returned) - 1,
-    mayStart: (place) => place <= latest && isStart(place),
-    mayEnd: (place) => !isOwed || place === entries.length - 1,
+    isExcused,
+    mayStart,
+    mayEnd: (place) => !isOwed || entries.every((_, later) => later <= place || isExcused(later)),
   };
+}
+
+/** Whether it was among what the session was told to miss. */
+function isTold({ missed }: Life, path: string, { position }: Entry): boolean {
+  return missed.some(({ source, ...range }) => source === path && isWithin(range, position));
+}
+
+function isWithin({ after, through }: Pick<Life["missed"][number], "after" | "through">, position: Position): boolean {
+  return comparePositions(after, position) < 0 && comparePositions(position, through) <= 0;
+}
+
+/** Where what was told to be missing begins and ends, nothing may have come. */
+function overstated({ missed }: Life, path: string, places: readonly number[], { entries }: Log): string[] {
+  return missed.flatMap(({ source, ...range }) => {
+    if (source !== path) return [];
+    const within = entries.flatMap(({ position }, place) => (isWithin(range, position) ? [place] : []));
+    const wrong = [within[0], within.at(-1)].find((place) => place !== undefined && places.includes(place));
+    return wrong === undefined ? [] : [`${entries[wrong]!.id} was said to be missed, and is there`];
+  });
 }
 
 /** The first that was published after this moment. */
@@ -161,7 +205,8 @@ function mayHaveEnded({ deletions }: Story, { began, source }: Epoch): boolean {
 
 /** A publish whose answer said that everybody has it: whoever looked afterwards has seen it. */
 function missingAfterCopies(story: Story, life: Life, epochs: readonly Epoch[], log: Log): string[] {
-  if (life.wasCut) return [];
+  // What retention takes at once has been passed over, and that is told elsewhere.
+  if (life.wasCut || log.loss === "anything") return [];
   const found: string[] = [];
   // The first of each, as a later subscription may have begun further back.
   const order = new Map(life.seen.map(({ id }, i) => [id, i] as const).reverse());

@@ -21,6 +21,11 @@ export interface Habits {
   readonly isCut: boolean;
 }
 
+interface Listed {
+  readonly streamId: string;
+  readonly missed?: { readonly after: string; readonly through: string };
+}
+
 const ACTIONS = { subscribe: 5, unsubscribe: 2, read: 3, touch: 1, look: 1, delete: 1, rest: 4 };
 
 export class Owner {
@@ -188,7 +193,13 @@ export class Owner {
     }
     const { generation } = parseOffset(inbox.header("stream-next-offset")!)!;
     if (this.life?.generation !== generation) this.beginLife(generation);
-    return JSON.parse(told.text).subscriptions.map(({ streamId }: { streamId: string }) => streamId);
+    const { subscriptions } = JSON.parse(told.text) as { subscriptions: readonly Listed[] };
+    for (const { streamId: source, missed } of subscriptions) {
+      if (missed === undefined) continue;
+      const [after, through] = [parseOffset(missed.after)!, parseOffset(missed.through)!];
+      this.life!.missed.push({ source, after, through });
+    }
+    return subscriptions.map(({ streamId }) => streamId);
   }
 
   /** What it thinks that it has, and what the server says, are the same. */
@@ -215,6 +226,7 @@ export class Owner {
       epochs: [],
       seen: [],
       wasCut: this.habits.isCut,
+      missed: [],
       reads: [],
       isOver: false,
     };

@@ -15,6 +15,7 @@ export interface Entry {
 export class SourceLogs {
   private readonly byPath = new Map<string, Map<string, Entry>>();
   private readonly tails = new Map<string, Position>();
+  private readonly heard = new Set<Engine>();
 
   constructor(
     private readonly world: SimWorld,
@@ -30,6 +31,12 @@ export class SourceLogs {
   }
 
   async opened(engine: Engine): Promise<void> {
+    if (!this.heard.has(engine)) this.listen(engine);
+    for (const path of this.byPath.keys()) await this.read(engine, path).catch(() => {});
+  }
+
+  private listen(engine: Engine): void {
+    this.heard.add(engine);
     const commit = engine.commit.bind(engine);
     engine.commit = async (e, at, effects) => {
       if (e.kind !== "stream" || !effects.some(({ op }) => op === "append")) return commit(e, at, effects);
@@ -42,7 +49,6 @@ export class SourceLogs {
         throw fault;
       }
     };
-    for (const path of this.byPath.keys()) await this.read(engine, path).catch(() => {});
   }
 
   private committed(engine: Engine, e: Entity, effects: readonly Effect[], last: Position): void {

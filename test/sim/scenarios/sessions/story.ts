@@ -36,6 +36,8 @@ export interface Life {
   /** In the order of the inbox. After a cut of the inbox only what came after it. */
   seen: Found[];
   wasCut: boolean;
+  /** What it was told that it misses: what comes after one position of a source, up to another. */
+  readonly missed: { readonly source: string; readonly after: Position; readonly through: Position }[];
   /** Complete reads: when they were asked for, and how much had been seen by then. */
   readonly reads: (Interval & { readonly count: number })[];
   isOver: boolean;
