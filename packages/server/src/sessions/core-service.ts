@@ -3,6 +3,7 @@
  * make each of its calls late, failing or finding nothing; `LocalCore` is the one that serves, on the keepers of this process.
  */
 import type { Position } from "@sluice/protocol";
+import type { RowKey } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
 import type { FollowOutcome } from "../streams/following.ts";
 import type { Streams } from "../streams/service.ts";
@@ -45,6 +46,8 @@ export interface CoreService {
 }
 
 export class LocalCore implements CoreService {
+  private lastKeys: { readonly stream: string; readonly keys: readonly RowKey[] } | undefined;
+
   constructor(
     private readonly streams: Streams,
     private readonly keepers: Keepers,
@@ -62,8 +65,16 @@ export class LocalCore implements CoreService {
   }
 
   postStream(project: string, session: string, copy: Copy, to: Addressed): Promise<CopyOutcome> {
-    const keys = [META, SESSION_ROW, MARKS, subscriptionTable.at(copy.stream)];
+    const keys = this.copyKeys(copy.stream);
     return this.keepers.submit(sessionEntity(project, session), keys, (view, now) => copyRule(view, now, copy, to));
+  }
+
+  /** The same list for all copies of a round: keepers see at once that they have what it asks for. */
+  private copyKeys(stream: string): readonly RowKey[] {
+    if (this.lastKeys?.stream !== stream) {
+      this.lastKeys = { stream, keys: [META, SESSION_ROW, MARKS, subscriptionTable.at(stream)] };
+    }
+    return this.lastKeys.keys;
   }
 
   deleteStream(project: string, session: string, incarnation: string): Promise<boolean> {

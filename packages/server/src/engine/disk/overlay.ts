@@ -5,7 +5,7 @@
  * What must stay true: whatever the store does not have is here, so nothing leaves before the store's readers were refreshed.
  */
 import { NO_HEAD } from "../contract.ts";
-import { CREATED, DESTROYED, type Encoded, type Outcome, REMINDED, type RowChange } from "./commit-block.ts";
+import { CREATED, DESTROYED, type Encoded, type Outcome, REMINDED } from "./commit-block.ts";
 import { type EntityState, IN_STORE, type OverlayRow } from "./entity-state.ts";
 import { Fifo } from "./fifo.ts";
 import { Slab } from "./slab.ts";
@@ -20,11 +20,10 @@ export interface DurableCommit {
   readonly outcome: Outcome;
 }
 
-/** Something to look at again when the store has everything up to `lsn`. */
+/** An entity to look at again when the store has everything up to `lsn`. */
 interface Awaited {
   readonly lsn: number;
   readonly state: EntityState;
-  readonly rows: readonly RowChange[];
 }
 
 export class Overlay {
@@ -53,7 +52,7 @@ export class Overlay {
     if (flags & (REMINDED | DESTROYED)) this.remind(state, lsn);
     if (flags & DESTROYED) this.destroy(state, outcome);
     else this.update(state, outcome, lsn, encoded);
-    this.await(state, lsn, encoded.rows);
+    this.await(state, lsn);
   }
 
   private update(state: EntityState, outcome: Outcome, lsn: number, { rows, appends, block }: Encoded): void {
@@ -116,11 +115,11 @@ export class Overlay {
     this.reminded.add(state);
   }
 
-  /** A busy entity without rows waits once, not for each of its commits. */
-  private await(state: EntityState, lsn: number, rows: readonly RowChange[]): void {
-    if (rows.length === 0 && state.awaited) return;
-    if (rows.length === 0) state.awaited = true;
-    this.awaited.push({ lsn, state, rows });
+  /** A busy entity waits once, not for each of its commits. */
+  private await(state: EntityState, lsn: number): void {
+    if (state.awaited) return;
+    state.awaited = true;
+    this.awaited.push({ lsn, state });
   }
 
   /** The store has everything up to `lsn`, and its readers see it. */
@@ -129,25 +128,27 @@ export class Overlay {
     let one = this.awaited.at(0);
     while (one !== undefined && one.lsn <= lsn) {
       this.awaited.shift();
-      this.forget(one);
+      this.forget(one.state);
       one = this.awaited.at(0);
     }
     this.tail.evict(lsn);
   }
 
-  private forget({ state, rows, lsn }: Awaited): void {
-    for (const { name } of rows) this.forgetRow(state, name, lsn);
-    if (rows.length === 0) state.awaited = false;
-    if (state.lastLsn > this.appliedThrough) this.await(state, state.lastLsn, []);
+  private forget(state: EntityState): void {
+    state.awaited = false;
+    this.forgetRows(state);
+    if (state.lastLsn > this.appliedThrough) this.await(state, state.lastLsn);
     this.settle(state);
   }
 
   /** A few places are kept: the next commit mostly writes the same rows, and to make a map anew each time is much garbage. */
-  private forgetRow({ rows }: EntityState, name: string, lsn: number): void {
-    const row = rows?.get(name);
-    if (row === undefined || row.lsn !== lsn) return;
-    this.empty(row);
-    if (rows!.size > KEPT_PLACES) rows!.delete(name);
+  private forgetRows({ rows }: EntityState): void {
+    if (rows === undefined) return;
+    for (const [name, row] of rows) {
+      if (row.lsn > this.appliedThrough) continue;
+      this.empty(row);
+      if (rows.size > KEPT_PLACES) rows.delete(name);
+    }
   }
 
   /** Forgets what the store tells just as well. */
