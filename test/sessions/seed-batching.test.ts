@@ -59,7 +59,8 @@ describeOnEngines("Fan-out batching", (engine) => {
 
   it("queued: session ids are split into groups, one per queue message, with payload and producer headers", async () => {
     const { sent } = watchQueue();
-    const { api, core, until } = await stage(engine, { fanout: { queueThreshold: 5, queueBatch: 3 } });
+    const fanout = { queueThreshold: 5, queueBatch: 3, queueRestMs: 0 };
+    const { api, core, until } = await stage(engine, { fanout });
     await api.create("s", "text/plain");
     const sessions = await subscribers(api, "s", 8);
     await api.published("s", "hello", "text/plain");
@@ -79,7 +80,7 @@ describeOnEngines("Fan-out batching", (engine) => {
 
   it("queue messages are sent in batches, and worked on some at a time", async () => {
     const { sent } = watchQueue();
-    const fanout = { queueThreshold: 5, queueBatch: 2, queueSend: 3, queueConsumers: 2 };
+    const fanout = { queueThreshold: 5, queueBatch: 2, queueSend: 3, queueConsumers: 2, queueRestMs: 0 };
     const { api, core, until } = await stage(engine, { fanout });
     await api.create("s");
     const sessions = await subscribers(api, "s", 13);

@@ -30,7 +30,8 @@ export const fanout = {
   ),
   queueRestMs: ms(
     FANOUT.queueRestMs,
-    "How long the queue rests after each of its messages while others append, so that they are not held up.",
+    "How long the queue rests after each of its messages while others append, so that they are not held up; 0 for not at all.",
+    { min: 0 },
   ),
   queueQuietMs: ms(FANOUT.queueQuietMs, "When nothing was appended for this long, the queue does not rest any more."),
   maxInline: count(FANOUT.maxInline, "Without a queue, a publish to more subscribers than this does not wait."),

@@ -50,7 +50,7 @@ export interface FanoutLimits {
   readonly queueConsumers: number;
   /** While the engine is behind, how soon it is looked at again whether the queue may go on. */
   readonly queueYieldMs: number;
-  /** How long the queue rests after each message while others append, and how long after the last append that ends. */
+  /** How long the queue rests after each message while others append (0: not at all), and how long after the last append that ends. */
   readonly queueRestMs: number;
   readonly queueQuietMs: number;
   /** Without a queue, a publish to more subscribers than this does not wait for copies. */
