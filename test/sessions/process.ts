@@ -7,6 +7,7 @@ import { afterAll, beforeAll, inject, it } from "vitest";
 import type { EngineName } from "../e2e/server.ts";
 import { temporaryDir } from "../support/disk.ts";
 import { type Env, serveInProcess } from "../support/sluice-process.ts";
+import { PATIENT } from "./api.ts";
 
 export interface ProcessRow<T = unknown> {
   readonly name: string;
@@ -47,7 +48,10 @@ export function acrossKill(
   beforeAll(async () => {
     const disk = engine === "disk" ? temporaryDir() : undefined;
     if (disk) cleanUps.push(disk.remove);
-    const sets = Object.entries(settings).flatMap(([name, value]) => ["--set", `${name}=${value}`]);
+    const sets = Object.entries({ "fanout.graceMs": PATIENT.graceMs, ...settings }).flatMap(([name, value]) => [
+      "--set",
+      `${name}=${value}`,
+    ]);
     const args = [...placeOf(engine, disk?.dir), ...sets];
     const first = await begin(args);
     for (const { name, before } of rows) {
