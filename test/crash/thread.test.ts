@@ -2,6 +2,8 @@
  * The disk engine as a server runs it, with the apply worker in its thread: readers walk back and forth between the tail, the
  * overlay and LMDB while writers write, and always see every message once and in order.
  */
+import { readdirSync, readFileSync } from "node:fs";
+import { getPriority } from "node:os";
 import { describe, expect, it } from "vitest";
 import { type Engine, type Entity, entity } from "../../packages/server/src/engine/contract.ts";
 import { openDisk } from "../../packages/server/src/engine/disk/open.ts";
@@ -55,7 +57,30 @@ async function readAlong(engine: Engine, e: Entity): Promise<number> {
   }
 }
 
+/** How nice the threads of this process are. */
+function threads(): number[] {
+  return readdirSync("/proc/self/task").map((thread) => {
+    const stat = readFileSync(`/proc/self/task/${thread}/stat`, "utf8");
+    return Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[16]);
+  });
+}
+
 describe("with its thread", () => {
+  it("that thread gives way to all others, and they do not", async () => {
+    const { dir, remove } = temporaryDir();
+    const usual = getPriority();
+    const givingWay = () => threads().filter((nice) => nice === usual + 7).length;
+    const engine = await openDisk({ dir, world: realWorld(), limits: { ...limits, applyNice: 7 } });
+    expect(givingWay()).toBe(0);
+    await write(engine, entity("p", "stream", "s"));
+    await engine.read(entity("p", "stream", "s"), { generation: 1, seq: 0 }, 1_000);
+    expect(givingWay()).toBe(1);
+    expect(getPriority()).toBe(usual);
+    await engine.close();
+    expect(givingWay()).toBe(0);
+    remove();
+  });
+
   it("readers see every message once and in order while it is written and applied", { timeout: 90_000 }, async () => {
     const { dir, remove } = temporaryDir();
     const engine = await openDisk({ dir, world: realWorld(), limits });

@@ -121,6 +121,11 @@ const disk = {
   }),
   garbageKeys: count(DISK.garbageKeys, "Keys of deleted messages that one transaction removes.", { max: 1_000_000 }),
   busyStreams: count(DISK.busyStreams, "Streams whose end is remembered, so that adding to it needs no look-up."),
+  applyNice: count(
+    DISK.applyNice,
+    "By how much the thread that moves work to the store is nicer than the others (Linux): it gives way to what somebody waits for.",
+    { min: 0, max: 19 },
+  ),
   verify: choice(
     ["all", "structure"],
     DISK.verify,

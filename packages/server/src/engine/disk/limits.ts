@@ -37,12 +37,14 @@ export interface Limits extends EngineBounds {
   readonly garbageKeys: number;
   /** How many streams' last chunks the applier remembers, so that busy ones need no look-up. */
   readonly busyStreams: number;
+  /** By how much the applier's thread is nicer than the others, where threads have priorities of their own. */
+  readonly applyNice: number;
   /** What is read of the store before it is opened: everything, or all but messages on pages of their own. */
   readonly verify: "structure" | "all";
 }
 
 /** What the applier is told, in its own thread too. */
-export type ApplyLimits = Pick<Limits, "transactionBytes" | "garbageKeys" | "busyStreams">;
+export type ApplyLimits = Pick<Limits, "transactionBytes" | "garbageKeys" | "busyStreams" | "applyNice">;
 
 const KIB = 1_024;
 const MIB = KIB * KIB;
@@ -65,6 +67,7 @@ export const DEFAULT_LIMITS: Limits = {
   transactionBytes: 4 * MIB,
   garbageKeys: 512,
   busyStreams: 20_000,
+  applyNice: 10,
   verify: "all",
 };
 

@@ -135,8 +135,8 @@ async function replay(files: Files, dir: string, world: World, limits: Limits, s
 }
 
 /** Only these are sent to the thread. */
-function applyLimits({ transactionBytes, garbageKeys, busyStreams }: Limits): ApplyLimits {
-  return { transactionBytes, garbageKeys, busyStreams };
+function applyLimits({ transactionBytes, garbageKeys, busyStreams, applyNice }: Limits): ApplyLimits {
+  return { transactionBytes, garbageKeys, busyStreams, applyNice };
 }
 
 /** Every opening has a number of its own, and the claims of this life start from it. */

@@ -5,11 +5,13 @@ import { Applier } from "./applier.ts";
 import { InlineRunner } from "./apply-runner.ts";
 import type { FromWorker, ToWorker, WorkerPlace } from "./apply-thread.ts";
 import { ExtentReader } from "./extent-reader.ts";
+import { giveWay } from "./give-way.ts";
 import { openLmdb } from "./lmdb-store.ts";
 import { nodeFiles } from "./node-files.ts";
 
 const port = parentPort!;
 const place = workerData as WorkerPlace;
+giveWay(place.limits.applyNice);
 const store = openLmdb(place.storePath);
 const runner = new InlineRunner(
   new Applier(store, place.limits),
