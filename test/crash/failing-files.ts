@@ -1,5 +1,5 @@
 /** Real files whose operations can be made to fail, for faults that a test cannot order from a real disk. */
-import type { File, Files } from "../../packages/server/src/engine/disk/files.ts";
+import { type File, type Files, flushing, type Opening } from "../../packages/server/src/engine/disk/files.ts";
 import { nodeFiles } from "../../packages/server/src/engine/disk/node-files.ts";
 
 export type Operation = "write" | "sync";
@@ -14,9 +14,9 @@ export class FailingFiles implements Files {
   syncDir = nodeFiles.syncDir;
   lock = nodeFiles.lock;
 
-  async open(path: string, how: "read" | "write" | "create"): Promise<File> {
-    const file = await nodeFiles.open(path, how);
-    return {
+  async open(path: string, how: Opening): Promise<File> {
+    const file = await nodeFiles.open(path, how === "durable" ? "write" : how);
+    const failing: File = {
       size: () => file.size(),
       read: (into, at) => file.read(into, at),
       close: () => file.close(),
@@ -33,6 +33,7 @@ export class FailingFiles implements Files {
         await file.sync();
       },
     };
+    return how === "durable" ? flushing(failing) : failing;
   }
 }
 

@@ -5,7 +5,13 @@
  *
  * `SimDrive` is the hardware and outlives a cut; `SimDrive.files()` is what one life of a process holds of it.
  */
-import type { File, Files, Release } from "../../../packages/server/src/engine/disk/files.ts";
+import {
+  type File,
+  type Files,
+  flushing,
+  type Opening,
+  type Release,
+} from "../../../packages/server/src/engine/disk/files.ts";
 import type { SimClock } from "./clock.ts";
 
 const SECTOR = 512;
@@ -119,13 +125,14 @@ export class SimDrive {
     };
   }
 
-  private open(path: string, how: "read" | "write" | "create"): File {
+  private open(path: string, how: Opening): File {
     if (how === "create") {
       this.check("create", path);
       const inode = new Inode();
       this.change(path.slice(0, path.lastIndexOf("/")), (names) => names.set(path, inode));
     }
-    return new SimFile(this.find(path), path, this.clock, (op, bytes) => this.fault?.(op, path, bytes));
+    const file = new SimFile(this.find(path), path, this.clock, (op, bytes) => this.fault?.(op, path, bytes));
+    return how === "durable" ? flushing(file) : file;
   }
 
   private check(op: "create" | "rename" | "syncDir", path: string): void {

@@ -1,22 +1,25 @@
 /**
  * What the journal needs of a file system, and no more, so that a simulation can stand in for it.
  *
- * What must stay true: after `sync` returned, what was written to the file before it survives a power cut; after `syncDir`
- * returned, so do the names in that directory. Everything else may be lost, torn or reordered. Faults carry the `code` of
- * the operating system (ENOSPC, EIO, EROFS...).
+ * What must stay true: after `sync` returned, what was written to the file before it survives a power cut; after a write to a
+ * `durable` file returned, so does that write; after `syncDir`, so do the names in that directory. Everything else may be lost, torn or
+ * reordered. Faults carry the `code` of the operating system (ENOSPC, EIO, EROFS...).
  */
 export interface Files {
   /** Creates the directory and its parents where they are missing. */
   makeDir(dir: string): Promise<void>;
   /** The names in a directory, in no particular order. */
   names(dir: string): Promise<string[]>;
-  open(path: string, how: "read" | "write" | "create"): Promise<File>;
+  open(path: string, how: Opening): Promise<File>;
   rename(from: string, to: string): Promise<void>;
   remove(path: string): Promise<void>;
   syncDir(dir: string): Promise<void>;
   /** Makes this process the only owner of the directory until `release`, or until it dies; throws when another one is. */
   lock(dir: string, answerMs?: number): Promise<Release>;
 }
+
+/** `durable` is `write` where whatever is written has been flushed when the write returns. */
+export type Opening = "read" | "write" | "create" | "durable";
 
 export type Release = () => Promise<void>;
 
@@ -29,6 +32,20 @@ export interface File {
   /** Flushes the data and the size. A failure is final: what was written before it is in doubt for ever. */
   sync(): Promise<void>;
   close(): Promise<void>;
+}
+
+/** A file whose writes are flushed when they return, made of one whose writes are not. */
+export function flushing(file: File): File {
+  return {
+    size: () => file.size(),
+    read: (into, at) => file.read(into, at),
+    write: async (bytes, at) => {
+      await file.write(bytes, at);
+      await file.sync();
+    },
+    sync: () => file.sync(),
+    close: () => file.close(),
+  };
 }
 
 /** The operating system's code of a fault, or "" when it has none. */

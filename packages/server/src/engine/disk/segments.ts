@@ -17,6 +17,7 @@ const ZEROES = Buffer.alloc(1024 * 1024);
 
 export interface Segment {
   readonly header: SegmentHeader;
+  /** What is written to it is flushed when the write returns. */
   readonly file: File;
   size: number;
 }
@@ -116,13 +117,16 @@ export class Segments {
     const number = this.nextNumber;
     const salt = Buffer.from(this.world.randomBytes(4)).readUInt32LE(0);
     const header = { number, salt, chainStart };
-    const file = await this.openSpare();
+    const spare = await this.openSpare();
+    let file: File;
     try {
-      await fillAndSync(file, header, this.limits.segmentBytes);
+      await fillAndSync(spare, header, this.limits.segmentBytes);
+      file = await this.files.open(`${this.dir}/${TEMPORARY}`, "durable");
     } catch (fault) {
-      await file.close().catch(() => undefined);
       await this.files.remove(`${this.dir}/${TEMPORARY}`).catch(() => undefined);
       throw fault;
+    } finally {
+      await spare.close().catch(() => undefined);
     }
     await this.files.rename(`${this.dir}/${TEMPORARY}`, this.path(number));
     await this.files.syncDir(this.dir);
@@ -165,6 +169,5 @@ async function writeZeroes(file: File, from: number, to: number): Promise<void> 
 
 async function grow(segment: Segment, size: number): Promise<void> {
   await writeZeroes(segment.file, segment.size, size);
-  await segment.file.sync();
   segment.size = size;
 }
