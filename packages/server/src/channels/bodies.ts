@@ -3,7 +3,7 @@
  * document.
  */
 import { z } from "zod";
-import { utf8 } from "../core/bytes.ts";
+import { isLonger } from "../core/bytes.ts";
 
 export const MAX_MESSAGE_ID_BYTES = 256;
 
@@ -17,7 +17,7 @@ export const message = z.strictObject(
       .string(ID)
       .min(1, ID)
       .max(MAX_MESSAGE_ID_BYTES, ID)
-      .refine((id) => id.length * 3 <= MAX_MESSAGE_ID_BYTES || utf8(id).length <= MAX_MESSAGE_ID_BYTES, ID)
+      .refine((id) => !isLonger(id, MAX_MESSAGE_ID_BYTES), ID)
       .describe("A message with an id that the channel knows is not appended again.")
       .optional(),
     phase: z.enum(["START", "DELTA", "END", "ERROR"], { error: "must be START, DELTA, END or ERROR" }),

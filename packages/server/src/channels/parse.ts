@@ -4,7 +4,7 @@
  */
 import { BEGINNING, NOW, type Position, parseOffset } from "@sluice/protocol";
 import type { z } from "zod";
-import { utf8 } from "../core/bytes.ts";
+import { isLonger } from "../core/bytes.ts";
 import { type HttpRequest, queryValue, Refusal } from "../core/http.ts";
 import { checkedJson, parseJson } from "../core/json-body.ts";
 import { message, messages } from "./bodies.ts";
@@ -21,7 +21,7 @@ export function parseChannelId(encoded: string): string {
   } catch {
     throw new Refusal("bad-request", "the channel id has a malformed percent escape");
   }
-  if (id === "" || id.length > MAX_CHANNEL_ID_BYTES || utf8(id).length > MAX_CHANNEL_ID_BYTES) {
+  if (id === "" || isLonger(id, MAX_CHANNEL_ID_BYTES)) {
     throw new Refusal("bad-request", `a channel id has 1 to ${MAX_CHANNEL_ID_BYTES} bytes`);
   }
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is refused.

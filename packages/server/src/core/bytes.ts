@@ -7,6 +7,11 @@ export function utf8(text: string): Uint8Array {
   return encoder.encode(text);
 }
 
+/** Whether a text has more bytes than that. A character takes three at most, so most texts need not be encoded to know. */
+export function isLonger(text: string, bytes: number): boolean {
+  return text.length * 3 > bytes && (text.length > bytes || utf8(text).length > bytes);
+}
+
 export function concat(parts: readonly Uint8Array[]): Uint8Array {
   if (parts.length === 1) return parts[0]!;
   let length = 0;

@@ -1,7 +1,7 @@
 /** `GET /v1/{project}/streams`: the streams of a project, page by page, by prefix or topic filter. */
 import { formatOffset } from "@sluice/protocol";
 import type { Access } from "../core/action.ts";
-import { utf8 } from "../core/bytes.ts";
+import { isLonger } from "../core/bytes.ts";
 import { compareBytewise } from "../core/bytewise.ts";
 import { type HttpRequest, queryValue, Refusal, type Reply } from "../core/http.ts";
 import { matchesFilter, parseFilter, type TopicFilter } from "../core/topic.ts";
@@ -107,7 +107,7 @@ async function describeEntry(streams: Streams, project: string, path: string): P
 /** A parameter that is compared with paths, and therefore as long as one at most. */
 function pathValue(search: string, name: string): string | undefined {
   const text = queryValue(search, name);
-  if (text !== undefined && utf8(text).length > MAX_PATH_BYTES) {
+  if (text !== undefined && isLonger(text, MAX_PATH_BYTES)) {
     throw new Refusal("bad-query", `the query parameter ${name} is longer than ${MAX_PATH_BYTES} bytes`);
   }
   return text;

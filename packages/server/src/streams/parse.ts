@@ -3,7 +3,7 @@
  * header or parameter, before anything is submitted.
  */
 import { BEGINNING, header, NOW, type Position, parseOffset } from "@sluice/protocol";
-import { utf8 } from "../core/bytes.ts";
+import { isLonger } from "../core/bytes.ts";
 import { type HttpRequest, queryValue, Refusal } from "../core/http.ts";
 import { isAmongShards, MAX_SHARDS, SHARD_LEVEL, shardPath } from "../core/shard-path.ts";
 import type { ProducerTriple, Retention, StreamConfig } from "./state.ts";
@@ -41,8 +41,7 @@ export function parsePath(encoded: string): string {
 
 export function checkPath(path: string): string {
   if (path === "") throw new Refusal("bad-path", "the path is empty");
-  // A character takes at most three bytes, so most paths need not be encoded to know.
-  if (path.length * 3 > MAX_PATH_BYTES && utf8(path).length > MAX_PATH_BYTES) {
+  if (isLonger(path, MAX_PATH_BYTES)) {
     throw new Refusal("bad-path", `the path is longer than ${MAX_PATH_BYTES} bytes`);
   }
   if (hasControlCharacter(path)) throw new Refusal("bad-path", "the path holds a control character");
@@ -127,7 +126,7 @@ function parseShards(request: HttpRequest): number | undefined {
 /** The path of a topic leaves room for those of its shards. */
 export function checkTopicPath(path: string, shards: number): void {
   const longest = shardPath(path, shards - 1);
-  if (utf8(longest).length > MAX_PATH_BYTES) {
+  if (isLonger(longest, MAX_PATH_BYTES)) {
     throw new Refusal(
       "bad-path",
       `the path leaves no room for its shards: ${MAX_PATH_BYTES} bytes with ${longest.slice(path.length)} at its end`,
@@ -206,7 +205,7 @@ export function parseMetadata(request: HttpRequest): Metadata {
 }
 
 function checkSize(name: string, value: string, maxBytes: number): void {
-  if (value === "" || utf8(value).length > maxBytes) {
+  if (value === "" || isLonger(value, maxBytes)) {
     throw new Refusal("bad-header", `${name} must have 1 to ${maxBytes} bytes`);
   }
 }

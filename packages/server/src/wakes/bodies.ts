@@ -3,7 +3,7 @@
  * and the size of each field; what a name may hold is checked in parse.ts, where the words for it are.
  */
 import { z } from "zod";
-import { utf8 } from "../core/bytes.ts";
+import { isLonger } from "../core/bytes.ts";
 import type { WakeLimits } from "./limits.ts";
 
 export const MAX_NAME_BYTES = 256;
@@ -66,7 +66,7 @@ function makeBodies({ bodyBytes, items, leaseMs, minLeaseMs, maxLeaseMs }: WakeL
         description: z
           .string(DESCRIPTION)
           .max(MAX_DESCRIPTION_BYTES, DESCRIPTION)
-          .refine((text) => utf8(text).length <= MAX_DESCRIPTION_BYTES, DESCRIPTION)
+          .refine((text) => !isLonger(text, MAX_DESCRIPTION_BYTES), DESCRIPTION)
           .optional(),
       },
       OBJECT,

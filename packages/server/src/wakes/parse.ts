@@ -4,7 +4,7 @@
  */
 
 import type { z } from "zod";
-import { utf8 } from "../core/bytes.ts";
+import { isLonger } from "../core/bytes.ts";
 import { compareBytewise } from "../core/bytewise.ts";
 import { type HttpRequest, Refusal } from "../core/http.ts";
 import { badBody, jsonBody } from "../core/json-body.ts";
@@ -128,7 +128,7 @@ function withoutLeadingSlash(text: string): string {
 }
 
 function checkName(name: string, text: string, code: "bad-request" | "bad-body"): string {
-  if (text === "" || text.length > MAX_NAME_BYTES || utf8(text).length > MAX_NAME_BYTES) {
+  if (text === "" || isLonger(text, MAX_NAME_BYTES)) {
     throw new Refusal(code, `${name} must have 1 to ${MAX_NAME_BYTES} bytes`);
   }
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is refused.

@@ -10,7 +10,11 @@ export class JournalMeter {
   metrics(journal: { readonly lagBytes: number; readonly waitingBytes: number }): readonly Metric[] {
     return [
       histogram("sluice_journal_batch_size", "Commits that one flush of the journal made durable.", this.batch),
-      histogram("sluice_journal_fsync_seconds", "How long writes to the journal took, with their flush.", this.syncSeconds),
+      histogram(
+        "sluice_journal_fsync_seconds",
+        "How long writes to the journal took, with their flush.",
+        this.syncSeconds,
+      ),
       counter("sluice_journal_bytes_total", "Bytes written to the journal, padding included.", () => this.bytes),
       gauge("sluice_journal_lag_bytes", "Bytes in the journal that the store behind it does not have yet.", () => {
         return journal.lagBytes;
