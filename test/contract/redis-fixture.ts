@@ -1,5 +1,5 @@
 /** Engines and Redis servers that end with their test; for what is true of the engine on Redis alone. */
-import { afterEach } from "vitest";
+import { onTestFinished } from "vitest";
 import type { Engine } from "../../packages/server/src/engine/contract.ts";
 import { openRedis } from "../../packages/server/src/engine/redis/open.ts";
 import type { RedisLimits } from "../../packages/server/src/engine/redis/options.ts";
@@ -18,18 +18,21 @@ export async function opened(
 ): Promise<Engine> {
   const engine = await openRedis({ ...place, world: realWorld(), limits });
   open.push(engine);
+  onTestFinished(endAll);
   return engine;
 }
 
 export async function single(): Promise<RedisServer> {
   const started = await startSingleRedis();
   servers.push(started);
+  onTestFinished(endAll);
   return started.server;
 }
 
 export async function proxied(server: RedisServer, delayMs = 0): Promise<TcpProxy> {
   const proxy = await TcpProxy.open(0, server.port, delayMs);
   servers.push(proxy);
+  onTestFinished(endAll);
   return proxy;
 }
 
@@ -49,7 +52,8 @@ export async function closeEngines(): Promise<void> {
   await Promise.all(open.splice(0).map((engine) => engine.close()));
 }
 
-afterEach(async () => {
+/** Asked for by each test: files share a process, and what this one asked for when it was loaded would count for the first alone. */
+async function endAll(): Promise<void> {
   await closeEngines();
   await Promise.all(servers.splice(0).map((server) => server.close()));
-});
+}
