@@ -93,6 +93,20 @@ describe("a full disk", () => {
     });
   });
 
+  it("that shows only at the flush refuses that commit for good and takes the next", async () => {
+    await withFiles(async (files, engine, dir) => {
+      await writeMessages(engine, 1, 5);
+      let faults = 1;
+      files.fault = (operation) => (operation === "sync" && faults-- > 0 ? systemFault("ENOSPC") : undefined);
+      expect((await refusal(writeMessages(engine, 6, 6))).code).toBe("storage-full");
+      const crashed = copyOf(dir);
+      expect(await outcome(crashed.dir)).toBe(5);
+      crashed.remove();
+      await writeMessages(engine, 6, 6);
+      expect(await countMessages(engine)).toBe(6);
+    });
+  });
+
   it("whose rejected frame cannot be erased stops writing", async () => {
     await withFiles(async (files, engine, dir) => {
       await writeMessages(engine, 1, 5);

@@ -29,7 +29,7 @@ export interface File {
   read(into: Uint8Array, at: number): Promise<number>;
   /** All of the bytes, or it throws; then any part of them may have been written. */
   write(bytes: Uint8Array, at: number): Promise<void>;
-  /** Flushes the data and the size. A failure is final: what was written before it is in doubt for ever. */
+  /** Flushes the data and the size. After a failure, what was written before it is in doubt until it is written again. */
   sync(): Promise<void>;
   close(): Promise<void>;
 }
