@@ -9,7 +9,6 @@ import { type MintRequest, mint } from "../../packages/server/src/auth/mint.ts";
 import { buildApp, type ServerOptions, withDefaults } from "../../packages/server/src/compose.ts";
 import type { HttpRequest, Reply } from "../../packages/server/src/core/http.ts";
 import { renderFault } from "../../packages/server/src/doors/http/problem.ts";
-import { route } from "../../packages/server/src/doors/http/router.ts";
 import { openMemory } from "../../packages/server/src/engine/memory/memory.ts";
 import { type ManualWorld, manualWorld } from "../support/world.ts";
 
@@ -84,7 +83,7 @@ export class AuthApp {
     };
     this.last = request;
     return Promise.resolve()
-      .then(() => route(this.app.features, request))
+      .then(() => this.app.router.route(request))
       .catch((fault) => renderFault(fault, (unexpected) => this.reports.push(String(unexpected))));
   }
 

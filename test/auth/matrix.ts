@@ -1,8 +1,7 @@
 /**
- * The auth matrix: for every route, a request, the scopes that suffice and those that do not. Written down by hand and not
- * read off the code under test. A route without a row does not compile, and fails the matrix test.
+ * The auth matrix: for every route, a request, the scopes that suffice and those that do not. Written by hand and not read off
+ * the code under test, so that it is an independent witness. A route without a row fails the matrix test.
  */
-import type { RouteName } from "../../packages/server/src/core/action.ts";
 import type { Asked, AuthApp } from "./app.ts";
 
 export interface Row {
@@ -75,7 +74,7 @@ const open = (target: string): Row => ({
   confined: "allowed",
 });
 
-export const MATRIX: Readonly<Record<RouteName, Row>> = {
+export const MATRIX: Readonly<Record<string, Row>> = {
   "stream.create": { method: "PUT", target: STREAM, right: [201], lets: WRITE, confined: "forbidden" },
   "stream.append": {
     method: "POST",

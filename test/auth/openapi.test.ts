@@ -3,10 +3,10 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import { beforeAll, describe, expect, it } from "vitest";
 import { z } from "zod";
 import { published } from "../../packages/server/src/channels/bodies.ts";
-import { envelopes } from "../../packages/server/src/doors/http/openapi/stream-routes.ts";
-import { ROUTES } from "../../packages/server/src/doors/http/routes-table.ts";
 import * as bodies from "../../packages/server/src/sessions/bodies.ts";
+import { envelopes } from "../../packages/server/src/streams/describe.ts";
 import { serverForTest } from "../e2e/server.ts";
+import { ROUTES } from "../support/routes.ts";
 import { type Answer, type Asked, AuthApp } from "./app.ts";
 import { MATRIX, SESSION_ID } from "./matrix.ts";
 
@@ -41,13 +41,13 @@ function misfit(schema: object, value: unknown): string | undefined {
   return validate(value) ? undefined : ajv.errorsText(validate.errors);
 }
 
-function operationOf(name: keyof typeof ROUTES): Operation {
-  const { address, methods } = ROUTES[name];
+function operationOf(name: string): Operation {
+  const { address, methods } = ROUTES.get(name)!;
   return document.paths[address]![methods[0]!.toLowerCase()]!;
 }
 
 /** The answer is one that the document announces for the route: status, media type, shape, headers. */
-function expectAnnounced(name: keyof typeof ROUTES, { status, headers, text, body }: Answer): void {
+function expectAnnounced(name: string, { status, headers, text, body }: Answer): void {
   const announced = operationOf(name).responses[status];
   expect(announced, `${name} ${status}: ${text}`).toBeDefined();
   const mediaType = headers["content-type"]?.split(";")[0];
@@ -74,7 +74,7 @@ describe("the OpenAPI document", () => {
     const described = Object.entries(document.paths).flatMap(([address, item]) =>
       Object.keys(item).map((method) => `${method.toUpperCase()} ${address}`),
     );
-    const routes = Object.values(ROUTES).flatMap(({ methods, address }) =>
+    const routes = [...ROUTES.values()].flatMap(({ methods, address }) =>
       methods.map((method) => `${method} ${address}`),
     );
     expect(described.sort()).toEqual(routes.sort());
@@ -82,12 +82,12 @@ describe("the OpenAPI document", () => {
       Object.values(item).map(({ operationId }) => operationId),
     );
     expect(new Set(ids).size).toBe(ids.length);
-    for (const name of Object.keys(ROUTES)) expect(ids).toContain(name);
+    for (const name of ROUTES.keys()) expect(ids).toContain(name);
   });
 
   it("says which routes are open, as the matrix has it", () => {
     for (const [name, { lets }] of Object.entries(MATRIX)) {
-      const schemes = operationOf(name as keyof typeof ROUTES).security.flatMap(Object.keys);
+      const schemes = operationOf(name as string).security.flatMap(Object.keys);
       const expected = lets === "anybody" ? [] : lets === "own-proof" ? ["wake"] : ["bearer", "cookie"];
       expect(schemes, name).toEqual(expected);
     }
@@ -95,7 +95,7 @@ describe("the OpenAPI document", () => {
 
   it("announces every answer that the matrix gets", async () => {
     for (const [routeName, row] of Object.entries(MATRIX)) {
-      const name = routeName as keyof typeof ROUTES;
+      const name = routeName as string;
       const app = new AuthApp();
       const prepared = ((await row.before?.(app)) ?? {}) as Asked;
       const ask = (asked: Asked) => app.call(row.method, row.target, { body: prepared.body ?? row.body, ...asked });
@@ -112,13 +112,7 @@ describe("the OpenAPI document", () => {
 
   it("announces what streams answer and refuse", async () => {
     const app = new AuthApp({ projects: {} });
-    const ask = async (
-      name: keyof typeof ROUTES,
-      method: string,
-      target: string,
-      asked: Asked = {},
-      status?: number,
-    ) => {
+    const ask = async (name: string, method: string, target: string, asked: Asked = {}, status?: number) => {
       const answer = await app.call(method, target, asked);
       if (status !== undefined) expect(answer.status, `${method} ${target} ${answer.text}`).toBe(status);
       expectAnnounced(name, answer);
@@ -220,8 +214,8 @@ describe("the OpenAPI document", () => {
 
   it("announces what sessions answer and refuse", async () => {
     const app = new AuthApp({ projects: {}, session: { subscriptions: 2, bodyBytes: 500 } });
-    const ask = async (name: keyof typeof ROUTES, target: string, status: number, asked: Asked = {}) => {
-      const answer = await app.call(ROUTES[name].methods[0]!, `/v1/p${target}`, asked);
+    const ask = async (name: string, target: string, status: number, asked: Asked = {}) => {
+      const answer = await app.call(ROUTES.get(name)!.methods[0]!, `/v1/p${target}`, asked);
       expect(answer.status, `${name} ${target} ${answer.text}`).toBe(status);
       expectAnnounced(name, answer);
       return answer.body;
@@ -281,7 +275,7 @@ describe("the OpenAPI document", () => {
     ] as const) {
       const { schema } = operationOf(name).requestBody!.content["application/json"]!;
       const status = async (body: object) =>
-        (await app.call(ROUTES[name].methods[0]!, `/v1/p/${name}`, { body })).status;
+        (await app.call(ROUTES.get(name)!.methods[0]!, `/v1/p/${name}`, { body })).status;
       expect(misfit(schema, fields)).toBeUndefined();
       expect(await status(fields)).toBeLessThan(300);
       for (const wrong of [

@@ -2,24 +2,12 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { coversPattern, matchesFilter, parseFilter } from "../../packages/server/src/core/topic.ts";
 import { matchesGlob, parseGlob } from "../../packages/server/src/wakes/glob.ts";
+import { ADDRESS_WORDS } from "../support/routes.ts";
 import { AuthApp } from "./app.ts";
+import { SESSION_ID } from "./matrix.ts";
 
 const OPEN = /^\/(health|ready|openapi\.json|v1\/([\w-]{1,128}\/)?stream\/__ds\/jwks\.json)$/;
-const WORDS = [
-  "v1",
-  "p",
-  "q",
-  "open",
-  "default",
-  "stream",
-  "streams",
-  "__ds",
-  "subscriptions",
-  "jwks.json",
-  "s",
-  "claim",
-  "ack",
-];
+const WORDS = ["p", "q", "open", "default", "s", SESSION_ID, ...ADDRESS_WORDS];
 const ODD = [
   "",
   ".",

@@ -1,6 +1,6 @@
 import { createPublicKey } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import type { TokenGate } from "../../packages/server/src/auth/gate.ts";
+import type { TokenIdentity } from "../../packages/server/src/auth/identity.ts";
 import { mint } from "../../packages/server/src/auth/mint.ts";
 import type { ServerOptions } from "../../packages/server/src/compose.ts";
 import { type Answer, AuthApp, SECRET } from "./app.ts";
@@ -9,7 +9,7 @@ import { keyPair, signed, signedBy } from "./signing.ts";
 const LIST = "/v1/p/streams";
 const list = (app: AuthApp, token: string): Promise<Answer> => app.call("GET", LIST, { token });
 const inAnHour = (app: AuthApp) => Math.floor(app.world.now() / 1_000) + 3_600;
-const rememberedBy = (app: AuthApp) => (app.app.features.gate as TokenGate).remembered;
+const rememberedBy = (app: AuthApp) => (app.app.identity as TokenIdentity).remembered;
 
 function appWith(project: object, more: object = {}): AuthApp {
   return new AuthApp({ projects: { p: project }, auth: more });
@@ -175,17 +175,19 @@ describe("a token that was verified", () => {
   it("is admitted without a promise from then on", async () => {
     const app = new AuthApp();
     const token = await app.token();
-    const { gate } = app.app.features;
-    const request = {
-      method: "GET",
-      search: "",
-      header: (name: string) => (name === "authorization" ? `Bearer ${token}` : undefined),
+    const credentials = {
+      authorization: `Bearer ${token}`,
+      cookieToken: undefined,
+      addressToken: undefined,
+      request: {} as never,
     };
-    const admit = () => gate!.admit({ action: "streams.list", project: "p" }, request as never);
-    const first = admit();
+    const identify = () => app.app.identity.identify("p", credentials);
+    const first = identify();
     expect(first).toBeInstanceOf(Promise);
-    await first;
-    expect(admit()).toBeUndefined();
+    expect(identify()).toBeInstanceOf(Promise);
+    const access = await first;
+    expect(identify()).toBe(access);
+    expect(access.demand({ action: "streams.list", need: "read", project: "p" })).toBeUndefined();
   });
 
   it("may be forgotten for another: only so many are remembered", async () => {

@@ -1,7 +1,6 @@
 /** Live readers come and go: how many there may be, that none is left behind when its client has gone, and how a stream's end reaches them. */
 import { describe, expect, it } from "vitest";
 import type { HttpRequest } from "../../packages/server/src/core/http.ts";
-import { route } from "../../packages/server/src/doors/http/router.ts";
 import { appInTime } from "./app-in-time.ts";
 import { expectProblem } from "./problem.ts";
 import { RawConnection } from "./raw-http.ts";
@@ -111,7 +110,7 @@ describeOnEngines("a client that goes away", (engine) => {
       body: () => Promise.reject(new Error("a GET has no body")),
       onGone: (task) => void goneTasks.push(task),
     };
-    const answer = Promise.resolve(route(app.features, request));
+    const answer = Promise.resolve(app.router.route(request));
     expect(app.live.readers).toBe(1);
     for (const task of goneTasks) task();
     expect(app.live.readers).toBe(0);

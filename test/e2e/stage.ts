@@ -6,7 +6,6 @@ import { type ServerOptions, withDefaults } from "@sluice/server";
 import { expect, onTestFinished } from "vitest";
 import { buildApp, type Outside } from "../../packages/server/src/compose.ts";
 import { HttpDoor } from "../../packages/server/src/doors/http/node-adapter.ts";
-import { route } from "../../packages/server/src/doors/http/router.ts";
 import { type Effect, type Engine, EngineError, type Entity } from "../../packages/server/src/engine/contract.ts";
 import { openWith } from "../../packages/server/src/engine/disk/open.ts";
 import { openMemory } from "../../packages/server/src/engine/memory/memory.ts";
@@ -154,7 +153,7 @@ export async function openStage(
     host: "127.0.0.1",
     port: 0,
     requestMs: 30_000,
-    handle: (request) => route(app.features, request),
+    handle: (request) => app.router.route(request),
     report: (fault) => report("a request failed", fault),
   });
   onTestFinished(async () => {

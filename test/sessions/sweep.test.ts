@@ -1,5 +1,6 @@
 /** Ten thousand sessions that end in the same minute while publishes go on: found in the index, cleaned up in batches, all of them. */
 import { describe, expect, it } from "vitest";
+import { FULL_ACCESS } from "../../packages/server/src/core/action.ts";
 import type { Engine } from "../../packages/server/src/engine/contract.ts";
 import type { Stage } from "./stage.ts";
 import { stage, uuid } from "./stage.ts";
@@ -9,14 +10,13 @@ const STREAMS = ["a", "b", "c", "d", "e"];
 const STAYING = 5;
 const TTL_SECONDS = 600;
 const MINUTE = 60_000;
-const ASKER = { subject: undefined, isAdmin: true };
 
 async function subscribeAll({ app }: Stage, sessions: readonly string[]): Promise<void> {
   const { service } = app.sessions;
   for (let i = 0; i < sessions.length; i += 500) {
     const some = sessions.slice(i, i + 500).map((sessionId, n) => {
       const streamId = STREAMS[(i + n) % STREAMS.length]!;
-      return service.subscribe("default", { sessionId, streamId, format: "raw", from: undefined }, ASKER);
+      return service.subscribe("default", { sessionId, streamId, format: "raw", from: undefined }, FULL_ACCESS);
     });
     for (const { kind } of await Promise.all(some)) expect(kind).toBe("joined");
   }

@@ -5,7 +5,6 @@
 import { buildApp, type ServerOptions, type ServerSettings, withDefaults } from "../../packages/server/src/compose.ts";
 import type { Reply } from "../../packages/server/src/core/http.ts";
 import { renderFault } from "../../packages/server/src/doors/http/problem.ts";
-import { route } from "../../packages/server/src/doors/http/router.ts";
 import { type Engine, EngineError } from "../../packages/server/src/engine/contract.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Door } from "./network.ts";
@@ -148,7 +147,7 @@ export class Host implements Door {
   }
 
   private async serve({ app }: Server, exchange: Exchange): Promise<Reply> {
-    return route(app.features, exchange);
+    return app.router.route(exchange);
   }
 
   private forget(exchange: Exchange): void {

@@ -1,8 +1,11 @@
 /**
- * Who may import whom: protocol <- core <- engine contract and keeper <- features <- doors <- compose <- cli. Every source file
- * belongs to exactly one layer; a new folder is given its place here before it gets its first file.
+ * The layers, and which of them each may import: protocol <- core <- engine contract and keeper <- features <- doors <- compose
+ * <- cli. Every source file belongs to exactly one layer. A folder with a `feature.ts` is a feature; any other new folder gets
+ * its place here before its first file.
  */
+import { existsSync, readdirSync } from "node:fs";
 import { posix } from "node:path";
+import { fileURLToPath } from "node:url";
 import type { Source } from "./source-tree.ts";
 
 interface Layer {
@@ -18,11 +21,13 @@ interface Layer {
 
 const SERVER = "packages/server/src";
 const GROUND = ["engine", "core", "protocol"];
-const FEATURES = ["streams", "wakes", "sessions", "live", "groups", "pull", "channels"];
-/** What one feature may take from another; everything else goes through compose. */
-const BETWEEN_FEATURES: Readonly<Record<string, readonly string[]>> = { wakes: ["streams"], sessions: ["streams"] };
+const FEATURES = readdirSync(fileURLToPath(new URL(`../../${SERVER}`, import.meta.url))).filter((folder) =>
+  existsSync(fileURLToPath(new URL(`../../${SERVER}/${folder}/feature.ts`, import.meta.url))),
+);
+/** Every feature stands on streams. What else one takes from another goes through compose. */
+const BELOW_FEATURES = ["feature", "streams"];
 const ENGINES: Readonly<Record<string, readonly string[]>> = { memory: [], disk: ["lmdb"], redis: ["ioredis"] };
-const BELOW_CONFIG = [...GROUND, ...FEATURES, ...Object.keys(ENGINES), "auth", "doors"];
+const BELOW_CONFIG = [...GROUND, "feature", ...FEATURES, ...Object.keys(ENGINES), "auth", "doors"];
 const BELOW_COMPOSE = [...BELOW_CONFIG, "config", "observe", "real-world"];
 
 export const LAYERS: readonly Layer[] = [
@@ -40,15 +45,17 @@ export const LAYERS: readonly Layer[] = [
   ...FEATURES.map((name) => ({
     name,
     where: under(`${name}/`),
-    imports: [...GROUND, ...(BETWEEN_FEATURES[name] ?? [])],
+    imports: [...GROUND, ...BELOW_FEATURES],
     packages: ["zod"],
     portable: true,
   })),
+  { name: "feature", where: under("feature\\.ts$"), imports: GROUND, portable: true },
   { name: "auth", where: under("auth/"), imports: ["core", "protocol"], packages: ["jose"], portable: true },
   {
     name: "doors",
     where: under("doors/"),
-    imports: [...GROUND, ...FEATURES, "auth"],
+    // Of features it knows the descriptor only; the webhook door fills ports of wakes.
+    imports: [...GROUND, "feature", "wakes", "auth"],
     packages: ["zod"],
     portable: true,
   },

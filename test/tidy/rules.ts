@@ -2,7 +2,6 @@
  * The rules of the house that a machine can check. Each is a pure function from the source tree to what is wrong with it,
  * named by file and line. Exceptions are listed in one table here, with their reason, and nowhere else.
  */
-import { FIXED } from "./fixed-numbers.ts";
 import { layerOf, objection } from "./layers.ts";
 import type { Place, Source } from "./source-tree.ts";
 
@@ -46,7 +45,6 @@ const TIME_AND_CHANCE = new Set([
 const NODE_GLOBALS = new Set(["Buffer", "process", "NodeJS", "require", "__dirname", "__filename", "setImmediate"]);
 const TEST_ESCAPES = new Set(["skip", "only", "skipIf", "runIf", "todo", "fails"]);
 const VAGUE = /(^|[-/])(utils?|helpers?|managers?)(?=[-./]|$)/;
-const DEFAULTS_OBJECT = /^[A-Z_]*(LIMITS|BOUNDS|DEFAULTS|SETTINGS)\./;
 const KEBAB = /^[a-z0-9]+(-[a-z0-9]+)*$/;
 
 export const importsPointOneWay: Rule = (sources) =>
@@ -85,35 +83,6 @@ export const exceptionsNameWhatExists: Rule = (sources) =>
   [...MAY_TELL_TIME, ...MAY_USE_NODE]
     .filter(([where]) => where.source.endsWith("$") && !sources.some(({ path }) => where.test(path)))
     .map(([where]) => `test/tidy/rules.ts: ${where.source} is excepted, but there is no such file`);
-
-/** Every limit and interval of the server is a setting, or fixed for a reason that is written down. */
-export const limitsAreSettings: Rule = (sources) => {
-  const code = inCode(sources).filter(({ path }) => path.startsWith("packages/server/src/") && !isOutside(path));
-  const schema = sources.filter(({ path }) => path.startsWith("packages/server/src/config/"));
-  // The schema may know an object by a shorter name, so the last part counts.
-  const inSchema = new Set(schema.flatMap(({ uses }) => uses.map(({ name }) => name.split(".").at(-1)!)));
-  return code.flatMap((source) => [
-    ...source.numbers
-      .filter(({ name }) => !inSchema.has(name))
-      .filter(
-        ({ name }) =>
-          !FIXED.some(({ where, names }) => source.path === `packages/server/src/${where}` && names.includes(name)),
-      )
-      .map(({ name, line }) => at(source, line, `${name} is neither a setting nor listed as fixed, with a reason`)),
-    ...source.amounts
-      .filter(({ name }) => DEFAULTS_OBJECT.test(name) && !inSchema.has(name.split(".").at(-1)!))
-      .map(({ name, line }) => at(source, line, `${name} is a default of no setting`)),
-  ]);
-};
-
-/** What is listed as fixed exists. */
-export const fixedNumbersExist: Rule = (sources) =>
-  FIXED.flatMap(({ where, names }) => {
-    const source = sources.find(({ path }) => path === `packages/server/src/${where}`);
-    return names
-      .filter((name) => !source?.numbers.some((number) => number.name === name))
-      .map((name) => `${where}: has no number ${name}, which is listed as fixed`);
-  });
 
 export const filesAreShort: Rule = (sources) =>
   sources.flatMap((source) => {
@@ -172,11 +141,6 @@ export function lockNamesNoRegistry({ path, text }: Pick<Source, "path" | "text"
 /** Sources of the packages, without their tests. */
 function inCode(sources: readonly Source[]): Source[] {
   return sources.filter(({ path, isTest }) => /^packages\/[a-z-]+\/src\//.test(path) && !isTest);
-}
-
-/** Settings cannot be settings; commands run outside of the server, with options of their own. */
-function isOutside(path: string): boolean {
-  return /^packages\/server\/src\/(config|cli)\//.test(path);
 }
 
 function isListed(list: readonly (readonly [RegExp, string])[], path: string): boolean {

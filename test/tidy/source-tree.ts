@@ -25,10 +25,6 @@ export interface Source {
   readonly bareNews: readonly Place[];
   /** Names of the properties of object literals. */
   readonly properties: readonly Place[];
-  /** Constants of the module that are plain numbers; those written in hexadecimal are codes and no amounts. */
-  readonly numbers: readonly Place[];
-  /** `OBJECT.key` for every plain number in an object that is a constant of the module. */
-  readonly amounts: readonly Place[];
 }
 
 interface Node {
@@ -82,47 +78,9 @@ export function sourceOf(path: string, text: string): Source {
     // The parts of `a.b` are not uses of their own.
     if (name === undefined || node.type === "Identifier") for (const child of children(node)) visit(child);
   };
-  const program = parseAst(text, { lang: path.endsWith(".ts") ? "ts" : "js" }) as unknown as Node;
-  visit(program);
+  visit(parseAst(text, { lang: path.endsWith(".ts") ? "ts" : "js" }) as unknown as Node);
   const isTest = /^test\/|\.test\.ts$/.test(path);
-  const at = (name: string, node: Node): Place => ({ name, line: lineAt(node.start) });
-  const constants = constantsOf(program);
-  const numbers = constants.filter(([, value]) => isNumber(value)).map(([name, value]) => at(name, value));
-  const amounts = constants.flatMap(([name, value]) =>
-    numericKeys(value).map((key) => at(`${name}.${key.name}`, key.node)),
-  );
-  return { path, text, isTest, imports, uses, bareNews, properties, numbers, amounts };
-}
-
-/** Names and values of what a module declares with `const` for all of it. */
-function constantsOf(program: Node): [name: string, value: Node][] {
-  return (program.body as Node[]).flatMap((statement) => {
-    const declaration = (
-      statement.type === "ExportNamedDeclaration" ? statement.declaration : statement
-    ) as Node | null;
-    if (declaration?.type !== "VariableDeclaration" || declaration.kind !== "const") return [];
-    return (declaration.declarations as Node[]).flatMap((one): [string, Node][] => {
-      const name = dotted(one.id as Node);
-      return name === undefined || one.init === null ? [] : [[name, one.init as Node]];
-    });
-  });
-}
-
-function numericKeys(node: Node): { name: string; node: Node }[] {
-  if (node.type !== "ObjectExpression") return [];
-  return (node.properties as Node[]).flatMap((property) => {
-    if (property.type !== "Property" || !isNumber(property.value as Node)) return [];
-    return [{ name: dotted(property.key as Node) ?? "", node: property }];
-  });
-}
-
-/** A number, or numbers and constants that are calculated with. */
-function isNumber(node: Node): boolean {
-  if (node.type === "Literal") return typeof node.value === "number" && !String(node.raw).startsWith("0x");
-  if (node.type === "UnaryExpression") return isNumber(node.argument as Node);
-  if (node.type !== "BinaryExpression") return false;
-  const sides = [node.left as Node, node.right as Node];
-  return sides.some(isNumber) && sides.every((side) => isNumber(side) || dotted(side) !== undefined);
+  return { path, text, isTest, imports, uses, bareNews, properties };
 }
 
 /** `a`, `a.b` or `a.b.c`; undefined for anything that is not made of names alone. */

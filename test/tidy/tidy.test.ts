@@ -91,25 +91,6 @@ const expectations: readonly Expectation[] = [
     ],
   },
   {
-    rule: rules.limitsAreSettings,
-    says: "limits and intervals are settings",
-    broken: [
-      [`${SERVER}/streams/a.ts`, "\nconst MAX_TAGS = 100;", 2],
-      [`${SERVER}/streams/a.ts`, "export const PAUSE_MS = 5 * 1_000;", 1],
-      [`${SERVER}/core/a.ts`, "const KEPT = KIB * 2 ** 10;", 1],
-      [`${SERVER}/auth/claims.ts`, "const MAX_CLAIMS = 7;", 1],
-      [`${SERVER}/wakes/limits.ts`, "export const WAKE_LIMITS = {\n  leaseMs: 30_000,\n};", 2],
-      [`${SERVER}/observe/a.ts`, "export const PACE_DEFAULTS = { soonMs: -1 };", 1],
-    ],
-    fine: [
-      [`${SERVER}/auth/claims.ts`, "const MAX_FILTERS = 100;"],
-      [`${SERVER}/streams/a.ts`, "const NEWLINE = 0x0a; const NAME = 'a'; const found = { bytes: 5 }; let count = 7;"],
-      [`${SERVER}/config/a.ts`, "const MAX_FILE_BYTES = 1_024;"],
-      [`${SERVER}/cli/a.ts`, "const PAGE = 100;"],
-      ["packages/client/src/a.ts", "const LOOK_MS = 250;"],
-    ],
-  },
-  {
     rule: rules.filesAreShort,
     says: "files are short",
     broken: [["test/a.ts", "//\n".repeat(401), 401]],
@@ -178,7 +159,6 @@ describe("the source tree", () => {
   for (const { rule, says } of [
     ...expectations,
     { rule: rules.exceptionsNameWhatExists, says: "exceptions name what exists" },
-    { rule: rules.fixedNumbersExist, says: "numbers that are listed as fixed exist" },
   ]) {
     it(says, () => expect(rule(tree)).toEqual([]));
   }
@@ -212,20 +192,6 @@ describe("a tidy rule finds what breaks it, and only that", () => {
       expect.stringContaining("node-adapter"),
       expect.stringContaining("node-adapter"),
     ]);
-  });
-
-  it("numbers that are listed as fixed exist", () => {
-    const without = tree.filter(({ path }: Source) => !path.endsWith("streams/cursor.ts"));
-    expect(rules.fixedNumbersExist(without)).toEqual([
-      expect.stringContaining("INTERVAL_MS"),
-      expect.stringContaining("MAX_JITTER_MS"),
-    ]);
-  });
-
-  it("a default that the schema takes over is a setting", () => {
-    const defaults = sourceOf(`${SERVER}/wakes/limits.ts`, "export const WAKE_LIMITS = { leaseMs: 30_000 };");
-    const schema = sourceOf(`${SERVER}/config/a.ts`, "const wake = { leaseMs: ms(WAKE.leaseMs, 'How long.') };");
-    expect(rules.limitsAreSettings([defaults, schema])).toEqual([]);
   });
 
   it("the lock file names no registry", () => {

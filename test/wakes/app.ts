@@ -7,7 +7,6 @@ import { setImmediate as turn } from "node:timers/promises";
 import { buildApp, type ServerOptions, withDefaults } from "../../packages/server/src/compose.ts";
 import type { HttpRequest } from "../../packages/server/src/core/http.ts";
 import { renderFault } from "../../packages/server/src/doors/http/problem.ts";
-import { route } from "../../packages/server/src/doors/http/router.ts";
 import type { Engine } from "../../packages/server/src/engine/contract.ts";
 import { Keepers } from "../../packages/server/src/engine/keeper.ts";
 import { openMemory } from "../../packages/server/src/engine/memory/memory.ts";
@@ -124,7 +123,7 @@ export class TestApp {
       onGone: () => {},
     };
     const reply = await Promise.resolve()
-      .then(() => route(this.app.features, request))
+      .then(() => this.app.router.route(request))
       .catch((fault) => renderFault(fault, (unexpected) => this.reports.push(String(unexpected))));
     const text =
       reply.body === undefined

@@ -4,16 +4,13 @@
  */
 
 import { performance } from "node:perf_hooks";
-import { type Authorize, CallbackGate } from "./auth/authorize.ts";
+import { type Authorize, CallbackIdentity } from "./auth/authorize.ts";
 import { keysFetcher } from "./auth/fetch-keys.ts";
-import { type Gate, TokenGate } from "./auth/gate.ts";
+import { type Identity, OpenIdentity, TokenIdentity } from "./auth/identity.ts";
 import type { KeysFetcher } from "./auth/key-set.ts";
 import { hasKeys } from "./auth/options.ts";
-import { limitsFor } from "./channels/limits.ts";
-import { channelMetrics } from "./channels/metrics.ts";
-import { ChannelRoutes } from "./channels/routes.ts";
-import { Channels } from "./channels/service.ts";
-import { CHANNEL } from "./channels/state.ts";
+import { channelsFeature } from "./channels/feature.ts";
+import type { ProjectLimits } from "./channels/limits.ts";
 import { settingsFrom } from "./config/load.ts";
 import { ConfigError } from "./config/problem.ts";
 import type { Settings, SettingsInput } from "./config/schema.ts";
@@ -23,9 +20,10 @@ import { Deadlines } from "./core/deadlines.ts";
 import { gauge } from "./core/metric.ts";
 import type { World } from "./core/world.ts";
 import { cookieOrigins, corsDecorator, preflightHeaders } from "./doors/http/cors.ts";
-import { handlersOf } from "./doors/http/handlers.ts";
 import { HttpDoor } from "./doors/http/node-adapter.ts";
-import { type Features, route } from "./doors/http/router.ts";
+import { headersOnTheWire } from "./doors/http/openapi.ts";
+import { Router } from "./doors/http/router.ts";
+import { serverFeature } from "./doors/http/server-routes.ts";
 import { nodeEd25519 } from "./doors/webhook/node-ed25519.ts";
 import { NodeWebhookSender } from "./doors/webhook/node-webhook.ts";
 import type { Engine, Entity } from "./engine/contract.ts";
@@ -34,32 +32,18 @@ import { type Around, Keepers } from "./engine/keeper.ts";
 import { openMemory } from "./engine/memory/memory.ts";
 import { openRedis } from "./engine/redis/open.ts";
 import { Sweeper } from "./engine/sweeper.ts";
+import type { Feature, Kernel } from "./feature.ts";
 import type { LogOptions } from "./observe/log.ts";
 import type { TracerProvider } from "./observe/traces.ts";
 import { Watch } from "./observe/watch.ts";
 import { realWorld } from "./real-world.ts";
-import { type CoreService, LocalCore } from "./sessions/core-service.ts";
-import { FanoutMeter } from "./sessions/delivery.ts";
-import { Events, type MetricSink } from "./sessions/events.ts";
-import { Fanout } from "./sessions/fanout.ts";
-import { sessionMetrics } from "./sessions/metrics.ts";
-import { LocalQueue } from "./sessions/queue.ts";
-import { SessionRoutes } from "./sessions/routes.ts";
-import { Sessions } from "./sessions/service.ts";
-import { FANOUT } from "./sessions/state.ts";
-import { Census } from "./streams/census.ts";
+import type { CoreService } from "./sessions/core-service.ts";
+import type { MetricSink } from "./sessions/events.ts";
+import { sessionsFeature } from "./sessions/feature.ts";
+import { streamsFeature } from "./streams/feature.ts";
 import type { CensusLimits } from "./streams/limits.ts";
-import { listStreams } from "./streams/listing.ts";
-import { LiveRoutes } from "./streams/live-routes.ts";
-import { streamMetrics } from "./streams/metrics.ts";
-import { StreamRoutes } from "./streams/routes.ts";
-import { Streams } from "./streams/service.ts";
-import { SESSION, STREAM } from "./streams/state.ts";
 import type { WebhookSender } from "./wakes/delivery.ts";
-import { SigningKeys } from "./wakes/keys.ts";
-import { WakeRoutes } from "./wakes/routes.ts";
-import { Wakes } from "./wakes/service.ts";
-import { WAKE } from "./wakes/state.ts";
+import { wakesFeature } from "./wakes/feature.ts";
 
 /** What another program may ask for: any setting, and what only code can give. Anything unknown or malformed is refused. */
 export interface ServerOptions extends Omit<SettingsInput, "log"> {
@@ -174,8 +158,8 @@ async function serve(
     ...settings.http,
     host: settings.host,
     port: settings.port,
-    handle: (request) => route(app.features, request),
-    decorate: corsDecorator(settings.cors),
+    handle: (request) => app.router.route(request),
+    decorate: app.decorate,
     observer: watch.observer,
     deadlines: engine.deadline && new Deadlines(world, engine.deadline.ms),
     report: (fault, request) => watch.reportRequest(fault, request),
@@ -248,62 +232,67 @@ export function buildApp(
     coreOf = (local) => local,
   }: Outside = {},
 ) {
-  const { report, stream: streamLimits, longPollMs, publicUrl, webhook, wake: wakeLimits } = settings;
-  const soon = (task: () => void) => world.soon(task);
-  const keepers = new Keepers(engine, soon, settings.keeper.kept, settings.keeper, watching.around);
-  const streams = new Streams(engine, keepers, world, streamLimits);
+  const { report } = settings;
+  const keepers = new Keepers(
+    engine,
+    (task) => world.soon(task),
+    settings.keeper.kept,
+    settings.keeper,
+    watching.around,
+  );
   const audience = new Audience(settings.live.readers);
-  const readerLimits = { ...settings.live, longPollMs, pageBytes: streamLimits.pageBytes };
-  const live = new LiveRoutes(streams, world, readerLimits, audience);
-  const routes = new StreamRoutes(streams, live, streamLimits);
-  const failed = (e: Entity | undefined, fault: unknown) => report(`sweeping ${e?.key ?? ""} failed`, fault);
-  const sweeper = new Sweeper(engine, world, failed, settings.sweep);
-  sweeper.handle(STREAM, (e) => streams.sweep(e.project, e.id));
-  const keys = new SigningKeys(engine, keepers, world, nodeEd25519, webhook, report);
-  const wakes = new Wakes({ engine, keepers, streams, world, keys, sender, report, limits: wakeLimits });
-  const { allowLoopback } = webhook;
-  const wakeRoutes = new WakeRoutes(wakes, keys, { allowLoopback, publicUrl, limits: wakeLimits });
-  sweeper.handle(WAKE, (e) => wakes.sweep(e.project, e.id));
-  const sessions = buildSessions(settings, world, engine, keepers, streams, routes, coreOf);
-  sweeper.handleTogether(SESSION, settings.session.cleanupSessions, (es) => sessions.service.sweep(es));
-  sweeper.handle(FANOUT, (e) => sessions.fanout.sweep(e));
-  const channels = new Channels(engine, keepers, channelLimits(settings));
-  const channelRoutes = new ChannelRoutes(channels, world, audience, readerLimits);
-  sweeper.handle(CHANNEL, async (e) => void (await channels.sweep(e.project, e.id)));
+  const kernel: Kernel = { engine, keepers, world, audience, report };
 
-  const census = new Census(engine, streams.meter, world, censusLimits(settings));
+  const streams = streamsFeature(kernel, {
+    stream: settings.stream,
+    list: settings.list,
+    live: { ...settings.live, longPollMs: settings.longPollMs },
+    census: censusLimits(settings),
+  });
+  const wakes = wakesFeature(kernel, settings, { streams: streams.service, sender, ed25519: nodeEd25519 });
+  const sessions = sessionsFeature(
+    kernel,
+    { ...settings, session: { ...settings.session, ttlSeconds: settings.sessionTtlSeconds } },
+    { streams: streams.service, coreOf, onEvent: settings.onSessionEvent },
+  );
+  const channels = channelsFeature(kernel, {
+    channel: settings.channel,
+    projects: ownChannelLimits(settings),
+    readers: { ...settings.live, pageBytes: settings.stream.pageBytes },
+  });
 
   let draining = false;
   const notReady = () => (draining ? "the server is shutting down" : engine.health()?.message);
-  const features: Features = {
-    gate: gateOf(settings, world, fetchKeys),
-    handlers: handlersOf({
-      streams: routes,
-      listStreams: (project, request) => listStreams(streams, project, request, settings.list),
-      wakes: wakeRoutes,
-      sessions: sessions.routes,
-      channels: channelRoutes,
-      notReady,
-      metrics: () => watching.metrics(),
-      limits: { wake: wakeLimits, list: settings.list, channel: settings.channel },
-    }),
-    preflight: preflightHeaders(settings.cors),
-  };
+  const server = serverFeature({ notReady, metrics: () => watching.metrics(), features: () => features });
+  const features: readonly Feature[] = [streams, wakes, sessions, channels, server];
+  const wire = headersOnTheWire(features);
+
+  const failed = (e: Entity | undefined, fault: unknown) => report(`sweeping ${e?.key ?? ""} failed`, fault);
+  const sweeper = new Sweeper(engine, world, failed, settings.sweep);
+  for (const kind of features.flatMap(({ kinds = [] }) => kinds)) sweeper.handle(kind);
+
+  const identity = identityOf(settings, world, fetchKeys);
   return {
+    router: new Router({
+      features,
+      identity,
+      cookieOrigins: cookieOrigins(settings.cors, settings.publicUrl),
+      preflight: preflightHeaders(settings.cors, wire.asked),
+    }),
+    decorate: corsDecorator(settings.cors, wire.told),
     features,
-    streams,
-    live,
-    wakes,
-    keys,
+    // What tests and the simulator look at from inside.
+    identity,
+    streams: streams.service,
+    live: streams.live,
+    wakes: wakes.service,
+    keys: wakes.keys,
     sessions,
-    channels,
-    channelRoutes,
+    channels: channels.service,
+    channelRoutes: channels.readers,
     metrics: [
       gauge("sluice_ready", "1 while the server takes requests, else 0.", () => (notReady() === undefined ? 1 : 0)),
-      ...streamMetrics(streams.meter, live, census),
-      ...wakes.metrics,
-      ...sessions.metrics,
-      ...channelMetrics(channels, channelRoutes),
+      ...features.flatMap(({ metrics = [] }) => metrics),
       ...keepers.meter.metrics(keepers),
       ...(engine.metrics?.() ?? []),
     ],
@@ -311,39 +300,17 @@ export function buildApp(
     sweep: () => sweeper.sweepAll(),
     start: () => {
       sweeper.start();
-      wakes.start();
-      sessions.fanout.start();
+      for (const feature of features) feature.start?.();
     },
     drain: () => {
       draining = true;
       audience.drain();
+      for (const feature of features) feature.drain?.();
     },
     stop: async () => {
-      census.stop();
-      await Promise.all([sweeper.stop(), wakes.stop(), sessions.fanout.stop()]);
+      await Promise.all([sweeper.stop(), ...features.map((feature) => feature.stop?.())]);
     },
   };
-}
-
-function buildSessions(
-  settings: ServerSettings,
-  world: World,
-  engine: Engine,
-  keepers: Keepers,
-  streams: Streams,
-  streamRoutes: StreamRoutes,
-  coreOf: (local: CoreService) => CoreService,
-) {
-  const { report } = settings;
-  const limits = { ...settings.session, ttlSeconds: settings.sessionTtlSeconds };
-  const events = new Events(settings.onSessionEvent);
-  const core = coreOf(new LocalCore(streams, keepers, limits));
-  const copying = { engine, core, world, limits: settings.fanout, meter: new FanoutMeter() };
-  const queue = new LocalQueue({ ...copying, appends: () => streams.meter.appends.appended });
-  const fanout = new Fanout({ ...copying, keepers, streams, queue, events, report });
-  const service = new Sessions({ engine, keepers, streams, core, fanout, world, limits, events, report });
-  const routes = new SessionRoutes({ sessions: service, fanout, streams: streamRoutes, events, world, limits });
-  return { service, fanout, events, routes, metrics: sessionMetrics(events, fanout, queue) };
 }
 
 function censusLimits({ metrics }: ServerSettings): CensusLimits {
@@ -351,24 +318,15 @@ function censusLimits({ metrics }: ServerSettings): CensusLimits {
   return { page: countPage, pauseMs: countPauseMs, keepMs: countKeepMs, keepFactor: countKeepFactor };
 }
 
-/** What projects have of their own goes before what holds for all. */
-function channelLimits({ channel, projects }: ServerSettings) {
-  const own = Object.entries(projects).flatMap(([name, { channel: limits }]) =>
-    limits ? [[name, limits] as const] : [],
+function ownChannelLimits({ projects }: ServerSettings): ReadonlyMap<string, ProjectLimits> {
+  return new Map(
+    Object.entries(projects).flatMap(([name, { channel }]) => (channel ? [[name, channel] as const] : [])),
   );
-  return limitsFor(channel, new Map(own));
 }
 
-/** Undefined when everybody may do everything. */
-function gateOf(settings: ServerSettings, world: World, fetchKeys: KeysFetcher): Gate | undefined {
-  if (settings.authorize !== undefined) return new CallbackGate(settings.authorize);
+function identityOf(settings: ServerSettings, world: World, fetchKeys: KeysFetcher): Identity {
+  if (settings.authorize !== undefined) return new CallbackIdentity(settings.authorize);
   const auth = { ...settings.auth, projects: settings.projects };
-  if (auth.off || !Object.values(auth.projects).some(hasKeys)) return undefined;
-  return new TokenGate({
-    settings: auth,
-    world,
-    fetchKeys,
-    cookieOrigins: cookieOrigins(settings.cors, settings.publicUrl),
-    report: settings.report,
-  });
+  if (auth.off || !Object.values(auth.projects).some(hasKeys)) return new OpenIdentity();
+  return new TokenIdentity({ settings: auth, world, fetchKeys, report: settings.report });
 }

@@ -2,7 +2,8 @@
  * What another program gets: the server, the types of its options, the error that names what is wrong with them, and how to
  * make tokens.
  */
-export type { Authorize, AuthorizeRequest, AuthorizeVerdict } from "./auth/authorize.ts";
+export type { Authorize, AuthorizeVerdict } from "./auth/authorize.ts";
+export type { AuthorizeRequest } from "./auth/identity.ts";
 export { type MintRequest, mint } from "./auth/mint.ts";
 export {
   createServer,
@@ -13,5 +14,5 @@ export {
   withDefaults,
 } from "./compose.ts";
 export { ConfigError } from "./config/problem.ts";
-export type { Action, ActionName, RouteName } from "./core/action.ts";
+export type { Action, Need } from "./core/action.ts";
 export type { Logger, LogLevel, LogOptions } from "./observe/log.ts";

@@ -4,6 +4,7 @@
  */
 import { header } from "@sluice/protocol";
 import fc from "fast-check";
+import { ROUTES } from "../../support/routes.ts";
 
 export interface FuzzRequest {
   readonly method: string;
@@ -61,13 +62,26 @@ const session = fc.oneof(
   { weight: 1, arbitrary: piece },
 );
 
+/** What may stand for a name in an address. */
+const namesOf: Readonly<Record<string, fc.Arbitrary<string>>> = {
+  project,
+  session,
+  path: fc.oneof(known, path),
+};
+
+/** Every address that a feature has, with its names filled in, the project left out now and then, and oddities at its end. */
+const described = fc
+  .tuple(fc.constantFrom(...ROUTES.values()), fc.boolean(), fc.constantFrom("", "", "", "/", "/x"))
+  .chain(([{ address: text }, isShort, end]) => {
+    const shown = isShort ? text.replace("{project}/", "") : text;
+    const pieces = shown
+      .split(/[{}]/)
+      .map((part, i) => (i % 2 === 0 ? fc.constant(part) : (namesOf[part] ?? fc.oneof(known, piece))));
+    return fc.tuple(...pieces).map((filled) => filled.join("") + end);
+  });
+
 const address = fc.oneof(
-  { weight: 2, arbitrary: fc.constantFrom("/v1/subscribe", "/v1/unsubscribe", "/v1/one/subscribe", "/v1/publish") },
-  { weight: 2, arbitrary: fc.oneof(known, path).map((text) => `/v1/publish/${text}`) },
-  {
-    weight: 2,
-    arbitrary: fc.tuple(session, fc.constantFrom("", "/touch", "/", "/x")).map((id) => `/v1/session/${id.join("")}`),
-  },
+  { weight: 8, arbitrary: described },
   { weight: 1, arbitrary: session.map((id) => `/v1/stream/session:${id}`) },
   { weight: 12, arbitrary: known.map((name) => `/v1/stream/${name}`) },
   { weight: 4, arbitrary: path.map((text) => `/v1/stream/${text}`) },
@@ -83,7 +97,9 @@ const address = fc.oneof(
   { weight: 1, arbitrary: path.map((text) => `http://else.where/v1/stream/${text}`) },
 );
 
-export const PARAMETERS = ["offset", "live", "format", "cursor", "limit", "filter", "prefix", "after"] as const;
+export const PARAMETERS = [
+  ...new Set([...ROUTES.values()].flatMap(({ describe }) => (describe.query ?? []).map(({ name }) => name))),
+];
 
 const queryValue = fc.oneof(
   fc.constantFrom(

@@ -1,23 +1,19 @@
 /**
- * The gate of a program that embeds the server and has rules of its own: a callback decides instead of a JWT. It is asked
- * once for what the address names and once more for every further stream that a header or body names.
+ * The identity of a program that embeds the server and has rules of its own: a callback decides instead of a JWT. The callback
+ * is asked once for what the address names, and once more for every further stream that a header or body names.
  */
 import { type Access, type Action, ownTopic, type StreamPattern, topicOf } from "../core/action.ts";
-import { type HttpRequest, Refusal } from "../core/http.ts";
+import { Refusal } from "../core/refusal.ts";
 import type { TopicFilter } from "../core/topic.ts";
 import { prefixesOf } from "./caller.ts";
 import { readFilters } from "./claims.ts";
-import { unauthenticated } from "./credentials.ts";
 import { areWithin, ELSEWHERE, isWithin } from "./decide.ts";
-import { type Gate, needsNobody } from "./gate.ts";
-
-/** What a callback may look at; the body is the route's. */
-export type AuthorizeRequest = Pick<HttpRequest, "method" | "path" | "search" | "origin" | "header">;
+import type { AuthorizeRequest, Credentials, Identity } from "./identity.ts";
 
 /**
- * `false` is 403, `"unauthenticated"` is 401. An object allows: `streams` confines the caller to topic filters, `subject` says
- * whose the sessions are that it makes and may use, and `admin` opens those of everybody. `true` is nobody in particular. A throw,
- * a rejection or any other value is a fault: the request is refused with 500 and the fault is reported.
+ * `false` is 403, `"unauthenticated"` is 401. An object allows: `streams` confines the caller to topic filters, `subject` owns
+ * the sessions that the caller makes and may use, and `admin` opens the sessions of all subjects. `true` allows an anonymous
+ * caller. A throw, a rejection or any other value is a fault: the request is refused with 500 and the fault is reported.
  */
 export type AuthorizeVerdict = boolean | "unauthenticated" | Allowance;
 
@@ -28,76 +24,85 @@ export interface Allowance {
 }
 export type Authorize = (action: Action, request: AuthorizeRequest) => AuthorizeVerdict | PromiseLike<AuthorizeVerdict>;
 
-export class CallbackGate implements Gate {
+export class CallbackIdentity implements Identity {
   constructor(private readonly authorize: Authorize) {}
 
-  admit(action: Action, request: HttpRequest): void | Promise<void> {
-    if (needsNobody(action)) return;
-    const verdict = this.authorize(asAsked(action), request);
-    if (isLater(verdict)) return Promise.resolve(verdict).then((settled) => this.enter(settled, action, request));
-    this.enter(verdict, action, request);
-  }
-
-  private enter(verdict: AuthorizeVerdict, action: Action, request: HttpRequest): void {
-    const access = new AskedAccess(this.authorize, request, allowed(verdict));
-    access.check(action);
-    request.access = access;
+  identify(_project: string | undefined, { request }: Credentials): Access {
+    return new AskedAccess(this.authorize, request);
   }
 }
 
-/** Who may use a topic may use its shards, and nobody else: the callback is asked about the topic. */
-function asAsked(action: Action): Action {
-  const { stream } = action;
+/** The callback is asked about a shard's topic, because access to a topic is access to its shards. */
+function asAsked({ action, need, project, stream, pattern, subscription, channel, session, group }: Action): Action {
   const topic = stream === undefined ? undefined : ownTopic(stream);
-  return topic === stream ? action : { ...action, stream: topic };
+  return { action, need, project, stream: topic, pattern, subscription, channel, session, group };
 }
 
 function isLater(verdict: AuthorizeVerdict | PromiseLike<AuthorizeVerdict>): verdict is PromiseLike<AuthorizeVerdict> {
   return typeof (verdict as { then?: unknown } | null | undefined)?.then === "function";
 }
 
+/** The first verdict says who the caller is; later ones only allow or refuse. */
 class AskedAccess implements Access {
-  readonly prefixes: readonly string[] | undefined;
-  readonly subject: string | undefined;
-  readonly isAdmin: boolean;
-  private readonly filters: readonly TopicFilter[] | undefined;
+  private known: Checked | undefined;
+  prefixes: readonly string[] | undefined = undefined;
 
   constructor(
     private readonly authorize: Authorize,
-    private readonly request: HttpRequest,
-    allowance: Checked,
-  ) {
-    this.filters = allowance.filters;
-    this.subject = allowance.subject;
-    this.isAdmin = allowance.admin;
-    this.prefixes = this.filters && prefixesOf(this.filters);
+    private readonly request: AuthorizeRequest,
+  ) {}
+
+  get subject(): string | undefined {
+    return this.known?.subject;
+  }
+
+  get isAdmin(): boolean {
+    return this.known?.admin ?? false;
   }
 
   get isConfined(): boolean {
-    return this.filters !== undefined;
+    return this.known?.filters !== undefined;
   }
 
-  async demand(action: Action): Promise<void> {
-    this.check(action);
-    const verdict = allowed(await this.authorize(asAsked(action), this.request));
-    new AskedAccess(this.authorize, this.request, verdict).check(action);
+  demand(action: Action): void | Promise<void> {
+    if (this.known !== undefined) check(action, this.known.filters);
+    const verdict = this.authorize(asAsked(action), this.request);
+    if (isLater(verdict)) return Promise.resolve(verdict).then((settled) => this.settle(action, settled));
+    this.settle(action, verdict);
   }
 
-  /** Whether the action is within the streams that the callback has named. */
-  check(action: Action): void {
-    const { pattern } = action;
-    const topic = topicOf(action);
-    const isInside = (topic === undefined || this.sees(topic)) && (pattern === undefined || this.seesAll(pattern));
-    if (!isInside) throw new Refusal("forbidden", ELSEWHERE);
+  private settle(action: Action, verdict: AuthorizeVerdict): void {
+    const allowance = allowed(verdict);
+    check(action, allowance.filters);
+    if (this.known !== undefined) return;
+    this.known = allowance;
+    this.prefixes = allowance.filters && prefixesOf(allowance.filters);
   }
 
   sees(stream: string): boolean {
-    return this.filters === undefined || isWithin(this.filters, stream);
+    return sees(this.known?.filters, stream);
   }
 
   seesAll(pattern: StreamPattern): boolean {
-    return this.filters === undefined || areWithin(this.filters, pattern);
+    return seesAll(this.known?.filters, pattern);
   }
+}
+
+/** Throws a Refusal unless the action is within the streams that the callback has named. */
+function check(action: Action, filters: readonly TopicFilter[] | undefined): void {
+  const { pattern } = action;
+  const topic = topicOf(action);
+  const isInside =
+    (topic === undefined || sees(filters, topic)) && (pattern === undefined || seesAll(filters, pattern));
+  if (!isInside) throw new Refusal("forbidden", ELSEWHERE);
+}
+
+function sees(filters: readonly TopicFilter[] | undefined, stream: string): boolean {
+  return filters === undefined || isWithin(filters, stream);
+}
+
+function seesAll(filters: readonly TopicFilter[] | undefined, pattern: StreamPattern): boolean {
+  return filters === undefined || areWithin(filters, pattern);
 }
 
 interface Checked {
@@ -111,7 +116,7 @@ interface Checked {
 function allowed(verdict: AuthorizeVerdict): Checked {
   if (verdict === true) return { filters: undefined, subject: undefined, admin: false };
   if (verdict === false) throw new Refusal("forbidden", "the server's own rules do not allow this");
-  if (verdict === "unauthenticated") throw unauthenticated("the server does not know who you are");
+  if (verdict === "unauthenticated") throw new Refusal("unauthenticated", "the server does not know who you are");
   const wrong = wrongOf(verdict);
   if (wrong !== undefined) throw new TypeError(`authorize must return a verdict: ${wrong}`);
   const { streams, subject, admin = false } = verdict;

@@ -1,9 +1,9 @@
 /**
- * Somebody whose token was verified: what auth knows of it, kept with the remembered token and handed to the routes. One
- * exists per token and is shared by all requests that show it, so it holds nothing of a request.
+ * A caller whose token was verified: what auth knows of it, kept with the remembered token and handed to services. One exists
+ * per token and is shared by all requests that show the token, so it holds nothing of a request.
  */
 import type { Access, Action, StreamPattern } from "../core/action.ts";
-import { Refusal } from "../core/http.ts";
+import { Refusal } from "../core/refusal.ts";
 import type { TopicFilter } from "../core/topic.ts";
 import { ADMIN, type Claims } from "./claims.ts";
 import { areWithin, type Denial, decide, isWithin } from "./decide.ts";
@@ -54,5 +54,5 @@ export function prefixesOf(filters: readonly TopicFilter[]): readonly string[] {
 }
 
 export function refusalOf({ code, detail }: Denial): Refusal {
-  return new Refusal(code, detail, ["WWW-Authenticate", 'Bearer error="insufficient_scope"']);
+  return new Refusal(code, detail, { challenge: "insufficient_scope" });
 }

@@ -1,53 +1,12 @@
 /**
  * Who may do what: the one place that decides, for every door. A pure function of a verified token's claims and a parsed
- * action. A new action does not compile without a row in `NEEDS`.
+ * action, which carries its need.
  */
 import type { ErrorCode } from "@sluice/protocol";
-import { type Action, type ActionName, ownTopic, type StreamPattern, topicOf } from "../core/action.ts";
+import { type Action, isOpen, type Need, ownTopic, type StreamPattern, topicOf } from "../core/action.ts";
 import { SHARD_LEVEL } from "../core/shard-path.ts";
 import { coversPattern, matchesFilter, type TopicFilter } from "../core/topic.ts";
 import { ADMIN, type Claims, READ, WRITE } from "./claims.ts";
-
-/** `none`: open to everybody. `own-proof`: the request carries a token of its own kind, which the feature checks. */
-export type Need = "none" | "own-proof" | "read" | "write" | "read-or-write" | "read-and-write" | "admin";
-
-export const NEEDS: Readonly<Record<ActionName, Need>> = {
-  "stream.create": "write",
-  "stream.append": "write",
-  "stream.read": "read",
-  "stream.head": "read",
-  "stream.delete": "write",
-  "streams.list": "read",
-
-  // A subscription is written, and tells which streams there are and how far they go.
-  "ds.subscription.put": "read-and-write",
-  "ds.subscription.link": "read-and-write",
-  "ds.subscription.streams.add": "read-and-write",
-  "ds.subscription.streams.remove": "write",
-  "ds.subscription.delete": "write",
-  "ds.subscription.get": "read",
-  "ds.subscription.claim": "read",
-  // The token that came with the wake is the proof.
-  "ds.subscription.ack": "own-proof",
-  "ds.subscription.release": "own-proof",
-  "ds.subscription.callback": "own-proof",
-  "ds.keys": "none",
-
-  subscribe: "read-or-write",
-  unsubscribe: "write",
-  publish: "write",
-  "session.get": "read-or-write",
-  "session.touch": "read-or-write",
-  "session.delete": "write",
-
-  "channel.publish": "write",
-  "channel.events": "read",
-
-  health: "none",
-  ready: "none",
-  openapi: "none",
-  metrics: "admin",
-};
 
 export interface Denial {
   readonly code: ErrorCode;
@@ -56,9 +15,8 @@ export interface Denial {
 
 /** Undefined when it is allowed. */
 export function decide(claims: Claims, action: Action): Denial | undefined {
-  const need = NEEDS[action.action];
-  if (need === "none" || need === "own-proof") return undefined;
-  if (!suffices(claims.scopes, need)) return forbidden(`this needs the scope ${SAID[need]}`);
+  if (isOpen(action)) return undefined;
+  if (!suffices(claims.scopes, action.need)) return forbidden(`this needs the scope ${SAID[action.need]}`);
   if (action.project === undefined) {
     return claims.streams === undefined ? undefined : forbidden("the token is confined to some streams");
   }
@@ -74,7 +32,9 @@ export function decide(claims: Claims, action: Action): Denial | undefined {
 
 export const ELSEWHERE = "the token is confined to other streams";
 
-const SAID: Readonly<Record<Exclude<Need, "none" | "own-proof">, string>> = {
+const SAID: Readonly<Record<Need, string>> = {
+  none: "none",
+  "own-proof": "of its own kind",
   read: "read",
   write: "write",
   "read-or-write": "read or write",

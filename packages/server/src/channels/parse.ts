@@ -5,8 +5,9 @@
 import { BEGINNING, NOW, type Position, parseOffset } from "@sluice/protocol";
 import type { z } from "zod";
 import { isLonger } from "../core/bytes.ts";
-import { type HttpRequest, queryValue, Refusal } from "../core/http.ts";
+import { type HttpRequest, queryValue } from "../core/http.ts";
 import { checkedJson, parseJson } from "../core/json-body.ts";
+import { Refusal } from "../core/refusal.ts";
 import { message, messages } from "./bodies.ts";
 import { rawMessages, rawPayload } from "./raw-payload.ts";
 import type { NewMessage } from "./rules.ts";

@@ -5,7 +5,8 @@
 import { BEGINNING, formatOffset, header, NOW, type Position, ZERO } from "@sluice/protocol";
 import type { Audience } from "../core/audience.ts";
 import { Feeds } from "../core/feed.ts";
-import { type Headers, type HttpRequest, Refusal, type Reply, type Sink } from "../core/http.ts";
+import type { Headers, HttpRequest, Reply, Sink } from "../core/http.ts";
+import { Refusal } from "../core/refusal.ts";
 import { SseReader } from "../core/sse-reader.ts";
 import type { World } from "../core/world.ts";
 import type { ChannelLimits } from "./limits.ts";
@@ -13,6 +14,9 @@ import { type From, parseFrom, parseMessages, parseWait } from "./parse.ts";
 import { type ChannelPage, ChannelSource } from "./reading.ts";
 import type { PublishRefusal } from "./rules.ts";
 import type { Channels } from "./service.ts";
+
+export const PUBLISH_ADDRESS = "/v1/{project}/channels/{channel}/publish";
+export const EVENTS_ADDRESS = "/v1/{project}/channels/{channel}/events";
 
 export interface ReaderLimits {
   readonly sseMs: number;
@@ -64,11 +68,8 @@ export class ChannelRoutes {
       throw new Refusal("limiter-unavailable", "the rate limit cannot be checked, so nothing is let through");
     }
     const { rate, windowMs } = limits;
-    const seconds = Math.max(1, Math.ceil(admission.retryAfterMs / 1_000));
-    throw new Refusal("rate-limited", `a channel takes ${rate} publishes in ${windowMs} ms`, [
-      header.retryAfter,
-      String(seconds),
-    ]);
+    const { retryAfterMs } = admission;
+    throw new Refusal("rate-limited", `a channel takes ${rate} publishes in ${windowMs} ms`, { retryAfterMs });
   }
 
   async events(project: string, channel: string, request: HttpRequest): Promise<Reply> {
@@ -109,10 +110,8 @@ export class ChannelRoutes {
     }
     const page = await this.channels.read(project, channel, after, this.limits.pageBytes, limits);
     if (page.kind === "ahead") {
-      throw new Refusal("offset-ahead", `the channel ends at ${formatOffset(page.tail)}`, [
-        header.streamNextOffset,
-        formatOffset(page.tail),
-      ]);
+      const nextOffset = formatOffset(page.tail);
+      throw new Refusal("offset-ahead", `the channel ends at ${nextOffset}`, { nextOffset });
     }
     return page.kind === "page" ? page : undefined;
   }

@@ -1,45 +1,24 @@
 /**
- * What a caller wants to do, in terms of the product: an action on a project, a stream, a subscription, a channel. Every door parses its
- * own addresses into this, and auth decides on nothing else, so that no spelling of a path gets around it.
+ * What a caller wants to do, in terms of the product: an action on a project, a stream, a subscription, a channel. Every door
+ * parses its own addresses into this. Auth decides on nothing else, so no spelling of a path gets around it.
+ *
+ * Invariants: an action carries its need. Features define actions; neither core nor auth lists their names.
  */
+import { isSessionPath } from "./reserved.ts";
 import { topicOfShard } from "./shard-path.ts";
 
-/** What an address can ask for. The HTTP routes carry the same names, in logs and metrics too. */
-export type RouteName =
-  | "stream.create"
-  | "stream.append"
-  | "stream.read"
-  | "stream.head"
-  | "stream.delete"
-  | "streams.list"
-  | "ds.subscription.put"
-  | "ds.subscription.get"
-  | "ds.subscription.delete"
-  | "ds.subscription.streams.add"
-  | "ds.subscription.streams.remove"
-  | "ds.subscription.claim"
-  | "ds.subscription.ack"
-  | "ds.subscription.release"
-  | "ds.subscription.callback"
-  | "ds.keys"
-  | "subscribe"
-  | "unsubscribe"
-  | "publish"
-  | "session.get"
-  | "session.touch"
-  | "session.delete"
-  | "channel.publish"
-  | "channel.events"
-  | "health"
-  | "ready"
-  | "metrics"
-  | "openapi";
+/** `none`: open to every caller. `own-proof`: the request carries a token of its own kind, which the feature checks. */
+export type Need = "none" | "own-proof" | "read" | "write" | "read-or-write" | "read-and-write" | "admin";
 
-/** `ds.subscription.link`: a header or body names a stream, or a pattern of streams, that a subscription is to follow. */
-export type ActionName = RouteName | "ds.subscription.link";
+/** What can be asked for: its name, which logs and metrics show too, and what it needs. */
+export interface Permission {
+  readonly action: string;
+  readonly need: Need;
+  /** Set where a caller may always act on the stream that is named, because its access was checked before. */
+  readonly isUnconfined?: true;
+}
 
-export interface Action {
-  readonly action: ActionName;
+export interface Action extends Permission {
   /** Undefined for what concerns the whole server. */
   readonly project: string | undefined;
   readonly stream?: string | undefined;
@@ -51,15 +30,22 @@ export interface Action {
   readonly group?: string | undefined;
 }
 
-/** The topic by which a caller that is confined to some topics reaches what the action names; undefined when it names none. */
-export function topicOf({ action, stream, channel, session }: Action): string | undefined {
-  // Whose a session is, is another question, and what is in it was asked about when it was subscribed to.
-  if (session !== undefined && action !== "subscribe") return undefined;
-  if (channel !== undefined) return `channels/${channel}`;
-  return stream === undefined ? undefined : ownTopic(stream);
+/** Whether a caller needs to be identified at all. */
+export function isOpen({ need }: Pick<Permission, "need">): boolean {
+  return need === "none" || need === "own-proof";
 }
 
-/** What a stream is reached by: a shard by the path of what it is a part of. */
+/**
+ * The topic that confines an action: the one that a token's `streams` must match. Undefined when the action names none, and for
+ * a session's inbox: its owner is checked separately, and access to its streams was checked when the session subscribed.
+ */
+export function topicOf({ stream, channel, isUnconfined }: Action): string | undefined {
+  if (isUnconfined) return undefined;
+  if (channel !== undefined) return `channels/${channel}`;
+  return stream === undefined || isSessionPath(stream) ? undefined : ownTopic(stream);
+}
+
+/** The topic through which callers reach a stream: for a shard, the topic that it is a part of. */
 export function ownTopic(stream: string): string {
   return topicOfShard(stream) ?? stream;
 }
@@ -70,18 +56,29 @@ export interface StreamPattern {
   readonly levels: readonly string[];
 }
 
-/** What the caller of a request may do besides what the address names. Routes ask it about names in headers and bodies. */
+/** A caller: who it is and what it may do. Made by auth from credentials; services ask it about every name they are given. */
 export interface Access {
-  /** Who it is, if it is anybody in particular. */
+  /** The subject of the caller's token; undefined when the caller is anonymous. */
   readonly subject: string | undefined;
-  /** Whether what is another's is open to it. */
+  /** Whether the caller may use what belongs to other subjects. */
   readonly isAdmin: boolean;
-  /** Whether it sees a part of the project's streams only. */
+  /** Whether the caller sees only a part of the project's streams. */
   readonly isConfined: boolean;
-  /** What every path that it sees starts with one of; undefined when it sees all. */
+  /** Every path that the caller sees starts with one of these; undefined when it sees all. */
   readonly prefixes: readonly string[] | undefined;
-  /** Throws a Refusal unless the caller may do this too. */
+  /** Throws, or rejects with, a Refusal unless the caller may do this. */
   demand(action: Action): void | Promise<void>;
   sees(stream: string): boolean;
   seesAll(pattern: StreamPattern): boolean;
 }
+
+/** The access of every caller while auth is off, and of the server's own work. */
+export const FULL_ACCESS: Access = {
+  subject: undefined,
+  isAdmin: true,
+  isConfined: false,
+  prefixes: undefined,
+  demand: () => undefined,
+  sees: () => true,
+  seesAll: () => true,
+};

@@ -2,8 +2,8 @@
  * Everybody who waits for what comes, on this node: long-polls and SSE connections of streams and channels. The routes count
  * each in before its first look, so that a crowd that comes at once is counted too; compose sends them all home at a shutdown.
  */
-import { header } from "@sluice/protocol";
-import { type HttpRequest, Refusal } from "./http.ts";
+import type { HttpRequest } from "./http.ts";
+import { Refusal } from "./refusal.ts";
 
 export class Audience {
   private count = 0;
@@ -24,9 +24,9 @@ export class Audience {
 
   /** Throws a Refusal when there is no room, or soon nobody to answer. Returns how to leave, which may be called twice. */
   enter(request: HttpRequest): () => void {
-    if (this.isDraining) throw new Refusal("draining", "the server is shutting down", [header.retryAfter, "1"]);
+    if (this.isDraining) throw new Refusal("draining", "the server is shutting down");
     if (this.count >= this.max) {
-      throw new Refusal("too-many-waiters", `${this.max} readers are waiting already`, [header.retryAfter, "1"]);
+      throw new Refusal("too-many-waiters", `${this.max} readers are waiting already`);
     }
     this.count++;
     let left = false;

@@ -2,8 +2,7 @@
  * The small request/reply shape that every HTTP route is written against. `doors/http` adapts it to `node:http`; another
  * adapter can put it on `fetch`. Routes parse a request, call a service and return a reply; they know no socket.
  */
-import { type ErrorCode, errors } from "@sluice/protocol";
-import type { Access } from "./action.ts";
+import { Refusal } from "./refusal.ts";
 
 export interface HttpRequest {
   readonly method: string;
@@ -24,8 +23,6 @@ export interface HttpRequest {
   /** The name of the route that was found, for the request log and the metrics; undefined when there is none. */
   route?: string | undefined;
   project?: string | undefined;
-  /** What the caller may do besides what its address names; undefined when nothing is checked. */
-  access?: Access | undefined;
   /** The answer waits for something to happen, so that its time says nothing about the server. */
   waits?: boolean | undefined;
 }
@@ -58,24 +55,6 @@ export interface Sink {
   end(why?: LiveEnd): void;
   /** Drops the connection with whatever is still buffered. */
   cut(why?: LiveEnd): void;
-}
-
-/** A refusal on its way to the client: an entry of the error table, what was wrong, and headers that belong to it. */
-export class Refusal extends Error {
-  constructor(
-    readonly code: ErrorCode,
-    detail: string,
-    readonly headers: Headers = [],
-    /** What the problem tells besides what all of them do. */
-    readonly members?: Readonly<Record<string, unknown>>,
-  ) {
-    super(detail);
-    this.name = "Refusal";
-  }
-
-  get status(): number {
-    return errors[this.code].status;
-  }
 }
 
 /** The values of a query parameter, decoded; [] when absent. Malformed escapes are left as they are. */

@@ -3,7 +3,8 @@
  * say what a field must be in words that complete that sentence. Called by the routes of every feature.
  */
 import type { z } from "zod";
-import { type HttpRequest, Refusal } from "./http.ts";
+import type { HttpRequest } from "./http.ts";
+import { Refusal } from "./refusal.ts";
 
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 

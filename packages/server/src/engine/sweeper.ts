@@ -14,18 +14,21 @@ export interface SweepLimits {
 
 export const SWEEP_LIMITS: SweepLimits = { everyMs: 500, batch: 100, rounds: 100 };
 
-interface Handler {
-  readonly size: number;
-  readonly handle: (entities: readonly Entity[]) => Promise<void>;
+/** A kind of entity, and what happens to those whose reminder has passed. */
+export interface SweptKind {
+  readonly kind: string;
+  /** How many are swept together at most. */
+  readonly batch: number;
+  sweep(entities: readonly Entity[]): Promise<unknown>;
 }
 
 interface Batch {
-  readonly handler: Handler | undefined;
+  readonly swept: SweptKind | undefined;
   readonly entities: Entity[];
 }
 
 export class Sweeper {
-  private readonly handlers = new Map<string, Handler>();
+  private readonly kinds = new Map<string, SweptKind>();
   private cancel: Cancel | undefined;
   private round: Promise<void> = Promise.resolve();
   private stopped = false;
@@ -37,13 +40,8 @@ export class Sweeper {
     private readonly limits: SweepLimits = SWEEP_LIMITS,
   ) {}
 
-  handle(kind: string, handler: (e: Entity) => Promise<void>): void {
-    this.handleTogether(kind, 1, ([e]) => handler(e!));
-  }
-
-  /** Hands over up to `size` entities of the kind at a time. */
-  handleTogether(kind: string, size: number, handle: (entities: readonly Entity[]) => Promise<void>): void {
-    this.handlers.set(kind, { size, handle });
+  handle(kind: SweptKind): void {
+    this.kinds.set(kind.kind, kind);
   }
 
   start(): void {
@@ -81,9 +79,9 @@ export class Sweeper {
       return 0;
     }
     let done = 0;
-    for (const { handler, entities } of this.batches(due)) {
+    for (const { swept, entities } of this.batches(due)) {
       try {
-        await handler?.handle(entities);
+        await swept?.sweep(entities);
         done += entities.length;
       } catch (fault) {
         // It stays due, and the next round tries again; the others must not wait for it.
@@ -98,13 +96,13 @@ export class Sweeper {
     const batches: Batch[] = [];
     const open = new Map<string, Batch>();
     for (const e of due) {
-      const handler = this.handlers.get(e.kind);
+      const swept = this.kinds.get(e.kind);
       const last = open.get(e.kind);
-      if (last && last.entities.length < (handler?.size ?? 1)) {
+      if (last && last.entities.length < (swept?.batch ?? 1)) {
         last.entities.push(e);
         continue;
       }
-      const batch: Batch = { handler, entities: [e] };
+      const batch: Batch = { swept, entities: [e] };
       open.set(e.kind, batch);
       batches.push(batch);
     }

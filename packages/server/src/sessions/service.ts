@@ -6,16 +6,23 @@
  * would not take it; and it is gone from the session before it is gone from the registry, so that nothing is copied afterwards.
  */
 import { comparePositions, type Position, ZERO } from "@sluice/protocol";
+import type { Access, Permission } from "../core/action.ts";
+import { Refusal } from "../core/refusal.ts";
+import { refuseReserved } from "../core/reserved.ts";
 import type { World } from "../core/world.ts";
 import type { Engine, Entity } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
+import type { AppendOutcome } from "../streams/append.ts";
 import type { FollowOutcome } from "../streams/following.ts";
+import { type AppendRequest, checkPath } from "../streams/intake.ts";
 import type { ReadOutcome } from "../streams/reading.ts";
+import { absent, appendRefusal } from "../streams/refusals.ts";
 import type { Streams } from "../streams/service.ts";
 import { lifeOf, META, metaTable } from "../streams/state.ts";
+import { STREAM_ID } from "./bodies.ts";
 import type { CoreService } from "./core-service.ts";
 import type { Events } from "./events.ts";
-import type { Fanout } from "./fanout.ts";
+import type { Fanout, Published } from "./fanout.ts";
 import type { SessionLimits } from "./limits.ts";
 import {
   type Asker,
@@ -67,6 +74,27 @@ export type SubscribeOutcome =
   | Extract<FollowOutcome, { kind: "sharded" }>
   | Extract<ReadOutcome, { kind: "trimmed" | "ahead" | "lost" }>;
 
+/** An append that was taken, and what became of its copies meanwhile. */
+export interface PublishOutcome {
+  readonly outcome: Extract<AppendOutcome, { kind: "appended" | "duplicate" }>;
+  readonly copies: Published;
+}
+
+const NO_COPIES: Published = { mode: "inline", count: 0, successes: 0, failures: 0 };
+
+export const SUBSCRIBE: Permission = { action: "subscribe", need: "read-or-write" };
+/** A session may always leave a stream. */
+export const UNSUBSCRIBE: Permission = { action: "unsubscribe", need: "write", isUnconfined: true };
+
+/** Throws a Refusal for a stream that sessions cannot follow by its path. */
+function checkStreamId(streamId: string): void {
+  if (!STREAM_ID.test(streamId)) {
+    throw new Refusal("bad-path", "a stream that sessions follow has letters, digits, _ . : / and - only in its path");
+  }
+  checkPath(streamId);
+  refuseReserved(streamId);
+}
+
 export interface SessionInfo {
   readonly expiresAt: number;
   readonly subscriptions: readonly { readonly streamId: string; readonly subscription: Subscription }[];
@@ -75,7 +103,15 @@ export interface SessionInfo {
 export class Sessions {
   constructor(private readonly parts: SessionParts) {}
 
-  async subscribe(project: string, input: Subscribe, asker: Asker): Promise<SubscribeOutcome> {
+  /** Throws a Refusal for a stream that no session may follow, or that the caller may not. */
+  async subscribe(project: string, input: Subscribe, access: Access): Promise<SubscribeOutcome> {
+    const { sessionId, streamId } = input;
+    checkStreamId(streamId);
+    await access.demand({ ...SUBSCRIBE, project, stream: streamId, session: sessionId });
+    return this.subscribeAs(access, project, input);
+  }
+
+  private async subscribeAs(asker: Asker, project: string, input: Subscribe): Promise<SubscribeOutcome> {
     const { core, fanout, events, world } = this.parts;
     const { sessionId, streamId, format, from } = input;
     const startedAt = world.now();
@@ -191,17 +227,46 @@ export class Sessions {
     }
   }
 
-  async unsubscribe(project: string, sessionId: string, streamId: string, asker: Asker): Promise<"done" | "absent"> {
+  async unsubscribe(project: string, sessionId: string, streamId: string, access: Access): Promise<"done" | "absent"> {
     const { keepers, fanout, events } = this.parts;
+    await access.demand({ ...UNSUBSCRIBE, project, stream: streamId, session: sessionId });
     const keys = [META, SESSION_ROW, subscriptionTable.at(streamId)];
     const outcome = await keepers.submit(sessionEntity(project, sessionId), keys, (view, now) =>
-      leaveRule(view, now, streamId, asker),
+      leaveRule(view, now, streamId, access),
     );
     if (outcome.kind !== "left") return outcome.kind === "absent" ? "absent" : "done";
     const { incarnation, epoch, borrows } = outcome;
     await fanout.remove(project, streamId, { session: sessionId, incarnation, epoch, keepsBorrowing: borrows });
     events.tell("unsubscribe", { stream: streamId, session: sessionId });
     return "done";
+  }
+
+  /**
+   * An append that waits for its copies. `stored` runs when the message is durable: copies have limits of their own, and must not
+   * make it look as if it were not stored. Throws a Refusal for what cannot be appended.
+   */
+  async publish(
+    project: string,
+    stream: string,
+    append: AppendRequest,
+    stored: () => void = () => {},
+  ): Promise<PublishOutcome> {
+    const { streams, fanout, events, world } = this.parts;
+    const startedAt = world.now();
+    try {
+      checkStreamId(stream);
+      const outcome = await streams.append(project, stream, append);
+      if (outcome.kind !== "appended" && outcome.kind !== "duplicate") throw appendRefusal(outcome, stream);
+      stored();
+      const isFollowed = outcome.follow !== undefined;
+      const copies = isFollowed ? await fanout.publish(project, stream, outcome.next) : NO_COPIES;
+      events.tell("publish", { stream, count: copies.count, latencyMs: world.now() - startedAt });
+      return { outcome, copies };
+    } catch (fault) {
+      const error = fault instanceof Refusal ? fault.code : "internal";
+      events.tell("publish_error", { stream, error, latencyMs: world.now() - startedAt });
+      throw fault;
+    }
   }
 
   async get(project: string, sessionId: string, asker: Asker): Promise<SessionInfo | undefined> {
@@ -223,11 +288,12 @@ export class Sessions {
     return { expiresAt: expiresAtOf(meta), subscriptions };
   }
 
-  /** Whether the asker may read the inbox. */
-  async mayRead(project: string, path: string, asker: Asker): Promise<boolean> {
+  /** Throws a Refusal unless the caller may read the inbox; another subject's looks like one that does not exist. */
+  async demandReader(project: string, path: string, access: Access): Promise<void> {
+    if (access.isAdmin) return;
     const { rows } = await this.parts.engine.load(sessionEntity(project, sessionIdOf(path)), [SESSION_ROW]);
     const session = rows[0] && sessionTable.decode(rows[0]);
-    return session !== undefined && mayUse(session, asker);
+    if (session === undefined || !mayUse(session, access)) throw absent(path);
   }
 
   private async *subscriptions(e: Entity) {

@@ -16,10 +16,12 @@
  * What must stay true: every position at or before the registry's cursor has been copied to every subscriber that is not a
  * laggard; every laggard has been copied to up to its own position. So what is owed follows from these rows and the log.
  */
+
 import { comparePositions, type Position } from "@sluice/protocol";
+import { SESSION_PREFIX } from "../core/reserved.ts";
 import { type Entity, entity } from "../engine/contract.ts";
 import { jsonTable } from "../engine/table.ts";
-import { SESSION_PREFIX, streamEntity } from "../streams/state.ts";
+import { streamEntity } from "../streams/state.ts";
 
 export const FANOUT = "fanout";
 

@@ -21,7 +21,7 @@ import {
 } from "./life.ts";
 import type { StreamLimits } from "./limits.ts";
 import type { Described } from "./reading.ts";
-import type { CreateRequest, CreateResult, Fork, Streams } from "./service.ts";
+import type { CreateResult, Fork, NewStream, Streams } from "./service.ts";
 import { DEFAULT_CONTENT_TYPE, type ForkOrigin, forkTable, isSameType, META, streamEntity } from "./state.ts";
 
 export class Forks {
@@ -34,7 +34,7 @@ export class Forks {
   ) {}
 
   /** The source takes note of the fork first, then the fork comes into being. */
-  async create(project: string, path: string, request: CreateRequest, fork: Fork): Promise<CreateResult> {
+  async create(project: string, path: string, request: NewStream, fork: Fork): Promise<CreateResult> {
     const source = await this.streams.describe(project, fork.source);
     const existing = await this.streams.describe(project, path);
     if (existing.kind !== "absent" || source.kind !== "live") {
@@ -88,7 +88,7 @@ export class Forks {
     return created;
   }
 
-  private asRepeated(request: CreateRequest, fork: Fork, existing: Described): Create {
+  private asRepeated(request: NewStream, fork: Fork, existing: Described): Create {
     const origin = originOf(fork, "", []);
     const inherited = existing.kind === "live" ? existing.meta.config : { contentType: DEFAULT_CONTENT_TYPE };
     const inherits = request.config.ttlSeconds === undefined && request.config.expiresAt === undefined;

@@ -3,26 +3,30 @@ import { formatOffset } from "@sluice/protocol";
 import type { Access } from "../core/action.ts";
 import { isLonger } from "../core/bytes.ts";
 import { compareBytewise } from "../core/bytewise.ts";
-import { type HttpRequest, queryValue, Refusal, type Reply } from "../core/http.ts";
+import { type HttpRequest, queryValue, type Reply } from "../core/http.ts";
+import { Refusal } from "../core/refusal.ts";
+import { isReserved } from "../core/reserved.ts";
+import type { CallTo } from "../core/route.ts";
 import { matchesFilter, parseFilter, type TopicFilter } from "../core/topic.ts";
+import { MAX_PATH_BYTES } from "./intake.ts";
 import { LIST_LIMITS, type ListLimits } from "./limits.ts";
-import { isReserved, MAX_PATH_BYTES } from "./parse.ts";
 import type { Streams } from "./service.ts";
 import { endsAt } from "./state.ts";
 
+export const STREAMS_ADDRESS = "/v1/{project}/streams";
+
 export async function listStreams(
   streams: Streams,
-  project: string,
-  request: HttpRequest,
+  { project, access }: CallTo<typeof STREAMS_ADDRESS>,
+  { search }: HttpRequest,
   limits: ListLimits = LIST_LIMITS,
 ): Promise<Reply> {
-  const { search } = request;
   const limit = parseLimit(queryValue(search, "limit"), limits);
   const filter = parseFilterParameter(pathValue(search, "filter"));
   const prefix = pathValue(search, "prefix") ?? filter?.literalPrefix ?? "";
   const after = pathValue(search, "after") ?? "";
-  const wanted = { project, filter, limit, scanned: limits.scanned, prefixes: prefixesWithin(prefix, request.access) };
-  const { found, next } = await list(streams, wanted, after, request.access);
+  const wanted = { project, filter, limit, scanned: limits.scanned, prefixes: prefixesWithin(prefix, access) };
+  const { found, next } = await list(streams, wanted, after, access);
   const body = JSON.stringify({ streams: found, next });
   return { status: 200, headers: ["Content-Type", "application/json", "Cache-Control", "no-store"], body };
 }
@@ -38,7 +42,7 @@ interface Wanted {
 }
 
 /** `next` is never a name that the caller may not see. */
-async function list(streams: Streams, wanted: Wanted, from: string, access: Access | undefined) {
+async function list(streams: Streams, wanted: Wanted, from: string, access: Access) {
   const { project, filter, limit, prefixes } = wanted;
   const found: object[] = [];
   let after = from;
@@ -49,7 +53,7 @@ async function list(streams: Streams, wanted: Wanted, from: string, access: Acce
       const page = await streams.list(project, prefix, after, limit - found.length);
       for (const path of page.ids) {
         after = path;
-        if (access && !access.sees(path)) continue;
+        if (!access.sees(path)) continue;
         resumeAt = path;
         if (isReserved(path) || (filter && !matchesFilter(filter, path))) continue;
         const entry = await describeEntry(streams, project, path);
@@ -78,8 +82,8 @@ function tooSparse(scanned: number): Refusal {
 }
 
 /** A confined caller's own prefixes, as far as they lie within the one that is asked for. */
-function prefixesWithin(asked: string, access: Access | undefined): readonly string[] {
-  if (access?.prefixes === undefined) return [asked];
+function prefixesWithin(asked: string, access: Access): readonly string[] {
+  if (access.prefixes === undefined) return [asked];
   const narrowed = access.prefixes.flatMap((own) =>
     own.startsWith(asked) ? [own] : asked.startsWith(own) ? [asked] : [],
   );

@@ -5,7 +5,8 @@
 import { BEGINNING, formatOffset, header, NOW, type Position } from "@sluice/protocol";
 import { Audience } from "../core/audience.ts";
 import { Feeds } from "../core/feed.ts";
-import { type Headers, type HttpRequest, queryValue, Refusal, type Reply, type Sink } from "../core/http.ts";
+import { type Headers, type HttpRequest, queryValue, type Reply, type Sink } from "../core/http.ts";
+import { Refusal } from "../core/refusal.ts";
 import { SseReader } from "../core/sse-reader.ts";
 import type { World } from "../core/world.ts";
 import { nextCursor } from "./cursor.ts";

@@ -1,32 +1,20 @@
 /**
- * What the stream routes read off a request: paths, offsets, headers. Everything malformed is refused here, naming the
- * header or parameter, before anything is submitted.
+ * What the stream routes read off a request: paths, offsets, headers. A malformed one is refused here, naming the header or
+ * parameter. What a caller may ask for in any protocol is checked by the service (intake.ts).
  */
 import { BEGINNING, header, NOW, type Position, parseOffset } from "@sluice/protocol";
 import { isLonger } from "../core/bytes.ts";
-import { type HttpRequest, queryValue, Refusal } from "../core/http.ts";
-import { isAmongShards, MAX_SHARDS, SHARD_LEVEL, shardPath } from "../core/shard-path.ts";
+import { type HttpRequest, queryValue } from "../core/http.ts";
+import { Refusal } from "../core/refusal.ts";
+import { MAX_SHARDS } from "../core/shard-path.ts";
+import { checkPath } from "./intake.ts";
 import type { ProducerTriple, Retention, StreamConfig } from "./state.ts";
 
-export const MAX_PATH_BYTES = 1_024;
 export const MAX_CONTENT_TYPE_CHARS = 256;
 export const MAX_ID_BYTES = 512;
 export const MAX_SEQ_CHARS = 1_024;
 export const MAX_KEY_BYTES = 1_024;
 export const MAX_ATTRIBUTES_BYTES = 4_096;
-const RESERVED = ["session:", "$", "__ds"];
-
-/** A level that is `.` or `..`: clients resolve it before they ask, so that a stream of this name could not be addressed. */
-const DOTS = /(^|\/)\.\.?(\/|$)/;
-
-/** Characters that no name may hold: they would break listings, logs and headers. */
-function hasControlCharacter(text: string): boolean {
-  for (let i = 0; i < text.length; i++) {
-    const code = text.charCodeAt(i);
-    if (code < 0x20 || code === 0x7f) return true;
-  }
-  return false;
-}
 
 /** A stream's path from its percent-encoded form. */
 export function parsePath(encoded: string): string {
@@ -37,34 +25,6 @@ export function parsePath(encoded: string): string {
     throw new Refusal("bad-path", "the path has a malformed percent escape");
   }
   return checkPath(path);
-}
-
-export function checkPath(path: string): string {
-  if (path === "") throw new Refusal("bad-path", "the path is empty");
-  if (isLonger(path, MAX_PATH_BYTES)) {
-    throw new Refusal("bad-path", `the path is longer than ${MAX_PATH_BYTES} bytes`);
-  }
-  if (hasControlCharacter(path)) throw new Refusal("bad-path", "the path holds a control character");
-  if (path.includes(".") && DOTS.test(path)) {
-    throw new Refusal("bad-path", `the path ${path} has a level of dots, which clients take for a step to elsewhere`);
-  }
-  return path;
-}
-
-export function isReserved(path: string): boolean {
-  return RESERVED.some((prefix) => path.startsWith(prefix));
-}
-
-/** Refuses to write where only the server writes. */
-export function refuseReserved(path: string): void {
-  if (isReserved(path)) throw new Refusal("reserved-name", `paths starting with ${RESERVED.join(", ")} are reserved`);
-}
-
-/** Refuses to create or delete what belongs to a topic; it is read and appended to like anything else. */
-export function refuseAmongShards(path: string): void {
-  if (!isAmongShards(path)) return;
-  const detail = `paths with the level ${SHARD_LEVEL} are reserved for the shards of topics, which are created and deleted with their topic`;
-  throw new Refusal("reserved-name", detail);
 }
 
 /** Where a GET starts: at the earliest message kept, at the tail, or after a position. */
@@ -123,17 +83,6 @@ function parseShards(request: HttpRequest): number | undefined {
   return shards;
 }
 
-/** The path of a topic leaves room for those of its shards. */
-export function checkTopicPath(path: string, shards: number): void {
-  const longest = shardPath(path, shards - 1);
-  if (isLonger(longest, MAX_PATH_BYTES)) {
-    throw new Refusal(
-      "bad-path",
-      `the path leaves no room for its shards: ${MAX_PATH_BYTES} bytes with ${longest.slice(path.length)} at its end`,
-    );
-  }
-}
-
 function parseRetention(request: HttpRequest): Retention | undefined {
   const maxMessages = parseLimit(request, header.streamMaxMessages);
   const maxBytes = parseLimit(request, header.streamMaxBytes);
@@ -186,7 +135,6 @@ export function parseProducer(request: HttpRequest): ProducerTriple | undefined 
     throw new Refusal("bad-header", "Producer-Id, Producer-Epoch and Producer-Seq must be given together");
   }
   checkSize(header.producerId, id, MAX_ID_BYTES);
-  if (id.startsWith("fanout:")) throw new Refusal("reserved-name", `${header.producerId} must not start with fanout:`);
   return { id, epoch, seq };
 }
 

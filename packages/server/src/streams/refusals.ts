@@ -1,9 +1,13 @@
-/** The refusals that several stream routes share. */
+/** Outcomes of streams as refusals, for every door: what was wrong, in words and as facts. */
 import { formatOffset, header } from "@sluice/protocol";
-import { Refusal } from "../core/http.ts";
+import { Refusal } from "../core/refusal.ts";
 import { shardPath, shardPaths } from "../core/shard-path.ts";
+import type { AppendOutcome } from "./append.ts";
 import type { ReadOutcome } from "./reading.ts";
+import type { CreateResult, Fork } from "./service.ts";
 import type { Meta } from "./state.ts";
+
+type RefusedAppend = Exclude<AppendOutcome, { kind: "appended" | "duplicate" }>;
 
 export function absent(path: string): Refusal {
   return new Refusal("stream-not-found", `there is no stream ${path}`);
@@ -16,9 +20,7 @@ export function gone(path: string): Refusal {
 export function sharded(path: string, shards: number): Refusal {
   const last = shardPath(path, shards - 1);
   const detail = `${path} is a sharded topic without an order of its own; its messages are in ${shards} streams, the last of which is ${last}`;
-  return new Refusal("stream-sharded", detail, [header.streamShards, String(shards)], {
-    shards: shardPaths(path, shards),
-  });
+  return new Refusal("stream-sharded", detail, { shardCount: shards, shards: shardPaths(path, shards) });
 }
 
 /** Throws when there is no log to read here. */
@@ -34,24 +36,98 @@ export function unreadable(outcome: Exclude<ReadOutcome, { kind: "page" }>, path
       return gone(path);
     case "trimmed": {
       const earliest = formatOffset(outcome.earliest);
-      return new Refusal("offset-trimmed", `the earliest offset kept is ${earliest}`, [
-        header.streamEarliestOffset,
-        earliest,
-      ]);
+      return new Refusal("offset-trimmed", `the earliest offset kept is ${earliest}`, { earliestOffset: earliest });
     }
     case "lost": {
       const survived = formatOffset(outcome.survived);
-      return new Refusal("history-lost", `a failover lost what came after ${survived}; read on from there`, [
-        header.streamNextOffset,
-        survived,
-      ]);
+      return new Refusal("history-lost", `a failover lost what came after ${survived}; read on from there`, {
+        nextOffset: survived,
+      });
     }
     case "sharded":
       return sharded(path, outcome.shards);
-    case "ahead":
-      return new Refusal("offset-ahead", `the stream ends at ${formatOffset(outcome.tail)}`, [
-        header.streamNextOffset,
-        formatOffset(outcome.tail),
-      ]);
+    case "ahead": {
+      const nextOffset = formatOffset(outcome.tail);
+      return new Refusal("offset-ahead", `the stream ends at ${nextOffset}`, { nextOffset });
+    }
+  }
+}
+
+/** Why an append was not taken. */
+export function appendRefusal(outcome: RefusedAppend, path: string): Refusal {
+  const refusal = refusalOf(outcome, path);
+  return outcome.shard === undefined ? refusal : refusal.with({ shard: outcome.shard });
+}
+
+function refusalOf(outcome: RefusedAppend, path: string): Refusal {
+  switch (outcome.kind) {
+    case "absent":
+      return absent(path);
+    case "gone":
+      return gone(path);
+    case "closed":
+      return new Refusal("stream-closed", "the stream is closed; nothing can be appended", {
+        closed: true,
+        nextOffset: formatOffset(outcome.next),
+      });
+    case "wrong-type":
+      return new Refusal("content-type-mismatch", `the stream has ${header.contentType} ${outcome.contentType}`);
+    case "seq-regression":
+      return new Refusal("sequence-regression", `${header.streamSeq} must sort after ${JSON.stringify(outcome.last)}`);
+    case "producer-fenced":
+      return new Refusal("producer-fenced", `the epoch of this producer is ${outcome.epoch} by now`, {
+        producerEpoch: outcome.epoch,
+      });
+    case "producer-epoch-start":
+      return new Refusal("producer-epoch-start", `${header.producerSeq} must be 0 in a new epoch`);
+    case "producer-gap":
+      return new Refusal(
+        "producer-gap",
+        `expected ${header.producerSeq} ${outcome.expected}, got ${outcome.received}`,
+        {
+          expectedSeq: outcome.expected,
+          receivedSeq: outcome.received,
+        },
+      );
+  }
+}
+
+/** Why a stream was not created. */
+export function createRefusal(
+  result: Exclude<CreateResult, { kind: "created" | "exists" }>,
+  path: string,
+  fork: Fork | undefined,
+): Refusal {
+  switch (result.kind) {
+    case "differs":
+      return new Refusal("stream-exists", `${path} exists and differs in ${result.what}`);
+    case "gone":
+      return new Refusal("stream-exists", `${path} was deleted but is kept for its forks`);
+    case "source-absent":
+      return new Refusal("stream-not-found", `${header.streamForkedFrom} names a stream that does not exist`);
+    case "source-gone":
+      return new Refusal("fork-source-gone", `${header.streamForkedFrom} names a deleted stream`);
+    case "source-sharded":
+      return new Refusal(
+        "stream-sharded",
+        `${header.streamForkedFrom} names ${fork!.source}, a sharded topic; its shards can be forked`,
+      );
+    case "shard-taken":
+      return new Refusal(
+        "stream-exists",
+        `${result.path}, which would be a shard of ${path}, is still there or kept for its forks`,
+      );
+    case "source-type":
+      return new Refusal("content-type-mismatch", `the source has ${header.contentType} ${result.contentType}`);
+    case "bad-fork-offset":
+      return new Refusal("bad-header", `${header.streamForkOffset} is not an offset of ours`);
+    case "fork-ahead":
+      return new Refusal("bad-header", `${header.streamForkOffset} lies beyond the end of the source`);
+    case "fork-trimmed":
+      return new Refusal("bad-header", `${header.streamForkOffset} lies before the earliest message kept`);
+    case "fork-sub-offset":
+      return new Refusal("bad-header", `${header.streamForkSubOffset} goes beyond what follows the fork offset`);
+    case "fork-too-deep":
+      return new Refusal("bad-request", `${header.streamForkedFrom} names a fork of too many forks`);
   }
 }

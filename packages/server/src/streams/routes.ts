@@ -3,15 +3,15 @@
  * Live reads are in live-routes.ts.
  */
 import { BEGINNING, formatOffset, header, NOW, type Position } from "@sluice/protocol";
-import { type Headers, type HttpRequest, queryValue, Refusal, type Reply } from "../core/http.ts";
+import { type Headers, type HttpRequest, queryValue, type Reply } from "../core/http.ts";
+import { Refusal } from "../core/refusal.ts";
+import { isSessionPath } from "../core/reserved.ts";
+import type { CallTo } from "../core/route.ts";
 import type { AppendOutcome } from "./append.ts";
-import { jsonMessages } from "./json.ts";
+import { type AppendRequest, checkPath, tooLarge } from "./intake.ts";
 import type { StreamLimits } from "./limits.ts";
 import type { LiveRoutes } from "./live-routes.ts";
 import {
-  checkPath,
-  checkTopicPath,
-  isReserved,
   parseClosed,
   parseConfig,
   parseContentType,
@@ -21,16 +21,18 @@ import {
   parsePath,
   parseProducer,
   parseSeq,
-  refuseAmongShards,
-  refuseReserved,
 } from "./parse.ts";
 import type { StreamPage } from "./reading.ts";
-import { absent, gone, refuseTopic, unreadable } from "./refusals.ts";
+import { absent, appendRefusal, createRefusal, gone, refuseTopic, unreadable } from "./refusals.ts";
 import { contentTypeFor, type Format, renderBody } from "./render.ts";
-import type { CreateResult, Fork, Streams } from "./service.ts";
-import { isJson, type Meta } from "./state.ts";
+import type { Fork, Streams } from "./service.ts";
+import type { Meta } from "./state.ts";
 
-export type RouteLimits = Pick<StreamLimits, "bodyBytes" | "bodyMessages" | "pageBytes">;
+/** Where a stream is. */
+export const STREAM_ADDRESS = "/v1/{project}/stream/{path}";
+type StreamCall = CallTo<typeof STREAM_ADDRESS>;
+
+export type RouteLimits = Pick<StreamLimits, "bodyBytes" | "pageBytes">;
 
 export class StreamRoutes {
   constructor(
@@ -39,45 +41,18 @@ export class StreamRoutes {
     private readonly limits: RouteLimits,
   ) {}
 
-  async append(project: string, path: string, request: HttpRequest): Promise<Reply> {
-    return renderAppend(await this.appended(project, path, request), path);
+  async append({ project, stream }: StreamCall, request: HttpRequest): Promise<Reply> {
+    const append = await parseAppend(request, this.limits);
+    return renderAppend(await this.streams.append(project, stream, append), stream);
   }
 
-  /** The append that a request asks for, carried out. */
-  async appended(project: string, path: string, request: HttpRequest): Promise<AppendOutcome> {
-    refuseReserved(path);
-    const close = parseClosed(request);
-    const contentType = parseContentType(request);
-    const seq = parseSeq(request);
-    const producer = parseProducer(request);
-    const { messageId, messageKey, attributes } = parseMetadata(request);
-    const payloads = await this.payloads(request, contentType);
-    if (payloads.length === 0 && !close)
-      throw new Refusal("empty-body", "an append needs a body, or Stream-Closed: true");
-    if (payloads.length > 0 && contentType === undefined) {
-      throw new Refusal("bad-header", `${header.contentType} is missing`);
-    }
-    const append = { payloads, contentType, close, seq, producer, messageId, messageKey, attributes };
-    return this.streams.append(project, path, append);
-  }
-
-  async create(project: string, path: string, request: HttpRequest): Promise<Reply> {
-    refuseReserved(path);
-    refuseAmongShards(path);
+  async create({ project, stream, access }: StreamCall, request: HttpRequest): Promise<Reply> {
     const config = parseConfig(request);
     const fork = parseFork(project, request);
-    if (config.shards !== undefined) checkTopic(path, config.shards, fork);
-    if (fork) await request.access?.demand({ action: "stream.read", project, stream: fork.source });
-    const contentType = config.contentType ?? (fork && (await this.contentTypeOf(project, fork.source)));
-    const payloads = await this.payloads(request, contentType);
-    if (config.shards !== undefined && payloads.length > 0) {
-      throw new Refusal(
-        "bad-body",
-        "a body cannot go with Stream-Shards: a sharded topic begins empty, so that a repeated PUT appends nothing twice",
-      );
-    }
-    const created = await this.streams.create(project, path, { config, closed: parseClosed(request), payloads, fork });
-    if (created.kind !== "created" && created.kind !== "exists") throw createRefusal(created, path, fork);
+    const body = await readBody(request, this.limits);
+    const asked = { config, closed: parseClosed(request), body, fork };
+    const created = await this.streams.create(project, stream, asked, access);
+    if (created.kind !== "created" && created.kind !== "exists") throw createRefusal(created, stream, fork);
     const headers: Headers = [
       header.contentType,
       created.meta.config.contentType,
@@ -88,31 +63,8 @@ export class StreamRoutes {
     return { status: created.kind === "created" ? 201 : 200, headers };
   }
 
-  private async contentTypeOf(project: string, path: string): Promise<string | undefined> {
-    const described = await this.streams.describe(project, path);
-    return described.kind === "live" ? described.meta.config.contentType : undefined;
-  }
-
-  /** The messages in the body: a JSON array is flattened by one level, anything else is one message. */
-  private async payloads(request: HttpRequest, contentType: string | undefined): Promise<readonly Uint8Array[]> {
-    const body = await request.body(this.limits.bodyBytes);
-    if (body.kind === "too-large") {
-      throw new Refusal("too-large", `a body may have at most ${this.limits.bodyBytes} bytes`);
-    }
-    if (body.bytes.length === 0) return [];
-    if (contentType === undefined || !isJson(contentType)) return [body.bytes];
-    const json = jsonMessages(body.bytes, this.limits.bodyMessages);
-    if (json.kind === "invalid") throw new Refusal("bad-body", `the body is not JSON: ${json.why}`);
-    if (json.kind === "too-many") {
-      throw new Refusal("too-large", `a body may have at most ${this.limits.bodyMessages} messages`);
-    }
-    if (json.payloads.length === 0 && request.method === "POST") {
-      throw new Refusal("empty-body", "an empty array appends nothing");
-    }
-    return json.payloads;
-  }
-
-  async head(project: string, path: string): Promise<Reply> {
+  async head({ project, stream: path, access }: StreamCall): Promise<Reply> {
+    if (isSessionPath(path)) await this.streams.demandReader(project, path, access);
     const described = await this.streams.describe(project, path);
     if (described.kind !== "live") throw unreadable(described, path);
     const { meta, head } = described;
@@ -128,16 +80,15 @@ export class StreamRoutes {
     return { status: 200, headers };
   }
 
-  async delete(project: string, path: string): Promise<Reply> {
-    refuseReserved(path);
-    refuseAmongShards(path);
+  async delete({ project, stream: path }: StreamCall): Promise<Reply> {
     const outcome = await this.streams.delete(project, path);
     if (outcome.kind === "absent") throw absent(path);
     if (outcome.kind === "gone") throw gone(path);
     return { status: 204, headers: [] };
   }
 
-  async read(project: string, path: string, request: HttpRequest): Promise<Reply> {
+  async read({ project, stream: path, access }: StreamCall, request: HttpRequest): Promise<Reply> {
+    if (isSessionPath(path)) await this.streams.demandReader(project, path, access);
     const from = parseFrom(request.search);
     const format = parseFormat(request.search);
     const live = queryValue(request.search, "live");
@@ -169,18 +120,31 @@ export class StreamRoutes {
   }
 }
 
+/** The append that a request asks for. */
+export async function parseAppend(
+  request: HttpRequest,
+  limits: Pick<StreamLimits, "bodyBytes">,
+): Promise<AppendRequest> {
+  const close = parseClosed(request);
+  const contentType = parseContentType(request);
+  const seq = parseSeq(request);
+  const producer = parseProducer(request);
+  const { messageId, messageKey, attributes } = parseMetadata(request);
+  const body = await readBody(request, limits);
+  return { body, contentType, close, seq, producer, messageId, messageKey, attributes };
+}
+
+async function readBody(request: HttpRequest, limits: Pick<StreamLimits, "bodyBytes">): Promise<Uint8Array> {
+  const body = await request.body(limits.bodyBytes);
+  if (body.kind === "too-large") throw tooLarge(limits);
+  return body.bytes;
+}
+
 export function parseFormat(search: string): Format {
   const format = queryValue(search, "format");
   if (format === undefined || format === "raw") return "raw";
   if (format === "envelope") return "envelope";
   throw new Refusal("bad-query", "the query parameter format must be raw or envelope");
-}
-
-function checkTopic(path: string, shards: number, fork: Fork | undefined): void {
-  if (fork) {
-    throw new Refusal("bad-header", `${header.streamShards} and ${header.streamForkedFrom} exclude each other`);
-  }
-  checkTopicPath(path, shards);
 }
 
 /** The source may be named by its URL path or, within the project, by its own path. */
@@ -209,15 +173,12 @@ function parseFork(project: string, request: HttpRequest): Fork | undefined {
 }
 
 function parseSource(parse: () => string): string {
-  let source: string;
   try {
-    source = parse();
+    return parse();
   } catch (fault) {
     if (fault instanceof Refusal) throw new Refusal("bad-header", `${header.streamForkedFrom}: ${fault.message}`);
     throw fault;
   }
-  if (isReserved(source)) throw new Refusal("reserved-name", `${header.streamForkedFrom} names a reserved path`);
-  return source;
 }
 
 function tailHeaders(next: Position, meta: Meta): Headers {
@@ -269,82 +230,7 @@ export function renderAppend(outcome: AppendOutcome, path: string): Reply {
       );
       return { status: outcome.kind === "duplicate" || outcome.isCloseOnly ? 204 : 200, headers };
     }
-    default: {
-      const refusal = appendRefusal(outcome, path);
-      if (outcome.shard !== undefined) refusal.headers.push(header.streamShard, String(outcome.shard));
-      throw refusal;
-    }
-  }
-}
-
-function appendRefusal(outcome: Exclude<AppendOutcome, { kind: "appended" | "duplicate" }>, path: string): Refusal {
-  switch (outcome.kind) {
-    case "absent":
-      return absent(path);
-    case "gone":
-      return gone(path);
-    case "closed":
-      return new Refusal("stream-closed", "the stream is closed; nothing can be appended", [
-        header.streamClosed,
-        "true",
-        header.streamNextOffset,
-        formatOffset(outcome.next),
-      ]);
-    case "wrong-type":
-      return new Refusal("content-type-mismatch", `the stream has ${header.contentType} ${outcome.contentType}`);
-    case "seq-regression":
-      return new Refusal("sequence-regression", `${header.streamSeq} must sort after ${JSON.stringify(outcome.last)}`);
-    case "producer-fenced":
-      return new Refusal("producer-fenced", `the epoch of this producer is ${outcome.epoch} by now`, [
-        header.producerEpoch,
-        String(outcome.epoch),
-      ]);
-    case "producer-epoch-start":
-      return new Refusal("producer-epoch-start", `${header.producerSeq} must be 0 in a new epoch`);
-    case "producer-gap":
-      return new Refusal(
-        "producer-gap",
-        `expected ${header.producerSeq} ${outcome.expected}, got ${outcome.received}`,
-        [header.producerExpectedSeq, String(outcome.expected), header.producerReceivedSeq, String(outcome.received)],
-      );
-  }
-}
-
-function createRefusal(
-  result: Exclude<CreateResult, { kind: "created" | "exists" }>,
-  path: string,
-  fork: Fork | undefined,
-): Refusal {
-  switch (result.kind) {
-    case "differs":
-      return new Refusal("stream-exists", `${path} exists and differs in ${result.what}`);
-    case "gone":
-      return new Refusal("stream-exists", `${path} was deleted but is kept for its forks`);
-    case "source-absent":
-      return new Refusal("stream-not-found", `${header.streamForkedFrom} names a stream that does not exist`);
-    case "source-gone":
-      return new Refusal("fork-source-gone", `${header.streamForkedFrom} names a deleted stream`);
-    case "source-sharded":
-      return new Refusal(
-        "stream-sharded",
-        `${header.streamForkedFrom} names ${fork!.source}, a sharded topic; its shards can be forked`,
-      );
-    case "shard-taken":
-      return new Refusal(
-        "stream-exists",
-        `${result.path}, which would be a shard of ${path}, is still there or kept for its forks`,
-      );
-    case "source-type":
-      return new Refusal("content-type-mismatch", `the source has ${header.contentType} ${result.contentType}`);
-    case "bad-fork-offset":
-      return new Refusal("bad-header", `${header.streamForkOffset} is not an offset of ours`);
-    case "fork-ahead":
-      return new Refusal("bad-header", `${header.streamForkOffset} lies beyond the end of the source`);
-    case "fork-trimmed":
-      return new Refusal("bad-header", `${header.streamForkOffset} lies before the earliest message kept`);
-    case "fork-sub-offset":
-      return new Refusal("bad-header", `${header.streamForkSubOffset} goes beyond what follows the fork offset`);
-    case "fork-too-deep":
-      return new Refusal("bad-request", `${header.streamForkedFrom} names a fork of too many forks`);
+    default:
+      throw appendRefusal(outcome, path);
   }
 }

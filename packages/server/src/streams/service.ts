@@ -1,8 +1,13 @@
 /**
- * Streams as every door and feature sees them: create, append, read, wait, delete, list, hold. It turns calls into rules on
- * the stream's keeper; what takes two streams is in forks.ts, what takes more in sharded.ts. It decides nothing itself.
+ * Streams as every door and feature sees them: create, append, read, wait, delete, list, hold. It checks what callers ask for
+ * (intake.ts) and turns it into rules on the stream's keeper. Steps over two streams are in forks.ts, over more in sharded.ts.
+ *
+ * Invariants: whatever a door forgets to check, no reserved or malformed name is written here.
  */
-import type { Position } from "@sluice/protocol";
+import { header, type Position } from "@sluice/protocol";
+import { type Access, FULL_ACCESS, type Permission } from "../core/action.ts";
+import { Refusal } from "../core/refusal.ts";
+import { isReserved, isSessionPath, refuseReserved } from "../core/reserved.ts";
 import { topicOfShard } from "../core/shard-path.ts";
 import type { World } from "../core/world.ts";
 import { type Engine, EngineError, type Unwatch } from "../engine/contract.ts";
@@ -11,6 +16,7 @@ import { type Append, type AppendOutcome, appendRule, type ShardedAppend } from 
 import { filled } from "./borrowed.ts";
 import { type FollowOutcome, followRule, keepRule } from "./following.ts";
 import { Forks } from "./forks.ts";
+import { type AppendRequest, checked, checkNewPath, refuseAmongShards, split, takeAppend } from "./intake.ts";
 import {
   type Create,
   type CreateOutcome,
@@ -24,6 +30,7 @@ import {
 import { STREAM_LIMITS, type StreamLimits } from "./limits.ts";
 import { StreamMeter } from "./meter.ts";
 import { type Described, describe, type ReadOutcome, readPage } from "./reading.ts";
+import { absent } from "./refusals.ts";
 import { Sharded } from "./sharded.ts";
 import {
   DEFAULT_CONTENT_TYPE,
@@ -45,10 +52,24 @@ export interface Fork {
   readonly subOffset: number;
 }
 
-export interface CreateRequest extends Omit<Create, "origin" | "config"> {
-  readonly config: Omit<Create["config"], "contentType"> & { readonly contentType?: string | undefined };
+/** What a stream is to be. Its first messages are a body, or are apart already. */
+export interface CreateRequest extends Omit<NewStream, "payloads"> {
+  readonly body?: Uint8Array | undefined;
+  readonly payloads?: readonly Uint8Array[] | undefined;
   readonly fork?: Fork | undefined;
 }
+
+/** The same, checked. */
+export interface NewStream extends Omit<Create, "origin" | "config"> {
+  readonly config: Omit<Create["config"], "contentType"> & { readonly contentType?: string | undefined };
+}
+
+/** What reading a stream needs. */
+export const READ_STREAM: Permission = { action: "stream.read", need: "read" };
+export const APPEND_TO_STREAM: Permission = { action: "stream.append", need: "write" };
+
+const TOPIC_BEGINS_EMPTY =
+  "a body cannot go with Stream-Shards: a sharded topic begins empty, so that a repeated PUT appends nothing twice";
 
 export type CreateResult =
   | Exclude<CreateOutcome, { kind: "over" }>
@@ -83,6 +104,9 @@ export class Streams {
   private readonly listeners: ((event: StreamEvent) => void)[] = [];
   private readonly forks: Forks;
   private readonly sharded: Sharded;
+  private checkInbox: (project: string, path: string, access: Access) => Promise<void> = async (_, path) => {
+    throw absent(path);
+  };
 
   constructor(
     readonly engine: Engine,
@@ -99,7 +123,13 @@ export class Streams {
     this.listeners.push(listener);
   }
 
-  async append(project: string, path: string, input: Append): Promise<AppendOutcome> {
+  /** Throws a Refusal for an append that no stream takes. */
+  append(project: string, path: string, request: AppendRequest): Promise<AppendOutcome> {
+    return this.appendAt(project, path, takeAppend(path, request, this.limits));
+  }
+
+  /** As `append`, for input that was checked before. */
+  async appendAt(project: string, path: string, input: Append): Promise<AppendOutcome> {
     const keys = input.producer ? [...APPEND_KEYS, producerTable.at(input.producer.id)] : APPEND_KEYS;
     const stream = streamEntity(project, path);
     const { holdBytes } = this.limits;
@@ -116,11 +146,43 @@ export class Streams {
     return outcome;
   }
 
-  async create(project: string, path: string, request: CreateRequest): Promise<CreateResult> {
-    if (request.fork) return this.forks.create(project, path, request, request.fork);
-    if (request.config.shards !== undefined) return this.sharded.create(project, path, request);
-    const config = { ...request.config, contentType: request.config.contentType ?? DEFAULT_CONTENT_TYPE };
-    return this.createAt(project, path, { ...request, config });
+  /** Throws a Refusal for a stream that cannot be, and for a fork of a stream that the caller may not read. */
+  async create(project: string, path: string, asked: CreateRequest, access = FULL_ACCESS): Promise<CreateResult> {
+    const { config, fork } = asked;
+    checkNewPath(path, config.shards);
+    if (fork) await this.checkFork(project, fork, config.shards, access);
+    const contentType = config.contentType ?? (fork && (await this.contentTypeOf(project, fork.source)));
+    const payloads = asked.payloads
+      ? checked(asked.payloads, contentType, this.limits)
+      : split(asked.body, contentType, this.limits);
+    const request = { config, closed: asked.closed, payloads };
+    if (fork) return this.forks.create(project, path, request, fork);
+    if (config.shards !== undefined) {
+      if (payloads.length > 0) throw new Refusal("bad-body", TOPIC_BEGINS_EMPTY);
+      return this.sharded.create(project, path, request);
+    }
+    return this.createAt(project, path, {
+      ...request,
+      config: { ...config, contentType: config.contentType ?? DEFAULT_CONTENT_TYPE },
+    });
+  }
+
+  private async checkFork(
+    project: string,
+    { source }: Fork,
+    shards: number | undefined,
+    access: Access,
+  ): Promise<void> {
+    if (shards !== undefined) {
+      throw new Refusal("bad-header", `${header.streamShards} and ${header.streamForkedFrom} exclude each other`);
+    }
+    if (isReserved(source)) throw new Refusal("reserved-name", `${header.streamForkedFrom} names a reserved path`);
+    await access.demand({ ...READ_STREAM, project, stream: source });
+  }
+
+  private async contentTypeOf(project: string, path: string): Promise<string | undefined> {
+    const described = await this.describe(project, path);
+    return described.kind === "live" ? described.meta.config.contentType : undefined;
   }
 
   /** Creates or compares; a stream that is over makes room first. */
@@ -137,7 +199,15 @@ export class Streams {
     }
   }
 
-  async delete(project: string, path: string): Promise<DeleteOutcome> {
+  /** Throws a Refusal for what only the server deletes. */
+  delete(project: string, path: string): Promise<DeleteOutcome> {
+    refuseReserved(path);
+    refuseAmongShards(path);
+    return this.deleteAt(project, path);
+  }
+
+  /** As `delete`, for any path. */
+  async deleteAt(project: string, path: string): Promise<DeleteOutcome> {
     const stream = streamEntity(project, path);
     await this.forks.announceEnd(project, path);
     const outcome = await this.keepers.submit(stream, [META], (view, now) => deleteRule(view, now, this.limits));
@@ -220,6 +290,16 @@ export class Streams {
   keep(project: string, path: string, name: string, from: Position): Promise<void> {
     const stream = streamEntity(project, path);
     return this.keepers.submit(stream, [META, HOLDS], (view, now) => keepRule(view, now, name, from));
+  }
+
+  /** `check` decides who reads the inboxes of sessions; it throws a Refusal. Sessions bring it. */
+  guardInboxes(check: (project: string, path: string, access: Access) => Promise<void>): void {
+    this.checkInbox = check;
+  }
+
+  /** Throws a Refusal unless the caller may read here, beyond what its token says. Every door asks before it reads. */
+  async demandReader(project: string, path: string, access: Access): Promise<void> {
+    if (isSessionPath(path)) await this.checkInbox(project, path, access);
   }
 
   /** A use that slides the TTL. */

@@ -13,7 +13,7 @@ import type { Keepers } from "../engine/keeper.ts";
 import type { Append, AppendOutcome, ShardedAppend } from "./append.ts";
 import type { DeleteOutcome } from "./life.ts";
 import type { StreamLimits } from "./limits.ts";
-import type { CreateRequest, CreateResult, Streams } from "./service.ts";
+import type { CreateResult, NewStream, Streams } from "./service.ts";
 import {
   abandonRule,
   closeRule,
@@ -51,7 +51,7 @@ export class Sharded {
   ) {}
 
   /** The topic first, then its shards; it is answered when all are there. */
-  async create(project: string, path: string, request: CreateRequest): Promise<CreateResult> {
+  async create(project: string, path: string, request: NewStream): Promise<CreateResult> {
     const { closed } = request;
     const config = { ...request.config, contentType: request.config.contentType ?? DEFAULT_CONTENT_TYPE };
     const topicId = hex(this.world.randomBytes(12));
@@ -81,7 +81,7 @@ export class Sharded {
     let { shards, topicId } = topic;
     for (let i = 0; ; i++) {
       const shard = shardOf(input, shards) ?? this.turn(`${project}/${path}`, shards);
-      const outcome = await this.streams.append(project, shardPath(path, shard), { ...input, close: false, topicId });
+      const outcome = await this.streams.appendAt(project, shardPath(path, shard), { ...input, close: false, topicId });
       if (outcome.kind !== "absent") return { ...outcome, shard };
       // The topic has gone since we looked, or was made anew with another number of shards, or has lost this one and gets it back.
       const mended = await this.mend(project, path);
@@ -150,7 +150,8 @@ export class Sharded {
         continue;
       }
       if (outcome.kind === "made") this.streams.wasCreated(project, path);
-      if (outcome.kind === "there" && make.closed && !outcome.closed) await this.streams.append(project, path, CLOSING);
+      if (outcome.kind === "there" && make.closed && !outcome.closed)
+        await this.streams.appendAt(project, path, CLOSING);
       return outcome.kind;
     }
   }

@@ -9,17 +9,18 @@
  *   fork      fork's path   the forks that read our log
  */
 import type { Position } from "@sluice/protocol";
+import { isSessionPath, SESSION_PREFIX } from "../core/reserved.ts";
 import { type Entity, entity, type Head } from "../engine/contract.ts";
 import { jsonTable } from "../engine/table.ts";
 
 export const STREAM = "stream";
 /** Inboxes are read as streams are, but are entities of a kind of their own: no listing finds them, and sessions sweep them. */
 export const SESSION = "session";
-export const SESSION_PREFIX = "session:";
 export const DEFAULT_CONTENT_TYPE = "application/octet-stream";
 
-export function isSessionPath(path: string): boolean {
-  return path.startsWith(SESSION_PREFIX);
+/** The session whose inbox a path is; undefined for every other path. */
+export function sessionOf(path: string): string | undefined {
+  return isSessionPath(path) ? path.slice(SESSION_PREFIX.length) : undefined;
 }
 
 export function streamEntity(project: string, path: string): Entity {

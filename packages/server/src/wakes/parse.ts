@@ -6,9 +6,11 @@
 import type { z } from "zod";
 import { isLonger } from "../core/bytes.ts";
 import { compareBytewise } from "../core/bytewise.ts";
-import { type HttpRequest, Refusal } from "../core/http.ts";
+import type { HttpRequest } from "../core/http.ts";
 import { badBody, jsonBody } from "../core/json-body.ts";
-import { checkPath, isReserved } from "../streams/parse.ts";
+import { Refusal } from "../core/refusal.ts";
+import { isReserved } from "../core/reserved.ts";
+import { checkPath } from "../streams/intake.ts";
 import { MAX_NAME_BYTES, type WakeBodies } from "./bodies.ts";
 import { parseGlob } from "./glob.ts";
 import type { AckWord, Word } from "./holding.ts";
@@ -37,7 +39,7 @@ function decodePart(encoded: string): string {
 export function parseBearer(request: HttpRequest): string {
   const match = /^Bearer +(\S+) *$/i.exec(request.header("authorization") ?? "");
   if (match) return match[1]!;
-  throw new Refusal("token-invalid", "Authorization must be Bearer and a token", ["WWW-Authenticate", "Bearer"]);
+  throw new Refusal("token-invalid", "Authorization must be Bearer and a token", { challenge: "" });
 }
 
 export async function parseConfig(request: HttpRequest, bodies: WakeBodies, allowLoopback: boolean): Promise<Config> {

@@ -1,18 +1,6 @@
-/** The refusals of the wake routes, and how they look: a problem like every other, with the protocol's own shape beside it. */
-import { type ErrorCode, errors, header, problem } from "@sluice/protocol";
-import { type Headers, Refusal, type Reply } from "../core/http.ts";
-import { EngineError } from "../engine/contract.ts";
-
-/** A refusal with more to tell than its text. */
-class WakeRefusal extends Refusal {
-  constructor(
-    code: ErrorCode,
-    detail: string,
-    readonly more: Readonly<Record<string, unknown>>,
-  ) {
-    super(code, detail);
-  }
-}
+/** The refusals of wake subscriptions, and what the protocol's clients look for in each besides our own problem. */
+import { errors } from "@sluice/protocol";
+import { Refusal } from "../core/refusal.ts";
 
 export function absent(id: string): Refusal {
   return new Refusal("subscription-not-found", `there is no subscription ${id}`);
@@ -32,7 +20,6 @@ export function unproven(
   kind: "absent" | "wrong-type" | "fenced" | "token-expired" | "token-invalid",
   id: string,
 ): Refusal {
-  const challenge: Headers = ["WWW-Authenticate", 'Bearer error="invalid_token"'];
   switch (kind) {
     case "absent":
       return absent(id);
@@ -41,36 +28,26 @@ export function unproven(
     case "fenced":
       return new Refusal("fenced", "token, generation and wake id are not those of the current wake");
     case "token-expired":
-      return new Refusal("token-expired", "the token has expired", challenge);
+      return new Refusal("token-expired", "the token has expired");
     case "token-invalid":
-      return new Refusal("token-invalid", "the token is not one of this subscription", challenge);
+      return new Refusal("token-invalid", "the token is not one of this subscription");
   }
 }
 
-/** What a subscription follows is told to whoever may look at it. */
+/** A subscription tells what it follows, so a confined caller may only see one within its own streams. */
 export function outOfReach(id: string): Refusal {
   return new Refusal("forbidden", `the subscription ${id} follows streams that the token is not confined to`);
 }
 
 export function alreadyClaimed(holder: string, generation: number): Refusal {
-  return new WakeRefusal("already-claimed", `the wake is held by ${holder}`, { current_holder: holder, generation });
+  return new Refusal("already-claimed", `the wake is held by ${holder}`, { current_holder: holder, generation });
 }
 
-/** The problem of the error table, with the shape that the protocol's clients look for beside it. */
-export function renderRefusal(fault: unknown): Reply | undefined {
-  const isOurs = fault instanceof Refusal || (fault instanceof EngineError && fault.code !== "data-damaged");
-  if (!isOurs) return undefined;
-  const { code, message } = fault;
+/** The shape that the protocol's clients read. */
+export function problemMembers({ code, message, facts }: Refusal): object {
   const { status } = errors[code];
   const isPlainlyBad = status === 400 && code !== "webhook-url-rejected";
   const wireCode = isPlainlyBad ? "INVALID_REQUEST" : code.toUpperCase().replaceAll("-", "_");
-  const more = fault instanceof WakeRefusal ? fault.more : {};
-  const headers: Headers = [header.contentType, "application/problem+json", header.cacheControl, "no-store"];
-  if (fault instanceof Refusal) headers.push(...fault.headers);
-  if (status === 503 && !headers.includes(header.retryAfter)) headers.push(header.retryAfter, "1");
-  return {
-    status,
-    headers,
-    body: JSON.stringify({ ...problem(code, message), error: { code: wireCode, message, ...more } }),
-  };
+  const { current_holder, generation } = facts;
+  return { error: { code: wireCode, message, current_holder, generation } };
 }

@@ -3,8 +3,11 @@
  * finds them, and renders what they refuse in the protocol's own shape too.
  */
 import { header } from "@sluice/protocol";
-import type { Access } from "../core/action.ts";
-import { type Headers, type HttpRequest, Refusal, type Reply } from "../core/http.ts";
+import type { Access, Permission } from "../core/action.ts";
+import type { Headers, HttpRequest, Reply } from "../core/http.ts";
+import { Refusal } from "../core/refusal.ts";
+import type { CallTo } from "../core/route.ts";
+import { APPEND_TO_STREAM } from "../streams/service.ts";
 import { type WakeBodies, wakeBodies } from "./bodies.ts";
 import { parseGlob } from "./glob.ts";
 import type { SigningKeys } from "./keys.ts";
@@ -22,6 +25,16 @@ export interface WakeRouteSettings {
   readonly limits: WakeLimits;
 }
 
+export const SUBSCRIPTION_ADDRESS = "/v1/{project}/stream/__ds/subscriptions/{subscription}";
+export const LINK_ADDRESS = `${SUBSCRIPTION_ADDRESS}/streams/{path}` as const;
+export const KEYS_ADDRESS = "/v1/{project}/stream/__ds/jwks.json";
+
+type SubscriptionCall = CallTo<typeof SUBSCRIPTION_ADDRESS>;
+type LinkCall = CallTo<typeof LINK_ADDRESS>;
+
+/** A header or body names a stream, or a pattern of streams, that a subscription is to follow. */
+const LINK: Permission = { action: "ds.subscription.link", need: "read-and-write" };
+
 const MAX_BASE_CHARS = 1_024;
 
 export class WakeRoutes {
@@ -35,14 +48,14 @@ export class WakeRoutes {
     this.bodies = wakeBodies(settings.limits);
   }
 
-  async put(project: string, id: string, request: HttpRequest): Promise<Reply> {
+  async put({ project, subscription: id, access }: SubscriptionCall, request: HttpRequest): Promise<Reply> {
     const config = await parseConfig(request, this.bodies, this.settings.allowLoopback);
-    await demandAll(request, project, id, config);
+    await demandAll(access, project, id, config);
     const result = await this.wakes.put(project, id, config, this.baseOf(request));
     switch (result.kind) {
       case "created":
       case "exists":
-        return this.show(project, id, request, result.stored, result.kind === "created" ? 201 : 200);
+        return this.show(project, id, access, request, result.stored, result.kind === "created" ? 201 : 200);
       case "differs":
         throw new Refusal("subscription-already-exists", `the subscription ${id} exists with another configuration`);
       default:
@@ -50,20 +63,21 @@ export class WakeRoutes {
     }
   }
 
-  async get(project: string, id: string, request: HttpRequest): Promise<Reply> {
+  async get({ project, subscription: id, access }: SubscriptionCall, request: HttpRequest): Promise<Reply> {
     const stored = await this.wakes.get(project, id);
     if (stored === undefined) throw absent(id);
-    return this.show(project, id, request, stored, 200);
+    return this.show(project, id, access, request, stored, 200);
   }
 
   private async show(
     project: string,
     id: string,
+    access: Access,
     request: HttpRequest,
     stored: Stored,
     status: number,
   ): Promise<Reply> {
-    if (!isWithinReach(request.access, stored)) throw outOfReach(id);
+    if (!isWithinReach(access, stored)) throw outOfReach(id);
     const { config, createdAt } = stored.meta;
     const { state } = stored;
     const jwks = `${this.baseOf(request)}__ds/jwks.json`;
@@ -90,16 +104,16 @@ export class WakeRoutes {
   }
 
   /** Deleting what is not there is fine: it is gone either way. */
-  async delete(project: string, id: string, request: HttpRequest): Promise<Reply> {
-    await this.checkReach(project, id, request);
+  async delete({ project, subscription: id, access }: SubscriptionCall): Promise<Reply> {
+    await this.checkReach(project, id, access);
     await this.wakes.delete(project, id);
     return { status: 204, headers: [] };
   }
 
-  async addStreams(project: string, id: string, request: HttpRequest): Promise<Reply> {
+  async addStreams({ project, subscription: id, access }: SubscriptionCall, request: HttpRequest): Promise<Reply> {
     const paths = await parseAddedStreams(request, this.bodies);
-    await demandLinks(request, project, id, paths);
-    await this.checkReach(project, id, request);
+    await demandLinks(access, project, id, paths);
+    await this.checkReach(project, id, access);
     const outcome = await this.wakes.addStreams(project, id, paths);
     if (outcome === "absent") throw absent(id);
     if (outcome === "own-wake-stream") throw new Refusal("bad-body", "streams must not hold the wake_stream");
@@ -107,15 +121,15 @@ export class WakeRoutes {
     return { status: 204, headers: [] };
   }
 
-  async removeStream(project: string, id: string, path: string, request: HttpRequest): Promise<Reply> {
-    await this.checkReach(project, id, request);
-    if ((await this.wakes.removeStream(project, id, path)) === "absent") throw absent(id);
+  async removeStream({ project, subscription: id, stream, access }: LinkCall): Promise<Reply> {
+    await this.checkReach(project, id, access);
+    if ((await this.wakes.removeStream(project, id, stream)) === "absent") throw absent(id);
     return { status: 204, headers: [] };
   }
 
-  async claim(project: string, id: string, request: HttpRequest): Promise<Reply> {
+  async claim({ project, subscription: id, access }: SubscriptionCall, request: HttpRequest): Promise<Reply> {
     const worker = await parseWorker(request, this.bodies);
-    await this.checkReach(project, id, request);
+    await this.checkReach(project, id, access);
     const result = await this.wakes.holding.claim(project, id, worker);
     switch (result.kind) {
       case "absent":
@@ -137,7 +151,7 @@ export class WakeRoutes {
     }
   }
 
-  async ack(project: string, id: string, request: HttpRequest, pullOnly: boolean): Promise<Reply> {
+  async ack({ project, subscription: id }: SubscriptionCall, request: HttpRequest, pullOnly: boolean): Promise<Reply> {
     const word = await parseAck(request, this.bodies, parseBearer(request));
     const result = await this.wakes.holding.ack(project, id, word, pullOnly);
     if (result.kind === "acked") return json(200, { ok: true, next_wake: result.nextWake });
@@ -145,14 +159,14 @@ export class WakeRoutes {
     throw unproven(result.kind, id);
   }
 
-  async release(project: string, id: string, request: HttpRequest): Promise<Reply> {
+  async release({ project, subscription: id }: SubscriptionCall, request: HttpRequest): Promise<Reply> {
     const word = await parseRelease(request, this.bodies, parseBearer(request));
     const result = await this.wakes.holding.release(project, id, word);
     if (result.kind === "released") return { status: 204, headers: [] };
     throw unproven(result.kind, id);
   }
 
-  async jwks(project: string): Promise<Reply> {
+  async jwks({ project }: CallTo<typeof KEYS_ADDRESS>): Promise<Reply> {
     const headers: Headers = [
       header.contentType,
       "application/jwk-set+json",
@@ -163,8 +177,8 @@ export class WakeRoutes {
   }
 
   /** Lets a confined caller at subscriptions only that follow nothing but its own streams. */
-  private async checkReach(project: string, id: string, { access }: HttpRequest): Promise<void> {
-    if (!access?.isConfined) return;
+  private async checkReach(project: string, id: string, access: Access): Promise<void> {
+    if (!access.isConfined) return;
     const stored = await this.wakes.get(project, id);
     if (stored && !isWithinReach(access, stored)) throw outOfReach(id);
   }
@@ -180,32 +194,26 @@ export class WakeRoutes {
 }
 
 /** The address names the subscription only; whether the caller may follow and write these streams is asked here. */
-async function demandAll(request: HttpRequest, project: string, id: string, config: Config): Promise<void> {
+async function demandAll(access: Access, project: string, id: string, config: Config): Promise<void> {
   const { pattern, streams, wakeStream } = config;
-  await demandLinks(request, project, id, streams);
+  await demandLinks(access, project, id, streams);
   if (pattern !== undefined) {
     const glob = parseGlob(pattern)!;
-    await request.access?.demand({ action: "ds.subscription.link", project, subscription: id, pattern: glob });
+    await access.demand({ ...LINK, project, subscription: id, pattern: glob });
   }
   if (wakeStream !== undefined) {
-    await request.access?.demand({ action: "stream.append", project, stream: wakeStream });
+    await access.demand({ ...APPEND_TO_STREAM, project, stream: wakeStream });
   }
 }
 
-async function demandLinks(
-  { access }: HttpRequest,
-  project: string,
-  id: string,
-  streams: readonly string[],
-): Promise<void> {
-  if (access === undefined) return;
+async function demandLinks(access: Access, project: string, id: string, streams: readonly string[]): Promise<void> {
   for (const stream of streams) {
-    await access.demand({ action: "ds.subscription.link", project, subscription: id, stream });
+    await access.demand({ ...LINK, project, subscription: id, stream });
   }
 }
 
-function isWithinReach(access: Access | undefined, { meta, links }: Stored): boolean {
-  if (!access?.isConfined) return true;
+function isWithinReach(access: Access, { meta, links }: Stored): boolean {
+  if (!access.isConfined) return true;
   const { pattern, wakeStream } = meta.config;
   if (pattern !== undefined && !access.seesAll(parseGlob(pattern)!)) return false;
   if (wakeStream !== undefined && !access.sees(wakeStream)) return false;

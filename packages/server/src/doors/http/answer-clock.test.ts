@@ -54,7 +54,7 @@ test("a handler that fails too late is not answered a second time", async () => 
         }),
   );
   expect((await fetch(url)).status).toBe(503);
-  const { Refusal } = await import("../../core/http.ts");
+  const { Refusal } = await import("../../core/refusal.ts");
   fail(new Refusal("bad-query", "too late"));
   expect((await fetch(`${url}fine`)).status).toBe(204);
 });

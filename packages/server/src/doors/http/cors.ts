@@ -4,7 +4,6 @@
  */
 import { header } from "@sluice/protocol";
 import type { Headers, HttpRequest } from "../../core/http.ts";
-import { ALLOWED_HEADERS, EXPOSED_HEADERS } from "./openapi/headers.ts";
 
 export interface CorsOptions {
   /** Scheme, host and port, as browsers send them, or `*` alone for every page. */
@@ -20,26 +19,28 @@ export const CORS_DEFAULTS: CorsOptions = { origins: [], credentials: false, max
 const ANY = "*";
 const METHODS = "GET, HEAD, PUT, POST, DELETE, OPTIONS";
 
-export function preflightHeaders({ maxAgeSeconds }: CorsOptions): Headers {
+/** `asked`: the headers that pages may send. */
+export function preflightHeaders({ maxAgeSeconds }: CorsOptions, asked: readonly string[]): Headers {
   return [
     header.allow,
     METHODS,
     "Access-Control-Allow-Methods",
     METHODS,
     "Access-Control-Allow-Headers",
-    ALLOWED_HEADERS.join(", "),
+    asked.join(", "),
     "Access-Control-Max-Age",
     String(maxAgeSeconds),
   ];
 }
 
-/** Adds to every answer what it says about its origin; undefined when no origin is allowed. */
+/** Adds to every answer what it says about its origin; undefined when no origin is allowed. `told`: what pages may read. */
 export function corsDecorator(
   options: CorsOptions,
+  told: readonly string[],
 ): ((request: Pick<HttpRequest, "header">, headers: Headers) => void) | undefined {
   const { origins, credentials } = options;
   if (origins.length === 0) return undefined;
-  const exposed = EXPOSED_HEADERS.join(", ");
+  const exposed = told.join(", ");
   if (origins.includes(ANY)) {
     return (_, headers) => {
       headers.push("Access-Control-Allow-Origin", ANY, "Access-Control-Expose-Headers", exposed);

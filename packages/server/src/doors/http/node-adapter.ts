@@ -6,7 +6,8 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { type AddressInfo, Server as NetServer, type Socket } from "node:net";
 import type { ErrorCode } from "@sluice/protocol";
 import type { Deadlines } from "../../core/deadlines.ts";
-import { type Headers, type HttpRequest, type LiveEnd, Refusal, type Reply, type Sink } from "../../core/http.ts";
+import type { Headers, HttpRequest, LiveEnd, Reply, Sink } from "../../core/http.ts";
+import { Refusal } from "../../core/refusal.ts";
 import { EngineError } from "../../engine/contract.ts";
 import { AnswerClock, NOBODY } from "./answer-clock.ts";
 import { HTTP_LIMITS, type HttpLimits } from "./limits.ts";

@@ -3,8 +3,8 @@
  * sends its answer.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { Access } from "../../core/action.ts";
-import { type Body, Refusal } from "../../core/http.ts";
+import type { Body } from "../../core/http.ts";
+import { Refusal } from "../../core/refusal.ts";
 import type { AnswerClock } from "./answer-clock.ts";
 import type { ObservedRequest, RequestEnd, Traffic } from "./observer.ts";
 
@@ -14,8 +14,6 @@ export class NodeRequest implements ObservedRequest {
   readonly search: string;
   route: string | undefined = undefined;
   project: string | undefined = undefined;
-  /** Here from the start, like all the rest: an object that grows on its way costs more. */
-  access: Access | undefined = undefined;
   waits = false;
   startedAt = 0;
   id: string | undefined = undefined;

@@ -1,22 +1,73 @@
-/** How a fault becomes a response: the one place where an error meets the error table. */
+/**
+ * How a fault becomes an HTTP response: the one place where an error meets the error table, and a refusal's facts meet headers.
+ * A fact without a header of its own stands in the problem's body under its name.
+ */
 import { type ErrorCode, errors, header, problem } from "@sluice/protocol";
-import { type Headers, Refusal, type Reply } from "../../core/http.ts";
+import type { Headers, Reply } from "../../core/http.ts";
+import { type Fact, type Facts, Refusal } from "../../core/refusal.ts";
 import { EngineError } from "../../engine/contract.ts";
 
-/** `report` hears of what the client is not told. */
+/** `report` gets every fault that the client is not told. */
 export function renderFault(fault: unknown, report: (fault: unknown) => void): Reply {
-  if (fault instanceof Refusal) return renderProblem(fault.code, fault.message, fault.headers, fault.members);
-  if (fault instanceof EngineError) {
-    if (fault.code === "data-damaged") report(fault);
-    return renderProblem(fault.code, fault.message);
-  }
+  const refusal = asRefusal(fault);
+  if (refusal !== undefined) return renderRefusal(refusal);
   report(fault);
-  return renderProblem("internal", "the server has logged what happened");
+  if (fault instanceof EngineError) return renderRefusal(new Refusal(fault.code, fault.message));
+  return renderRefusal(new Refusal("internal", "the server has logged what happened"));
 }
 
-function renderProblem(code: ErrorCode, detail: string, more: Headers = [], members?: Refusal["members"]): Reply {
+/** Undefined for a fault that the operator must hear of: a defect, or damaged data. */
+export function asRefusal(fault: unknown): Refusal | undefined {
+  if (fault instanceof Refusal) return fault;
+  const isExpected = fault instanceof EngineError && fault.code !== "data-damaged";
+  return isExpected ? new Refusal(fault.code, fault.message) : undefined;
+}
+
+/** `more` is what the body of the problem says besides. */
+export function renderRefusal(refusal: Refusal, more: object = {}): Reply {
+  const { code, message, facts } = refusal;
+  const headers: Headers = [header.contentType, "application/problem+json", header.cacheControl, "no-store"];
+  headers.push(...refusalHeaders(refusal));
+  const members = Object.entries(facts).filter(([name]) => !Object.hasOwn(FACT_HEADERS, name));
+  const body = { ...problem(code, message), ...Object.fromEntries(members), ...more };
+  return { status: errors[code].status, headers, body: JSON.stringify(body) };
+}
+
+/** The header for a fact. */
+export const FACT_HEADERS: Readonly<Record<string, string>> = {
+  allow: header.allow,
+  challenge: "WWW-Authenticate",
+  closed: header.streamClosed,
+  earliestOffset: header.streamEarliestOffset,
+  expectedSeq: header.producerExpectedSeq,
+  nextOffset: header.streamNextOffset,
+  producerEpoch: header.producerEpoch,
+  receivedSeq: header.producerReceivedSeq,
+  shard: header.streamShard,
+  shardCount: header.streamShards,
+};
+
+/** What a refusal of auth challenges with, unless it says otherwise. */
+const CHALLENGES: Partial<Readonly<Record<ErrorCode, string>>> = {
+  unauthenticated: "",
+  "token-invalid": "invalid_token",
+  "token-expired": "invalid_token",
+};
+
+function refusalHeaders({ code, facts, retryAfterMs }: Refusal): Headers {
+  const headers: Headers = [];
+  const challenge = facts.challenge ?? CHALLENGES[code];
+  const all: Facts = challenge === undefined ? facts : { ...facts, challenge };
+  for (const [name, fact] of Object.entries(all)) {
+    const known = FACT_HEADERS[name];
+    if (known !== undefined) headers.push(known, name === "challenge" ? challengeText(fact) : String(fact));
+  }
   const { status } = errors[code];
-  const headers: Headers = [header.contentType, "application/problem+json", header.cacheControl, "no-store", ...more];
-  if (status === 503 && !more.includes(header.retryAfter)) headers.push(header.retryAfter, "1");
-  return { status, headers, body: JSON.stringify({ ...problem(code, detail), ...members }) };
+  if (retryAfterMs !== undefined) headers.push(header.retryAfter, String(Math.max(1, Math.ceil(retryAfterMs / 1_000))));
+  else if (status === 503) headers.push(header.retryAfter, "1");
+  return headers;
+}
+
+function challengeText(error: Fact): string {
+  return error === "" ? "Bearer" : `Bearer error="${error}"`;
 }

@@ -1,48 +1,94 @@
 /**
- * A request's way through the HTTP door: parse the address, authorise what it asks for, call the feature that answers it. Knows
- * no address itself (address.ts does) and no rules of any feature.
+ * A request's way through the HTTP door: find its route, identify the caller, demand what the route needs, call the feature.
+ * Knows no address (features do) and no rule. Called by the adapter for every request.
+ *
+ * Invariants: no handler runs before `access.demand` has allowed it; a known caller is admitted without a promise.
  */
-import type { Gate } from "../../auth/gate.ts";
+import type { Identity } from "../../auth/identity.ts";
+import { type Access, FULL_ACCESS, isOpen } from "../../core/action.ts";
 import type { Headers, HttpRequest, Reply } from "../../core/http.ts";
-import { renderRefusal } from "../../wakes/refusals.ts";
-import { locate, type Place, parseCall } from "./address.ts";
-import type { Handlers } from "./handlers.ts";
+import type { Call, Route } from "../../core/route.ts";
+import type { Feature } from "../../feature.ts";
+import { type CookieOrigins, HttpCredentials } from "./credentials.ts";
+import { asRefusal, renderRefusal } from "./problem.ts";
+import { type Place, RouteTree, readNames, routeAt } from "./route-tree.ts";
 
-export interface Features {
-  /** Undefined when everybody may do everything. */
-  readonly gate: Gate | undefined;
-  readonly handlers: Handlers;
-  /** What answers OPTIONS, wherever. */
+export interface RouterParts {
+  readonly features: readonly Feature[];
+  readonly identity: Identity;
+  /** Which pages may use their visitor's cookie. */
+  readonly cookieOrigins: CookieOrigins;
+  /** The answer to OPTIONS, at every address. */
   readonly preflight: Headers;
 }
 
-/** Throws a Refusal for what it does not know and for whom it does not admit. */
-export function route(features: Features, request: HttpRequest): Promise<Reply> | Reply {
-  if (request.method === "OPTIONS") {
-    request.route = "preflight";
-    return { status: 204, headers: [...features.preflight] };
+type Members = NonNullable<Feature["problemMembers"]>;
+
+/** A call while the router fills it in. */
+type Draft = { -readonly [K in keyof Call]: Call[K] };
+
+export class Router {
+  private readonly tree: RouteTree;
+
+  constructor(private readonly parts: RouterParts) {
+    this.tree = new RouteTree(parts.features);
   }
-  const place = locate(request.path);
-  request.project = place.project;
-  if (place.kind === "control") return answerControl(features, place, request);
-  return answer(features, place, request);
+
+  get features(): readonly Feature[] {
+    return this.parts.features;
+  }
+
+  /** Throws, or rejects with, a Refusal for an address that nothing is at and for a caller that is not admitted. */
+  route(request: HttpRequest): Promise<Reply> | Reply {
+    if (request.method === "OPTIONS") {
+      request.route = "preflight";
+      return { status: 204, headers: [...this.parts.preflight] };
+    }
+    const place = this.tree.find(request.path);
+    request.project = place.project;
+    const members = place.feature?.problemMembers;
+    return members === undefined ? this.answer(place, request) : this.answerWith(members, place, request);
+  }
+
+  private answer(place: Place, request: HttpRequest): Promise<Reply> | Reply {
+    const { route } = routeAt(place, request.method, request.path);
+    const call = draftOf(route, place.project);
+    readNames(place, call);
+    request.route = route.name;
+    if (isOpen(route)) return route.handle(call, request);
+    const { identity, cookieOrigins } = this.parts;
+    const access = identity.identify(place.project, new HttpCredentials(request, cookieOrigins));
+    if (access instanceof Promise) return access.then((known) => admit(known, route, call, request));
+    return admit(access, route, call, request);
+  }
+
+  private async answerWith(members: Members, place: Place, request: HttpRequest): Promise<Reply> {
+    try {
+      return await this.answer(place, request);
+    } catch (fault) {
+      const refusal = asRefusal(fault);
+      if (refusal === undefined) throw fault;
+      return renderRefusal(refusal, members(refusal));
+    }
+  }
 }
 
-function answer(features: Features, place: Place, request: HttpRequest): Promise<Reply> | Reply {
-  const call = parseCall(place, request);
-  request.route = call.action;
-  const handle = features.handlers[call.action];
-  const admitted = features.gate?.admit(call, request);
-  return admitted === undefined ? handle(call, request) : admitted.then(() => handle(call, request));
+function admit(access: Access, route: Route, call: Draft, request: HttpRequest): Promise<Reply> | Reply {
+  call.access = access;
+  const admitted = access.demand(call);
+  return admitted === undefined ? route.handle(call, request) : admitted.then(() => route.handle(call, request));
 }
 
-/** Its clients look for refusals in a shape of the protocol's own, beside ours. */
-async function answerControl(features: Features, place: Place, request: HttpRequest): Promise<Reply> {
-  try {
-    return await answer(features, place, request);
-  } catch (fault) {
-    const reply = renderRefusal(fault);
-    if (reply) return reply;
-    throw fault;
-  }
+function draftOf({ name, need }: Route, project: string | undefined): Draft {
+  return {
+    action: name,
+    need,
+    project,
+    access: FULL_ACCESS,
+    stream: undefined,
+    subscription: undefined,
+    channel: undefined,
+    session: undefined,
+    group: undefined,
+  };
 }

@@ -1,6 +1,6 @@
 /**
- * How a route is described: the words and schemas that `document.ts` turns into OpenAPI. The descriptions are in
- * stream-routes.ts, wake-routes.ts, session-routes.ts, channel-routes.ts and server-routes.ts, one per route of the table.
+ * How a route is described: the words and schemas that the HTTP door turns into OpenAPI. Each feature describes its routes in
+ * its own `describe.ts`.
  */
 import type { ErrorCode } from "@sluice/protocol";
 import type { z } from "zod";
@@ -27,7 +27,6 @@ export interface Outcome {
 }
 
 export interface Description {
-  readonly tag: "Streams" | "Wake subscriptions" | "Sessions" | "Channels" | "Server";
   readonly summary: string;
   readonly says?: string;
   readonly query?: readonly Parameter[];
@@ -37,6 +36,10 @@ export interface Description {
   readonly answers: Readonly<Record<number, Outcome>>;
   /** Refusals of its own; those of auth, of the address and of the server are added. */
   readonly refuses: readonly ErrorCode[];
+}
+
+export function parameter(name: string, says: string, schema: Schema): Parameter {
+  return { name, says, schema };
 }
 
 export const text: Schema = { type: "string" };

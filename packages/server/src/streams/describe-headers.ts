@@ -1,24 +1,20 @@
 /**
- * The headers and query parameters of the wire, described once: for the OpenAPI document, and for what browsers are told
- * about them. The limits are those that parsing enforces.
+ * The headers and query parameters of streams on the wire, described once: for the OpenAPI document, and for the CORS headers
+ * that follow from it. The limits are those that parsing enforces.
  */
 import { BEGINNING, header, NOW } from "@sluice/protocol";
-import { MAX_SHARDS } from "../../../core/shard-path.ts";
-import type { ListLimits } from "../../../streams/limits.ts";
+import { count, flag, offset, type Parameter, parameter, text, upTo } from "../core/describe.ts";
+import { MAX_SHARDS } from "../core/shard-path.ts";
+import { MAX_PATH_BYTES } from "./intake.ts";
+import type { ListLimits } from "./limits.ts";
 import {
   MAX_ATTRIBUTES_BYTES,
   MAX_CONTENT_TYPE_CHARS,
   MAX_ID_BYTES,
   MAX_KEY_BYTES,
-  MAX_PATH_BYTES,
   MAX_SEQ_CHARS,
   MAX_TTL_SECONDS,
-} from "../../../streams/parse.ts";
-import { count, flag, offset, type Parameter, type Schema, text, upTo } from "./shape.ts";
-
-function parameter(name: string, says: string, schema: Schema): Parameter {
-  return { name, says, schema };
-}
+} from "./parse.ts";
 
 /** What a request may say. */
 export const asks = {
@@ -58,9 +54,6 @@ export const asks = {
   ),
 } as const;
 
-/** What browsers send by themselves when they come back. */
-export const lastEventId = parameter("Last-Event-ID", "Starts after this: the id of the last event.", offset);
-
 /** What a query may say. */
 export const queries = {
   offset: parameter("offset", `Reads what follows: an offset of ours, ${BEGINNING} or ${NOW}.`, offset),
@@ -72,16 +65,6 @@ export const queries = {
     type: "string",
     enum: ["raw", "envelope"],
     default: "raw",
-  }),
-  from: parameter(
-    "from",
-    `Starts after this: an offset of ours, ${BEGINNING} or ${NOW}. Last-Event-ID goes before it.`,
-    offset,
-  ),
-  wait: parameter("wait", "Whether to wait for a channel that has not started.", {
-    type: "string",
-    enum: ["true", "false"],
-    default: "false",
   }),
   cursor: parameter("cursor", "What Stream-Cursor said last, in live reads.", text),
   prefix: parameter("prefix", "What a path starts with.", { type: "string", maxLength: MAX_PATH_BYTES }),
@@ -102,17 +85,6 @@ export function limitQuery({ streams, defaultStreams }: ListLimits): Parameter {
 /** What an answer may say. */
 export const says = {
   nextOffset: parameter(header.streamNextOffset, "Where to go on reading.", offset),
-  fanoutCount: parameter(header.fanoutCount, "How many sessions subscribe to the stream.", count()),
-  fanoutSuccesses: parameter(header.fanoutSuccesses, "How many have their copy already.", count()),
-  fanoutFailures: parameter(
-    header.fanoutFailures,
-    "How many could not be copied to yet; they are tried again.",
-    count(),
-  ),
-  fanoutMode: parameter(header.fanoutMode, "inline: the answer waited for the copies. Otherwise they follow.", {
-    type: "string",
-    enum: ["inline", "queued", "circuit-open", "skipped"],
-  }),
   earliestOffset: parameter(header.streamEarliestOffset, "The earliest offset kept.", offset),
   upToDate: parameter(header.streamUpToDate, "The answer reaches to the tail.", flag),
   cursor: parameter(header.streamCursor, "To be given back as cursor.", text),
@@ -131,15 +103,4 @@ export const says = {
   producerReceived: parameter(header.producerReceivedSeq, "The sequence number that came.", count()),
   etag: parameter(header.etag, "Names what was read.", text),
   location: parameter(header.location, "The stream's URL.", { type: "string", format: "uri" }),
-  allow: parameter(header.allow, "The methods of this address.", text),
-  retryAfter: parameter(header.retryAfter, "Seconds to wait before trying again.", count(0)),
-  challenge: parameter("WWW-Authenticate", "How to authenticate.", text),
 } as const;
-
-/** For pages of other origins: what they may send, and what they may read. */
-export const ALLOWED_HEADERS: readonly string[] = [
-  "Authorization",
-  lastEventId.name,
-  ...Object.values(asks).map(({ name }) => name),
-];
-export const EXPOSED_HEADERS: readonly string[] = Object.values(says).map(({ name }) => name);

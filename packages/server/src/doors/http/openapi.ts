@@ -1,55 +1,34 @@
 /**
- * The OpenAPI 3.1 document, made from the route table, the descriptions of the routes, the schemas that validate bodies, the
- * needs that auth decides by and the error table. Nothing in it is written down a second time.
+ * The OpenAPI 3.1 document, made from the features' routes, the schemas that validate bodies, the needs that auth decides by and
+ * the error table. Nothing in it is written down a second time.
  */
-import { type ErrorCode, errors } from "@sluice/protocol";
+import { type ErrorCode, errors, header } from "@sluice/protocol";
 import { z } from "zod";
-import { COOKIE } from "../../../auth/credentials.ts";
-import { NEEDS } from "../../../auth/decide.ts";
-import type { ChannelLimits } from "../../../channels/limits.ts";
-import type { RouteName } from "../../../core/action.ts";
-import type { ListLimits } from "../../../streams/limits.ts";
-import { wakeBodies } from "../../../wakes/bodies.ts";
-import type { WakeLimits } from "../../../wakes/limits.ts";
-import { ROUTES } from "../routes-table.ts";
-import { channelRoutes } from "./channel-routes.ts";
-import { says } from "./headers.ts";
-import { serverRoutes } from "./server-routes.ts";
-import { sessionRoutes } from "./session-routes.ts";
-import type { Content, Description, Outcome, Parameter, Schema } from "./shape.ts";
-import { streamRoutes } from "./stream-routes.ts";
-import { wakeRoutes } from "./wake-routes.ts";
-
-type Descriptions = Readonly<Record<RouteName, Description>>;
-
-/** The limits that the document tells, because bodies and queries are held against them. */
-export interface DescribedLimits {
-  readonly wake: WakeLimits;
-  readonly list: ListLimits;
-  readonly channel: ChannelLimits;
-}
-
-function descriptionsFor({ wake, list, channel }: DescribedLimits): Descriptions {
-  return {
-    ...streamRoutes(list),
-    ...wakeRoutes(wakeBodies(wake)),
-    ...sessionRoutes,
-    ...channelRoutes(channel),
-    ...serverRoutes,
-  };
-}
+import { isOpen } from "../../core/action.ts";
+import {
+  type Content,
+  count,
+  type Outcome,
+  type Parameter,
+  parameter,
+  type Schema,
+  text,
+} from "../../core/describe.ts";
+import type { Route } from "../../core/route.ts";
+import type { Feature } from "../../feature.ts";
+import { COOKIE } from "./credentials.ts";
+import { FACT_HEADERS } from "./problem.ts";
+import { addressName } from "./route-tree.ts";
 
 const VERSION = "0.1.0";
 const ERROR_CODES = Object.keys(errors) as ErrorCode[];
 
-const PATH_PARAMETERS: Readonly<Record<string, string>> = {
-  project:
-    "The tenant. Left out together with its slash, it is the project `default`: `/v1/stream/a` is `/v1/default/stream/a`.",
-  path: "A stream's path. It may hold slashes, percent-encoded or not.",
-  subscription: "The id of a wake subscription, in 1 to 256 bytes.",
-  session: "The id of a session, a UUID.",
-  channel: "The id of a channel, in 1 to 256 bytes; percent-encoded.",
-};
+const PROJECT =
+  "The tenant. Left out together with its slash, it is the project `default`: `/v1/stream/a` is `/v1/default/stream/a`.";
+
+export const retryAfter = parameter(header.retryAfter, "Seconds to wait before trying again.", count(0));
+const challenge = parameter("WWW-Authenticate", "How to authenticate.", text);
+const allow = parameter(header.allow, "The methods of this address.", text);
 
 /** RFC 9457, with our code. */
 const PROBLEM: Schema = {
@@ -66,18 +45,16 @@ const PROBLEM: Schema = {
   },
 };
 
-export function openapiDocument(limits: DescribedLimits): object {
-  const descriptions = descriptionsFor(limits);
+export function openapiDocument(features: readonly Feature[]): object {
   const paths: Record<string, Record<string, object>> = {};
-  for (const [name, { methods, address }] of Object.entries(ROUTES)) {
-    for (const [i, method] of methods.entries()) {
-      paths[address] ??= {};
-      paths[address][method.toLowerCase()] = operation(
-        descriptions,
-        name as RouteName,
-        address,
-        i === 0 ? "" : `.${method.toLowerCase()}`,
-      );
+  for (const feature of features) {
+    for (const route of feature.routes) {
+      const { methods, address } = route;
+      for (const [i, method] of methods.entries()) {
+        paths[address] ??= {};
+        const suffix = i === 0 ? "" : `.${method.toLowerCase()}`;
+        paths[address][method.toLowerCase()] = operation(features, feature, route, suffix);
+      }
     }
   }
   return {
@@ -89,7 +66,7 @@ export function openapiDocument(limits: DescribedLimits): object {
       license: { name: "Apache-2.0", identifier: "Apache-2.0" },
     },
     servers: [{ url: "/" }],
-    tags: [{ name: "Streams" }, { name: "Wake subscriptions" }, { name: "Channels" }, { name: "Server" }],
+    tags: features.map(({ title }) => ({ name: title })),
     paths,
     components: {
       schemas: { Problem: PROBLEM },
@@ -102,13 +79,14 @@ export function openapiDocument(limits: DescribedLimits): object {
   };
 }
 
-function operation(descriptions: Descriptions, name: RouteName, address: string, suffix: string): object {
-  const { tag, summary, says: description, query = [], headers = [], body } = descriptions[name];
+function operation(features: readonly Feature[], feature: Feature, route: Route, suffix: string): object {
+  const { name, address } = route;
+  const { summary, says: description, query = [], headers = [], body } = route.describe;
   // OpenAPI describes Content-Type by the content itself.
   const sent = headers.filter((one) => one.name.toLowerCase() !== "content-type");
   return {
     operationId: name + suffix,
-    tags: [tag],
+    tags: [feature.title],
     summary,
     ...(description === undefined ? {} : { description }),
     parameters: [
@@ -116,7 +94,7 @@ function operation(descriptions: Descriptions, name: RouteName, address: string,
         name: parameter,
         in: "path",
         required: true,
-        description: PATH_PARAMETERS[parameter],
+        description: parameter === "project" ? PROJECT : addressName(features, feature, `{${parameter}}`).says,
         schema: { type: "string" },
       })),
       ...query.map((parameter) => described(parameter, "query")),
@@ -125,8 +103,8 @@ function operation(descriptions: Descriptions, name: RouteName, address: string,
     ...(body === undefined
       ? {}
       : { requestBody: { required: body.isRequired, content: contentOf(body.content, "input") } }),
-    responses: responses(name, descriptions[name], address),
-    ...securityOf(name),
+    responses: responses(route),
+    ...securityOf(route),
   };
 }
 
@@ -138,18 +116,16 @@ function described({ name, says: description, schema }: Parameter, where: "query
   return { name, in: where, description, schema };
 }
 
-function securityOf(name: RouteName): object {
-  const need = NEEDS[name];
+function securityOf({ need }: Route): object {
   if (need === "none") return { security: [] };
   if (need === "own-proof") return { security: [{ wake: [] }] };
   return { security: [{ bearer: [] }, { cookie: [] }], "x-sluice-scope": need };
 }
 
-function responses(name: RouteName, description: Description, address: string): object {
-  const { answers } = description;
+function responses(route: Route): object {
   const found: Record<string, object> = {};
-  for (const [status, outcome] of Object.entries(answers)) found[status] = response(outcome);
-  for (const [status, codes] of refusalsOf(name, description, address)) {
+  for (const [status, outcome] of Object.entries(route.describe.answers)) found[status] = response(outcome);
+  for (const [status, codes] of refusalsOf(route)) {
     // What is not ready answers in a shape of its own.
     found[status] ??= refusal(status, codes);
   }
@@ -181,18 +157,14 @@ function schemaOf(schema: z.ZodType | Schema, io: "input" | "output"): object {
 }
 
 /** The codes a route may refuse with, by status: its own, those of its address, of auth, and of the server. */
-function refusalsOf(
-  name: RouteName,
-  { refuses, body }: Description,
-  address: string,
-): ReadonlyMap<number, readonly ErrorCode[]> {
-  const names = namesIn(address);
+function refusalsOf(route: Route): ReadonlyMap<number, readonly ErrorCode[]> {
+  const { refuses, body } = route.describe;
+  const names = namesIn(route.address);
   const codes: ErrorCode[] = [...refuses];
   if (names.length > 0) codes.push("bad-request");
   if (names.includes("project")) codes.push("bad-project");
   if (names.includes("path")) codes.push("bad-path");
-  const need = NEEDS[name];
-  if (need !== "none" && need !== "own-proof") {
+  if (!isOpen(route)) {
     codes.push("unauthenticated", "token-invalid", "token-expired", "forbidden", "keys-unavailable");
   }
   if (names.length > 0) codes.push("storage-full", "storage-failed", "unavailable", "data-damaged");
@@ -206,22 +178,37 @@ function refusalsOf(
   return byStatus;
 }
 
-/** The headers that come with a refusal. */
-const REFUSAL_HEADERS: Partial<Readonly<Record<ErrorCode, readonly Parameter[]>>> = {
-  unauthenticated: [says.challenge],
-  "token-invalid": [says.challenge],
-  "token-expired": [says.challenge],
-  forbidden: [says.challenge],
-  "stream-closed": [says.closed, says.nextOffset],
-  "offset-ahead": [says.nextOffset],
-  "offset-trimmed": [says.earliestOffset],
-  "producer-fenced": [says.producerEpoch],
-  "producer-gap": [says.producerExpected, says.producerReceived],
+/** The facts that come with a refusal. */
+const REFUSAL_FACTS: Partial<Readonly<Record<ErrorCode, readonly (keyof typeof FACT_HEADERS)[]>>> = {
+  "stream-closed": ["closed", "nextOffset"],
+  "offset-ahead": ["nextOffset"],
+  "offset-trimmed": ["earliestOffset"],
+  "producer-fenced": ["producerEpoch"],
+  "producer-gap": ["expectedSeq", "receivedSeq"],
 };
+const CHALLENGING: readonly ErrorCode[] = ["unauthenticated", "token-invalid", "token-expired", "forbidden"];
+
+function refusalHeaders(codes: readonly ErrorCode[]): Parameter[] {
+  const facts = codes.flatMap((code) => REFUSAL_FACTS[code] ?? []);
+  const headers = facts.map((fact) => parameter(FACT_HEADERS[fact]!, "See the description of the refusal.", text));
+  if (codes.some((code) => CHALLENGING.includes(code))) headers.unshift(challenge);
+  return headers;
+}
+
+/** For pages of other origins: the request headers that they may send, and the response headers that they may read. */
+export function headersOnTheWire(features: readonly Feature[]): { asked: readonly string[]; told: readonly string[] } {
+  const asked = new Set(["Authorization"]);
+  const told = new Set([...Object.values(FACT_HEADERS), allow.name, retryAfter.name, challenge.name]);
+  for (const { describe } of features.flatMap(({ routes }) => routes)) {
+    for (const { name } of describe.headers ?? []) asked.add(name);
+    for (const { headers = [] } of Object.values(describe.answers)) for (const { name } of headers) told.add(name);
+  }
+  return { asked: [...asked], told: [...told] };
+}
 
 function refusal(status: number, codes: readonly ErrorCode[]): object {
-  const headers = codes.flatMap((code) => REFUSAL_HEADERS[code] ?? []);
-  if (status === 503 || status === 429) headers.push(says.retryAfter);
+  const headers = refusalHeaders(codes);
+  if (status === 503 || status === 429) headers.push(retryAfter);
   return {
     description: codes.map((code) => `${errors[code].title} (${code}).`).join(" "),
     ...(headers.length === 0 ? {} : { headers: headersOf(headers) }),

@@ -1,0 +1,145 @@
+/**
+ * Who calls: from the credentials that a door found to the caller's Access. Every door calls `identify`, then
+ * `access.demand(action)`; neither knows HTTP.
+ *
+ * Invariants: whatever goes wrong, the caller is refused; a caller that was seen lately is identified without a promise.
+ */
+import { type Access, FULL_ACCESS } from "../core/action.ts";
+import { Refusal } from "../core/refusal.ts";
+import type { Caller } from "./caller.ts";
+import { hasKeys } from "./options.ts";
+import { ProjectKeys, type ProjectParts, type Verdict } from "./project-keys.ts";
+
+/** What an embedding program's callback may look at; the body is the route's. */
+export interface AuthorizeRequest {
+  readonly method: string;
+  readonly path: string;
+  readonly search: string;
+  readonly origin: string;
+  header(name: string): string | undefined;
+}
+
+/** What a caller shows of itself, whichever door it came through. */
+export interface Credentials {
+  /** `Authorization: Bearer …`, or what another protocol has in its place. */
+  readonly authorization: string | undefined;
+  /** Reading it throws a Refusal when the request must not use its cookie. */
+  readonly cookieToken: string | undefined;
+  /** A token in the address, where a browser cannot set a header. Only a session token may stand there. */
+  readonly addressToken: string | undefined;
+  readonly request: AuthorizeRequest;
+}
+
+export interface Identity {
+  /** `project` is undefined for what concerns the whole server. Throws, or rejects with, a Refusal. */
+  identify(project: string | undefined, credentials: Credentials): Access | Promise<Access>;
+}
+
+/** The short-lived tokens of sessions, signed with keys in the store. They are verified even when auth is off. */
+export interface SessionTokens {
+  /** Undefined when the token is not one of the project's; throws a Refusal when it has expired. */
+  verify(project: string, token: string): Promise<Access | undefined>;
+}
+
+/** Every caller may do everything, unless it shows a session token: then it may do what the token says. */
+export class OpenIdentity implements Identity {
+  constructor(private readonly sessionTokens?: SessionTokens) {}
+
+  identify(project: string | undefined, credentials: Credentials): Access | Promise<Access> {
+    const token = this.sessionTokens && credentials.addressToken;
+    return token === undefined ? FULL_ACCESS : bySessionToken(this.sessionTokens, project, token);
+  }
+}
+
+export interface IdentityParts extends ProjectParts {
+  readonly sessionTokens?: SessionTokens | undefined;
+}
+
+/** Identifies callers by a JWT of their project. */
+export class TokenIdentity implements Identity {
+  private readonly projects = new Map<string, ProjectKeys>();
+
+  constructor(private readonly parts: IdentityParts) {
+    for (const [project, keys] of Object.entries(parts.settings.projects)) {
+      if (hasKeys(keys)) this.projects.set(project, new ProjectKeys(project, keys, parts));
+    }
+  }
+
+  /** Tokens that are remembered, in all projects. */
+  get remembered(): number {
+    let sum = 0;
+    for (const keys of this.projects.values()) sum += keys.size;
+    return sum;
+  }
+
+  identify(project: string | undefined, credentials: Credentials): Access | Promise<Access> {
+    const { authorization } = credentials;
+    const keys = project === undefined ? undefined : this.projects.get(project);
+    const seen = authorization === undefined ? undefined : keys?.justSeen(authorization);
+    if (seen !== undefined) return seen;
+    if (authorization === undefined) {
+      const { addressToken } = credentials;
+      if (addressToken !== undefined) return bySessionToken(this.parts.sessionTokens, project, addressToken);
+    }
+    const token = authorization === undefined ? credentials.cookieToken : bearerOf(authorization);
+    if (token === undefined) {
+      throw new Refusal("unauthenticated", "a token is needed: Authorization: Bearer and a JWT");
+    }
+    if (project === undefined) return this.identifyAnywhere(token);
+    if (keys === undefined) throw new Refusal("unauthenticated", "the project has no keys, so no token opens it");
+    const caller = keys.known(token);
+    if (caller === undefined) return keys.verify(token).then((verdict) => this.callerOf(verdict));
+    if (authorization !== undefined) keys.see(authorization, caller);
+    return caller;
+  }
+
+  /** What concerns the whole server takes a token of any project. */
+  private async identifyAnywhere(token: string): Promise<Access> {
+    let last: Verdict = { kind: "invalid", detail: "the token is not signed with a key of any project" };
+    for (const keys of this.projects.values()) {
+      const caller = keys.known(token);
+      const verdict: Verdict = caller === undefined ? await keys.verify(token) : { kind: "caller", caller };
+      if (verdict.kind === "caller") return verdict.caller;
+      // That it has expired, or could not be checked, tells more than that it is not another project's.
+      if (verdict.kind !== "invalid") last = verdict;
+    }
+    return this.callerOf(last);
+  }
+
+  private callerOf(verdict: Verdict): Caller {
+    switch (verdict.kind) {
+      case "caller":
+        return verdict.caller;
+      case "expired":
+        throw new Refusal("token-expired", "the token has expired");
+      case "invalid":
+        throw new Refusal("token-invalid", verdict.detail);
+      case "unavailable": {
+        const retryAfterMs = verdict.retryAtMs - this.parts.world.now();
+        throw new Refusal("keys-unavailable", "the keys of the project cannot be fetched right now", { retryAfterMs });
+      }
+    }
+  }
+}
+
+const BEARER = "Bearer ";
+
+function bearerOf(authorization: string): string {
+  const isPlain = authorization.startsWith(BEARER) && !authorization.includes(" ", BEARER.length);
+  if (isPlain) return authorization.slice(BEARER.length);
+  const match = /^bearer +(\S+) *$/i.exec(authorization);
+  if (match) return match[1]!;
+  throw new Refusal("token-invalid", "Authorization must be Bearer and a token");
+}
+
+/** Addresses end up in logs and histories, so only a short-lived token may stand in one. */
+async function bySessionToken(
+  tokens: SessionTokens | undefined,
+  project: string | undefined,
+  token: string,
+): Promise<Access> {
+  const access = project === undefined ? undefined : await tokens?.verify(project, token);
+  if (access !== undefined) return access;
+  const detail = "a token in the address must be a session token; send this one as Authorization: Bearer";
+  throw new Refusal("token-invalid", detail);
+}

@@ -1,0 +1,61 @@
+/** The routes of channels, described for the OpenAPI document. Their bodies are the schemas that validate them. */
+import { BEGINNING, NOW } from "@sluice/protocol";
+import { z } from "zod";
+import { type Description, offset, parameter, text } from "../core/describe.ts";
+import { message, messages, published } from "./bodies.ts";
+import type { ChannelLimits } from "./limits.ts";
+
+/** Browsers send it when they reconnect. */
+const lastEventId = parameter("Last-Event-ID", "Starts after this: the id of the last event.", offset);
+const from = parameter(
+  "from",
+  `Starts after this: an offset of ours, ${BEGINNING} or ${NOW}. Last-Event-ID goes before it.`,
+  offset,
+);
+const wait = parameter("wait", "Whether to wait for a channel that has not started.", {
+  type: "string",
+  enum: ["true", "false"],
+  default: "false",
+});
+
+export const describeChannels = (limits: ChannelLimits) =>
+  ({
+    "channel.publish": {
+      summary: "Publish to a channel: one message, or several that are taken together",
+      says:
+        `START first, then DELTA and ERROR, END last. At most ${limits.bodyBytes} bytes, and ${limits.rate} requests in ` +
+        `${limits.windowMs} ms, unless the project or the channel has other limits.`,
+      body: { isRequired: true, content: { "application/json": z.union([message, messages]) } },
+      answers: { 202: { says: "It is stored.", content: { "application/json": published } } },
+      refuses: [
+        "bad-body",
+        "too-large",
+        "channel-not-started",
+        "channel-started",
+        "channel-ended",
+        "channel-sequence",
+        "rate-limited",
+        "limiter-unavailable",
+        "overloaded",
+      ],
+    },
+    "channel.events": {
+      summary: "Follow a channel",
+      says: "Server-sent events: `stream` for each message, with its offset as id; `gap` first where messages are gone. Ends after END.",
+      query: [from, wait],
+      headers: [lastEventId],
+      answers: {
+        200: { says: "The events.", content: { "text/event-stream": text } },
+        204: { says: "The channel has ended, and nothing follows the offset given." },
+      },
+      refuses: [
+        "bad-offset",
+        "bad-query",
+        "channel-not-found",
+        "offset-ahead",
+        "too-many-waiters",
+        "draining",
+        "overloaded",
+      ],
+    },
+  }) satisfies Readonly<Record<string, Description>>;

@@ -1,0 +1,56 @@
+/** Channels: a log with phases and publish limits that streams an answer, ends and goes away by itself. */
+import { type AddressName, route } from "../core/route.ts";
+import { type Feature, type Kernel, kindOf } from "../feature.ts";
+import { describeChannels } from "./describe.ts";
+import { type ChannelLimits, limitsFor, type ProjectLimits } from "./limits.ts";
+import { channelMetrics } from "./metrics.ts";
+import { parseChannelId } from "./parse.ts";
+import { ChannelRoutes, EVENTS_ADDRESS, PUBLISH_ADDRESS, type ReaderLimits } from "./routes.ts";
+import { Channels } from "./service.ts";
+import { CHANNEL } from "./state.ts";
+
+export interface ChannelSettings {
+  readonly channel: ChannelLimits;
+  /** What a project has of its own goes before what holds for all. */
+  readonly projects: ReadonlyMap<string, ProjectLimits>;
+  readonly readers: ReaderLimits;
+}
+
+const channel: AddressName = {
+  says: "The id of a channel, in 1 to 256 bytes; percent-encoded.",
+  read(encoded, names) {
+    names.channel = parseChannelId(encoded);
+  },
+};
+
+export function channelsFeature({ engine, keepers, world, audience }: Kernel, settings: ChannelSettings) {
+  const service = new Channels(engine, keepers, limitsFor(settings.channel, settings.projects));
+  const routes = new ChannelRoutes(service, world, audience, settings.readers);
+  const describe = describeChannels(settings.channel);
+  return {
+    title: "Channels",
+    kinds: [kindOf(CHANNEL, (e) => service.sweep(e.project, e.id))],
+    names: { channel },
+    routes: [
+      route({
+        name: "channel.publish",
+        methods: ["POST"],
+        address: PUBLISH_ADDRESS,
+        need: "write",
+        handle: (call, request) => routes.publish(call.project, call.channel, request),
+        describe: describe["channel.publish"],
+      }),
+      route({
+        name: "channel.events",
+        methods: ["GET"],
+        address: EVENTS_ADDRESS,
+        need: "read",
+        handle: (call, request) => routes.events(call.project, call.channel, request),
+        describe: describe["channel.events"],
+      }),
+    ],
+    metrics: channelMetrics(service, routes),
+    service,
+    readers: routes,
+  } satisfies Feature & Record<string, unknown>;
+}

@@ -1,0 +1,59 @@
+/**
+ * A route of the HTTP door as its feature describes it: name, methods, address, need, handler and description. The door finds
+ * routes by it; `Allow`, the OpenAPI document, CORS headers and the fuzz tests' vocabulary follow from it.
+ *
+ * Invariants: an address is written as OpenAPI writes it. A name in braces is one level, except `{path}` at the end, which is all
+ * the rest. A literal level wins over a name.
+ */
+import type { Access, Action, Need } from "./action.ts";
+import type { Description } from "./describe.ts";
+import type { HttpRequest, Reply } from "./http.ts";
+
+/** A request on its way to its handler: what its address names, and who asks. One shape for all, because every request has one. */
+export interface Call extends Action {
+  readonly access: Access;
+  readonly stream: string | undefined;
+  readonly subscription: string | undefined;
+  readonly channel: string | undefined;
+  readonly session: string | undefined;
+  readonly group: string | undefined;
+}
+
+/** What a name in an address may fill in. */
+export type Names = {
+  -readonly [N in "stream" | "subscription" | "channel" | "session" | "group"]: string | undefined;
+};
+
+export type Handler<C = Call> = (call: C, request: HttpRequest) => Promise<Reply> | Reply;
+
+export interface Route {
+  /** Also the action's name in auth, logs and metrics. */
+  readonly name: string;
+  readonly methods: readonly string[];
+  readonly address: string;
+  readonly need: Need;
+  readonly handle: Handler;
+  readonly describe: Description;
+}
+
+/** A name in braces of an address: what it means, and how its percent-encoded text is read. */
+export interface AddressName {
+  readonly says: string;
+  /** Throws a Refusal for a malformed one. */
+  read(encoded: string, names: Names): void;
+}
+
+type BracedIn<A extends string> = A extends `${string}{${infer N}}${infer Rest}` ? N | BracedIn<Rest> : never;
+type Filled<N extends string> = N extends "path" ? "stream" : N;
+
+/** A call to an address: every name in its braces is there. */
+export type CallTo<A extends string> = Call & { readonly [N in Filled<BracedIn<A>>]: string };
+
+/** Types the handler by the address: it may rely on the names that stand there. */
+export function route<const A extends string>(
+  row: Omit<Route, "address" | "handle"> & { readonly address: A; readonly handle: Handler<CallTo<A>> },
+): Route {
+  return row as Route;
+}
+
+export const READING: readonly string[] = ["GET", "HEAD"];

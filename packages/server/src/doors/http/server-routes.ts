@@ -1,0 +1,85 @@
+/** The routes of the server itself: health, readiness, metrics and the OpenAPI document. Not a feature folder, but described like one. */
+import { header } from "@sluice/protocol";
+import { z } from "zod";
+import { type Description, text } from "../../core/describe.ts";
+import type { Headers, Reply } from "../../core/http.ts";
+import { Refusal } from "../../core/refusal.ts";
+import { READING, route } from "../../core/route.ts";
+import type { Feature } from "../../feature.ts";
+import { openapiDocument, retryAfter } from "./openapi.ts";
+
+export interface ServerParts {
+  /** Undefined when the server takes requests; otherwise why not. */
+  notReady(): string | undefined;
+  /** The server in numbers, as Prometheus reads them; absent when it keeps none. */
+  readonly metrics?: (() => Promise<string>) | undefined;
+  /** All features, this one included: the document describes them. */
+  features(): readonly Feature[];
+}
+
+const probe = z.object({ status: z.enum(["ok", "unavailable"]), reason: z.string().optional() });
+
+const describe = {
+  health: {
+    summary: "Whether the process is alive",
+    answers: { 200: { says: "It is.", content: { "application/json": probe } } },
+    refuses: [],
+  },
+  ready: {
+    summary: "Whether the server takes requests",
+    answers: {
+      200: { says: "It does.", content: { "application/json": probe } },
+      503: { says: "Not now.", headers: [retryAfter], content: { "application/json": probe } },
+    },
+    refuses: [],
+  },
+  metrics: {
+    summary: "The server's metrics, in the text format of Prometheus",
+    answers: { 200: { says: "The metrics.", content: { "text/plain": text } } },
+    refuses: ["no-route"],
+  },
+  openapi: {
+    summary: "This document",
+    answers: { 200: { says: "This document.", content: { "application/json": { type: "object" } } } },
+    refuses: [],
+  },
+} satisfies Readonly<Record<string, Description>>;
+
+export function serverFeature({ notReady, metrics, features }: ServerParts): Feature {
+  let document: string | undefined;
+  const open = (name: keyof typeof describe, address: string, handle: () => Reply | Promise<Reply>) =>
+    route({ name, methods: READING, address, need: "none", handle, describe: describe[name] });
+  return {
+    title: "Server",
+    routes: [
+      open("health", "/health", () => answerProbe(undefined)),
+      open("ready", "/ready", () => answerProbe(notReady())),
+      route({
+        name: "metrics",
+        methods: READING,
+        address: "/metrics",
+        need: "admin",
+        handle: async () => {
+          if (metrics === undefined) throw new Refusal("no-route", "this server keeps no metrics");
+          return reply("text/plain; version=0.0.4; charset=utf-8", "no-store", await metrics());
+        },
+        describe: describe.metrics,
+      }),
+      open("openapi", "/openapi.json", () => {
+        document ??= JSON.stringify(openapiDocument(features()));
+        return reply("application/json", "public, max-age=300", document);
+      }),
+    ],
+  };
+}
+
+function reply(contentType: string, cacheControl: string, body: string): Reply {
+  return { status: 200, headers: [header.contentType, contentType, header.cacheControl, cacheControl], body };
+}
+
+function answerProbe(problem: string | undefined): Reply {
+  const body = JSON.stringify(problem === undefined ? { status: "ok" } : { status: "unavailable", reason: problem });
+  const headers: Headers = [header.contentType, "application/json", header.cacheControl, "no-store"];
+  if (problem !== undefined) headers.push(header.retryAfter, "1");
+  return { status: problem === undefined ? 200 : 503, headers, body };
+}

@@ -1,0 +1,97 @@
+/** Streams: the Durable Streams protocol, listing, and live reads. Every other feature stands on its service. */
+import { type AddressName, READING, route } from "../core/route.ts";
+import { type Feature, type Kernel, kindOf } from "../feature.ts";
+import { Census } from "./census.ts";
+import { describeStreams } from "./describe.ts";
+import type { CensusLimits, ListLimits, LiveLimits, StreamLimits } from "./limits.ts";
+import { listStreams, STREAMS_ADDRESS } from "./listing.ts";
+import { LiveRoutes } from "./live-routes.ts";
+import { streamMetrics } from "./metrics.ts";
+import { parsePath } from "./parse.ts";
+import { STREAM_ADDRESS, StreamRoutes } from "./routes.ts";
+import { APPEND_TO_STREAM, READ_STREAM, Streams } from "./service.ts";
+import { STREAM, sessionOf } from "./state.ts";
+
+export interface StreamSettings {
+  readonly stream: StreamLimits;
+  readonly list: ListLimits;
+  readonly live: LiveLimits;
+  readonly census: CensusLimits;
+}
+
+const path: AddressName = {
+  says: "A stream's path. It may hold slashes, percent-encoded or not.",
+  read(encoded, names) {
+    const stream = parsePath(encoded);
+    names.stream = stream;
+    names.session = sessionOf(stream);
+  },
+};
+
+export function streamsFeature({ engine, keepers, world, audience }: Kernel, settings: StreamSettings) {
+  const { stream: limits, list } = settings;
+  const service = new Streams(engine, keepers, world, limits);
+  const live = new LiveRoutes(service, world, { ...settings.live, pageBytes: limits.pageBytes }, audience);
+  const routes = new StreamRoutes(service, live, limits);
+  const census = new Census(engine, service.meter, world, settings.census);
+  const describe = describeStreams(list);
+  return {
+    title: "Streams",
+    kinds: [kindOf(STREAM, (e) => service.sweep(e.project, e.id))],
+    names: { path },
+    routes: [
+      route({
+        name: READ_STREAM.action,
+        methods: ["GET"],
+        address: STREAM_ADDRESS,
+        need: READ_STREAM.need,
+        handle: (call, request) => routes.read(call, request),
+        describe: describe["stream.read"],
+      }),
+      route({
+        name: "stream.head",
+        methods: ["HEAD"],
+        address: STREAM_ADDRESS,
+        need: "read",
+        handle: (call) => routes.head(call),
+        describe: describe["stream.head"],
+      }),
+      route({
+        name: "stream.create",
+        methods: ["PUT"],
+        address: STREAM_ADDRESS,
+        need: "write",
+        handle: (call, request) => routes.create(call, request),
+        describe: describe["stream.create"],
+      }),
+      route({
+        name: APPEND_TO_STREAM.action,
+        methods: ["POST"],
+        address: STREAM_ADDRESS,
+        need: APPEND_TO_STREAM.need,
+        handle: (call, request) => routes.append(call, request),
+        describe: describe["stream.append"],
+      }),
+      route({
+        name: "stream.delete",
+        methods: ["DELETE"],
+        address: STREAM_ADDRESS,
+        need: "write",
+        handle: (call) => routes.delete(call),
+        describe: describe["stream.delete"],
+      }),
+      route({
+        name: "streams.list",
+        methods: READING,
+        address: STREAMS_ADDRESS,
+        need: "read",
+        handle: (call, request) => listStreams(service, call, request, list),
+        describe: describe["streams.list"],
+      }),
+    ],
+    metrics: streamMetrics(service.meter, live, census),
+    stop: () => census.stop(),
+    service,
+    live,
+  } satisfies Feature & Record<string, unknown>;
+}

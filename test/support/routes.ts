@@ -1,0 +1,17 @@
+/** The routes of a server as its features describe them, by name: what tests check lists of their own against. */
+import { buildApp, withDefaults } from "../../packages/server/src/compose.ts";
+import type { Route } from "../../packages/server/src/core/route.ts";
+import { openMemory } from "../../packages/server/src/engine/memory/memory.ts";
+import { manualWorld } from "./world.ts";
+
+const world = manualWorld(1);
+const { features } = buildApp(withDefaults(), world, openMemory({ world }));
+
+export const ROUTES: ReadonlyMap<string, Route> = new Map(
+  features.flatMap(({ routes }) => routes.map((route) => [route.name, route] as const)),
+);
+
+/** The literal levels of all addresses, and the names that stand between them. */
+export const ADDRESS_WORDS: readonly string[] = [
+  ...new Set([...ROUTES.values()].flatMap(({ address }) => address.split("/").filter((part) => /^[^{]/.test(part)))),
+];
