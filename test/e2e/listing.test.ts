@@ -213,14 +213,14 @@ describeOnEngines("an entry of a listing", (engine) => {
     expect(await paths(fixture.url)).toEqual(["fork"]);
   });
 
-  it("is never one of the server's own, nor can anybody make one", async () => {
+  it("is never one of the server's own, and no client can make one", async () => {
     const { url, streams } = await appInTime(engine);
     const own = ["session:1", "session:", "$", "$shard", "__ds", "__dsx", "__ds/x"];
     for (const name of own) {
       const response = await create(`${url}/v1/stream/${encodeURIComponent(name)}`);
       await expectProblem(response, 403, "reserved-name");
       const config = { contentType: "text/plain" };
-      expect(await streams.create("default", name, { config, closed: false, payloads: [] })).toMatchObject({
+      expect(await streams.createAt("default", name, { config, closed: false, payloads: [] })).toMatchObject({
         kind: "created",
       });
     }

@@ -209,7 +209,7 @@ describeOnEngines("A shard that is left over", (engine) => {
     const topic = await new Topic(on.url, "orders", SHARDS).create();
     const shard = await topic.add("lost", { "Message-Key": "k" });
     // As a failover loses it.
-    expect((await on.app.streams.delete("default", topic.paths[shard]!)).kind).toBe("deleted");
+    expect((await on.app.streams.deleteAt("default", topic.paths[shard]!)).kind).toBe("deleted");
     expect(await topic.add("x", { "Message-Key": "k" })).toBe(shard);
     expect((await topic.messages())[shard]).toEqual(["x"]);
   });

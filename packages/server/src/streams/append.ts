@@ -94,7 +94,8 @@ export function appendRule(
   const changes: Change[] = [];
   const { producer, close, payloads } = input;
   if (payloads.length > 0) {
-    const messages = toMessages(input, now);
+    // A clock that was set back must not make publish times fall: they are searched by halves.
+    const messages = toMessages(input, Math.max(now, view.head.at));
     changes.push({ op: "append", messages }, ...cutForRetention(view, meta.config.retention, messages, now, holdBytes));
   }
   if (producer) changes.push(put(producerTable, producer.id, { epoch: producer.epoch, seq: producer.seq }));

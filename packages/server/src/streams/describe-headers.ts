@@ -57,6 +57,12 @@ export const asks = {
 /** What a query may say. */
 export const queries = {
   offset: parameter("offset", `Reads what follows: an offset of ours, ${BEGINNING} or ${NOW}.`, offset),
+  last: parameter("last", "Instead of offset: starts with the last so many messages.", count()),
+  since: parameter(
+    "since",
+    "Instead of offset: starts with what was published since a time in epoch ms, or a duration ago like 10m.",
+    text,
+  ),
   live: parameter("live", "Waits for what comes: long-poll or sse. Needs offset.", {
     type: "string",
     enum: ["long-poll", "sse"],

@@ -126,7 +126,7 @@ export const describeStreams = (list: ListLimits) =>
     "stream.read": {
       summary: "Read, or wait for, messages",
       says: "Without offset, from the earliest message kept. With live=sse the connection stays open and is ended after a while.",
-      query: [queries.offset, queries.live, queries.format, queries.cursor],
+      query: [queries.offset, queries.last, queries.since, queries.live, queries.format, queries.cursor],
       headers: [asks.ifNoneMatch],
       answers: {
         200: {

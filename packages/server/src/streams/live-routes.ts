@@ -57,7 +57,8 @@ export class LiveRoutes {
     if (mode !== "long-poll" && mode !== "sse") {
       throw new Refusal("bad-query", "the query parameter live must be long-poll or sse");
     }
-    if (from === undefined) throw new Refusal("bad-query", "a live read needs the query parameter offset");
+    if (from === undefined)
+      throw new Refusal("bad-query", "a live read needs the query parameter offset, last or since");
     const cursor = queryValue(request.search, "cursor");
     const leave = this.audience.enter(request);
     if (mode === "sse") return this.sse(project, path, from, format, cursor, leave);

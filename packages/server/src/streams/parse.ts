@@ -30,8 +30,49 @@ export function parsePath(encoded: string): string {
 /** Where a GET starts: at the earliest message kept, at the tail, or after a position. */
 export type From = typeof BEGINNING | typeof NOW | Position;
 
-export function parseFrom(search: string): From | undefined {
-  const text = queryValue(search, "offset");
+/** Where else a GET may start: with the last so many messages, or with those of the time since. */
+export type Back = { readonly last: number } | { readonly sinceMs: number } | { readonly agoMs: number };
+
+export function parseFrom(search: string): From | Back | undefined {
+  const last = queryValue(search, "last");
+  const since = queryValue(search, "since");
+  const offset = queryValue(search, "offset");
+  const given = [last, since, offset].filter((text) => text !== undefined).length;
+  if (given > 1) throw new Refusal("bad-query", "offset, last and since exclude each other; give one of them");
+  if (last !== undefined) return parseLast(last);
+  return since === undefined ? parseOffsetParameter(offset) : parseSince(since);
+}
+
+function parseLast(text: string): Back {
+  const count = Number(text);
+  if (!/^\d{1,16}$/.test(text) || !Number.isSafeInteger(count)) {
+    throw new Refusal(
+      "bad-query",
+      `the query parameter last must be a number of messages, like 100; got ${shown(text)}`,
+    );
+  }
+  return { last: count };
+}
+
+const UNITS_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+function parseSince(text: string): Back {
+  const [, digits = "", unit = ""] = /^(\d{1,16})(ms|s|m|h|d)?$/.exec(text) ?? [];
+  const amount = Number(digits) * (UNITS_MS[unit] ?? 1);
+  if (digits === "" || !Number.isSafeInteger(amount)) {
+    const allowed = "a time in epoch milliseconds, or a duration like 500ms, 30s, 10m, 2h or 7d";
+    throw new Refusal("bad-query", `the query parameter since must be ${allowed}; got ${shown(text)}`);
+  }
+  return unit === "" ? { sinceMs: amount } : { agoMs: amount };
+}
+
+const MAX_SHOWN_CHARS = 40;
+
+function shown(text: string): string {
+  return JSON.stringify(text.slice(0, MAX_SHOWN_CHARS));
+}
+
+function parseOffsetParameter(text: string | undefined): From | undefined {
   if (text === undefined || text === BEGINNING || text === NOW) return text;
   const position = parseOffset(text);
   if (position === undefined)

@@ -131,7 +131,7 @@ function mayHaveSeen({ origin }: Meta, { start, survived }: Head, { generation }
 }
 
 /** Where reading from the beginning starts: after the last cut, in the stream itself or in the ancestor nearest to it. */
-async function earliestOf(engine: Engine, project: string, meta: Meta, head: Head): Promise<Position> {
+export async function earliestOf(engine: Engine, project: string, meta: Meta, head: Head): Promise<Position> {
   const lineage = meta.origin?.lineage ?? [];
   const base = lineage.at(-1)?.through ?? ZERO;
   if (head.start.seq > base.seq) return head.start;

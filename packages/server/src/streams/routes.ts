@@ -12,6 +12,8 @@ import { type AppendRequest, checkPath, tooLarge } from "./intake.ts";
 import type { StreamLimits } from "./limits.ts";
 import type { LiveRoutes } from "./live-routes.ts";
 import {
+  type Back,
+  type From,
   parseClosed,
   parseConfig,
   parseContentType,
@@ -89,7 +91,7 @@ export class StreamRoutes {
 
   async read({ project, stream: path, access }: StreamCall, request: HttpRequest): Promise<Reply> {
     if (isSessionPath(path)) await this.streams.demandReader(project, path, access);
-    const from = parseFrom(request.search);
+    const from = await this.resolve(project, path, parseFrom(request.search));
     const format = parseFormat(request.search);
     const live = queryValue(request.search, "live");
     if (live !== undefined) return this.live.handle(live, project, path, from, format, request);
@@ -99,6 +101,17 @@ export class StreamRoutes {
     if (page.kind !== "page") throw unreadable(page, path);
     this.streams.meter.reads["catch-up"]++;
     return renderPage(page, after, format, request.header("if-none-match"));
+  }
+
+  /** Turns a time or a count into a position. */
+  private async resolve(project: string, path: string, from: From | Back | undefined): Promise<From | undefined> {
+    if (typeof from !== "object" || "seq" in from) return from;
+    const located =
+      "last" in from
+        ? await this.streams.positionBack(project, path, from.last)
+        : await this.streams.positionAt(project, path, "sinceMs" in from ? from.sinceMs : this.streams.ago(from.agoMs));
+    if (located.kind !== "position") throw unreadable(located, path);
+    return located.position;
   }
 
   /** The tail, without what is there: where to start when only what comes next is wanted. */

@@ -29,6 +29,7 @@ import {
 } from "./life.ts";
 import { STREAM_LIMITS, type StreamLimits } from "./limits.ts";
 import { StreamMeter } from "./meter.ts";
+import { type Located, positionAt, positionBack } from "./positions.ts";
 import { type Described, describe, type ReadOutcome, readPage } from "./reading.ts";
 import { absent } from "./refusals.ts";
 import { Sharded } from "./sharded.ts";
@@ -273,6 +274,21 @@ export class Streams {
     if (page.kind !== "page") return page;
     if (slides(page.meta, page.head, this.engine.now())) await this.touch(project, path);
     return page.meta.inbox ? filled(this.engine, project, page, maxBytes) : page;
+  }
+
+  /** Where reading starts that wants every message published at or after `timeMs`. */
+  positionAt(project: string, path: string, timeMs: number): Promise<Located> {
+    return this.sure(project, path, () => positionAt(this.engine, project, path, timeMs));
+  }
+
+  /** The time so long ago, by the clock that messages are stamped with. */
+  ago(ms: number): number {
+    return this.engine.now() - ms;
+  }
+
+  /** Where reading starts that wants the last `count` messages. */
+  positionBack(project: string, path: string, count: number): Promise<Located> {
+    return this.sure(project, path, () => positionBack(this.engine, project, path, count));
   }
 
   /** As `read`, for those who copy the log elsewhere: no use of the stream. */

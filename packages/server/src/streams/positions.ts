@@ -1,0 +1,104 @@
+/**
+ * Positions in a stream by time and by count: a binary search over reads of single messages, because messages are numbered
+ * without a hole and their publish time never falls. Called by the service for `?since=` and `?last=`, and for features that
+ * start or seek by time.
+ *
+ * Invariants: a log may hold several generations (a failover raises it) and a fork reads its ancestors' logs first; numbers go on
+ * through all of them. Everything is committed state; a trim that comes in between makes the search start again.
+ */
+import { comparePositions, type Position } from "@sluice/protocol";
+import type { Engine, Entity, Head, LoggedMessage } from "../engine/contract.ts";
+import { describe, earliestOf, type Missing } from "./reading.ts";
+import { type Meta, streamEntity } from "./state.ts";
+
+export type Located =
+  | { readonly kind: "position"; readonly position: Position }
+  | Missing
+  | { readonly kind: "sharded"; readonly shards: number };
+
+/** Where reading starts that wants every message published at or after `timeMs`: the tail, when there is none. */
+export function positionAt(engine: Engine, project: string, path: string, timeMs: number): Promise<Located> {
+  return search(engine, project, path, async (span) => {
+    let before = span.earliest;
+    let low = span.earliest.seq + 1;
+    let high = span.last.seq + 1;
+    // Every message below `low` is older than the time, every one at or above `high` is not.
+    while (low < high) {
+      const middle = Math.floor((low + high) / 2);
+      const message = await span.message(middle);
+      if (message === undefined) return undefined;
+      if (message.at >= timeMs) high = middle;
+      else {
+        low = middle + 1;
+        before = message.position;
+      }
+    }
+    return before;
+  });
+}
+
+/** Where reading starts that wants the last `count` messages, or all that are kept when they are fewer. */
+export function positionBack(engine: Engine, project: string, path: string, count: number): Promise<Located> {
+  return search(engine, project, path, async (span) => {
+    if (count === 0) return span.last;
+    const seq = span.last.seq - count;
+    return seq <= span.earliest.seq ? span.earliest : (await span.message(seq))?.position;
+  });
+}
+
+/** `find` gives undefined when a message is gone that was there when the search began. */
+async function search(
+  engine: Engine,
+  project: string,
+  path: string,
+  find: (span: Span) => Promise<Position | undefined>,
+): Promise<Located> {
+  for (;;) {
+    const described = await describe(engine, project, path);
+    if (described.kind !== "live") return described;
+    const { meta, head } = described;
+    if (meta.config.shards !== undefined) return { kind: "sharded", shards: meta.config.shards };
+    const earliest = await earliestOf(engine, project, meta, head);
+    const position = await find(new Span(engine, pieces(project, path, meta, head), earliest, head.last));
+    if (position !== undefined) return { kind: "position", position };
+  }
+}
+
+/** A log that a stream reads, up to and including a position. */
+interface Piece {
+  readonly entity: Entity;
+  readonly through: Position;
+}
+
+function pieces(project: string, path: string, { origin }: Meta, { last }: Head): readonly Piece[] {
+  const inherited = (origin?.lineage ?? []).map(({ path: ancestor, through }) => ({
+    entity: streamEntity(project, ancestor),
+    through,
+  }));
+  return [...inherited, { entity: streamEntity(project, path), through: last }];
+}
+
+/** The messages of a stream that are kept, by number. */
+class Span {
+  constructor(
+    private readonly engine: Engine,
+    private readonly pieces: readonly Piece[],
+    readonly earliest: Position,
+    readonly last: Position,
+  ) {}
+
+  /** The message with this number; undefined when it is gone. */
+  async message(seq: number): Promise<LoggedMessage | undefined> {
+    const piece = this.pieces.find(({ through }) => seq <= through.seq)!;
+    // A number belongs to the highest generation in which something at or before it follows its predecessor.
+    let low = 0;
+    let high = piece.through.generation;
+    for (let generation = high; low <= high; generation = Math.floor((low + high) / 2)) {
+      const [message] = (await this.engine.read(piece.entity, { generation, seq: seq - 1 }, 1)).messages;
+      if (message?.position.seq === seq && comparePositions(message.position, piece.through) <= 0) return message;
+      if (message === undefined || message.position.seq > seq) high = generation - 1;
+      else low = generation + 1;
+    }
+    return undefined;
+  }
+}
