@@ -2,7 +2,7 @@
 import { createServer } from "@sluice/server";
 import { expect, it, onTestFinished } from "vitest";
 import { registryEntity } from "../../packages/server/src/sessions/state.ts";
-import { FANOUT_HOLD } from "../../packages/server/src/streams/following.ts";
+import { FANOUT_FOLLOWER } from "../../packages/server/src/streams/state.ts";
 import { Random } from "../sim/random.ts";
 import { sharedRedis } from "../support/shared-redis.ts";
 import { Api, inline, PATIENT } from "./api.ts";
@@ -54,7 +54,7 @@ it("what comes after a subscription is kept for it, though another node has let 
   core.fate = ({ method }) => (method === "putStream" ? "stuck" : undefined);
   const subscribing = api.subscribe(session, "s");
   await until(() => expect(core.pending).toBe(1), 0);
-  await app.streams.hold("default", "s", FANOUT_HOLD, undefined);
+  await app.streams.hold("default", "s", FANOUT_FOLLOWER, undefined);
   core.fate = ({ method }) => (method === "postStream" ? "refused" : undefined);
   core.release();
   expect((await subscribing).status).toBe(200);

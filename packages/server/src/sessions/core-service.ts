@@ -7,7 +7,7 @@ import type { RowKey } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
 import type { FollowOutcome } from "../streams/following.ts";
 import type { Streams } from "../streams/service.ts";
-import { MARKS, META } from "../streams/state.ts";
+import { FANOUT_FOLLOWER, MARKS, META } from "../streams/state.ts";
 import type { Copy } from "./copy.ts";
 import type { SessionLimits } from "./limits.ts";
 import {
@@ -55,7 +55,7 @@ export class LocalCore implements CoreService {
   ) {}
 
   headStream(project: string, stream: string, name: string, from?: Position): Promise<FollowOutcome> {
-    return this.streams.follow(project, stream, name, from);
+    return this.streams.follow(project, stream, { follower: FANOUT_FOLLOWER, name, from });
   }
 
   putStream(project: string, session: string, join: Join): Promise<JoinOutcome> {

@@ -6,7 +6,9 @@
 import type { Position } from "@sluice/protocol";
 import { hex } from "../core/bytes.ts";
 import type { Entity } from "../engine/contract.ts";
+import { isFollowedAs } from "../streams/following.ts";
 import type { StreamEvent } from "../streams/service.ts";
+import { FANOUT_FOLLOWER } from "../streams/state.ts";
 import type { FanoutMeter, Member } from "./delivery.ts";
 import { type AddSubscriber, remindRule } from "./registry-rules.ts";
 import { dropRule } from "./session-rules.ts";
@@ -61,9 +63,9 @@ export class Fanout {
     return hex(this.parts.world.randomBytes(NAME_BYTES));
   }
 
-  private hear({ kind, project, path, follow }: StreamEvent): void {
+  private hear({ kind, project, path, follows }: StreamEvent): void {
     if (kind === "created" || this.isStopped) return;
-    if (follow === undefined && kind !== "doubtful") return;
+    if (follows?.[FANOUT_FOLLOWER] === undefined && kind !== "doubtful") return;
     this.source(project, path).wake();
   }
 
@@ -191,7 +193,7 @@ export class Fanout {
           return true;
         }
         const described = await streams.describe(project, stream);
-        if (described.kind !== "live" || described.meta.follow !== input.name) return false;
+        if (described.kind !== "live" || !isFollowedAs(described.meta, FANOUT_FOLLOWER, input.name)) return false;
         await this.dissolve(source, outcome.name);
       }
     });

@@ -18,7 +18,7 @@ import { type AppendRequest, checkPath } from "../streams/intake.ts";
 import type { ReadOutcome } from "../streams/reading.ts";
 import { absent, appendRefusal } from "../streams/refusals.ts";
 import type { Streams } from "../streams/service.ts";
-import { lifeOf, META, metaTable } from "../streams/state.ts";
+import { FANOUT_FOLLOWER, lifeOf, META, metaTable } from "../streams/state.ts";
 import { STREAM_ID } from "./bodies.ts";
 import type { CoreService } from "./core-service.ts";
 import type { Events } from "./events.ts";
@@ -175,7 +175,8 @@ export class Sessions {
     try {
       isAdded = await this.enlist(project, { sessionId: session, streamId }, name, joined);
       // Another node may have let retention have it, before it could know of this subscription.
-      if (isAdded && isCut && !engine.exclusive) await streams.keep(project, streamId, name, subscription.at);
+      if (isAdded && isCut && !engine.exclusive)
+        await streams.keep(project, streamId, { follower: FANOUT_FOLLOWER, name, from: subscription.at });
     } catch (fault) {
       await undo().catch((second) => this.parts.report(`taking back a subscription of ${session} failed`, second));
       throw fault;
@@ -258,7 +259,7 @@ export class Sessions {
       const outcome = await streams.append(project, stream, append);
       if (outcome.kind !== "appended" && outcome.kind !== "duplicate") throw appendRefusal(outcome, stream);
       stored();
-      const isFollowed = outcome.follow !== undefined;
+      const isFollowed = outcome.follows?.[FANOUT_FOLLOWER] !== undefined;
       const copies = isFollowed ? await fanout.publish(project, stream, outcome.next) : NO_COPIES;
       events.tell("publish", { stream, count: copies.count, latencyMs: world.now() - startedAt });
       return { outcome, copies };

@@ -3,32 +3,59 @@
  * and what retention must leave alone. A source has one; it decides nothing about who gets what.
  */
 import type { Position } from "@sluice/protocol";
+import type { World } from "../core/world.ts";
 import type { LoggedMessage } from "../engine/contract.ts";
-import { FANOUT_HOLD } from "../streams/following.ts";
+import { isFollowedAs } from "../streams/following.ts";
+import { PacedHold } from "../streams/paced-hold.ts";
 import type { Streams } from "../streams/service.ts";
+import { FANOUT_FOLLOWER, followsOf } from "../streams/state.ts";
 import { Copy, type Gap, type Lent } from "./copy.ts";
 import type { FanoutLimits } from "./limits.ts";
 import type { Roster } from "./roster.ts";
 import { isBefore, type Registry } from "./state.ts";
 
+export interface SourceLogParts {
+  readonly streams: Streams;
+  readonly world: World;
+  readonly limits: FanoutLimits;
+  readonly report: (what: string, fault: unknown) => void;
+}
+
 export class SourceLog {
   /** Whether retention cuts the stream; it is asked for when the stream is created and stays as it is. */
   private isCut = false;
+  private readonly paced: PacedHold;
+  private takenBytes = 0;
 
   constructor(
-    private readonly streams: Streams,
+    private readonly parts: SourceLogParts,
     private readonly roster: Roster,
-    private readonly limits: FanoutLimits,
     private readonly project: string,
     private readonly stream: string,
-  ) {}
+  ) {
+    const { streams, world, report } = parts;
+    this.paced = new PacedHold(
+      world,
+      (position, name) => streams.hold(project, stream, FANOUT_FOLLOWER, position, name),
+      (fault) => report(`moving the hold of fan-out on ${stream} failed`, fault),
+    );
+  }
+
+  /** Whether a hold is still to be moved. */
+  get isHolding(): boolean {
+    return this.paced.isWaiting;
+  }
+
+  stop(): void {
+    this.paced.forget();
+  }
 
   /** What comes after a position. `gone` when the stream of this name is not there any more. */
   async after(at: Position, name: string): Promise<Copy | "nothing" | "gone"> {
     let from = at;
     let gap: Gap | undefined;
     for (;;) {
-      const page = await this.streams.peek(this.project, this.stream, from, this.limits.roundBytes);
+      const page = await this.parts.streams.peek(this.project, this.stream, from, this.parts.limits.roundBytes);
       switch (page.kind) {
         case "absent":
         case "gone":
@@ -44,10 +71,11 @@ export class SourceLog {
         case "ahead":
           return "nothing";
         case "page": {
-          if (page.meta.follow !== name) return "gone";
+          if (!isFollowedAs(page.meta, FANOUT_FOLLOWER, name)) return "gone";
           this.isCut = page.meta.config.retention !== undefined;
           const messages = page.messages.filter(({ position }) => isBefore(at, position));
           if (messages.length === 0 && gap === undefined) return "nothing";
+          for (const { payload } of messages) this.takenBytes += payload.length;
           return new Copy(this.stream, page.meta.config.contentType, at, messages, [], gap, !page.atTail);
         }
       }
@@ -56,7 +84,7 @@ export class SourceLog {
 
   /** The same copy, with payloads that are large and would be written many times put where all can borrow them. */
   async shared(copy: Copy, name: string): Promise<Copy> {
-    const { shareBytes, sharedBytes } = this.limits;
+    const { shareBytes, sharedBytes } = this.parts.limits;
     const isLarge = ({ payload }: LoggedMessage) => payload.length > shareBytes;
     const large = copy.logged.filter(isLarge);
     if (large.length === 0 || this.roster.members.size - this.roster.lagging.size < 2) return copy;
@@ -72,22 +100,26 @@ export class SourceLog {
     return new Copy(copy.stream, copy.contentType, copy.prev, copy.logged, lent, copy.gap, copy.hasMore);
   }
 
-  /** Retention must not take what is still owed to somebody. */
+  /** Retention must not take what a subscriber is still owed. */
   async hold({ name, cursor }: Registry): Promise<void> {
     if (!this.isCut) return;
     let lowest = cursor;
     for (const at of this.roster.lagging.values()) if (isBefore(at, lowest)) lowest = at;
-    await this.streams.hold(this.project, this.stream, FANOUT_HOLD, lowest, name);
+    const bytes = this.takenBytes;
+    this.takenBytes = 0;
+    await this.paced.move(lowest, name, bytes);
   }
 
-  /** Nobody subscribes any more, unless somebody has just come. */
+  /** No session subscribes any more, unless one has just come. */
   async letGo(): Promise<void> {
-    const described = await this.streams.describe(this.project, this.stream);
+    const { streams } = this.parts;
+    const described = await streams.describe(this.project, this.stream);
     if (described.kind !== "live" || described.meta.config.retention === undefined) return;
-    const { follow } = described.meta;
-    if (follow === undefined) return;
+    const name = followsOf(described.meta)?.[FANOUT_FOLLOWER];
+    if (name === undefined) return;
     this.isCut = true;
-    await this.streams.hold(this.project, this.stream, FANOUT_HOLD, undefined, follow);
+    this.paced.forget();
+    await streams.hold(this.project, this.stream, FANOUT_FOLLOWER, undefined, name);
     const registry = await this.roster.look();
     if (registry) await this.hold(registry);
   }

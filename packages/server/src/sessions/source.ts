@@ -63,14 +63,14 @@ export class Source implements LaggardSource {
     readonly stream: string,
   ) {
     this.roster = new Roster(parts.engine, parts.keepers, parts.limits, project, stream);
-    this.log = new SourceLog(parts.streams, this.roster, parts.limits, project, stream);
+    this.log = new SourceLog(parts, this.roster, project, stream);
     this.breaker = new Breaker(parts.limits);
     this.laggards = new Laggards(parts, this);
   }
 
   /** Nothing is under way, nobody waits, nobody lags: it can be made again when needed. */
   get isIdle(): boolean {
-    const isWaiting = this.cancelRetry !== undefined || this.cancelTidy !== undefined;
+    const isWaiting = this.cancelRetry !== undefined || this.cancelTidy !== undefined || this.log.isHolding;
     return this.uses === 0 && !this.isRunning && !isWaiting && this.waiters.size === 0 && this.laggards.size === 0;
   }
 
@@ -102,6 +102,7 @@ export class Source implements LaggardSource {
     this.cancelRetry?.();
     this.cancelTidy?.();
     this.laggards.stop();
+    this.log.stop();
     this.waiters.answerAll(NOBODY);
   }
 

@@ -10,6 +10,8 @@ import { type Change, put } from "../engine/draft.ts";
 import type { Decision, View } from "../engine/keeper.ts";
 import { cutForRetention } from "./retention.ts";
 import {
+  type Follows,
+  followsOf,
   isSameType,
   lifeOf,
   type Meta,
@@ -41,8 +43,8 @@ interface Accepted {
   readonly next: Position;
   readonly closed: boolean;
   readonly producer?: Producer | undefined;
-  /** The name under which somebody follows the stream, if anybody does. */
-  readonly follow?: string | undefined;
+  /** The features that follow the stream. */
+  readonly follows?: Follows | undefined;
 }
 
 /** The shard that an append to a topic went to, whatever came of it. */
@@ -109,8 +111,8 @@ export function appendRule(
   const { generation, last } = view.head;
   const next = payloads.length === 0 ? last : { generation, seq: last.seq + payloads.length };
   const isCloseOnly = payloads.length === 0;
-  const { follow } = meta;
-  return { outcome: { kind: "appended", next, closed: close || meta.closed, producer, follow, isCloseOnly }, changes };
+  const closed = close || meta.closed;
+  return { outcome: { kind: "appended", next, closed, producer, follows: followsOf(meta), isCloseOnly }, changes };
 }
 
 /** The first reason not to append, a recognised repetition included. */
@@ -145,14 +147,14 @@ function refuseClosed(view: View, meta: Meta, input: Append, known: Producer | u
   const repeated = known !== undefined && producer.epoch === known.epoch && producer.seq <= known.seq;
   // Only the very request that closed it may close again; a plain append that was accepted before may be repeated.
   if (repeated && (!input.close || isSame(meta.closedBy, producer))) {
-    return { kind: "duplicate", next: last, closed: true, producer: known, follow: meta.follow };
+    return { kind: "duplicate", next: last, closed: true, producer: known, follows: followsOf(meta) };
   }
   return { kind: "closed", next: last };
 }
 
 function refuseProducer(
   view: View,
-  { follow }: Meta,
+  meta: Meta,
   producer: ProducerTriple,
   known: Producer | undefined,
 ): AppendOutcome | undefined {
@@ -162,7 +164,7 @@ function refuseProducer(
     return { kind: "producer-gap", expected: 0, received: producer.seq };
   }
   if (producer.seq <= known.seq) {
-    return { kind: "duplicate", next: view.head.last, closed: false, producer: known, follow };
+    return { kind: "duplicate", next: view.head.last, closed: false, producer: known, follows: followsOf(meta) };
   }
   if (producer.seq === known.seq + 1) return undefined;
   return { kind: "producer-gap", expected: known.seq + 1, received: producer.seq };

@@ -6,11 +6,14 @@ import { comparePositions, type Position } from "@sluice/protocol";
 import { type Message, NO_HEAD } from "../engine/contract.ts";
 import { type Change, drop, put } from "../engine/draft.ts";
 import type { Decision, View } from "../engine/keeper.ts";
+import { isFollowedAs } from "./following.ts";
 import type { StreamLimits } from "./limits.ts";
 import { cutAtCreation, cutByAge, nextAgeCheck } from "./retention.ts";
 import {
   endsAt,
+  type Follows,
   type ForkOrigin,
+  followsOf,
   forkTable,
   hasForks,
   holdsTable,
@@ -125,8 +128,8 @@ export function touchRule(view: View, now: number): Decision<void> {
 
 /** `origin` tells which source must hear that this fork has gone. */
 export type DeleteOutcome =
-  | { readonly kind: "deleted"; readonly origin?: ForkOrigin | undefined; readonly follow?: string | undefined }
-  | { readonly kind: "kept-for-forks"; readonly follow?: string | undefined }
+  | { readonly kind: "deleted"; readonly origin?: ForkOrigin | undefined; readonly follows?: Follows | undefined }
+  | { readonly kind: "kept-for-forks"; readonly follows?: Follows | undefined }
   /** A topic, which nobody sees any more; it goes when its shards have gone. */
   | { readonly kind: "ending"; readonly meta: Meta }
   | { readonly kind: "absent" }
@@ -172,9 +175,9 @@ export function remove(meta: Meta, now: number, { forkCheckMs, shardCheckMs }: S
   if (hasForks(meta)) {
     const remind: Change = { op: "remind", atMs: now + forkCheckMs };
     const changes = [put(metaTable, "", { ...meta, deleted: true }), remind];
-    return { outcome: { kind: "kept-for-forks", follow: meta.follow }, changes };
+    return { outcome: { kind: "kept-for-forks", follows: followsOf(meta) }, changes };
   }
-  return { outcome: { kind: "deleted", origin: meta.origin, follow: meta.follow }, changes: [{ op: "destroy" }] };
+  return { outcome: { kind: "deleted", origin: meta.origin, follows: followsOf(meta) }, changes: [{ op: "destroy" }] };
 }
 
 export function nextCheck(meta: Meta, head: View["head"], now: number): number | undefined {
@@ -253,8 +256,8 @@ export function watchForksRule(view: View, now: number, { forkCheckMs }: StreamL
 }
 
 /**
- * Somebody needs the messages after `position`; undefined ends that. Retention waits for the lowest hold. With `follower`, only of
- * the stream that is followed by this name: of a later one of the same path nobody would ever let go.
+ * A holder needs the messages after `position`; undefined ends that. Retention waits for the lowest hold. With `name`, only the
+ * stream that the holder follows under this name is held: it would never let go of a later stream of the same path.
  */
 export function holdRule(
   view: View,
@@ -262,13 +265,15 @@ export function holdRule(
   holder: string,
   position: Position | undefined,
   maxHolds: number,
-  follower?: string | undefined,
+  name?: string | undefined,
 ): Decision<"held" | "released" | "absent" | "too-many"> {
   const meta = view.get(metaTable, "");
-  if (lifeOf(meta, view.head, now) !== "live") return { outcome: "absent" };
-  if (follower !== undefined && meta?.follow !== follower) return { outcome: "absent" };
-  const holds = { ...view.get(holdsTable, "") };
+  if (meta === undefined || lifeOf(meta, view.head, now) !== "live") return { outcome: "absent" };
+  if (name !== undefined && !isFollowedAs(meta, holder, name)) return { outcome: "absent" };
   const outcome = position ? "held" : "released";
+  // Nothing is ever cut here, so a hold would only cost commits.
+  if (meta.config.retention === undefined) return { outcome };
+  const holds = { ...view.get(holdsTable, "") };
   if (isAt(holds[holder], position)) return { outcome };
   if (position === undefined) delete holds[holder];
   else holds[holder] = position;

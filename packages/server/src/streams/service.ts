@@ -14,7 +14,7 @@ import { type Engine, EngineError, type Unwatch } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
 import { type Append, type AppendOutcome, appendRule, type ShardedAppend } from "./append.ts";
 import { filled } from "./borrowed.ts";
-import { type FollowOutcome, followRule, keepRule } from "./following.ts";
+import { type Follow, type FollowOutcome, followRule, keepRule } from "./following.ts";
 import { Forks } from "./forks.ts";
 import { type AppendRequest, checked, checkNewPath, refuseAmongShards, split, takeAppend } from "./intake.ts";
 import {
@@ -35,6 +35,7 @@ import { absent } from "./refusals.ts";
 import { Sharded } from "./sharded.ts";
 import {
   DEFAULT_CONTENT_TYPE,
+  type Follows,
   HOLDS,
   lifeOf,
   MARKS,
@@ -94,8 +95,8 @@ export type StreamEvent = {
   readonly kind: "appended" | "doubtful" | "created" | "deleted";
   readonly project: string;
   readonly path: string;
-  /** The name under which somebody follows what was appended to. */
-  readonly follow?: string | undefined;
+  /** The features that follow the stream, and the name that each knows it by. */
+  readonly follows?: Follows | undefined;
 };
 
 const APPEND_KEYS = [META, SEQ, MARKS, HOLDS];
@@ -143,7 +144,7 @@ export class Streams {
     }
     if (outcome.kind === "sharded") return this.sharded.append(project, path, input, outcome);
     this.meter.append(outcome.kind, input.payloads);
-    if (outcome.kind === "appended") this.tell("appended", project, path, outcome.follow);
+    if (outcome.kind === "appended") this.tell("appended", project, path, outcome.follows);
     return outcome;
   }
 
@@ -244,7 +245,7 @@ export class Streams {
   wasDeleted(project: string, path: string, outcome: DeleteOutcome | { readonly kind: "kept" }): void {
     if (outcome.kind === "deleted") this.meter.deleted++;
     if (outcome.kind === "deleted" || outcome.kind === "kept-for-forks")
-      this.tell("deleted", project, path, outcome.follow);
+      this.tell("deleted", project, path, outcome.follows);
   }
 
   describe(project: string, path: string): Promise<Described> {
@@ -296,16 +297,16 @@ export class Streams {
     return this.sure(project, path, () => readPage(this.engine, project, path, after, maxBytes));
   }
 
-  /** From this commit on, whoever appends tells that the stream is followed under the name that comes back. */
-  follow(project: string, path: string, name: string, from?: Position): Promise<FollowOutcome> {
+  /** From this commit on, every append tells that the stream is followed under the name that comes back. */
+  follow(project: string, path: string, follow: Follow): Promise<FollowOutcome> {
     const stream = streamEntity(project, path);
-    return this.keepers.submit(stream, [META, HOLDS], (view, now) => followRule(view, now, name, from));
+    return this.keepers.submit(stream, [META, HOLDS], (view, now) => followRule(view, now, follow));
   }
 
-  /** Holds what comes after a position for the sake of who follows by that name, unless that is held already. */
-  keep(project: string, path: string, name: string, from: Position): Promise<void> {
+  /** Holds what comes after a position for a follower, unless it is held already. */
+  keep(project: string, path: string, follow: Required<Follow>): Promise<void> {
     const stream = streamEntity(project, path);
-    return this.keepers.submit(stream, [META, HOLDS], (view, now) => keepRule(view, now, name, from));
+    return this.keepers.submit(stream, [META, HOLDS], (view, now) => keepRule(view, now, follow));
   }
 
   /** `check` decides who reads the inboxes of sessions; it throws a Refusal. Sessions bring it. */
@@ -333,19 +334,19 @@ export class Streams {
   }
 
   /**
-   * Keeps the messages after `position` from being trimmed for the sake of `holder`; undefined lets go. With `follower`, only of the
-   * stream that is followed by that name.
+   * Keeps the messages after `position` from being trimmed for `holder`; undefined lets go. With `name`, only of the stream that
+   * the holder follows under that name.
    */
-  hold(project: string, path: string, holder: string, position: Position | undefined, follower?: string) {
+  hold(project: string, path: string, holder: string, position: Position | undefined, name?: string) {
     const stream = streamEntity(project, path);
     const { holds } = this.limits;
     return this.keepers.submit(stream, [META, HOLDS], (view, now) =>
-      holdRule(view, now, holder, position, holds, follower),
+      holdRule(view, now, holder, position, holds, name),
     );
   }
 
-  private tell(kind: StreamEvent["kind"], project: string, path: string, follow?: string): void {
-    for (const listener of this.listeners) listener({ kind, project, path, follow });
+  private tell(kind: StreamEvent["kind"], project: string, path: string, follows?: Follows): void {
+    for (const listener of this.listeners) listener({ kind, project, path, follows });
   }
 }
 

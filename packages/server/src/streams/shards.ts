@@ -12,7 +12,7 @@ import type { Decision, View } from "../engine/keeper.ts";
 import type { Append } from "./append.ts";
 import { createRule, type DeleteOutcome, nextCheck, remove } from "./life.ts";
 import type { StreamLimits } from "./limits.ts";
-import { endsAt, idleAt, lifeOf, type Meta, metaTable, type StreamConfig } from "./state.ts";
+import { endsAt, followsOf, idleAt, lifeOf, type Meta, metaTable, type StreamConfig } from "./state.ts";
 
 /**
  * 32 bits: FNV-1a over the UTF-8 bytes, and then the finishing steps of MurmurHash3, because the lowest bits of FNV-1a alone
@@ -168,5 +168,5 @@ export function destroyTopicRule(view: View, topicId: string): Decision<DeleteOu
   const meta = view.get(metaTable, "");
   const isEnding = meta?.deleted || meta?.topic?.step === "ending";
   if (meta?.topic?.id !== topicId || !isEnding) return { outcome: { kind: "absent" } };
-  return { outcome: { kind: "deleted", follow: meta.follow }, changes: [{ op: "destroy" }] };
+  return { outcome: { kind: "deleted", follows: followsOf(meta) }, changes: [{ op: "destroy" }] };
 }

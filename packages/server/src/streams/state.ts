@@ -97,10 +97,22 @@ export interface Meta {
   readonly shardOf?: string | undefined;
   /** The inbox of a session: what is copied into it is no use of it, and once deleted it was never there. */
   readonly inbox?: true | undefined;
-  /** Somebody follows the log, under this name: whoever appends tells so. */
+  /** The features that follow the log, each under a name of its own: an append tells them. */
+  readonly follows?: Follows | undefined;
+  /** How streams stored fan-out's name before several features could follow; read through `followsOf`. */
   readonly follow?: string | undefined;
   /** How many forks read our log, and from where on they need it. */
   readonly forks?: { readonly count: number; readonly needAfter: Position } | undefined;
+}
+
+/** By follower: the name under which it follows this stream. A later stream of the same path is followed under another name. */
+export type Follows = Readonly<Record<string, string>>;
+
+/** The follower that copies into inboxes. */
+export const FANOUT_FOLLOWER = "fanout";
+
+export function followsOf({ follows, follow }: Meta): Follows | undefined {
+  return follows ?? (follow === undefined ? undefined : { [FANOUT_FOLLOWER]: follow });
 }
 
 export interface Mark {

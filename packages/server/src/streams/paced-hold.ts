@@ -1,0 +1,74 @@
+/**
+ * A follower's hold on a stream, moved at a pace: moving it is a commit that competes with appends. A feature that follows a
+ * stream has one per stream, and tells it after each step how far it is.
+ *
+ * Invariants: a hold that must fall falls at once. One that may rise rises at most every 5 s or 8 MiB, and does so by itself when
+ * the follower rests, so that nothing stays held for longer than that.
+ */
+import { comparePositions, type Position } from "@sluice/protocol";
+import type { Cancel, World } from "../core/world.ts";
+
+const PACE_MS = 5_000;
+const PACE_BYTES = 8 * 1024 * 1024;
+
+/** Stores the hold; rejects when that failed. */
+export type StoreHold = (position: Position, name: string) => Promise<unknown>;
+
+export class PacedHold {
+  private stored: Position | undefined;
+  private storedAt = 0;
+  private bytes = 0;
+  private next: { readonly position: Position; readonly name: string } | undefined;
+  private timer: Cancel | undefined;
+
+  constructor(
+    private readonly world: World,
+    private readonly store: StoreHold,
+    private readonly report: (fault: unknown) => void,
+  ) {}
+
+  /** Whether a move waits for its time. */
+  get isWaiting(): boolean {
+    return this.timer !== undefined;
+  }
+
+  /** `bytes`: how much the follower has taken since it said so last. */
+  async move(position: Position, name: string, bytes: number): Promise<void> {
+    this.bytes += bytes;
+    this.next = { position, name };
+    if (this.isDue(position)) return this.write();
+    const restMs = this.storedAt + PACE_MS - this.world.now();
+    this.timer ??= this.world.after(restMs, () => {
+      this.timer = undefined;
+      this.write().catch(this.report);
+    });
+  }
+
+  /** What was stored is not known any more: another may have changed it. */
+  forget(): void {
+    this.timer?.();
+    this.timer = undefined;
+    this.stored = undefined;
+    this.next = undefined;
+    this.bytes = 0;
+  }
+
+  private isDue(position: Position): boolean {
+    if (this.stored === undefined || comparePositions(position, this.stored) < 0) return true;
+    if (comparePositions(position, this.stored) === 0) return false;
+    return this.bytes >= PACE_BYTES || this.world.now() - this.storedAt >= PACE_MS;
+  }
+
+  private async write(): Promise<void> {
+    const { next } = this;
+    if (next === undefined) return;
+    this.timer?.();
+    this.timer = undefined;
+    this.next = undefined;
+    this.stored = undefined;
+    await this.store(next.position, next.name);
+    this.stored = next.position;
+    this.storedAt = this.world.now();
+    this.bytes = 0;
+  }
+}
