@@ -89,7 +89,6 @@ export const FIXED: readonly Fixed[] = [
     names: ["FRAME_BYTES", "MAX_BYTES_PER_UNIT", "CR"],
     why: "the wire format of Redis says so",
   },
-  { where: "observe/registry.ts", names: ["MAX_LABEL_SETS"], why: "more than our metrics have; it is a safety net" },
   { where: "observe/stderr.ts", names: ["STDERR"], why: CODE },
   { where: "observe/traces.ts", names: ["MAX_TRACESTATE_CHARS"], why: "the standard of trace contexts says so" },
   { where: "real-world.ts", names: ["MAX_DELAY_MS"], why: PLATFORM },
