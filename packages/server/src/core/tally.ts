@@ -21,6 +21,10 @@ export class Tally {
     counts[i]!++;
     this.sum += value;
   }
+
+  get count(): number {
+    return this.counts.reduce((total, count) => total + count, 0);
+  }
 }
 
 /** Bounds in seconds, from a tenth of a millisecond to ten seconds. */
