@@ -70,7 +70,7 @@ export function append(url: string, contentType: string, body: Payload, headers:
 
 /** Creates a stream that must not exist yet, and returns its URL. */
 export async function createdStream(
-  fixture: Fixture,
+  fixture: Pick<Fixture, "url">,
   path: string,
   contentType: string,
   headers: HeaderBag = {},
