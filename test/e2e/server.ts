@@ -94,11 +94,11 @@ export async function appended(
 }
 
 /** Every live reader has left, and with it what the server kept for it. */
-export function nobodyIsLeft({ server }: Fixture): Promise<void> {
+export function nobodyIsLeft({ server }: Fixture, withinMs?: number): Promise<void> {
   return eventually(() => {
     const { readers, watchedStreams } = server.live;
     expect({ readers, watchedStreams }).toEqual({ readers: 0, watchedStreams: 0 });
-  });
+  }, withinMs);
 }
 
 /** Rejects, saying what was waited for, instead of letting the test run into its own limit. */
