@@ -13,8 +13,8 @@ import {
   describeOnEngines,
   type Fixture,
   openServer,
-  serverForTest,
 } from "./server.ts";
+import { openStage } from "./stage.ts";
 
 interface Page {
   readonly streams: readonly ListedStream[];
@@ -171,18 +171,20 @@ describeOnEngines("a listing", (engine) => {
 
 describeOnEngines("an entry of a listing", (engine) => {
   it("tells what there is to know of a stream", async () => {
-    const fixture = await serverForTest(engine);
-    const before = Date.now();
-    const expiresAt = new Date(before + 3_600_000);
-    await createdStream(fixture, "plain", "text/plain; charset=utf-8");
-    const url = await createdStream(fixture, "full", "application/json", {
-      "Stream-Expires-At": expiresAt.toISOString(),
+    const { url: base, now, pass } = await openStage(engine);
+    const createdAt = now();
+    const expiresAt = createdAt + 3_600_000;
+    await createdStream({ url: base }, "plain", "text/plain; charset=utf-8");
+    const url = await createdStream({ url: base }, "full", "application/json", {
+      "Stream-Expires-At": new Date(expiresAt).toISOString(),
     });
+    pass(1_000);
     await appended(url, "application/json", "[1,22,333]");
+    pass(1_000);
     const last = await append(url, "application/json", "4", { "Stream-Closed": "true" });
-    await createdStream(fixture, "ttl", "text/plain", { "Stream-TTL": "100" });
+    await createdStream({ url: base }, "ttl", "text/plain", { "Stream-TTL": "100" });
 
-    const [full, plain, ttl] = (await list(fixture.url)).streams;
+    const [full, plain, ttl] = (await list(base)).streams;
     expect(full).toEqual({
       path: "full",
       contentType: "application/json",
@@ -190,27 +192,30 @@ describeOnEngines("an entry of a listing", (engine) => {
       messages: 4,
       bytes: 7,
       closed: true,
-      createdAt: expect.any(Number),
-      lastAppendAt: expect.any(Number),
-      expiresAt: expiresAt.getTime(),
+      createdAt,
+      lastAppendAt: createdAt + 2_000,
+      expiresAt,
     });
-    expect(full!.createdAt).toBeGreaterThanOrEqual(before);
-    expect(full!.lastAppendAt).toBeGreaterThanOrEqual(full!.createdAt);
     expect(plain).toMatchObject({ contentType: "text/plain; charset=utf-8", messages: 0, bytes: 0, closed: false });
-    expect(plain).toMatchObject({ lastAppendAt: null, expiresAt: null });
-    expect(ttl!.expiresAt).toBeGreaterThanOrEqual(before + 100_000);
+    expect(plain).toMatchObject({ createdAt, lastAppendAt: null, expiresAt: null });
+    // A TTL slides on use and may end a tenth late, never early.
+    expect(ttl).toMatchObject({ createdAt: createdAt + 2_000, expiresAt: createdAt + 2_000 + 110_000 });
   });
 
   it("appears with its stream and goes with it, by deletion, by time, and when only forks keep it", async () => {
-    const fixture = await serverForTest(engine);
-    const soon = { "Stream-Expires-At": new Date(Date.now() + 300).toISOString() };
-    await createdStream(fixture, "brief", "text/plain", soon);
-    const source = await createdStream(fixture, "source", "text/plain");
-    await createdStream(fixture, "fork", "text/plain", { "Stream-Forked-From": "/v1/stream/source" });
-    expect(await paths(fixture.url)).toContain("source");
-    expect((await fetch(source, { method: "DELETE" })).status).toBe(204);
-    await new Promise((resolve) => setTimeout(resolve, 400));
-    expect(await paths(fixture.url)).toEqual(["fork"]);
+    const { url, now, pass } = await openStage(engine);
+    const soon = { "Stream-Expires-At": new Date(now() + 2_000).toISOString() };
+    await createdStream({ url }, "brief", "text/plain", soon);
+    const deleted = await createdStream({ url }, "deleted", "text/plain");
+    const source = await createdStream({ url }, "source", "text/plain");
+    await createdStream({ url }, "fork", "text/plain", { "Stream-Forked-From": "/v1/stream/source" });
+    expect(await paths(url)).toEqual(["brief", "deleted", "fork", "source"]);
+    for (const gone of [deleted, source]) expect((await fetch(gone, { method: "DELETE" })).status).toBe(204);
+    pass(1_999);
+    expect(await paths(url)).toEqual(["brief", "fork"]);
+    // No sweep has passed: the listing itself leaves out an expired stream.
+    pass(1);
+    expect(await paths(url)).toEqual(["fork"]);
   });
 
   it("is never one of the server's own, and no client can make one", async () => {

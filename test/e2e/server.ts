@@ -70,7 +70,7 @@ export function append(url: string, contentType: string, body: Payload, headers:
 
 /** Creates a stream that must not exist yet, and returns its URL. */
 export async function createdStream(
-  fixture: Fixture,
+  fixture: Pick<Fixture, "url">,
   path: string,
   contentType: string,
   headers: HeaderBag = {},
@@ -94,11 +94,11 @@ export async function appended(
 }
 
 /** Every live reader has left, and with it what the server kept for it. */
-export function nobodyIsLeft({ server }: Fixture): Promise<void> {
+export function nobodyIsLeft({ server }: Fixture, withinMs?: number): Promise<void> {
   return eventually(() => {
     const { readers, watchedStreams } = server.live;
     expect({ readers, watchedStreams }).toEqual({ readers: 0, watchedStreams: 0 });
-  });
+  }, withinMs);
 }
 
 /** Rejects, saying what was waited for, instead of letting the test run into its own limit. */

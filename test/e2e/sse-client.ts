@@ -86,11 +86,12 @@ export class SseClient {
     return within(ms, what, waiting);
   }
 
-  upTo(offset: string): Promise<void> {
-    return this.until(`offset ${offset}`, ({ events }) => {
+  upTo(offset: string, ms = WAIT_MS): Promise<void> {
+    const isThere = ({ events }: SseClient) => {
       const last = events.findLast(({ event }) => event === "control");
       return last !== undefined && (JSON.parse(last.data) as Control).streamNextOffset >= offset;
-    });
+    };
+    return this.until(`offset ${offset}`, isThere, ms);
   }
 
   untilEnded(ms = WAIT_MS): Promise<"end" | "cut"> {

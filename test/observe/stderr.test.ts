@@ -67,7 +67,7 @@ function linesOf(text: string): Line[] {
     text
       .trimEnd()
       .split("\n")
-      // What the command itself says to whoever started it is plain text.
+      // What the command itself tells its operator is plain text.
       .filter((line) => !line.startsWith("sluice: "))
       .map((line) => JSON.parse(line) as Line)
   );
@@ -111,7 +111,7 @@ describe("standard error that", () => {
     expect(lines.at(-1)).toMatchObject({ msg: "stopped" });
   });
 
-  it("nobody reads holds nothing up: lines are dropped, counted, and told of when it is read again", async () => {
+  it("is not read holds up no request: lines are dropped and counted, and a line tells how many once it is read again", async () => {
     const { child, url, ended } = await serve(process.execPath, SERVE, "pipe");
     await ask(url, MANY);
     let scrapes = 0;
@@ -134,7 +134,7 @@ describe("standard error that", () => {
     expect(requests + missing).toBe(MANY + scrapes);
   });
 
-  it("nobody ever reads does not keep the process from ending, pipe or socket", async () => {
+  it("is never read does not keep the process from ending, pipe or socket", async () => {
     const dir = mkdtempSync(join(tmpdir(), "sluice-stderr-"));
     onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
     const fifo = join(dir, "fifo");
@@ -175,7 +175,30 @@ describe("standard error that", () => {
     expect(await ended).toBe("SIGKILL");
     await eventually(() => expect(text).toContain("on purpose"));
     const last = linesOf(text).at(-1);
-    expect(last).toMatchObject({ level: "error", msg: "uncaughtException", err: { message: "on purpose" } });
+    expect(last).toMatchObject({
+      level: "error",
+      msg: "uncaughtException",
+      err: { type: "Error", message: "on purpose" },
+    });
+  });
+
+  it.each([
+    ["warn", ["uncaughtException"]],
+    ["fatal", []],
+  ])("gets no line below the level %s", async (level, expected) => {
+    const args = ["--import", FAILS_ON_SIGUSR2, ...SERVE, "--log-level", level];
+    const { child, url, ended } = await serve(process.execPath, args, "pipe");
+    let text = "";
+    child.stderr!.setEncoding("utf8").on("data", (chunk: string) => {
+      text += chunk;
+    });
+    const closed = new Promise((resolve) => child.stderr!.on("close", resolve));
+    await ask(url, 100);
+    child.kill("SIGUSR2");
+    await ended;
+    await closed;
+    const lines = text.split("\n").filter((line) => line.startsWith("{"));
+    expect(lines.map((line) => (JSON.parse(line) as Line).msg)).toEqual(expected);
   });
 });
 

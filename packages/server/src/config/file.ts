@@ -1,9 +1,12 @@
-/** Reads a configuration file, JSON or YAML, into keys and values. What it cannot read is a problem, told with the place. */
+/**
+ * Reads a configuration file, YAML or JSON, into keys and values. load.ts calls it.
+ *
+ * Invariants: a fault names the file, the line and the column, and quotes nothing of the file.
+ */
 import { readFileSync, statSync } from "node:fs";
 import { createRequire } from "node:module";
 import type { Document } from "yaml";
 import { allKeys, type Entry, entryOfKey, isGroup, nearest } from "./catalogue.ts";
-import { jsonFault } from "./json-fault.ts";
 import { ConfigError, type Source, unknown } from "./problem.ts";
 
 export interface Given {
@@ -12,15 +15,17 @@ export interface Given {
   readonly value: unknown;
 }
 
-/** Loaded for those who have such a file: it takes a tenth of the time that a command needs to start. */
-const loadYaml = (): typeof import("yaml") => createRequire(import.meta.url)("yaml");
+type Yaml = typeof import("yaml");
+
+/** Loaded only when there is a file, because loading takes a tenth of the time that a command needs to start. */
+const loadYaml = (): Yaml => createRequire(import.meta.url)("yaml");
 
 const MAX_FILE_BYTES = 1024 * 1024;
 
 /** Throws a ConfigError for a file that cannot be read at all; what is wrong inside goes into `problems`. */
 export function readConfigFile(path: string, problems: string[]): Given[] {
   const given: Given[] = [];
-  const content = parse(path, read(path));
+  const content = parseConfig(path, read(path));
   if (content === null || content === undefined) return given;
   walk(content, "", { kind: "file", name: path }, given, problems);
   return given;
@@ -45,50 +50,77 @@ function reason(fault: unknown): string {
   return (fault as Error).message;
 }
 
-/** The text of a fault may quote the file, and with it a secret; only its kind and its place are told. */
-function parse(path: string, text: string): unknown {
-  if (path.endsWith(".json")) {
-    const fault = jsonFault(text);
-    if (fault !== undefined) throw new ConfigError([`the file ${path} is not JSON that can be used: ${fault}`]);
-    return JSON.parse(text);
+/**
+ * JSON is read as the YAML that it is, so both have one reader. A fault is told by kind, line and column, never by its text: that
+ * may quote a secret.
+ */
+export function parseConfig(path: string, text: string): unknown {
+  const { LineCounter, parseDocument, visit } = loadYaml();
+  const lines = new LineCounter();
+  const document = parseDocument(text, { uniqueKeys: true, lineCounter: lines });
+  const fault = yamlFault(document, visit) ?? (path.endsWith(".json") ? jsonFault(document, visit) : undefined);
+  if (fault !== undefined) {
+    const { line, col } = lines.linePos(fault.at);
+    throw new ConfigError([`the file ${path} cannot be used: ${fault.why}, at line ${line}, column ${col}`]);
   }
-  const document = loadYaml().parseDocument(text, { uniqueKeys: true });
-  if (document.errors.length > 0) throw new ConfigError([`the file ${path}: ${yamlFault(document, text)}`]);
   try {
     return document.toJS({ maxAliasCount: 100 });
   } catch {
-    throw new ConfigError([`the file ${path}: an alias (*name) stands for nothing, or for too much`]);
+    throw new ConfigError([`the file ${path} cannot be used: an alias (*name) stands for nothing, or for too much`]);
   }
+}
+
+interface Fault {
+  readonly why: string;
+  /** The offset of a character. */
+  readonly at: number;
 }
 
 const YAML_FAULTS: Readonly<Record<string, string>> = {
   DUPLICATE_KEY: "a key is given twice",
   MULTIPLE_DOCS: "it holds several documents, and must be one",
-  TAB_AS_INDENT: "it is not YAML: a tab is used to indent",
-  BAD_INDENT: "it is not YAML: the indentation is wrong, or a bracket is not closed",
-  BLOCK_AS_IMPLICIT_KEY: "it is not YAML: the indentation is wrong",
-  MISSING_CHAR: "it is not YAML: a quote, a bracket or a comma is missing",
+  TAB_AS_INDENT: "a tab is used to indent",
+  BAD_INDENT: "the indentation is wrong, or a bracket is not closed",
+  BLOCK_AS_IMPLICIT_KEY: "the indentation is wrong",
+  BLOCK_IN_FLOW: "a quote, a bracket or a comma is missing",
+  MULTILINE_IMPLICIT_KEY: "a quote, a bracket or a comma is missing",
+  MISSING_CHAR: "a quote, a bracket, a colon or a comma is missing",
+  BAD_SCALAR_START: "a text that starts like this must be in quotes",
+  BAD_DQ_ESCAPE: "an escape (\\) in a text is wrong",
 };
 
-function yamlFault(document: Document.Parsed, text: string): string {
-  const { code, pos, linePos } = document.errors[0]!;
-  let line = linePos?.[0].line;
-  // The fault is where it begins, not where the file ends without its end.
+function yamlFault(document: Document.Parsed, visit: Yaml["visit"]): Fault | undefined {
+  const [first, second] = document.errors;
+  if (first === undefined) return undefined;
+  const { code, pos } = first;
+  let at = pos[0];
+  // An open quote is found at the end of the file; the fault is where the quote begins.
   if (code === "MISSING_CHAR") {
-    loadYaml().visit(document, {
+    visit(document, {
       Scalar(_, { type, range }) {
-        const isOpen = type === "QUOTE_SINGLE" || type === "QUOTE_DOUBLE";
-        if (isOpen && range && range[0] < pos[0] && range[1] >= pos[0]) line = lineAt(text, range[0]);
+        const isQuoted = type === "QUOTE_SINGLE" || type === "QUOTE_DOUBLE";
+        if (isQuoted && range && range[0] < pos[0] && range[1] >= pos[0]) at = range[0];
       },
     });
   }
-  // What is indented too far is told of the value before it.
-  if (code === "BLOCK_AS_IMPLICIT_KEY") line = document.errors[1]?.linePos?.[1]?.line ?? line;
-  return `${YAML_FAULTS[code] ?? "it is not YAML"}${line === undefined ? "" : `, at line ${line}`}`;
+  // For a line that is indented too far, the first fault is at the value before it, and the second one reaches up to it.
+  if (code === "BLOCK_AS_IMPLICIT_KEY") at = second?.pos[1] ?? at;
+  return { why: YAML_FAULTS[code] ?? "something stands where it cannot", at };
 }
 
-function lineAt(text: string, at: number): number {
-  return text.slice(0, at).split("\n").length;
+const JSON_LITERAL = /^(?:true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)$/;
+
+/** Finds a text without double quotes. YAML allows it, but in JSON it is a typing error: a lost comma joins two values into one. */
+function jsonFault(document: Document.Parsed, visit: Yaml["visit"]): Fault | undefined {
+  let fault: Fault | undefined;
+  visit(document, {
+    Scalar(_, { type, source, range }) {
+      if (type === "QUOTE_DOUBLE" || !range || JSON_LITERAL.test(source ?? "")) return undefined;
+      fault = { why: "a text is not in double quotes, or a value or a comma is missing", at: range[0] };
+      return visit.BREAK;
+    },
+  });
+  return fault;
 }
 
 function walk(content: unknown, prefix: string, source: Source, given: Given[], problems: string[]): void {

@@ -1,8 +1,9 @@
 /**
  * A metric as the part that owns its number describes it: a name, what it means, and how to read it. Each part lists its own;
- * compose collects the lists, and `observe` renders them. Reading happens when somebody looks, so the hot path only counts.
+ * compose collects the lists, and `observe` renders them. A metric is read once per scrape, so the hot path only counts.
  *
- * What must stay true: labels come from fixed lists (a route, a kind, an outcome), never from what a client sent.
+ * Invariants: labels come from fixed lists (a route, a kind, an outcome), never from what a client sent. No name is listed twice,
+ * and no read tells the same labels twice.
  */
 import type { Tally } from "./tally.ts";
 
@@ -18,7 +19,7 @@ interface Described {
 export interface NumberMetric extends Described {
   /** A counter only grows while the process lives. */
   readonly kind: "counter" | "gauge";
-  /** Tells every value there is now; none is fine. */
+  /** Tells each current value; it may tell none. */
   read(observe: Observe<number>): void | Promise<void>;
 }
 

@@ -1,9 +1,11 @@
 /**
- * A histogram that costs next to nothing to add to: fixed bounds, one counter per bucket. Parts that measure sizes or times
- * keep one of these; whoever watches the server reads it. Counts only grow.
+ * A histogram that is cheap to add to: fixed bounds, one counter per bucket. Parts that measure sizes or times keep one; `observe`
+ * reads it for each scrape.
+ *
+ * Invariants: counts only grow.
  */
 export class Tally {
-  /** How many values were at most the bound of the same index and above the one before; the last counts the rest. */
+  /** Per bucket, not cumulative: values up to the bound at the same index and above the one before; the last counts the rest. */
   readonly counts: number[];
   sum = 0;
 
@@ -29,5 +31,5 @@ export class Tally {
 export const SECONDS: readonly number[] = [
   0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
 ];
-/** Bounds of how many things went together. */
+/** Bounds for sizes of batches. */
 export const SIZES: readonly number[] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];

@@ -1,32 +1,33 @@
 /**
- * Lines on their way out: gathered for a moment, written together, one write at a time. The log writes into it; `stderr.ts` gives
- * it its outlet.
+ * A bounded buffer of log lines: it gathers them for a moment and writes them together, one write at a time. The log adds lines;
+ * `stderr.ts` provides the outlet.
  *
- * What must stay true: adding a line never waits. What the outlet does not take is kept up to a limit, beyond it lines are
- * dropped and counted, and when there is room again one line says how many.
+ * Invariants: adding a line never waits. While the outlet takes nothing, lines are kept up to a limit; further lines are dropped and
+ * counted. After the next successful write one line tells how many are missing.
  */
 import type { Cancel, World } from "../core/world.ts";
 import { type LineLimits, LOG_LIMITS } from "./limits.ts";
 
 export interface Outlet {
-  /** Calls `done` once, when the text was taken or lost. */
+  /** Calls `done` once, when the text is written or lost. */
   write(text: string, done: (fault?: unknown) => void): void;
-  /** For the last moment of a process: writes what can be written at once, and neither waits nor throws. */
+  /** For the end of a process: writes as much as the outlet takes at once, and neither waits nor throws. */
   writeNow(text: string): void;
 }
 
 export class LineBuffer {
-  /** Lines that nobody will ever see. */
+  /** Lines that were lost, since the start. */
   dropped = 0;
   private text = "";
   private lines = 0;
   /** Lines in the write that is under way; 0 when there is none. */
   private underWay = 0;
+  /** Lost lines that no line has told of yet. */
   private untold = 0;
   private timer: Cancel | undefined;
   private idle: (() => void)[] = [];
 
-  /** `tellDropped` makes the line that says how many are missing. */
+  /** `tellDropped` renders the line that tells how many are missing. */
   constructor(
     private readonly outlet: Outlet,
     private readonly world: Pick<World, "after">,
@@ -75,7 +76,7 @@ export class LineBuffer {
     this.untold += lines;
   }
 
-  /** There may be no later: what waits goes out now, as far as it can. */
+  /** Writes the waiting lines at once, because the process may end. */
   flushNow(): void {
     const { text } = this;
     this.text = "";

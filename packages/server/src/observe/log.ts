@@ -1,20 +1,22 @@
 /**
- * The log: JSON lines on standard error by pino, or a logger that the embedding program brings, or nothing. Opened by compose;
- * the request observer and compose write to it.
+ * The log: JSON lines on standard error, or the logger of the embedding program, or nothing. Watch opens it; the request observer
+ * and compose write to it.
  *
- * What must stay true: nothing that a client sent gets into it but a request id of harmless letters; of a fault only its name,
- * message, code and stack are written, because faults may carry tokens and claims in other fields; writing never waits.
+ * Invariants: writing never waits. Nothing that a client sent is logged except a request id of harmless characters. Of a fault only
+ * name, message, code, stack and causes are logged, because other fields may carry tokens and claims.
  */
-import pino from "pino";
 import { counter, type Metric } from "../core/metric.ts";
 import type { World } from "../core/world.ts";
 import { LOG_LIMITS, type LogLimits } from "./limits.ts";
 import { LineBuffer } from "./line-buffer.ts";
 import { flushAtExit, forgetAtExit, stderrOutlet } from "./stderr.ts";
 
-export type LogLevel = "fatal" | "error" | "warn" | "info" | "debug" | "trace" | "silent";
+/** From the most talkative to none. The server writes at info, warn and error; the others only set the threshold. */
+const LEVELS = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
 
-/** What an embedding program may bring instead of ours; a pino logger is one. */
+export type LogLevel = (typeof LEVELS)[number];
+
+/** What an embedding program may bring instead of this log; a pino logger fits. */
 export interface Logger {
   info(fields: object, message: string): void;
   warn(fields: object, message: string): void;
@@ -38,11 +40,11 @@ export interface RequestLine {
   readonly project: string | undefined;
   readonly status: number;
   readonly ms: number;
-  /** Why it ended, where that is not plain. */
+  /** Why it ended, unless it was simply answered. */
   readonly end: string | undefined;
 }
 
-/** Takes the fields one by one, because an object per request is more than the line needs. `ms` is as fine as it was measured. */
+/** Takes the fields one by one, to spare the hot path an object per request. `ms` has fractions. */
 export type LogRequest = (
   id: string,
   method: string,
@@ -56,7 +58,7 @@ export type LogRequest = (
 export class Log {
   private constructor(
     private readonly logger: Logger | undefined,
-    /** Undefined when nobody wants to hear of requests. */
+    /** Undefined when requests are not logged. */
     readonly request: LogRequest | undefined,
     private readonly buffer: LineBuffer | undefined,
     private readonly limits: LogLimits = LOG_LIMITS,
@@ -67,14 +69,16 @@ export class Log {
     const { level = "info", requests = true, logger, ...given } = options;
     const limits = { ...LOG_LIMITS, ...given } as LogLimits;
     if (logger) return new Log(logger, requests ? requestsTo(logger) : undefined, undefined, limits);
-    const dropped = (count: number) =>
-      `{"level":"warn","time":${world.now()},"dropped":${count},"msg":"log lines were dropped"}\n`;
+    const dropped = (count: number) => lineOf("warn", world.now(), { dropped: count }, "log lines were dropped");
     const buffer = new LineBuffer(stderrOutlet(), world, dropped, limits);
     flushAtExit(buffer);
-    const settings = { level, base: null, formatters: { level: (label: string) => ({ level: label }) } };
-    const lines = pino(settings, { write: (line) => buffer.add(line) });
-    const wantsRequests = requests && lines.isLevelEnabled("info");
-    return new Log(lines, wantsRequests ? requestWriter(buffer, world) : undefined, buffer, limits);
+    const wantsRequests = requests && includes(level, "info");
+    return new Log(
+      linesTo(buffer, level, world),
+      wantsRequests ? requestWriter(buffer, world) : undefined,
+      buffer,
+      limits,
+    );
   }
 
   info(message: string, fields: object = {}): void {
@@ -85,12 +89,12 @@ export class Log {
     this.logger?.warn(fields, message);
   }
 
-  /** What went wrong on our side; `id` is the request's, when there was one. */
+  /** Logs a fault of the server; `id` names the request, if the fault belongs to one. */
   fault(what: string, fault: unknown, id?: string): void {
     this.logger?.error({ ...(id === undefined ? {} : { id }), err: describeFault(fault, this.limits) }, what);
   }
 
-  /** The last words of a process: written before this returns, as far as the outlet takes them. */
+  /** Logs the fault that ends the process. The line is written before this returns, as far as standard error takes it. */
   lastWords(what: string, fault: unknown): void {
     this.fault(what, fault);
     this.buffer?.flushNow();
@@ -108,6 +112,21 @@ export class Log {
   }
 }
 
+function includes(threshold: LogLevel, level: LogLevel): boolean {
+  return LEVELS.indexOf(level) >= LEVELS.indexOf(threshold);
+}
+
+function linesTo(buffer: LineBuffer, threshold: LogLevel, world: Pick<World, "now">): Logger {
+  const writerAt = (level: LogLevel) => (fields: object, message: string) => {
+    if (includes(threshold, level)) buffer.add(lineOf(level, world.now(), fields, message));
+  };
+  return { info: writerAt("info"), warn: writerAt("warn"), error: writerAt("error") };
+}
+
+function lineOf(level: LogLevel, time: number, fields: object, msg: string): string {
+  return `${JSON.stringify({ level, time, ...fields, msg })}\n`;
+}
+
 function requestsTo(logger: Logger): LogRequest {
   return (id, method, route, project, status, ms, end) => {
     const line: RequestLine = { id, method, route, project, status, ms: Math.round(ms * 1_000) / 1_000, end };
@@ -116,8 +135,8 @@ function requestsTo(logger: Logger): LogRequest {
 }
 
 /**
- * Writes the line as pino would, in a fraction of the time: this is the one that is written for every request. What is mostly the
- * same as in the line before is kept as text: the time, and everything between the id and the duration.
+ * Writes the same line as `lineOf` would, in a fraction of the time, because it runs for every request. It keeps two texts from
+ * the line before, as they seldom change: the start up to the time, and everything between the id and the duration.
  */
 function requestWriter(buffer: LineBuffer, world: Pick<World, "now">): LogRequest {
   const time = kept((now: number) => `{"level":"info","time":${now},"id":"`);
@@ -135,7 +154,7 @@ function requestWriter(buffer: LineBuffer, world: Pick<World, "now">): LogReques
 
 const PLAIN_END = ',"msg":"request"}\n';
 
-/** The text of a value that is mostly the same as the last time. */
+/** Remembers the text of the last value, for a value that seldom changes. */
 function kept(textOf: (value: number) => string): (value: number) => string {
   let last = Number.NaN;
   let text = "";
@@ -150,7 +169,7 @@ function kept(textOf: (value: number) => string): (value: number) => string {
 
 const THOUSANDTHS = Array.from({ length: 1_000 }, (_, i) => `.${String(i).padStart(3, "0")}`);
 
-/** With three digits behind the point, of whole numbers alone, because fractions are slow to write. */
+/** Three decimals, put together from whole numbers, because formatting fractions is slow. */
 function milliseconds(ms: number): string {
   const micros = Math.round(ms * 1_000);
   const whole = Math.floor(micros / 1_000);

@@ -1,16 +1,16 @@
 /**
- * The process's standard error as an outlet for log lines. There is one for the whole process, however many servers log to
- * it, because there is one standard error: one listener for its faults, and one for the exit.
+ * Standard error as the outlet for log lines. All servers of a process share one outlet, one listener for its faults and one for
+ * the exit. The log opens it.
  *
- * What must stay true: nothing here blocks the event loop or throws, whether the other end reads slowly, not at all, or has
- * gone. A pipe or a socket takes writes without blocking and queues them; a file or a terminal is written by another thread.
+ * Invariants: nothing here blocks the event loop or throws, whether the other end reads slowly, not at all, or is gone. Writes to a
+ * pipe or a socket are queued without blocking; a thread of the pool writes to a file or a terminal.
  */
 import { fstatSync, write, writeSync } from "node:fs";
 import type { LineBuffer, Outlet } from "./line-buffer.ts";
 
 const STDERR = 2;
 
-/** The buffers that write to it, to be flushed when the process exits. */
+/** Buffers to flush when the process exits. */
 const users = new Set<LineBuffer>();
 let outlet: Outlet | undefined;
 
@@ -28,7 +28,7 @@ function isStream(fd: number): boolean {
   }
 }
 
-/** From now on the buffer is flushed when the process exits. */
+/** Has the buffer flushed when the process exits, until `forgetAtExit`. */
 export function flushAtExit(buffer: LineBuffer): void {
   if (users.size === 0) process.on("exit", flushAll);
   users.add(buffer);
@@ -44,7 +44,7 @@ function flushAll(): void {
 
 class StreamOutlet implements Outlet {
   constructor() {
-    // It stays for good: a write may fail after the server that made it has gone. Whoever writes hears of it by `done`.
+    // The listener is never removed: a write may fail after its server has closed. The writer learns of the fault by `done`.
     process.stderr.on("error", () => {});
   }
 

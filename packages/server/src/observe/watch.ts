@@ -1,6 +1,8 @@
 /**
- * Everything that watches one server: its log, its metrics, its traces. Compose opens it first and closes it last, gives the door its
- * observer, and adds the metrics that each part lists.
+ * Owns what watches one server: its log, its metrics and its traces. Compose opens it first and closes it last, gives its observer
+ * to the HTTP door, and adds the metrics that each part lists.
+ *
+ * Invariants: nothing here is global, so several servers in one process have metrics of their own.
  */
 import type { TracerProvider } from "@opentelemetry/api";
 import { gauge, type Metric } from "../core/metric.ts";
@@ -12,21 +14,21 @@ import { HttpMeter } from "./http-meter.ts";
 import { METRIC_LIMITS, type MetricLimits } from "./limits.ts";
 import { Log, type LogOptions } from "./log.ts";
 import { type ProcessMetrics, processMetrics } from "./process-metrics.ts";
-import { Registry } from "./registry.ts";
+import { prometheusText } from "./prometheus.ts";
 import { RequestIds } from "./request-ids.ts";
 import { RequestObserver } from "./requests.ts";
 import { RequestTracer } from "./traces.ts";
 
 export interface WatchOptions {
   readonly log: LogOptions | false;
-  /** Undefined takes the global provider, if the program around us has set one. */
+  /** Undefined takes the global provider, if the embedding program has set one. */
   readonly tracing?: TracerProvider | false | undefined;
-  /** Hears of faults in the log's place. */
+  /** Takes faults instead of the log. */
   readonly report?: ((what: string, fault: unknown, requestId?: string) => void) | undefined;
   readonly world: World;
-  /** Ms from any moment on, finely. */
+  /** Milliseconds since an arbitrary moment, with fractions. */
   readonly clock: () => number;
-  /** What the data is kept by. */
+  /** The name of the storage engine, for `sluice_build_info`. */
   readonly engine: string;
   readonly limits?: MetricLimits | undefined;
 }
@@ -34,11 +36,11 @@ export interface WatchOptions {
 export class Watch {
   readonly log: Log;
   readonly observer: HttpObserver;
-  /** Undefined unless there are traces. */
+  /** Undefined without a tracer. */
   readonly around: Around | undefined;
-  /** Faults that no client is told about. */
+  /** Reports a fault whose details no client is told. */
   readonly report: (what: string, fault: unknown, requestId?: string) => void;
-  private readonly registry: Registry;
+  private readonly listed: Metric[] = [];
   private readonly http = new HttpMeter();
   private readonly ids: RequestIds;
   private readonly process: ProcessMetrics;
@@ -55,21 +57,20 @@ export class Watch {
     const tracer = RequestTracer.open(tracing);
     this.around = tracer?.around;
     this.observer = new RequestObserver({ meter: this.http, clock, ids: this.ids, log: this.log.request, tracer });
-    this.registry = new Registry(this.report);
     this.process = processMetrics(engine, world, limits.eventLoopMs);
-    this.registry.add([...this.process.metrics, ...this.log.metrics()]);
+    this.add([...this.process.metrics, ...this.log.metrics()]);
   }
 
   add(metrics: readonly Metric[]): void {
-    this.registry.add(metrics);
+    this.listed.push(...metrics);
   }
 
   addDoor(door: { readonly connections: number; readonly traffic: Traffic }): void {
-    this.registry.add(this.http.metrics(door));
+    this.add(this.http.metrics(door));
   }
 
   metrics(): Promise<string> {
-    return this.registry.render();
+    return prometheusText(this.listed, this.report);
   }
 
   reportRequest(fault: unknown, request: ObservedRequest): void {
@@ -92,7 +93,7 @@ export class Watch {
     look();
   }
 
-  /** Looks at the engine no more; after this it may be closed. */
+  /** Stops looking at the engine, which may be closed afterwards. */
   stop(): void {
     this.nextLook?.();
   }
@@ -100,7 +101,6 @@ export class Watch {
   async close(): Promise<void> {
     this.stop();
     this.process.close();
-    await this.registry.close();
     await this.log.close();
   }
 }

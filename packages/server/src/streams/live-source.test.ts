@@ -48,25 +48,65 @@ class ByHand {
   async answer(): Promise<void> {
     const { after, resolve } = this.pending.shift()!;
     resolve(this.page(after));
-    for (let turn = 0; turn < 10; turn++) await Promise.resolve();
+    await turns();
   }
 
   async answerAll(): Promise<void> {
     while (this.pending.length > 0) await this.answer();
   }
 
-  reader(): { reader: SseReader<StreamPage>; seen(): number[] } {
+  /** `takesAtOnce`: whether the client has taken each write when it returns; otherwise it takes all when the test says `drain`. */
+  reader({ takesAtOnce } = { takesAtOnce: true }) {
     let text = "";
-    const write = (bytes: Uint8Array) => {
-      text += new TextDecoder().decode(bytes);
+    let buffered = 0;
+    let drained = () => {};
+    const sink: Sink = {
+      get buffered() {
+        return buffered;
+      },
+      write(bytes) {
+        text += new TextDecoder().decode(bytes);
+        if (!takesAtOnce) buffered += bytes.length;
+      },
+      onDrain(task) {
+        drained = task;
+      },
+      onGone: () => {},
+      end: () => {},
+      cut: () => {},
     };
-    const sink: Sink = { buffered: 0, write, onDrain: () => {}, onGone: () => {}, end: () => {}, cut: () => {} };
+    const drain = async () => {
+      buffered = 0;
+      drained();
+      await turns();
+      await this.answerAll();
+    };
     const source = new StreamSource(this.streams, "p", "s", "raw", 1);
     const parts = { source, feeds: this.feeds, world, limits, trailer: controlTrailer(world, 0) };
     const seen = () => [...text.matchAll(/data:(\[.*\])/g)].flatMap(([, json]) => JSON.parse(json!) as number[]);
-    return { reader: new SseReader(parts, sink), seen };
+    return { reader: new SseReader(parts, sink), seen, drain };
   }
 }
+
+/** Lets everything run that waits for nothing but a turn. */
+async function turns(): Promise<void> {
+  for (let turn = 0; turn < 10; turn++) await Promise.resolve();
+}
+
+it("reads the next page for a client only when the client has taken the last one", async () => {
+  const log = new ByHand();
+  log.append(5 * PAGE_MESSAGES);
+  const { reader, seen, drain } = log.reader({ takesAtOnce: false });
+  reader.begin(log.page(0));
+  for (let pages = 1; pages <= 5; pages++) {
+    await turns();
+    await log.answerAll();
+    expect(seen().length).toBe(pages * PAGE_MESSAGES);
+    await drain();
+  }
+  expect(seen()).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+  reader.leave();
+});
 
 it("gets nothing twice when the feed comes to where it is just reading on", async () => {
   const log = new ByHand();
@@ -82,7 +122,7 @@ it("gets nothing twice when the feed comes to where it is just reading on", asyn
   // What this one was given has been overtaken by the feed in the meantime, so that it must read on by itself.
   const second = log.reader();
   second.reader.begin(stale);
-  for (let turn = 0; turn < 10; turn++) await Promise.resolve();
+  await turns();
   log.append(4);
   // Its own read of 3 and 4, the feed's of 5 and 6, then its own of 5 and 6, which the feed could have given it already.
   await log.answer();
