@@ -34,6 +34,8 @@ import {
   type JoinOutcome,
   leaveRule,
   mayUse,
+  type OpenOutcome,
+  openRule,
   touchSessionRule,
   undoRule,
 } from "./session-rules.ts";
@@ -225,6 +227,19 @@ export class Sessions {
         return from === "beginning" ? page.earliest : page;
       default:
         return page;
+    }
+  }
+
+  /** The caller's session of this id, made when there is none. It has no inbox until it subscribes to a stream by copy. */
+  async open(project: string, sessionId: string, asker: Asker): Promise<Exclude<OpenOutcome, { kind: "over" }>> {
+    const { keepers, limits, events } = this.parts;
+    for (;;) {
+      const outcome = await keepers.submit(sessionEntity(project, sessionId), [META, SESSION_ROW], (view, now) =>
+        openRule(view, now, asker, limits),
+      );
+      if (outcome.kind === "open" && outcome.isNew) events.tell("session_create", { session: sessionId });
+      if (outcome.kind !== "over") return outcome;
+      await this.sweepOne(project, sessionId);
     }
   }
 

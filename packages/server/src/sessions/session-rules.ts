@@ -55,19 +55,40 @@ export type JoinOutcome =
   | { readonly kind: "over" }
   | { readonly kind: "wrong-type"; readonly contentType: string };
 
-/** The session's side of a subscription; makes the session when there is none. */
+export type OpenOutcome =
+  | { readonly kind: "open"; readonly isNew: boolean; readonly incarnation: string; readonly expiresAt: number }
+  | { readonly kind: "anothers" | "over" };
+
+/** A session of the asker's, without an inbox as long as it subscribes to nothing; a use of the one that is there. */
+export function openRule(view: View, now: number, asker: Asker, limits: SessionLimits): Decision<OpenOutcome> {
+  const meta = view.get(metaTable, "");
+  if (meta === undefined) {
+    const { session, changes, expiresAt } = create(view, now, asker, limits, { inbox: "none", contentType: "" });
+    return { outcome: { kind: "open", isNew: true, incarnation: session.incarnation, expiresAt }, changes };
+  }
+  const session = view.get(sessionTable, "");
+  if (session === undefined || lifeOf(meta, view.head, now) !== "live") return { outcome: { kind: "over" } };
+  if (!mayUse(session, asker)) return { outcome: { kind: "anothers" } };
+  const touched: Meta = { ...meta, touchedAt: now };
+  const outcome = { kind: "open", isNew: false, incarnation: session.incarnation, expiresAt: expiresAtOf(touched) };
+  return { outcome: outcome as OpenOutcome, changes: [put(metaTable, "", touched)] };
+}
+
+/** The session's side of a subscription; makes the session, and its inbox, when there is none. */
 export function joinRule(view: View, now: number, input: Join, limits: SessionLimits): Decision<JoinOutcome> {
   const meta = view.get(metaTable, "");
   const contentType = input.format === "envelope" ? "application/json" : input.contentType;
-  if (meta === undefined) return create(view, now, input, contentType, limits);
+  if (meta === undefined) return createJoined(view, now, input, contentType, limits);
   const session = view.get(sessionTable, "");
   if (session === undefined || lifeOf(meta, view.head, now) !== "live") return { outcome: { kind: "over" } };
   if (!mayUse(session, input.asker)) return { outcome: { kind: "anothers" } };
-  if (!isSameType(meta.config.contentType, contentType)) {
+  const hasInbox = meta.inbox === true;
+  if (hasInbox && !isSameType(meta.config.contentType, contentType)) {
     return { outcome: { kind: "wrong-type", contentType: meta.config.contentType } };
   }
   const known = view.get(subscriptionTable, input.stream);
-  const touched: Meta = { ...meta, touchedAt: now };
+  const config = hasInbox ? meta.config : { ...meta.config, contentType };
+  const touched: Meta = { ...meta, config, inbox: true, touchedAt: now };
   const common = { kind: "joined", isNewSession: false, incarnation: session.incarnation } as const;
   const expiresAt = expiresAtOf(touched);
   // One that was never completed begins anew, so that nothing comes that was there before.
@@ -88,31 +109,43 @@ export function joinRule(view: View, now: number, input: Join, limits: SessionLi
   return { outcome: { ...common, isNewSubscription: true, subscription, expiresAt }, changes };
 }
 
-function create(
+function createJoined(
   view: View,
   now: number,
   input: Join,
   contentType: string,
   limits: SessionLimits,
 ): Decision<JoinOutcome> {
+  const made = create(view, now, input.asker, limits, { inbox: true, contentType });
+  const session: Session = { ...made.session, epoch: 1, subscriptions: 1 };
+  const subscription = subscribed(input, 1, now);
+  const changes = [...made.changes, put(sessionTable, "", session), put(subscriptionTable, input.stream, subscription)];
+  const { incarnation } = session;
+  const { expiresAt } = made;
+  const outcome = { kind: "joined", isNewSession: true, isNewSubscription: true, incarnation, subscription, expiresAt };
+  return { outcome: outcome as Joined, changes };
+}
+
+function create(
+  view: View,
+  now: number,
+  { subject }: Asker,
+  limits: SessionLimits,
+  { inbox, contentType }: { readonly inbox: true | "none"; readonly contentType: string },
+): { session: Session; changes: Change[]; expiresAt: number } {
   const { ttlSeconds, keptMessages: maxMessages, keptBytes: maxBytes } = limits;
   // The engine never gives a generation twice, not even to a later session of the same id.
   const generation = view.nextGeneration;
-  const incarnation = String(generation);
   const config = { contentType, ttlSeconds, retention: { maxMessages, maxBytes } };
-  const meta: Meta = { config, createdAt: now, touchedAt: now, closed: false, inbox: true };
-  const session: Session = { owner: input.asker.subject, incarnation, epoch: 1, subscriptions: 1 };
-  const subscription = subscribed(input, 1, now);
+  const meta: Meta = { config, createdAt: now, touchedAt: now, closed: false, inbox };
+  const session: Session = { owner: subject, incarnation: String(generation), epoch: 0, subscriptions: 0 };
   const changes: Change[] = [
     { op: "begin", generation, at: { generation, seq: 0 } },
     put(metaTable, "", meta),
     put(sessionTable, "", session),
-    put(subscriptionTable, input.stream, subscription),
     { op: "remind", atMs: cleanupAt(meta, view, limits) },
   ];
-  const expiresAt = expiresAtOf(meta);
-  const outcome = { kind: "joined", isNewSession: true, isNewSubscription: true, incarnation, subscription, expiresAt };
-  return { outcome: outcome as Joined, changes };
+  return { session, changes, expiresAt: expiresAtOf(meta) };
 }
 
 function subscribed({ name, format, start }: Join, epoch: number, now: number, borrows?: true): Subscription {

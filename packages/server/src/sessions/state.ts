@@ -1,10 +1,13 @@
 /**
  * What is stored of sessions and of fan-out, and what can be read off it.
  *
- * A session is an entity of kind "session" whose log is its inbox, with the rows of a stream (streams/state.ts) and these:
+ * An entity of kind "session" holds three things, so that deleting them is one step: the session itself, its inbox, and (for
+ * live subscriptions, when they come) its pointers. The first can exist without the others.
  *
- *   session       ""         owner, incarnation, the last epoch given out
- *   subscription  stream     epoch, format, and how far the stream has been copied: written with every copy
+ *   session       ""         the session: owner, incarnation, the last epoch given out
+ *   meta          ""         its life (as a stream's, streams/state.ts): last use, TTL, deleted; and the inbox's content type
+ *   subscription  stream     the inbox: epoch, format, and how far the stream has been copied; written with every copy
+ *   (the log)                the inbox's messages
  *
  * A stream that sessions follow has a registry, an entity of kind "fanout" under the stream's path. Its log holds the large
  * payloads that copies borrow.

@@ -42,6 +42,7 @@ export async function describe(engine: Engine, project: string, path: string): P
   const life = lifeOf(meta, head, engine.now());
   if (meta === undefined) return { kind: "absent", over: false };
   if (life !== "live") return { kind: life, over: !meta.deleted };
+  if (meta.inbox === "none") return { kind: "absent", over: false };
   return { kind: "live", meta, head };
 }
 

@@ -95,8 +95,11 @@ export interface Meta {
   readonly topic?: Topic | undefined;
   /** Of a shard: the id of its topic. */
   readonly shardOf?: string | undefined;
-  /** The inbox of a session: what is copied into it is no use of it, and once deleted it was never there. */
-  readonly inbox?: true | undefined;
+  /**
+   * Of a session: whether it has an inbox. What is copied into an inbox is no use of it, and a deleted session was never there.
+   * "none": nothing was ever subscribed by copy, so there is no content type and nothing to read.
+   */
+  readonly inbox?: true | "none" | undefined;
   /** The features that follow the log, each under a name of its own: an append tells them. */
   readonly follows?: Follows | undefined;
   /** How streams stored fan-out's name before several features could follow; read through `followsOf`. */
