@@ -35,7 +35,7 @@ it("its first subscription by copy gives it an inbox, of that stream's content t
   await on.api.create("s", "text/plain");
   await on.api.create("t", "application/json");
   expect(await on.api.subscribe(id, "s")).toMatchObject({ status: 200, body: { isNewSession: false } });
-  await on.api.published("s", "hello");
+  await on.api.published("s", "hello", "text/plain");
   expect((await on.api.call("GET", `/stream/session:${id}?offset=-1`)).text).toBe("hello");
   expect(await on.api.subscribe(id, "t")).toMatchObject({ status: 409, body: { code: "content-type-mismatch" } });
 });
