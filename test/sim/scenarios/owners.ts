@@ -16,6 +16,8 @@ import { Machine } from "./owners/machine.ts";
 
 const e = entity("p", "group", "g");
 const PAGE_BYTES = 1 << 20;
+/** Of a whole process: more would leave its contenders no time for troubles of their own. */
+const MAX_DEATHS = 4;
 /** How much later than a perfect clock a machine's timers may be, and what the calls of a takeover take. */
 const SLOWEST = 1.06;
 const CALLS_MS = 50;
@@ -24,7 +26,8 @@ export const ownersOfOne: readonly Scenario[] = [scenario("contenders in one pro
 export const ownersOfThree: readonly Scenario[] = [scenario("contenders on three nodes, one owner at a time", 3)];
 
 function scenario(name: string, nodes: number): Scenario {
-  return { name, nodes, settings: () => ({ drainMs: 1_000 }), begin: (stage) => new OwnersPlay(stage) };
+  const settings = () => ({ drainMs: 1_000 });
+  return { name, nodes, maxBlows: MAX_DEATHS, settings, begin: (stage) => new OwnersPlay(stage) };
 }
 
 function drawPace(random: Random): Pace {
@@ -80,7 +83,9 @@ class OwnersPlay implements Play {
 
   private join({ process, around, contenders }: Crew): void {
     const name = `c${++this.names}`;
-    contenders.push(new Contender(name, new Machine(process, around.random), { ...around, e }));
+    const contender = new Contender(name, new Machine(process, around.random), { ...around, e });
+    contender.isActing = !this.isOver;
+    contenders.push(contender);
   }
 
   /** Its inputs share commits with those of owners, and no fence may touch them. */
@@ -102,8 +107,10 @@ class OwnersPlay implements Play {
     const { leaseMs } = this.pace.limits;
     for (let blows = random.between(5, 25); blows > 0; blows--) {
       await world.sleep(random.between(0, leaseMs));
-      const crew = random.pick([...this.crews.values()].filter(({ process }) => process.alive).concat(IDLE));
-      if (crew.contenders.length > 0) this.strike(crew, random);
+      const { contenders, owner } = this;
+      // Most blows hit the owner; none, when every process is down.
+      if (owner !== undefined && random.chance(0.7)) this.strike(owner);
+      else if (contenders.length > 0) this.strike(random.pick(contenders));
     }
     // Pauses are not longer than this.
     await world.sleep(3 * leaseMs);
@@ -112,12 +119,10 @@ class OwnersPlay implements Play {
     for (const contender of this.contenders) contender.isActing = false;
   }
 
-  private strike(crew: Crew, random: Random): void {
+  private strike(contender: Contender): void {
+    const { random } = this.stage;
     const { leaseMs } = this.pace.limits;
-    // The owner, if it is one of these, is struck most of the time.
-    const owner = crew.contenders.find(({ owned }) => owned.term !== undefined);
-    const contender = owner !== undefined && random.chance(0.7) ? owner : random.pick(crew.contenders);
-    const blow = random.weighted({ pause: 4, clock: 1, stop: 2, death: 2 });
+    const blow = random.weighted({ pause: 4, clock: 1, loss: 3, stop: 2, death: 2 });
     this.ledger.note(`${contender.name}: ${blow}`);
     switch (blow) {
       case "pause":
@@ -126,24 +131,36 @@ class OwnersPlay implements Play {
       case "clock":
         contender.machine.setClockForward(random.between(0, 2 * leaseMs));
         return;
+      case "loss":
+        this.forget(contender);
+        return;
       case "stop":
         void contender.owned.stop();
         break;
       case "death":
         contender.machine.die();
     }
-    crew.contenders.splice(crew.contenders.indexOf(contender), 1);
-    this.join(crew);
+    this.join(this.remove(contender));
+  }
+
+  /** The engine loses the ownership; nothing tells the owner. */
+  private forget(contender: Contender): void {
+    const owner = contender.owned.term?.owner;
+    if (owner === undefined) return;
+    this.ledger.forgotten(owner);
+    void this.crewOf(contender).around.engine.release(e, owner).catch(unknown);
   }
 
   async audit(): Promise<void> {
     const { leaseMs, retryMs } = this.pace.limits;
     await this.gainedWithin("the end of all trouble", 2 * leaseMs);
     const dead = this.owner;
-    if (dead) this.remove(dead).machine.die();
+    dead?.machine.die();
+    if (dead) this.join(this.remove(dead));
     await this.gainedWithin("the death of the owner", leaseMs + retryMs);
     const leaving = this.owner;
-    if (leaving) await this.remove(leaving).owned.stop();
+    await leaving?.owned.stop();
+    if (leaving) this.join(this.remove(leaving));
     await this.gainedWithin("the release of the owner", leaseMs / 3);
     await Promise.all(this.contenders.map(({ owned }) => owned.stop()));
     const { engine } = this.stage.host;
@@ -156,16 +173,10 @@ class OwnersPlay implements Play {
   private async gainedWithin(after: string, ms: number): Promise<void> {
     const { world } = this.stage;
     const untilMs = world.now() + ms * SLOWEST + CALLS_MS;
-    this.fillUp();
     while (this.owner === undefined && world.now() < untilMs) await world.sleep(1);
     const term = this.owner?.owned.term;
     if (term === undefined) this.ledger.object(`no contender owns the entity ${ms} ms after ${after}`);
     else await this.owner!.commit(term);
-  }
-
-  /** An owner that has gone leaves at least one other behind. */
-  private fillUp(): void {
-    for (const crew of this.crews.values()) while (crew.contenders.length < 2) this.join(crew);
   }
 
   private get contenders(): readonly Contender[] {
@@ -176,11 +187,14 @@ class OwnersPlay implements Play {
     return this.contenders.find(({ owned }) => owned.term !== undefined);
   }
 
-  private remove(contender: Contender): Contender {
-    for (const { contenders } of this.crews.values()) {
-      if (contenders.includes(contender)) contenders.splice(contenders.indexOf(contender), 1);
-    }
-    return contender;
+  private remove(contender: Contender): Crew {
+    const crew = this.crewOf(contender);
+    crew.contenders.splice(crew.contenders.indexOf(contender), 1);
+    return crew;
+  }
+
+  private crewOf(contender: Contender): Crew {
+    return [...this.crews.values()].find(({ contenders }) => contenders.includes(contender))!;
   }
 
   violations(): string[] {
@@ -191,9 +205,6 @@ class OwnersPlay implements Play {
     return this.ledger.story;
   }
 }
-
-/** Stands in when every process is down. */
-const IDLE = { contenders: [] } as unknown as Crew;
 
 async function readAll(engine: Engine): Promise<string[]> {
   const texts: string[] = [];

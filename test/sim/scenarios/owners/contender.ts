@@ -71,7 +71,8 @@ export class Contender {
     const input = ledger.submitted(term.owner.epoch, this.name, ++this.numbers);
     try {
       const outcome = await term.submit([], appendRule(input));
-      ledger.told(input, outcome === FENCED ? "fenced" : "done", term.isHeld());
+      ledger.told(input, outcome === FENCED ? "fenced" : "done");
+      if (outcome === FENCED) ledger.mustBeOver(this.name, term.owner.epoch, term.isHeld());
     } catch (fault) {
       ledger.told(input, unknown(fault));
     }
@@ -102,7 +103,7 @@ export class Contender {
     const input = ledger.submitted(owner.epoch, this.name, ++this.numbers);
     try {
       const outcome = await this.machine.hear(keepers.submit(e, [], appendRule(input), { owner }));
-      input.fate = outcome === FENCED ? "fenced" : "done";
+      ledger.told(input, outcome === FENCED ? "fenced" : "done");
     } catch (fault) {
       ledger.told(input, unknown(fault));
     }

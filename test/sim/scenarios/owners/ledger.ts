@@ -18,6 +18,8 @@ export interface Input {
 interface Grant {
   readonly node: string;
   untilMs: number;
+  /** The engine forgot it before its time: its owner cannot know until it asks. */
+  isForgotten: boolean;
 }
 
 export class Ledger {
@@ -51,7 +53,7 @@ export class Ledger {
 
   private granted({ epoch }: Owner, node: string, untilMs: number): void {
     const known = this.grants.get(epoch);
-    if (known === undefined) this.grants.set(epoch, { node, untilMs });
+    if (known === undefined) this.grants.set(epoch, { node, untilMs, isForgotten: false });
     else if (known.node !== node) this.object(`epoch ${epoch} was granted to ${known.node} and to ${node}`);
     else known.untilMs = untilMs;
     this.note(`${node} is granted ${epoch}`);
@@ -75,8 +77,9 @@ export class Ledger {
 
   /** A contender has acted outside of the entity, where no engine can fence it, because `isHeld` allowed it. */
   decided(contender: string, epoch: number): void {
-    const untilMs = this.grants.get(epoch)?.untilMs ?? 0;
-    if (this.now() >= untilMs) this.object(`${contender} acted as owner ${epoch}, ${this.now() - untilMs} ms too late`);
+    const { untilMs, isForgotten } = this.grants.get(epoch)!;
+    if (this.now() >= untilMs && !isForgotten)
+      this.object(`${contender} acted as owner ${epoch}, ${this.now() - untilMs} ms too late`);
   }
 
   submitted(epoch: number, writer: string, number: number): Input {
@@ -85,14 +88,21 @@ export class Ledger {
     return input;
   }
 
-  /** `isHeld`: what its term says at this moment. A fenced owner has learned it by the time that its caller does. */
-  told(input: Input, fate: Fate, isHeld = false): void {
+  told(input: Input, fate: Fate): void {
     input.fate = fate;
     this.note(`${textOf(input)} ${fate}`);
-    if (fate !== "fenced") return;
-    if (input.epoch === 0) this.object(`${textOf(input)} has no owner, yet it was fenced`);
-    if (isHeld || this.terms.get(input.writer) === input.epoch)
-      this.object(`${textOf(input)} was fenced, and its term goes on`);
+    if (fate === "fenced" && input.epoch === 0) this.object(`${textOf(input)} has no owner, yet it was fenced`);
+  }
+
+  /** An input of this term was fenced: its owner has learned it by the time that its caller does. */
+  mustBeOver(contender: string, epoch: number, isHeld: boolean): void {
+    if (isHeld || this.terms.get(contender) === epoch) this.object(`${contender} was fenced as ${epoch}, and goes on`);
+  }
+
+  /** As a failover may that loses the newest writes. */
+  forgotten({ epoch }: Owner): void {
+    this.note(`${epoch} is forgotten`);
+    this.grants.get(epoch)!.isForgotten = true;
   }
 
   /** `log`: every message of the entity, in order. */
