@@ -5,5 +5,5 @@ import { describeSeeds } from "./seeds.ts";
 import { memoryStorage, sharedStorage } from "./storage.ts";
 
 describeSeeds("Owners in simulation, on memory", memoryStorage, ownersOfOne, 40);
-describeSeeds("Owners in simulation, on disk", diskStorage, ownersOfOne, 40);
+describeSeeds("Owners in simulation, on disk", diskStorage, ownersOfOne, 30);
 describeSeeds("Owners in simulation, on three nodes", sharedStorage, ownersOfThree, 60);

@@ -76,6 +76,7 @@ export const FIXED: readonly Fixed[] = [
   { where: "engine/disk/verify/verify-store.ts", names: ["MAX_TOLD"], why: "how many of many damages are listed" },
   { where: "engine/draft.ts", names: ["MESSAGE_BYTES"], why: "what a message costs beside its payload, estimated" },
   { where: "engine/expiring-map.ts", names: ["FIRST_SWEEP"], why: INNER },
+  { where: "engine/owned-entity.ts", names: ["RENEW_PART", "MARGIN_PART"], why: "ratios of the lease" },
   { where: "engine/ownership.ts", names: ["NONCE_BYTES"], why: STORED },
   { where: "engine/redis/keys.ts", names: ["BUCKETS"], why: STORED },
   { where: "engine/redis/node.ts", names: ["MAX_ANSWERED"], why: INNER },

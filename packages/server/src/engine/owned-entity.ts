@@ -69,7 +69,10 @@ export class OwnedEntity {
     return this.current?.isHeld() ? this.current : undefined;
   }
 
-  /** The other owner, as the last claim was told; `untilMs` is in the engine's time. A hint. */
+  /**
+   * The owner that the last claim met, until when by the engine's time. A hint. It names this node itself while the lease of a
+   * claim runs whose answer was lost.
+   */
   get holder(): Held | undefined {
     return this.heldBy;
   }
