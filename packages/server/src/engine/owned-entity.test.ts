@@ -176,6 +176,9 @@ test("after a pause longer than the lease the term is over before it is renewed,
   const { owner } = a.last;
   a.aheadMs += LEASE_MS;
   expect(a.last.isHeld()).toBe(false);
+  // Set back again, the clock would say that the lease still runs.
+  a.aheadMs = 0;
+  expect(a.last.isHeld()).toBe(false);
   expect(a.owned.term).toBeUndefined();
   let commits = 0;
   const { commit } = memory;
@@ -304,6 +307,20 @@ test("a clock that is set back does not prolong a term", async () => {
   expect(a.story).toEqual(["gained", "expired"]);
   a.aheadMs = -20 * LEASE_MS;
   expect(a.last.isHeld()).toBe(false);
+});
+
+test("a clock that is set back while a claim is under way does not prolong the term that it gets", async () => {
+  const { nodes, start, pass, turns } = setUp("a");
+  const [a] = nodes;
+  a.wire = "hung";
+  await start(a);
+  a.aheadMs = -10 * LEASE_MS;
+  a.unhang();
+  await turns();
+  expect(a.story).toEqual(["gained"]);
+  a.wire = "lost-request";
+  await pass(LEASE_MS * 0.9);
+  expect(a.story).toEqual(["gained", "expired"]);
 });
 
 test("stopping while a claim is under way gives back what it gets", async () => {
