@@ -5,7 +5,7 @@
  */
 import { ZERO } from "@sluice/protocol";
 import { type Engine, entity } from "../../../packages/server/src/engine/contract.ts";
-import { Keepers } from "../../../packages/server/src/engine/keeper.ts";
+import { FENCED, Keepers } from "../../../packages/server/src/engine/keeper.ts";
 import type { Host } from "../host.ts";
 import type { Random } from "../random.ts";
 import type { Play, Scenario, Stage } from "../scenario.ts";
@@ -96,7 +96,7 @@ class OwnersPlay implements Play {
       await new Promise<void>((resolve) => process.after(random.between(0, 60), resolve));
       const input = ledger.submitted(0, writer, number);
       await keepers.submit(e, [], appendRule(input)).then(
-        () => ledger.told(input, "done"),
+        (outcome: unknown) => ledger.told(input, outcome === FENCED ? "fenced" : "done"),
         (fault) => ledger.told(input, unknown(fault)),
       );
     }
@@ -126,7 +126,7 @@ class OwnersPlay implements Play {
     this.ledger.note(`${contender.name}: ${blow}`);
     switch (blow) {
       case "pause":
-        contender.machine.pause(random.between(0, random.pick([leaseMs / 2, 3 * leaseMs])));
+        contender.machine.pause(random.pick([0.5, 1, 3]) * random.between(leaseMs * 0.6, leaseMs));
         return;
       case "clock":
         contender.machine.setClockForward(random.between(0, 2 * leaseMs));
