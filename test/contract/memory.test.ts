@@ -8,7 +8,7 @@ import { describeEngine } from "./engine-suite.ts";
 describeEngine("memory", async () => {
   const world = manualWorld(1);
   const engine = openMemory({ world });
-  return { engine, advance: world.advance, close: () => engine.close() };
+  return { engine, world, advance: world.advance, close: () => engine.close() };
 });
 
 describe("memory alone", () => {

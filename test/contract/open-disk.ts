@@ -22,6 +22,7 @@ export function diskOpener(applier: "inline" | "thread", limits: Partial<Limits>
     let engine = await open();
     return {
       engine,
+      world,
       advance: world.advance,
       async reopen() {
         await engine.close();

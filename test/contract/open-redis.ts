@@ -15,10 +15,12 @@ export interface EmptyRedis {
 export function redisOpener(redis: () => EmptyRedis, limits: Partial<RedisLimits> = {}): OpenEngine {
   return async () => {
     const place = redis();
-    const open = (): Promise<Engine> => openRedis({ ...place, world: realWorld(), limits: { ...PATIENCE, ...limits } });
+    const world = realWorld();
+    const open = (): Promise<Engine> => openRedis({ ...place, world, limits: { ...PATIENCE, ...limits } });
     let engine = await open();
     return {
       engine,
+      world,
       // A timer may fire a moment before its time, and the cluster's clock is not ours.
       advance: (ms) => sleep(ms + 20),
       async reopen() {

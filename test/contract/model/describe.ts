@@ -20,7 +20,7 @@ const RUNS_PER_SEED = 20;
 const memory: OpenEngine = async () => {
   const world = manualWorld(1);
   const engine = openMemory({ world });
-  return { engine, advance: world.advance, close: () => engine.close() };
+  return { engine, world, advance: world.advance, close: () => engine.close() };
 };
 
 /** Compares after every operation, then everything there is, then everything again after a restart. */

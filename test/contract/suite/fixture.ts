@@ -4,6 +4,7 @@
  */
 import { type Position, ZERO } from "@sluice/protocol";
 import { expect } from "vitest";
+import type { World } from "../../../packages/server/src/core/world.ts";
 import type {
   Awaitable,
   CommitAt,
@@ -21,6 +22,8 @@ import { entity } from "../../../packages/server/src/engine/contract.ts";
 
 export interface OpenedEngine {
   readonly engine: Engine;
+  /** The world of the engine's node. */
+  readonly world: World;
   /** Lets the engine's time pass: by moving a manual clock, or by waiting. */
   advance(ms: number): Awaitable<void>;
   /** Closes the engine and opens it again on the same data; left out by engines that forget. */
@@ -40,6 +43,10 @@ export class Fixture {
 
   constructor(private readonly opened: OpenedEngine) {
     this.engine = opened.engine;
+  }
+
+  get world(): World {
+    return this.opened.world;
   }
 
   /** Runs the check now and, on an engine that keeps its data, once more after a restart. */

@@ -2,8 +2,9 @@
  * The keeper of one entity in this process. It runs inputs through the rules one at a time on the newest state, commits
  * their effects together, and releases the outcomes when they are durable. Features call it through `Keepers`.
  *
- * What must stay true: at most one commit is in flight; an outcome that rests on uncommitted state (a refusal or a
- * "duplicate" included) is released only with that state's commit; on a conflict the inputs run again on the returned state.
+ * Invariants: at most one commit is in flight. An outcome that rests on uncommitted state (a refusal or a "duplicate"
+ * included) is released only with that state's commit. On a conflict the inputs run again on the returned state. A commit
+ * carries the inputs of one owner at most, and a fence refuses that owner's inputs only.
  */
 import {
   type Conflict,
@@ -13,11 +14,13 @@ import {
   EngineError,
   type Entity,
   type Fenced,
+  type Owner,
   type RowKey,
   type Snapshot,
 } from "./contract.ts";
 import { type Change, Draft } from "./draft.ts";
 import { KeeperMeter } from "./keeper-meter.ts";
+import { sameOwner } from "./ownership.ts";
 import type { Table } from "./table.ts";
 
 /** What a rule sees of its entity: the newest state, the changes of earlier inputs of the same batch included. */
@@ -32,6 +35,14 @@ export interface Decision<O> {
 
 /** A decision of the product: pure, so it can run again after a conflict. */
 export type Rule<O> = (view: View, now: number) => Decision<O>;
+
+/** The ownership that an input runs under: it changes nothing, and its outcome is `FENCED`, unless that ownership stands. */
+export interface Under {
+  readonly owner: Owner;
+}
+
+/** The outcome of an input whose ownership has ended. The input changed nothing and never will. */
+export const FENCED: Fenced = { kind: "fenced" };
 
 export interface KeeperLimits {
   /** Inputs waiting for one entity; beyond that the next is refused as overloaded. */
@@ -59,13 +70,22 @@ export const MAX_KEEPERS = 20_000;
 interface Input {
   readonly keys: readonly RowKey[];
   readonly rule: Rule<unknown>;
+  readonly owner: Owner | undefined;
   readonly release: (outcome: unknown) => void;
   readonly refuse: (fault: unknown) => void;
-  /** Who waits has been refused by then, and the rule must not run any more. */
+  /** By then the caller has been refused, so the rule must not run any more. */
   readonly untilMs: number;
   outcome: unknown;
   fault: unknown;
 }
+
+/** How many inputs of a batch ran, and the ownership that their commit needs. */
+interface Decided {
+  readonly ran: number;
+  readonly owner: Owner | undefined;
+}
+
+type Result = (Done | Conflict | Fenced)["kind"];
 
 export class Keeper {
   private readonly draft: Draft;
@@ -88,7 +108,7 @@ export class Keeper {
   }
 
   /** Runs the rule once the rows it needs are at hand; resolves with its outcome when that is durable. */
-  submit<O>(keys: readonly RowKey[], rule: Rule<O>): Promise<O> {
+  submit<O>(keys: readonly RowKey[], rule: Rule<O>, owner?: Owner): Promise<O | Fenced> {
     if (this.queue.length >= this.limits.queuedInputs) {
       const refusal = new EngineError(
         "overloaded",
@@ -97,10 +117,11 @@ export class Keeper {
       return Promise.reject(refusal);
     }
     const { deadline } = this.engine;
-    return new Promise<O>((resolve, reject) => {
+    return new Promise<O | Fenced>((resolve, reject) => {
       this.queue.push({
         keys,
         rule,
+        owner,
         release: resolve as (outcome: unknown) => void,
         refuse: reject,
         untilMs: deadline === undefined ? Number.POSITIVE_INFINITY : deadline.now() + deadline.ms,
@@ -127,12 +148,12 @@ export class Keeper {
           durable = [];
           await loading;
         }
-        const { ran, committing } = this.decideAndCommit(batch);
+        const { ran, owner, committing } = this.decideAndCommit(batch);
         release(durable);
         durable = [];
-        const isCommitted = committing === undefined || (await committing);
-        if (isCommitted) durable = batch.slice(0, ran);
-        this.requeue(isCommitted ? batch.slice(ran) : batch);
+        const result = committing === undefined ? "done" : await committing;
+        if (result === "done") durable = batch.slice(0, ran);
+        this.requeue(result === "done" ? batch.slice(ran) : result === "fenced" ? fence(batch, owner!) : batch);
       } catch (fault) {
         this.meter.failures++;
         // The outcome of the commit is unknown; the next batch starts from what is stored.
@@ -144,7 +165,7 @@ export class Keeper {
     release(durable);
   }
 
-  /** Those that came in time: what waited too long, behind a commit that hung, has not been done and never will be. */
+  /** Takes the inputs that are still in time. Inputs that waited too long behind a hung commit are refused; they never run. */
   private takeBatch(): Input[] {
     const batch = this.queue.splice(0, this.limits.batchInputs);
     const { deadline } = this.engine;
@@ -160,25 +181,30 @@ export class Keeper {
     if (inputs.length > 0) this.queue.unshift(...inputs);
   }
 
-  /** Apart from `run`, which waits: what the engine has taken over would be kept in memory with it until it is durable. */
-  private decideAndCommit(batch: readonly Input[]): { ran: number; committing: Promise<boolean> | undefined } {
-    const ran = this.decideAll(batch);
+  /** Apart from `run`, which waits: effects held by its frame would stay in memory until the commit is durable. */
+  private decideAndCommit(batch: readonly Input[]): Decided & { readonly committing: Promise<Result> | undefined } {
+    const { ran, owner } = this.decideAll(batch);
     const effects = this.draft.takeEffects();
     if (effects.length > 0) this.meter.batch.add(ran);
-    return { ran, committing: this.commit(effects) };
+    return { ran, owner, committing: this.commit(effects, owner) };
   }
 
-  /** Runs inputs in order until the commit is full; returns how many ran. */
-  private decideAll(batch: readonly Input[]): number {
+  /** Runs inputs in order until the commit is full, or the next input has another owner than the commit. */
+  private decideAll(batch: readonly Input[]): Decided {
     const { draft, limits } = this;
     const now = this.engine.now();
+    let owner: Owner | undefined;
     for (let i = 0; i < batch.length; i++) {
       const input = batch[i]!;
+      if (input.owner !== undefined) {
+        if (owner !== undefined && !sameOwner(owner, input.owner)) return { ran: i, owner };
+        owner = input.owner;
+      }
       const changes = this.decide(input, now);
       if (changes) for (const change of changes) draft.apply(change);
-      if (draft.sealed || draft.appendedBytes >= limits.batchBytes) return i + 1;
+      if (draft.sealed || draft.appendedBytes >= limits.batchBytes) return { ran: i + 1, owner };
     }
-    return batch.length;
+    return { ran: batch.length, owner };
   }
 
   private decide(input: Input, now: number): readonly Change[] | undefined {
@@ -187,38 +213,43 @@ export class Keeper {
       input.outcome = outcome;
       return changes;
     } catch (defect) {
-      // Rules change nothing by themselves, so the others of the batch are not its victims.
+      // A rule that throws has changed nothing, so the other inputs of the batch go on.
       input.fault = defect;
       return undefined;
     }
   }
 
-  /** Resolves to false on a conflict: the draft then holds what the winner left. Undefined when there is nothing to do. */
-  private commit(effects: readonly Effect[]): Promise<boolean> | undefined {
-    // Where others write too, even a refusal must be checked against the newest rev before it is told.
-    if (effects.length === 0 && this.engine.exclusive) return undefined;
-    const at = { rev: this.draft.rev, keys: this.draft.keys };
+  /** After a conflict the draft holds what the winner left; after a fence, nothing. Undefined when there is nothing to do. */
+  private commit(effects: readonly Effect[], owner: Owner | undefined): Promise<Result> | undefined {
+    // Other writers can make a refusal wrong, and an ownership can end: both are checked before an outcome is released.
+    if (effects.length === 0 && this.engine.exclusive && owner === undefined) return undefined;
+    const at = { rev: this.draft.rev, keys: this.draft.keys, owner };
     const isChange = effects.length > 0;
     return this.engine.commit(this.entity, at, effects).then((result) => {
       if (result.kind === "done" && isChange) this.meter.commits++;
-      return this.settle(result);
+      this.settle(result, owner);
+      return result.kind;
     });
   }
 
-  private settle(result: Done | Conflict | Fenced): boolean {
-    if (result.kind === "done") {
-      this.conflicts = 0;
-      this.draft.committed(result);
-      return true;
+  private settle(result: Done | Conflict | Fenced, owner: Owner | undefined): void {
+    switch (result.kind) {
+      case "done":
+        this.conflicts = 0;
+        this.draft.committed(result);
+        return;
+      case "fenced":
+        if (owner === undefined) throw new Error(`${this.entity.key} was committed without an owner, yet fenced`);
+        this.draft.forget();
+        return;
+      case "conflict":
+        this.meter.conflicts++;
+        if (++this.conflicts > this.limits.conflicts) {
+          this.conflicts = 0;
+          throw new EngineError("overloaded", `${this.limits.conflicts} commits in a row met another writer's`);
+        }
+        this.draft.replace(result.snapshot);
     }
-    if (result.kind === "fenced") throw new Error(`${this.entity.key} was committed without an owner, yet fenced`);
-    this.meter.conflicts++;
-    if (++this.conflicts > this.limits.conflicts) {
-      this.conflicts = 0;
-      throw new EngineError("overloaded", `${this.limits.conflicts} commits in a row met another writer's`);
-    }
-    this.draft.replace(result.snapshot);
-    return false;
   }
 
   private load(batch: readonly Input[]): Promise<void> | undefined {
@@ -229,12 +260,19 @@ export class Keeper {
     return loaded.then((snapshot) => this.fill(batch, missing, snapshot));
   }
 
-  /** When somebody else has committed since the rest was loaded, everything is loaded anew. */
+  /** When another writer has committed since the other rows were loaded, all of them are loaded anew. */
   private fill(batch: readonly Input[], keys: readonly RowKey[], snapshot: Snapshot): Promise<void> | undefined {
     if (this.draft.fill(keys, snapshot)) return undefined;
     this.draft.forget();
     return this.load(batch);
   }
+}
+
+/** Tells this owner's inputs that they are fenced; returns the inputs that are to run again without them. */
+function fence(batch: readonly Input[], owner: Owner): readonly Input[] {
+  const isFenced = (input: Input) => input.owner !== undefined && sameOwner(input.owner, owner);
+  for (const input of batch) if (isFenced(input)) input.release(FENCED);
+  return batch.filter((input) => !isFenced(input));
 }
 
 function release(inputs: readonly Input[]): void {
@@ -265,16 +303,19 @@ export class Keepers {
     return this.keepers.size;
   }
 
-  submit<O>(entity: Entity, keys: readonly RowKey[], rule: Rule<O>): Promise<O> {
+  /** With an ownership the outcome may be `FENCED`; inputs of other callers that share the commit are not harmed by that. */
+  submit<O>(entity: Entity, keys: readonly RowKey[], rule: Rule<O>): Promise<O>;
+  submit<O>(entity: Entity, keys: readonly RowKey[], rule: Rule<O>, under: Under): Promise<O | Fenced>;
+  submit<O>(entity: Entity, keys: readonly RowKey[], rule: Rule<O>, under?: Under): Promise<O | Fenced> {
     let keeper = this.keepers.get(entity.key);
     if (keeper === undefined) {
       if (this.keepers.size >= this.max) this.evict();
       keeper = new Keeper(entity, this.engine, this.runSoon, this.limits, this.meter);
       this.keepers.set(entity.key, keeper);
     }
-    if (this.around === undefined) return keeper.submit(keys, rule);
+    if (this.around === undefined) return keeper.submit(keys, rule, under?.owner);
     const known = keeper;
-    return this.around(entity.kind, () => known.submit(keys, rule));
+    return this.around(entity.kind, () => known.submit(keys, rule, under?.owner));
   }
 
   /** All keepers that got work in one turn run in the next one, so that an engine can make one batch of their commits. */

@@ -1,9 +1,9 @@
 /**
- * Who owns which entity, for engines that live in one process. An engine calls it for `claim` and `release`, and before a
- * commit that names an owner.
+ * The ownerships that stand, for engines that live in one process. An engine calls it for `claim` and `release`, and before
+ * a commit that names an owner.
  *
- * What must stay true: a claim stands until its time is over or its owner releases it; no two claims ever share
- * (epoch, nonce), so a holder that lost its claim is refused for good, even if it gets a new one later.
+ * Invariants: a claim stands until its time is over or its owner releases it. No two claims ever share (epoch, nonce), so
+ * an owner that lost its claim is fenced for good, even if it gets a new claim later.
  */
 import type { World } from "../core/world.ts";
 import { ENGINE_BOUNDS } from "./bounds.ts";
@@ -31,7 +31,7 @@ export class Ownership {
     this.claims = new ExpiringMap(maxClaims);
   }
 
-  /** Who names the ownership that stands renews it. Whoever else asks is told who holds it, the holder's own node included. */
+  /** Naming the ownership that stands renews it. Every other claim is told who holds it, also one of the holder's own node. */
   claim(key: string, node: string, ttlMs: number, held?: Owner): Owner | Held {
     const now = this.world.now();
     const standing = this.claims.get(key, now);
@@ -43,7 +43,7 @@ export class Ownership {
     return owner;
   }
 
-  /** Releasing what one does not own any more changes nothing. */
+  /** Releasing an ownership that has ended changes nothing. */
   release(key: string, owner: Owner): void {
     if (this.stands(key, owner)) this.claims.delete(key);
   }
@@ -59,6 +59,6 @@ export class Ownership {
   }
 }
 
-function sameOwner(a: Owner, b: Owner): boolean {
+export function sameOwner(a: Owner, b: Owner): boolean {
   return a.epoch === b.epoch && a.nonce === b.nonce;
 }

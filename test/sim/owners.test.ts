@@ -1,0 +1,9 @@
+/** The ownership scenarios, on memory and on disk, and on three nodes that share a storage. */
+import { diskStorage } from "./disk-storage.ts";
+import { ownersOfOne, ownersOfThree } from "./scenarios/owners.ts";
+import { describeSeeds } from "./seeds.ts";
+import { memoryStorage, sharedStorage } from "./storage.ts";
+
+describeSeeds("Owners in simulation, on memory", memoryStorage, ownersOfOne, 40);
+describeSeeds("Owners in simulation, on disk", diskStorage, ownersOfOne, 30);
+describeSeeds("Owners in simulation, on three nodes", sharedStorage, ownersOfThree, 60);

@@ -1,0 +1,96 @@
+/**
+ * The machine that one contender runs on, as far as ownership can tell: a clock that is off and runs at a rate of its own, pauses
+ * of any length, and death. The requests that it has sent arrive also while it is paused or dead.
+ *
+ * Invariants: nothing happens on a paused machine; what came due meanwhile happens after the pause, in any order.
+ */
+import type { Cancel, World } from "../../../../packages/server/src/core/world.ts";
+import type { Random } from "../../random.ts";
+import type { Process } from "../../world.ts";
+
+export class Machine implements World {
+  private readonly bootMs: number;
+  private readonly rate: number;
+  private aheadMs: number;
+  private pausedUntilMs = 0;
+  private late: (() => void)[] = [];
+
+  /** The clock may be hours off. Its rate differs by less than the margin that an owner leaves of its lease. */
+  constructor(
+    private readonly process: Process,
+    random: Random,
+  ) {
+    this.bootMs = process.now();
+    this.rate = 1 + random.between(-5, 5) / 100;
+    this.aheadMs = random.between(-10_000_000, 10_000_000);
+  }
+
+  now(): number {
+    return this.bootMs + (this.process.now() - this.bootMs) * this.rate + this.aheadMs;
+  }
+
+  after(ms: number, task: () => void): Cancel {
+    let isOff = false;
+    this.process.after(ms / this.rate, () => this.whenAwake(() => isOff || task()));
+    return () => {
+      isOff = true;
+    };
+  }
+
+  soon(task: () => void): void {
+    this.process.soon(() => this.whenAwake(task));
+  }
+
+  random(): number {
+    return this.process.random();
+  }
+
+  randomBytes(count: number): Uint8Array {
+    return this.process.randomBytes(count);
+  }
+
+  get isPaused(): boolean {
+    return this.process.now() < this.pausedUntilMs;
+  }
+
+  /** An answer from outside: it waits until the pause is over. */
+  hear<T>(answer: Promise<T>): Promise<T> {
+    const heard = () => new Promise<void>((resolve) => this.whenAwake(resolve));
+    return answer.then(
+      (value) => heard().then(() => value),
+      (fault) => heard().then(() => Promise.reject(fault)),
+    );
+  }
+
+  sleep(ms: number): Promise<void> {
+    return new Promise((resolve) => this.after(ms, resolve));
+  }
+
+  pause(ms: number): void {
+    const untilMs = this.process.now() + ms;
+    if (untilMs <= this.pausedUntilMs) return;
+    this.pausedUntilMs = untilMs;
+    if (ms < Number.POSITIVE_INFINITY) this.process.after(ms, () => this.resume());
+  }
+
+  die(): void {
+    this.pause(Number.POSITIVE_INFINITY);
+  }
+
+  /** As an operator would, or a time server after a long while. */
+  setClockForward(ms: number): void {
+    this.aheadMs += ms;
+  }
+
+  private whenAwake(task: () => void): void {
+    if (this.isPaused) this.late.push(task);
+    else task();
+  }
+
+  private resume(): void {
+    if (this.isPaused) return;
+    const { late } = this;
+    this.late = [];
+    for (const task of late) this.process.schedule("late", 0, () => this.whenAwake(task));
+  }
+}
