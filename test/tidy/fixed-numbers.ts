@@ -113,7 +113,6 @@ export const FIXED: readonly Fixed[] = [
   { where: "wakes/bodies.ts", names: ["MAX_NAME_BYTES", "MAX_DESCRIPTION_BYTES"], why: WIRE },
   { where: "wakes/keys.ts", names: ["SEED_BYTES", "KID_BYTES"], why: STORED },
   { where: "wakes/routes.ts", names: ["MAX_BASE_CHARS"], why: WIRE },
-  { where: "wakes/rules.ts", names: ["JITTER_PART"], why: "a ratio of settings" },
   { where: "wakes/service.ts", names: ["INCARNATION_BYTES"], why: STORED },
   { where: "sessions/fanout.ts", names: ["NAME_BYTES"], why: STORED },
   { where: "wakes/targets.ts", names: ["MAX_URL_CHARS"], why: WIRE },

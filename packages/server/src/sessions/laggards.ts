@@ -6,6 +6,7 @@
  * copies or is gone.
  */
 import type { Position } from "@sluice/protocol";
+import { backoffMs } from "../core/backoff.ts";
 import type { Cancel, World } from "../core/world.ts";
 import type { Copy } from "./copy.ts";
 import type { CoreService, ProducerHeaders } from "./core-service.ts";
@@ -13,8 +14,12 @@ import { Delivery, type DeliveryParts, type Member } from "./delivery.ts";
 import type { FanoutLimits } from "./limits.ts";
 import type { RemoveSubscriber } from "./registry-rules.ts";
 
+/** Laggards that failed together do not retry together. */
+const RETRY_JITTER = [0.5, 1] as const;
+
 interface Effort {
-  attempts: number;
+  /** In a row. */
+  failures: number;
   cancel: Cancel | undefined;
   isRunning: boolean;
   /** Somebody asked for it while it was running. It may have subscribed anew, and what is running not know of that. */
@@ -57,7 +62,7 @@ export class Laggards {
 
   /** Sees to this session soon; at once the first time, unless it has just failed. */
   see(session: string, afterMs = 0): void {
-    const effort = this.efforts.get(session) ?? { attempts: 0, cancel: undefined, isRunning: false, isAskedFor: false };
+    const effort = this.efforts.get(session) ?? { failures: 0, cancel: undefined, isRunning: false, isAskedFor: false };
     this.efforts.set(session, effort);
     if (effort.isRunning) effort.isAskedFor = true;
     if (effort.isRunning || effort.cancel !== undefined || this.isStopped) return;
@@ -102,7 +107,7 @@ export class Laggards {
         const step = await this.step(found.member, found.at);
         if (step === "done") return undefined;
         if (step === "failed") return this.backoff(effort);
-        effort.attempts = 0;
+        effort.failures = 0;
       }
     } catch (fault) {
       this.source.report(`bringing session ${session} up to date failed`, fault);
@@ -132,8 +137,7 @@ export class Laggards {
 
   private backoff(effort: Effort): number {
     const { retryMs, maxRetryMs } = this.parts.limits;
-    const ms = Math.min(maxRetryMs, retryMs * 2 ** Math.min(effort.attempts++, 20));
-    // Those who failed together need not come back together.
-    return ms * (0.5 + this.parts.world.random() / 2);
+    const figures = { firstMs: retryMs, maxMs: maxRetryMs, jitter: RETRY_JITTER };
+    return backoffMs(++effort.failures, figures, this.parts.world.random());
   }
 }

@@ -6,6 +6,7 @@
  * everybody has or is noted to lag behind. When nobody at all can be copied to, that is an outage, not laggards: the cursor stays.
  */
 import type { Position } from "@sluice/protocol";
+import { backoffMs } from "../core/backoff.ts";
 import type { Cancel, World } from "../core/world.ts";
 import type { Engine } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
@@ -139,7 +140,7 @@ export class Source implements LaggardSource {
     const count = this.roster.members.size;
     this.waiters.answerAll({ count, successes: 0, failures: count, failed: count });
     if (this.isStopped) return;
-    const ms = Math.min(maxRetryMs, retryMs * 2 ** Math.min(this.outages++, 20));
+    const ms = backoffMs(++this.outages, { firstMs: retryMs, maxMs: maxRetryMs });
     this.cancelRetry ??= this.parts.world.after(ms, () => {
       this.cancelRetry = undefined;
       this.wake();

@@ -6,6 +6,7 @@
  * about the subscription is looked at again.
  */
 import { parseOffset } from "@sluice/protocol";
+import { backoffMs } from "../core/backoff.ts";
 import { base64url, hex } from "../core/bytes.ts";
 import type { World } from "../core/world.ts";
 import type { Engine } from "../engine/contract.ts";
@@ -85,7 +86,7 @@ export class Waker {
 
   private doubtUntil({ doubts }: Subscription): number {
     const { recheckMs, maxRecheckMs } = this.limits;
-    return this.world.now() + Math.min(recheckMs * 2 ** Math.max(0, doubts - 1), maxRecheckMs);
+    return this.world.now() + backoffMs(doubts, { firstMs: recheckMs, maxMs: maxRecheckMs });
   }
 
   private async rearm(subscription: Subscription): Promise<void> {
