@@ -6,9 +6,9 @@
  * pending, as long as this process hears of every append.
  */
 import { Refusal } from "../core/http.ts";
+import { isReserved } from "../core/reserved.ts";
 import type { Cancel, World } from "../core/world.ts";
 import type { Rev } from "../engine/contract.ts";
-import { isReserved } from "../streams/parse.ts";
 import { type Glob, matchesGlob, parseGlob } from "./glob.ts";
 import { WAKE_LIMITS, type WakeLimits } from "./limits.ts";
 import { type Config, isWakeStream, type Meta } from "./state.ts";
