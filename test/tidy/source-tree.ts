@@ -125,9 +125,10 @@ function isNumber(node: Node): boolean {
   return sides.some(isNumber) && sides.every((side) => isNumber(side) || dotted(side) !== undefined);
 }
 
-/** `a`, `a.b` or `a.b.c`; undefined for anything that is not made of names alone. */
+/** `a`, `a.b` or `this.b.c`; undefined for anything that is not made of names alone. */
 function dotted(node: Node): string | undefined {
   if (node.type === "Identifier") return node.name as string;
+  if (node.type === "ThisExpression") return "this";
   if (node.type !== "MemberExpression" || node.computed === true) return undefined;
   const object = dotted(node.object as Node);
   return object && `${object}.${(node.property as Node).name as string}`;

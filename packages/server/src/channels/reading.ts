@@ -9,6 +9,7 @@ import { comparePositions, formatOffset, type Position } from "@sluice/protocol"
 import { concat, EMPTY, utf8 } from "../core/bytes.ts";
 import type { LivePage, LiveSource } from "../core/feed.ts";
 import { type Engine, type Entity, type Head, type LoggedMessage, NO_HEAD } from "../engine/contract.ts";
+import { isNeverGiven } from "../engine/other-nodes.ts";
 import { alive, channelEntity, META, type Meta, metaTable } from "./state.ts";
 
 export interface ChannelPage extends LivePage {
@@ -43,8 +44,8 @@ export async function readPage(
   if (last === undefined) {
     const meta = await metaOf(engine, e, ttlMs);
     if (meta === undefined) return { kind: "absent" };
-    // Where others write too, the end of a history can be lost; what comes next will sort after the reader.
-    if (comparePositions(after, head.last) > 0 && engine.exclusive) return { kind: "ahead", tail: head.last };
+    // A reader that is beyond the tail and may have been given its position waits: what comes next sorts after it.
+    if (isNeverGiven(engine, head, after)) return { kind: "ahead", tail: head.last };
     // A channel that began since then is another one.
     const isOver = meta.endedAt !== undefined && meta.born <= head.generation;
     return { kind: "page", channel: e.id, head, messages, next: after, atTail, isOver };

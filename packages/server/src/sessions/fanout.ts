@@ -6,6 +6,8 @@
 import type { Position } from "@sluice/protocol";
 import { hex } from "../core/bytes.ts";
 import type { Entity } from "../engine/contract.ts";
+import { Discovery } from "../engine/discovery.ts";
+import { recheckAtMs } from "../engine/other-nodes.ts";
 import type { StreamEvent } from "../streams/service.ts";
 import type { FanoutMeter, Member } from "./delivery.ts";
 import { type AddSubscriber, remindRule } from "./registry-rules.ts";
@@ -34,11 +36,19 @@ export class Fanout {
   private readonly sources = new Map<string, Source>();
   private readonly parts: SourceParts;
   private isStopped = false;
-  /** Resolves when everything that was owed at the start is under way. */
-  ready: Promise<void> = Promise.resolve();
+  private readonly discovery: Discovery;
 
   constructor(parts: Omit<SourceParts, "dissolve">) {
     this.parts = { ...parts, dissolve: (source, name) => this.dissolve(source, name) };
+    const { engine, world, limits, report } = parts;
+    this.discovery = new Discovery(engine, world, {
+      kind: FANOUT,
+      noun: "streams with subscribers",
+      adopt: (project, stream) => this.takeUp(project, stream),
+      page: limits.pageRows,
+      backoff: { firstMs: limits.retryMs, maxMs: limits.maxRetryMs },
+      report,
+    });
     parts.streams.onEvent((event) => this.hear(event));
   }
 
@@ -88,24 +98,9 @@ export class Fanout {
     }
   }
 
-  /** Where nobody else writes, what is owed after a crash must be found by us. */
+  /** Finds what a crash left owed. */
   start(): void {
-    this.ready = this.findAll().catch((fault) => {
-      if (this.isStopped) return;
-      this.parts.report("finding the streams that are fanned out failed", fault);
-      this.parts.world.after(this.parts.limits.maxRetryMs, () => this.isStopped || this.start());
-    });
-  }
-
-  private async findAll(): Promise<void> {
-    const { engine } = this.parts;
-    for (const project of await engine.projects(FANOUT)) {
-      for (let after: string | undefined = ""; after !== undefined && !this.isStopped; ) {
-        const page = await engine.list(project, FANOUT, "", after, this.parts.limits.pageRows);
-        for (const stream of page.ids) await this.takeUp(project, stream);
-        after = page.next;
-      }
-    }
+    this.discovery.start();
   }
 
   /** Fans out what is owed, and sees to those who lag. */
@@ -120,15 +115,18 @@ export class Fanout {
   /** Where several nodes serve: makes sure that none of them has left a stream behind. */
   async sweep({ project, id }: Entity): Promise<void> {
     await this.takeUp(project, id);
-    const { engine, keepers, limits } = this.parts;
-    const atMs = engine.exclusive ? null : engine.now() + limits.checkMs;
-    await keepers.submit(registryEntity(project, id), [REGISTRY], (view) => remindRule(view, atMs));
+    const atMs = this.nextCheckAtMs();
+    await this.parts.keepers.submit(registryEntity(project, id), [REGISTRY], (view) => remindRule(view, atMs));
+  }
+
+  private nextCheckAtMs(): number | null {
+    return recheckAtMs(this.parts.engine, this.parts.limits.checkMs);
   }
 
   async stop(): Promise<void> {
     this.isStopped = true;
     for (const source of this.sources.values()) source.stop();
-    await this.ready;
+    await this.discovery.stop();
   }
 
   /** Waits for the copies of what was appended, as far as a publish does. Whatever happens to them, the publish has happened. */
@@ -179,8 +177,8 @@ export class Fanout {
 
   /** False when the stream of that name has gone. */
   add(project: string, stream: string, input: Omit<AddSubscriber, "remindAtMs">): Promise<boolean> {
-    const { engine, limits, streams } = this.parts;
-    const remindAtMs = engine.exclusive ? undefined : engine.now() + limits.checkMs;
+    const { streams } = this.parts;
+    const remindAtMs = this.nextCheckAtMs();
     return this.using(project, stream, async (source) => {
       for (;;) {
         const outcome = await source.roster.add({ ...input, remindAtMs });

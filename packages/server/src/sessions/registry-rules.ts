@@ -25,8 +25,8 @@ export interface AddSubscriber extends Addressed {
   /** The stream's own name for who follows it. */
   readonly name: string;
   readonly start: Position;
-  /** Where several nodes serve: when somebody should make sure that the stream is fanned out. */
-  readonly remindAtMs: number | undefined;
+  /** When a node makes sure that the stream is fanned out; null where no other node can leave it behind. */
+  readonly remindAtMs: number | null;
 }
 
 export type AddOutcome =
@@ -51,7 +51,7 @@ export function addRule(view: View, now: number, input: AddSubscriber): Decision
   const generation = known === undefined ? view.nextGeneration : view.head.generation;
   if (known === undefined) {
     changes.push({ op: "begin", generation, at: { generation, seq: 0 } });
-    if (remindAtMs !== undefined) changes.push({ op: "remind", atMs: remindAtMs });
+    if (remindAtMs !== null) changes.push({ op: "remind", atMs: remindAtMs });
   }
   const registry: Registry =
     known?.name === name

@@ -8,6 +8,7 @@
 import type { Position } from "@sluice/protocol";
 import type { Engine, Head, Message, RowKey } from "../engine/contract.ts";
 import type { Keepers, Rule } from "../engine/keeper.ts";
+import { isMemoryTruth } from "../engine/other-nodes.ts";
 import type { Member } from "./delivery.ts";
 import type { FanoutLimits } from "./limits.ts";
 import {
@@ -66,7 +67,7 @@ export class Roster {
   /** Makes sure that what is remembered is what is stored; undefined when there is no registry. */
   async look(): Promise<Registry | undefined> {
     for (;;) {
-      if (this.isKnown && this.engine.exclusive) return this.registry;
+      if (this.isKnown && isMemoryTruth(this.engine)) return this.registry;
       const { changes } = this;
       const stored = await this.stored();
       // What we changed or learnt while that was on its way is newer.

@@ -104,7 +104,7 @@ export class Sessions {
       if (joined.kind !== "joined") return joined;
       if (joined.isNewSubscription) {
         if (!(await this.register(project, input, name, joined, isCut))) return { kind: "no-stream" };
-      } else if (!this.parts.engine.exclusive) await this.enlist(project, input, name, joined);
+      } else await this.enlist(project, input, name, joined);
       if (joined.isNewSession) events.tell("session_create", { session: sessionId });
       events.tell("subscribe", { stream: streamId, session: sessionId, latencyMs: world.now() - startedAt });
       return joined;
@@ -128,7 +128,7 @@ export class Sessions {
     joined: Joined,
     isCut: boolean,
   ): Promise<boolean> {
-    const { fanout, keepers, engine, streams } = this.parts;
+    const { fanout, keepers, streams } = this.parts;
     const { incarnation, subscription, isNewSession } = joined;
     const { epoch } = subscription;
     const who = { incarnation, epoch };
@@ -138,8 +138,8 @@ export class Sessions {
     let isAdded = false;
     try {
       isAdded = await this.enlist(project, { sessionId: session, streamId }, name, joined);
-      // Another node may have let retention have it, before it could know of this subscription.
-      if (isAdded && isCut && !engine.exclusive) await streams.keep(project, streamId, name, subscription.at);
+      // Another node may have released the hold before it could know of this subscription. A hold that stands costs no commit.
+      if (isAdded && isCut) await streams.keep(project, streamId, name, subscription.at);
     } catch (fault) {
       await undo().catch((second) => this.parts.report(`taking back a subscription of ${session} failed`, second));
       throw fault;
@@ -159,8 +159,8 @@ export class Sessions {
   }
 
   /**
-   * Makes sure that the registry has it, as far as the inbox has come. Also done for a subscription that is known already where a
-   * failover may have taken it from the registry alone: to subscribe again brings it back, with what was missed.
+   * Makes sure that the registry has it, as far as the inbox has come. Also done for a subscription that the session has already:
+   * a failover may have taken it from the registry alone, and to subscribe again brings it back, with what was missed.
    */
   private enlist(
     project: string,

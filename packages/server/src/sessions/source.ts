@@ -10,6 +10,7 @@ import { backoffMs } from "../core/backoff.ts";
 import type { Cancel, World } from "../core/world.ts";
 import type { Engine } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
+import { isMemoryTruth } from "../engine/other-nodes.ts";
 import type { Streams } from "../streams/service.ts";
 import { Breaker } from "./breaker.ts";
 import { Copy } from "./copy.ts";
@@ -317,7 +318,7 @@ export class Source implements LaggardSource {
   private hasLetGo(): boolean {
     const { engine, world, limits } = this.parts;
     if (this.letGoAt === undefined) return false;
-    return engine.exclusive || world.now() - this.letGoAt < limits.checkMs;
+    return isMemoryTruth(engine) || world.now() - this.letGoAt < limits.checkMs;
   }
 
   /** While somebody subscribes, what the stream holds for them stays as it is. */

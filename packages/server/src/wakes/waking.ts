@@ -11,6 +11,7 @@ import { base64url, hex } from "../core/bytes.ts";
 import type { World } from "../core/world.ts";
 import type { Engine } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
+import { isWorkOursAlone } from "../engine/other-nodes.ts";
 import type { Delivery } from "./delivery.ts";
 import type { WakeLimits } from "./limits.ts";
 import type { Linker } from "./linking.ts";
@@ -114,8 +115,7 @@ export class Waker {
     return this.quietly(subscription, async () => {
       const { incarnation, inFlight, isUnsure } = subscription;
       subscription.isUnsure = false;
-      // Where other nodes are, what was under way is under way.
-      const isFirstLook = isUnsure && why === "time" && this.engine.exclusive;
+      const isFirstLook = isUnsure && why === "time" && isWorkOursAlone(this.engine);
       if (isUnsure) await this.linker.relink(subscription);
       const due: Due = { incarnation, inFlight, why: isFirstLook ? "first-look" : why };
       const e = wakeEntity(subscription.project, subscription.id);
