@@ -8,7 +8,7 @@
 import type { Position } from "@sluice/protocol";
 import type { Cancel, World } from "../core/world.ts";
 import type { Copy } from "./copy.ts";
-import type { CoreService, ProducerHeaders } from "./core-service.ts";
+import type { CoreService } from "./core-service.ts";
 import type { FanoutLimits } from "./limits.ts";
 import type { Addressed } from "./session-rules.ts";
 
@@ -98,7 +98,6 @@ export class Delivery implements Deliveries {
     readonly copy: Copy,
     members: readonly Member[],
     atATime: number,
-    private readonly producer: ProducerHeaders,
   ) {
     const fit = Math.floor(parts.limits.flightBytes / (copy.bytes + 1));
     this.atATime = Math.max(1, Math.min(atATime, fit));
@@ -154,7 +153,7 @@ export class Delivery implements Deliveries {
   }
 
   private async post(member: Member) {
-    return this.parts.core.postStream(this.project, member.session, this.copy, member, this.producer);
+    return this.parts.core.deliver(this.project, member.session, this.copy, member);
   }
 
   private settle(call: Call, result: Delivered): void {

@@ -9,7 +9,7 @@ import type { Position } from "@sluice/protocol";
 import { backoffMs } from "../core/backoff.ts";
 import type { Cancel, World } from "../core/world.ts";
 import type { Copy } from "./copy.ts";
-import type { CoreService, ProducerHeaders } from "./core-service.ts";
+import type { CoreService } from "./core-service.ts";
 import { Delivery, type DeliveryParts, type Member } from "./delivery.ts";
 import type { FanoutLimits } from "./limits.ts";
 import type { RemoveSubscriber } from "./registry-rules.ts";
@@ -38,7 +38,6 @@ export interface LaggardSource {
   lagging(session: string): Promise<{ readonly member: Member; readonly at: Position } | undefined>;
   /** What comes after a position; undefined when there is nothing to be had. */
   copyAfter(at: Position): Promise<Copy | undefined>;
-  producer(): ProducerHeaders;
   /** Takes note of how far it is. True when it lags no more, or is gone. */
   cameTo(member: Member, at: Position): Promise<boolean>;
   gone(members: readonly RemoveSubscriber[]): Promise<void>;
@@ -119,7 +118,7 @@ export class Laggards {
   private async step(member: Member, at: Position): Promise<"done" | "further" | "failed"> {
     const copy = await this.source.copyAfter(at);
     if (copy === undefined) return (await this.source.cameTo(member, at)) ? "done" : "failed";
-    const delivery = new Delivery(this.parts, this.source.project, copy, [member], 1, this.source.producer());
+    const delivery = new Delivery(this.parts, this.source.project, copy, [member], 1);
     await delivery.all;
     const missed = delivery.missed[0]?.[1];
     switch (missed?.kind) {

@@ -6,7 +6,6 @@
 import type { Cancel } from "../core/world.ts";
 import type { Engine } from "../engine/contract.ts";
 import type { Copy } from "./copy.ts";
-import type { ProducerHeaders } from "./core-service.ts";
 import { type Deliveries, Delivery, type DeliveryParts, type Member, type Missed } from "./delivery.ts";
 import type { FanoutLimits } from "./limits.ts";
 
@@ -14,9 +13,8 @@ export interface FanoutQueueMessage {
   readonly projectId: string;
   readonly streamId: string;
   readonly sessions: readonly Member[];
-  /** Payload and content type; it does not leave the process, so nothing is encoded. */
+  /** Payload, content type and fan-out sequence; it does not leave the process, so nothing is encoded. */
   readonly copy: Copy;
-  readonly producerHeaders: ProducerHeaders;
 }
 
 /** Takes messages of one round. What becomes of them is told through what it returns. */
@@ -65,14 +63,9 @@ export class LocalQueue implements FanoutQueue {
 
   send(messages: readonly FanoutQueueMessage[]): Deliveries {
     const round = new Round(messages.length);
-    const { queueSend } = this.parts.limits;
-    for (let i = 0; i < messages.length; i += queueSend) this.sendBatch(messages.slice(i, i + queueSend), round);
-    return round;
-  }
-
-  private sendBatch(messages: readonly FanoutQueueMessage[], into: Round): void {
-    for (const message of messages) this.waiting.push({ message, into });
+    for (const message of messages) this.waiting.push({ message, into: round });
     this.work();
+    return round;
   }
 
   private readonly goOn = (): void => {
@@ -123,8 +116,8 @@ export class LocalQueue implements FanoutQueue {
 
 /** Hands one message to its sessions. Whom it could not reach is a laggard of the stream afterwards, and tried again there. */
 export function consume(parts: QueueParts, message: FanoutQueueMessage): Delivery {
-  const { projectId, copy, sessions, producerHeaders } = message;
-  return new Delivery(parts, projectId, copy, sessions, parts.limits.queueBatch, producerHeaders);
+  const { projectId, copy, sessions } = message;
+  return new Delivery(parts, projectId, copy, sessions, parts.limits.queueBatch);
 }
 
 /** The messages of one round, seen as one delivery. */

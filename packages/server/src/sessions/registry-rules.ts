@@ -63,7 +63,7 @@ export function addRule(view: View, now: number, input: AddSubscriber): Decision
           version: known?.version ?? ZERO,
           count: 0,
           laggards: 0,
-          lenders: known?.lenders ?? 0,
+          departedBorrowers: known?.departedBorrowers ?? 0,
         };
   const before = known && view.get(subscriberTable, session);
   // An earlier attempt of the same session comes late; a later one has been here.
@@ -81,7 +81,7 @@ export function addRule(view: View, now: number, input: AddSubscriber): Decision
     ...registry,
     version: { generation, seq: registry.version.seq + 1 },
     count: registry.count + (before === undefined || before.left ? 1 : 0),
-    lenders: registry.lenders - (before?.left ? 1 : 0),
+    departedBorrowers: registry.departedBorrowers - (before?.left ? 1 : 0),
     laggards: registry.laggards + (lagsAt ? 1 : 0) - (wasLagging ? 1 : 0),
   };
   changes.push(put(subscriberTable, session, { incarnation, epoch, since: now, borrowsFrom }));
@@ -121,7 +121,8 @@ export function removeRule(
     sessions.push(input.session);
   }
   if (changes.length === 0) return { outcome: { kind: "absent" } };
-  if (registry.count + registry.lenders === 0) return { outcome: { kind: "emptied" }, changes: [{ op: "destroy" }] };
+  if (registry.count + registry.departedBorrowers === 0)
+    return { outcome: { kind: "emptied" }, changes: [{ op: "destroy" }] };
   changes.push(put(registryTable, "", registry));
   return { outcome: { kind: "removed", registry, sessions }, changes };
 }
@@ -150,7 +151,7 @@ function takeOut(
     ...registry,
     version: versionAfter(registry, view),
     count: registry.count - 1 + was,
-    lenders: registry.lenders - was + (keepsBorrowing ? 1 : 0),
+    departedBorrowers: registry.departedBorrowers - was + (keepsBorrowing ? 1 : 0),
     laggards: registry.laggards - (isLagging ? 1 : 0),
   };
 }

@@ -82,7 +82,7 @@ export class Sessions {
     const asked = from === undefined ? undefined : await this.startOf(project, streamId, from);
     if (asked !== undefined && "kind" in asked) return asked;
     return fanout.joining(project, streamId, async () => {
-      const followed = await core.headStream(project, streamId, fanout.newName(), asked);
+      const followed = await core.follow(project, streamId, fanout.newName(), asked);
       if (followed.kind === "sharded") return followed;
       if (followed.kind !== "following") return { kind: "no-stream" };
       const { name, meta, tail } = followed;
@@ -111,9 +111,9 @@ export class Sessions {
     });
   }
 
-  private async join(project: string, sessionId: string, join: Parameters<CoreService["putStream"]>[2]) {
+  private async join(project: string, sessionId: string, join: Parameters<CoreService["join"]>[2]) {
     for (;;) {
-      const joined = await this.parts.core.putStream(project, sessionId, join);
+      const joined = await this.parts.core.join(project, sessionId, join);
       if (joined.kind !== "over") return joined;
       // What is left of an earlier session of this id goes first, so that the new one inherits nothing.
       await this.sweepOne(project, sessionId);
@@ -276,7 +276,7 @@ export class Sessions {
       const some = streams.slice(i, i + limits.cleanupStreams);
       await Promise.all(some.map((stream) => fanout.remove(project, stream, who)));
     }
-    await core.deleteStream(project, session, incarnation);
+    await core.remove(project, session, incarnation);
     return streams.length;
   }
 

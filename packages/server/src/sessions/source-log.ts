@@ -23,8 +23,8 @@ export class SourceLog {
     private readonly stream: string,
   ) {}
 
-  /** What comes after a position. `gone` when the stream of this name is not there any more. */
-  async after(at: Position, name: string): Promise<Copy | "nothing" | "gone"> {
+  /** What comes after a position, as the copy of this fan-out. `gone` when the stream of this name does not exist any more. */
+  async after(at: Position, name: string, fanoutSeq: number): Promise<Copy | "nothing" | "gone"> {
     let from = at;
     let gap: Gap | undefined;
     for (;;) {
@@ -48,7 +48,9 @@ export class SourceLog {
           this.isCut = page.meta.config.retention !== undefined;
           const messages = page.messages.filter(({ position }) => isBefore(at, position));
           if (messages.length === 0 && gap === undefined) return "nothing";
-          return new Copy(this.stream, page.meta.config.contentType, at, messages, [], gap, !page.atTail);
+          const { contentType } = page.meta.config;
+          const hasMore = !page.atTail;
+          return new Copy({ stream: this.stream, contentType, prev: at, logged: messages, fanoutSeq, gap, hasMore });
         }
       }
     }
@@ -69,7 +71,7 @@ export class SourceLog {
         ? { position: { generation: first.generation, seq: seq++ }, bytes: message.payload.length }
         : undefined,
     );
-    return new Copy(copy.stream, copy.contentType, copy.prev, copy.logged, lent, copy.gap, copy.hasMore);
+    return copy.lending(lent);
   }
 
   /** Retention must not take what is still owed to somebody. */

@@ -14,7 +14,7 @@ import { isMemoryTruth } from "../engine/other-nodes.ts";
 import type { Streams } from "../streams/service.ts";
 import { Breaker } from "./breaker.ts";
 import { Copy } from "./copy.ts";
-import type { CoreService, ProducerHeaders } from "./core-service.ts";
+import type { CoreService } from "./core-service.ts";
 import { type Deliveries, Delivery, type FanoutMeter, type Member, type Missed } from "./delivery.ts";
 import type { Events } from "./events.ts";
 import { type LaggardSource, Laggards } from "./laggards.ts";
@@ -157,7 +157,7 @@ export class Source implements LaggardSource {
       return this.letGo();
     }
     for (const session of this.roster.lagging.keys()) this.laggards.see(session);
-    const piece = await this.log.after(registry.cursor, registry.name);
+    const piece = await this.log.after(registry.cursor, registry.name, registry.seq + 1);
     if (piece === "gone") {
       this.waiters.answerAll(NOBODY);
       return this.parts.dissolve(this, registry.name);
@@ -188,7 +188,7 @@ export class Source implements LaggardSource {
       const members = this.unserved(served);
       // Those may borrow who subscribed before there was something to borrow. Whoever came since gets whole copies.
       const sent = deliveries.length === 0 ? await this.log.shared(copy, name) : copy;
-      const delivery = this.deliver(sent, members, registry, this.mode() === "queued");
+      const delivery = this.deliver(sent, members, this.mode() === "queued");
       deliveries.push(delivery);
       await delivery.mostly;
       if (!deliveries.some(hasReached)) {
@@ -246,13 +246,12 @@ export class Source implements LaggardSource {
     await this.roster.look();
   }
 
-  private deliver(copy: Copy, members: readonly Member[], { seq }: Registry, isQueued: boolean): Deliveries {
+  private deliver(copy: Copy, members: readonly Member[], isQueued: boolean): Deliveries {
     const { queue, limits } = this.parts;
     const { project: projectId, stream: streamId } = this;
-    const producerHeaders = producerOf(streamId, seq + 1);
-    if (!isQueued) return new Delivery(this.parts, projectId, copy, members, limits.batch, producerHeaders);
+    if (!isQueued) return new Delivery(this.parts, projectId, copy, members, limits.batch);
     this.parts.events.tell("fanout_queued", { stream: streamId, count: members.length });
-    return queue.send(messagesOf({ projectId, streamId, copy, producerHeaders }, members, limits.queueBatch));
+    return queue.send(messagesOf({ projectId, streamId, copy }, members, limits.queueBatch));
   }
 
   /** Which way copies go now. */
@@ -342,15 +341,11 @@ export class Source implements LaggardSource {
   async copyAfter(at: Position): Promise<Copy | undefined> {
     const { registry } = this.roster;
     if (registry === undefined) return undefined;
-    const piece = await this.log.after(at, registry.name);
+    const piece = await this.log.after(at, registry.name, registry.seq);
     if (piece instanceof Copy) return piece;
     // The end of the log was no nearer than the cursor when it was looked at.
     const isBehind = piece === "nothing" && isBefore(at, registry.cursor);
-    return isBehind ? Copy.ofNothing(this.stream, at, registry.cursor) : undefined;
-  }
-
-  producer(): ProducerHeaders {
-    return producerOf(this.stream, this.roster.registry?.seq ?? 0);
+    return isBehind ? Copy.ofNothing(this.stream, at, registry.cursor, registry.seq) : undefined;
   }
 
   async cameTo(member: Member, at: Position): Promise<boolean> {
@@ -388,8 +383,4 @@ function staleOf(missed: Missed): readonly RemoveSubscriber[] {
 
 function isSame(a: Member | undefined, b: Member): boolean {
   return a?.incarnation === b.incarnation && a.epoch === b.epoch;
-}
-
-function producerOf(stream: string, seq: number): ProducerHeaders {
-  return { producerId: `fanout:${stream}`, producerEpoch: "1", producerSeq: String(seq) };
 }

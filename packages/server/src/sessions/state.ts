@@ -58,7 +58,7 @@ export interface Registry {
   readonly name: string;
   /** Up to here the log has been fanned out. */
   readonly cursor: Position;
-  /** Counts fan-outs; copies carry it as the sequence of the producer `fanout:<stream>`. */
+  /** Counts fan-outs; each copy carries the number of its own. */
   readonly seq: number;
   /**
    * Changes with every change of who gets copies in a round. It has the generation of the registry's own log, so that a later
@@ -68,8 +68,8 @@ export interface Registry {
   /** Subscribers, laggards included. */
   readonly count: number;
   readonly laggards: number;
-  /** Rows of those who left and still borrow. */
-  readonly lenders: number;
+  /** Sessions that left and still borrow payloads; their rows stay. */
+  readonly departedBorrowers: number;
 }
 
 export interface Subscriber {
