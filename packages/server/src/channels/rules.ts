@@ -12,10 +12,11 @@ import { utf8 } from "../core/bytes.ts";
 import { type Head, type Message, NO_HEAD } from "../engine/contract.ts";
 import { type Change, drop, put } from "../engine/draft.ts";
 import type { Decision, View } from "../engine/keeper.ts";
-import { cutAfter, Ids } from "./kept.ts";
+import { marksTable, trimAfterAppend } from "../engine/trimming.ts";
+import { Ids } from "./ids.ts";
 import type { ChannelLimits } from "./limits.ts";
 import { extended, find, lastSequence, type Placed } from "./sequences.ts";
-import { alive, expiresAt, type Meta, marksTable, metaTable, type Phase, type Run } from "./state.ts";
+import { alive, expiresAt, type Meta, metaTable, type Phase, type Run } from "./state.ts";
 
 /** What marks the message that a channel ends with, for who reads the log alone. */
 export const END_ATTRIBUTES: Readonly<Record<string, string>> = { phase: "END" };
@@ -176,7 +177,7 @@ class Publishing {
     this.track(changes);
     changes.push({ op: "append", messages });
     const marks = isNew ? [] : (this.view.get(marksTable, "") ?? []);
-    changes.push(...cutAfter(this.head, marks, messages, this.limits.messages));
+    changes.push(...trimAfterAppend(this.head, marks, { maxMessages: this.limits.messages }, messages, this.now));
     if (this.ids !== undefined) changes.push(...this.ids.changes());
     return { outcome, changes };
   }

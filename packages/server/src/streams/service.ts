@@ -177,11 +177,11 @@ export class Streams {
   }
 
   describe(project: string, path: string): Promise<Described> {
-    return this.sure(project, path, () => describe(this.engine, project, path));
+    return this.confirmExpiry(project, path, () => describe(this.engine, project, path));
   }
 
-  /** A stream that looks over may be about to be prolonged by a use that is not durable yet; its keeper knows. */
-  private async sure<T extends { readonly kind: string }>(
+  /** Looks again while the stream seems expired and its keeper knows of a use that prolongs it and is not durable yet. */
+  private async confirmExpiry<T extends { readonly kind: string }>(
     project: string,
     path: string,
     look: () => Promise<T>,
@@ -199,7 +199,7 @@ export class Streams {
 
   /** Reads after a position; undefined means from the earliest message kept. Slides the TTL. */
   async read(project: string, path: string, after: Position | undefined, maxBytes: number): Promise<ReadOutcome> {
-    const page = await this.sure(project, path, () => readPage(this.engine, project, path, after, maxBytes));
+    const page = await this.confirmExpiry(project, path, () => readPage(this.engine, project, path, after, maxBytes));
     if (page.kind !== "page") return page;
     if (slides(page.meta, page.head, this.engine.now())) await this.touch(project, path);
     return page.meta.inbox ? filled(this.engine, project, page, maxBytes) : page;
@@ -207,7 +207,7 @@ export class Streams {
 
   /** As `read`, for those who copy the log elsewhere: no use of the stream. */
   peek(project: string, path: string, after: Position, maxBytes: number): Promise<ReadOutcome> {
-    return this.sure(project, path, () => readPage(this.engine, project, path, after, maxBytes));
+    return this.confirmExpiry(project, path, () => readPage(this.engine, project, path, after, maxBytes));
   }
 
   /** From this commit on, whoever appends tells that the stream is followed under the name that comes back. */

@@ -102,13 +102,6 @@ export interface Meta {
   readonly forks?: { readonly count: number; readonly needAfter: Position } | undefined;
 }
 
-export interface Mark {
-  readonly position: Position;
-  /** `Head.bytes` at this position. */
-  readonly bytes: number;
-  readonly at: number;
-}
-
 export interface ForkRow {
   readonly path: string;
   readonly since: number;
@@ -116,14 +109,13 @@ export interface ForkRow {
 
 export const metaTable = jsonTable<Meta>("meta");
 export const seqTable = jsonTable<string>("seq");
-export const marksTable = jsonTable<readonly Mark[]>("marks");
 export const holdsTable = jsonTable<Readonly<Record<string, Position>>>("holds");
 export const producerTable = jsonTable<Producer>("producer");
 export const forkTable = jsonTable<ForkRow>("fork");
 
 export const META = metaTable.at("");
 export const SEQ = seqTable.at("");
-export const MARKS = marksTable.at("");
+export { MARKS } from "../engine/trimming.ts";
 export const HOLDS = holdsTable.at("");
 
 /**
