@@ -2,7 +2,7 @@
  * A channel's log as its readers see it: pages, as server-sent events. Everything here is committed state straight from the
  * engine; keepers are not involved. The service reads, the routes open one source per connection.
  *
- * What must stay true: a reader that is not shown something that was there is told so, in an event of its own, before what
+ * Invariants: a reader that is not shown something that was there is told so, in an event of its own, before what
  * follows; after END nothing is left to wait for.
  */
 import { comparePositions, formatOffset, type Position } from "@sluice/protocol";
@@ -73,7 +73,7 @@ export interface SourceParts {
   readonly channel: string;
   readonly pageBytes: number;
   readonly ttlMs: number;
-  /** Whether who follows a channel that is not there waits for it. */
+  /** Whether a reader of a channel that does not exist waits for it. */
   readonly wait: boolean;
 }
 
@@ -83,7 +83,7 @@ export class ChannelSource implements LiveSource<ChannelPage> {
 
   constructor(private readonly parts: SourceParts) {
     this.entity = channelEntity(parts.project, parts.channel);
-    // Those who wait and those who do not are told different things when a channel goes.
+    // Readers that wait and readers that do not are told different things when a channel goes.
     this.key = parts.wait ? `${this.entity.key} wait` : this.entity.key;
   }
 
@@ -94,7 +94,7 @@ export class ChannelSource implements LiveSource<ChannelPage> {
     return page.kind === "absent" ? this.nothingYet(after) : undefined;
   }
 
-  /** What there is of a channel that has not started, for who waits; where a reader stood in an earlier one it stays. */
+  /** The empty page of a channel that has not started, for a reader that waits; it stays where it stood in an earlier one. */
   nothingYet(after: Position): ChannelPage | undefined {
     const { channel, wait } = this.parts;
     if (!wait) return undefined;

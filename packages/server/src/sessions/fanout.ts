@@ -1,8 +1,8 @@
 /**
- * Fan-out as the service sees it: the sources of this process, what is told to them, and how a publish waits for its copies. It
- * keeps a source while there is something to do for it, and finds those again that a crash left behind.
+ * Fan-out as the session service sees it: the sources of this process, the events they hear, and how a publish waits for its copies.
+ *
+ * Invariants: a source is kept while it has work; at the start, discovery finds every stream that a crash left with copies owed.
  */
-
 import type { Position } from "@sluice/protocol";
 import { hex } from "../core/bytes.ts";
 import type { Entity } from "../engine/contract.ts";
@@ -44,7 +44,7 @@ export class Fanout {
     this.discovery = new Discovery(engine, world, {
       kind: FANOUT,
       noun: "streams with subscribers",
-      adopt: (project, stream) => this.takeUp(project, stream),
+      adopt: (project, stream) => this.adopt(project, stream),
       page: limits.pageRows,
       backoff: { firstMs: limits.retryMs, maxMs: limits.maxRetryMs },
       report,
@@ -103,18 +103,18 @@ export class Fanout {
     this.discovery.start();
   }
 
-  /** Fans out what is owed, and sees to those who lag. */
-  private takeUp(project: string, stream: string): Promise<void> {
+  /** Fans out what is owed, and brings up laggards. */
+  private adopt(project: string, stream: string): Promise<void> {
     return this.using(project, stream, async (source) => {
       if ((await source.roster.look()) === undefined) return;
       source.wake();
-      for (const session of source.roster.lagging.keys()) source.see(session);
+      for (const session of source.roster.lagging.keys()) source.catchUp(session);
     });
   }
 
   /** Where several nodes serve: makes sure that none of them has left a stream behind. */
   async sweep({ project, id }: Entity): Promise<void> {
-    await this.takeUp(project, id);
+    await this.adopt(project, id);
     const atMs = this.nextCheckAtMs();
     await this.parts.keepers.submit(registryEntity(project, id), [REGISTRY], (view) => remindRule(view, atMs));
   }
@@ -159,7 +159,7 @@ export class Fanout {
     return { mode, ...tally };
   }
 
-  /** Whoever uses a source finds the same one until it is done. */
+  /** The source is not evicted while the work runs. */
   private async using<T>(project: string, stream: string, work: (source: Source) => Promise<T>): Promise<T> {
     const source = this.source(project, stream);
     source.uses++;
@@ -183,7 +183,7 @@ export class Fanout {
       for (;;) {
         const outcome = await source.roster.add({ ...input, remindAtMs });
         if (outcome.kind === "added") {
-          if (outcome.lagsAt) source.see(input.session);
+          if (outcome.lagsAt) source.catchUp(input.session);
           // A registry that begins now may begin behind the tail, and no append that comes need tell of what was there before.
           else source.wake();
           return true;
@@ -208,7 +208,7 @@ export class Fanout {
     stream: string,
     who: { session: string; incarnation: string; epoch: number | undefined; keepsBorrowing: boolean },
   ): Promise<void> {
-    await this.using(project, stream, (source) => source.gone([who]));
+    await this.using(project, stream, (source) => source.removeSubscribers([who]));
   }
 
   /** The stream of that name has gone: its subscriptions end, first in the sessions and then in the registry. */

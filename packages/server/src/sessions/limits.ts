@@ -63,7 +63,7 @@ export interface FanoutLimits {
   /** How soon a copy that failed is tried again, and at most how late after it failed again and again. */
   readonly retryMs: number;
   readonly maxRetryMs: number;
-  /** Where several nodes serve, how often somebody makes sure that a stream with subscribers is fanned out. */
+  /** Where several nodes serve, how often one makes sure that a stream with subscribers is fanned out. */
   readonly checkMs: number;
   /** What one round of fan-out takes from the log at most. */
   readonly roundBytes: number;

@@ -1,9 +1,9 @@
 /**
- * The rules of a stream's registry: who subscribes, how far the log has been fanned out, who lags. Pure; submitted to the
- * registry's keeper by the source.
+ * The rules of a stream's registry: its subscribers, how far the log has been fanned out, its laggards. Pure; the source submits
+ * them to the registry's keeper.
  *
- * What must stay true: the cursor moves only when everybody has been served who subscribed at that version; whoever came since
- * makes the round be finished for them first. Fan-out never passes over somebody without noting them as a laggard.
+ * Invariants: the cursor moves only when every subscriber of that version has been served or is noted as a laggard. A session that
+ * subscribed since then is served first.
  */
 import { comparePositions, type Position, ZERO } from "@sluice/protocol";
 import type { Message } from "../engine/contract.ts";
@@ -22,7 +22,7 @@ import {
 
 export interface AddSubscriber extends Addressed {
   readonly session: string;
-  /** The stream's own name for who follows it. */
+  /** The name under which the stream is followed. */
   readonly name: string;
   readonly start: Position;
   /** When a node makes sure that the stream is fanned out; null where no other node can leave it behind. */
@@ -158,16 +158,16 @@ function takeOut(
 
 export interface Advance {
   readonly name: string;
-  /** Who was served is known as of this version. */
+  /** The version whose subscribers were served. */
   readonly version: Position;
   readonly to: Position;
-  /** Those who could not be served, and how far they are. */
+  /** The subscribers that could not be served, and how far they are. */
   readonly laggards: readonly (Addressed & { readonly session: string; readonly at: Position })[];
 }
 
 export type AdvanceOutcome =
   | { readonly kind: "advanced"; readonly registry: Registry; readonly lagging: Advance["laggards"] }
-  /** Somebody came, left or caught up in the meantime: look who it is, serve them, and ask again. */
+  /** A session came, left or caught up in the meantime: read the subscribers, serve the new ones, and ask again. */
   | { readonly kind: "changed" }
   | { readonly kind: "gone" };
 
@@ -233,13 +233,13 @@ export function lendRule(
   return { outcome: first, changes: [{ op: "append", messages }] };
 }
 
-/** When somebody should look at the stream again. */
+/** Sets when the stream is looked at again. */
 export function remindRule(view: View, atMs: number | null): Decision<void> {
   if (view.get(registryTable, "") === undefined) return { outcome: undefined };
   return { outcome: undefined, changes: [{ op: "remind", atMs }] };
 }
 
-/** Nobody borrows what lies at or before this position any more. `bytes` is what the head counted there. */
+/** No session borrows what lies at or before this position any more. `bytes` is what the head counted there. */
 export function trimRule(
   view: View,
   name: string,

@@ -148,11 +148,11 @@ export class Sessions {
       await undo();
       return false;
     }
-    // It stands by now, but nobody may be told before this step: until then to subscribe again begins anew, and what was published
+    // It stands by now, but no client may be told before this step: until then to subscribe again begins anew, and what was published
     // in between would be forgotten. When it fails, the first copy or the next subscribe makes up for it.
     const outcome = await keepers.submit(e, keys, (view) => confirmRule(view, streamId, who));
     if (outcome !== "stands") {
-      // It ended while we were at it, and whoever ended it may not have found it in the registry.
+      // It ended meanwhile, and the step that ended it may not have found it in the registry.
       await fanout.remove(project, streamId, { session, ...who, keepsBorrowing: outcome.borrows });
     }
     return true;

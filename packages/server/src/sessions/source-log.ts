@@ -1,6 +1,6 @@
 /**
  * The log of a stream as fan-out sees it: what is to be copied next, where large payloads are put so that copies can borrow them,
- * and what retention must leave alone. A source has one; it decides nothing about who gets what.
+ * and what retention must leave alone. A source has one; it does not decide which session gets what.
  */
 import type { Position } from "@sluice/protocol";
 import type { LoggedMessage } from "../engine/contract.ts";
@@ -74,7 +74,7 @@ export class SourceLog {
     return copy.lending(lent);
   }
 
-  /** Retention must not take what is still owed to somebody. */
+  /** Retention must not take what is still owed to a session. */
   async hold({ name, cursor }: Registry): Promise<void> {
     if (!this.isCut) return;
     let lowest = cursor;
@@ -82,8 +82,8 @@ export class SourceLog {
     await this.streams.hold(this.project, this.stream, FANOUT_HOLD, lowest, name);
   }
 
-  /** Nobody subscribes any more, unless somebody has just come. */
-  async letGo(): Promise<void> {
+  /** Releases the hold, because no session subscribes any more; takes it again for one that has just come. */
+  async releaseHold(): Promise<void> {
     const described = await this.streams.describe(this.project, this.stream);
     if (described.kind !== "live" || described.meta.config.retention === undefined) return;
     const { follow } = described.meta;

@@ -185,7 +185,7 @@ export class Wakes {
 
   private async stored(project: string, id: string, kind: "created" | "exists"): Promise<PutResult> {
     const stored = await this.get(project, id);
-    // Deleted by somebody else right after: to the caller it was there.
+    // Another caller deleted it right after; for this one it existed.
     return stored ? { kind, stored } : { kind: "differs" };
   }
 

@@ -2,7 +2,7 @@
  * Drives subscriptions: looks for work, begins wakes, has them told, and acts when time asks for it. The rules decide; this
  * strings their steps together and keeps the timers. Called by the follower, the service, the sweep and its own timers.
  *
- * What must stay true: after every step the timer stands at what the stored state asks for, and after a fault everything
+ * Invariants: after every step the timer stands at what the stored state asks for, and after a fault everything
  * about the subscription is looked at again.
  */
 import { parseOffset } from "@sluice/protocol";
@@ -65,7 +65,7 @@ export class Waker {
     });
   }
 
-  /** A step that nobody waits for an answer of. */
+  /** A step whose outcome no request waits for. */
   private async quietly(subscription: Subscription, task: () => Promise<unknown>): Promise<void> {
     if (this.isStopped || subscription.isStopped) return;
     try {
