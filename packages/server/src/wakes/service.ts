@@ -69,6 +69,8 @@ export class Wakes {
   readonly holding: Holding;
   readonly metrics: readonly Metric[];
   private readonly discovery: Discovery;
+  /** First looks run one after another, behind discovery: every subscription hears of appends before the first look ends. */
+  private firstLooks: Promise<void> = Promise.resolve();
 
   constructor(private readonly parts: Parts) {
     const { engine, keepers, streams, world, keys, sender, report } = parts;
@@ -95,7 +97,7 @@ export class Wakes {
 
   /** Resolves when every stored subscription has been looked at once. */
   get ready(): Promise<void> {
-    return this.discovery.ready;
+    return this.discovery.ready.then(() => this.firstLooks);
   }
 
   /** Finds the stored subscriptions, and what happened to their streams while no server ran. */
@@ -109,7 +111,7 @@ export class Wakes {
     const known = this.index.get(project, id);
     if (known !== undefined) return this.lookIfChanged(known);
     const subscription = await this.find(project, id);
-    if (subscription) await this.waker.tick(subscription, "time");
+    if (subscription) this.firstLooks = this.firstLooks.then(() => this.waker.tick(subscription, "time"));
   }
 
   private async lookIfChanged(subscription: Subscription): Promise<void> {
@@ -124,6 +126,7 @@ export class Wakes {
     this.parts.keys.stop();
     await this.waker.stop();
     await discovered;
+    await this.firstLooks;
   }
 
   /** The reminder of a subscription has passed. */
