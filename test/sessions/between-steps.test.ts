@@ -14,9 +14,9 @@ const FEW = { "Stream-Max-Messages": "5" };
 /** A session that subscribes from an offset on, and gets no further than that the stream knows of it before `go`. */
 async function halfway({ api, core, until }: Stage, from: string) {
   const id = uuid();
-  core.fate = (call) => (call.method === "putStream" && call.id === id ? "stuck" : undefined);
+  core.fate = (call) => (call.method === "join" && call.id === id ? "stuck" : undefined);
   const subscribing = api.subscribe(id, "s", { from });
-  await until(() => expect(core.calls.some((call) => call.method === "putStream" && call.id === id)).toBe(true), 0);
+  await until(() => expect(core.calls.some((call) => call.method === "join" && call.id === id)).toBe(true), 0);
   const go = async () => {
     core.fate = () => undefined;
     core.release();
@@ -33,7 +33,7 @@ describeOnEngines("Between two steps", (engine) => {
     await on.api.create("s");
     const early = await subscribers(on.api, "s", 2);
     const tail = (await on.api.call("HEAD", "/stream/s")).headers.get("stream-next-offset")!;
-    on.core.fate = ({ method, id }) => (method === "postStream" && early.includes(id) ? "stuck" : undefined);
+    on.core.fate = ({ method, id }) => (method === "deliver" && early.includes(id) ? "stuck" : undefined);
     await on.api.append("s", JSON.stringify(LARGE));
     await on.until(() => expect(on.core.pending).toBe(2), 0);
     on.pass(GRACE_MS);
@@ -80,7 +80,7 @@ describeOnEngines("Between two steps", (engine) => {
     const on = await stage(engine);
     await on.api.create("s", "application/json", FEW);
     const from = await on.api.append("s", "0");
-    on.core.fate = ({ method }) => (method === "headStream" ? "stuck" : undefined);
+    on.core.fate = ({ method }) => (method === "follow" ? "stuck" : undefined);
     const id = uuid();
     const subscribing = on.api.subscribe(id, "s", { from });
     await on.until(() => expect(on.core.pending).toBe(1), 0);

@@ -187,7 +187,7 @@ describeOnEngines("A copy does not depend on its source any more", (engine) => {
     const on = await stage(engine);
     await on.api.create("s", "application/json", { "Stream-Max-Messages": "5" });
     const sessions = await subscribers(on.api, "s", 2);
-    on.core.fate = ({ method, id }) => (method === "postStream" && id === sessions[0] ? "refused" : undefined);
+    on.core.fate = ({ method, id }) => (method === "deliver" && id === sessions[0] ? "refused" : undefined);
     const sent = Array.from({ length: 40 }, (_, i) => i);
     for (const i of sent) await on.api.published("s", String(i));
     on.core.fate = () => undefined;
@@ -207,7 +207,7 @@ describeOnEngines("A copy does not depend on its source any more", (engine) => {
     await on.api.create("s", "application/json", { "Stream-Max-Messages": "5" });
     const sessions = await subscribers(on.api, "s", 2);
     const lag = async (messages: readonly number[]) => {
-      on.core.fate = ({ method, id }) => (method === "postStream" && id === sessions[0] ? "refused" : undefined);
+      on.core.fate = ({ method, id }) => (method === "deliver" && id === sessions[0] ? "refused" : undefined);
       for (const i of messages) await on.api.published("s", String(i));
       on.core.fate = () => undefined;
       await on.until(async () => expect((await on.registry("s"))!.lagging).toEqual([]), 1_000);

@@ -23,7 +23,7 @@ function copyOf(prev: number, through: number): Copy {
   for (let seq = prev + 1; seq <= through; seq++) {
     logged.push({ payload: new TextEncoder().encode(`${seq} `), at: 1, position: at(seq) });
   }
-  return new Copy("s", "text/plain", at(prev), logged);
+  return new Copy({ stream: "s", contentType: "text/plain", prev: at(prev), logged, fanoutSeq: 1 });
 }
 
 describe("A copy into an inbox", () => {
@@ -35,7 +35,7 @@ describe("A copy into an inbox", () => {
 
   async function join(start: number): Promise<Joined> {
     const ask = { asker: ASKER, stream: "s", name: "n", format: "raw", contentType: "text/plain", start: at(start) };
-    return (await core.putStream("p", id, ask as Parameters<LocalCore["putStream"]>[2])) as Joined;
+    return (await core.join("p", id, ask as Parameters<LocalCore["join"]>[2])) as Joined;
   }
 
   beforeEach(async () => {
@@ -48,7 +48,7 @@ describe("A copy into an inbox", () => {
   });
 
   const post = (prev: number, through: number, { incarnation, epoch } = addressOf(joined)) =>
-    core.postStream("p", id, copyOf(prev, through), { incarnation, epoch });
+    core.deliver("p", id, copyOf(prev, through), { incarnation, epoch });
 
   function addressOf({ incarnation, subscription }: Joined) {
     return { incarnation, epoch: subscription.epoch };
@@ -86,8 +86,8 @@ describe("A copy into an inbox", () => {
   });
 
   it("of nothing moves the inbox on without adding to it", async () => {
-    const nothing = Copy.ofNothing("s", at(10), at(15));
-    expect(await core.postStream("p", id, nothing, addressOf(joined))).toEqual({ kind: "applied", at: at(15) });
+    const nothing = Copy.ofNothing("s", at(10), at(15), 1);
+    expect(await core.deliver("p", id, nothing, addressOf(joined))).toEqual({ kind: "applied", at: at(15) });
     expect(await post(15, 16)).toEqual({ kind: "applied", at: at(16) });
     expect(await inbox()).toBe("16 ");
   });
@@ -113,8 +113,8 @@ describe("A copy into an inbox", () => {
   it("in an envelope tells where it comes from", async () => {
     id = uuid();
     const ask = { asker: ASKER, stream: "s", name: "n", format: "envelope", contentType: "text/plain", start: at(0) };
-    const wrapped = (await core.putStream("p", id, ask as Parameters<LocalCore["putStream"]>[2])) as Joined;
-    await core.postStream("p", id, copyOf(0, 1), addressOf(wrapped));
+    const wrapped = (await core.join("p", id, ask as Parameters<LocalCore["join"]>[2])) as Joined;
+    await core.deliver("p", id, copyOf(0, 1), addressOf(wrapped));
     expect(JSON.parse(await inbox())).toEqual({
       stream: "s",
       offset: formatOffset(at(1)),

@@ -4,7 +4,7 @@
  */
 import { EngineError } from "../../packages/server/src/engine/contract.ts";
 import type { Copy } from "../../packages/server/src/sessions/copy.ts";
-import type { CoreService, ProducerHeaders } from "../../packages/server/src/sessions/core-service.ts";
+import type { CoreService } from "../../packages/server/src/sessions/core-service.ts";
 import type { Addressed } from "../../packages/server/src/sessions/session-rules.ts";
 
 /** Besides those of the core: the steps of a stream's registry, where a server lets the test stand in their way. */
@@ -13,12 +13,11 @@ export type Method = keyof CoreService | "addSubscriber" | "removeSubscribers";
 export interface Call {
   readonly method: Method;
   readonly project: string;
-  /** The session, or for `headStream` the stream. */
+  /** The session, or for `follow` the stream. */
   readonly id: string;
   readonly stream?: string | undefined;
   readonly copy?: Copy | undefined;
   readonly to?: Addressed | undefined;
-  readonly producer?: ProducerHeaders | undefined;
 }
 
 /**
@@ -43,25 +42,25 @@ export class FaultyCore implements CoreService {
     return this;
   };
 
-  headStream(...args: Parameters<CoreService["headStream"]>): ReturnType<CoreService["headStream"]> {
+  follow(...args: Parameters<CoreService["follow"]>): ReturnType<CoreService["follow"]> {
     const [project, id] = args;
-    return this.meet({ method: "headStream", project, id, stream: id }, () => this.local.headStream(...args));
+    return this.meet({ method: "follow", project, id, stream: id }, () => this.local.follow(...args));
   }
 
-  putStream(...args: Parameters<CoreService["putStream"]>): ReturnType<CoreService["putStream"]> {
+  join(...args: Parameters<CoreService["join"]>): ReturnType<CoreService["join"]> {
     const [project, id, { stream }] = args;
-    return this.meet({ method: "putStream", project, id, stream }, () => this.local.putStream(...args));
+    return this.meet({ method: "join", project, id, stream }, () => this.local.join(...args));
   }
 
-  postStream(...args: Parameters<CoreService["postStream"]>): ReturnType<CoreService["postStream"]> {
-    const [project, id, copy, to, producer] = args;
-    const call: Call = { method: "postStream", project, id, stream: copy.stream, copy, to, producer };
-    return this.meet(call, () => this.local.postStream(...args), { kind: "stale", borrows: false });
+  deliver(...args: Parameters<CoreService["deliver"]>): ReturnType<CoreService["deliver"]> {
+    const [project, id, copy, to] = args;
+    const call: Call = { method: "deliver", project, id, stream: copy.stream, copy, to };
+    return this.meet(call, () => this.local.deliver(...args), { kind: "stale", borrows: false });
   }
 
-  deleteStream(...args: Parameters<CoreService["deleteStream"]>): ReturnType<CoreService["deleteStream"]> {
+  remove(...args: Parameters<CoreService["remove"]>): ReturnType<CoreService["remove"]> {
     const [project, id] = args;
-    return this.meet({ method: "deleteStream", project, id }, () => this.local.deleteStream(...args));
+    return this.meet({ method: "remove", project, id }, () => this.local.remove(...args));
   }
 
   get pending(): number {
@@ -75,7 +74,7 @@ export class FaultyCore implements CoreService {
 
   /** The copies that were asked for since this was asked last. */
   posts(): Call[] {
-    return this.calls.splice(0).filter(({ method }) => method === "postStream");
+    return this.calls.splice(0).filter(({ method }) => method === "deliver");
   }
 
   /** What is stuck goes on, and does what it was asked for. */

@@ -24,7 +24,7 @@ export const SESSION_ROWS = [
     "Subscribe flow, 1. look up the source: when that fails, nothing is left, and a kill brings nothing back",
     async (on) => {
       await on.api.create("looked-up");
-      await on.server.rules("looked-up", { method: "headStream", stream: "looked-up", fate: "lost" });
+      await on.server.rules("looked-up", { method: "follow", stream: "looked-up", fate: "lost" });
       const session = uuid();
       expect((await on.api.subscribe(session, "looked-up")).status).toBe(503);
       await notThere(on, session);
@@ -41,7 +41,7 @@ export const SESSION_ROWS = [
     async (on) => {
       await on.api.create("created");
       const session = uuid();
-      await on.server.rules("created", { method: "putStream", stream: "created", fate: "unanswered" });
+      await on.server.rules("created", { method: "join", stream: "created", fate: "unanswered" });
       void subscribing(on, session, "created");
       await on.server.underWay("created", 1);
       await on.api.append("created", "0");
@@ -148,7 +148,7 @@ export const SESSION_ROWS = [
       const { stream, sessions } = await followed(on, "ending", 2);
       const [gone, well] = sessions as [string, string];
       expect(await on.api.published(stream, "0")).toEqual(inline(2));
-      await on.server.rules(stream, { method: "deleteStream", sessions: [gone], fate: "stuck" });
+      await on.server.rules(stream, { method: "remove", sessions: [gone], fate: "stuck" });
       void on.api.delete(gone).catch(() => undefined);
       await eventually(async () => expect((await on.api.session(gone)).status).toBe(404), 20_000);
       return { stream, gone, well };

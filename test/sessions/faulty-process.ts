@@ -82,7 +82,7 @@ export class FaultyServer {
 
   /** From here on this becomes of every copy of the stream, or of those to some sessions. */
   copies(stream: string, fate: Rule["fate"], ...sessions: string[]): Promise<void> {
-    return this.rules(stream, { method: "postStream", stream, fate, ...(sessions.length > 0 && { sessions }) });
+    return this.rules(stream, { method: "deliver", stream, fate, ...(sessions.length > 0 && { sessions }) });
   }
 
   heal(): Promise<void> {

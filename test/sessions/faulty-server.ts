@@ -40,7 +40,7 @@ export type Ask =
 
 /** What was asked of the core for a stream, and what its queue was handed. */
 export interface Seen {
-  readonly calls: readonly { readonly method: Method; readonly session: string; readonly producer?: object }[];
+  readonly calls: readonly { readonly method: Method; readonly session: string; readonly fanoutSeq?: number }[];
   readonly pending: number;
   /** The sizes of the queue messages, by call. */
   readonly sent: readonly (readonly number[])[];
@@ -67,11 +67,10 @@ Roster.prototype.remove = function (this: Roster, inputs, name) {
   const id = inputs[0]?.session ?? "";
   return core.meet({ method: "removeSubscribers", project: "", id }, () => remove.call(this, inputs, name));
 };
-const queues = LocalQueue.prototype as unknown as { sendBatch(messages: readonly FanoutQueueMessage[]): void };
-const { sendBatch } = queues;
-queues.sendBatch = function (...args) {
-  sent.push(args[0]);
-  return sendBatch.apply(this, args);
+const { send } = LocalQueue.prototype;
+LocalQueue.prototype.send = function (this: LocalQueue, messages) {
+  sent.push(messages);
+  return send.call(this, messages);
 };
 
 /** What everything that is stored goes by. The time of Redis cannot be moved, but what the engine says that it is can. */
@@ -132,7 +131,9 @@ function answer(asked: Ask): unknown {
       return sweeps;
     case "seen": {
       const of = (call: Call) => call.stream === asked.stream;
-      const seen = core.calls.filter(of).map(({ method, id, producer }) => ({ method, session: id, producer }));
+      const seen = core.calls
+        .filter(of)
+        .map(({ method, id, copy }) => ({ method, session: id, fanoutSeq: copy?.fanoutSeq }));
       const mine = sent.filter(([message]) => message?.streamId === asked.stream);
       const pending = [...core.underWay].filter(of).length;
       const sizes = mine.map((messages) => messages.map(({ sessions }) => sessions.length));

@@ -8,10 +8,10 @@ describeOnEngines("The first subscriber of a stream", (engine) => {
     const { api, core, until } = await stage(engine);
     await api.create("s");
     const session = uuid();
-    core.fate = ({ method }) => (method === "putStream" ? "stuck" : undefined);
+    core.fate = ({ method }) => (method === "join" ? "stuck" : undefined);
     const subscribing = api.subscribe(session, "s");
     // The stream has been looked at: what comes now is after the start of the subscription, and no registry is there to owe it.
-    await until(() => expect(core.calls.map(({ method }) => method)).toContain("putStream"));
+    await until(() => expect(core.calls.map(({ method }) => method)).toContain("join"));
     await api.append("s", '"meanwhile"');
     core.fate = () => undefined;
     core.release();

@@ -11,7 +11,7 @@ const upTo = (count: number) => Array.from({ length: count }, (_, i) => i);
 const posts =
   (fate: Fate, ...sessions: string[]) =>
   ({ method, id }: Call): Fate | undefined =>
-    method === "postStream" && (sessions.length === 0 || sessions.includes(id)) ? fate : undefined;
+    method === "deliver" && (sessions.length === 0 || sessions.includes(id)) ? fate : undefined;
 
 /** All of them have exactly these, in this order, at last; and nobody lags any more. */
 async function allHave(on: Stage, sessions: readonly string[], messages: unknown[], stepMs = 500): Promise<void> {
@@ -42,7 +42,7 @@ describeOnEngines("Nothing forgotten, nothing twice", (engine) => {
     const on = await stage(engine, { fanout: { retryMs: 50 } });
     const sessions = await followed(on, 4);
     let calls = 0;
-    on.core.fate = (call) => (call.method === "postStream" && calls++ % 3 === 1 ? fate : undefined);
+    on.core.fate = (call) => (call.method === "deliver" && calls++ % 3 === 1 ? fate : undefined);
     const publishing = Promise.all(upTo(10).map((i) => on.api.publish("s", String(i))));
     const isDone = publishing.then(() => true);
     await on.until(async () => expect(await Promise.race([isDone, false])).toBe(true), 500);

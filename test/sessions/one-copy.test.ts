@@ -10,7 +10,7 @@ async function withThreeCopies(engine: Parameters<typeof stage>[0]) {
   const on = await stage(engine, { fanout: { retryMs: 1_000_000_000, maxRetryMs: 1_000_000_000 } });
   await on.api.create("s");
   const [well, lacking] = (await subscribers(on.api, "s", 2)) as [string, string];
-  on.core.fate = ({ method, id }) => (method === "postStream" && id === lacking ? "refused" : undefined);
+  on.core.fate = ({ method, id }) => (method === "deliver" && id === lacking ? "refused" : undefined);
   for (const i of [1, 2, 3]) await on.api.published("s", String(i));
   const calls = on.core.posts();
   const copies = calls.filter(({ id }) => id === well).map(({ copy }) => copy!);
@@ -20,8 +20,8 @@ async function withThreeCopies(engine: Parameters<typeof stage>[0]) {
 }
 
 /** Hands a copy to the session, as fan-out does. */
-const give = async ({ core }: Stage, { project, id, to, producer }: Call, copy: Copy, other: object = {}) =>
-  (await core.postStream(project, id, copy, { ...to!, ...other }, producer!)).kind;
+const give = async ({ core }: Stage, { project, id, to }: Call, copy: Copy, other: object = {}) =>
+  (await core.deliver(project, id, copy, { ...to!, ...other })).kind;
 
 describeOnEngines("A session takes a copy", (engine) => {
   it("only onto its predecessor: otherwise it says that something is missing, and takes nothing", async () => {
@@ -48,7 +48,13 @@ describeOnEngines("A session takes a copy", (engine) => {
     const [first, second, third] = copies as [Copy, Copy, Copy];
     expect(await give(on, meant, first)).toBe("applied");
     const logged = [first, second, third].flatMap((copy) => copy.logged);
-    expect(await give(on, meant, new Copy("s", "application/json", first.prev, logged))).toBe("applied");
+    expect(
+      await give(
+        on,
+        meant,
+        new Copy({ stream: "s", contentType: "application/json", prev: first.prev, logged, fanoutSeq: 1 }),
+      ),
+    ).toBe("applied");
     expect(await on.api.messages(meant.id)).toEqual([1, 2, 3]);
   });
 

@@ -197,7 +197,7 @@ describeOnEngines("Publish response headers", (engine) => {
     const { api, core } = await stage(engine);
     await api.create("s");
     const sessions = await subscribers(api, "s", 3);
-    core.fate = ({ method, id }) => (method === "postStream" && id === sessions[0] ? "refused" : undefined);
+    core.fate = ({ method, id }) => (method === "deliver" && id === sessions[0] ? "refused" : undefined);
     expect(await api.published("s", "1")).toMatchObject({ count: 3, successes: 2, failures: 1 });
     // The one that lags is counted as long as it does.
     expect(await api.published("s", "1")).toMatchObject({ count: 3, successes: 2, failures: 1 });
@@ -211,7 +211,7 @@ describeOnEngines("Publish response headers", (engine) => {
     const publish = async ({ api }: typeof queued) => modes.push((await api.published("s", "1")).mode);
     await publish(queued);
     await subscribers(queued.api, "s", 1);
-    queued.core.fate = ({ method }) => (method === "postStream" ? "refused" : undefined);
+    queued.core.fate = ({ method }) => (method === "deliver" ? "refused" : undefined);
     await publish(queued);
     await publish(queued);
     await subscribers(queued.api, "s", 1);

@@ -1,6 +1,6 @@
 /** How much of a fan-out is under way at a time, and for how long. The constants by which that goes are in seed-constants. */
 import { afterEach, expect, it, vi } from "vitest";
-import { type FanoutQueueMessage, LocalQueue } from "../../packages/server/src/sessions/queue.ts";
+import { LocalQueue } from "../../packages/server/src/sessions/queue.ts";
 import { describeOnEngines } from "../e2e/server.ts";
 import { inline } from "./api.ts";
 import { stage, subscribers } from "./stage.ts";
@@ -9,9 +9,8 @@ afterEach(() => vi.restoreAllMocks());
 
 /** What is handed to the queue, call by call. */
 function watchQueue() {
-  const sendBatch = vi.spyOn(LocalQueue.prototype as unknown as { sendBatch(): void }, "sendBatch");
-  const calls = () => sendBatch.mock.calls as unknown as [readonly FanoutQueueMessage[]][];
-  return { sent: () => calls().map(([messages]) => messages) };
+  const send = vi.spyOn(LocalQueue.prototype, "send");
+  return { sent: () => send.mock.calls.map(([messages]) => messages) };
 }
 
 describeOnEngines("Fan-out batching", (engine) => {
@@ -29,7 +28,7 @@ describeOnEngines("Fan-out batching", (engine) => {
     const { api, core } = await stage(engine, { fanout: { batch: 3 } });
     await api.create("s");
     const sessions = await subscribers(api, "s", 7);
-    core.fate = ({ method, id }) => (method === "postStream" && id === sessions[1] ? "refused" : undefined);
+    core.fate = ({ method, id }) => (method === "deliver" && id === sessions[1] ? "refused" : undefined);
     expect(await api.published("s", "1")).toEqual(inline(7, 6, 1));
     for (const [i, session] of sessions.entries()) expect(await api.messages(session)).toEqual(i === 1 ? [] : [1]);
   });
@@ -38,7 +37,7 @@ describeOnEngines("Fan-out batching", (engine) => {
     const { api, core, pass, until } = await stage(engine, { fanout: { timeoutMs: 2_000 } });
     await api.create("s");
     const [stuck, well] = await subscribers(api, "s", 2);
-    core.fate = ({ method, id }) => (method === "postStream" && id === stuck ? "stuck" : undefined);
+    core.fate = ({ method, id }) => (method === "deliver" && id === stuck ? "stuck" : undefined);
     let answer: unknown;
     const publishing = api.published("s", "1").then((headers) => {
       answer = headers;
@@ -57,30 +56,30 @@ describeOnEngines("Fan-out batching", (engine) => {
     await until(async () => expect(await api.messages(stuck!)).toEqual([1]));
   });
 
-  it("queued: session ids are split into groups, one per queue message, with payload and producer headers", async () => {
+  it("queued: session ids are split into groups, one per queue message, with payload and fan-out sequence", async () => {
     const { sent } = watchQueue();
     const fanout = { queueThreshold: 5, queueBatch: 3, queueRestMs: 0 };
     const { api, core, until } = await stage(engine, { fanout });
     await api.create("s", "text/plain");
     const sessions = await subscribers(api, "s", 8);
     await api.published("s", "hello", "text/plain");
-    await until(() => expect(core.calls.filter(({ method }) => method === "postStream")).toHaveLength(8), 0);
+    await until(() => expect(core.calls.filter(({ method }) => method === "deliver")).toHaveLength(8), 0);
     const messages = sent().flat();
     expect(messages.map((message) => message.sessions.map(({ session }) => session))).toEqual([
       sessions.slice(0, 3),
       sessions.slice(3, 6),
       sessions.slice(6),
     ]);
-    for (const { projectId, streamId, copy, producerHeaders } of messages) {
+    for (const { projectId, streamId, copy } of messages) {
       expect([projectId, streamId, copy.contentType]).toEqual(["default", "s", "text/plain"]);
       expect(copy.logged.map(({ payload }) => Buffer.from(payload).toString())).toEqual(["hello"]);
-      expect(producerHeaders).toEqual({ producerId: "fanout:s", producerEpoch: "1", producerSeq: "1" });
+      expect(copy.fanoutSeq).toBe(1);
     }
   });
 
-  it("queue messages are sent in batches, and worked on some at a time", async () => {
+  it("queue messages of one fan-out are handed over together, and worked on some at a time", async () => {
     const { sent } = watchQueue();
-    const fanout = { queueThreshold: 5, queueBatch: 2, queueSend: 3, queueConsumers: 2, queueRestMs: 0 };
+    const fanout = { queueThreshold: 5, queueBatch: 2, queueConsumers: 2, queueRestMs: 0 };
     const { api, core, until } = await stage(engine, { fanout });
     await api.create("s");
     const sessions = await subscribers(api, "s", 13);
@@ -89,7 +88,7 @@ describeOnEngines("Fan-out batching", (engine) => {
     await until(async () => {
       for (const session of sessions) expect(await api.messages(session)).toEqual([1]);
     }, 0);
-    expect(sent().map(({ length }) => length)).toEqual([3, 3, 1]);
+    expect(sent().map(({ length }) => length)).toEqual([7]);
     expect(core.atOnce).toBe(4);
   });
 });

@@ -8,7 +8,7 @@ import { type Stage, stage, subscribers } from "./stage.ts";
 const RECOVERY_MS = 60_000;
 const open = { count: 2, successes: 0, failures: 0, mode: "circuit-open" };
 
-const failing = ({ method }: Call): Fate | undefined => (method === "postStream" ? "refused" : undefined);
+const failing = ({ method }: Call): Fate | undefined => (method === "deliver" ? "refused" : undefined);
 const well = () => undefined;
 
 async function withTwo(on: Stage): Promise<string[]> {
@@ -57,7 +57,7 @@ describeOnEngines("Circuit breaker", (engine) => {
     await withTwo(on);
     await opened(on);
     on.pass(RECOVERY_MS);
-    on.core.fate = ({ method }) => (method === "postStream" ? "stuck" : undefined);
+    on.core.fate = ({ method }) => (method === "deliver" ? "stuck" : undefined);
     on.core.posts();
     const test = on.api.published("s", "1");
     await on.until(() => expect(on.core.pending).toBeGreaterThan(0), 0);

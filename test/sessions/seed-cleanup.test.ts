@@ -46,7 +46,7 @@ describeOnEngines("Scheduled clean-up", (engine) => {
     core.calls.length = 0;
     trouble.committed.length = 0;
     await sweep();
-    expect(core.calls.map(({ method, id }) => [method, id])).toEqual([["deleteStream", alice]]);
+    expect(core.calls.map(({ method, id }) => [method, id])).toEqual([["remove", alice]]);
     const kinds = trouble.committed.filter(({ effects }) => effects.length > 0).map(({ entity }) => entity.kind);
     expect(kinds.at(-1)).toBe("session");
     expect(kinds.lastIndexOf("fanout")).toBeLessThan(kinds.length - 1);

@@ -19,7 +19,6 @@ describe("Defaults", () => {
     ["FANOUT_RPC_TIMEOUT_MS", settings.fanout.timeoutMs, 10_000],
     ["CIRCUIT_BREAKER_FAILURE_THRESHOLD", settings.fanout.breakerFailures, 5],
     ["CIRCUIT_BREAKER_RECOVERY_MS", settings.fanout.breakerRecoveryMs, 60_000],
-    ["messages per send", settings.fanout.queueSend, 100],
     ["a queue is bound", settings.fanout.queue, true],
     ["clean-up interval", settings.session.cleanupMs, 300_000],
     ["sessions per clean-up batch", settings.session.cleanupSessions, 10],
@@ -71,7 +70,7 @@ describeOnEngines("Constants", (engine) => {
     const { api, core, pass } = await stage(engine, { fanout: { breakerFailures: 1, breakerRecoveryMs: 1_000 } });
     await api.create("s");
     await subscribers(api, "s", 1);
-    core.fate = ({ method }) => (method === "postStream" ? "refused" : undefined);
+    core.fate = ({ method }) => (method === "deliver" ? "refused" : undefined);
     expect(mode(await api.published("s", "1"))).toBe("inline");
     expect(mode(await api.published("s", "1"))).toBe("circuit-open");
     pass(999);

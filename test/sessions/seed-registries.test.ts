@@ -71,7 +71,7 @@ describeOnEngines("Subscribe flow", (engine) => {
     const { api, core, registry, tracked } = await stage(engine);
     const alice = uuid();
     expect(await api.subscribe(alice, "none")).toMatchObject({ status: 404, body: { code: "stream-not-found" } });
-    expect(core.calls.map(({ method, id }) => [method, id])).toEqual([["headStream", "none"]]);
+    expect(core.calls.map(({ method, id }) => [method, id])).toEqual([["follow", "none"]]);
     expect((await api.session(alice)).status).toBe(404);
     expect(await registry("none")).toBeUndefined();
     expect(await tracked()).toEqual([]);

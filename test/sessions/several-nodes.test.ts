@@ -51,11 +51,11 @@ it("what comes after a subscription is kept for it, though another node has let 
   const { api, app, core, until } = await stage("redis");
   await api.create("s", "application/json", { "Stream-Max-Messages": "5" });
   const session = uuid();
-  core.fate = ({ method }) => (method === "putStream" ? "stuck" : undefined);
+  core.fate = ({ method }) => (method === "join" ? "stuck" : undefined);
   const subscribing = api.subscribe(session, "s");
   await until(() => expect(core.pending).toBe(1), 0);
   await app.streams.hold("default", "s", FANOUT_FOLLOWER, undefined);
-  core.fate = ({ method }) => (method === "postStream" ? "refused" : undefined);
+  core.fate = ({ method }) => (method === "deliver" ? "refused" : undefined);
   core.release();
   expect((await subscribing).status).toBe(200);
   const sent = Array.from({ length: 20 }, (_, i) => i);

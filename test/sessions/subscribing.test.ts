@@ -155,10 +155,10 @@ describeOnEngines("No half state, whichever step of subscribing fails", (engine)
     const who = wasThere ? "a session that exists" : "a new session";
 
     it.each<[Method, Fault]>([
-      ["headStream", "refused"],
-      ["headStream", "lost"],
-      ["putStream", "refused"],
-      ["putStream", "lost"],
+      ["follow", "refused"],
+      ["follow", "lost"],
+      ["join", "refused"],
+      ["join", "lost"],
     ])(`${who}: %s is %s`, async (method, fault) => {
       const on = await stage(engine);
       const id = uuid();
@@ -205,7 +205,7 @@ describeOnEngines("No half state, whichever step of subscribing fails", (engine)
       const first = await on.api.subscribe(id, "s");
       on.trouble.fate = undefined;
       expect(steps).toBe(2);
-      on.core.fate = ({ method }) => (method === "postStream" ? "refused" : undefined);
+      on.core.fate = ({ method }) => (method === "deliver" ? "refused" : undefined);
       await on.api.append("s", "0");
       await on.api.subscribed(id, "s");
       await on.api.append("s", "1");
@@ -253,7 +253,7 @@ describeOnEngines("A deleted and recreated session inherits nothing", (engine) =
     const on = await stage(engine);
     await on.api.create("s");
     const [id] = await subscribers(on.api, "s", 1);
-    on.core.fate = ({ method }) => (method === "postStream" ? "stuck" : undefined);
+    on.core.fate = ({ method }) => (method === "deliver" ? "stuck" : undefined);
     await on.api.append("s", "1");
     await on.until(() => expect(on.core.pending).toBe(1), 0);
     expect((await on.api.delete(id!)).status).toBe(204);

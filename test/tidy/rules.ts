@@ -79,6 +79,18 @@ export const portableCodeKnowsNoNode: Rule = (sources) =>
       return [...imported, ...used].map(({ name, line }) => at(source, line, `uses ${name}, which only Node has`));
     });
 
+/** What sharing a store means is told by engine/other-nodes.ts, one function per idea. */
+export const featuresNeverAskForTheEngine: Rule = (sources) =>
+  inCode(sources)
+    .filter(({ path }) => path.startsWith("packages/server/src/") && !path.startsWith("packages/server/src/engine/"))
+    .flatMap((source) => {
+      const asked = source.uses.filter(({ name }) => name.endsWith(".exclusive"));
+      const taken = source.properties.filter(({ name }) => name === "exclusive");
+      return [...asked, ...taken].map(({ line }) =>
+        at(source, line, "asks whether its engine is exclusive; engine/other-nodes.ts says what follows from that"),
+      );
+    });
+
 export const exceptionsNameWhatExists: Rule = (sources) =>
   [...MAY_TELL_TIME, ...MAY_USE_NODE]
     .filter(([where]) => where.source.endsWith("$") && !sources.some(({ path }) => where.test(path)))

@@ -83,9 +83,10 @@ export function sourceOf(path: string, text: string): Source {
   return { path, text, isTest, imports, uses, bareNews, properties };
 }
 
-/** `a`, `a.b` or `a.b.c`; undefined for anything that is not made of names alone. */
+/** `a`, `a.b` or `this.b.c`; undefined for anything that is not made of names alone. */
 function dotted(node: Node): string | undefined {
   if (node.type === "Identifier") return node.name as string;
+  if (node.type === "ThisExpression") return "this";
   if (node.type !== "MemberExpression" || node.computed === true) return undefined;
   const object = dotted(node.object as Node);
   return object && `${object}.${(node.property as Node).name as string}`;

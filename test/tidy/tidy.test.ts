@@ -91,6 +91,19 @@ const expectations: readonly Expectation[] = [
     ],
   },
   {
+    rule: rules.featuresNeverAskForTheEngine,
+    says: "features never ask which engine they run on",
+    broken: [
+      [`${SERVER}/streams/a.ts`, "\nif (engine.exclusive) f();", 2],
+      [`${SERVER}/wakes/a.ts`, "const f = () => this.parts.engine.exclusive;", 1],
+      [`${SERVER}/sessions/a.ts`, "const { exclusive } = engine;", 1],
+    ],
+    fine: [
+      [`${SERVER}/engine/a.ts`, "if (engine.exclusive) f();"],
+      [`${SERVER}/streams/a.ts`, "isMemoryTruth(engine); // engine.exclusive"],
+    ],
+  },
+  {
     rule: rules.filesAreShort,
     says: "files are short",
     broken: [["test/a.ts", "//\n".repeat(401), 401]],

@@ -2,13 +2,14 @@
  * A channel's log as its readers see it: pages, as server-sent events. Everything here is committed state straight from the
  * engine; keepers are not involved. The service reads, the routes open one source per connection.
  *
- * What must stay true: a reader that is not shown something that was there is told so, in an event of its own, before what
+ * Invariants: a reader that is not shown something that was there is told so, in an event of its own, before what
  * follows; after END nothing is left to wait for.
  */
 import { comparePositions, formatOffset, type Position } from "@sluice/protocol";
 import { concat, EMPTY, utf8 } from "../core/bytes.ts";
 import type { LivePage, LiveSource } from "../core/feed.ts";
 import { type Engine, type Entity, type Head, type LoggedMessage, NO_HEAD } from "../engine/contract.ts";
+import { isNeverGiven } from "../engine/other-nodes.ts";
 import { alive, channelEntity, META, type Meta, metaTable } from "./state.ts";
 
 export interface ChannelPage extends LivePage {
@@ -43,8 +44,8 @@ export async function readPage(
   if (last === undefined) {
     const meta = await metaOf(engine, e, ttlMs);
     if (meta === undefined) return { kind: "absent" };
-    // Where others write too, the end of a history can be lost; what comes next will sort after the reader.
-    if (comparePositions(after, head.last) > 0 && engine.exclusive) return { kind: "ahead", tail: head.last };
+    // A reader that is beyond the tail and may have been given its position waits: what comes next sorts after it.
+    if (isNeverGiven(engine, head, after)) return { kind: "ahead", tail: head.last };
     // A channel that began since then is another one.
     const isOver = meta.endedAt !== undefined && meta.born <= head.generation;
     return { kind: "page", channel: e.id, head, messages, next: after, atTail, isOver };
@@ -72,7 +73,7 @@ export interface SourceParts {
   readonly channel: string;
   readonly pageBytes: number;
   readonly ttlMs: number;
-  /** Whether who follows a channel that is not there waits for it. */
+  /** Whether a reader of a channel that does not exist waits for it. */
   readonly wait: boolean;
 }
 
@@ -82,7 +83,7 @@ export class ChannelSource implements LiveSource<ChannelPage> {
 
   constructor(private readonly parts: SourceParts) {
     this.entity = channelEntity(parts.project, parts.channel);
-    // Those who wait and those who do not are told different things when a channel goes.
+    // Readers that wait and readers that do not are told different things when a channel goes.
     this.key = parts.wait ? `${this.entity.key} wait` : this.entity.key;
   }
 
@@ -93,7 +94,7 @@ export class ChannelSource implements LiveSource<ChannelPage> {
     return page.kind === "absent" ? this.nothingYet(after) : undefined;
   }
 
-  /** What there is of a channel that has not started, for who waits; where a reader stood in an earlier one it stays. */
+  /** The empty page of a channel that has not started, for a reader that waits; it stays where it stood in an earlier one. */
   nothingYet(after: Position): ChannelPage | undefined {
     const { channel, wait } = this.parts;
     if (!wait) return undefined;

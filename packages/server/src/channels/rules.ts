@@ -5,19 +5,20 @@
  * the engine's 64 shards) and that its messages are in its log are effects of one commit: a publish whose tracking fails has not
  * happened, no channel can be left that the sweep does not know of, and none in the index that is not there.
  *
- * What must stay true: a request is taken whole or not at all; a sequence is taken once; nothing follows an END.
+ * Invariants: a request is taken whole or not at all; a sequence is taken once; nothing follows an END.
  */
 import type { Position } from "@sluice/protocol";
 import { utf8 } from "../core/bytes.ts";
 import { type Head, type Message, NO_HEAD } from "../engine/contract.ts";
 import { type Change, drop, put } from "../engine/draft.ts";
 import type { Decision, View } from "../engine/keeper.ts";
-import { cutAfter, Ids } from "./kept.ts";
+import { marksTable, trimAfterAppend } from "../engine/trimming.ts";
+import { Ids } from "./ids.ts";
 import type { ChannelLimits } from "./limits.ts";
 import { extended, find, lastSequence, type Placed } from "./sequences.ts";
-import { alive, expiresAt, type Meta, marksTable, metaTable, type Phase, type Run } from "./state.ts";
+import { alive, expiresAt, type Meta, metaTable, type Phase, type Run } from "./state.ts";
 
-/** What marks the message that a channel ends with, for who reads the log alone. */
+/** Marks the message that a channel ends with, for readers that see the log alone. */
 export const END_ATTRIBUTES: Readonly<Record<string, string>> = { phase: "END" };
 
 export interface NewMessage {
@@ -136,7 +137,7 @@ class Publishing {
     if (phase === "END") this.endedAt = this.now;
     if (gap !== undefined) this.gaps++;
     const shown = {
-      // Without an id of its own a message is known by what nobody else has: its channel's birth and its sequence.
+      // Without an id of its own a message is known by what no other has: its channel's birth and its sequence.
       messageId: messageId ?? `${this.meta!.born}-${sequence}`,
       channelId: this.channel,
       phase,
@@ -176,7 +177,7 @@ class Publishing {
     this.track(changes);
     changes.push({ op: "append", messages });
     const marks = isNew ? [] : (this.view.get(marksTable, "") ?? []);
-    changes.push(...cutAfter(this.head, marks, messages, this.limits.messages));
+    changes.push(...trimAfterAppend(this.head, marks, { maxMessages: this.limits.messages }, messages, this.now));
     if (this.ids !== undefined) changes.push(...this.ids.changes());
     return { outcome, changes };
   }
@@ -202,7 +203,7 @@ function nextLook({ startedAt }: Meta, lastAt: number, { idleMs, cleanupMs }: Ch
 
 export type SweepOutcome = "ended" | "abandoned" | "ghost" | "kept";
 
-/** Removes a channel whose time is over, or that nobody publishes to any more; index entry and all, in one step. */
+/** Removes a channel whose time is over, or that is not published to any more; index entry and all, in one step. */
 export function sweepRule(view: View, now: number, limits: ChannelLimits): Decision<SweepOutcome> {
   const meta = view.get(metaTable, "");
   // Nothing of ours leaves an entry without a channel; what a repair or a restore left so goes here.

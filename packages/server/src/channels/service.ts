@@ -8,7 +8,7 @@
 import { type Position, ZERO } from "@sluice/protocol";
 import type { Engine, Hit } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
-import { ID_SLOTS } from "./kept.ts";
+import { ID_SLOTS } from "./ids.ts";
 import type { ChannelLimits, LimitsFor } from "./limits.ts";
 import { metaOf, type ReadOutcome, readPage } from "./reading.ts";
 import { type NewMessage, type PublishOutcome, publishRule, type SweepOutcome, sweepRule } from "./rules.ts";

@@ -2,12 +2,11 @@
  * What is stored of a channel besides its log. One entity per channel, kind "channel".
  *
  *   meta   ""        its life: started, ended, where the sweep looks next; which sequences the log holds
- *   marks  ""        where the log may be cut
+ *   marks  ""        where the log may be trimmed; `engine/trimming.ts`
  *   ids    a slot    the message ids of one stretch of the log, in a ring of slots
  *
  * A plain DELTA changes none of these rows: its sequence follows from its place in the log.
  */
-import type { Position } from "@sluice/protocol";
 import { type Entity, entity } from "../engine/contract.ts";
 import { jsonTable, type Table } from "../engine/table.ts";
 
@@ -40,12 +39,6 @@ export interface Meta {
   readonly runs: readonly Run[];
 }
 
-export interface Mark {
-  readonly position: Position;
-  /** `Head.bytes` at this position. */
-  readonly bytes: number;
-}
-
 /** The ids of the messages with numbers from `segment * step` on, and their sequences. */
 export interface IdSlot {
   readonly born: number;
@@ -54,9 +47,8 @@ export interface IdSlot {
 }
 
 export const metaTable = jsonTable<Meta>("meta");
-export const marksTable = jsonTable<readonly Mark[]>("marks");
 export const META = metaTable.at("");
-export const MARKS = marksTable.at("");
+export { MARKS } from "../engine/trimming.ts";
 
 const stored = jsonTable<readonly [born: number, segment: number, ids: readonly (readonly [string, number])[]]>("ids");
 export const idTable: Table<IdSlot> = {

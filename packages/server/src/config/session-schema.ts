@@ -21,7 +21,6 @@ export const fanout = {
   batch: count(FANOUT.batch, "Copies of one fan-out that are written at a time."),
   queueThreshold: count(FANOUT.queueThreshold, "With more subscribers a publish does not wait, and copies are queued."),
   queueBatch: count(FANOUT.queueBatch, "Sessions in one message of the queue."),
-  queueSend: count(FANOUT.queueSend, "Messages that are put into the queue at a time."),
   queue: yesNo(FANOUT.queue, "Whether there is a queue."),
   queueConsumers: count(FANOUT.queueConsumers, "Messages of the queue that are worked on at a time."),
   queueYieldMs: ms(

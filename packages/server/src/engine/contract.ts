@@ -205,7 +205,10 @@ export interface Deadline {
 }
 
 export interface Engine {
-  /** Whether this process is the only writer, so that what a keeper remembers is the truth without asking again. */
+  /**
+   * Whether this process is the only writer, so that what a keeper remembers is the truth without asking again. Read inside
+   * engine/ only: what follows from it for features is in `other-nodes.ts`.
+   */
   readonly exclusive: boolean;
   /**
    * When a request that waits for this engine is told that the store is unavailable, whatever became of it; what is asked of the

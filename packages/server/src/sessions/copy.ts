@@ -16,33 +16,58 @@ export interface Gap {
   readonly through: Position;
 }
 
-export class Copy {
-  /** It applies onto this position. */
+interface CopyParts {
+  readonly stream: string;
+  readonly contentType: string;
+  /** The copy applies onto this position. */
   readonly prev: Position;
-  /** And leads to this one. */
+  readonly logged: readonly LoggedMessage[];
+  /** The fan-out of the stream that the copy belongs to, as its registry counts them. Positions tell duplicates, not this. */
+  readonly fanoutSeq: number;
+  /** Of each message, where its payload lies; undefined for a message that carries it. */
+  readonly lent?: readonly (Lent | undefined)[] | undefined;
+  /** What retention took between `prev` and the first message. */
+  readonly gap?: Gap | undefined;
+  /** Whether the log went on after it when it was read. */
+  readonly hasMore?: boolean | undefined;
+  /** Where a copy without messages leads. */
+  readonly through?: Position | undefined;
+}
+
+export class Copy {
+  readonly stream: string;
+  readonly contentType: string;
+  readonly prev: Position;
+  readonly logged: readonly LoggedMessage[];
+  readonly fanoutSeq: number;
+  readonly gap: Gap | undefined;
+  readonly hasMore: boolean;
+  /** An inbox that has taken it has come to this position. */
   readonly through: Position;
+  private readonly lent: readonly (Lent | undefined)[];
   private readonly made = new Map<CopyFormat, readonly Message[]>();
 
-  constructor(
-    readonly stream: string,
-    readonly contentType: string,
-    prev: Position,
-    readonly logged: readonly LoggedMessage[],
-    private readonly lent: readonly (Lent | undefined)[] = [],
-    /** What retention took between `prev` and the first message. */
-    readonly gap?: Gap | undefined,
-    /** Whether the log went on after it when it was read. */
-    readonly hasMore = false,
-    /** Where it leads when there is nothing in it. */
-    through: Position = prev,
-  ) {
+  constructor(private readonly parts: CopyParts) {
+    const { prev, logged, gap } = parts;
+    this.stream = parts.stream;
+    this.contentType = parts.contentType;
     this.prev = prev;
-    this.through = logged.at(-1)?.position ?? gap?.through ?? through;
+    this.logged = logged;
+    this.fanoutSeq = parts.fanoutSeq;
+    this.gap = gap;
+    this.hasMore = parts.hasMore ?? false;
+    this.through = logged.at(-1)?.position ?? gap?.through ?? parts.through ?? prev;
+    this.lent = parts.lent ?? [];
   }
 
   /** Nothing lies between two positions: an inbox that has come to the first has come to the second. */
-  static ofNothing(stream: string, prev: Position, through: Position): Copy {
-    return new Copy(stream, "", prev, [], [], undefined, false, through);
+  static ofNothing(stream: string, prev: Position, through: Position, fanoutSeq: number): Copy {
+    return new Copy({ stream, contentType: "", prev, logged: [], fanoutSeq, through });
+  }
+
+  /** The same copy, with payloads that lie elsewhere. */
+  lending(lent: readonly (Lent | undefined)[]): Copy {
+    return new Copy({ ...this.parts, lent });
   }
 
   get size(): number {

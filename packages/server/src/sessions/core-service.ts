@@ -1,6 +1,8 @@
 /**
- * How subscribing and fan-out reach streams: the source they follow and the inboxes they copy into. A port, so that a test can
- * make each of its calls late, failing or finding nothing; `LocalCore` is the one that serves, on the keepers of this process.
+ * The steps of subscribing and fan-out that reach a stream: the source that sessions follow, and the inboxes that copies go into.
+ * A port, so that a test can delay, fail or misdirect each step; `LocalCore` serves, on the keepers of this process.
+ *
+ * Invariants: each step is one commit of one entity.
  */
 import type { Position } from "@sluice/protocol";
 import type { RowKey } from "../engine/contract.ts";
@@ -21,28 +23,15 @@ import {
 } from "./session-rules.ts";
 import { SESSION_ROW, sessionEntity, subscriptionTable } from "./state.ts";
 
-/** What a copy says of its sender. Repetitions are recognised by positions; these tell which fan-out it was. */
-export interface ProducerHeaders {
-  readonly producerId: string;
-  readonly producerEpoch: string;
-  readonly producerSeq: string;
-}
-
 export interface CoreService {
-  /** Looks at a source and follows it. */
-  headStream(project: string, stream: string, name: string, from?: Position): Promise<FollowOutcome>;
-  /** Creates or touches the inbox of a session, and notes what it subscribes to. */
-  putStream(project: string, session: string, join: Join): Promise<JoinOutcome>;
+  /** Notes in the source that sessions follow it; answers with the tail from which on appends tell of it. */
+  follow(project: string, stream: string, name: string, from?: Position): Promise<FollowOutcome>;
+  /** Creates or touches the inbox of a session, and notes the subscription in it. */
+  join(project: string, session: string, join: Join): Promise<JoinOutcome>;
   /** Copies into an inbox. */
-  postStream(
-    project: string,
-    session: string,
-    copy: Copy,
-    to: Addressed,
-    producer: ProducerHeaders,
-  ): Promise<CopyOutcome>;
+  deliver(project: string, session: string, copy: Copy, to: Addressed): Promise<CopyOutcome>;
   /** Removes the inbox of a session that is ending. */
-  deleteStream(project: string, session: string, incarnation: string): Promise<boolean>;
+  remove(project: string, session: string, incarnation: string): Promise<boolean>;
 }
 
 export class LocalCore implements CoreService {
@@ -54,17 +43,17 @@ export class LocalCore implements CoreService {
     private readonly limits: SessionLimits,
   ) {}
 
-  headStream(project: string, stream: string, name: string, from?: Position): Promise<FollowOutcome> {
+  follow(project: string, stream: string, name: string, from?: Position): Promise<FollowOutcome> {
     return this.streams.follow(project, stream, { follower: FANOUT_FOLLOWER, name, from });
   }
 
-  putStream(project: string, session: string, join: Join): Promise<JoinOutcome> {
+  join(project: string, session: string, join: Join): Promise<JoinOutcome> {
     const keys = [META, SESSION_ROW, subscriptionTable.at(join.stream)];
     const { limits } = this;
     return this.keepers.submit(sessionEntity(project, session), keys, (view, now) => joinRule(view, now, join, limits));
   }
 
-  postStream(project: string, session: string, copy: Copy, to: Addressed): Promise<CopyOutcome> {
+  deliver(project: string, session: string, copy: Copy, to: Addressed): Promise<CopyOutcome> {
     const keys = this.copyKeys(copy.stream);
     return this.keepers.submit(sessionEntity(project, session), keys, (view, now) => copyRule(view, now, copy, to));
   }
@@ -77,7 +66,7 @@ export class LocalCore implements CoreService {
     return this.lastKeys.keys;
   }
 
-  deleteStream(project: string, session: string, incarnation: string): Promise<boolean> {
+  remove(project: string, session: string, incarnation: string): Promise<boolean> {
     const keys = [META, SESSION_ROW];
     return this.keepers.submit(sessionEntity(project, session), keys, (view) => destroyRule(view, incarnation));
   }

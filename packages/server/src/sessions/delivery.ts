@@ -1,14 +1,14 @@
 /**
- * One copy on its way to many inboxes: so many at a time, none for longer than its time. A source starts one for every round,
- * inline and queued alike.
+ * One copy on its way to many inboxes, with bounded concurrency and a timeout per inbox. A source starts one for every round, inline
+ * and queued alike.
  *
- * What must stay true: whoever is slow takes nobody's place. A call that is not back after the grace time no longer counts among
- * those under way, and the round can end without it; what becomes of it is told when it is known, or when its time is over.
+ * Invariants: a slow session does not occupy a concurrency slot. After the grace time its call no longer counts as under way, and
+ * the round can end without it; its outcome is told when it is known or times out.
  */
 import type { Position } from "@sluice/protocol";
 import type { Cancel, World } from "../core/world.ts";
 import type { Copy } from "./copy.ts";
-import type { CoreService, ProducerHeaders } from "./core-service.ts";
+import type { CoreService } from "./core-service.ts";
 import type { FanoutLimits } from "./limits.ts";
 import type { Addressed } from "./session-rules.ts";
 
@@ -23,23 +23,23 @@ export type Delivered =
   | { readonly kind: "failed"; readonly fault: unknown }
   | { readonly kind: "timeout" };
 
-/** Those who have got no copy, and why. */
+/** The sessions without a copy, and why. */
 export type Missed = readonly (readonly [Member, Exclude<Delivered, { readonly kind: "copied" }>])[];
 
 /**
- * Copies on their way, and what has become of them so far. Of those who have theirs only the number is kept: they are nearly
- * everybody, and whoever looks at a round of thousands holds up all else for as long.
+ * Copies on their way, and their outcomes so far. Of the sessions that have their copy only the number is kept: they are nearly all,
+ * and walking through thousands of them would hold up everything else for as long.
  */
 export interface Deliveries {
   readonly copied: number;
   readonly missed: Missed;
   /** Those of whom nothing is known yet. */
   readonly pending: readonly Member[];
-  /** Somebody is there and has answered; does not resolve when nobody is. */
+  /** Resolves when the first session has answered; never if none does. */
   readonly reached: Promise<void>;
-  /** Everybody has answered or is slow. */
-  readonly mostly: Promise<void>;
-  /** Everybody has answered, or has had its time. */
+  /** Every session has answered or is slow. */
+  readonly answeredOrSlow: Promise<void>;
+  /** Every session has answered or timed out. */
   readonly all: Promise<void>;
 }
 
@@ -76,11 +76,11 @@ interface Call {
 
 export class Delivery implements Deliveries {
   copied = 0;
-  /** How far the latest of those is who have their copy. */
+  /** How far the session is that took its copy last. */
   latest: Position | undefined;
   readonly missed: Missed[number][] = [];
   readonly reached: Promise<void>;
-  readonly mostly: Promise<void>;
+  readonly answeredOrSlow: Promise<void>;
   readonly all: Promise<void>;
   private readonly waiting: Member[];
   private next = 0;
@@ -89,7 +89,7 @@ export class Delivery implements Deliveries {
   private slow = 0;
   private cancel: Cancel | undefined;
   private resolveReached!: () => void;
-  private resolveMostly!: () => void;
+  private resolveAnsweredOrSlow!: () => void;
   private resolveAll!: () => void;
 
   constructor(
@@ -98,7 +98,6 @@ export class Delivery implements Deliveries {
     readonly copy: Copy,
     members: readonly Member[],
     atATime: number,
-    private readonly producer: ProducerHeaders,
   ) {
     const fit = Math.floor(parts.limits.flightBytes / (copy.bytes + 1));
     this.atATime = Math.max(1, Math.min(atATime, fit));
@@ -106,8 +105,8 @@ export class Delivery implements Deliveries {
     this.reached = new Promise((resolve) => {
       this.resolveReached = resolve;
     });
-    this.mostly = new Promise((resolve) => {
-      this.resolveMostly = resolve;
+    this.answeredOrSlow = new Promise((resolve) => {
+      this.resolveAnsweredOrSlow = resolve;
     });
     this.all = new Promise((resolve) => {
       this.resolveAll = resolve;
@@ -126,7 +125,7 @@ export class Delivery implements Deliveries {
       this.cancel ??= this.parts.world.after(this.tickMs(), () => this.tick());
       return;
     }
-    this.resolveMostly();
+    this.resolveAnsweredOrSlow();
     if (calls.size > 0) {
       this.cancel ??= this.parts.world.after(this.tickMs(), () => this.tick());
       return;
@@ -154,7 +153,7 @@ export class Delivery implements Deliveries {
   }
 
   private async post(member: Member) {
-    return this.parts.core.postStream(this.project, member.session, this.copy, member, this.producer);
+    return this.parts.core.deliver(this.project, member.session, this.copy, member);
   }
 
   private settle(call: Call, result: Delivered): void {

@@ -1,11 +1,13 @@
 /**
- * Fan-out as the service sees it: the sources of this process, what is told to them, and how a publish waits for its copies. It
- * keeps a source while there is something to do for it, and finds those again that a crash left behind.
+ * Fan-out as the session service sees it: the sources of this process, the events they hear, and how a publish waits for its copies.
+ *
+ * Invariants: a source is kept while it has work; at the start, discovery finds every stream that a crash left with copies owed.
  */
-
 import type { Position } from "@sluice/protocol";
 import { hex } from "../core/bytes.ts";
 import type { Entity } from "../engine/contract.ts";
+import { Discovery } from "../engine/discovery.ts";
+import { recheckAtMs } from "../engine/other-nodes.ts";
 import { isFollowedAs } from "../streams/following.ts";
 import type { StreamEvent } from "../streams/service.ts";
 import { FANOUT_FOLLOWER } from "../streams/state.ts";
@@ -36,11 +38,19 @@ export class Fanout {
   private readonly sources = new Map<string, Source>();
   private readonly parts: SourceParts;
   private isStopped = false;
-  /** Resolves when everything that was owed at the start is under way. */
-  ready: Promise<void> = Promise.resolve();
+  private readonly discovery: Discovery;
 
   constructor(parts: Omit<SourceParts, "dissolve">) {
     this.parts = { ...parts, dissolve: (source, name) => this.dissolve(source, name) };
+    const { engine, world, limits, report } = parts;
+    this.discovery = new Discovery(engine, world, {
+      kind: FANOUT,
+      noun: "streams with subscribers",
+      adopt: (project, stream) => this.adopt(project, stream),
+      page: limits.pageRows,
+      backoff: { firstMs: limits.retryMs, maxMs: limits.maxRetryMs },
+      report,
+    });
     parts.streams.onEvent((event) => this.hear(event));
   }
 
@@ -90,47 +100,35 @@ export class Fanout {
     }
   }
 
-  /** Where nobody else writes, what is owed after a crash must be found by us. */
+  /** Finds what a crash left owed. */
   start(): void {
-    this.ready = this.findAll().catch((fault) => {
-      if (this.isStopped) return;
-      this.parts.report("finding the streams that are fanned out failed", fault);
-      this.parts.world.after(this.parts.limits.maxRetryMs, () => this.isStopped || this.start());
-    });
+    this.discovery.start();
   }
 
-  private async findAll(): Promise<void> {
-    const { engine } = this.parts;
-    for (const project of await engine.projects(FANOUT)) {
-      for (let after: string | undefined = ""; after !== undefined && !this.isStopped; ) {
-        const page = await engine.list(project, FANOUT, "", after, this.parts.limits.pageRows);
-        for (const stream of page.ids) await this.takeUp(project, stream);
-        after = page.next;
-      }
-    }
-  }
-
-  /** Fans out what is owed, and sees to those who lag. */
-  private takeUp(project: string, stream: string): Promise<void> {
+  /** Fans out what is owed, and brings up laggards. */
+  private adopt(project: string, stream: string): Promise<void> {
     return this.using(project, stream, async (source) => {
       if ((await source.roster.look()) === undefined) return;
       source.wake();
-      for (const session of source.roster.lagging.keys()) source.see(session);
+      for (const session of source.roster.lagging.keys()) source.catchUp(session);
     });
   }
 
   /** Where several nodes serve: makes sure that none of them has left a stream behind. */
   async sweep({ project, id }: Entity): Promise<void> {
-    await this.takeUp(project, id);
-    const { engine, keepers, limits } = this.parts;
-    const atMs = engine.exclusive ? null : engine.now() + limits.checkMs;
-    await keepers.submit(registryEntity(project, id), [REGISTRY], (view) => remindRule(view, atMs));
+    await this.adopt(project, id);
+    const atMs = this.nextCheckAtMs();
+    await this.parts.keepers.submit(registryEntity(project, id), [REGISTRY], (view) => remindRule(view, atMs));
+  }
+
+  private nextCheckAtMs(): number | null {
+    return recheckAtMs(this.parts.engine, this.parts.limits.checkMs);
   }
 
   async stop(): Promise<void> {
     this.isStopped = true;
     for (const source of this.sources.values()) source.stop();
-    await this.ready;
+    await this.discovery.stop();
   }
 
   /** Waits for the copies of what was appended, as far as a publish does. Whatever happens to them, the publish has happened. */
@@ -163,7 +161,7 @@ export class Fanout {
     return { mode, ...tally };
   }
 
-  /** Whoever uses a source finds the same one until it is done. */
+  /** The source is not evicted while the work runs. */
   private async using<T>(project: string, stream: string, work: (source: Source) => Promise<T>): Promise<T> {
     const source = this.source(project, stream);
     source.uses++;
@@ -181,13 +179,13 @@ export class Fanout {
 
   /** False when the stream of that name has gone. */
   add(project: string, stream: string, input: Omit<AddSubscriber, "remindAtMs">): Promise<boolean> {
-    const { engine, limits, streams } = this.parts;
-    const remindAtMs = engine.exclusive ? undefined : engine.now() + limits.checkMs;
+    const { streams } = this.parts;
+    const remindAtMs = this.nextCheckAtMs();
     return this.using(project, stream, async (source) => {
       for (;;) {
         const outcome = await source.roster.add({ ...input, remindAtMs });
         if (outcome.kind === "added") {
-          if (outcome.lagsAt) source.see(input.session);
+          if (outcome.lagsAt) source.catchUp(input.session);
           // A registry that begins now may begin behind the tail, and no append that comes need tell of what was there before.
           else source.wake();
           return true;
@@ -212,7 +210,7 @@ export class Fanout {
     stream: string,
     who: { session: string; incarnation: string; epoch: number | undefined; keepsBorrowing: boolean },
   ): Promise<void> {
-    await this.using(project, stream, (source) => source.gone([who]));
+    await this.using(project, stream, (source) => source.removeSubscribers([who]));
   }
 
   /** The stream of that name has gone: its subscriptions end, first in the sessions and then in the registry. */

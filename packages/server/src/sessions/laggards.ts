@@ -1,23 +1,27 @@
 /**
- * Those of a stream's subscribers that could not be copied to when the others were. Each is brought up from the log by itself, at
- * its own pace, and is one of the others again when it is as far as they are. Owned by its source.
+ * The subscribers of a stream that could not be copied to when the others were. Each is brought up from the log by itself, at its
+ * own pace, and joins the others again when it has come as far. Owned by its source.
  *
- * What must stay true: a laggard holds up nobody and is never given up: it is tried again, later and later, until it takes its
- * copies or is gone.
+ * Invariants: a laggard holds up no other session. It is retried with backoff until it takes its copies or is gone.
  */
 import type { Position } from "@sluice/protocol";
+import { backoffMs } from "../core/backoff.ts";
 import type { Cancel, World } from "../core/world.ts";
 import type { Copy } from "./copy.ts";
-import type { CoreService, ProducerHeaders } from "./core-service.ts";
+import type { CoreService } from "./core-service.ts";
 import { Delivery, type DeliveryParts, type Member } from "./delivery.ts";
 import type { FanoutLimits } from "./limits.ts";
 import type { RemoveSubscriber } from "./registry-rules.ts";
 
+/** Laggards that failed together do not retry together. */
+const RETRY_JITTER = [0.5, 1] as const;
+
 interface Effort {
-  attempts: number;
+  /** In a row. */
+  failures: number;
   cancel: Cancel | undefined;
   isRunning: boolean;
-  /** Somebody asked for it while it was running. It may have subscribed anew, and what is running not know of that. */
+  /** Asked for while it was running: the session may have subscribed anew, which the running attempt does not know. */
   isAskedFor: boolean;
 }
 
@@ -33,10 +37,9 @@ export interface LaggardSource {
   lagging(session: string): Promise<{ readonly member: Member; readonly at: Position } | undefined>;
   /** What comes after a position; undefined when there is nothing to be had. */
   copyAfter(at: Position): Promise<Copy | undefined>;
-  producer(): ProducerHeaders;
   /** Takes note of how far it is. True when it lags no more, or is gone. */
-  cameTo(member: Member, at: Position): Promise<boolean>;
-  gone(members: readonly RemoveSubscriber[]): Promise<void>;
+  noteProgress(member: Member, at: Position): Promise<boolean>;
+  removeSubscribers(members: readonly RemoveSubscriber[]): Promise<void>;
   report(what: string, fault: unknown): void;
 }
 
@@ -56,8 +59,8 @@ export class Laggards {
   }
 
   /** Sees to this session soon; at once the first time, unless it has just failed. */
-  see(session: string, afterMs = 0): void {
-    const effort = this.efforts.get(session) ?? { attempts: 0, cancel: undefined, isRunning: false, isAskedFor: false };
+  catchUp(session: string, afterMs = 0): void {
+    const effort = this.efforts.get(session) ?? { failures: 0, cancel: undefined, isRunning: false, isAskedFor: false };
     this.efforts.set(session, effort);
     if (effort.isRunning) effort.isAskedFor = true;
     if (effort.isRunning || effort.cancel !== undefined || this.isStopped) return;
@@ -87,7 +90,7 @@ export class Laggards {
         effort.isRunning = false;
         const afterMs = again ?? (effort.isAskedFor ? 0 : undefined);
         if (afterMs === undefined || this.isStopped) this.efforts.delete(session);
-        else this.see(session, afterMs);
+        else this.catchUp(session, afterMs);
         this.work();
       });
     }
@@ -102,7 +105,7 @@ export class Laggards {
         const step = await this.step(found.member, found.at);
         if (step === "done") return undefined;
         if (step === "failed") return this.backoff(effort);
-        effort.attempts = 0;
+        effort.failures = 0;
       }
     } catch (fault) {
       this.source.report(`bringing session ${session} up to date failed`, fault);
@@ -113,17 +116,17 @@ export class Laggards {
 
   private async step(member: Member, at: Position): Promise<"done" | "further" | "failed"> {
     const copy = await this.source.copyAfter(at);
-    if (copy === undefined) return (await this.source.cameTo(member, at)) ? "done" : "failed";
-    const delivery = new Delivery(this.parts, this.source.project, copy, [member], 1, this.source.producer());
+    if (copy === undefined) return (await this.source.noteProgress(member, at)) ? "done" : "failed";
+    const delivery = new Delivery(this.parts, this.source.project, copy, [member], 1);
     await delivery.all;
     const missed = delivery.missed[0]?.[1];
     switch (missed?.kind) {
       case undefined:
       // It is further back than was known: that is where to go on.
       case "lagging":
-        return (await this.source.cameTo(member, missed?.at ?? delivery.latest!)) ? "done" : "further";
+        return (await this.source.noteProgress(member, missed?.at ?? delivery.latest!)) ? "done" : "further";
       case "stale":
-        await this.source.gone([{ ...member, keepsBorrowing: missed.borrows }]);
+        await this.source.removeSubscribers([{ ...member, keepsBorrowing: missed.borrows }]);
         return "done";
       default:
         return "failed";
@@ -132,8 +135,7 @@ export class Laggards {
 
   private backoff(effort: Effort): number {
     const { retryMs, maxRetryMs } = this.parts.limits;
-    const ms = Math.min(maxRetryMs, retryMs * 2 ** Math.min(effort.attempts++, 20));
-    // Those who failed together need not come back together.
-    return ms * (0.5 + this.parts.world.random() / 2);
+    const figures = { firstMs: retryMs, maxMs: maxRetryMs, jitter: RETRY_JITTER };
+    return backoffMs(++effort.failures, figures, this.parts.world.random());
   }
 }

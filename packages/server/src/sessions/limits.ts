@@ -42,8 +42,6 @@ export interface FanoutLimits {
   readonly queueThreshold: number;
   /** Sessions in one message of the queue. */
   readonly queueBatch: number;
-  /** Messages that are handed to the queue at a time. */
-  readonly queueSend: number;
   /** Whether there is a queue. */
   readonly queue: boolean;
   /** Messages of the queue that are worked on at a time, in this process. */
@@ -65,7 +63,7 @@ export interface FanoutLimits {
   /** How soon a copy that failed is tried again, and at most how late after it failed again and again. */
   readonly retryMs: number;
   readonly maxRetryMs: number;
-  /** Where several nodes serve, how often somebody makes sure that a stream with subscribers is fanned out. */
+  /** Where several nodes serve, how often one makes sure that a stream with subscribers is fanned out. */
   readonly checkMs: number;
   /** What one round of fan-out takes from the log at most. */
   readonly roundBytes: number;
@@ -85,7 +83,6 @@ export const FANOUT_LIMITS: FanoutLimits = {
   batch: 50,
   queueThreshold: 200,
   queueBatch: 50,
-  queueSend: 100,
   queue: true,
   queueConsumers: 2,
   queueYieldMs: 5,

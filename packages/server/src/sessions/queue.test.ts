@@ -8,8 +8,7 @@ import { LocalQueue, messagesOf } from "./queue.ts";
 
 const THROUGH = { generation: 1, seq: 1 };
 const copy = { bytes: 10, size: 1, through: THROUGH } as Copy;
-const producerHeaders = { producerId: "p", producerEpoch: "1", producerSeq: "1" };
-const round = { projectId: "p", streamId: "s", copy, producerHeaders };
+const round = { projectId: "p", streamId: "s", copy };
 const members = Array.from({ length: 120 }, (_, i) => ({ session: `s${i}`, incarnation: "1", epoch: 1 }));
 
 it("leaves an engine that is behind to others, and goes on when it is not any more", async () => {
@@ -23,12 +22,12 @@ it("leaves an engine that is behind to others, and goes on when it is not any mo
   } as unknown as World;
   let isBehind = true;
   let copies = 0;
-  const postStream = async () => {
+  const deliver = async () => {
     // It falls behind in the middle of the round.
     if (++copies === 60) isBehind = true;
     return { kind: "applied" as const, at: THROUGH };
   };
-  const core = { postStream } as unknown as CoreService;
+  const core = { deliver } as unknown as CoreService;
   const engine = { isBehind: () => isBehind };
   const limits = { ...FANOUT_LIMITS, queueConsumers: 1 };
   const queue = new LocalQueue({ core, world, limits, meter: new FanoutMeter(), engine, appends: () => 0 });
@@ -60,11 +59,11 @@ it("rests after each message while others append, and goes through when they do 
       return () => {};
     },
   } as unknown as World;
-  const postStream = async () => {
+  const deliver = async () => {
     copies++;
     return { kind: "applied" as const, at: THROUGH };
   };
-  const core = { postStream } as unknown as CoreService;
+  const core = { deliver } as unknown as CoreService;
   const limits = { ...FANOUT_LIMITS, queueConsumers: 1 };
   const queue = new LocalQueue({ core, world, limits, meter: new FanoutMeter(), engine: {}, appends: () => appends });
   const settled = () => new Promise((resolve) => setImmediate(resolve));

@@ -6,7 +6,6 @@
 import type { Cancel } from "../core/world.ts";
 import type { Engine } from "../engine/contract.ts";
 import type { Copy } from "./copy.ts";
-import type { ProducerHeaders } from "./core-service.ts";
 import { type Deliveries, Delivery, type DeliveryParts, type Member, type Missed } from "./delivery.ts";
 import type { FanoutLimits } from "./limits.ts";
 
@@ -14,9 +13,8 @@ export interface FanoutQueueMessage {
   readonly projectId: string;
   readonly streamId: string;
   readonly sessions: readonly Member[];
-  /** Payload and content type; it does not leave the process, so nothing is encoded. */
+  /** Payload, content type and fan-out sequence; it does not leave the process, so nothing is encoded. */
   readonly copy: Copy;
-  readonly producerHeaders: ProducerHeaders;
 }
 
 /** Takes messages of one round. What becomes of them is told through what it returns. */
@@ -27,7 +25,7 @@ export interface FanoutQueue {
 export interface QueueParts extends DeliveryParts {
   readonly limits: FanoutLimits;
   readonly engine: Pick<Engine, "isBehind">;
-  /** How often somebody has appended to a stream so far; copies do not count. */
+  /** Appends to streams so far; copies do not count. */
   readonly appends: () => number;
 }
 
@@ -58,21 +56,16 @@ export class LocalQueue implements FanoutQueue {
 
   constructor(private readonly parts: QueueParts) {}
 
-  /** Messages that nobody works on yet. */
+  /** Messages that are not being worked on yet. */
   get length(): number {
     return this.waiting.length - this.next;
   }
 
   send(messages: readonly FanoutQueueMessage[]): Deliveries {
     const round = new Round(messages.length);
-    const { queueSend } = this.parts.limits;
-    for (let i = 0; i < messages.length; i += queueSend) this.sendBatch(messages.slice(i, i + queueSend), round);
-    return round;
-  }
-
-  private sendBatch(messages: readonly FanoutQueueMessage[], into: Round): void {
-    for (const message of messages) this.waiting.push({ message, into });
+    for (const message of messages) this.waiting.push({ message, into: round });
     this.work();
+    return round;
   }
 
   private readonly goOn = (): void => {
@@ -98,7 +91,7 @@ export class LocalQueue implements FanoutQueue {
     const { engine, limits, world } = this.parts;
     while (this.consuming < limits.queueConsumers && this.length > 0) {
       if (engine.isBehind?.()) {
-        // Publishes, and whoever else is waited for, go first.
+        // Publishes and other requests that a client waits for go first.
         this.cancel ??= world.after(limits.queueYieldMs, () => {
           this.cancel = undefined;
           this.work();
@@ -113,7 +106,7 @@ export class LocalQueue implements FanoutQueue {
       this.consuming++;
       const delivery = consume(this.parts, message);
       into.add(delivery);
-      void delivery.mostly.then(() => {
+      void delivery.answeredOrSlow.then(() => {
         if (this.isWanted()) world.after(limits.queueRestMs, this.goOn);
         else this.goOn();
       });
@@ -123,34 +116,34 @@ export class LocalQueue implements FanoutQueue {
 
 /** Hands one message to its sessions. Whom it could not reach is a laggard of the stream afterwards, and tried again there. */
 export function consume(parts: QueueParts, message: FanoutQueueMessage): Delivery {
-  const { projectId, copy, sessions, producerHeaders } = message;
-  return new Delivery(parts, projectId, copy, sessions, parts.limits.queueBatch, producerHeaders);
+  const { projectId, copy, sessions } = message;
+  return new Delivery(parts, projectId, copy, sessions, parts.limits.queueBatch);
 }
 
 /** The messages of one round, seen as one delivery. */
 class Round implements Deliveries {
   readonly reached: Promise<void>;
-  readonly mostly: Promise<void>;
+  readonly answeredOrSlow: Promise<void>;
   readonly all: Promise<void>;
   private readonly parts: Delivery[] = [];
-  private mostlyDone = 0;
+  private answeredOrSlowDone = 0;
   private allDone = 0;
   private resolveReached!: () => void;
-  private resolveMostly!: () => void;
+  private resolveAnsweredOrSlow!: () => void;
   private resolveAll!: () => void;
 
   constructor(private readonly size: number) {
     this.reached = new Promise((resolve) => {
       this.resolveReached = resolve;
     });
-    this.mostly = new Promise((resolve) => {
-      this.resolveMostly = resolve;
+    this.answeredOrSlow = new Promise((resolve) => {
+      this.resolveAnsweredOrSlow = resolve;
     });
     this.all = new Promise((resolve) => {
       this.resolveAll = resolve;
     });
     if (size > 0) return;
-    this.resolveMostly();
+    this.resolveAnsweredOrSlow();
     this.resolveAll();
   }
 
@@ -169,8 +162,8 @@ class Round implements Deliveries {
   add(delivery: Delivery): void {
     this.parts.push(delivery);
     void delivery.reached.then(() => this.resolveReached());
-    void delivery.mostly.then(() => {
-      if (++this.mostlyDone === this.size) this.resolveMostly();
+    void delivery.answeredOrSlow.then(() => {
+      if (++this.answeredOrSlowDone === this.size) this.resolveAnsweredOrSlow();
     });
     void delivery.all.then(() => {
       if (++this.allDone === this.size) this.resolveAll();

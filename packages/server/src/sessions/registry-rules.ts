@@ -1,9 +1,9 @@
 /**
- * The rules of a stream's registry: who subscribes, how far the log has been fanned out, who lags. Pure; submitted to the
- * registry's keeper by the source.
+ * The rules of a stream's registry: its subscribers, how far the log has been fanned out, its laggards. Pure; the source submits
+ * them to the registry's keeper.
  *
- * What must stay true: the cursor moves only when everybody has been served who subscribed at that version; whoever came since
- * makes the round be finished for them first. Fan-out never passes over somebody without noting them as a laggard.
+ * Invariants: the cursor moves only when every subscriber of that version has been served or is noted as a laggard. A session that
+ * subscribed since then is served first.
  */
 import { comparePositions, type Position, ZERO } from "@sluice/protocol";
 import type { Message } from "../engine/contract.ts";
@@ -22,11 +22,11 @@ import {
 
 export interface AddSubscriber extends Addressed {
   readonly session: string;
-  /** The stream's own name for who follows it. */
+  /** The name under which the stream is followed. */
   readonly name: string;
   readonly start: Position;
-  /** Where several nodes serve: when somebody should make sure that the stream is fanned out. */
-  readonly remindAtMs: number | undefined;
+  /** When a node makes sure that the stream is fanned out; null where no other node can leave it behind. */
+  readonly remindAtMs: number | null;
 }
 
 export type AddOutcome =
@@ -51,7 +51,7 @@ export function addRule(view: View, now: number, input: AddSubscriber): Decision
   const generation = known === undefined ? view.nextGeneration : view.head.generation;
   if (known === undefined) {
     changes.push({ op: "begin", generation, at: { generation, seq: 0 } });
-    if (remindAtMs !== undefined) changes.push({ op: "remind", atMs: remindAtMs });
+    if (remindAtMs !== null) changes.push({ op: "remind", atMs: remindAtMs });
   }
   const registry: Registry =
     known?.name === name
@@ -63,7 +63,7 @@ export function addRule(view: View, now: number, input: AddSubscriber): Decision
           version: known?.version ?? ZERO,
           count: 0,
           laggards: 0,
-          lenders: known?.lenders ?? 0,
+          departedBorrowers: known?.departedBorrowers ?? 0,
         };
   const before = known && view.get(subscriberTable, session);
   // An earlier attempt of the same session comes late; a later one has been here.
@@ -81,7 +81,7 @@ export function addRule(view: View, now: number, input: AddSubscriber): Decision
     ...registry,
     version: { generation, seq: registry.version.seq + 1 },
     count: registry.count + (before === undefined || before.left ? 1 : 0),
-    lenders: registry.lenders - (before?.left ? 1 : 0),
+    departedBorrowers: registry.departedBorrowers - (before?.left ? 1 : 0),
     laggards: registry.laggards + (lagsAt ? 1 : 0) - (wasLagging ? 1 : 0),
   };
   changes.push(put(subscriberTable, session, { incarnation, epoch, since: now, borrowsFrom }));
@@ -121,7 +121,8 @@ export function removeRule(
     sessions.push(input.session);
   }
   if (changes.length === 0) return { outcome: { kind: "absent" } };
-  if (registry.count + registry.lenders === 0) return { outcome: { kind: "emptied" }, changes: [{ op: "destroy" }] };
+  if (registry.count + registry.departedBorrowers === 0)
+    return { outcome: { kind: "emptied" }, changes: [{ op: "destroy" }] };
   changes.push(put(registryTable, "", registry));
   return { outcome: { kind: "removed", registry, sessions }, changes };
 }
@@ -150,23 +151,23 @@ function takeOut(
     ...registry,
     version: versionAfter(registry, view),
     count: registry.count - 1 + was,
-    lenders: registry.lenders - was + (keepsBorrowing ? 1 : 0),
+    departedBorrowers: registry.departedBorrowers - was + (keepsBorrowing ? 1 : 0),
     laggards: registry.laggards - (isLagging ? 1 : 0),
   };
 }
 
 export interface Advance {
   readonly name: string;
-  /** Who was served is known as of this version. */
+  /** The version whose subscribers were served. */
   readonly version: Position;
   readonly to: Position;
-  /** Those who could not be served, and how far they are. */
+  /** The subscribers that could not be served, and how far they are. */
   readonly laggards: readonly (Addressed & { readonly session: string; readonly at: Position })[];
 }
 
 export type AdvanceOutcome =
   | { readonly kind: "advanced"; readonly registry: Registry; readonly lagging: Advance["laggards"] }
-  /** Somebody came, left or caught up in the meantime: look who it is, serve them, and ask again. */
+  /** A session came, left or caught up in the meantime: read the subscribers, serve the new ones, and ask again. */
   | { readonly kind: "changed" }
   | { readonly kind: "gone" };
 
@@ -232,13 +233,13 @@ export function lendRule(
   return { outcome: first, changes: [{ op: "append", messages }] };
 }
 
-/** When somebody should look at the stream again. */
+/** Sets when the stream is looked at again. */
 export function remindRule(view: View, atMs: number | null): Decision<void> {
   if (view.get(registryTable, "") === undefined) return { outcome: undefined };
   return { outcome: undefined, changes: [{ op: "remind", atMs }] };
 }
 
-/** Nobody borrows what lies at or before this position any more. `bytes` is what the head counted there. */
+/** No session borrows what lies at or before this position any more. `bytes` is what the head counted there. */
 export function trimRule(
   view: View,
   name: string,

@@ -1,13 +1,14 @@
 /**
- * A stream's registry as this process knows it: who subscribes, and who of them lags. A source asks it who gets a copy and tells
- * it what became of that; subscribing and unsubscribing go through it too, so that it hears of them.
+ * A stream's registry as this process knows it: its subscribers and laggards. A source asks it which sessions get a copy and reports
+ * the outcome; subscribing and unsubscribing go through it too.
  *
- * What must stay true: what is remembered is what was stored at its version. Where other nodes write too, it is compared before
- * every use; a change that does not follow on what is remembered makes everything be read again.
+ * Invariants: what is remembered is what was stored at its version. Where other nodes write, it is compared with the store before
+ * every use; a change that does not follow on what is remembered makes the roster read everything again.
  */
 import type { Position } from "@sluice/protocol";
 import type { Engine, Head, Message, RowKey } from "../engine/contract.ts";
 import type { Keepers, Rule } from "../engine/keeper.ts";
+import { isMemoryTruth } from "../engine/other-nodes.ts";
 import type { Member } from "./delivery.ts";
 import type { FanoutLimits } from "./limits.ts";
 import {
@@ -43,9 +44,9 @@ interface Rows {
 export class Roster {
   /** Undefined while nothing is known, or when there is none. */
   registry: Registry | undefined;
-  /** Everybody who subscribes, those who lag included. */
+  /** All subscribers, laggards included. */
   readonly members = new Map<string, Member>();
-  /** How far those are who lag. */
+  /** How far each laggard is. */
   readonly lagging = new Map<string, Position>();
   private isKnown = false;
   /** Counts what makes an answer that is on its way too old. */
@@ -66,7 +67,7 @@ export class Roster {
   /** Makes sure that what is remembered is what is stored; undefined when there is no registry. */
   async look(): Promise<Registry | undefined> {
     for (;;) {
-      if (this.isKnown && this.engine.exclusive) return this.registry;
+      if (this.isKnown && isMemoryTruth(this.engine)) return this.registry;
       const { changes } = this;
       const stored = await this.stored();
       // What we changed or learnt while that was on its way is newer.
@@ -77,7 +78,7 @@ export class Roster {
         return stored;
       }
       const read = await this.readAll();
-      // Who came or went while the rows were read is in them or not; the version tells.
+      // A session that came or went while the rows were read is in them or not; the version tells.
       const after = await this.stored();
       if (this.changes !== changes || after === undefined || !isSame(after, stored)) continue;
       this.remember(after, read);
@@ -85,7 +86,7 @@ export class Roster {
     }
   }
 
-  /** All at once, for a round may be about to ask who gets a copy: nobody may be missing at any moment. */
+  /** All at once: a round may ask for the subscribers at any moment, and none may be missing then. */
   private remember(registry: Registry, { members, lagging }: Rows): void {
     this.forget();
     for (const [session, member] of members) this.members.set(session, member);
@@ -146,7 +147,7 @@ export class Roster {
     } else this.isKnown = false;
   }
 
-  /** Whether nobody else has changed anything between what is remembered and this, which is so many steps further. */
+  /** Whether this registry is exactly so many of our own steps further than what is remembered. */
   private isNext({ version, name }: Registry, steps = 1): boolean {
     const known = this.registry;
     if (known === undefined) return version.seq === steps;
@@ -160,7 +161,7 @@ export class Roster {
     this.isKnown = false;
   }
 
-  /** When it fails, nobody knows what became of it. */
+  /** When it fails, the outcome is unknown, and so is what is stored. */
   private async change<O>(keys: readonly RowKey[], rule: Rule<O>): Promise<O> {
     try {
       return await this.keepers.submit(this.entity, keys, rule);
@@ -175,7 +176,7 @@ export class Roster {
     const keys = [REGISTRY, subscriberTable.at(session), laggardTable.at(session)];
     const outcome = await this.change(keys, (view, now) => addRule(view, now, input));
     if (outcome.kind !== "added" || (this.registry && isSame(this.registry, outcome.registry))) return outcome;
-    // A version that is one further, although this was no change, is somebody else's change.
+    // A version that is one further, although this was no change, is another node's change.
     this.follow(outcome.registry, !outcome.isKnown && this.isNext(outcome.registry), () => {
       this.members.set(session, { session, incarnation, epoch });
       if (outcome.lagsAt) this.lagging.set(session, outcome.lagsAt);
@@ -239,7 +240,7 @@ export class Roster {
     return this.keepers.submit(this.entity, [REGISTRY], (view) => lendRule(view, name, messages, maxBytes));
   }
 
-  /** Lets go of payloads that were kept before anybody subscribed who may still borrow. */
+  /** Trims payloads that were lent before the earliest session subscribed that may still borrow. */
   async tidy(): Promise<void> {
     const { head, rows } = await this.engine.load(this.entity, [REGISTRY]);
     if (rows[0] === undefined || head.last.seq === head.start.seq) return;
@@ -269,7 +270,7 @@ export class Roster {
   }
 }
 
-/** Whether nobody came, went, lagged or caught up between the two. */
+/** Whether no session came, went, lagged or caught up between the two. */
 function isSame(a: Registry | undefined, b: Registry): boolean {
   return isVersion(a?.version, b.version) && a?.name === b.name;
 }

@@ -120,7 +120,7 @@ export class Sessions {
     const asked = from === undefined ? undefined : await this.startOf(project, streamId, from);
     if (asked !== undefined && "kind" in asked) return asked;
     return fanout.joining(project, streamId, async () => {
-      const followed = await core.headStream(project, streamId, fanout.newName(), asked);
+      const followed = await core.follow(project, streamId, fanout.newName(), asked);
       if (followed.kind === "sharded") return followed;
       if (followed.kind !== "following") return { kind: "no-stream" };
       const { name, meta, tail } = followed;
@@ -142,16 +142,16 @@ export class Sessions {
       if (joined.kind !== "joined") return joined;
       if (joined.isNewSubscription) {
         if (!(await this.register(project, input, name, joined, isCut))) return { kind: "no-stream" };
-      } else if (!this.parts.engine.exclusive) await this.enlist(project, input, name, joined);
+      } else await this.enlist(project, input, name, joined);
       if (joined.isNewSession) events.tell("session_create", { session: sessionId });
       events.tell("subscribe", { stream: streamId, session: sessionId, latencyMs: world.now() - startedAt });
       return joined;
     });
   }
 
-  private async join(project: string, sessionId: string, join: Parameters<CoreService["putStream"]>[2]) {
+  private async join(project: string, sessionId: string, join: Parameters<CoreService["join"]>[2]) {
     for (;;) {
-      const joined = await this.parts.core.putStream(project, sessionId, join);
+      const joined = await this.parts.core.join(project, sessionId, join);
       if (joined.kind !== "over") return joined;
       // What is left of an earlier session of this id goes first, so that the new one inherits nothing.
       await this.sweepOne(project, sessionId);
@@ -166,7 +166,7 @@ export class Sessions {
     joined: Joined,
     isCut: boolean,
   ): Promise<boolean> {
-    const { fanout, keepers, engine, streams } = this.parts;
+    const { fanout, keepers, streams } = this.parts;
     const { incarnation, subscription, isNewSession } = joined;
     const { epoch } = subscription;
     const who = { incarnation, epoch };
@@ -176,8 +176,8 @@ export class Sessions {
     let isAdded = false;
     try {
       isAdded = await this.enlist(project, { sessionId: session, streamId }, name, joined);
-      // Another node may have let retention have it, before it could know of this subscription.
-      if (isAdded && isCut && !engine.exclusive)
+      // Another node may have released the hold before it could know of this subscription. A hold that stands costs no commit.
+      if (isAdded && isCut)
         await streams.keep(project, streamId, { follower: FANOUT_FOLLOWER, name, from: subscription.at });
     } catch (fault) {
       await undo().catch((second) => this.parts.report(`taking back a subscription of ${session} failed`, second));
@@ -187,19 +187,19 @@ export class Sessions {
       await undo();
       return false;
     }
-    // It stands by now, but nobody may be told before this step: until then to subscribe again begins anew, and what was published
+    // It stands by now, but no client may be told before this step: until then to subscribe again begins anew, and what was published
     // in between would be forgotten. When it fails, the first copy or the next subscribe makes up for it.
     const outcome = await keepers.submit(e, keys, (view) => confirmRule(view, streamId, who));
     if (outcome !== "stands") {
-      // It ended while we were at it, and whoever ended it may not have found it in the registry.
+      // It ended meanwhile, and the step that ended it may not have found it in the registry.
       await fanout.remove(project, streamId, { session, ...who, keepsBorrowing: outcome.borrows });
     }
     return true;
   }
 
   /**
-   * Makes sure that the registry has it, as far as the inbox has come. Also done for a subscription that is known already where a
-   * failover may have taken it from the registry alone: to subscribe again brings it back, with what was missed.
+   * Makes sure that the registry has it, as far as the inbox has come. Also done for a subscription that the session has already:
+   * a failover may have taken it from the registry alone, and to subscribe again brings it back, with what was missed.
    */
   private enlist(
     project: string,
@@ -358,7 +358,7 @@ export class Sessions {
       const some = streams.slice(i, i + limits.cleanupStreams);
       await Promise.all(some.map((stream) => fanout.remove(project, stream, who)));
     }
-    await core.deleteStream(project, session, incarnation);
+    await core.remove(project, session, incarnation);
     return streams.length;
   }
 

@@ -1,6 +1,6 @@
 /**
  * The log of a stream as fan-out sees it: what is to be copied next, where large payloads are put so that copies can borrow them,
- * and what retention must leave alone. A source has one; it decides nothing about who gets what.
+ * and what retention must leave alone. A source has one; it does not decide which session gets what.
  */
 import type { Position } from "@sluice/protocol";
 import type { World } from "../core/world.ts";
@@ -50,8 +50,8 @@ export class SourceLog {
     this.paced.forget();
   }
 
-  /** What comes after a position. `gone` when the stream of this name is not there any more. */
-  async after(at: Position, name: string): Promise<Copy | "nothing" | "gone"> {
+  /** What comes after a position, as the copy of this fan-out. `gone` when the stream of this name does not exist any more. */
+  async after(at: Position, name: string, fanoutSeq: number): Promise<Copy | "nothing" | "gone"> {
     let from = at;
     let gap: Gap | undefined;
     for (;;) {
@@ -76,7 +76,9 @@ export class SourceLog {
           const messages = page.messages.filter(({ position }) => isBefore(at, position));
           if (messages.length === 0 && gap === undefined) return "nothing";
           for (const { payload } of messages) this.takenBytes += payload.length;
-          return new Copy(this.stream, page.meta.config.contentType, at, messages, [], gap, !page.atTail);
+          const { contentType } = page.meta.config;
+          const hasMore = !page.atTail;
+          return new Copy({ stream: this.stream, contentType, prev: at, logged: messages, fanoutSeq, gap, hasMore });
         }
       }
     }
@@ -97,10 +99,10 @@ export class SourceLog {
         ? { position: { generation: first.generation, seq: seq++ }, bytes: message.payload.length }
         : undefined,
     );
-    return new Copy(copy.stream, copy.contentType, copy.prev, copy.logged, lent, copy.gap, copy.hasMore);
+    return copy.lending(lent);
   }
 
-  /** Retention must not take what a subscriber is still owed. */
+  /** Retention must not take what is still owed to a session. */
   async hold({ name, cursor }: Registry): Promise<void> {
     if (!this.isCut) return;
     let lowest = cursor;
@@ -110,8 +112,8 @@ export class SourceLog {
     await this.paced.move(lowest, name, bytes);
   }
 
-  /** No session subscribes any more, unless one has just come. */
-  async letGo(): Promise<void> {
+  /** Releases the hold, because no session subscribes any more; takes it again for one that has just come. */
+  async releaseHold(): Promise<void> {
     const { streams } = this.parts;
     const described = await streams.describe(this.project, this.stream);
     if (described.kind !== "live" || described.meta.config.retention === undefined) return;

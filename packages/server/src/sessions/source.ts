@@ -1,18 +1,20 @@
 /**
- * A stream that sessions follow: takes its log piece by piece, copies each piece to everybody, and notes how far that has come. One
+ * A stream that sessions follow: takes its log piece by piece, copies each piece to every subscriber, and moves the cursor. One
  * round at a time; what is appended meanwhile goes into the next. `Fanout` keeps one per stream while there is something to do.
  *
- * What must stay true: rounds follow the log, whoever appended and whether or not somebody waits; the cursor moves only past what
- * everybody has or is noted to lag behind. When nobody at all can be copied to, that is an outage, not laggards: the cursor stays.
+ * Invariants: rounds follow the log, whether or not a publish waits. The cursor moves only past what every subscriber has, or is
+ * noted to lag behind. If no subscriber can be reached, it is an outage: no laggard is noted and the cursor stays.
  */
 import type { Position } from "@sluice/protocol";
+import { backoffMs } from "../core/backoff.ts";
 import type { Cancel, World } from "../core/world.ts";
 import type { Engine } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
+import { isMemoryTruth } from "../engine/other-nodes.ts";
 import type { Streams } from "../streams/service.ts";
 import { Breaker } from "./breaker.ts";
 import { Copy } from "./copy.ts";
-import type { CoreService, ProducerHeaders } from "./core-service.ts";
+import type { CoreService } from "./core-service.ts";
 import { type Deliveries, Delivery, type FanoutMeter, type Member, type Missed } from "./delivery.ts";
 import type { Events } from "./events.ts";
 import { type LaggardSource, Laggards } from "./laggards.ts";
@@ -22,7 +24,7 @@ import type { RemoveSubscriber } from "./registry-rules.ts";
 import { Roster } from "./roster.ts";
 import { SourceLog } from "./source-log.ts";
 import { isBefore, isVersion, type Registry } from "./state.ts";
-import { NOBODY, type Tally, Waiters } from "./waiters.ts";
+import { NO_COPIES, type Tally, Waiters } from "./waiters.ts";
 
 export interface SourceParts {
   readonly engine: Engine;
@@ -49,11 +51,11 @@ export class Source implements LaggardSource {
   private isRunning = false;
   private isStopped = false;
   private outages = 0;
-  /** Those who use it from outside, and must find it again. */
+  /** Callers that use this source now; it is not evicted under them. */
   uses = 0;
   private joins = 0;
   /** When it was seen to that nothing is kept; undefined when something may be. */
-  private letGoAt: number | undefined;
+  private releasedAt: number | undefined;
   private cancelRetry: Cancel | undefined;
   private cancelTidy: Cancel | undefined;
 
@@ -68,7 +70,7 @@ export class Source implements LaggardSource {
     this.laggards = new Laggards(parts, this);
   }
 
-  /** Nothing is under way, nobody waits, nobody lags: it can be made again when needed. */
+  /** No round, no waiting publish, no laggard: it can be evicted and made again when needed. */
   get isIdle(): boolean {
     const isWaiting = this.cancelRetry !== undefined || this.cancelTidy !== undefined || this.log.isHolding;
     return this.uses === 0 && !this.isRunning && !isWaiting && this.waiters.size === 0 && this.laggards.size === 0;
@@ -91,7 +93,7 @@ export class Source implements LaggardSource {
   /** Resolves when the round is over that takes the log at least up to there. */
   copied(through: Position): Promise<Tally> {
     const { registry } = this.roster;
-    if (registry === undefined || this.isStopped) return Promise.resolve(NOBODY);
+    if (registry === undefined || this.isStopped) return Promise.resolve(NO_COPIES);
     const told = this.waiters.add(through);
     this.wake();
     return told;
@@ -103,15 +105,15 @@ export class Source implements LaggardSource {
     this.cancelTidy?.();
     this.laggards.stop();
     this.log.stop();
-    this.waiters.answerAll(NOBODY);
+    this.waiters.answerAll(NO_COPIES);
   }
 
   /** Brings a session up that lags. */
-  see(session: string): void {
-    this.laggards.see(session);
+  catchUp(session: string): void {
+    this.laggards.catchUp(session);
   }
 
-  /** Somebody who may have borrowed has gone; what nobody borrows any more goes too, in a while. */
+  /** A session that may have borrowed has left; payloads that no session borrows any more are trimmed in a while. */
   tidySoon(): void {
     if (this.isStopped || this.cancelTidy !== undefined) return;
     this.cancelTidy = this.parts.world.after(this.parts.limits.checkMs, () => {
@@ -140,7 +142,7 @@ export class Source implements LaggardSource {
     const count = this.roster.members.size;
     this.waiters.answerAll({ count, successes: 0, failures: count, failed: count });
     if (this.isStopped) return;
-    const ms = Math.min(maxRetryMs, retryMs * 2 ** Math.min(this.outages++, 20));
+    const ms = backoffMs(++this.outages, { firstMs: retryMs, maxMs: maxRetryMs });
     this.cancelRetry ??= this.parts.world.after(ms, () => {
       this.cancelRetry = undefined;
       this.wake();
@@ -152,17 +154,17 @@ export class Source implements LaggardSource {
     const waiting = this.waiters.all;
     const registry = await this.roster.look();
     if (registry === undefined) {
-      this.waiters.answerAll(NOBODY);
-      return this.letGo();
+      this.waiters.answerAll(NO_COPIES);
+      return this.releaseHold();
     }
-    for (const session of this.roster.lagging.keys()) this.laggards.see(session);
-    const piece = await this.log.after(registry.cursor, registry.name);
+    for (const session of this.roster.lagging.keys()) this.laggards.catchUp(session);
+    const piece = await this.log.after(registry.cursor, registry.name, registry.seq + 1);
     if (piece === "gone") {
-      this.waiters.answerAll(NOBODY);
+      this.waiters.answerAll(NO_COPIES);
       return this.parts.dissolve(this, registry.name);
     }
     if (piece === "nothing") {
-      // A round was faster than who asks about it, another node was, or a failover took it.
+      // An earlier round or another node has copied it, or a failover took it.
       const { members, lagging } = this.roster;
       const successes = members.size - lagging.size;
       return this.waiters.answerLate(waiting, { count: members.size, successes, failures: lagging.size, failed: 0 });
@@ -179,21 +181,21 @@ export class Source implements LaggardSource {
     for (;;) {
       const now = this.roster.registry;
       if (now?.version.generation !== registry.version.generation || now.name !== name) {
-        // It is another stream's by now, and so are those who subscribe.
+        // The registry is another stream's by now, and so are its subscribers.
         this.isOwed = true;
         return;
       }
       const { version } = now;
       const members = this.unserved(served);
-      // Those may borrow who subscribed before there was something to borrow. Whoever came since gets whole copies.
+      // Sessions that subscribed before the payload was lent may borrow it. Later ones get whole copies.
       const sent = deliveries.length === 0 ? await this.log.shared(copy, name) : copy;
-      const delivery = this.deliver(sent, members, registry, this.mode() === "queued");
+      const delivery = this.deliver(sent, members, this.mode() === "queued");
       deliveries.push(delivery);
-      await delivery.mostly;
+      await delivery.answeredOrSlow;
       if (!deliveries.some(hasReached)) {
-        // Whether it is an outage or they are merely slow is known when one answers, somebody else comes, or all had their time.
-        const everybody = Promise.all(deliveries.map(({ all }) => all));
-        await Promise.race([everybody, this.roster.nextChange(), ...deliveries.map(({ reached }) => reached)]);
+        // An outage or slow sessions? Known when one answers, the subscribers change, or all have timed out.
+        const allEnded = Promise.all(deliveries.map(({ all }) => all));
+        await Promise.race([allEnded, this.roster.nextChange(), ...deliveries.map(({ reached }) => reached)]);
         if (!this.isStopped && !isVersion(this.roster.registry?.version, version)) {
           await this.roster.look();
           continue;
@@ -205,7 +207,7 @@ export class Source implements LaggardSource {
       const laggards = laggardsOf(missed, slow, copy.prev);
       if (laggards.length > 0 && !deliveries.some(hasReached)) {
         void this.settle(copy, deliveries, passedOver, startedAt);
-        await this.gone(staleOf(missed));
+        await this.removeSubscribers(staleOf(missed));
         return this.retryLater();
       }
       const outcome = await this.roster.advance({ name, version, to: copy.through, laggards });
@@ -214,20 +216,20 @@ export class Source implements LaggardSource {
         continue;
       }
       this.outages = 0;
-      for (const { session } of laggards) this.laggards.see(session, this.parts.limits.retryMs);
+      for (const { session } of laggards) this.laggards.catchUp(session, this.parts.limits.retryMs);
       if (outcome.kind === "advanced") {
         if (this.joins === 0) await this.hold(outcome.registry);
         if (isBefore(outcome.registry.cursor, copy.through)) this.isOwed = true;
       }
-      await this.gone(staleOf(missed));
-      // Whoever waits is told when the slow ones are known too, or have had their time; the next round does not wait for that.
+      await this.removeSubscribers(staleOf(missed));
+      // Waiting publishes are answered when the slow sessions have answered or timed out; the next round does not wait for that.
       void this.settle(copy, deliveries, passedOver, startedAt);
       if (copy.hasMore) this.isOwed = true;
       return;
     }
   }
 
-  /** Those who are to be served in this round and have not been. */
+  /** Subscribers that this round has not served yet. */
   private unserved(served: Member[]): readonly Member[] {
     const { members, lagging } = this.roster;
     const before = new Map(served.map((member) => [member.session, member]));
@@ -245,13 +247,12 @@ export class Source implements LaggardSource {
     await this.roster.look();
   }
 
-  private deliver(copy: Copy, members: readonly Member[], { seq }: Registry, isQueued: boolean): Deliveries {
+  private deliver(copy: Copy, members: readonly Member[], isQueued: boolean): Deliveries {
     const { queue, limits } = this.parts;
     const { project: projectId, stream: streamId } = this;
-    const producerHeaders = producerOf(streamId, seq + 1);
-    if (!isQueued) return new Delivery(this.parts, projectId, copy, members, limits.batch, producerHeaders);
+    if (!isQueued) return new Delivery(this.parts, projectId, copy, members, limits.batch);
     this.parts.events.tell("fanout_queued", { stream: streamId, count: members.length });
-    return queue.send(messagesOf({ projectId, streamId, copy, producerHeaders }, members, limits.queueBatch));
+    return queue.send(messagesOf({ projectId, streamId, copy }, members, limits.queueBatch));
   }
 
   /** Which way copies go now. */
@@ -289,41 +290,41 @@ export class Source implements LaggardSource {
   }
 
   /** Takes out those that are not there any more. */
-  async gone(members: readonly RemoveSubscriber[]): Promise<void> {
+  async removeSubscribers(members: readonly RemoveSubscriber[]): Promise<void> {
     if (members.length === 0) return;
     const outcome = await this.roster.remove(members);
-    if (outcome.kind === "emptied") await this.letGo();
+    if (outcome.kind === "emptied") await this.releaseHold();
     else this.tidySoon();
   }
 
   private async hold(registry: Registry): Promise<void> {
-    this.letGoAt = undefined;
+    this.releasedAt = undefined;
     await this.log.hold(registry);
   }
 
-  /** Nobody subscribes, so nothing need be kept for anybody; unless somebody is about to. */
-  private async letGo(): Promise<void> {
-    if (this.joins > 0 || this.hasLetGo()) return;
-    this.letGoAt = this.parts.world.now();
+  /** Without subscribers nothing needs to be held, unless a session is about to subscribe. */
+  private async releaseHold(): Promise<void> {
+    if (this.joins > 0 || this.hasReleasedHold()) return;
+    this.releasedAt = this.parts.world.now();
     try {
-      await this.log.letGo();
+      await this.log.releaseHold();
     } catch (fault) {
-      this.letGoAt = undefined;
+      this.releasedAt = undefined;
       throw fault;
     }
   }
 
   /** Where several nodes serve, another may have kept something since, so that it does not count for long. */
-  private hasLetGo(): boolean {
+  private hasReleasedHold(): boolean {
     const { engine, world, limits } = this.parts;
-    if (this.letGoAt === undefined) return false;
-    return engine.exclusive || world.now() - this.letGoAt < limits.checkMs;
+    if (this.releasedAt === undefined) return false;
+    return isMemoryTruth(engine) || world.now() - this.releasedAt < limits.checkMs;
   }
 
-  /** While somebody subscribes, what the stream holds for them stays as it is. */
+  /** While a session subscribes, the hold of the stream stays as it is. */
   async joining<T>(join: () => Promise<T>): Promise<T> {
     this.joins++;
-    this.letGoAt = undefined;
+    this.releasedAt = undefined;
     try {
       return await join();
     } finally {
@@ -341,18 +342,14 @@ export class Source implements LaggardSource {
   async copyAfter(at: Position): Promise<Copy | undefined> {
     const { registry } = this.roster;
     if (registry === undefined) return undefined;
-    const piece = await this.log.after(at, registry.name);
+    const piece = await this.log.after(at, registry.name, registry.seq);
     if (piece instanceof Copy) return piece;
     // The end of the log was no nearer than the cursor when it was looked at.
     const isBehind = piece === "nothing" && isBefore(at, registry.cursor);
-    return isBehind ? Copy.ofNothing(this.stream, at, registry.cursor) : undefined;
+    return isBehind ? Copy.ofNothing(this.stream, at, registry.cursor, registry.seq) : undefined;
   }
 
-  producer(): ProducerHeaders {
-    return producerOf(this.stream, this.roster.registry?.seq ?? 0);
-  }
-
-  async cameTo(member: Member, at: Position): Promise<boolean> {
+  async noteProgress(member: Member, at: Position): Promise<boolean> {
     const outcome = await this.roster.caughtUp(member, at);
     if (outcome.kind === "joined") this.wake();
     if (outcome.kind === "gone") await this.roster.look();
@@ -364,12 +361,12 @@ export class Source implements LaggardSource {
   }
 }
 
-/** Whether anybody at all could be spoken to. */
+/** Whether any session has answered. */
 function hasReached({ copied, missed }: Deliveries): boolean {
   return copied > 0 || missed.some(([, { kind }]) => kind === "lagging");
 }
 
-/** Those who have no copy though they are there, and how far they are. */
+/** Sessions that exist and have no copy, and how far they are. */
 function laggardsOf(missed: Missed, slow: readonly Member[], prev: Position) {
   const found = missed.flatMap(([member, result]) => {
     if (result.kind === "stale") return [];
@@ -387,8 +384,4 @@ function staleOf(missed: Missed): readonly RemoveSubscriber[] {
 
 function isSame(a: Member | undefined, b: Member): boolean {
   return a?.incarnation === b.incarnation && a.epoch === b.epoch;
-}
-
-function producerOf(stream: string, seq: number): ProducerHeaders {
-  return { producerId: `fanout:${stream}`, producerEpoch: "1", producerSeq: String(seq) };
 }

@@ -31,7 +31,7 @@ export const FANOUT = "fanout";
 export type CopyFormat = "raw" | "envelope";
 
 export interface Session {
-  /** The `sub` of whoever made it; absent when nobody in particular did. */
+  /** The `sub` of the client that made it; absent when the client was anonymous. */
   readonly owner?: string | undefined;
   readonly incarnation: string;
   /** The epoch of the newest subscription; the next gets the one after it. */
@@ -41,7 +41,7 @@ export interface Session {
 }
 
 export interface Subscription {
-  /** The stream's own name for who follows it: a later stream of the same path has another. */
+  /** The name under which the stream is followed; a later stream of the same path has another. */
   readonly name: string;
   readonly epoch: number;
   readonly since: number;
@@ -63,18 +63,18 @@ export interface Registry {
   readonly name: string;
   /** Up to here the log has been fanned out. */
   readonly cursor: Position;
-  /** Counts fan-outs; copies carry it as the sequence of the producer `fanout:<stream>`. */
+  /** Counts fan-outs; each copy carries the number of its own. */
   readonly seq: number;
   /**
-   * Changes with every change of who gets copies in a round. It has the generation of the registry's own log, so that a later
+   * Changes whenever the sessions that get copies in a round change. It has the generation of the registry's own log, so that a later
    * registry of the same path, or one that a failover has set back, never has a version that this one had.
    */
   readonly version: Position;
   /** Subscribers, laggards included. */
   readonly count: number;
   readonly laggards: number;
-  /** Rows of those who left and still borrow. */
-  readonly lenders: number;
+  /** Sessions that left and still borrow payloads; their rows stay. */
+  readonly departedBorrowers: number;
 }
 
 export interface Subscriber {

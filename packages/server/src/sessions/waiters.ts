@@ -5,20 +5,20 @@ import { comparePositions, type Position } from "@sluice/protocol";
 export interface Tally {
   readonly count: number;
   readonly successes: number;
-  /** Whoever has got no copy and is not gone, laggards included. */
+  /** Sessions that exist and have no copy, laggards included. */
   readonly failures: number;
   /** Of these, those that were tried. */
   readonly failed: number;
 }
 
-export const NOBODY: Tally = { count: 0, successes: 0, failures: 0, failed: 0 };
+export const NO_COPIES: Tally = { count: 0, successes: 0, failures: 0, failed: 0 };
 
 export interface Waiter {
   readonly through: Position;
   readonly resolve: (tally: Tally) => void;
 }
 
-/** How a round went, for who asks about it when it is over. */
+/** How a round went, for a publish that asks when it is over. */
 interface Settled {
   readonly after: Position;
   readonly through: Position;
@@ -41,14 +41,14 @@ export class Waiters {
     return new Promise((resolve) => void this.waiting.push({ through, resolve }));
   }
 
-  /** Those who wait for something up to there; they wait no longer. */
+  /** The publishes that wait for something up to there; they wait no longer. */
   take(through: Position): readonly Waiter[] {
     const taken = this.waiting.filter((waiter) => comparePositions(waiter.through, through) <= 0);
     this.waiting = this.waiting.filter((waiter) => !taken.includes(waiter));
     return taken;
   }
 
-  /** A round is over, and those who waited for it are told. */
+  /** A round is over, and the publishes that waited for it are answered. */
   settle(taken: readonly Waiter[], round: Settled): void {
     this.last = round;
     for (const { resolve } of taken) resolve(round.tally);

@@ -6,9 +6,10 @@ import { comparePositions, type Position } from "@sluice/protocol";
 import { type Message, NO_HEAD } from "../engine/contract.ts";
 import { type Change, drop, put } from "../engine/draft.ts";
 import type { Decision, View } from "../engine/keeper.ts";
+import { nextAgeCheck } from "../engine/trimming.ts";
 import { isFollowedAs } from "./following.ts";
 import type { StreamLimits } from "./limits.ts";
-import { cutAtCreation, cutByAge, nextAgeCheck } from "./retention.ts";
+import { cutAtCreation, cutByAge } from "./retention.ts";
 import {
   endsAt,
   type Follows,

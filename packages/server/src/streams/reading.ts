@@ -4,6 +4,7 @@
  */
 import { comparePositions, type Position, ZERO } from "@sluice/protocol";
 import type { Engine, Entity, Head, LoggedMessage } from "../engine/contract.ts";
+import { isNeverGiven } from "../engine/other-nodes.ts";
 import { lifeOf, META, type Meta, metaTable, streamEntity } from "./state.ts";
 
 export type Described = { readonly kind: "live"; readonly meta: Meta; readonly head: Head } | Missing;
@@ -73,7 +74,7 @@ async function tryPage(
   const { meta, head } = described;
   if (meta.config.shards !== undefined) return { kind: "sharded", shards: meta.config.shards };
   if (after !== undefined && comparePositions(after, head.last) > 0) {
-    if (engine.exclusive) return { kind: "ahead", tail: head.last };
+    if (isNeverGiven(engine, head, after)) return { kind: "ahead", tail: head.last };
     return readAhead(engine, streamEntity(project, path), meta, after);
   }
   const earliest = await earliestOf(engine, project, meta, head);
@@ -91,12 +92,12 @@ async function tryPage(
     return { kind: "lost", survived: { generation: after.generation, seq: first.position.seq - 1 } };
   }
   const hasGrown = page.atTail && comparePositions(page.head.last, head.last) > 0;
-  return hasGrown && !engine.exclusive ? withNewerMeta(engine, project, path, page) : page;
+  return hasGrown ? withNewerMeta(engine, project, path, page) : page;
 }
 
 /**
- * Where others write too, a message may have come between the two looks that closed the stream with it; then who is told of the
- * message is told of that. If still more has come since, it did not.
+ * A message that came between the two looks may have closed the stream. Then the reader that is told of the message is told of the
+ * end too. If still more has come since, the message closed nothing.
  */
 async function withNewerMeta(
   engine: Engine,

@@ -3,8 +3,9 @@ import { expect, test } from "vitest";
 import { type Effect, type Head, type Message, NO_HEAD } from "../engine/contract.ts";
 import { headAfter } from "../engine/head.ts";
 import type { View } from "../engine/keeper.ts";
+import { type Mark, marksTable } from "../engine/trimming.ts";
 import { cutUnheld } from "./retention.ts";
-import { type Mark, marksTable, type Retention } from "./state.ts";
+import type { Retention } from "./state.ts";
 
 /** How much more than asked may be kept, besides what one append brings. */
 const SLACK = 1.1;

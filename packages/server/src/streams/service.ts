@@ -249,11 +249,11 @@ export class Streams {
   }
 
   describe(project: string, path: string): Promise<Described> {
-    return this.sure(project, path, () => describe(this.engine, project, path));
+    return this.confirmExpiry(project, path, () => describe(this.engine, project, path));
   }
 
-  /** A stream that looks over may be about to be prolonged by a use that is not durable yet; its keeper knows. */
-  private async sure<T extends { readonly kind: string }>(
+  /** Looks again while the stream seems expired and its keeper knows of a use that prolongs it and is not durable yet. */
+  private async confirmExpiry<T extends { readonly kind: string }>(
     project: string,
     path: string,
     look: () => Promise<T>,
@@ -271,7 +271,7 @@ export class Streams {
 
   /** Reads after a position; undefined means from the earliest message kept. Slides the TTL. */
   async read(project: string, path: string, after: Position | undefined, maxBytes: number): Promise<ReadOutcome> {
-    const page = await this.sure(project, path, () => readPage(this.engine, project, path, after, maxBytes));
+    const page = await this.confirmExpiry(project, path, () => readPage(this.engine, project, path, after, maxBytes));
     if (page.kind !== "page") return page;
     if (slides(page.meta, page.head, this.engine.now())) await this.touch(project, path);
     return page.meta.inbox ? filled(this.engine, project, page, maxBytes) : page;
@@ -279,7 +279,7 @@ export class Streams {
 
   /** Where reading starts that wants every message published at or after `timeMs`. */
   positionAt(project: string, path: string, timeMs: number): Promise<Located> {
-    return this.sure(project, path, () => positionAt(this.engine, project, path, timeMs));
+    return this.confirmExpiry(project, path, () => positionAt(this.engine, project, path, timeMs));
   }
 
   /** The time so long ago, by the clock that messages are stamped with. */
@@ -289,12 +289,12 @@ export class Streams {
 
   /** Where reading starts that wants the last `count` messages. */
   positionBack(project: string, path: string, count: number): Promise<Located> {
-    return this.sure(project, path, () => positionBack(this.engine, project, path, count));
+    return this.confirmExpiry(project, path, () => positionBack(this.engine, project, path, count));
   }
 
   /** As `read`, for those who copy the log elsewhere: no use of the stream. */
   peek(project: string, path: string, after: Position, maxBytes: number): Promise<ReadOutcome> {
-    return this.sure(project, path, () => readPage(this.engine, project, path, after, maxBytes));
+    return this.confirmExpiry(project, path, () => readPage(this.engine, project, path, after, maxBytes));
   }
 
   /** From this commit on, every append tells that the stream is followed under the name that comes back. */

@@ -118,13 +118,6 @@ export function followsOf({ follows, follow }: Meta): Follows | undefined {
   return follows ?? (follow === undefined ? undefined : { [FANOUT_FOLLOWER]: follow });
 }
 
-export interface Mark {
-  readonly position: Position;
-  /** `Head.bytes` at this position. */
-  readonly bytes: number;
-  readonly at: number;
-}
-
 export interface ForkRow {
   readonly path: string;
   readonly since: number;
@@ -132,14 +125,13 @@ export interface ForkRow {
 
 export const metaTable = jsonTable<Meta>("meta");
 export const seqTable = jsonTable<string>("seq");
-export const marksTable = jsonTable<readonly Mark[]>("marks");
 export const holdsTable = jsonTable<Readonly<Record<string, Position>>>("holds");
 export const producerTable = jsonTable<Producer>("producer");
 export const forkTable = jsonTable<ForkRow>("fork");
 
 export const META = metaTable.at("");
 export const SEQ = seqTable.at("");
-export const MARKS = marksTable.at("");
+export { MARKS } from "../engine/trimming.ts";
 export const HOLDS = holdsTable.at("");
 
 /**

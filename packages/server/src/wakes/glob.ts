@@ -1,22 +1,21 @@
 /**
- * The patterns of wake subscriptions: a path read as levels between slashes, `*` for exactly one level, `**` for any number
- * of levels, none included. `%2A` stands for a star that is meant literally. `*` does not stand for `$shard`: who may follow
- * `a` at two levels below it need not be allowed to see `a`, whose shards would be matched. Used by parsing, the index and linking.
+ * The patterns of wake subscriptions, as clients write them: levels between slashes, `*` for exactly one level, `**` for any
+ * number of levels, none included, `%2A` for a literal star. `*` does not stand for `$shard`: a client that may follow the
+ * level two below `a` need not be allowed to see `a`, whose shards lie there. Used by parsing and linking; the index matches many at once.
  *
- * What must stay true: matching costs at most levels of the pattern times levels of the path, whatever both hold.
+ * Invariants: matching costs at most levels of the pattern times levels of the path; it agrees with `core/topic-index.ts`.
  */
 import { SHARD_LEVEL } from "../core/shard-path.ts";
+import type { PatternLevels } from "../core/topic-index.ts";
 
 const ONE = "*";
 const ANY = "**";
 
 export interface Glob {
   readonly text: string;
-  readonly levels: readonly string[];
+  readonly levels: PatternLevels;
   /** What every matching path starts with. */
   readonly literalPrefix: string;
-  /** The first level when it is literal: what an index can sort patterns by. */
-  readonly firstLevel: string | undefined;
 }
 
 /** Undefined when a star shares its level with something else: such a pattern would silently match nothing. */
@@ -27,7 +26,7 @@ export function parseGlob(text: string): Glob | undefined {
   const wild = written.findIndex(isWild);
   const literal = (wild < 0 ? written : written.slice(0, wild)).map(unescaped);
   const literalPrefix = prefixOf(written, wild, literal.join("/"));
-  return { text, levels: written.map(asLevel), literalPrefix, firstLevel: literal[0] };
+  return { text, levels: written.map(asLevel), literalPrefix };
 }
 
 /** `a/**` matches `a` itself, so the slash belongs to the prefix only when some level must follow. */

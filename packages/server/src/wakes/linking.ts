@@ -7,14 +7,13 @@ import { BEGINNING, type Position, parseOffset, ZERO } from "@sluice/protocol";
 import type { World } from "../core/world.ts";
 import type { Engine } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
+import { isMemoryTruth } from "../engine/other-nodes.ts";
 import type { Streams } from "../streams/service.ts";
 import type { WakeLimits } from "./limits.ts";
 import { type NoteOutcome, noteRule } from "./links.ts";
 import type { SubscriptionIndex } from "./matching.ts";
 import { isPending, type Link, type LinkInfo, linkTable, META, STATE, type Tail, wakeEntity } from "./state.ts";
 import type { Subscription } from "./subscription.ts";
-
-/** Rows or names read between two turns of the event loop, so that a large subscription does not hold up others. */
 
 export class Linker {
   constructor(
@@ -133,8 +132,7 @@ export class Linker {
   /** The suspected links that do have work, at most as many as a wake takes on. The others stay suspected or are cleared. */
   async pending(subscription: Subscription): Promise<LinkInfo[]> {
     const { project, id } = subscription;
-    // Where others append too, we do not hear of everything.
-    if (!this.engine.exclusive) subscription.suspectAll();
+    if (!isMemoryTruth(this.engine)) subscription.suspectAll();
     try {
       let suspects = subscription.takeSuspects();
       if (suspects === undefined) {

@@ -1,11 +1,13 @@
 /**
- * Which subscriptions want to hear of a stream. An index in memory over all subscriptions of this process: patterns sorted
- * by their first level, explicit streams by name, and the answers of the last paths asked for.
+ * Which subscriptions want to hear of a stream: patterns in a topic index, explicit streams by name, and the answers for the
+ * paths asked for last. In memory, over all subscriptions of this process. Called by the follower, the linker and the service.
  *
- * What must stay true: an answer for a path asked before costs one look-up, however many subscriptions exist. The index is
- * bounded by how many subscriptions and explicit links creation admits; the remembered answers by `rememberedPaths`.
+ * Invariants: the answer for a path asked before costs one look-up, however many subscriptions exist. The number of subscriptions and
+ * explicit links that creation admits bounds the index; `rememberedPaths` bounds the answers.
  */
+import { TopicIndex } from "../core/topic-index.ts";
 import { WAKE_LIMITS } from "./limits.ts";
+import { isWakeStream } from "./state.ts";
 import type { Subscription } from "./subscription.ts";
 
 const NONE: readonly Subscription[] = [];
@@ -65,12 +67,12 @@ export class SubscriptionIndex {
     this.projects.get(subscription.project)?.unlinkExplicit(subscription, path);
   }
 
-  /** Who is linked to this stream, or wants to be. */
+  /** The subscriptions that are linked to this stream, or want to be. */
   match(project: string, path: string): readonly Subscription[] {
     return this.projects.get(project)?.match(path) ?? NONE;
   }
 
-  /** Whose wake events go into this stream. */
+  /** The subscriptions whose wake events go into this stream. */
   writers(project: string, path: string): Iterable<Subscription> {
     return this.projects.get(project)?.byWakeStream.get(path) ?? NONE;
   }
@@ -79,8 +81,7 @@ export class SubscriptionIndex {
 class ProjectIndex {
   readonly subscriptions = new Map<string, Subscription>();
   readonly byWakeStream = new Map<string, Set<Subscription>>();
-  private readonly byFirstLevel = new Map<string, Set<Subscription>>();
-  private readonly wild = new Set<Subscription>();
+  private readonly patterns = new TopicIndex<Subscription>();
   private readonly byStream = new Map<string, Set<Subscription>>();
   private readonly remembered = new Map<string, readonly Subscription[]>();
 
@@ -89,8 +90,7 @@ class ProjectIndex {
   add(subscription: Subscription): void {
     const { id, glob, explicit, config } = subscription;
     this.subscriptions.set(id, subscription);
-    if (glob?.firstLevel !== undefined) addTo(this.byFirstLevel, glob.firstLevel, subscription);
-    else if (glob) this.wild.add(subscription);
+    if (glob) this.patterns.add(glob.levels, subscription);
     for (const path of explicit) addTo(this.byStream, path, subscription);
     if (config.wakeStream !== undefined) addTo(this.byWakeStream, config.wakeStream, subscription);
     this.remembered.clear();
@@ -99,8 +99,7 @@ class ProjectIndex {
   remove(subscription: Subscription): void {
     const { id, glob, explicit, config } = subscription;
     this.subscriptions.delete(id);
-    if (glob?.firstLevel !== undefined) removeFrom(this.byFirstLevel, glob.firstLevel, subscription);
-    this.wild.delete(subscription);
+    if (glob) this.patterns.remove(glob.levels, subscription);
     for (const path of explicit) removeFrom(this.byStream, path, subscription);
     if (config.wakeStream !== undefined) removeFrom(this.byWakeStream, config.wakeStream, subscription);
     this.remembered.clear();
@@ -127,11 +126,9 @@ class ProjectIndex {
 
   private find(path: string): readonly Subscription[] {
     const found = new Set(this.byStream.get(path));
-    const slash = path.indexOf("/");
-    const first = slash < 0 ? path : path.slice(0, slash);
-    for (const subscription of this.byFirstLevel.get(first) ?? NONE)
-      if (subscription.wants(path)) found.add(subscription);
-    for (const subscription of this.wild) if (subscription.wants(path)) found.add(subscription);
+    for (const subscription of this.patterns.match(path)) {
+      if (!isWakeStream(subscription.config, path)) found.add(subscription);
+    }
     return found.size === 0 ? NONE : [...found];
   }
 }

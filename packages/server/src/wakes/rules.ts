@@ -7,6 +7,7 @@
  * acts for a wake shows its id, its generation and its secret, and all three must be the current ones.
  */
 import { BEGINNING, comparePositions, formatOffset, type Position, parseOffset, ZERO } from "@sluice/protocol";
+import { backoffMs } from "../core/backoff.ts";
 import { type Change, put } from "../engine/draft.ts";
 import type { Decision, View } from "../engine/keeper.ts";
 import { WAKE_LIMITS, type WakeLimits } from "./limits.ts";
@@ -27,12 +28,12 @@ import {
 } from "./state.ts";
 import { isSameSecret, type Token } from "./tokens.ts";
 
-const JITTER_PART = 0.2;
+/** Webhook retries spread by a fifth, so that receivers that failed together are not called together. */
+const RETRY_JITTER = [0.8, 1.2] as const;
 
 /** How long to wait after this many failures in a row; `random` is uniform in [0, 1). */
 export function retryDelay(failures: number, random: number, limits = WAKE_LIMITS): number {
-  const base = Math.min(limits.retryMs * 2 ** (failures - 1), limits.maxRetryMs);
-  return Math.round(base * (1 + JITTER_PART * (2 * random - 1)));
+  return backoffMs(failures, { firstMs: limits.retryMs, maxMs: limits.maxRetryMs, jitter: RETRY_JITTER }, random);
 }
 
 /** Stores the state, and the reminder that follows from it. */

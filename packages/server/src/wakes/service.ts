@@ -4,8 +4,9 @@
  */
 import { hex } from "../core/bytes.ts";
 import type { Metric } from "../core/metric.ts";
-import type { Cancel, World } from "../core/world.ts";
+import type { World } from "../core/world.ts";
 import type { Engine } from "../engine/contract.ts";
+import { Discovery } from "../engine/discovery.ts";
 import type { Keepers } from "../engine/keeper.ts";
 import type { Streams } from "../streams/service.ts";
 import { Delivery, type WebhookSender } from "./delivery.ts";
@@ -67,10 +68,9 @@ export class Wakes {
   /** Claims, acks and releases. */
   readonly holding: Holding;
   readonly metrics: readonly Metric[];
-  private isStopped = false;
-  private cancelDiscovery: Cancel | undefined;
-  /** Resolves when every stored subscription has been looked at once. */
-  ready: Promise<void> = Promise.resolve();
+  private readonly discovery: Discovery;
+  /** First looks run one after another, behind discovery: every subscription hears of appends before the first look ends. */
+  private firstLooks: Promise<void> = Promise.resolve();
 
   constructor(private readonly parts: Parts) {
     const { engine, keepers, streams, world, keys, sender, report } = parts;
@@ -83,52 +83,35 @@ export class Wakes {
     this.waker = new Waker(engine, keepers, world, this.index, this.linker, delivery, report, limits);
     this.follower = new Follower(this.index, this.waker, world, limits.queuedStreams);
     this.holding = new Holding(keepers, this.linker, this.waker, (project, id) => this.findNow(project, id));
+    this.discovery = new Discovery(engine, world, {
+      kind: WAKE,
+      noun: "wake subscriptions",
+      adopt: (project, id) => this.adopt(project, id),
+      page: limits.page,
+      backoff: { firstMs: limits.recheckMs, maxMs: limits.maxRecheckMs },
+      recheckMs: limits.discoverMs,
+      report,
+    });
     streams.onEvent((event) => this.follower.hear(event));
   }
 
-  /** Finds the stored subscriptions and what happened to their streams while nobody was there. */
+  /** Resolves when every stored subscription has been looked at once. */
+  get ready(): Promise<void> {
+    return this.discovery.ready.then(() => this.firstLooks);
+  }
+
+  /** Finds the stored subscriptions, and what happened to their streams while no server ran. */
   start(): void {
     this.parts.keys.start();
-    this.ready = this.findAll().then(
-      () => this.discoverLater(),
-      (fault) => {
-        if (this.isStopped) return;
-        this.parts.report("finding the stored subscriptions failed", fault);
-        this.parts.world.after(this.limits.recheckMs, () => this.isStopped || this.start());
-      },
-    );
+    this.discovery.start();
   }
 
-  /** Where other nodes create and change subscriptions too, nobody tells this one. */
-  private discoverLater(): void {
-    const { engine, world, report } = this.parts;
-    if (engine.exclusive || this.isStopped) return;
-    this.cancelDiscovery = world.after(this.limits.discoverMs, () => {
-      this.ready = this.findAll()
-        .catch((fault) => void (this.isStopped || report("looking for the subscriptions of other nodes failed", fault)))
-        .then(() => this.discoverLater());
-    });
-  }
-
-  /** Takes up what is new, and looks again at what somebody has changed. */
-  private async findAll(): Promise<void> {
-    const { engine } = this.parts;
-    const found: Subscription[] = [];
-    for (const project of await engine.projects(WAKE)) {
-      for (let after: string | undefined = ""; after !== undefined && !this.isStopped; ) {
-        const page = await engine.list(project, WAKE, "", after, this.limits.page);
-        for (const id of page.ids) {
-          const known = this.index.get(project, id);
-          if (known !== undefined) await this.lookIfChanged(known);
-          else {
-            const subscription = await this.find(project, id);
-            if (subscription) found.push(subscription);
-          }
-        }
-        after = page.next;
-      }
-    }
-    for (const subscription of found) await this.waker.tick(subscription, "time");
+  /** Takes up a subscription that is new to this node, and looks again at one that another node has changed. */
+  private async adopt(project: string, id: string): Promise<void> {
+    const known = this.index.get(project, id);
+    if (known !== undefined) return this.lookIfChanged(known);
+    const subscription = await this.find(project, id);
+    if (subscription) this.firstLooks = this.firstLooks.then(() => this.waker.tick(subscription, "time"));
   }
 
   private async lookIfChanged(subscription: Subscription): Promise<void> {
@@ -139,11 +122,11 @@ export class Wakes {
   }
 
   async stop(): Promise<void> {
-    this.isStopped = true;
-    this.cancelDiscovery?.();
+    const discovered = this.discovery.stop();
     this.parts.keys.stop();
     await this.waker.stop();
-    await this.ready;
+    await discovered;
+    await this.firstLooks;
   }
 
   /** The reminder of a subscription has passed. */
@@ -205,7 +188,7 @@ export class Wakes {
 
   private async stored(project: string, id: string, kind: "created" | "exists"): Promise<PutResult> {
     const stored = await this.get(project, id);
-    // Deleted by somebody else right after: to the caller it was there.
+    // Another caller deleted it right after; for this one it existed.
     return stored ? { kind, stored } : { kind: "differs" };
   }
 

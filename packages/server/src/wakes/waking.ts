@@ -2,14 +2,16 @@
  * Drives subscriptions: looks for work, begins wakes, has them told, and acts when time asks for it. The rules decide; this
  * strings their steps together and keeps the timers. Called by the follower, the service, the sweep and its own timers.
  *
- * What must stay true: after every step the timer stands at what the stored state asks for, and after a fault everything
+ * Invariants: after every step the timer stands at what the stored state asks for, and after a fault everything
  * about the subscription is looked at again.
  */
 import { parseOffset } from "@sluice/protocol";
+import { backoffMs } from "../core/backoff.ts";
 import { base64url, hex } from "../core/bytes.ts";
 import type { World } from "../core/world.ts";
 import type { Engine } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
+import { isWorkOursAlone } from "../engine/other-nodes.ts";
 import type { Delivery } from "./delivery.ts";
 import type { WakeLimits } from "./limits.ts";
 import type { Linker } from "./linking.ts";
@@ -63,7 +65,7 @@ export class Waker {
     });
   }
 
-  /** A step that nobody waits for an answer of. */
+  /** A step whose outcome no request waits for. */
   private async quietly(subscription: Subscription, task: () => Promise<unknown>): Promise<void> {
     if (this.isStopped || subscription.isStopped) return;
     try {
@@ -85,7 +87,7 @@ export class Waker {
 
   private doubtUntil({ doubts }: Subscription): number {
     const { recheckMs, maxRecheckMs } = this.limits;
-    return this.world.now() + Math.min(recheckMs * 2 ** Math.max(0, doubts - 1), maxRecheckMs);
+    return this.world.now() + backoffMs(doubts, { firstMs: recheckMs, maxMs: maxRecheckMs });
   }
 
   private async rearm(subscription: Subscription): Promise<void> {
@@ -113,8 +115,7 @@ export class Waker {
     return this.quietly(subscription, async () => {
       const { incarnation, inFlight, isUnsure } = subscription;
       subscription.isUnsure = false;
-      // Where other nodes are, what was under way is under way.
-      const isFirstLook = isUnsure && why === "time" && this.engine.exclusive;
+      const isFirstLook = isUnsure && why === "time" && isWorkOursAlone(this.engine);
       if (isUnsure) await this.linker.relink(subscription);
       const due: Due = { incarnation, inFlight, why: isFirstLook ? "first-look" : why };
       const e = wakeEntity(subscription.project, subscription.id);

@@ -65,12 +65,12 @@ export class Core {
   of(local: CoreService, process: Process): CoreService {
     const call = <T>(work: () => Promise<T>) => this.call(process, work);
     return {
-      headStream: (...args) => call(() => local.headStream(...args)),
-      putStream: (...args) => call(() => local.putStream(...args)),
-      deleteStream: (...args) => call(() => local.deleteStream(...args)),
-      postStream: async (project, session, ...rest) => {
+      follow: (...args) => call(() => local.follow(...args)),
+      join: (...args) => call(() => local.join(...args)),
+      remove: (...args) => call(() => local.remove(...args)),
+      deliver: async (project, session, ...rest) => {
         await this.unstuck(session, process);
-        return call(() => local.postStream(project, session, ...rest));
+        return call(() => local.deliver(project, session, ...rest));
       },
     };
   }

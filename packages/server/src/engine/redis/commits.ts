@@ -21,7 +21,7 @@ import { type KnownHead, knownHead, swapOf } from "./swap.ts";
 const FREEING: ReadonlySet<Effect["op"]> = new Set(["trim", "drop", "remind", "destroy"]);
 
 /** What this node knows of an entity that it commits to. */
-interface Acquaintance {
+interface KnownEntity {
   head: KnownHead | undefined;
   calm: number;
 }
@@ -37,7 +37,7 @@ export class Commits {
   /** More were rejected than can be remembered. */
   private isAnythingOpen = false;
   /** A keeper speaks of its entity by the same object again and again, and goes with it. */
-  private readonly acquaintances = new WeakMap<EntityKeys, Acquaintance>();
+  private readonly known = new WeakMap<EntityKeys, KnownEntity>();
 
   constructor(
     private readonly calls: Calls,
@@ -52,7 +52,7 @@ export class Commits {
 
   async commit(e: Entity, at: CommitAt, effects: readonly Effect[]): Promise<Done | Conflict | Fenced> {
     const keys = this.keys.entity(e);
-    const known = this.acquaintanceWith(keys);
+    const known = this.knownEntity(keys);
     const number = ++this.number;
     const startedAt = this.timer();
     try {
@@ -71,18 +71,18 @@ export class Commits {
     }
   }
 
-  private acquaintanceWith(keys: EntityKeys): Acquaintance {
-    const found = this.acquaintances.get(keys);
+  private knownEntity(keys: EntityKeys): KnownEntity {
+    const found = this.known.get(keys);
     if (found !== undefined) return found;
-    const made: Acquaintance = { head: undefined, calm: this.limits.calmCommits };
-    this.acquaintances.set(keys, made);
+    const made: KnownEntity = { head: undefined, calm: this.limits.calmCommits };
+    this.known.set(keys, made);
     return made;
   }
 
   /** Undefined when it takes the general commit, and nothing has been changed. */
   private async swap(
     keys: EntityKeys,
-    known: Acquaintance,
+    known: KnownEntity,
     { rev, owner }: CommitAt,
     effects: readonly Effect[],
     number: number,
@@ -105,7 +105,7 @@ export class Commits {
   private async send(
     e: Entity,
     keys: EntityKeys,
-    known: Acquaintance,
+    known: KnownEntity,
     at: CommitAt,
     effects: readonly Effect[],
     number: number,
@@ -128,7 +128,7 @@ export class Commits {
     }
   }
 
-  private done(e: Entity, known: Acquaintance, reply: Reply, number: number): Done {
+  private done(e: Entity, known: KnownEntity, reply: Reply, number: number): Done {
     this.losses.delete(e.key);
     this.open.delete(e.key);
     const { rev, head } = stateOf(reply[3]);

@@ -5,6 +5,7 @@
  * What must stay true: whoever waits hears exactly once, and at the deadline at the latest, whatever Redis does; an operation
  * that is over sends nothing any more. When replicas are waited for, an answer counts only once they have what it rests on.
  */
+import { backoffMs } from "../../core/backoff.ts";
 import { Deadlined, type Deadlines } from "../../core/deadlines.ts";
 import type { World } from "../../core/world.ts";
 import { EngineError } from "../contract.ts";
@@ -43,7 +44,7 @@ export class Operation extends Deadlined implements Answer {
   private sentMs = 0;
   /** Who has the slot while it is on its way. */
   private asked: string | undefined = undefined;
-  private delayMs = 0;
+  private failures = 0;
   private library: "unknown" | "loading" | "loaded" = "unknown";
   private isOthersTurn = false;
   private fault: Error | undefined = undefined;
@@ -148,15 +149,15 @@ export class Operation extends Deadlined implements Answer {
       this.attempt();
       return;
     }
-    this.delayMs = this.delayMs === 0 ? limits.retryMs : Math.min(2 * this.delayMs, limits.retryMaxMs);
+    const delayMs = backoffMs(++this.failures, { firstMs: limits.retryMs, maxMs: limits.retryMaxMs });
     // What could be tried at the deadline only is told now.
-    if (world.now() + this.delayMs >= this.dueMs) {
+    if (world.now() + delayMs >= this.dueMs) {
       this.expire();
       return;
     }
     meter.retries++;
     topology.refresh();
-    this.attemptLater(this.delayMs);
+    this.attemptLater(delayMs);
   }
 
   expire(): void {

@@ -1,52 +1,25 @@
 /**
- * What is kept of a channel: where its log is cut, and the ids by which a repeated message is known. Both go by segments, a
- * twentieth of the messages kept: a mark ends one, a slot holds the ids of one. Pure; the publish rule calls it.
+ * The ids by which a repeated message is known, in a ring of slots. A slot holds the ids of one segment, a twentieth of the messages
+ * kept. Pure; the publish rule calls it.
  *
- * What must stay true: at least what was asked for is kept and at most a segment more; an id is known as long as its message
- * is kept; a message writes one slot, not all of them.
+ * Invariants: an id is known as long as its message is kept; a message writes one slot, not all of them.
  */
-import type { Head, Message } from "../engine/contract.ts";
 import { type Change, put } from "../engine/draft.ts";
 import type { View } from "../engine/keeper.ts";
-import { type IdSlot, idTable, type Mark, marksTable } from "./state.ts";
+import { type IdSlot, idTable } from "./state.ts";
 
 const SEGMENTS = 20;
-/** The segments kept, the one that is begun, and one that a cut may just have left. */
+/** The segments kept, the one that is begun, and those that a trim, which goes by marks of its own, may have left. */
 const SLOTS = SEGMENTS + 3;
 
 const slotKey = (segment: number): string => String(segment % SLOTS);
 
-/** Every slot, for whoever looks for an id. */
+/** Every slot: an id may be in any of them. */
 export const ID_SLOTS = Array.from({ length: SLOTS }, (_, i) => idTable.at(String(i)));
 
+/** Rounded up: smaller segments would be more than there are slots. */
 function segmentSize(maxMessages: number): number {
-  return Math.max(1, Math.floor(maxMessages / SEGMENTS));
-}
-
-/** The changes that follow from appending `messages` after `head`; `marks` are those of the same log. */
-export function cutAfter(
-  head: Head,
-  marks: readonly Mark[],
-  messages: readonly Message[],
-  maxMessages: number,
-): readonly Change[] {
-  const step = segmentSize(maxMessages);
-  let all: Mark[] | undefined;
-  let { bytes } = head;
-  let { seq } = head.last;
-  for (const { payload } of messages) {
-    seq++;
-    bytes += payload.length;
-    if (seq % step !== 0) continue;
-    all ??= [...marks];
-    all.push({ position: { generation: head.generation, seq }, bytes });
-  }
-  if (all === undefined) return [];
-  const at = all.findLastIndex(({ position }) => seq - position.seq >= maxMessages);
-  const changes: Change[] = [put(marksTable, "", all.slice(at + 1))];
-  const mark = all[at];
-  if (mark !== undefined) changes.push({ op: "trim", through: mark.position, bytes: mark.bytes });
-  return changes;
+  return Math.ceil(maxMessages / SEGMENTS);
 }
 
 /** The ids of one channel as one commit sees and changes them. */

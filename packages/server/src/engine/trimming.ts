@@ -1,0 +1,187 @@
+/**
+ * Where a log is trimmed. A mark is set every twentieth of the smallest limit, and a trim goes from mark to mark: a little more
+ * than the limits is kept, and nothing has to be counted. Pure; the rules of streams, inboxes and channels call it.
+ *
+ *   marks  ""   the marks after the last trim, oldest first
+ *
+ * Invariants: everything within the limits is kept, and everything held, until what is held exceeds the hold limit; then the
+ * holder finds a gap and is told.
+ */
+import { comparePositions, type Position } from "@sluice/protocol";
+import type { Head, Message } from "./contract.ts";
+import { type Change, put } from "./draft.ts";
+import { jsonTable } from "./table.ts";
+
+const MARKS_PER_LIMIT = 20;
+/** More than these are thinned out. The three limits together need fewer; the others wait for a hold to go. */
+const MAX_MARKS = 100;
+
+export interface Mark {
+  readonly position: Position;
+  /** `Head.bytes` at this position. */
+  readonly bytes: number;
+  readonly at: number;
+}
+
+export const marksTable = jsonTable<readonly Mark[]>("marks");
+export const MARKS = marksTable.at("");
+
+/** What is kept of a log at least; undefined: no limit of this kind. */
+export interface KeepLimits {
+  readonly maxMessages?: number | undefined;
+  readonly maxBytes?: number | undefined;
+  readonly maxAgeMs?: number | undefined;
+}
+
+/** A reader needs what comes after a position, until that takes more than so many bytes over the limits. */
+export interface Hold {
+  readonly after: Position;
+  readonly maxBytes: number;
+}
+
+const NOTHING: readonly Change[] = [];
+
+/** The changes that follow from appending `messages` after `head`; `marks` are those of the same log. */
+export function trimAfterAppend(
+  head: Head,
+  marks: readonly Mark[],
+  limits: KeepLimits,
+  messages: readonly Message[],
+  now: number,
+  hold?: Hold | undefined,
+): readonly Change[] {
+  if (isNothingDue(head, marks, limits, messages, now)) return NOTHING;
+  const { generation } = head;
+  let { bytes } = head;
+  let { seq } = head.last;
+  const added: Mark[] = [];
+  for (const message of messages) {
+    seq++;
+    bytes += message.payload.length;
+    const mark = { position: { generation, seq }, bytes, at: message.at };
+    if (isMarkDue(limits, added.at(-1) ?? marks.at(-1), head, mark)) added.push(mark);
+  }
+  const tail = { position: { generation, seq }, bytes, at: now };
+  return trim(limits, marks, added, tail, hold, head.startBytes);
+}
+
+/** The changes that follow from time alone. */
+export function trimByAge(
+  head: Head,
+  marks: readonly Mark[],
+  limits: KeepLimits,
+  now: number,
+  hold?: Hold | undefined,
+): readonly Change[] {
+  const tail = { position: head.last, bytes: head.bytes, at: head.at };
+  const last = marks.at(-1);
+  const isNew = last === undefined || comparePositions(last.position, head.last) < 0;
+  const added = isNew && head.at > 0 ? [tail] : [];
+  return trim(limits, marks, added, { ...tail, at: now }, hold, head.startBytes);
+}
+
+/** When the log should be looked at again for the sake of age; undefined when age does not matter. */
+export function nextAgeCheck({ maxAgeMs }: KeepLimits, now: number): number | undefined {
+  return maxAgeMs === undefined ? undefined : now + Math.max(1_000, maxAgeMs / MARKS_PER_LIMIT);
+}
+
+/**
+ * Whether the messages set no mark and let none be cut at, as is so for nearly all of them. In numbers alone, because this is
+ * asked for every append: what it would make is garbage that outlives the young.
+ */
+function isNothingDue(
+  { bytes, last, start, startBytes }: Head,
+  marks: readonly Mark[],
+  { maxMessages = Infinity, maxBytes = Infinity, maxAgeMs = Infinity }: KeepLimits,
+  messages: readonly Message[],
+  now: number,
+): boolean {
+  const oldest = marks[0];
+  const newest = marks.at(-1);
+  if (newest === undefined && maxAgeMs !== Infinity) return false;
+  const newestAt = newest?.at ?? Infinity;
+  let size = bytes;
+  for (const { payload, at } of messages) {
+    size += payload.length;
+    if (at - newestAt >= maxAgeMs / MARKS_PER_LIMIT) return false;
+  }
+  const seq = last.seq + messages.length;
+  const isMarkDue =
+    seq - (newest?.position.seq ?? start.seq) >= maxMessages / MARKS_PER_LIMIT ||
+    size - (newest?.bytes ?? startBytes) >= maxBytes / MARKS_PER_LIMIT;
+  if (isMarkDue || oldest === undefined) return !isMarkDue;
+  return seq - oldest.position.seq < maxMessages && size - oldest.bytes < maxBytes && now - oldest.at < maxAgeMs;
+}
+
+/** Before the first mark, the distance is measured from the start of the log, whose time is not known. */
+function isMarkDue(limits: KeepLimits, last: Mark | undefined, { start, startBytes }: Head, next: Mark): boolean {
+  const { maxMessages, maxBytes, maxAgeMs } = limits;
+  const seq = last?.position.seq ?? start.seq;
+  const bytes = last?.bytes ?? startBytes;
+  return (
+    (maxMessages !== undefined && next.position.seq - seq >= maxMessages / MARKS_PER_LIMIT) ||
+    (maxBytes !== undefined && next.bytes - bytes >= maxBytes / MARKS_PER_LIMIT) ||
+    (maxAgeMs !== undefined && (last === undefined || next.at - last.at >= maxAgeMs / MARKS_PER_LIMIT))
+  );
+}
+
+function trim(
+  limits: KeepLimits,
+  marks: readonly Mark[],
+  added: readonly Mark[],
+  tail: Mark,
+  hold: Hold | undefined,
+  startBytes: number,
+): readonly Change[] {
+  const all = added.length > 0 ? [...marks, ...added] : marks;
+  const at = lastCuttable(limits, all, tail, hold, startBytes);
+  const changes: Change[] = [];
+  if (at >= 0) {
+    const { position, bytes } = all[at]!;
+    changes.push({ op: "trim", through: position, bytes });
+  }
+  if (at >= 0 || added.length > 0) changes.push(put(marksTable, "", thinned(all.slice(at + 1), limits, tail)));
+  return changes;
+}
+
+/**
+ * Marks are written with every append that sets one, so a long hold must not pile them up. Of those that only the hold
+ * keeps from being cut at, every other one goes, but the last stays: there the cut is made when the hold goes.
+ */
+function thinned(marks: readonly Mark[], limits: KeepLimits, tail: Mark): readonly Mark[] {
+  let kept = marks;
+  while (kept.length > MAX_MARKS) {
+    const within = kept.findIndex((mark) => !isBeyond(limits, mark, tail));
+    const last = (within < 0 ? kept.length : within) - 1;
+    if (last < 2) break;
+    kept = kept.filter((_, i) => i >= last || i % 2 === 0);
+  }
+  return kept;
+}
+
+/** The index of the last mark that may be cut at, or -1. */
+function lastCuttable(
+  limits: KeepLimits,
+  marks: readonly Mark[],
+  tail: Mark,
+  hold: Hold | undefined,
+  startBytes: number,
+): number {
+  const keptBytes = tail.bytes - startBytes - (limits.maxBytes ?? 0);
+  const needed = hold !== undefined && keptBytes <= hold.maxBytes ? hold.after : undefined;
+  for (let i = marks.length - 1; i >= 0; i--) {
+    const mark = marks[i]!;
+    if (needed !== undefined && comparePositions(mark.position, needed) > 0) continue;
+    if (isBeyond(limits, mark, tail)) return i;
+  }
+  return -1;
+}
+
+/** Whether all that is asked for lies after this mark. */
+function isBeyond({ maxMessages, maxBytes, maxAgeMs }: KeepLimits, mark: Mark, tail: Mark): boolean {
+  return (
+    (maxMessages !== undefined && tail.position.seq - mark.position.seq >= maxMessages) ||
+    (maxBytes !== undefined && tail.bytes - mark.bytes >= maxBytes) ||
+    (maxAgeMs !== undefined && mark.at <= tail.at - maxAgeMs)
+  );
+}
