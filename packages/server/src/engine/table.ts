@@ -18,12 +18,15 @@ export interface TableKey<T> extends RowKey {
 
 const decoder = new TextDecoder();
 
-/** A table whose values are kept as JSON: rows are small and seldom written, so that legibility wins. */
-export function jsonTable<T>(name: string): Table<T> {
+/**
+ * A table whose values are kept as JSON: rows are small and seldom written, so that legibility wins. `upgrade` turns a value that
+ * an earlier version stored into today's.
+ */
+export function jsonTable<T>(name: string, upgrade = (stored: T): T => stored): Table<T> {
   const table: Table<T> = {
     name,
     encode: (value) => encode(JSON.stringify(value)),
-    decode: (bytes) => JSON.parse(decoder.decode(bytes)) as T,
+    decode: (bytes) => upgrade(JSON.parse(decoder.decode(bytes)) as T),
     at: (key) => ({ table: name, key, of: table }),
   };
   return table;

@@ -92,7 +92,10 @@ export interface Laggard {
 
 export const sessionTable = jsonTable<Session>("session");
 export const subscriptionTable = jsonTable<Subscription>("subscription");
-export const registryTable = jsonTable<Registry>("state");
+export const registryTable = jsonTable<Registry>("state", (stored: Registry & { readonly lenders?: number }) => {
+  const { lenders, ...registry } = stored;
+  return lenders === undefined ? stored : { ...registry, departedBorrowers: lenders };
+});
 export const subscriberTable = jsonTable<Subscriber>("subscriber");
 export const laggardTable = jsonTable<Laggard>("laggard");
 
