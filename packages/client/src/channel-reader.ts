@@ -8,7 +8,7 @@ import { header, NOW } from "@sluice/protocol";
 import { Backoff, sleep } from "./backoff.ts";
 import type { Connection } from "./connection.ts";
 import { SluiceError } from "./error.ts";
-import { ConnectionEnded, eventsOf, SILENCE_MS } from "./events.ts";
+import { ConnectionEnded, eventsOf, SILENCE_MS, WORTHWHILE_MS } from "./events.ts";
 
 export interface ChannelReadOptions {
   /** `beginning` (what is kept; the default), `now`, or the `offset` of the last item that was seen. */
@@ -122,6 +122,7 @@ export class ChannelReader {
     // A reader that waits for ever leaves the waiting to the server.
     const query = { wait: waitMs === Number.POSITIVE_INFINITY ? "true" : undefined };
     const call = { method: "GET", path: this.path, headers, query, signal };
+    const startedAt = Date.now();
     let isWorthwhile = false;
     const end = () => {
       this.isOver = true;
@@ -144,7 +145,8 @@ export class ChannelReader {
       yield { event: name, offset, data, message };
       if (this.isOver) return;
     }
-    if (!isWorthwhile && !this.isOver) throw new ConnectionEnded();
+    if (!isWorthwhile && !this.isOver && Date.now() - startedAt < WORTHWHILE_MS) throw new ConnectionEnded();
+    this.backoff.progress();
   }
 
   private isRepeated(offset: string): boolean {

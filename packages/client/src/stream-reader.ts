@@ -8,7 +8,7 @@ import { BEGINNING, header, NOW } from "@sluice/protocol";
 import { Backoff } from "./backoff.ts";
 import type { Call, Connection } from "./connection.ts";
 import { SluiceError } from "./error.ts";
-import { ConnectionEnded, eventsOf, SILENCE_MS } from "./events.ts";
+import { ConnectionEnded, eventsOf, SILENCE_MS, WORTHWHILE_MS } from "./events.ts";
 
 export interface PageOptions extends Omit<ReadOptions, "live"> {
   /** Wait for more at the end, by long-poll. */
@@ -75,9 +75,6 @@ interface Control {
   readonly streamCursor?: string;
   readonly streamClosed?: boolean;
 }
-
-/** How long a connection must have lasted to be replaced at once although it brought nothing. */
-const WORTHWHILE_MS = 1_000;
 
 export type StreamItem<T> = StreamMessage<T> | Gap;
 
