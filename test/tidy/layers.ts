@@ -1,6 +1,6 @@
 /**
- * Who may import whom: protocol <- core <- engine contract and keeper <- features <- doors <- compose <- cli. Every source file
- * belongs to exactly one layer; a new folder is given its place here before it gets its first file.
+ * Which layer may import which: protocol <- core <- engine contract and keeper <- features <- doors <- compose <- cli, and
+ * protocol <- client <- cli. Every source file belongs to exactly one layer; a new folder gets its place here before its first file.
  */
 import { posix } from "node:path";
 import type { Source } from "./source-tree.ts";
@@ -62,7 +62,7 @@ export const LAYERS: readonly Layer[] = [
   { name: "config", where: under("config/"), imports: [...BELOW_CONFIG, "observe"], packages: ["zod", "yaml"] },
   { name: "compose", where: under("compose\\.ts$"), imports: BELOW_COMPOSE },
   { name: "index", where: under("index\\.ts$"), imports: [...BELOW_COMPOSE, "compose"] },
-  { name: "cli", where: under("cli/"), imports: [...BELOW_COMPOSE, "compose"], packages: ["commander"] },
+  { name: "cli", where: under("cli/"), imports: [...BELOW_COMPOSE, "compose", "client"], packages: ["commander"] },
 ];
 
 function under(pattern: string): RegExp {
