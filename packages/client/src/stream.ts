@@ -66,12 +66,7 @@ export interface StreamInfo extends StreamLimits {
   /** Where the stream ends: what comes next lies after it. */
   readonly offset: string;
   readonly closed: boolean;
-  /** The position before the earliest message kept. */
-  readonly earliestOffset?: string | undefined;
   readonly shards?: number | undefined;
-  /** The address of the stream that this one was forked from, and where. */
-  readonly forkedFrom?: string | undefined;
-  readonly forkOffset?: string | undefined;
 }
 
 export interface CallOptions {
@@ -231,7 +226,6 @@ function infoOf(headers: Headers): StreamInfo {
   return {
     contentType: text(header.contentType) ?? "",
     offset: text(header.streamNextOffset) ?? "",
-    earliestOffset: text(header.streamEarliestOffset),
     closed: text(header.streamClosed)?.toLowerCase() === "true",
     ttlSeconds: number(header.streamTtl),
     expiresAt: expiresAt === undefined ? undefined : new Date(expiresAt),
@@ -239,8 +233,6 @@ function infoOf(headers: Headers): StreamInfo {
     maxBytes: number(header.streamMaxBytes),
     maxAgeSeconds: number(header.streamMaxAgeSeconds),
     shards: number(header.streamShards),
-    forkedFrom: text(header.streamForkedFrom),
-    forkOffset: text(header.streamForkOffset),
   };
 }
 

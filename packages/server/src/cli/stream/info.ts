@@ -25,21 +25,13 @@ export function addInfo(group: Command): void {
 
 async function info(path: string, options: Options): Promise<void> {
   const remote = remoteOf(options);
-  const {
-    contentType,
-    offset: nextOffset,
-    earliestOffset,
-    closed,
-    expiresAt,
-    ...limits
-  } = await remote.stream(path).info();
+  const { contentType, offset: nextOffset, closed, expiresAt, ...limits } = await remote.stream(path).info();
   const listed = await entryOf(remote, path);
   // The names and forms of `ls --json`; what is undefined is not shown.
   const known = {
     path,
     contentType,
     nextOffset,
-    earliestOffset,
     closed,
     expiresAt: expiresAt?.getTime(),
     ...limits,
