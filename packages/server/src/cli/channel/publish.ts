@@ -91,10 +91,11 @@ function phaseOf(text: string): Phase {
 }
 
 async function publishOne(channel: Channel, phase: Phase, text: string | undefined, options: Options): Promise<string> {
+  const sequence = sequenceOf(options);
   const takesInput = phase === "DELTA" || phase === "ERROR" || options.json === true;
   const said = text ?? (takesInput ? (await wholeInput(process.stdin)).toString("utf8") : undefined);
   const payload = said !== undefined && options.json ? jsonArgument("the payload", said) : said;
-  const { offset } = await channel.publish({ phase, sequence: sequenceOf(options), payload, messageId: options.id });
+  const { offset } = await channel.publish({ phase, sequence, payload, messageId: options.id });
   return offset;
 }
 
@@ -118,6 +119,8 @@ async function publishAll(channel: Channel, text: string | undefined, options: O
 async function publishInput(publisher: ChannelPublisher, { json, lines }: Options): Promise<void> {
   const interruption = endInputOnSignal();
   try {
+    // A refused START ends the command before it waits for input.
+    await publisher.flush();
     await (json || lines ? writeLines(publisher, json === true) : writeInput(publisher));
   } catch (fault) {
     if (!interruption.isAsked) {
@@ -138,7 +141,7 @@ function isAboutInput(fault: unknown): fault is CliError | SluiceError {
   return fault instanceof CliError || (fault instanceof SluiceError && fault.code === "invalid-value");
 }
 
-/** Ctrl-C ends the input, so that the publisher can say goodbye. */
+/** Ctrl-C ends the input, so that an ERROR and the END can follow it. */
 function endInputOnSignal() {
   const interruption = {
     isAsked: false,
