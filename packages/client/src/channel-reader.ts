@@ -15,9 +15,9 @@ export interface ChannelReadOptions {
   readonly from?: "beginning" | "now" | (string & {}) | undefined;
   /** Ends the loop, quietly. */
   readonly signal?: AbortSignal | undefined;
-  /** How long to wait for a channel that does not exist yet; `Infinity` for ever. By default that is an error at once. */
+  /** How long to wait for a channel that does not exist yet; `Infinity` waits forever. By default that is an error at once. */
   readonly waitMs?: number | undefined;
-  /** How long reading may fail before it gives up; for ever by default. */
+  /** How long reading may fail before it gives up; forever by default. */
   readonly giveUpMs?: number | undefined;
   /** After how much silence a connection is replaced. */
   readonly silenceMs?: number | undefined;
@@ -119,7 +119,7 @@ export class ChannelReader {
   private async *connect(): AsyncGenerator<ChannelEvent, void, undefined> {
     const { signal, silenceMs = SILENCE_MS, waitMs } = this.options;
     const headers = { "Last-Event-ID": this.position };
-    // A reader that waits for ever leaves the waiting to the server.
+    // A reader that waits forever leaves the waiting to the server.
     const query = { wait: waitMs === Number.POSITIVE_INFINITY ? "true" : undefined };
     const call = { method: "GET", path: this.path, headers, query, signal };
     const startedAt = Date.now();

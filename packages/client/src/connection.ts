@@ -92,7 +92,7 @@ export class Connection {
   sendLast({ method, path, headers, body }: Call): void {
     const init = { method, headers: this.headers(headers, this.token.known), body: bodyOf(body), keepalive: true };
     try {
-      // `catch` and not `await`: there is nobody left to tell, and the same request is repeated if the page lives on.
+      // `catch` and not `await`: no caller is left to tell, and the same request is repeated if the page lives on.
       this.options.fetch(this.address(path), init).then(
         (response) => void response.body?.cancel().catch(() => {}),
         () => {},
@@ -231,7 +231,7 @@ export class Exchange {
   close(): void {
     clearTimeout(this.timer);
     this.outer?.removeEventListener("abort", this.onAbort);
-    // Gives back the connection of a body that nobody will read.
+    // Gives back the connection of a body that no caller will read.
     if (!this.isRead) this.controller.abort();
   }
 

@@ -32,7 +32,7 @@ export interface ReadOptions {
   readonly live?: boolean | "sse" | "long-poll" | undefined;
   /** Ends the loop, quietly. */
   readonly signal?: AbortSignal | undefined;
-  /** How long a live read may fail before it gives up; for ever by default. */
+  /** How long a live read may fail before it gives up; forever by default. */
   readonly giveUpMs?: number | undefined;
   /** After how much silence a live connection is replaced. */
   readonly silenceMs?: number | undefined;
@@ -196,7 +196,7 @@ export class StreamReader {
     if (!isTrimmed && error.code !== "history-lost") return undefined;
     const to = error.headers?.get(isTrimmed ? header.streamEarliestOffset : header.streamNextOffset);
     const from = this.position;
-    // A server that sends us where we are would do so for ever.
+    // A server that sends us where we are would do so forever.
     if (!to || to === from || from === NOW) return undefined;
     this.position = to;
     this.cursor = undefined;
