@@ -55,6 +55,13 @@ describe("a channel", () => {
     expect(seen.map(({ phase }) => phase).filter((phase) => phase !== "DELTA")).toEqual(["START", "ERROR", "END"]);
   });
 
+  it("that has ended refuses another publisher before it waits for input", async () => {
+    expect(await sluice(["channel", "publish", "ended", "x"], here())).toMatchObject({ code: 0 });
+    const running = start(["channel", "publish", "ended", "--sequence", "7"], here());
+    const ended = await running.ended;
+    expect([ended.code, ended.stderr]).toEqual([5, expect.stringContaining("(409 channel-")]);
+  });
+
   it("gets an ERROR and its END when the input is wrong, after all that came before", async () => {
     const ended = await sluice(["channel", "publish", "wrong", "--json"], { ...here(), stdin: "1\n2\n{\n4\n" });
     expect([ended.code, ended.stderr]).toEqual([1, expect.stringContaining("line 3 is not JSON")]);

@@ -6,7 +6,6 @@ import { join } from "node:path";
 import { createServer, type RunningServer } from "@sluice/server";
 import { beforeAll, describe, expect, it } from "vitest";
 import { EXIT, EXIT_MEANINGS } from "../../packages/server/src/cli/exit.ts";
-import { buildProgram } from "../../packages/server/src/cli/program.ts";
 import { eventually } from "../e2e/server.ts";
 import { BIN, cleanEnv, dirForTest, serveInProcess, sluice, start } from "../support/sluice-process.ts";
 
@@ -344,14 +343,6 @@ describe("a token", () => {
     await sluice(["stream", "ls", "--url", url, "--token", "t3"], { env });
     listener.close();
     expect(seen).toEqual(["Bearer t1", undefined, "Bearer t2", "Bearer t3"]);
-  });
-});
-
-describe("npm start", () => {
-  it("knows every command by its name", () => {
-    const text = readFileSync(new URL("../../scripts/start.mjs", import.meta.url), "utf8");
-    const listed = /const commands = "(.*?)"/.exec(text)![1]!.split(" ");
-    expect(listed.sort()).toEqual([...buildProgram("0").commands.map((command) => command.name()), "help"].sort());
   });
 });
 

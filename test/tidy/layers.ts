@@ -1,7 +1,7 @@
 /**
  * The layers, and which of them each may import: protocol <- core <- engine contract and keeper <- features <- doors <- compose
- * <- cli. Every source file belongs to exactly one layer. A folder with a `feature.ts` is a feature; any other new folder gets
- * its place here before its first file.
+ * <- cli, and protocol <- client <- cli. Every source file belongs to exactly one layer. A folder with a `feature.ts` is a
+ * feature; any other new folder gets its place here before its first file.
  */
 import { existsSync, readdirSync } from "node:fs";
 import { posix } from "node:path";
@@ -69,7 +69,7 @@ export const LAYERS: readonly Layer[] = [
   { name: "config", where: under("config/"), imports: [...BELOW_CONFIG, "observe"], packages: ["zod", "yaml"] },
   { name: "compose", where: under("compose\\.ts$"), imports: BELOW_COMPOSE },
   { name: "index", where: under("index\\.ts$"), imports: [...BELOW_COMPOSE, "compose"] },
-  { name: "cli", where: under("cli/"), imports: [...BELOW_COMPOSE, "compose"], packages: ["commander"] },
+  { name: "cli", where: under("cli/"), imports: [...BELOW_COMPOSE, "compose", "client"], packages: ["commander"] },
 ];
 
 function under(pattern: string): RegExp {

@@ -35,6 +35,8 @@ const expectations: readonly Expectation[] = [
       [`${SERVER}/streams/a.ts`, 'import { x } from "../engine/memory/memory.ts";', 1],
       [`${SERVER}/doors/http/a.ts`, 'import { x } from "../../compose.ts";', 1],
       [`${SERVER}/compose.ts`, 'import { x } from "./cli/main.ts";', 1],
+      [`${SERVER}/compose.ts`, 'import { Sluice } from "@sluice/client";', 1],
+      [`${SERVER}/sessions/a.ts`, 'import type { Session } from "@sluice/client";', 1],
       [`${SERVER}/attic/a.ts`, "export {};", 1],
     ],
     fine: [
@@ -45,6 +47,7 @@ const expectations: readonly Expectation[] = [
       ],
       [`${SERVER}/compose.ts`, 'import { x } from "./doors/http/a.ts"; import { y } from "./engine/disk/a.ts";'],
       [`${SERVER}/engine/keeper.test.ts`, 'import { x } from "./memory/memory.ts";'],
+      [`${SERVER}/cli/a.ts`, 'import { Sluice } from "@sluice/client"; import { x } from "../compose.ts";'],
     ],
   },
   {

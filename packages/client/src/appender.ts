@@ -1,15 +1,14 @@
 /**
- * The one writer of a stream in this client: collects what is appended while a request is under way, sends it as the next
- * one, and repeats a request until it is answered. Shared by all handles of a stream.
+ * The one writer of a stream in this client. It collects appends while a request is in flight, sends them as the next request,
+ * and retries a request until it is answered. All handles of a stream share it.
  *
- * What must stay true: one request in flight, the next only after it was answered, so that a repeated one is recognised and
- * nothing overtakes; a batch that was numbered never changes; what is queued is bounded; a batch that fails takes what is
- * queued behind it along, because that was meant to follow it, and the next append starts a new epoch, so that nothing of
- * the old one can arrive late.
+ * Invariants: one request is in flight, so a retry is idempotent and nothing overtakes it. A numbered batch never changes. The
+ * queue is bounded. A batch that fails takes along the batches queued behind it, because they were meant to follow it; the next
+ * append starts a new epoch, so nothing of the old one can arrive late. Without a producer id no request is repeated.
  */
 import { header } from "@sluice/protocol";
 import { Backoff } from "./backoff.ts";
-import { type AppendResult, Batch, type Body, type Create, type Metadata } from "./batch.ts";
+import { type AppendResult, Batch, type Outgoing, type PublishResult } from "./batch.ts";
 import type { Answer, Call, Connection } from "./connection.ts";
 import { SluiceError } from "./error.ts";
 import type { LastBudget, PageExit } from "./page-exit.ts";
@@ -35,10 +34,11 @@ const MAX_CLAIMS = 3;
 export interface AppenderParts {
   readonly connection: Connection;
   readonly exit: PageExit;
-  /** The encoded address of the stream, after `/v1/{project}/`. */
+  /** The encoded levels of the stream's path. */
   readonly path: string;
-  readonly producerId: string;
-  /** Whether somebody else may use the same producer id; then the one who came last is the one who writes. */
+  /** Undefined for an appender that numbers nothing: each request is sent once. */
+  readonly producerId: string | undefined;
+  /** Whether another client may use the same producer id; then the newest of them writes. */
   readonly isShared: boolean;
   /** Greater with every call. */
   readonly nextEpoch: () => number;
@@ -65,14 +65,15 @@ export class Appender {
     return this.queue.length === 0 && this.failure === undefined && this.fenced === undefined;
   }
 
-  append(body: Body, contentType: string, metadata: Metadata | undefined, create?: Create): Promise<AppendResult> {
+  append(outgoing: Outgoing): Promise<AppendResult> {
     if (this.fenced !== undefined) return rejected(this.fenced);
+    const { body } = outgoing;
     const { queueSize } = this.parts.limits;
     if (this.queued + body.length > queueSize && this.queued > 0) {
       const says = `${this.queued} characters are waiting to be sent; ready() tells when there is room`;
       return this.fail(new SluiceError("queue-full", says));
     }
-    const batch = this.batchFor(body, contentType, metadata, create);
+    const batch = this.batchFor(outgoing);
     this.queued += body.length;
     if (!this.isRunning) void this.run();
     return batch.promise;
@@ -96,18 +97,18 @@ export class Appender {
     return this.queued <= this.parts.limits.queueSize / 2;
   }
 
-  private batchFor(body: Body, contentType: string, metadata: Metadata | undefined, create: Create | undefined): Batch {
+  private batchFor(outgoing: Outgoing): Batch {
+    const { body, create } = outgoing;
     const { batchSize, batchMessages } = this.parts.limits;
     const last = this.queue.at(-1);
     const fits = last !== undefined && last.size + body.length <= batchSize && last.bodies.length < batchMessages;
-    if (fits && last.takes(contentType, metadata)) {
+    if (fits && last.takes(outgoing)) {
       last.push(body);
       if (create === undefined) last.create = undefined;
       return last;
     }
     if (last !== undefined) last.isSealed = true;
-    const batch = new Batch(contentType, metadata, [body]);
-    batch.create = create;
+    const batch = new Batch(outgoing);
     this.queue.push(batch);
     return batch;
   }
@@ -176,7 +177,7 @@ export class Appender {
       } catch (error) {
         if (this.mayCreate(batch, error)) {
           const { create } = batch;
-          // Once: a stream that somebody removes at the same time stays away.
+          // Once: a stream that another client deletes at the same time stays deleted.
           batch.create = undefined;
           await create!();
           continue;
@@ -185,6 +186,8 @@ export class Appender {
           this.cut(batch);
           return undefined;
         }
+        // Without a number the server cannot recognise a repetition, and the lost answer may have been a success.
+        if (this.parts.producerId === undefined) throw error;
         if (claims < MAX_CLAIMS && this.claim(batch, error)) claims++;
         else await backoff.wait(error);
       }
@@ -197,14 +200,15 @@ export class Appender {
     return isAbsent && create !== undefined && !this.hasWritten;
   }
 
-  private accepted(batch: Batch, { headers }: Answer): AppendResult {
+  private accepted(batch: Batch, { headers }: Answer): AppendResult | PublishResult {
     const told = Number(headers.get(header.producerSeq) ?? Number.NaN);
-    if (told >= this.seq) {
+    if (told >= this.seq && this.parts.producerId !== undefined) {
       const says = "another producer uses the same id and epoch, and its messages were taken for ours";
       throw new SluiceError("producer-fenced", says);
     }
     this.hasWritten = true;
-    return { offset: headers.get(header.streamNextOffset) ?? "", historyLost: batch.historyLost };
+    const result = { offset: headers.get(header.streamNextOffset) ?? "", historyLost: batch.historyLost };
+    return batch.isPublish ? { ...result, fanout: fanoutOf(headers) } : result;
   }
 
   /** Whether the refusal is about the numbers, and new ones were taken: in each of these cases nothing was written. */
@@ -239,21 +243,23 @@ export class Appender {
   }
 
   private callFor(batch: Batch): Call {
+    const { path, producerId } = this.parts;
     const { epoch, seq } = batch.numbered!;
-    const headers = {
-      ...batch.headers,
-      [header.producerId]: this.parts.producerId,
+    const producer = producerId !== undefined && {
+      [header.producerId]: producerId,
       [header.producerEpoch]: String(epoch),
       [header.producerSeq]: String(seq),
     };
-    return { method: "POST", path: this.parts.path, headers, body: batch.payload };
+    const door = batch.isPublish ? "publish" : "stream";
+    return { method: "POST", path: `${door}/${path}`, headers: { ...batch.headers, ...producer }, body: batch.payload };
   }
 
   /**
    * The page goes away: what is queued is sent without waiting for answers, as the very requests that would follow. If the
-   * page lives on, they are repeated in turn and recognised.
+   * page lives on, they are repeated in turn and recognized, which takes a number.
    */
   private readonly lastWords = (budget: LastBudget): void => {
+    if (this.parts.producerId === undefined) return;
     for (const batch of this.queue) {
       batch.isSealed = true;
       this.number(batch);
@@ -263,6 +269,16 @@ export class Appender {
       budget.bytes -= bytes.length;
       this.parts.connection.sendLast({ ...call, body: bytes });
     }
+  };
+}
+
+function fanoutOf(headers: Headers): PublishResult["fanout"] {
+  const number = (name: string) => Number(headers.get(name) ?? 0);
+  return {
+    mode: headers.get(header.fanoutMode) ?? "",
+    count: number(header.fanoutCount),
+    successes: number(header.fanoutSuccesses),
+    failures: number(header.fanoutFailures),
   };
 }
 

@@ -1,8 +1,8 @@
 /**
- * When to try again: exponential, with jitter, never sooner than the server asked, and not for ever. One per operation;
+ * When to retry: exponential backoff with jitter, never sooner than the server asked, and not forever. One per operation;
  * `progress` makes it forget its failures.
  *
- * What must stay true: `wait` either resolves when it is time, or rejects with what the caller must be told.
+ * Invariant: `wait` either resolves when it is time, or rejects with what the caller must be told.
  */
 import { SluiceError } from "./error.ts";
 

@@ -1,6 +1,8 @@
 /**
- * What is sent as one request: messages of one content type, in the order in which they were appended, with one promise for
- * all of them and, once it may have been sent, a number that never changes. Owned by the appender.
+ * One request of an appender: messages of one content type in the order of their appends, with one promise for all of them.
+ *
+ * Invariants: a batch that may have been sent takes no further messages and keeps its number. Only messages of JSON share a
+ * batch; an encoded body and a message with metadata each have their own.
  */
 import { header } from "@sluice/protocol";
 
@@ -15,6 +17,22 @@ export interface AppendResult {
    * lost its end. Readers are told by a gap.
    */
   readonly historyLost: boolean;
+}
+
+/** What became of the copies into the sessions that follow the stream, as far as the server waited for them. */
+export interface Fanout {
+  /** `inline`: the server has made the copies. Any other mode: it makes them later, and counts neither success nor failure. */
+  readonly mode: string;
+  /** Sessions that follow the stream. */
+  readonly count: number;
+  readonly successes: number;
+  /** Copies that the server makes later, because a session could not take them now. */
+  readonly failures: number;
+}
+
+export interface PublishResult extends AppendResult {
+  /** Of the whole request; values published at the same time share one. */
+  readonly fanout: Fanout;
 }
 
 export interface Metadata {
@@ -32,36 +50,51 @@ export interface Numbered {
 
 export type Create = () => Promise<void>;
 
+/** What one call of `append` or `publish` hands over. */
+export interface Outgoing {
+  readonly body: Body;
+  readonly contentType: string;
+  readonly metadata?: Metadata | undefined;
+  /** Makes the stream when there is none; undefined when it must exist. */
+  readonly create?: Create | undefined;
+  /** The body is that of a whole request. */
+  readonly isEncoded?: boolean | undefined;
+  /** The server is to wait for the copies into sessions. */
+  readonly isPublish?: boolean | undefined;
+}
+
 export class Batch {
   size = 0;
   /** Closed to further messages: it is on its way, or full. */
   isSealed = false;
   numbered: Numbered | undefined;
   historyLost = false;
-  /** Makes the stream when it is not there; undefined when it must be. */
   create: Create | undefined;
+  readonly bodies: Body[] = [];
   readonly promise: Promise<AppendResult>;
   resolve!: (result: AppendResult) => void;
   reject!: (error: unknown) => void;
 
-  constructor(
-    readonly contentType: string,
-    readonly metadata: Metadata | undefined,
-    readonly bodies: Body[] = [],
-  ) {
-    for (const body of bodies) this.size += body.length;
+  constructor(private readonly first: Outgoing) {
+    this.create = first.create;
     this.promise = new Promise((resolve, reject) => {
       this.resolve = resolve;
       this.reject = reject;
     });
-    // Somebody who does not look at the promise hears of the failure from `flush`.
+    // A caller that ignores the promise hears of the failure from `flush`.
     this.promise.catch(() => {});
+    this.push(first.body);
     // Only an array of JSON keeps its messages apart, and metadata is of the one message that came with it.
-    if (!isJson(contentType) || metadata !== undefined) this.isSealed = bodies.length > 0;
+    this.isSealed = !isJson(first.contentType) || first.metadata !== undefined || first.isEncoded === true;
   }
 
-  takes(contentType: string, metadata: Metadata | undefined): boolean {
-    return !this.isSealed && metadata === undefined && contentType === this.contentType;
+  get isPublish(): boolean {
+    return this.first.isPublish === true;
+  }
+
+  takes({ contentType, metadata, isEncoded, isPublish = false }: Outgoing): boolean {
+    const isAlike = contentType === this.first.contentType && isPublish === this.isPublish;
+    return !this.isSealed && isAlike && metadata === undefined && !isEncoded;
   }
 
   push(body: Body): void {
@@ -70,13 +103,14 @@ export class Batch {
   }
 
   get payload(): Body {
-    return isJson(this.contentType) ? `[${this.bodies.join(",")}]` : this.bodies[0]!;
+    const { contentType, isEncoded } = this.first;
+    return isJson(contentType) && !isEncoded ? `[${this.bodies.join(",")}]` : this.bodies[0]!;
   }
 
   get headers(): Record<string, string | undefined> {
-    const { id, key, attributes } = this.metadata ?? {};
+    const { contentType, metadata: { id, key, attributes } = {} } = this.first;
     return {
-      [header.contentType]: this.contentType,
+      [header.contentType]: contentType,
       [header.messageId]: id,
       [header.messageKey]: key,
       [header.messageAttributes]: attributes && JSON.stringify(attributes),
@@ -86,14 +120,17 @@ export class Batch {
   /** Two halves; the second settles this one, and cannot succeed without the first. */
   halves(): [Batch, Batch] {
     const half = this.bodies.length >> 1;
-    const first = new Batch(this.contentType, undefined, this.bodies.slice(0, half));
-    const second = new Batch(this.contentType, undefined, this.bodies.slice(half));
-    first.create = this.create;
-    second.create = this.create;
-    first.isSealed = true;
-    second.isSealed = true;
+    const first = this.part(this.bodies.slice(0, half));
+    const second = this.part(this.bodies.slice(half));
     second.promise.then(this.resolve, this.reject);
     return [first, second];
+  }
+
+  private part([body, ...more]: readonly Body[]): Batch {
+    const part = new Batch({ ...this.first, body: body!, create: this.create });
+    for (const one of more) part.push(one);
+    part.isSealed = true;
+    return part;
   }
 }
 

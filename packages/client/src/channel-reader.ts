@@ -1,24 +1,23 @@
 /**
- * Reads a channel: START, DELTA, ERROR, until END. Called by the channel handle.
+ * Reads a channel until END: as items, or as the events that the server sends. Called by the channel handle.
  *
- * What must stay true: every message comes once and in order, over however many connections; one that cannot come any more,
- * because the channel keeps only its last thousand or so, is told as a gap, in its place.
+ * Invariants: every message arrives once and in order, over any number of connections. A channel keeps only its last thousand
+ * messages or so; trimmed ones are reported as a gap, in their place.
  */
-import { header } from "@sluice/protocol";
+import { header, NOW } from "@sluice/protocol";
 import { Backoff, sleep } from "./backoff.ts";
 import type { Connection } from "./connection.ts";
 import { SluiceError } from "./error.ts";
-import { ConnectionEnded, eventsOf, SILENCE_MS } from "./events.ts";
-import type { SseEvent } from "./sse-parser.ts";
+import { ConnectionEnded, eventsOf, SILENCE_MS, WORTHWHILE_MS } from "./events.ts";
 
 export interface ChannelReadOptions {
-  /** The `offset` of the last item that was seen; the beginning by default. */
-  readonly from?: string | undefined;
+  /** `beginning` (what is kept; the default), `now`, or the `offset` of the last item that was seen. */
+  readonly from?: "beginning" | "now" | (string & {}) | undefined;
   /** Ends the loop, quietly. */
   readonly signal?: AbortSignal | undefined;
-  /** How long to wait for a channel that does not exist yet. By default that is an error at once. */
+  /** How long to wait for a channel that does not exist yet; `Infinity` waits forever. By default that is an error at once. */
   readonly waitMs?: number | undefined;
-  /** How long reading may fail before it gives up; for ever by default. */
+  /** How long reading may fail before it gives up; forever by default. */
   readonly giveUpMs?: number | undefined;
   /** After how much silence a connection is replaced. */
   readonly silenceMs?: number | undefined;
@@ -43,22 +42,37 @@ export interface ChannelGap {
 
 export type ChannelItem = ChannelPart | ChannelGap;
 
-const TYPES = { START: "start", DELTA: "delta", ERROR: "error", END: "end" } as const;
+/** An event as the server sent it: a message, or the gap before one. */
+export type ChannelEvent =
+  | {
+      readonly event: "stream";
+      /** Read on `from` here. */
+      readonly offset: string;
+      /** The event's JSON text, unparsed. */
+      readonly data: string;
+      readonly message: ChannelEventMessage;
+    }
+  | { readonly event: "gap"; readonly offset: string; readonly data: string };
 
-interface Published {
+export interface ChannelEventMessage {
   readonly messageId?: string;
   readonly phase: keyof typeof TYPES;
   readonly sequence: number;
   readonly payload?: unknown;
+  /** The publisher left out sequences from this one on. */
+  readonly gap?: { readonly expected: number };
 }
+
+const TYPES = { START: "start", DELTA: "delta", ERROR: "error", END: "end" } as const;
 
 /** How often a channel that does not exist yet is looked for. */
 const LOOK_MS = 250;
 
 export class ChannelReader {
+  private readonly from: string | undefined;
   private position: string | undefined;
   private expected: number | undefined;
-  /** The server has said that something is gone; what comes next shows what. */
+  /** The server reported a gap; the next message shows where it ends. */
   private isGapTold = false;
   private isOver = false;
   private readonly backoff: Backoff;
@@ -68,78 +82,103 @@ export class ChannelReader {
     private readonly path: string,
     private readonly options: ChannelReadOptions,
   ) {
-    this.position = options.from;
+    this.from = options.from === "beginning" ? undefined : options.from;
+    this.position = this.from;
     this.backoff = new Backoff(connection.retries, options.signal, options.giveUpMs ?? Number.POSITIVE_INFINITY);
   }
 
   async *items(): AsyncGenerator<ChannelItem, void, undefined> {
+    for await (const event of this.events()) {
+      if (event.event === "gap") this.isGapTold = true;
+      else yield* this.take(event.message, event.offset);
+    }
+  }
+
+  /** Connects until END; each connection goes on where the last one stood. */
+  async *events(): AsyncGenerator<ChannelEvent, void, undefined> {
     const { signal, waitMs = 0 } = this.options;
     const patientUntil = Date.now() + waitMs;
     try {
       while (!this.isOver) {
         try {
-          yield* this.events();
+          yield* this.connect();
         } catch (error) {
-          if (isAbsent(error) && this.position === undefined && Date.now() < patientUntil) await sleep(LOOK_MS, signal);
-          else if (!this.goesOnBehind(error)) await this.backoff.wait(error);
+          const gap = this.gapIn(error);
+          if (gap !== undefined) yield gap;
+          else if (isAbsent(error) && this.position === undefined && Date.now() < patientUntil)
+            await sleep(LOOK_MS, signal);
+          else await this.backoff.wait(error);
         }
       }
     } catch (error) {
-      // Whoever has aborted knows.
+      // The caller that aborted knows that it did.
       if (!signal?.aborted) throw error;
     }
   }
 
-  private async *events(): AsyncGenerator<ChannelItem, void, undefined> {
-    const { signal, silenceMs = SILENCE_MS } = this.options;
+  private async *connect(): AsyncGenerator<ChannelEvent, void, undefined> {
+    const { signal, silenceMs = SILENCE_MS, waitMs } = this.options;
     const headers = { "Last-Event-ID": this.position };
-    const call = { method: "GET", path: this.path, headers, signal };
+    // A reader that waits forever leaves the waiting to the server.
+    const query = { wait: waitMs === Number.POSITIVE_INFINITY ? "true" : undefined };
+    const call = { method: "GET", path: this.path, headers, query, signal };
+    const startedAt = Date.now();
     let isWorthwhile = false;
     const end = () => {
       this.isOver = true;
     };
     for await (const event of eventsOf(this.connection, call, silenceMs, () => this.backoff.reached(), end)) {
       if (signal?.aborted) return;
-      if (event.event === "gap") this.isGapTold = true;
-      if (event.event !== "stream") continue;
+      const { event: name, id: offset, data } = event;
+      if (name === "gap") {
+        // A reader that comes back is not told again.
+        this.position = offset || this.position;
+        yield { event: name, offset, data };
+      }
+      if (name !== "stream") continue;
       isWorthwhile = true;
       this.backoff.progress();
-      yield* this.take(event);
+      if (this.isRepeated(offset)) continue;
+      const message = parse(data);
+      this.position = offset;
+      this.isOver = message.phase === "END";
+      yield { event: name, offset, data, message };
       if (this.isOver) return;
     }
-    if (!isWorthwhile && !this.isOver) throw new ConnectionEnded();
+    if (!isWorthwhile && !this.isOver && Date.now() - startedAt < WORTHWHILE_MS) throw new ConnectionEnded();
+    this.backoff.progress();
   }
 
-  private take({ id, data }: SseEvent): ChannelItem[] {
-    if (this.position !== undefined && id !== "" && id <= this.position) return [];
-    const { phase, sequence, payload, messageId } = parse(data);
+  private isRepeated(offset: string): boolean {
+    return this.position !== undefined && this.position !== NOW && offset !== "" && offset <= this.position;
+  }
+
+  private take({ phase, sequence, payload, messageId }: ChannelEventMessage, offset: string): ChannelItem[] {
     const items: ChannelItem[] = [];
     if (this.isGapBefore(phase, sequence)) items.push({ type: "gap", expected: this.expected, sequence });
     this.isGapTold = false;
     this.expected = sequence + 1;
-    this.position = id;
-    this.isOver = phase === "END";
-    items.push({ type: TYPES[phase], payload, sequence, offset: id, messageId });
+    items.push({ type: TYPES[phase], payload, sequence, offset, messageId });
     return items;
   }
 
-  private isGapBefore(phase: Published["phase"], sequence: number): boolean {
+  private isGapBefore(phase: ChannelEventMessage["phase"], sequence: number): boolean {
     if (phase === "START") return false;
-    // Whoever comes late and does not find the beginning; who names a position has seen what was before.
-    if (this.expected === undefined) return this.isGapTold || this.options.from === undefined;
+    // A reader without a position that does not find the START came too late; one with a position has seen what was before.
+    if (this.expected === undefined) return this.isGapTold || this.from === undefined;
     return this.isGapTold || sequence > this.expected;
   }
 
-  /** Whether a refusal says that our position is gone and where to go on. */
-  private goesOnBehind(error: unknown): boolean {
-    if (!(error instanceof SluiceError)) return false;
-    if (error.code !== "offset-trimmed" && error.code !== "history-lost") return false;
+  /** The gap that a refusal tells of; reading goes on behind it. */
+  private gapIn(error: unknown): ChannelEvent | undefined {
+    if (!(error instanceof SluiceError)) return undefined;
+    if (error.code !== "offset-trimmed" && error.code !== "history-lost") return undefined;
     const name = error.code === "offset-trimmed" ? header.streamEarliestOffset : header.streamNextOffset;
-    const to = error.headers?.get(name);
-    if (!to || to === this.position) return false;
-    this.position = to;
-    this.isGapTold = true;
-    return true;
+    const after = this.position;
+    const earliest = error.headers?.get(name);
+    if (!earliest || earliest === after) return undefined;
+    this.position = earliest;
+    return { event: "gap", offset: earliest, data: JSON.stringify({ after, earliest }) };
   }
 }
 
@@ -147,15 +186,15 @@ function isAbsent(error: unknown): boolean {
   return error instanceof SluiceError && error.status === 404;
 }
 
-function parse(data: string): Published {
-  let value: Partial<Published> | undefined;
+function parse(data: string): ChannelEventMessage {
+  let value: Partial<ChannelEventMessage> | undefined;
   try {
-    value = JSON.parse(data) as Partial<Published>;
+    value = JSON.parse(data) as Partial<ChannelEventMessage>;
   } catch {
     value = undefined;
   }
   if (value?.phase !== undefined && Object.hasOwn(TYPES, value.phase) && typeof value.sequence === "number") {
-    return value as Published;
+    return value as ChannelEventMessage;
   }
   throw new SluiceError("bad-answer", "an event of the channel is not one that this client understands");
 }

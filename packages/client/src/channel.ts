@@ -1,9 +1,35 @@
-/** A channel as the user holds it: one answer that somebody publishes, bit by bit, and others read while it comes. */
-import { type ChannelItem, ChannelReader, type ChannelReadOptions } from "./channel-reader.ts";
+/**
+ * The handle of a channel: one answer, published bit by bit and read by others while it is written. Made by the client.
+ *
+ * Invariant: a message is known by its sequence, so publishing one again appends nothing.
+ */
+import { header } from "@sluice/protocol";
+import { type ChannelEvent, type ChannelItem, ChannelReader, type ChannelReadOptions } from "./channel-reader.ts";
 import type { Connection } from "./connection.ts";
+import { Encoded } from "./encoded.ts";
 import { SluiceError } from "./error.ts";
+import type { Phase } from "./outbox.ts";
 import type { PageExit } from "./page-exit.ts";
 import { ChannelPublisher, type PublisherOptions } from "./publisher.ts";
+import type { CallOptions } from "./stream.ts";
+
+/** One message as its publisher numbers it. */
+export interface ChannelMessage {
+  readonly phase: Phase;
+  /** One more than the message before it; any number at START. */
+  readonly sequence: number;
+  readonly payload?: unknown;
+  /** An id by which the channel recognizes the message, beside its sequence. */
+  readonly messageId?: string | undefined;
+}
+
+export interface ChannelPublished {
+  /** The position after the message. */
+  readonly offset: string;
+  readonly sequence: number;
+  /** Sequences from this one on were left out before the message. */
+  readonly gap?: { readonly expected: number } | undefined;
+}
 
 export class Channel {
   constructor(
@@ -18,9 +44,28 @@ export class Channel {
     return new ChannelPublisher(this.connection, this.exit, `${this.address}/publish`, options);
   }
 
+  /** Publishes one message under a sequence that the caller keeps: for programs that go step by step. */
+  async publish(message: ChannelMessage, { signal }: CallOptions = {}): Promise<ChannelPublished> {
+    const { payload, ...rest } = message;
+    const json = payload instanceof Encoded ? payload.text : JSON.stringify(payload ?? null);
+    const { text } = await this.connection.call({
+      method: "POST",
+      path: `${this.address}/publish`,
+      headers: { [header.contentType]: "application/json" },
+      body: `${JSON.stringify(rest).slice(0, -1)},"payload":${json}}`,
+      signal,
+    });
+    return JSON.parse(text) as ChannelPublished;
+  }
+
   /** What is kept and what comes, until the publisher ends it. */
   read(options: ChannelReadOptions = {}): AsyncGenerator<ChannelItem, void, undefined> {
-    return new ChannelReader(this.connection, `${this.address}/events`, options).items();
+    return this.reader(options).items();
+  }
+
+  /** The same once and in order as the server sends it, with the text of each event. */
+  events(options: ChannelReadOptions = {}): AsyncGenerator<ChannelEvent, void, undefined> {
+    return this.reader(options).events();
   }
 
   /** The whole text. Rejects when part of it is gone or the publisher failed; `partial` of the error is what there is. */
@@ -37,5 +82,9 @@ export class Channel {
       }
     }
     throw options.signal?.reason;
+  }
+
+  private reader(options: ChannelReadOptions): ChannelReader {
+    return new ChannelReader(this.connection, `${this.address}/events`, options);
   }
 }

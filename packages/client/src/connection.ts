@@ -1,9 +1,9 @@
 /**
- * One HTTP exchange with the server: address, token, time limits, refusals as errors. Everything else in this package goes
- * through here and decides for itself whether to try again.
+ * One HTTP exchange with the server: address, token, time limits, refusals as errors. All other files of this package send
+ * through it and decide themselves whether to retry.
  *
- * What must stay true: whatever is opened is closed, also when the caller has gone away; a token is asked for once and used
- * until the server refuses it; no promise is left without somebody who hears of its failure.
+ * Invariants: every opened exchange is closed, also when the caller has gone away. A token is asked for once and used until the
+ * server refuses it. No rejected promise is left unhandled.
  */
 import { Backoff, type RetryPolicy } from "./backoff.ts";
 import { describeCause, refusalOf, SluiceError } from "./error.ts";
@@ -92,7 +92,7 @@ export class Connection {
   sendLast({ method, path, headers, body }: Call): void {
     const init = { method, headers: this.headers(headers, this.token.known), body: bodyOf(body), keepalive: true };
     try {
-      // `catch` and not `await`: there is nobody left to tell, and the same request is repeated if the page lives on.
+      // `catch` and not `await`: no caller is left to tell, and the same request is repeated if the page lives on.
       this.options.fetch(this.address(path), init).then(
         (response) => void response.body?.cancel().catch(() => {}),
         () => {},
@@ -191,6 +191,22 @@ export class Exchange {
     }
   }
 
+  async bytes(): Promise<Uint8Array> {
+    const pieces: Uint8Array[] = [];
+    let length = 0;
+    for await (const piece of this.pieces()) {
+      pieces.push(piece);
+      length += piece.length;
+    }
+    const bytes = new Uint8Array(length);
+    let at = 0;
+    for (const piece of pieces) {
+      bytes.set(piece, at);
+      at += piece.length;
+    }
+    return bytes;
+  }
+
   async text(maxChars = Number.POSITIVE_INFINITY): Promise<string> {
     const decoder = new TextDecoder();
     let text = "";
@@ -215,7 +231,7 @@ export class Exchange {
   close(): void {
     clearTimeout(this.timer);
     this.outer?.removeEventListener("abort", this.onAbort);
-    // Gives back the connection of a body that nobody will read.
+    // Gives back the connection of a body that no caller will read.
     if (!this.isRead) this.controller.abort();
   }
 

@@ -2,7 +2,7 @@
  * The one kind of error that this client makes of refusals and faults. Every rejected promise and every loop that ends early
  * carries one, except for an abort (the signal's own reason) and for what the user's own functions throw.
  *
- * What must stay true: `retryable` on an error that reaches the caller means that the client has tried and given up, and that
+ * Invariant: `retryable` on an error that reaches the caller means that the client has tried and given up, and that
  * a write may or may not have happened; without it the server has said no, and nothing was written.
  */
 import type { ErrorCode } from "@sluice/protocol";
@@ -25,7 +25,7 @@ export type ClientErrorCode =
   | "incomplete"
   /** The publisher of a channel has reported an error. */
   | "publisher-failed"
-  /** Somebody else publishes on the channel. */
+  /** Another publisher uses the channel. */
   | "channel-taken"
   /** The client or the publisher was closed before. */
   | "closed";

@@ -1,9 +1,9 @@
 /**
  * The events of one SSE connection, from its opening to its end. The readers of streams and channels loop over these and
- * connect again from where they are.
+ * connect again from where they stand.
  *
- * What must stay true: nothing is read ahead of the consumer but the piece at hand, so a slow consumer slows the server; a
- * connection on which nothing comes for longer than a server stays silent is given up.
+ * Invariants: only the piece at hand is read ahead of the consumer, so a slow consumer causes back-pressure. A connection that is
+ * silent for longer than a server ever is, is given up.
  */
 import type { Call, Connection } from "./connection.ts";
 import { SluiceError } from "./error.ts";
@@ -12,7 +12,10 @@ import { type SseEvent, SseParser } from "./sse-parser.ts";
 /** A page of a stream is one event; 8 MiB of text, each character escaped, still fits. */
 export const MAX_EVENT_CHARS = 64 * 1024 * 1024;
 
-/** Sluice ends a connection after 60 s and a client comes back; longer silence means that nobody is there. */
+/** How long a connection must have lasted to be replaced at once although it brought nothing. */
+export const WORTHWHILE_MS = 1_000;
+
+/** Sluice ends a connection after 60 s and a client comes back; longer silence means that the server is gone. */
 export const SILENCE_MS = 90_000;
 
 export async function* eventsOf(

@@ -1,12 +1,21 @@
 /** What a program that uses Sluice gets. */
 export type { AppendLimits } from "./appender.ts";
 export type { Retry, RetryOptions } from "./backoff.ts";
-export type { AppendResult, Metadata } from "./batch.ts";
-export { Channel } from "./channel.ts";
-export type { ChannelGap, ChannelItem, ChannelPart, ChannelReadOptions } from "./channel-reader.ts";
+export type { AppendResult, Fanout, Metadata, PublishResult } from "./batch.ts";
+export { Channel, type ChannelMessage, type ChannelPublished } from "./channel.ts";
+export type {
+  ChannelEvent,
+  ChannelEventMessage,
+  ChannelGap,
+  ChannelItem,
+  ChannelPart,
+  ChannelReadOptions,
+} from "./channel-reader.ts";
+export { Encoded } from "./encoded.ts";
 export { type ClientErrorCode, SluiceError, type SluiceErrorCode } from "./error.ts";
 export { ChannelPublisher, type PublisherOptions } from "./publisher.ts";
 export type { Schema, SchemaIssue, SchemaResult } from "./schema.ts";
+export { Session, type SessionInfo, type Subscribed, type SubscribeOptions } from "./session.ts";
 export { type ListedStream, type ListOptions, Sluice, type SluiceOptions } from "./sluice.ts";
 export { type SseEvent, SseParser } from "./sse-parser.ts";
 export {
@@ -17,5 +26,5 @@ export {
   type StreamLimits,
   type StreamOptions,
 } from "./stream.ts";
-export type { Gap, ReadOptions, StreamItem, StreamMessage } from "./stream-reader.ts";
+export type { Gap, PageOptions, ReadOptions, StreamItem, StreamMessage, StreamPage } from "./stream-reader.ts";
 export type { TokenSource } from "./token.ts";

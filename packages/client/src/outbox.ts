@@ -1,9 +1,10 @@
 /**
- * What a publisher has still to send: entries in order, packed into requests of bounded size. Text that follows text is one
- * message; text that does not fit is cut between characters. Knows sizes and numbers, no network.
+ * What a publisher still has to send: entries in order, packed into requests of bounded size. Text that follows text is one
+ * message; text that does not fit is cut between characters. Knows sizes and numbers, no network. Owned by the publisher.
  *
- * What must stay true: a packed message keeps its number and its content until it was sent; numbers have no holes.
+ * Invariants: a packed message keeps its number and its content until it was sent; numbers have no holes.
  */
+import { Encoded } from "./encoded.ts";
 import { SluiceError } from "./error.ts";
 
 export type Phase = "START" | "DELTA" | "ERROR" | "END";
@@ -13,8 +14,14 @@ export interface Entry {
   readonly payload: unknown;
 }
 
+/** A string can be joined and cut; any other payload is JSON text already, so that its writer may change it afterwards. */
+interface Stored {
+  readonly phase: Phase;
+  readonly payload: string | Encoded;
+}
+
 export interface Packed {
-  readonly entries: readonly Entry[];
+  readonly entries: readonly Stored[];
   readonly body: string;
   readonly bytes: number;
 }
@@ -27,11 +34,13 @@ const LEAST_BYTES = 512;
 export class Outbox {
   /** Characters that wait, packed or not. */
   size = 0;
-  private entries: Entry[] = [];
+  private entries: Stored[] = [];
   private packed: Packed[] = [];
-  private sequence = 0;
 
-  constructor(private requestBytes: number) {}
+  constructor(
+    private requestBytes: number,
+    private sequence = 0,
+  ) {}
 
   get isEmpty(): boolean {
     return this.entries.length === 0 && this.packed.length === 0;
@@ -43,25 +52,21 @@ export class Outbox {
   }
 
   /** Throws when it can never be sent. */
-  put(entry: Entry): void {
-    const { phase, payload } = entry;
+  put({ phase, payload }: Entry): void {
     const last = this.entries.at(-1);
     if (typeof payload !== "string") {
-      const text = JSON.stringify(payload);
-      if (text === undefined) throw new SluiceError("invalid-value", "what is published has no form in JSON");
+      const entry = { phase, payload: encodedOf(payload) };
       if (FRAME_BYTES + this.bytesOf(entry) > this.requestBytes) {
         const says = `a part that is not text must fit into a request of ${this.requestBytes} bytes`;
         throw new SluiceError("invalid-value", says);
       }
-      // A copy: whoever wrote it may change it.
-      this.entries.push({ phase, payload: JSON.parse(text) });
-      this.size += text.length;
-      return;
-    }
-    if (phase === "DELTA" && last?.phase === "DELTA" && typeof last.payload === "string") {
+      this.entries.push(entry);
+    } else if (phase === "DELTA" && last?.phase === "DELTA" && typeof last.payload === "string") {
       this.entries[this.entries.length - 1] = { phase, payload: last.payload + payload };
-    } else this.entries.push(entry);
-    this.size += payload.length;
+      this.size += payload.length;
+      return;
+    } else this.entries.push({ phase, payload });
+    this.size += sizeOf(this.entries.at(-1)!.payload);
   }
 
   /** The request to send next. */
@@ -99,7 +104,7 @@ export class Outbox {
   }
 
   private pack(): void {
-    const taken: Entry[] = [];
+    const taken: Stored[] = [];
     const messages: string[] = [];
     let bytes = FRAME_BYTES;
     for (let entry = this.entries[0]; entry !== undefined; entry = this.entries[0]) {
@@ -115,7 +120,7 @@ export class Outbox {
           payload: (entry.payload as string).slice((fits.payload as string).length),
         };
       taken.push(fits);
-      const message = JSON.stringify({ ...fits, sequence: this.sequence++ });
+      const message = messageOf(fits, this.sequence++);
       messages.push(message);
       bytes += byteLength(message) + 1;
       if (fits !== entry) break;
@@ -125,7 +130,7 @@ export class Outbox {
   }
 
   /** The beginning of a text that fits, or undefined when hardly anything does. */
-  private cut({ phase, payload }: Entry, room: number): Entry | undefined {
+  private cut({ phase, payload }: Stored, room: number): Stored | undefined {
     if (phase !== "DELTA" || typeof payload !== "string") return undefined;
     let length = Math.min(payload.length, room);
     while (length > 16) {
@@ -137,9 +142,21 @@ export class Outbox {
     return undefined;
   }
 
-  private bytesOf(entry: Entry): number {
-    return byteLength(JSON.stringify({ ...entry, sequence: this.sequence }));
+  private bytesOf(entry: Stored): number {
+    return byteLength(messageOf(entry, this.sequence));
   }
+}
+
+function encodedOf(payload: unknown): Encoded {
+  if (payload instanceof Encoded) return new Encoded(payload.text);
+  const text = JSON.stringify(payload);
+  if (text === undefined) throw new SluiceError("invalid-value", "what is published has no form in JSON");
+  return new Encoded(text);
+}
+
+function messageOf({ phase, payload }: Stored, sequence: number): string {
+  const json = typeof payload === "string" ? JSON.stringify(payload) : payload.text;
+  return `{"phase":"${phase}","sequence":${sequence},"payload":${json}}`;
 }
 
 function isInsidePair(text: string, at: number): boolean {
@@ -151,6 +168,6 @@ function byteLength(text: string): number {
   return encoder.encode(text).length;
 }
 
-function sizeOf(payload: unknown): number {
-  return typeof payload === "string" ? payload.length : JSON.stringify(payload).length;
+function sizeOf(payload: string | Encoded): number {
+  return typeof payload === "string" ? payload.length : payload.text.length;
 }

@@ -1,8 +1,8 @@
 /**
- * The end of a page: whoever has something unsent is given a last chance, within what a browser lets a page send on its way
+ * The end of a page: a writer with unsent requests gets a last chance, within what a browser lets a page send on its way
  * out. Elsewhere than in a page nothing happens.
  *
- * What must stay true: a listener exists only while something is unsent; the limit is shared by all of a client.
+ * Invariants: a listener exists only while something is unsent; the limit is shared by all of a client.
  */
 
 /** Browsers let a page have 64 KiB on its way after its end; some of it goes to headers. */

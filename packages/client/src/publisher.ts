@@ -1,10 +1,9 @@
 /**
  * Publishes one answer on a channel: collects what is written, sends it a few times a second in requests of bounded size, and
- * repeats a request until it is answered. Made by the channel handle.
+ * retries a request until it is answered. Made by the channel handle.
  *
- * What must stay true: one request in flight; a message that was numbered never changes, so that a repeated one is
- * recognised; no more requests per second and no larger ones than a channel takes; what waits is bounded; a failure is told by
- * whatever the caller awaits next, and by `end`.
+ * Invariants: one request is in flight. A numbered message never changes, so a retry is idempotent. Requests stay inside the rate
+ * and the size that a channel takes. The queue is bounded. A failure is told by what the caller awaits next, and by `end`.
  */
 import { Backoff, sleep } from "./backoff.ts";
 import type { Call, Connection } from "./connection.ts";
@@ -21,6 +20,8 @@ export interface PublisherOptions {
   readonly queueSize?: number | undefined;
   /** What START carries: the model, a title, whatever readers should know first. */
   readonly start?: unknown;
+  /** The sequence of START, from which the others count; 0 by default. */
+  readonly sequence?: number | undefined;
 }
 
 const INTERVAL_MS = 60;
@@ -35,6 +36,7 @@ export class ChannelPublisher {
   private hasEnded = false;
   private nextSendAt = 0;
   private failure: unknown;
+  private lastOffset: string | undefined;
   private waiting: { readonly resolve: () => void; readonly reject: (error: unknown) => void; whenEmpty: boolean }[] =
     [];
 
@@ -46,8 +48,13 @@ export class ChannelPublisher {
   ) {
     this.intervalMs = options.intervalMs ?? INTERVAL_MS;
     this.queueSize = options.queueSize ?? QUEUE_SIZE;
-    this.outbox = new Outbox(options.requestBytes ?? REQUEST_BYTES);
+    this.outbox = new Outbox(options.requestBytes ?? REQUEST_BYTES, options.sequence);
     this.put({ phase: "START", payload: options.start ?? null }).catch(() => {});
+  }
+
+  /** The position after the last message that the server has taken; undefined before the first. */
+  get offset(): string | undefined {
+    return this.lastOffset;
   }
 
   /** Text is joined with what was written before; anything else is a message of its own. Resolves when there is room for more. */
@@ -96,7 +103,7 @@ export class ChannelPublisher {
     if (this.failure !== undefined) return rejected(this.failure);
     if (this.isServed(whenEmpty)) return Promise.resolve();
     const waiting = new Promise<void>((resolve, reject) => this.waiting.push({ resolve, reject, whenEmpty }));
-    // Somebody who does not look at it hears of the failure from `end`.
+    // A caller that ignores it hears of the failure from `end`.
     waiting.catch(() => {});
     return waiting;
   }
@@ -147,9 +154,11 @@ export class ChannelPublisher {
 
   /** A number that we never gave is another publisher's, and what we sent was taken for a repetition of what it did. */
   private checkAnswer(text: string): void {
-    const told = /"sequence"\s*:\s*(\d+)/.exec(text);
-    if (told === null || Number(told[1]) <= this.outbox.lastSequence) return;
-    throw new SluiceError("channel-taken", "another publisher is, or was, at work on this channel");
+    const sequence = /"sequence"\s*:\s*(\d+)/.exec(text);
+    if (sequence !== null && Number(sequence[1]) > this.outbox.lastSequence) {
+      throw new SluiceError("channel-taken", "another publisher is, or was, at work on this channel");
+    }
+    this.lastOffset = /"offset"\s*:\s*"([^"]*)"/.exec(text)?.[1] ?? this.lastOffset;
   }
 
   private tell(): void {

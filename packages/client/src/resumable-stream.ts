@@ -30,7 +30,7 @@ export interface ResumableStreamContext {
   ): Promise<ReadableStream<string> | null>;
   /** Undefined when there is no such stream, null when it is done. */
   resumeExistingStream(streamId: string, skipCharacters?: number): Promise<ReadableStream<string> | null | undefined>;
-  /** Makes the stream. Null when it is done already; rejects when somebody else makes it. */
+  /** Makes the stream. Null when it is done already; rejects when another caller makes it. */
   createNewResumableStream(
     streamId: string,
     makeStream: () => ReadableStream<string>,
@@ -138,7 +138,7 @@ class Context implements ResumableStreamContext {
   }
 }
 
-/** Whoever asked for the stream to be made: gets it first-hand, and may go away. */
+/** The caller that asked for the stream: it gets the text first-hand, and may go away. */
 class FirstReader {
   readonly stream: ReadableStream<string>;
   private controller: ReadableStreamDefaultController<string> | undefined;
@@ -177,7 +177,7 @@ class FirstReader {
   }
 }
 
-/** Null when the channel is gone: whoever made the stream has left without ending it. */
+/** Null when the channel is gone: its maker has left without ending it. */
 async function follow(channel: Channel, skipCharacters = 0): Promise<ReadableStream<string> | null> {
   const abort = new AbortController();
   const items = channel.read({ signal: abort.signal, waitMs: START_MS });

@@ -1,6 +1,8 @@
 /**
- * The client: where the server is, as whom we come, and the handles of streams and channels. Owns what handles share: the
- * connection, the appenders, what is to be said when the page ends.
+ * The client: the server's address, the token, and the handles of streams, sessions and channels. Owns what handles share: the
+ * connection, the appenders, and the last requests of a page.
+ *
+ * Invariant: a name that an address cannot express is refused with a TypeError before anything is sent.
  */
 import type { ListedStream } from "@sluice/protocol";
 import { APPEND_LIMITS, Appender, type AppendLimits } from "./appender.ts";
@@ -10,6 +12,7 @@ import { Connection } from "./connection.ts";
 import { SluiceError } from "./error.ts";
 import { PageExit } from "./page-exit.ts";
 import { randomId } from "./random-id.ts";
+import { Session } from "./session.ts";
 import { type CallOptions, Stream, type StreamOptions } from "./stream.ts";
 import type { TokenSource } from "./token.ts";
 
@@ -70,23 +73,33 @@ export class Sluice {
     path: string,
     options: StreamOptions<Input, Output> = {},
   ): Stream<Input, Output> {
-    const address = addressOf(path);
-    const key = JSON.stringify([address, options.producer]);
+    const levels = levelsOf(path);
+    const key = JSON.stringify([levels, options.producer]);
     return new Stream(
       path,
-      address,
+      `stream/${levels}`,
       {
         connection: this.connection,
-        appender: () => this.appender(key, address, options.producer),
+        appender: () => this.appender(key, levels, options.producer),
         busyAppender: () => this.appenders.get(key),
-        sourceOf: (source) => `/v1/${this.project}/${addressOf(source)}`,
+        sourceOf: (source) => `/v1/${this.project}/stream/${levelsOf(source)}`,
       },
       options,
     );
   }
 
+  /** By its id, a UUID. `crypto.randomUUID()` makes a new one, and its first `subscribe` the session. */
+  session<Output = unknown>(id: string): Session<Output> {
+    if (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id)) {
+      throw new TypeError(`the id of a session is a UUID, not ${JSON.stringify(id)}`);
+    }
+    const own = id.toLowerCase();
+    return new Session(own, this.connection, this.stream<Output>(`session:${own}`));
+  }
+
   channel(id: string): Channel {
     if (id === "") throw new TypeError("the id of a channel must not be empty");
+    if (isDots(id)) throw new TypeError(`the id of a channel must not be ${id}, which an address cannot express`);
     return new Channel(id, `channels/${encodeURIComponent(id)}`, this.connection, this.exit);
   }
 
@@ -116,8 +129,8 @@ export class Sluice {
     await this.flush();
   }
 
-  /** The one appender of a stream, so that whatever handle was used, what is appended keeps its order. */
-  private appender(key: string, address: string, producer: string | undefined): Appender {
+  /** The one appender of a stream, so that appends keep their order whatever handle was used. */
+  private appender(key: string, path: string, producer: string | false | undefined): Appender {
     if (this.isClosed) throw new SluiceError("closed", "the client was closed");
     let appender = this.appenders.get(key);
     if (appender !== undefined) return appender;
@@ -125,9 +138,9 @@ export class Sluice {
     appender = new Appender({
       connection: this.connection,
       exit: this.exit,
-      path: address,
-      producerId: producer ?? this.producerId,
-      isShared: producer !== undefined,
+      path,
+      producerId: producer === false ? undefined : (producer ?? this.producerId),
+      isShared: typeof producer === "string",
       nextEpoch: this.nextEpoch,
       limits: this.limits,
     });
@@ -151,10 +164,16 @@ export class Sluice {
   };
 }
 
-function addressOf(path: string): string {
+function levelsOf(path: string): string {
+  if (path === "") throw new TypeError("the path of a stream must not be empty");
   const levels = path.split("/");
-  if (path === "" || levels.some((level) => level === "." || level === "..")) {
-    throw new TypeError(`${JSON.stringify(path)} is not the path of a stream`);
+  if (levels.some(isDots)) {
+    throw new TypeError(`the path ${path} has a level of dots, which an address cannot express`);
   }
-  return `stream/${levels.map(encodeURIComponent).join("/")}`;
+  return levels.map(encodeURIComponent).join("/");
+}
+
+/** A URL takes these for a step up or down. */
+function isDots(level: string): boolean {
+  return level === "." || level === "..";
 }

@@ -2,7 +2,7 @@
  * The event stream format, piece by piece: `push` takes text cut anywhere and returns the events that are complete. Written
  * for `fetch`, because an EventSource can send neither a token nor a position of one's own.
  *
- * What must stay true: where the text was cut makes no difference; an event or a line beyond the bound is an error and not
+ * Invariants: where the text was cut makes no difference; an event or a line beyond the bound is an error and not
  * memory; the work is linear in the text, however small the pieces of a long line are.
  */
 import { SluiceError } from "./error.ts";

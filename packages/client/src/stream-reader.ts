@@ -1,14 +1,29 @@
 /**
- * Reads a stream, message by message, from an offset to its end or for ever. Called by the stream handle.
+ * Reads a stream from an offset to its end, or live: message by message, or page by page as bytes. Called by the stream handle.
  *
- * What must stay true: every message comes once and in order, whatever connection it came over; what cannot come any more is
- * told as a gap, in its place; the loop ends only at the end of the stream, by the caller, or with an error that the caller gets.
+ * Invariants: every message arrives once and in order, over any number of connections. Missing messages are reported as a gap,
+ * in their place. The loop ends at the end of the stream, by the caller, or with an error that the caller gets.
  */
 import { BEGINNING, header, NOW } from "@sluice/protocol";
 import { Backoff } from "./backoff.ts";
 import type { Call, Connection } from "./connection.ts";
 import { SluiceError } from "./error.ts";
-import { ConnectionEnded, eventsOf, SILENCE_MS } from "./events.ts";
+import { ConnectionEnded, eventsOf, SILENCE_MS, WORTHWHILE_MS } from "./events.ts";
+
+export interface PageOptions extends Omit<ReadOptions, "live"> {
+  /** Wait for more at the end, by long-poll. */
+  readonly live?: boolean | undefined;
+  /** `envelope`: a JSON array of envelopes. By default the messages as they were appended; of JSON, an array of them. */
+  readonly format?: "envelope" | undefined;
+}
+
+/** What one request brought. */
+export interface StreamPage {
+  readonly type: "page";
+  readonly bytes: Uint8Array;
+  /** The position after the last message of the page: read on `from` here. */
+  readonly offset: string;
+}
 
 export interface ReadOptions {
   /** `beginning` (what is kept), `now`, or the `offset` of the last message that was seen. */
@@ -17,7 +32,7 @@ export interface ReadOptions {
   readonly live?: boolean | "sse" | "long-poll" | undefined;
   /** Ends the loop, quietly. */
   readonly signal?: AbortSignal | undefined;
-  /** How long a live read may fail before it gives up; for ever by default. */
+  /** How long a live read may fail before it gives up; forever by default. */
   readonly giveUpMs?: number | undefined;
   /** After how much silence a live connection is replaced. */
   readonly silenceMs?: number | undefined;
@@ -61,9 +76,6 @@ interface Control {
   readonly streamClosed?: boolean;
 }
 
-/** How long a connection must have lasted to be replaced at once although it brought nothing. */
-const WORTHWHILE_MS = 1_000;
-
 export type StreamItem<T> = StreamMessage<T> | Gap;
 
 export class StreamReader {
@@ -77,6 +89,7 @@ export class StreamReader {
     private readonly connection: Connection,
     private readonly path: string,
     private readonly options: ReadOptions,
+    private readonly format: "envelope" | undefined,
   ) {
     const { from = "beginning", live = false, signal, giveUpMs } = options;
     this.position = from === "beginning" ? BEGINNING : from;
@@ -87,39 +100,56 @@ export class StreamReader {
 
   /** What came together: a page or an event at a time. */
   async *batches(): AsyncGenerator<readonly StreamItem<unknown>[], void, undefined> {
+    for await (const item of this.resumed(() => (this.live === "sse" ? this.events() : this.parsedPage()))) {
+      yield "type" in item ? [item] : item;
+    }
+  }
+
+  pages(): AsyncGenerator<StreamPage | Gap, void, undefined> {
+    return this.resumed(() => this.page());
+  }
+
+  /** Connects until the stream ends; each connection goes on where the last one stood. */
+  private async *resumed<T>(connect: () => AsyncGenerator<T>): AsyncGenerator<T | Gap, void, undefined> {
     try {
       while (!this.isOver) {
         try {
-          yield* this.live === "sse" ? this.events() : this.page();
+          yield* connect();
         } catch (error) {
           const gap = this.gapIn(error);
           if (gap === undefined) await this.backoff.wait(error);
-          else yield [gap];
+          else yield gap;
         }
       }
     } catch (error) {
-      // Whoever has aborted knows.
+      // The caller that aborted knows that it did.
       if (!this.options.signal?.aborted) throw error;
     }
   }
 
-  private async *page(): AsyncGenerator<readonly StreamMessage<unknown>[], void, undefined> {
+  private async *page(): AsyncGenerator<StreamPage, void, undefined> {
     const { silenceMs = SILENCE_MS } = this.options;
     const exchange = await this.connection.open(this.call(), this.live ? silenceMs : undefined);
-    let text: string;
+    let bytes: Uint8Array;
     const { status, headers } = exchange.response;
     try {
-      text = status === 204 ? "[]" : await exchange.text();
+      bytes = await exchange.bytes();
     } finally {
       exchange.close();
     }
-    const messages = this.messages(text);
     this.backoff.progress();
-    if (messages.length > 0) yield messages;
     this.position = headers.get(header.streamNextOffset) ?? this.position;
     this.cursor = headers.get(header.streamCursor) ?? undefined;
     const isAtEnd = headers.get(header.streamUpToDate) !== null && !this.live;
     this.isOver = isAtEnd || headers.get(header.streamClosed) !== null;
+    if (status !== 204) yield { type: "page", bytes, offset: this.position };
+  }
+
+  private async *parsedPage(): AsyncGenerator<readonly StreamMessage<unknown>[], void, undefined> {
+    for await (const { bytes } of this.page()) {
+      const messages = messagesIn(new TextDecoder().decode(bytes));
+      if (messages.length > 0) yield messages;
+    }
   }
 
   private async *events(): AsyncGenerator<readonly StreamMessage<unknown>[], void, undefined> {
@@ -129,7 +159,9 @@ export class StreamReader {
       if (event === "data") {
         this.backoff.progress();
         isWorthwhile = true;
-        yield this.messages(data);
+        const messages = messagesIn(data);
+        this.position = messages.at(-1)?.offset ?? this.position;
+        yield messages;
       } else if (event === "control") {
         const control = parse(data) as Control;
         this.position = control.streamNextOffset;
@@ -150,14 +182,11 @@ export class StreamReader {
   }
 
   private call(): Call {
-    const query = { offset: this.position, live: this.live, cursor: this.cursor, format: "envelope" };
+    const { position, cursor, format } = this;
+    // A long-poll from "now" that fails would be repeated from a later "now"; the first request learns the offset instead.
+    const live = this.live === "long-poll" && position === NOW ? undefined : this.live;
+    const query = { offset: position, live, cursor: live && cursor, format };
     return { method: "GET", path: this.path, query, signal: this.options.signal };
-  }
-
-  private messages(text: string): StreamMessage<unknown>[] {
-    const messages = (parse(text) as Envelope[]).map(messageOf);
-    this.position = messages.at(-1)?.offset ?? this.position;
-    return messages;
   }
 
   /** The gap that a refusal tells of; reading goes on behind it. */
@@ -167,12 +196,16 @@ export class StreamReader {
     if (!isTrimmed && error.code !== "history-lost") return undefined;
     const to = error.headers?.get(isTrimmed ? header.streamEarliestOffset : header.streamNextOffset);
     const from = this.position;
-    // A server that sends us where we are would do so for ever.
+    // A server that sends us where we are would do so forever.
     if (!to || to === from || from === NOW) return undefined;
     this.position = to;
     this.cursor = undefined;
     return { type: "gap", reason: isTrimmed ? "trimmed" : "lost", from, to };
   }
+}
+
+function messagesIn(text: string): StreamMessage<unknown>[] {
+  return (parse(text) as Envelope[]).map(messageOf);
 }
 
 function messageOf({ offset, payload, encoding, publishedAt, id, key, attributes }: Envelope): StreamMessage<unknown> {

@@ -1,14 +1,23 @@
 /**
- * A stream as the user holds it: create, append, read, close. Handles are cheap and share the one appender of their stream, so
- * what two of them append keeps its order.
+ * The handle of a stream: create, append, publish, read, close. Made by the client.
+ *
+ * Invariant: handles are cheap and share the one appender of their stream, so appends by two of them keep their order.
  */
-import { header } from "@sluice/protocol";
+import { header, NOW } from "@sluice/protocol";
 import type { Appender } from "./appender.ts";
-import { type AppendResult, type Body, type Create, isJson, type Metadata } from "./batch.ts";
-import type { Connection } from "./connection.ts";
+import { type AppendResult, type Body, type Create, isJson, type Metadata, type PublishResult } from "./batch.ts";
+import type { Call, Connection } from "./connection.ts";
+import { Encoded } from "./encoded.ts";
 import { SluiceError } from "./error.ts";
 import { checkValue, parseValue, type Schema } from "./schema.ts";
-import { type ReadOptions, type StreamItem, StreamReader } from "./stream-reader.ts";
+import {
+  type Gap,
+  type PageOptions,
+  type ReadOptions,
+  type StreamItem,
+  type StreamPage,
+  StreamReader,
+} from "./stream-reader.ts";
 
 export interface StreamOptions<Input = unknown, Output = Input> {
   /** What `append` sends and `create` creates; `application/json` by default. */
@@ -16,10 +25,13 @@ export interface StreamOptions<Input = unknown, Output = Input> {
   /** Checks what is appended and what is read, and gives both their types. */
   readonly schema?: Schema<Input, Output> | undefined;
   /**
-   * A name for whoever writes, where there must be only one: the one who came last takes over, and the appends of those
-   * before are refused with `producer-fenced`. Without it every client writes beside the others.
+   * The name of a writer of which there must be only one: the newest client under it takes over, and the appends of those before
+   * are refused with `producer-fenced`. Without it every client writes beside the others, under a name of its own.
+   *
+   * `false` numbers nothing: a request is sent once, and a failure is never retried. For a program that appends once and ends, or
+   * that spreads messages without keys over the shards of a topic.
    */
-  readonly producer?: string | undefined;
+  readonly producer?: string | false | undefined;
   /**
    * What the first `append` does when there is no such stream: it makes one, with these limits if they are given; `false` rejects
    * with `stream-not-found`. A stream that this client has written to and that was deleted since is never made again.
@@ -27,9 +39,9 @@ export interface StreamOptions<Input = unknown, Output = Input> {
   readonly create?: boolean | StreamLimits | undefined;
 }
 
-/** How long a stream lives and how much it keeps; all of it, for ever, by default. */
+/** How long a stream lives and how much it keeps; all of it, forever, by default. */
 export interface StreamLimits {
-  /** Gone when it was not used for so long. */
+  /** The stream ends when it was not used for so long. */
   readonly ttlSeconds?: number | undefined;
   readonly expiresAt?: Date | undefined;
   readonly maxMessages?: number | undefined;
@@ -42,14 +54,19 @@ export interface CreateOptions<Input = unknown> extends StreamLimits {
   readonly messages?: readonly Input[] | undefined;
   /** Begins with what another stream holds, up to an offset. */
   readonly forkOf?: { readonly path: string; readonly offset?: string | undefined } | undefined;
+  /** Makes a topic of so many streams behind one path. */
+  readonly shards?: number | undefined;
+  /** The stream takes nothing but what it begins with. */
+  readonly closed?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
-export interface StreamInfo {
+export interface StreamInfo extends StreamLimits {
   readonly contentType: string;
   /** Where the stream ends: what comes next lies after it. */
   readonly offset: string;
   readonly closed: boolean;
+  readonly shards?: number | undefined;
 }
 
 export interface CallOptions {
@@ -82,16 +99,14 @@ export class Stream<Input = unknown, Output = Input> {
     if (options.create !== false) this.createMissing = () => this.make();
   }
 
-  /** Resolves when the server has it for good. Stored once, however often it had to be sent. Makes the stream if there is none. */
-  append(value: Input, metadata?: Metadata): Promise<AppendResult> {
-    try {
-      if (this.options.schema) checkValue(this.options.schema, value);
-      return this.parts.appender().append(this.encode(value), this.contentType, metadata, this.createMissing);
-    } catch (error) {
-      const refused = Promise.reject(error);
-      refused.catch(() => {});
-      return refused;
-    }
+  /** Resolves when the message is durable. Stored once, whatever was retried. Makes the stream if there is none. */
+  append(value: Input | Encoded, metadata?: Metadata): Promise<AppendResult> {
+    return this.send(value, metadata, false);
+  }
+
+  /** Appends, waits for the copies into the sessions that follow the stream as far as the server does, and tells about them. */
+  publish(value: Input | Encoded, metadata?: Metadata): Promise<PublishResult> {
+    return this.send(value, metadata, true) as Promise<PublishResult>;
   }
 
   /** Resolves when `append` has room: await it in a loop that does not await `append`. */
@@ -107,7 +122,7 @@ export class Stream<Input = unknown, Output = Input> {
   /** Every message once and in order, over however many connections; a gap where something is gone. */
   async *read(options: ReadOptions = {}): AsyncGenerator<StreamItem<Output>, void, undefined> {
     const { schema } = this.options;
-    for await (const batch of new StreamReader(this.parts.connection, this.address, options).batches()) {
+    for await (const batch of new StreamReader(this.parts.connection, this.address, options, "envelope").batches()) {
       for (const item of batch) {
         if (options.signal?.aborted) return;
         if (schema === undefined || item.type === "gap") yield item as StreamItem<Output>;
@@ -116,9 +131,16 @@ export class Stream<Input = unknown, Output = Input> {
     }
   }
 
+  /** The same once and in order as bytes: what the server sent, for a program that parses or stores it itself. */
+  pages({ format, live, ...options }: PageOptions = {}): AsyncGenerator<StreamPage | Gap, void, undefined> {
+    const polled = { ...options, live: live ? ("long-poll" as const) : false };
+    return new StreamReader(this.parts.connection, this.address, polled, format).pages();
+  }
+
   /** Also when it exists already with the same configuration; `created` tells. */
   async create(options: CreateOptions<Input> = {}): Promise<StreamInfo & { readonly created: boolean }> {
-    const { messages, ttlSeconds, expiresAt, maxMessages, maxBytes, maxAgeSeconds, forkOf, signal } = options;
+    const { messages, ttlSeconds, expiresAt, maxMessages, maxBytes, maxAgeSeconds, forkOf, shards, closed, signal } =
+      options;
     const body = messages && JSON.stringify(messages);
     const headers = {
       [header.contentType]: forkOf && this.options.contentType === undefined ? undefined : this.contentType,
@@ -129,22 +151,25 @@ export class Stream<Input = unknown, Output = Input> {
       [header.streamMaxAgeSeconds]: numeral(maxAgeSeconds),
       [header.streamForkedFrom]: forkOf && this.parts.sourceOf(forkOf.path),
       [header.streamForkOffset]: forkOf?.offset,
+      [header.streamShards]: numeral(shards),
+      [header.streamClosed]: closed ? "true" : undefined,
     };
     const answer = await this.parts.connection.call({ method: "PUT", path: this.address, headers, body, signal });
     return { ...infoOf(answer.headers), created: answer.status === 201 };
   }
 
   async info({ signal }: CallOptions = {}): Promise<StreamInfo> {
+    const { connection } = this.parts;
+    const call: Call = { method: "HEAD", path: this.address, signal };
     try {
-      const { headers } = await this.parts.connection.call({ method: "HEAD", path: this.address, signal });
-      return infoOf(headers);
+      return infoOf((await connection.call(call)).headers);
     } catch (error) {
-      // An answer to HEAD has no body to say which.
-      if (!(error instanceof SluiceError) || !/^http-(404|410)$/.test(error.code)) throw error;
-      const { status, headers } = error;
-      const code = status === 404 ? "stream-not-found" : "stream-gone";
-      throw new SluiceError(code, `there is no stream ${this.path}`, { status, headers });
+      if (!(error instanceof SluiceError) || error.status === undefined) throw error;
     }
+    // The answer to a HEAD has no body that says why; the same question as a GET has.
+    await connection.call({ ...call, method: "GET", query: { offset: NOW } });
+    // The stream was made in between.
+    return infoOf((await connection.call(call)).headers);
   }
 
   /** Nothing can be appended any more; readers that have come to the end are told. What was appended before comes first. */
@@ -164,8 +189,22 @@ export class Stream<Input = unknown, Output = Input> {
     try {
       await this.create(typeof create === "object" ? create : {});
     } catch (error) {
-      // Somebody was quicker, and wants it otherwise.
+      // Another client made it first, with another configuration.
       if (!(error instanceof SluiceError) || error.code !== "stream-exists") throw error;
+    }
+  }
+
+  private send(value: Input | Encoded, metadata: Metadata | undefined, isPublish: boolean): Promise<AppendResult> {
+    const { contentType, createMissing: create } = this;
+    const isEncoded = value instanceof Encoded;
+    try {
+      if (this.options.schema && !isEncoded) checkValue(this.options.schema, value);
+      const body = isEncoded ? value.body : this.encode(value);
+      return this.parts.appender().append({ body, contentType, metadata, create, isEncoded, isPublish });
+    } catch (error) {
+      const refused = Promise.reject(error);
+      refused.catch(() => {});
+      return refused;
     }
   }
 
@@ -181,10 +220,19 @@ export class Stream<Input = unknown, Output = Input> {
 }
 
 function infoOf(headers: Headers): StreamInfo {
+  const text = (name: string) => headers.get(name) ?? undefined;
+  const number = (name: string) => (headers.has(name) ? Number(headers.get(name)) : undefined);
+  const expiresAt = text(header.streamExpiresAt);
   return {
-    contentType: headers.get(header.contentType) ?? "",
-    offset: headers.get(header.streamNextOffset) ?? "",
-    closed: headers.get(header.streamClosed)?.toLowerCase() === "true",
+    contentType: text(header.contentType) ?? "",
+    offset: text(header.streamNextOffset) ?? "",
+    closed: text(header.streamClosed)?.toLowerCase() === "true",
+    ttlSeconds: number(header.streamTtl),
+    expiresAt: expiresAt === undefined ? undefined : new Date(expiresAt),
+    maxMessages: number(header.streamMaxMessages),
+    maxBytes: number(header.streamMaxBytes),
+    maxAgeSeconds: number(header.streamMaxAgeSeconds),
+    shards: number(header.streamShards),
   };
 }
 

@@ -1,8 +1,8 @@
 /**
  * As whom we come: a token that is asked for once and used until the server refuses it. Owned by the connection.
  *
- * What must stay true: all who wait share one question; a token at hand is answered without waiting, so that a request starts
- * at once; a refusal of a token that was replaced meanwhile asks nobody.
+ * Invariants: all who wait share one question; a token at hand is answered without waiting, so that a request starts
+ * at once; a refusal of a token that was replaced meanwhile causes no question.
  */
 import { describeCause, SluiceError } from "./error.ts";
 
@@ -50,7 +50,7 @@ export class Token {
         throw new SluiceError("token-failed", says, { cause, retryable: true });
       },
     );
-    // Whoever waits hears of it; when all of them have gone away, nobody needs to.
+    // Callers that wait hear of it; when all of them have aborted, none needs to.
     asking.catch(() => {});
     return asking;
   }

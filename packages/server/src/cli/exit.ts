@@ -1,4 +1,7 @@
-/** How a command ends: the exit codes, and the error that carries one. Every command throws it; `main` turns it into an end. */
+/**
+ * How a command ends: the exit codes, the error that carries one, and the signals that end a command well. Every command throws
+ * the error; `main` turns it into an exit.
+ */
 
 export const EXIT = {
   ok: 0,
@@ -21,7 +24,7 @@ export const EXIT_MEANINGS: Readonly<Record<number, string>> = {
   [EXIT.unavailable]: "the server cannot be reached or cannot answer now; trying again may help",
 };
 
-/** One line for people, and the code for scripts. */
+/** One line for people, and the code for scripts; with code 0 no line. */
 export class CliError extends Error {
   constructor(
     readonly exitCode: number,
@@ -42,4 +45,13 @@ export function exitCodeOf(status: number): number {
   if (status === 409 || status === 412) return EXIT.conflict;
   if (status === 429 || status === 503) return EXIT.unavailable;
   return EXIT.failure;
+}
+
+/** Aborts at Ctrl-C or SIGTERM, which end a command that follows something, and are no failure. */
+export function endSignal(): AbortSignal {
+  const ending = new AbortController();
+  const end = () => ending.abort(new CliError(EXIT.ok, "ended by its user"));
+  process.once("SIGINT", end);
+  process.once("SIGTERM", end);
+  return ending.signal;
 }

@@ -1,8 +1,10 @@
 /** Runs a command line and decides how the process ends. One clear line for every error; a stack only for a defect of ours. */
 import { readFileSync } from "node:fs";
+import { SluiceError } from "@sluice/client";
 import { CommanderError } from "commander";
 import { ConfigError } from "../config/problem.ts";
 import { CliError, EXIT } from "./exit.ts";
+import { failureOf } from "./failure.ts";
 import { buildProgram, WELCOME } from "./program.ts";
 import { complain, endQuietlyWithOurReader, line } from "./terminal.ts";
 
@@ -34,9 +36,10 @@ function endOf(fault: unknown): number {
     for (const problem of fault.problems) complain(problem);
     return EXIT.usage;
   }
-  if (fault instanceof CliError) {
-    complain(fault.message);
-    return fault.exitCode;
+  if (fault instanceof CliError || fault instanceof SluiceError) {
+    const { exitCode, message } = failureOf(fault);
+    if (exitCode !== EXIT.ok) complain(message);
+    return exitCode;
   }
   // The system's refusals say what they are about by themselves.
   if (fault instanceof Error && "syscall" in fault && "code" in fault) {

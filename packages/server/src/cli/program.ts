@@ -38,8 +38,8 @@ function exitCodes(): string {
   return `\nExit codes:\n${lines.join("\n")}\n`;
 }
 
-/** For whoever types `sluice` and nothing else. */
-export const WELCOME = `Sluice keeps streams of messages, durably, and hands them to whoever asks. To try it:
+/** For a newcomer who types `sluice` and nothing else. */
+export const WELCOME = `Sluice keeps streams of messages, durably, and delivers them in every way a reader may want. To try it:
 
   1. Start a server, and leave it running:
        sluice serve

@@ -1,11 +1,15 @@
 /**
- * The server that a command talks to: where it is, as whom we come, and what its refusals mean to a shell. Every command of
- * `stream`, `channel`, `session` and `bench`, and `publish`, go through here.
+ * The server that a command talks to: its address, the token, and a client with the command line's headers and retries. Every
+ * command of `stream`, `channel`, `session` and `bench`, and `publish`, goes through here.
+ *
+ * Invariants: a token is sent to its own server only. Neither a token nor a password is ever shown.
  */
+import { type Channel, type RetryOptions, type Session, Sluice, type Stream, type StreamOptions } from "@sluice/client";
 import type { Command } from "commander";
 import { findContext, readContexts } from "./contexts.ts";
-import { CliError, EXIT, exitCodeOf, usage } from "./exit.ts";
-import { harmless } from "./terminal.ts";
+import { CliError, EXIT, usage } from "./exit.ts";
+import { failureOf } from "./failure.ts";
+import { say } from "./terminal.ts";
 
 const DEFAULT_URL = "http://127.0.0.1:4437";
 const DEFAULT_PROJECT = "default";
@@ -76,11 +80,9 @@ function parseHeader(text: string): [string, string] {
   return [match[1]!, match[2]!.trim()];
 }
 
-export interface Call {
-  readonly headers?: Readonly<Record<string, string>>;
-  readonly body?: Uint8Array | string | undefined;
-  readonly signal?: AbortSignal | undefined;
-}
+/** How long a request may take to be answered: an upload of the largest message over a slow line included. */
+const TIMEOUT_MS = 300_000;
+const RETRY = { minMs: 250, maxMs: 5_000 };
 
 export class Remote {
   constructor(
@@ -90,33 +92,27 @@ export class Remote {
     private readonly more: readonly (readonly [string, string])[],
   ) {}
 
+  /** Requests fail at once unless `giveUpMs` allows retries; tails retry by themselves. */
+  sluice(giveUpMs = 0): Sluice {
+    const { url, project, fetch } = this;
+    return new Sluice({ url, project, fetch, timeoutMs: TIMEOUT_MS, retries: { ...RETRY, giveUpMs, ...notices() } });
+  }
+
+  stream(path: string, options: StreamOptions = {}): Stream {
+    return named(() => this.sluice().stream(path, options));
+  }
+
+  session(id: string): Session {
+    return named(() => this.sluice().session(id));
+  }
+
+  channel(id: string, giveUpMs?: number): Channel {
+    return named(() => this.sluice(giveUpMs).channel(id));
+  }
+
+  /** For `bench`, which sends its requests itself. */
   streamUrl(path: string): string {
-    return `${this.url}/v1/${this.project}/stream/${levelsOf(path)}`;
-  }
-
-  /** Where a message is left for a stream and for every session that follows it. */
-  publishUrl(path: string): string {
-    return `${this.url}/v1/${this.project}/publish/${levelsOf(path)}`;
-  }
-
-  /** The address of a session, by an id that has been looked at. */
-  sessionUrl(id: string): string {
-    return `${this.url}/v1/${this.project}/session/${id}`;
-  }
-
-  subscribingUrl(what: "subscribe" | "unsubscribe"): string {
-    return `${this.url}/v1/${this.project}/${what}`;
-  }
-
-  /** The address of a channel, without what is wanted of it. */
-  channelUrl(id: string): string {
-    if (id === "") throw usage("the id of a channel must not be empty");
-    if (id === "." || id === "..") throw usage(`the id ${id} would be taken for a step in the address`);
-    return `${this.url}/v1/${this.project}/channels/${encodeURIComponent(id)}`;
-  }
-
-  get listUrl(): string {
-    return `${this.url}/v1/${this.project}/streams`;
+    return `${this.url}/v1/${this.project}/stream/${path}`;
   }
 
   headers(own: Readonly<Record<string, string>> = {}): Headers {
@@ -132,36 +128,15 @@ export class Remote {
     return headers;
   }
 
-  /** An answer of whatever status; throws when there is none. */
-  async send(method: string, url: string, { headers: own, body, signal }: Call = {}): Promise<Response> {
-    const headers = this.headers(own);
+  /** Adds the headers of the command line. Redirects are not followed, because they would take the token along. */
+  readonly fetch: typeof globalThis.fetch = async (input, init) => {
+    const headers = this.headers(init?.headers as Record<string, string>);
     try {
-      return await fetch(url, {
-        method,
-        headers,
-        body: body as NonNullable<RequestInit["body"]>,
-        signal,
-        redirect: "manual",
-      });
+      return await fetch(input, { ...init, headers, redirect: "manual" });
     } catch (fault) {
-      if (signal?.aborted) throw fault;
-      throw this.unreachable(fault);
+      throw init?.signal?.aborted ? fault : this.unreachable(fault);
     }
-  }
-
-  /** An answer that is a success; anything else is an error that says why. */
-  async call(method: string, url: string, call: Call = {}): Promise<Response> {
-    const response = await this.send(method, url, call);
-    if (response.ok) return response;
-    throw await this.refusal(method, url, response, call.signal);
-  }
-
-  /** The answer to a HEAD has no words; the same question as a GET has. */
-  async refusal(method: string, url: string, response: Response, signal?: AbortSignal): Promise<CliError> {
-    if (method !== "HEAD") return refusal(response);
-    const again = await this.send("GET", `${url}?offset=now`, { signal });
-    return refusal(again.ok ? response : again);
-  }
+  };
 
   unreachable(fault: unknown): CliError {
     const { cause, message } = fault as Error & { cause?: { code?: string; message?: string } };
@@ -174,34 +149,28 @@ export class Remote {
   }
 }
 
-/** The path of a stream in an address. A level of dots would be taken for a step up or down, and lead elsewhere. */
-function levelsOf(path: string): string {
-  if (path === "") throw usage("the path of a stream must not be empty");
-  const levels = path.split("/");
-  if (levels.some((level) => level === "." || level === "..")) {
-    throw usage(`the path ${path} has a level of dots, which an address cannot express`);
+/** A name that the client refuses was typed. */
+function named<T>(make: () => T): T {
+  try {
+    return make();
+  } catch (fault) {
+    throw fault instanceof TypeError ? usage(fault.message) : fault;
   }
-  return levels.map(encodeURIComponent).join("/");
 }
 
-/** What the server says, in one line. */
-export async function refusal(response: Response): Promise<CliError> {
-  const { status, statusText } = response;
-  let said = "";
-  try {
-    const problem = (await response.json()) as { detail?: unknown; code?: unknown };
-    if (typeof problem.detail === "string") said = `${problem.detail} (${status} ${String(problem.code)})`;
-  } catch {
-    // A refusal of something in between, or to a HEAD.
-  }
-  if (said === "")
-    said =
-      status === 404
-        ? `there is nothing at ${new URL(response.url).pathname} (404)`
-        : `the server answers ${status} ${statusText}`;
-  const earliest = response.headers.get("stream-earliest-offset");
-  if (earliest !== null)
-    said += `; the earliest message kept comes after ${earliest}, and --from beginning starts there`;
-  if (status === 401) said += "; give a token with --token, SLUICE_TOKEN or a context";
-  return new CliError(exitCodeOf(status), harmless(said));
+/** Says once that the server is away, and once that it is back. */
+function notices(): RetryOptions {
+  let isAway = false;
+  return {
+    onRetry: ({ error }) => {
+      // Being told to slow down is no trouble worth a line.
+      if (isAway || error.status === 429) return;
+      isAway = true;
+      say(`${failureOf(error).message.split(";")[0]}; trying again`);
+    },
+    onRecover: () => {
+      if (isAway) say("connected again");
+      isAway = false;
+    },
+  };
 }

@@ -1,6 +1,6 @@
 /**
- * What people see: lines, tables and colours. Colours appear only on a terminal that wants them; whoever reads our output
- * through a pipe may stop reading at any time, and that is no error.
+ * What people see: lines, tables and colors. Colors appear only on a terminal that wants them. A program that reads the output
+ * through a pipe may stop at any time; that is no error.
  */
 
 /** Whether a stream shows colours; https://no-color.org is respected. */
@@ -46,7 +46,7 @@ export function endQuietlyWithOurReader(): void {
     complain(`what there is to say cannot be written to standard output: ${fault.message}`);
     process.exit(1);
   });
-  // Nobody hears us any more; that is no reason for a server to stop serving.
+  // Standard error is closed; that is no reason for a server to stop serving.
   process.stderr.on("error", () => {});
 }
 

@@ -33,7 +33,8 @@ async function append(options: Options): Promise<void> {
   const count = parseCount("--connections", options.connections, 10_000);
   const streams = parseCount("--streams", options.streams, 10_000);
   const body = "x".repeat(parseCount("--bytes", options.bytes, 2 ** 27));
-  await withStreams(remote, streams, TYPE, options.keep, async (urls) => {
+  await withStreams(remote, streams, TYPE, options.keep, async (made) => {
+    const urls = made.map(({ path }) => remote.streamUrl(path));
     const connections = new Connections(remote, count);
     const run = new Run("append", "messages", options);
     let turn = 0;

@@ -1,8 +1,9 @@
 /** `sluice bench read`: how fast a stream is read from its beginning to its end, again and again. */
+import { Encoded, type Stream } from "@sluice/client";
 import type { Command } from "commander";
 import { parseCount } from "../duration.ts";
 import { examples } from "../help.ts";
-import { type Remote, remoteOf } from "../remote.ts";
+import { remoteOf } from "../remote.ts";
 import { Connections } from "./connection.ts";
 import { addRunOptions, Run, type RunOptions, withStreams } from "./run.ts";
 
@@ -32,8 +33,9 @@ async function read(options: Options): Promise<void> {
   const count = parseCount("--connections", options.connections, 10_000);
   const messages = parseCount("--messages", options.messages, 10_000_000);
   const message = JSON.stringify("x".repeat(parseCount("--bytes", options.bytes, 2 ** 20)));
-  await withStreams(remote, 1, "application/json", options.keep, async ([url]) => {
-    await fill(remote, url!, messages, message);
+  await withStreams(remote, 1, "application/json", options.keep, async ([stream]) => {
+    await fill(stream!, messages, message);
+    const url = remote.streamUrl(stream!.path);
     const connections = new Connections(remote, count);
     const run = new Run("read", "pages", options);
     const loop = async () => {
@@ -57,10 +59,10 @@ async function read(options: Options): Promise<void> {
   });
 }
 
-async function fill(remote: Remote, url: string, messages: number, message: string): Promise<void> {
+async function fill(stream: Stream, messages: number, message: string): Promise<void> {
   const size = Math.max(1, Math.min(BATCH, Math.floor((1024 * 1024) / message.length)));
   for (let left = messages; left > 0; left -= size) {
-    const body = `[${Array.from({ length: Math.min(size, left) }, () => message).join(",")}]`;
-    await remote.call("POST", url, { headers: { "Content-Type": "application/json" }, body });
+    const body = new Encoded(`[${Array.from({ length: Math.min(size, left) }, () => message).join(",")}]`);
+    await stream.append(body);
   }
 }

@@ -3,6 +3,7 @@
  * bench commands give it something to do.
  */
 import { createHistogram } from "node:perf_hooks";
+import type { Stream } from "@sluice/client";
 import { type Command, Option } from "commander";
 import { parseCount } from "../duration.ts";
 import { CliError, EXIT } from "../exit.ts";
@@ -156,14 +157,15 @@ export async function withStreams<T>(
   count: number,
   type: string,
   keep: boolean | undefined,
-  work: (urls: readonly string[]) => Promise<T>,
+  work: (streams: readonly Stream[]) => Promise<T>,
 ): Promise<T> {
   const name = `bench/${Date.now().toString(36)}-${Math.random().toString(36).slice(2, 8)}`;
-  const urls = Array.from({ length: count }, (_, i) => remote.streamUrl(`${name}/${i}`));
+  const options = { contentType: type, producer: false } as const;
+  const streams = Array.from({ length: count }, (_, i) => remote.stream(`${name}/${i}`, options));
   try {
-    for (const url of urls) await remote.call("PUT", url, { headers: { "Content-Type": type } });
-    return await work(urls);
+    for (const stream of streams) await stream.create();
+    return await work(streams);
   } finally {
-    if (!keep) for (const url of urls) await remote.send("DELETE", url).catch(() => undefined);
+    if (!keep) for (const stream of streams) await stream.delete().catch(() => undefined);
   }
 }

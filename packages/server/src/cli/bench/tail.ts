@@ -1,6 +1,8 @@
 /** `sluice bench tail`: how long a message takes from its append to each of many live readers. */
+import { type SseEvent, SseParser } from "@sluice/client";
 import type { Command } from "commander";
 import { parseCount } from "../duration.ts";
+import { CliError, exitCodeOf } from "../exit.ts";
 import { examples } from "../help.ts";
 import { type Remote, remoteOf } from "../remote.ts";
 import { Connections } from "./connection.ts";
@@ -12,6 +14,7 @@ interface Options extends RunOptions {
 }
 
 const TYPE = "application/json";
+const MAX_EVENT_CHARS = 64 * 1024 * 1024;
 
 export function addTail(group: Command): void {
   const command = group
@@ -32,13 +35,14 @@ async function tail(options: Options): Promise<void> {
   const readers = parseCount("--readers", options.readers, 10_000);
   const rate = parseCount("--rate", options.rate, 100_000);
   const padding = "x".repeat(Math.max(0, parseCount("--bytes", options.bytes, 2 ** 20) - 40));
-  await withStreams(remote, 1, TYPE, options.keep, async ([url]) => {
+  await withStreams(remote, 1, TYPE, options.keep, async ([stream]) => {
+    const url = remote.streamUrl(stream!.path);
     const connected = new AbortController();
-    const listeners = await Promise.all(Array.from({ length: readers }, () => connect(remote, url!, connected.signal)));
+    const listeners = await Promise.all(Array.from({ length: readers }, () => connect(remote, url, connected.signal)));
     const run = new Run("tail", "deliveries", options);
     const listening = listeners.map((body) => listen(body, run));
     const connections = new Connections(remote, 64);
-    await publish(connections, url!, rate, padding, run);
+    await publish(connections, url, rate, padding, run);
     connected.abort();
     await Promise.all(listening);
     connections.close();
@@ -47,32 +51,28 @@ async function tail(options: Options): Promise<void> {
 }
 
 async function connect(remote: Remote, url: string, signal: AbortSignal): Promise<ReadableStream<Uint8Array>> {
-  const response = await remote.call("GET", `${url}?offset=now&live=sse`, { signal });
-  return response.body!;
+  const response = await remote.fetch(`${url}?offset=now&live=sse`, { signal });
+  if (response.ok) return response.body!;
+  throw new CliError(exitCodeOf(response.status), `a reader is refused: the server answers ${response.status}`);
 }
 
 /** Takes the time that each message carries from the time at which it is here; both are of this process. */
 async function listen(body: ReadableStream<Uint8Array>, run: Run): Promise<void> {
   const decoder = new TextDecoder();
-  let text = "";
+  const parser = new SseParser(MAX_EVENT_CHARS);
   try {
     for await (const piece of body) {
-      text += decoder.decode(piece, { stream: true });
-      const end = text.lastIndexOf("\n\n");
-      if (end < 0) continue;
-      for (const event of text.slice(0, end).split("\n\n")) take(event, run);
-      text = text.slice(end + 2);
+      for (const event of parser.push(decoder.decode(piece, { stream: true }))) take(event, run);
     }
   } catch (fault) {
     if (!run.isOver) run.failed(`a reader lost its connection: ${(fault as Error).message}`);
   }
 }
 
-function take(event: string, run: Run): void {
-  if (run.isOver || !event.includes("event: data")) return;
+function take({ event, data }: SseEvent, run: Run): void {
+  if (run.isOver || event !== "data") return;
   const now = performance.now();
-  const data = event.split("\n").flatMap((line) => (line.startsWith("data:") ? [line.slice(5)] : []));
-  for (const { at, x } of JSON.parse(data.join("\n")) as { at: number; x: string }[]) {
+  for (const { at, x } of JSON.parse(data) as { at: number; x: string }[]) {
     run.succeeded(now - at, x.length + 40);
   }
 }

@@ -1,14 +1,19 @@
 /**
- * `sluice channel publish`: a START, what comes as DELTAs, an END. What comes is standard input as text, piece by piece as it
+ * `sluice channel publish`: a START, the input as DELTAs, an END. The input is standard input as text, piece by piece as it
  * arrives, or every line of it; or the argument. With `--phase` it is one message of that phase and nothing around it.
+ *
+ * Invariant: readers are never left waiting. An interruption or a wrong line publishes an ERROR and the END.
  */
+import { type Channel, type ChannelMessage, type ChannelPublisher, Encoded, SluiceError } from "@sluice/client";
 import type { Command } from "commander";
 import { CliError, EXIT, usage } from "../exit.ts";
+import { failureOf, failureWith } from "../failure.ts";
 import { examples } from "../help.ts";
 import { addRemoteOptions, type RemoteOptions, remoteOf } from "../remote.ts";
-import { jsonOf, linesOf, wholeInput } from "../stream/lines.ts";
-import { line, say } from "../terminal.ts";
-import { type Outgoing, type Phase, Sender } from "./sender.ts";
+import { jsonOf, linesOf, sayWhatIsRead, wholeInput } from "../stream/input.ts";
+import { line } from "../terminal.ts";
+
+type Phase = ChannelMessage["phase"];
 
 interface Options extends RemoteOptions {
   readonly json?: boolean;
@@ -21,8 +26,8 @@ interface Options extends RemoteOptions {
 }
 
 const PHASES: readonly Phase[] = ["START", "DELTA", "END", "ERROR"];
-/** What one DELTA takes of a long text: in the worst case six bytes each, and then still several fit into a request. */
-const PIECE_CHARS = 1_000;
+/** How long a request is retried. */
+const PATIENCE_MS = 60_000;
 
 export function addPublish(group: Command): void {
   const command = group
@@ -51,11 +56,12 @@ export function addPublish(group: Command): void {
 
 async function publish(channel: string, text: string | undefined, options: Options): Promise<void> {
   check(text, options);
-  const remote = remoteOf(options);
-  const sender = new Sender(remote, `${remote.channelUrl(channel)}/publish`, sequenceOf(options));
-  if (options.phase !== undefined) await publishOne(sender, phaseOf(options.phase), text, options);
-  else await publishAll(sender, text, options);
-  if (sender.offset !== undefined) await line(sender.offset);
+  const target = remoteOf(options).channel(channel, PATIENCE_MS);
+  const offset =
+    options.phase === undefined
+      ? await publishAll(target, text, options)
+      : await publishOne(target, phaseOf(options.phase), text, options);
+  if (offset !== undefined) await line(offset);
 }
 
 function check(text: string | undefined, { json, lines, start, end, phase, sequence, id }: Options): void {
@@ -84,112 +90,100 @@ function phaseOf(text: string): Phase {
   throw usage(`--phase must be one of ${PHASES.join(", ")}, not ${JSON.stringify(text)}`);
 }
 
-async function publishOne(sender: Sender, phase: Phase, text: string | undefined, options: Options): Promise<void> {
+async function publishOne(channel: Channel, phase: Phase, text: string | undefined, options: Options): Promise<string> {
+  const sequence = sequenceOf(options);
   const takesInput = phase === "DELTA" || phase === "ERROR" || options.json === true;
   const said = text ?? (takesInput ? (await wholeInput(process.stdin)).toString("utf8") : undefined);
-  const payload =
-    said === undefined ? undefined : options.json ? jsonArgument("the payload", said) : JSON.stringify(said);
-  await sender.send([{ phase, payload, messageId: options.id }]);
+  const payload = said !== undefined && options.json ? jsonArgument("the payload", said) : said;
+  const { offset } = await channel.publish({ phase, sequence, payload, messageId: options.id });
+  return offset;
 }
 
-async function publishAll(sender: Sender, text: string | undefined, options: Options): Promise<void> {
-  const start: Outgoing = { phase: "START", payload: options.start && jsonArgument("--start", options.start) };
-  const end: Outgoing = { phase: "END", payload: options.end && jsonArgument("--end", options.end) };
-  if (text !== undefined) {
-    await sender.send([start, ...pieces(text), end]);
-    return;
-  }
-  if (process.stdin.isTTY) say("reading from the terminal; end with Ctrl-D");
-  const fail = failOnSignal(sender);
+async function publishAll(channel: Channel, text: string | undefined, options: Options): Promise<string | undefined> {
+  const sequence = sequenceOf(options);
+  const start = options.start === undefined ? undefined : jsonArgument("--start", options.start);
+  const end = options.end === undefined ? undefined : jsonArgument("--end", options.end);
+  sayWhatIsRead(text);
+  const publisher = channel.publisher({ start, sequence });
   try {
-    await sender.send([start]);
-    for await (const deltas of options.json || options.lines ? ofLines(options) : ofText()) {
-      await sender.send(deltas);
-    }
-    if (fail.asked) await fail.now();
+    if (text === undefined) await publishInput(publisher, options);
+    else await writeText(publisher, text);
+    await publisher.end(end);
   } catch (fault) {
-    if (fail.asked && !(fault instanceof CliError)) await fail.now();
-    // What is wrong with the input is told to those who watch, too; what is wrong with the server cannot be.
-    if (fault instanceof CliError && fault.exitCode === EXIT.failure && fault.message.startsWith("line ")) {
-      await sender.send(failure(fault.message));
-    }
-    throw fault;
-  } finally {
-    fail.forget();
+    const { offset } = publisher;
+    throw offset === undefined ? fault : failureWith(fault, `what came before was published, up to ${offset}`);
   }
-  await sender.send([end]);
+  return publisher.offset;
 }
 
-function failure(reason: string): Outgoing[] {
-  return [{ phase: "ERROR", payload: JSON.stringify({ reason }) }, { phase: "END" }];
+async function publishInput(publisher: ChannelPublisher, { json, lines }: Options): Promise<void> {
+  const interruption = endInputOnSignal();
+  try {
+    // A refused START ends the command before it waits for input.
+    await publisher.flush();
+    await (json || lines ? writeLines(publisher, json === true) : writeInput(publisher));
+  } catch (fault) {
+    if (!interruption.isAsked) {
+      // Readers are told what is wrong with the input, too. What is wrong with the server cannot be told through it.
+      if (isAboutInput(fault)) await publisher.fail({ reason: failureOf(fault).message });
+      throw fault;
+    }
+  } finally {
+    interruption.forget();
+  }
+  if (!interruption.isAsked) return;
+  await publisher.fail({ reason: "interrupted" });
+  throw new CliError(EXIT.failure, "interrupted; the channel has got an ERROR and its END");
 }
 
-/** Ctrl-C must not leave those who watch waiting: they get an ERROR and the END. */
-function failOnSignal(sender: Sender) {
-  const state = { asked: false };
-  const ask = () => {
-    state.asked = true;
-    process.stdin.destroy();
-  };
-  process.once("SIGINT", ask);
-  process.once("SIGTERM", ask);
-  return {
-    get asked() {
-      return state.asked;
-    },
-    async now(): Promise<never> {
-      await sender.send(failure("interrupted"));
-      throw new CliError(EXIT.failure, "interrupted; the channel has got an ERROR and its END");
-    },
+/** A line that is not JSON, or that no request can carry. */
+function isAboutInput(fault: unknown): fault is CliError | SluiceError {
+  return fault instanceof CliError || (fault instanceof SluiceError && fault.code === "invalid-value");
+}
+
+/** Ctrl-C ends the input, so that an ERROR and the END can follow it. */
+function endInputOnSignal() {
+  const interruption = {
+    isAsked: false,
     forget() {
       process.off("SIGINT", ask);
       process.off("SIGTERM", ask);
     },
   };
+  const ask = () => {
+    interruption.isAsked = true;
+    process.stdin.destroy();
+  };
+  process.once("SIGINT", ask);
+  process.once("SIGTERM", ask);
+  return interruption;
 }
 
-async function* ofText(): AsyncGenerator<Outgoing[]> {
+async function writeInput(publisher: ChannelPublisher): Promise<void> {
   const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
   for await (const piece of process.stdin as AsyncIterable<Uint8Array>)
-    yield pieces(decoder.decode(piece, { stream: true }));
-  yield pieces(decoder.decode());
+    await writeText(publisher, decoder.decode(piece, { stream: true }));
+  await writeText(publisher, decoder.decode());
 }
 
-async function* ofLines({ json }: Options): AsyncGenerator<Outgoing[]> {
+async function writeText(publisher: ChannelPublisher, text: string): Promise<void> {
+  if (text !== "") await publisher.write(text);
+}
+
+/** Encoded, because the publisher would join lines of text into one DELTA. */
+async function writeLines(publisher: ChannelPublisher, isJson: boolean): Promise<void> {
   for await (const lines of linesOf(process.stdin)) {
-    const deltas: Outgoing[] = [];
-    let fault: unknown;
     for (const one of lines) {
-      try {
-        const payload = json ? jsonOf(one) : JSON.stringify(one.bytes.toString("utf8"));
-        if (payload !== "") deltas.push({ phase: "DELTA", payload });
-      } catch (found) {
-        fault = found;
-        break;
-      }
+      const payload = isJson ? jsonOf(one) : JSON.stringify(one.bytes.toString("utf8"));
+      if (payload !== "") await publisher.write(new Encoded(payload));
     }
-    // What came before a line that is wrong is published first.
-    yield deltas;
-    if (fault !== undefined) throw fault;
   }
 }
 
-/** A text as DELTAs that fit into a request, none of which cuts a character. */
-function pieces(text: string): Outgoing[] {
-  const found: Outgoing[] = [];
-  for (let from = 0; from < text.length; ) {
-    let to = Math.min(from + PIECE_CHARS, text.length);
-    if (to < text.length && /[\ud800-\udbff]/.test(text[to - 1]!)) to--;
-    found.push({ phase: "DELTA", payload: JSON.stringify(text.slice(from, to)) });
-    from = to;
-  }
-  return found;
-}
-
-function jsonArgument(what: string, text: string): string {
+function jsonArgument(what: string, text: string): Encoded {
   try {
     JSON.parse(text);
-    return text;
+    return new Encoded(text);
   } catch (fault) {
     throw usage(`${what} is not JSON: ${(fault as Error).message}`);
   }

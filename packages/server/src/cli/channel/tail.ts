@@ -1,17 +1,14 @@
 /**
- * `sluice channel tail`: what a channel has, then what comes, until its END. A lost connection or a restarted server costs nothing:
- * it asks again from the last event it has seen.
+ * `sluice channel tail`: writes what a channel holds, then what is published, until its END. The client reconnects from the last
+ * event that it has seen.
  */
+import type { ChannelEvent } from "@sluice/client";
 import type { Command } from "commander";
-import { parseCount } from "../duration.ts";
-import { eventsOf, type SseEvent } from "../events.ts";
-import { CliError, EXIT } from "../exit.ts";
+import { endSignal } from "../exit.ts";
 import { examples } from "../help.ts";
-import { Patience, pause } from "../patience.ts";
-import { addRemoteOptions, type Remote, type RemoteOptions, refusal, remoteOf } from "../remote.ts";
-import { offsetOf } from "../stream/messages.ts";
+import { addRemoteOptions, type RemoteOptions, remoteOf } from "../remote.ts";
+import { fromOf, limitOf } from "../stream/messages.ts";
 import { harmless, line, say, write } from "../terminal.ts";
-import { untilEnded } from "../until-ended.ts";
 
 interface Options extends RemoteOptions {
   readonly from: string;
@@ -20,8 +17,6 @@ interface Options extends RemoteOptions {
   readonly wait?: boolean;
   readonly limit?: string;
 }
-
-const AGAIN_MS = 100;
 
 export function addTail(group: Command): void {
   const command = group
@@ -43,99 +38,49 @@ export function addTail(group: Command): void {
 }
 
 async function tail(channel: string, options: Options): Promise<void> {
-  const remote = remoteOf(options);
-  const from = offsetOf(options.from);
-  const limit = options.limit === undefined ? Number.POSITIVE_INFINITY : parseCount("--limit", options.limit);
-  await untilEnded((signal) => new Tail(remote, channel, options, limit, signal).run(from));
+  const from = fromOf(options.from);
+  let left = limitOf(options.limit);
+  const waitMs = options.wait ? Number.POSITIVE_INFINITY : 0;
+  const view = new View(options);
+  for await (const event of remoteOf(options).channel(channel).events({ from, waitMs, signal: endSignal() })) {
+    await view.show(event);
+    if (event.event === "stream" && --left <= 0) break;
+  }
+  await view.end();
 }
 
-interface Data {
-  readonly phase?: string;
-  readonly payload?: unknown;
-  readonly gap?: { readonly expected: number };
-}
-
-class Tail {
-  private readonly patience: Patience;
-  private last: string | undefined;
-  private isOver = false;
+class View {
   /** Whether the text so far ends in the middle of a line. */
-  private isOpenLine = false;
+  private isLineOpen = false;
 
-  constructor(
-    private readonly remote: Remote,
-    private readonly channel: string,
-    private readonly options: Options,
-    private left: number,
-    private readonly signal: AbortSignal,
-  ) {
-    this.patience = new Patience(signal);
-  }
+  constructor(private readonly options: Options) {}
 
-  async run(from: string): Promise<void> {
-    while (!this.isOver) {
-      try {
-        const response = await this.ask(from);
-        this.patience.rest();
-        if (response.status === 204) break;
-        for await (const event of eventsOf(response.body!)) {
-          await this.take(event);
-          if (this.isOver) break;
-        }
-        // The server ends connections now and then, and one that did so at once must not be stormed.
-        if (!this.isOver) await pause(AGAIN_MS, this.signal);
-      } catch (fault) {
-        if (this.signal.aborted) throw fault;
-        const why = fault instanceof CliError ? fault : new CliError(EXIT.unavailable, "the connection was lost");
-        if (why.exitCode !== EXIT.unavailable) throw why;
-        await this.patience.wait(why);
-      }
-    }
-    if (this.isOpenLine && process.stdout.isTTY) await line();
-  }
-
-  private async ask(from: string): Promise<Response> {
-    const query = new URLSearchParams(this.options.wait ? { wait: "true" } : {});
-    if (this.last !== undefined) query.set("from", this.last);
-    else if (from !== "-1") query.set("from", from);
-    const url = `${this.remote.channelUrl(this.channel)}/events?${query}`;
-    const response = await this.remote.send("GET", url, { signal: this.signal });
-    if (!response.ok) throw await refusal(response);
-    return response;
-  }
-
-  private async take({ event, id, data }: SseEvent): Promise<void> {
-    this.last = id ?? this.last;
-    if (event === "gap") await this.takeGap(data);
-    if (event !== "stream") return;
-    const message = JSON.parse(data) as Data;
-    await this.show(message, data);
-    if (message.phase === "END" || --this.left <= 0) this.isOver = true;
-  }
-
-  private async takeGap(data: string): Promise<void> {
-    if (this.options.json) await line(`{"event":"gap",${data.slice(1)}`);
-    else say("what came before is not kept any more");
-  }
-
-  private async show({ phase, payload, gap }: Data, data: string): Promise<void> {
-    if (this.options.json) {
-      await line(`{"event":"stream","offset":"${this.last}",${data.slice(1)}`);
-      return;
-    }
+  async show(event: ChannelEvent): Promise<void> {
+    if (this.options.json) return showJson(event);
+    if (event.event === "gap") return say("what came before is not kept any more");
+    const { phase, payload, gap } = event.message;
     if (gap !== undefined) say(`the publisher left something out: ${gap.expected} was expected`);
     if (phase === "ERROR") say(`the publisher says ERROR: ${harmless(JSON.stringify(payload))}`);
-    if (phase === "DELTA") await this.showDelta(typeof payload === "string" ? payload : undefined, payload);
+    if (phase === "DELTA") await this.showDelta(payload);
+  }
+
+  /** A terminal's next prompt begins on a line of its own. */
+  async end(): Promise<void> {
+    if (this.isLineOpen && process.stdout.isTTY) await line();
   }
 
   /** Text goes out as it is, so that the pieces make the whole; any other payload is a line of JSON. */
-  private async showDelta(text: string | undefined, payload: unknown): Promise<void> {
-    if (text === undefined || this.options.lines) {
-      await line(text ?? JSON.stringify(payload));
-      return;
-    }
-    if (text === "") return;
-    await write(text);
-    this.isOpenLine = !text.endsWith("\n");
+  private async showDelta(payload: unknown): Promise<void> {
+    if (typeof payload !== "string") return line(JSON.stringify(payload));
+    if (this.options.lines) return line(payload);
+    if (payload === "") return;
+    await write(payload);
+    this.isLineOpen = !payload.endsWith("\n");
   }
+}
+
+/** The event's own text, so that numbers of any size keep their digits. */
+function showJson({ event, offset, data }: ChannelEvent): Promise<void> {
+  const own = event === "gap" ? `"event":"gap"` : `"event":"stream","offset":"${offset}"`;
+  return line(`{${own},${data.slice(1)}`);
 }

@@ -4,7 +4,7 @@ import { checkContextName, contextsPath, readContexts, writeContexts } from "../
 import { usage } from "../exit.ts";
 import { examples } from "../help.ts";
 import { checkToken, checkUrl } from "../remote.ts";
-import { wholeInput } from "../stream/lines.ts";
+import { wholeInput } from "../stream/input.ts";
 import { line, say } from "../terminal.ts";
 
 interface Options {

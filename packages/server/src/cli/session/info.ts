@@ -9,18 +9,6 @@ interface Options extends RemoteOptions {
   readonly json?: boolean;
 }
 
-export interface SessionInfo {
-  readonly sessionId: string;
-  readonly sessionStreamPath: string;
-  readonly expiresAt: number;
-  readonly subscriptions: readonly {
-    readonly streamId: string;
-    readonly subscribedAt: number;
-    readonly format: string;
-    readonly missed?: { readonly after: string; readonly through: string };
-  }[];
-}
-
 export function addInfo(group: Command): void {
   const command = group
     .command("info")
@@ -36,9 +24,7 @@ export function addInfo(group: Command): void {
 }
 
 async function info(session: string, options: Options): Promise<void> {
-  const remote = remoteOf(options);
-  const response = await remote.call("GET", remote.sessionUrl(sessionIdOf(session)));
-  const found = (await response.json()) as SessionInfo;
+  const found = await remoteOf(options).session(sessionIdOf(session)).info();
   if (options.json) return line(JSON.stringify(found));
   const { sessionId, sessionStreamPath, expiresAt, subscriptions } = found;
   const own = { sessionId, sessionStreamPath, expiresAt: timeText(expiresAt) };

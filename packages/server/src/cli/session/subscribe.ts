@@ -3,12 +3,12 @@
  * output, so that a script can keep it.
  */
 import { randomUUID } from "node:crypto";
-import { header } from "@sluice/protocol";
 import type { Command } from "commander";
-import { CliError, usage } from "../exit.ts";
+import { usage } from "../exit.ts";
+import { failureWith } from "../failure.ts";
 import { examples } from "../help.ts";
 import { addRemoteOptions, type RemoteOptions, remoteOf } from "../remote.ts";
-import { offsetOf } from "../stream/messages.ts";
+import { fromOf, isOffset } from "../stream/messages.ts";
 import { line, say } from "../terminal.ts";
 import { sessionIdOf } from "./id.ts";
 
@@ -17,13 +17,6 @@ interface Options extends RemoteOptions {
   readonly envelope?: boolean;
   readonly from?: string;
   readonly json?: boolean;
-}
-
-interface Subscribed {
-  readonly sessionId: string;
-  readonly streamId: string;
-  readonly expiresAt: number;
-  readonly isNewSession: boolean;
 }
 
 export function addSubscribe(group: Command): void {
@@ -45,33 +38,26 @@ export function addSubscribe(group: Command): void {
 }
 
 async function subscribe(streams: readonly string[], options: Options): Promise<void> {
-  const from = offsetOf(options.from ?? "now");
-  if (streams.length > 1 && from !== "now" && from !== "-1") {
+  const from = fromOf(options.from ?? "now");
+  if (streams.length > 1 && isOffset(from)) {
     throw usage("an offset is one of a certain stream, so --from takes one with a single stream only");
   }
-  const sessionId = options.session === undefined ? randomUUID() : sessionIdOf(options.session);
-  const remote = remoteOf(options);
+  const id = options.session === undefined ? randomUUID() : sessionIdOf(options.session);
+  const session = remoteOf(options).session(id);
   const format = options.envelope ? "envelope" : "raw";
   let expiresAt = 0;
-  for (const [i, streamId] of streams.entries()) {
-    const body = JSON.stringify({ sessionId, streamId, format, ...(from === "now" ? {} : { from }) });
-    const headers = { [header.contentType]: "application/json" };
+  for (const [i, path] of streams.entries()) {
     try {
-      const response = await remote.call("POST", remote.subscribingUrl("subscribe"), { headers, body });
-      const answer = (await response.json()) as Subscribed;
+      const answer = await session.subscribe(path, { format, from });
       if (options.json) await line(JSON.stringify(answer));
       expiresAt = answer.expiresAt;
     } catch (fault) {
-      if (i === 0 || !(fault instanceof CliError)) throw fault;
-      // Whoever goes on must know the id, which may be a new one.
-      throw new CliError(
-        fault.exitCode,
-        `${fault.message}; the session ${sessionId} follows ${streams.slice(0, i).join(", ")}`,
-      );
+      // The user needs the id to go on, and it may be a new one.
+      throw i === 0 ? fault : failureWith(fault, `the session ${id} follows ${streams.slice(0, i).join(", ")}`);
     }
   }
   if (options.json) return;
-  await line(sessionId);
+  await line(id);
   const kept = `kept until ${new Date(expiresAt).toISOString()}, and longer whenever it is read`;
-  if (process.stderr.isTTY) say(`follow it with: sluice session tail ${sessionId} (${kept})`);
+  if (process.stderr.isTTY) say(`follow it with: sluice session tail ${id} (${kept})`);
 }

@@ -1,4 +1,4 @@
-/** `sluice session touch`: keeps a session that nobody reads. */
+/** `sluice session touch`: keeps a session that no reader uses. */
 import type { Command } from "commander";
 import { examples } from "../help.ts";
 import { addRemoteOptions, type RemoteOptions, remoteOf } from "../remote.ts";
@@ -24,8 +24,6 @@ export function addTouch(group: Command): void {
 }
 
 async function touch(session: string, options: Options): Promise<void> {
-  const remote = remoteOf(options);
-  const response = await remote.call("POST", `${remote.sessionUrl(sessionIdOf(session))}/touch`);
-  const touched = (await response.json()) as { readonly expiresAt: number };
+  const touched = await remoteOf(options).session(sessionIdOf(session)).touch();
   await line(options.json ? JSON.stringify(touched) : new Date(touched.expiresAt).toISOString());
 }

@@ -1,5 +1,4 @@
 /** `sluice session unsubscribe`: a session follows some streams no longer. What it has of them stays. */
-import { header } from "@sluice/protocol";
 import type { Command } from "commander";
 import { examples } from "../help.ts";
 import { addRemoteOptions, type RemoteOptions, remoteOf } from "../remote.ts";
@@ -21,12 +20,10 @@ export function addUnsubscribe(group: Command): void {
 }
 
 async function unsubscribe(session: string, streams: readonly string[], options: RemoteOptions): Promise<void> {
-  const sessionId = sessionIdOf(session);
-  const remote = remoteOf(options);
-  for (const streamId of streams) {
-    const headers = { [header.contentType]: "application/json" };
-    const body = JSON.stringify({ sessionId, streamId });
-    await remote.call("DELETE", remote.subscribingUrl("unsubscribe"), { headers, body });
-    await line(`unsubscribed ${harmless(streamId)}`);
+  const id = sessionIdOf(session);
+  const followed = remoteOf(options).session(id);
+  for (const path of streams) {
+    await followed.unsubscribe(path);
+    await line(`unsubscribed ${harmless(path)}`);
   }
 }

@@ -3,25 +3,19 @@
  * JSON message, with `--lines` every line is a message, byte for byte. Lines are sent as they come; no message is empty, so
  * empty lines are left out.
  */
-
 import type { Command } from "commander";
 import { isJson } from "../../streams/state.ts";
-import { type CliError, usage } from "../exit.ts";
+import { usage } from "../exit.ts";
 import { examples } from "../help.ts";
 import { addRemoteOptions, type RemoteOptions, remoteOf } from "../remote.ts";
 import { line } from "../terminal.ts";
-import { jsonOf, linesOf } from "./lines.ts";
-import { Sender, sayWhatIsRead, sendLines, sendOne, typeOf } from "./sender.ts";
+import { jsonBodies, lineBodies, oneBody, sayWhatIsRead, sendAll, typeOf } from "./input.ts";
 
 interface Options extends RemoteOptions {
   readonly type?: string;
   readonly json?: boolean;
   readonly lines?: boolean;
 }
-
-/** What one request takes of many lines. */
-const BATCH_MESSAGES = 1_000;
-const BATCH_CHARS = 512 * 1_024;
 
 export function addAppend(group: Command): void {
   const command = group
@@ -53,38 +47,11 @@ async function append(path: string, message: string | undefined, options: Option
   }
   const remote = remoteOf(options);
   const otherwise = options.json ? "application/json" : undefined;
-  const sender = new Sender(remote, remote.streamUrl(path), options.type ?? (await typeOf(remote, path, otherwise)));
-  if (options.json && !isJson(sender.type)) throw usage(`--json is for streams of JSON; this one is ${sender.type}`);
+  const contentType = options.type ?? (await typeOf(remote.stream(path), otherwise));
+  if (options.json && !isJson(contentType)) throw usage(`--json is for streams of JSON; this one is ${contentType}`);
   sayWhatIsRead(message);
-  if (options.json) await appendJson(sender);
-  else if (options.lines) await sendLines(sender);
-  else await sendOne(sender, message);
-  if (sender.offset !== undefined) await line(sender.offset);
-}
-
-async function appendJson(sender: Sender): Promise<void> {
-  for await (const lines of linesOf(process.stdin)) {
-    let batch: string[] = [];
-    let chars = 0;
-    const flush = async () => {
-      // An array is flattened by one level, so that a line which is an array stays one message.
-      if (batch.length > 0) await sender.send(`[${batch.join(",")}]`, batch.length);
-      batch = [];
-      chars = 0;
-    };
-    for (const one of lines) {
-      let text: string;
-      try {
-        text = jsonOf(one);
-      } catch (fault) {
-        await flush();
-        throw sender.told(fault as CliError);
-      }
-      if (text === "") continue;
-      if (batch.length >= BATCH_MESSAGES || chars + text.length > BATCH_CHARS) await flush();
-      batch.push(text);
-      chars += text.length;
-    }
-    await flush();
-  }
+  const stream = remote.stream(path, { contentType, producer: false, create: false });
+  const bodies = options.json ? jsonBodies() : options.lines ? lineBodies(contentType) : oneBody(message);
+  const offset = await sendAll(bodies, (body) => stream.append(body));
+  if (offset !== undefined) await line(offset);
 }

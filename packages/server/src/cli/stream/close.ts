@@ -1,6 +1,4 @@
 /** `sluice stream close`: nothing can be appended afterwards, and readers learn that they have seen everything. */
-
-import { header } from "@sluice/protocol";
 import type { Command } from "commander";
 import { examples } from "../help.ts";
 import { addRemoteOptions, type RemoteOptions, remoteOf } from "../remote.ts";
@@ -17,7 +15,6 @@ export function addClose(group: Command): void {
 }
 
 async function close(path: string, options: RemoteOptions): Promise<void> {
-  const remote = remoteOf(options);
-  const response = await remote.call("POST", remote.streamUrl(path), { headers: { [header.streamClosed]: "true" } });
-  await line(`closed ${harmless(path)} at ${response.headers.get(header.streamNextOffset)}`);
+  const { offset } = await remoteOf(options).stream(path).close();
+  await line(`closed ${harmless(path)} at ${offset}`);
 }

@@ -1,12 +1,11 @@
 /** `sluice stream create`: PUT. Creating what exists with the same configuration is fine. */
-
-import { header } from "@sluice/protocol";
+import type { CreateOptions } from "@sluice/client";
 import type { Command } from "commander";
 import { MAX_SHARDS } from "../../core/shard-path.ts";
 import { parseCount, parseSeconds } from "../duration.ts";
 import { usage } from "../exit.ts";
 import { examples } from "../help.ts";
-import { addRemoteOptions, type Remote, type RemoteOptions, remoteOf } from "../remote.ts";
+import { addRemoteOptions, type RemoteOptions, remoteOf } from "../remote.ts";
 import { harmless, line } from "../terminal.ts";
 import { isOffset, OFFSET_FORM } from "./messages.ts";
 
@@ -22,6 +21,8 @@ interface Options extends RemoteOptions {
   readonly forkOffset?: string;
   readonly closed?: boolean;
 }
+
+const DEFAULT_TYPE = "application/octet-stream";
 
 export function addCreate(group: Command): void {
   const command = group
@@ -50,10 +51,12 @@ export function addCreate(group: Command): void {
 
 async function create(path: string, options: Options): Promise<void> {
   checkTogether(options);
+  const { type, forkFrom, forkOffset } = options;
   const remote = remoteOf(options);
-  const response = await remote.call("PUT", remote.streamUrl(path), { headers: headersOf(remote, options) });
-  const what = response.status === 201 ? "created" : "exists";
-  await line(`${what} ${harmless(path)} (${response.headers.get("content-type")})`);
+  const forkOf = forkFrom === undefined ? undefined : { path: remote.stream(forkFrom).path, offset: forkOffset };
+  const stream = remote.stream(path, { contentType: type ?? (forkOf ? undefined : DEFAULT_TYPE) });
+  const { created, contentType } = await stream.create({ ...createOptions(options), forkOf });
+  await line(`${created ? "created" : "exists"} ${harmless(path)} (${contentType})`);
 }
 
 /** What the server would refuse in the names of its headers is told in ours. */
@@ -71,20 +74,15 @@ function checkTogether({ ttl, expiresAt, forkFrom, forkOffset, shards }: Options
   if (!isOffset(forkOffset)) throw usage(`--fork-offset must be ${OFFSET_FORM}, not ${JSON.stringify(forkOffset)}`);
 }
 
-function headersOf(remote: Remote, options: Options): Record<string, string> {
-  const headers: Record<string, string> = {};
-  const set = (name: string, value: string | number | undefined) => {
-    if (value !== undefined) headers[name] = String(value);
+function createOptions(options: Options): CreateOptions {
+  const { ttl, expiresAt, maxMessages, maxBytes, maxAge, shards, closed } = options;
+  return {
+    ttlSeconds: ttl === undefined ? undefined : parseSeconds("--ttl", ttl),
+    expiresAt: expiresAt === undefined ? undefined : new Date(expiresAt),
+    maxMessages: maxMessages === undefined ? undefined : parseCount("--max-messages", maxMessages),
+    maxBytes: maxBytes === undefined ? undefined : parseCount("--max-bytes", maxBytes, 2 ** 50),
+    maxAgeSeconds: maxAge === undefined ? undefined : parseSeconds("--max-age", maxAge),
+    shards: shards === undefined ? undefined : parseCount("--shards", shards, MAX_SHARDS),
+    closed,
   };
-  set(header.contentType, options.type);
-  set(header.streamTtl, options.ttl && parseSeconds("--ttl", options.ttl));
-  set(header.streamExpiresAt, options.expiresAt);
-  set(header.streamMaxMessages, options.maxMessages && parseCount("--max-messages", options.maxMessages));
-  set(header.streamMaxBytes, options.maxBytes && parseCount("--max-bytes", options.maxBytes, 2 ** 50));
-  set(header.streamMaxAgeSeconds, options.maxAge && parseSeconds("--max-age", options.maxAge));
-  set(header.streamShards, options.shards && parseCount("--shards", options.shards, MAX_SHARDS));
-  set(header.streamForkedFrom, options.forkFrom && new URL(remote.streamUrl(options.forkFrom)).pathname);
-  set(header.streamForkOffset, options.forkOffset);
-  set(header.streamClosed, options.closed ? "true" : undefined);
-  return headers;
 }

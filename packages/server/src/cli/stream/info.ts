@@ -1,31 +1,13 @@
 /** `sluice stream info`: what the server says about one stream. */
-
-import type { ListedStream } from "@sluice/protocol";
+import { type ListedStream, SluiceError } from "@sluice/client";
 import type { Command } from "commander";
 import { examples } from "../help.ts";
 import { addRemoteOptions, type Remote, type RemoteOptions, remoteOf } from "../remote.ts";
 import { harmless, line, table } from "../terminal.ts";
-import type { ListPage } from "./ls.ts";
 
 interface Options extends RemoteOptions {
   readonly json?: boolean;
 }
-
-/** Headers of a stream that say how it was set up. */
-const SHOWN: Readonly<Record<string, string>> = {
-  "content-type": "contentType",
-  "stream-next-offset": "nextOffset",
-  "stream-earliest-offset": "earliestOffset",
-  "stream-closed": "closed",
-  "stream-ttl": "ttlSeconds",
-  "stream-expires-at": "expiresAt",
-  "stream-max-messages": "maxMessages",
-  "stream-max-bytes": "maxBytes",
-  "stream-max-age-seconds": "maxAgeSeconds",
-  "stream-shards": "shards",
-  "stream-forked-from": "forkedFrom",
-  "stream-fork-offset": "forkOffset",
-};
 
 export function addInfo(group: Command): void {
   const command = group
@@ -43,35 +25,37 @@ export function addInfo(group: Command): void {
 
 async function info(path: string, options: Options): Promise<void> {
   const remote = remoteOf(options);
-  const response = await remote.call("HEAD", remote.streamUrl(path));
-  const found: Record<string, unknown> = { path };
-  for (const [name, label] of Object.entries(SHOWN)) {
-    const value = response.headers.get(name);
-    if (value !== null) found[label] = wireValue(label, value);
-  }
+  const { contentType, offset: nextOffset, closed, expiresAt, ...limits } = await remote.stream(path).info();
   const listed = await entryOf(remote, path);
-  if (listed !== undefined) {
-    const { messages, bytes, closed, createdAt, lastAppendAt } = listed;
-    Object.assign(found, { messages, bytes, closed, createdAt, lastAppendAt });
-  }
-  if (options.json) await line(JSON.stringify(found));
-  else await line(table(Object.entries(found).map(([label, value]) => [label, harmless(shown(label, value))])));
+  // The names and forms of `ls --json`; what is undefined is not shown.
+  const known = {
+    path,
+    contentType,
+    nextOffset,
+    closed,
+    expiresAt: expiresAt?.getTime(),
+    ...limits,
+    messages: listed?.messages,
+    bytes: listed?.bytes,
+    createdAt: listed?.createdAt,
+    lastAppendAt: listed?.lastAppendAt,
+  };
+  if (options.json) return line(JSON.stringify(known));
+  const rows = Object.entries(known).filter(([, value]) => value !== undefined);
+  await line(table(rows.map(([label, value]) => [label, harmless(shown(label, value))])));
 }
 
 /** The listing counts messages; the stream itself comes first among those that start with its path. */
 async function entryOf(remote: Remote, path: string): Promise<ListedStream | undefined> {
-  const query = new URLSearchParams({ prefix: path, limit: "1" });
-  const response = await remote.send("GET", `${remote.listUrl}?${query}`);
-  if (!response.ok) return undefined;
-  const { streams } = (await response.json()) as ListPage;
-  return streams.find((stream) => stream.path === path);
-}
-
-/** As `ls --json` has it: numbers as numbers, times in ms since 1970. */
-function wireValue(label: string, text: string): unknown {
-  if (label === "expiresAt") return Date.parse(text);
-  if (label === "closed") return text === "true";
-  return /^(ttl|max|shards)/.test(label) ? Number(text) : text;
+  try {
+    for await (const stream of remote.sluice().list({ prefix: path, pageSize: 1 })) {
+      return stream.path === path ? stream : undefined;
+    }
+  } catch (fault) {
+    // A token that may read one stream may not be allowed to list.
+    if (!(fault instanceof SluiceError)) throw fault;
+  }
+  return undefined;
 }
 
 function shown(label: string, value: unknown): string {

@@ -1,5 +1,5 @@
 /** `sluice stream ls`: the streams of a project, by prefix or topic filter. */
-import type { ListedStream } from "@sluice/protocol";
+import type { ListedStream } from "@sluice/client";
 import type { Command } from "commander";
 import { parseCount } from "../duration.ts";
 import { examples } from "../help.ts";
@@ -10,11 +10,6 @@ interface Options extends RemoteOptions {
   readonly filter?: string;
   readonly limit: string;
   readonly json?: boolean;
-}
-
-export interface ListPage {
-  readonly streams: readonly ListedStream[];
-  readonly next?: string;
 }
 
 const PAGE = 100;
@@ -37,26 +32,19 @@ export function addLs(group: Command): void {
 }
 
 async function list(prefix: string | undefined, options: Options): Promise<void> {
-  const remote = remoteOf(options);
+  const { filter, json } = options;
   const limit = parseCount("--limit", options.limit);
   const rows = [["PATH", "TYPE", "MESSAGES", "SIZE", "LAST APPEND", "STATE"]];
   let found = 0;
-  let after: string | undefined;
-  do {
-    const query = new URLSearchParams({ limit: String(Math.min(PAGE, limit - found)) });
-    if (prefix !== undefined) query.set("prefix", prefix);
-    if (options.filter !== undefined) query.set("filter", options.filter);
-    if (after !== undefined) query.set("after", after);
-    const page = (await (await remote.call("GET", `${remote.listUrl}?${query}`)).json()) as ListPage;
-    found += page.streams.length;
-    for (const stream of page.streams) {
-      if (options.json) await line(JSON.stringify(stream));
-      else rows.push(rowOf(stream));
-    }
-    after = page.next;
-  } while (after !== undefined && found < limit);
-  if (!options.json) await show(rows);
-  if (after !== undefined) say(`there are more; --limit ${limit * 10} shows them`);
+  for await (const stream of remoteOf(options)
+    .sluice()
+    .list({ prefix, filter, pageSize: Math.min(PAGE, limit + 1) })) {
+    if (++found > limit) break;
+    if (json) await line(JSON.stringify(stream));
+    else rows.push(rowOf(stream));
+  }
+  if (!json) await show(rows);
+  if (found > limit) say(`there are more; --limit ${limit * 10} shows them`);
 }
 
 function rowOf({ path, contentType, messages, bytes, lastAppendAt, closed }: ListedStream): string[] {

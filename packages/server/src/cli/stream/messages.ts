@@ -1,10 +1,15 @@
 /**
- * How messages of a page are written out: as they are, or one JSON value per line. `read`, `tail` and `session tail` share it.
+ * How pages of messages are written out: as they are, or one JSON value per line. `stream read`, `stream tail` and
+ * `session tail` share it.
+ *
+ * Invariant: JSON is cut into messages and never parsed and printed again, so numbers of any size keep their digits.
  */
+import type { Gap, PageOptions, StreamPage } from "@sluice/client";
 import { jsonMessages } from "../../streams/json.ts";
 import { isJson } from "../../streams/state.ts";
-import { usage } from "../exit.ts";
-import type { Remote } from "../remote.ts";
+import { parseCount } from "../duration.ts";
+import { CliError, EXIT, usage } from "../exit.ts";
+import { earliestText } from "../failure.ts";
 import { write } from "../terminal.ts";
 
 export interface Format {
@@ -40,8 +45,37 @@ export function formatFor(contentType: string, options: FormatOptions, isTail: b
   return { envelope: false, lines: isTail && isJson(contentType) };
 }
 
+/** What is read: the client's handle of a stream, or of a session. */
+interface Readable {
+  pages(options: PageOptions): AsyncIterable<StreamPage | Gap>;
+}
+
+/** Writes what is read, up to `limit` messages. Returns the offset after the last page. */
+export async function writePages(
+  source: Readable,
+  format: Format,
+  limit: number,
+  options: PageOptions,
+): Promise<string | undefined> {
+  let left = limit;
+  let offset: string | undefined;
+  for await (const page of source.pages({ ...options, format: format.envelope ? "envelope" : undefined })) {
+    if (page.type === "gap") throw goneAt(page);
+    left -= await writePage(page.bytes, format, left);
+    offset = page.offset;
+    if (left <= 0) break;
+  }
+  return offset;
+}
+
+/** A gap ends the command, so that a script that must miss nothing notices. */
+function goneAt({ reason, from, to }: Gap): CliError {
+  const why = reason === "trimmed" ? "retention has taken messages" : "a failover has lost messages";
+  return new CliError(EXIT.notFound, `${why} after ${from}; ${earliestText(to)}`);
+}
+
 /** Writes a page, at most `max` messages of it; tells how many. Without lines, a page counts as one. */
-export async function writePage(bytes: Uint8Array, format: Format, max: number): Promise<number> {
+async function writePage(bytes: Uint8Array, format: Format, max: number): Promise<number> {
   if (bytes.length === 0) return 0;
   if (!format.lines && !format.payload) {
     await write(bytes);
@@ -81,14 +115,12 @@ export function isOffset(text: string): boolean {
   return /^\d{16}_\d{16}$/.test(text);
 }
 
-/** The words of `--from` and what the wire calls them. */
-export function offsetOf(from: string): string {
-  if (from === "beginning") return "-1";
-  if (from === "now" || isOffset(from)) return from;
+/** `--from` as the client takes it. */
+export function fromOf(from: string): string {
+  if (from === "beginning" || from === "now" || isOffset(from)) return from;
   throw usage(`--from must be beginning, now or ${OFFSET_FORM}, not ${JSON.stringify(from)}`);
 }
 
-export async function contentTypeOf(remote: Remote, path: string, signal?: AbortSignal): Promise<string> {
-  const response = await remote.call("HEAD", remote.streamUrl(path), { signal });
-  return response.headers.get("content-type") ?? "application/octet-stream";
+export function limitOf(limit: string | undefined): number {
+  return limit === undefined ? Number.POSITIVE_INFINITY : parseCount("--limit", limit);
 }

@@ -1,13 +1,10 @@
 /** `sluice stream read`: everything from an offset up to the end, page by page. */
-
-import { header } from "@sluice/protocol";
 import type { Command } from "commander";
-import { parseCount } from "../duration.ts";
 import { usage } from "../exit.ts";
 import { examples } from "../help.ts";
 import { addRemoteOptions, type RemoteOptions, remoteOf } from "../remote.ts";
 import { say } from "../terminal.ts";
-import { contentTypeOf, type FormatOptions, formatFor, isByMessage, offsetOf, writePage } from "./messages.ts";
+import { type FormatOptions, formatFor, fromOf, isByMessage, limitOf, writePages } from "./messages.ts";
 
 interface Options extends RemoteOptions, FormatOptions {
   readonly from: string;
@@ -37,9 +34,9 @@ export function addRead(group: Command): void {
 }
 
 async function read(path: string, options: Options): Promise<void> {
-  const remote = remoteOf(options);
-  let offset = offsetOf(options.from);
-  let left = options.limit === undefined ? Number.POSITIVE_INFINITY : parseCount("--limit", options.limit);
+  const stream = remoteOf(options).stream(path);
+  const from = fromOf(options.from);
+  const limit = limitOf(options.limit);
   if (options.limit !== undefined && !(options.json || options.envelope || options.lines))
     throw usage("--limit counts messages, so it needs --json, --lines or --envelope");
   if (options.limit !== undefined && options.offset) {
@@ -47,15 +44,7 @@ async function read(path: string, options: Options): Promise<void> {
       "--offset tells where a page ends, which --limit may cut short; --envelope shows the offset of each message",
     );
   }
-  const type = isByMessage(options) ? await contentTypeOf(remote, path) : "";
-  const format = formatFor(type, options, false);
-  for (;;) {
-    const query = new URLSearchParams({ offset, ...(format.envelope ? { format: "envelope" } : {}) });
-    const response = await remote.call("GET", `${remote.streamUrl(path)}?${query}`);
-    const written = await writePage(new Uint8Array(await response.arrayBuffer()), format, left);
-    left -= format.lines ? written : 0;
-    offset = response.headers.get(header.streamNextOffset) ?? offset;
-    if (response.headers.has(header.streamUpToDate) || left <= 0) break;
-  }
-  if (options.offset) say(`go on with --from ${offset}`);
+  const type = isByMessage(options) ? (await stream.info()).contentType : "";
+  const offset = await writePages(stream, formatFor(type, options, false), limit, { from });
+  if (options.offset) say(`go on with --from ${offset ?? from}`);
 }

@@ -19,9 +19,8 @@ export function addRm(group: Command): void {
 
 async function remove(paths: readonly string[], options: RemoteOptions): Promise<void> {
   const remote = remoteOf(options);
-  const urls = paths.map((path) => remote.streamUrl(path));
-  for (const [i, url] of urls.entries()) {
-    await remote.call("DELETE", url);
-    await line(`deleted ${harmless(paths[i]!)}`);
+  for (const stream of paths.map((path) => remote.stream(path))) {
+    await stream.delete();
+    await line(`deleted ${harmless(stream.path)}`);
   }
 }

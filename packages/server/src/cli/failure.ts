@@ -1,0 +1,38 @@
+/**
+ * What a failure of the client means to a shell: one line and an exit code. `main` uses it, and commands that have something to
+ * add to the line.
+ */
+import { SluiceError } from "@sluice/client";
+import { header } from "@sluice/protocol";
+import { CliError, EXIT, exitCodeOf } from "./exit.ts";
+import { harmless } from "./terminal.ts";
+
+export function failureOf(fault: CliError | SluiceError): CliError {
+  if (fault instanceof CliError) return fault;
+  // The reason why nothing was sent or answered, in the words of the command line.
+  if (fault.cause instanceof CliError) return fault.cause;
+  const { status, code, message, headers } = fault;
+  if (status === undefined) return new CliError(exitCodeWithoutAnswer(fault), harmless(message));
+  const isExplained = code !== `http-${status}`;
+  let said = isExplained ? `${message} (${status} ${code})` : `${message} without a reason; is --url that of Sluice?`;
+  const earliest = headers?.get(header.streamEarliestOffset);
+  if (earliest) said += `; ${earliestText(earliest)}`;
+  if (status === 401) said += "; give a token with --token, SLUICE_TOKEN or a context";
+  return new CliError(exitCodeOf(status), harmless(said));
+}
+
+/** The same failure with more to say; anything else unchanged. */
+export function failureWith(fault: unknown, more: string): unknown {
+  if (!(fault instanceof CliError || fault instanceof SluiceError)) return fault;
+  const { exitCode, message } = failureOf(fault);
+  return new CliError(exitCode, `${message}; ${more}`);
+}
+
+export function earliestText(offset: string): string {
+  return `the earliest message kept comes after ${offset}, and --from beginning starts there`;
+}
+
+function exitCodeWithoutAnswer({ code, retryable }: SluiceError): number {
+  if (retryable) return EXIT.unavailable;
+  return code === "channel-taken" ? EXIT.conflict : EXIT.failure;
+}
