@@ -98,6 +98,8 @@ describe("CORS", () => {
     ]) {
       expect(() => withDefaults({ cors: { origins: [origin] } }), origin).toThrow("cors.origins");
     }
-    expect(() => withDefaults({ cors: { maxAgeSeconds: Number.NaN } })).toThrow("cors.maxAgeSeconds");
+    expect(() => withDefaults({ internal: { cors: { maxAgeSeconds: Number.NaN } } })).toThrow(
+      "internal.cors.maxAgeSeconds",
+    );
   });
 });

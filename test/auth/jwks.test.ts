@@ -213,7 +213,8 @@ describe("over the network", () => {
     const jwks = await publisher(() => ({ body }));
     const fixture = await openServer("memory", {
       projects: { p: { jwks } },
-      auth: { jwksCooldownSeconds: 0, jwksCacheSeconds: 1 },
+      auth: { jwksCacheSeconds: 1 },
+      internal: { auth: { jwksCooldownSeconds: 0 } },
     });
     onTestFinished(() => fixture.close());
     const status = async (pair: KeyPair) => {

@@ -213,7 +213,7 @@ describe("the OpenAPI document", () => {
   });
 
   it("announces what sessions answer and refuse", async () => {
-    const app = new AuthApp({ projects: {}, session: { subscriptions: 2, bodyBytes: 500 } });
+    const app = new AuthApp({ projects: {}, session: { subscriptions: 2 }, internal: { session: { bodyBytes: 500 } } });
     const ask = async (name: string, target: string, status: number, asked: Asked = {}) => {
       const answer = await app.call(ROUTES.get(name)!.methods[0]!, `/v1/p${target}`, asked);
       expect(answer.status, `${name} ${target} ${answer.text}`).toBe(status);

@@ -187,7 +187,7 @@ describeOnEngines("Following a channel", (engine) => {
   });
 
   it("a quiet connection gets comments at the interval of the settings, and is ended after a minute", async () => {
-    const { channel, pass } = await stage(engine, { channel: { heartbeatMs: 10_000 } });
+    const { channel, pass } = await stage(engine, { internal: { channel: { heartbeatMs: 10_000 } } });
     const a = channel("a");
     await a.takes(START);
     const reader = await Reader.open(a.events);

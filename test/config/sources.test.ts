@@ -6,7 +6,8 @@ import { allEntries } from "../../packages/server/src/config/catalogue.ts";
 import { parseConfig } from "../../packages/server/src/config/file.ts";
 import { type FlagGiven, type Loaded, loadSettings } from "../../packages/server/src/config/load.ts";
 import { ConfigError } from "../../packages/server/src/config/problem.ts";
-import { schema } from "../../packages/server/src/config/schema.ts";
+import { effectiveSettings, referenceText } from "../../packages/server/src/config/reference.ts";
+import { limitsOf, schema } from "../../packages/server/src/config/schema.ts";
 import { dirForTest } from "../support/sluice-process.ts";
 
 const SECRET = "x".repeat(32);
@@ -289,8 +290,33 @@ describe("where the data lives", () => {
 
 describe("settings that depend on each other", () => {
   it("are refused together", () => {
-    expect(problems({ flags: ["--set=wake.minLeaseMs=50000"] })[0]).toContain("at most wake.leaseMs (30000)");
-    expect(problems({ flags: ["--set=webhook.timeoutMs=30000"] })[0]).toContain("wake.lostAttemptMs");
+    expect(problems({ flags: ["--set=internal.wake.minLeaseMs=50000"] })[0]).toContain("at most wake.leaseMs (30000)");
+    expect(problems({ flags: ["--set=webhook.timeoutMs=30000"] })[0]).toContain("internal.wake.lostAttemptMs");
     expect(problems({ flags: ["--set=cors.origins=*", "--set=cors.credentials=true"] })[0]).toContain("cors.origins");
   });
+});
+
+describe("an internal setting", () => {
+  it("is checked like any other, from every source, and takes effect", () => {
+    const bySet = load({ flags: ["--set=internal.fanout.graceMs=7"] });
+    const byEnv = load({ env: { SLUICE_INTERNAL_FANOUT_GRACE_MS: "7" } });
+    const byFile = load({ file: "internal:\n  fanout:\n    graceMs: 7\n" });
+    for (const { settings } of [bySet, byEnv, byFile]) expect(limitsOf(settings).fanout.graceMs).toBe(7);
+    expect(problems({ flags: ["--set=internal.fanout.graceMs=soon"] })[0]).toContain("a whole number of milliseconds");
+    expect(problems({ flags: ["--set=internal.fanout.grace=1"] })[0]).toContain("internal.fanout.grace");
+    expect(problems({ flags: ["--set=fanout.graceMs=7"] })[0]).toContain("fanout.graceMs");
+  });
+
+  it("is named nowhere in the reference, and shown among the effective settings only when it is given", () => {
+    expect(referenceText()).not.toContain("internal.");
+    const shown = (given: Given) => effectiveSettings(load(given)).filter(({ key }) => key.startsWith("internal."));
+    expect(shown({})).toEqual([]);
+    expect(shown({ env: { SLUICE_INTERNAL_SWEEP_EVERY_MS: "9" } })).toMatchObject([
+      { key: "internal.sweep.everyMs", value: "9" },
+    ]);
+  });
+});
+
+it("an operator has about sixty settings to know", () => {
+  expect(allEntries().length).toBeLessThanOrEqual(95);
 });

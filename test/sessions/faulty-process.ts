@@ -171,6 +171,8 @@ const HOUR_MS = 3_600_000;
 export interface Chapter {
   readonly name: string;
   readonly fanout: object;
+  /** Internal settings of fan-out. */
+  readonly internal?: object;
   readonly rows: readonly AnyRow[];
 }
 
@@ -183,8 +185,9 @@ export function acrossKills(engine: EngineName, chapters: readonly Chapter[]): v
   const place = engine === "disk" ? { data: join(dir, "data") } : { memory: true };
   let options: ServerOptions = place;
 
-  const start = async ({ fanout }: Chapter, isNext: boolean) => {
-    server = await FaultyServer.start(script, { ...options, fanout: { ...SOON, ...fanout } });
+  const start = async ({ fanout, internal }: Chapter, isNext: boolean) => {
+    const inside = { session: { endAgainMs: 100 }, fanout: { ...SOON, ...internal } };
+    server = await FaultyServer.start(script, { ...options, fanout, internal: inside });
     on = { api: new Api(server.url), server, isNext };
     if (isNext) await server.heal();
   };
@@ -195,7 +198,7 @@ export function acrossKills(engine: EngineName, chapters: readonly Chapter[]): v
 
   beforeAll(async () => {
     script = await childScript(dir);
-    options = { ...(engine === "redis" ? { redis: sharedRedis() } : place), session: { endAgainMs: 100 } };
+    options = engine === "redis" ? { redis: sharedRedis() } : place;
     await start(chapters[0]!, false);
   }, 60_000);
 

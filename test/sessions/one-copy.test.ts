@@ -7,7 +7,7 @@ import { type Stage, stage, subscribers } from "./stage.ts";
 
 /** A session that follows `s` and was given nothing yet, and the copies of three publishes that it should have got. */
 async function withThreeCopies(engine: Parameters<typeof stage>[0]) {
-  const on = await stage(engine, { fanout: { retryMs: 1_000_000_000, maxRetryMs: 1_000_000_000 } });
+  const on = await stage(engine, { internal: { fanout: { retryMs: 1_000_000_000, maxRetryMs: 1_000_000_000 } } });
   await on.api.create("s");
   const [well, lacking] = (await subscribers(on.api, "s", 2)) as [string, string];
   on.core.fate = ({ method, id }) => (method === "deliver" && id === lacking ? "refused" : undefined);

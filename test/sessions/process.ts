@@ -48,10 +48,9 @@ export function acrossKill(
   beforeAll(async () => {
     const disk = engine === "disk" ? temporaryDir() : undefined;
     if (disk) cleanUps.push(disk.remove);
-    const sets = Object.entries({ "fanout.graceMs": PATIENT.graceMs, ...settings }).flatMap(([name, value]) => [
-      "--set",
-      `${name}=${value}`,
-    ]);
+    const sets = Object.entries({ "internal.fanout.graceMs": PATIENT.graceMs, ...settings }).flatMap(
+      ([name, value]) => ["--set", `${name}=${value}`],
+    );
     const args = [...placeOf(engine, disk?.dir), ...sets];
     const first = await begin(args);
     for (const { name, before } of rows) {

@@ -15,7 +15,7 @@ function watchQueue() {
 
 describeOnEngines("Fan-out batching", (engine) => {
   it("inline fan-out has a batch of copies under way at a time", async () => {
-    const { api, core } = await stage(engine, { fanout: { batch: 3 } });
+    const { api, core } = await stage(engine, { internal: { fanout: { batch: 3 } } });
     await api.create("s");
     const sessions = await subscribers(api, "s", 10);
     core.atOnce = 0;
@@ -25,7 +25,7 @@ describeOnEngines("Fan-out batching", (engine) => {
   });
 
   it("one that fails keeps none of its batch from succeeding", async () => {
-    const { api, core } = await stage(engine, { fanout: { batch: 3 } });
+    const { api, core } = await stage(engine, { internal: { fanout: { batch: 3 } } });
     await api.create("s");
     const sessions = await subscribers(api, "s", 7);
     core.fate = ({ method, id }) => (method === "deliver" && id === sessions[1] ? "refused" : undefined);

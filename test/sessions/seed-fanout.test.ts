@@ -229,7 +229,8 @@ describeOnEngines("Queue consumer", (engine) => {
 
   it("2. calls the same function as inline fan-out: a session that is stuck gets its time and no more", async () => {
     const { api, core, pass, registry, until } = await stage(engine, {
-      fanout: { queueThreshold: 3, graceMs: 60_000 },
+      fanout: { queueThreshold: 3 },
+      internal: { fanout: { graceMs: 60_000 } },
     });
     await api.create("s");
     const sessions = await subscribers(api, "s", 4);

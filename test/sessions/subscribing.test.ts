@@ -78,7 +78,7 @@ describeOnEngines("Subscribe is atomic with the tail", (engine) => {
   });
 
   it("from: a long history is brought up in pieces while publishes go on, and others do not wait for it", async () => {
-    const { api, until } = await stage(engine, { fanout: { roundBytes: 100 } });
+    const { api, until } = await stage(engine, { internal: { fanout: { roundBytes: 100 } } });
     await api.create("s");
     await api.append("s", JSON.stringify(upTo(100)));
     const [late, other] = [uuid(), uuid()];

@@ -42,9 +42,9 @@ function watch({ engine }: Stage) {
 
 describe.each(["memory", "disk"] as const)("On %s, ten thousand sessions that end in one minute", (engineName) => {
   it("are all cleaned up, in batches from the index, while publishes go on", async () => {
-    const settings = { sessionTtlSeconds: TTL_SECONDS, session: { cleanupMs: MINUTE } };
+    const settings = { sessionTtlSeconds: TTL_SECONDS, internal: { session: { cleanupMs: MINUTE } } };
     // The clock stands still while they are cleaned up.
-    const on = await stage(engineName, { ...settings, fanout: { queueRestMs: 0 } });
+    const on = await stage(engineName, { ...settings, internal: { fanout: { queueRestMs: 0 } } });
     const { api, engine, pass, sweep, points } = on;
     for (const stream of STREAMS) await api.create(stream);
     await subscribeAll(on, Array.from({ length: SESSIONS }, uuid));
