@@ -8,6 +8,7 @@ import { directories } from "./suite/directories.ts";
 import { type Behaviour, Fixture, type OpenEngine } from "./suite/fixture.ts";
 import { hints } from "./suite/hints.ts";
 import { logs } from "./suite/logs.ts";
+import { nodes } from "./suite/nodes.ts";
 import { owners } from "./suite/owners.ts";
 import { reads } from "./suite/reads.ts";
 import { rows } from "./suite/rows.ts";
@@ -34,5 +35,6 @@ export function describeEngine(name: string, open: OpenEngine, { isRemote = fals
     describe("the directory", () => directories(behaviour));
     describe("watchers and reminders", () => hints(behaviour));
     describe("ownership and limits", () => owners(behaviour));
+    describe("nodes", () => nodes(behaviour));
   });
 }

@@ -17,6 +17,7 @@ export function redisOpener(redis: () => EmptyRedis, limits: Partial<RedisLimits
     const place = redis();
     const open = (): Promise<Engine> => openRedis({ ...place, world: realWorld(), limits: { ...PATIENCE, ...limits } });
     let engine = await open();
+    const peers: Engine[] = [];
     return {
       engine,
       // A timer may fire a moment before its time, and the cluster's clock is not ours.
@@ -26,7 +27,14 @@ export function redisOpener(redis: () => EmptyRedis, limits: Partial<RedisLimits
         engine = await open();
         return engine;
       },
-      close: () => engine.close(),
+      async openPeer() {
+        const peer = await open();
+        peers.push(peer);
+        return peer;
+      },
+      async close() {
+        await Promise.all([engine, ...peers].map((one) => one.close()));
+      },
     };
   };
 }

@@ -109,7 +109,7 @@ class RedisEngine implements Engine {
       const found = (await this.calls.command(bucket, ["MGET", ...heads])) as readonly (Buffer | null)[];
       return found.map(revIn);
     });
-    this.peers = new Peers(this.node, topology, this.calls, keys, world);
+    this.peers = new Peers(this.node, topology, this.calls, keys, world, limits.connectMs);
     topology.onReconnect(() => this.watchers.subscribeAgain());
   }
 

@@ -32,6 +32,8 @@ export class Peers {
     private readonly calls: Calls,
     private readonly keys: Keys,
     private readonly world: World,
+    /** How long a start waits for the subscription. */
+    private readonly connectMs: number,
   ) {
     this.bucket = bucketOf(id);
     this.channel = keys.node(id);
@@ -41,10 +43,10 @@ export class Peers {
     });
   }
 
-  /** Resolves once the record stands, or Redis does not answer in time: then a renewal writes it. */
+  /** Subscribes, then writes the record, so that a node that is listed hears. A renewal makes up for either if it fails. */
   async start(): Promise<void> {
     this.topology.onReconnect(() => void this.subscribe());
-    void this.subscribe();
+    await this.atMost(this.connectMs, this.subscribe());
     await this.record();
     this.renewLater();
   }
@@ -101,6 +103,16 @@ export class Peers {
   private arrived(message: Buffer): void {
     const end = message.indexOf(SEPARATOR);
     if (end > 0) this.listeners.hear(message.subarray(end + 1), message.toString("latin1", 0, end));
+  }
+
+  private atMost(ms: number, work: Promise<void>): Promise<void> {
+    return new Promise((resolve) => {
+      const cancel = this.world.after(ms, resolve);
+      void work.then(() => {
+        cancel();
+        resolve();
+      });
+    });
   }
 
   private renewLater(): void {
