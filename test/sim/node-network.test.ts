@@ -64,7 +64,8 @@ describe("the network between simulated nodes", () => {
         const numbers = on(link, heard);
         expect(numbers.filter((number) => !all.includes(number))).toEqual([]);
         const once = new Set(numbers);
-        if (once.size < MESSAGES) seen.lost++;
+        // Between two nodes a cut takes messages as well.
+        if (once.size < MESSAGES && link[0] === link[2]) seen.lost++;
         if (once.size < numbers.length) seen.doubled++;
         if ([...once].some((number, i) => number < [...once][i - 1]!)) seen.reordered++;
       }

@@ -37,6 +37,7 @@ export class Watchers {
     watched: new Set<Watched>(),
     isPolling: false,
   }));
+  private lastPolled = 0;
   private timer: Cancel | undefined;
   private isClosed = false;
 
@@ -53,11 +54,12 @@ export class Watchers {
     });
   }
 
+  /** One bucket after the other, evenly spread: all at once would hold up a master, and with it the commits behind them. */
   start(): void {
-    this.timer = this.world.after(this.limits.pollMs, () => {
-      for (const [number, bucket] of this.buckets.entries()) {
-        if (bucket.watched.size > 0 && !bucket.isPolling) void this.poll(number, bucket);
-      }
+    this.timer = this.world.after(this.limits.pollMs / BUCKETS, () => {
+      this.lastPolled = (this.lastPolled + 1) % BUCKETS;
+      const bucket = this.buckets[this.lastPolled]!;
+      if (bucket.watched.size > 0 && !bucket.isPolling) void this.poll(this.lastPolled, bucket);
       this.start();
     });
   }
