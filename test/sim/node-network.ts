@@ -78,7 +78,8 @@ export class NodeNetwork {
 
   /** The process becomes a node, until it closes or dies. */
   join(process: Process): SimNode {
-    const node = new SimNode(this, process);
+    const randomBytes = (count: number) => Uint8Array.from({ length: count }, () => this.random.below(256));
+    const node = new SimNode(newNodeId({ randomBytes }), this, process);
     this.seats.set(node.id, node);
     return node;
   }
@@ -129,16 +130,15 @@ export class NodeNetwork {
 
 /** One life of a node. */
 export class SimNode {
-  readonly id: string;
   private readonly listeners = new ToldListeners();
   private readonly openedMs: number;
   private endedMs: number | undefined;
 
   constructor(
+    readonly id: string,
     private readonly network: NodeNetwork,
     private readonly process: Process,
   ) {
-    this.id = newNodeId(process);
     this.openedMs = process.now();
     process.onEnd(() => {
       this.endedMs ??= process.now();

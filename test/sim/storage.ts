@@ -26,7 +26,7 @@ import type {
 import { EngineError } from "../../packages/server/src/engine/contract.ts";
 import { openMemory } from "../../packages/server/src/engine/memory/memory.ts";
 import { NodeNetwork, type SimNode } from "./node-network.ts";
-import type { Random } from "./random.ts";
+import { Random } from "./random.ts";
 import type { Process, SimWorld } from "./world.ts";
 
 export type Death = "kill" | "power-cut";
@@ -80,7 +80,8 @@ function openMemoryStorage(world: SimWorld, exclusive: boolean): Storage {
   const random = world.random.branch();
   const engine = openMemory({ world: world.process("memory") });
   let pace = drawPace(random);
-  const nodes = new NodeNetwork(world, random.branch());
+  // Chances of its own: what nodes tell each other, or whether they do, changes nothing in the rest of a run.
+  const nodes = new NodeNetwork(world, new Random(~world.seed));
   return {
     open: async (process) => new SlowEngine(engine, process, nodes.join(process), () => pace, random, exclusive),
     died() {},
