@@ -38,6 +38,8 @@ export class Watchers {
     isPolling: false,
   }));
   private lastPolled = 0;
+  /** When the next bucket should be polled. */
+  private pollDueMs = 0;
   private timer: Cancel | undefined;
   private isClosed = false;
 
@@ -54,14 +56,9 @@ export class Watchers {
     });
   }
 
-  /** One bucket after the other, evenly spread: all at once would hold up a master, and with it the commits behind them. */
   start(): void {
-    this.timer = this.world.after(this.limits.pollMs / BUCKETS, () => {
-      this.lastPolled = (this.lastPolled + 1) % BUCKETS;
-      const bucket = this.buckets[this.lastPolled]!;
-      if (bucket.watched.size > 0 && !bucket.isPolling) void this.poll(this.lastPolled, bucket);
-      this.start();
-    });
+    this.pollDueMs = this.world.now();
+    this.pollNext();
   }
 
   watch(e: Entity, wake: () => void): Unwatch {
@@ -124,6 +121,21 @@ export class Watchers {
     } catch {
       // A notification without a watcher is ignored.
     }
+  }
+
+  /** One bucket after the other, evenly spread: all at once would hold up a master, and with it the commits behind them. */
+  private pollNext(): void {
+    const { pollMs } = this.limits;
+    const now = this.world.now();
+    const lateMs = now - this.pollDueMs;
+    // A late timer is made up for, so that a round takes no longer than `pollMs`; a clock that was set is not.
+    this.pollDueMs = (lateMs >= 0 && lateMs < pollMs ? this.pollDueMs : now) + pollMs / BUCKETS;
+    this.timer = this.world.after(Math.max(0, this.pollDueMs - now), () => {
+      this.lastPolled = (this.lastPolled + 1) % BUCKETS;
+      const bucket = this.buckets[this.lastPolled]!;
+      if (bucket.watched.size > 0 && !bucket.isPolling) void this.poll(this.lastPolled, bucket);
+      this.pollNext();
+    });
   }
 
   private async poll(number: number, bucket: Bucket): Promise<void> {
