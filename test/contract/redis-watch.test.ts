@@ -50,7 +50,7 @@ describe("a notification that is lost", () => {
       );
       await allWoken(times);
     }
-    // What did not change wakes nobody: as many wakes as changes, however often the poll has looked.
+    // What did not change wakes no watcher: as many wakes as changes, however often the poll has looked.
     expect(new Set(wakes.values())).toEqual(new Set([4]));
   });
 });

@@ -140,7 +140,7 @@ class SlowEngine implements Engine {
     return this.far(`release ${e.key}`, () => this.inner.release(e, owner));
   }
 
-  /** Hints come late and sometimes twice, and never to somebody who has stopped watching. */
+  /** Hints come late and sometimes twice, and never to a watcher that has left. */
   watch(e: Entity, wake: () => void): Unwatch {
     let watches = true;
     const tell = () => this.process.schedule(`wake ${e.key}`, this.delayMs(), () => watches && wake());

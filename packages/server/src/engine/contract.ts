@@ -130,7 +130,7 @@ export interface Done {
 }
 
 /**
- * Somebody else committed first, or the engine itself raised the generation. Carries what `load` would now return for the
+ * Another caller committed first, or the engine itself raised the generation. Carries what `load` would now return for the
  * keys the commit named.
  */
 export interface Conflict {
@@ -145,7 +145,7 @@ export interface Fenced {
 
 /**
  * Ownership of what must have one keeper in the whole cluster: (epoch, nonce), compared for equality. It ends by release or
- * by time, whether or not somebody else claims; it does not change the entity's rev.
+ * by time, whether or not another node claims; it does not change the entity's rev.
  */
 export interface Owner {
   readonly kind: "owner";
@@ -293,7 +293,7 @@ export interface Engine {
   /** Undefined while writes are accepted; otherwise why not. */
   health(): EngineError | undefined;
   /**
-   * Whether more is committed than is put away in time. Soon everybody will have to wait; so work that nobody waits for should
+   * Whether more is committed than is put away in time. Soon every commit will have to wait; so background work should
    * leave the room that there still is to the others. A hint.
    */
   isBehind?(): boolean;

@@ -28,7 +28,7 @@ export class Commits {
   private number = 0;
   /** How often in a row our commit to an entity has met another's. Few are ever in here; when too many are, all start over. */
   private readonly losses = new Map<string, number>();
-  /** Entities whose last commit was rejected, so that nobody knows yet whether it will apply. */
+  /** Entities whose last commit was rejected: whether it will still apply is unknown. */
   private readonly open = new Set<string>();
   /** More were rejected than can be remembered. */
   private isAnythingOpen = false;

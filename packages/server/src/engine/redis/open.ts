@@ -2,8 +2,8 @@
  * The engine on Redis 7, a cluster or a single one: any number of nodes over the same data. `compose` opens it; keepers and
  * features use it through the contract.
  *
- * What must stay true: a commit is one function call in one slot; sent again after a lost reply it is recognised by the number
- * that this engine gave it. Time is the masters'; nothing rests on this node's clock.
+ * Invariants: a commit is one function call in one slot; sent again after a lost reply it is recognized by the number that this
+ * engine gave it. Time is the masters'; nothing rests on this node's clock. A start that is refused leaves nothing running.
  */
 import { comparePositions, type Position } from "@sluice/protocol";
 import { EMPTY, hex } from "../../core/bytes.ts";
@@ -133,7 +133,7 @@ class RedisEngine implements Engine {
     await this.calls.runPassing("rows", bucket, [this.keys.due(bucket), this.keys.barrier(bucket)], ["[", "[", "0"]);
   }
 
-  /** Everything that a commit may do, once, on something that nobody else knows: what this user may not do shows before it matters. */
+  /** Everything that a commit may do, once, on an entity that no other node knows: what this user may not do shows before it matters. */
   async rehearse(): Promise<void> {
     const e = entity("$", "rehearsal", this.node);
     const generation = this.now();
