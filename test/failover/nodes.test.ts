@@ -1,5 +1,6 @@
 /** Nodes while the master that holds their records is killed: they find each other again, and hear each other on every channel. */
 import { expect, it, onTestFinished } from "vitest";
+import { NODE_ALIVE_MS } from "../../packages/server/src/engine/contract.ts";
 import { openRedis } from "../../packages/server/src/engine/redis/open.ts";
 import { realWorld } from "../../packages/server/src/real-world.ts";
 import { eventually } from "../support/eventually.ts";
@@ -38,5 +39,13 @@ it("nodes list and tell each other again after their master was killed", { timeo
   const replicas = await cluster.replicas();
   const ports = await Promise.all(replicas.map((node) => node.masterPort()));
   await takeOver(master, replicas[ports.indexOf(master.port)]!);
+  const takenOverMs = engines[0]!.now();
   await allTold(2);
+  // Every record is renewed at the new master.
+  await eventually(async () => {
+    for (const { aliveUntilMs } of await engines[0]!.nodes()) {
+      expect(aliveUntilMs).toBeGreaterThan(takenOverMs + NODE_ALIVE_MS);
+    }
+  });
+  await allTold(3);
 });
