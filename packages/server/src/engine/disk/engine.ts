@@ -20,15 +20,18 @@ import {
   type Held,
   type Hit,
   type Listing,
+  type LiveNode,
   NO_HEAD,
   type Owner,
   type Page,
   type Row,
   type RowKey,
   type Snapshot,
+  type ToldListener,
   type Unwatch,
 } from "../contract.ts";
 import { headAfter } from "../head.ts";
+import { SoleNode } from "../nodes.ts";
 import { Ownership } from "../ownership.ts";
 import { WindowCounter } from "../window-counter.ts";
 import type { Applied } from "./apply-runner.ts";
@@ -85,6 +88,7 @@ export class DiskEngine implements Engine {
   private readonly journal: Journal<Commit>;
   private readonly scheduler: ApplyScheduler;
   private readonly ownership: Ownership;
+  private readonly self: SoleNode;
   private readonly counter: WindowCounter;
   private readonly watchers = new Watchers();
   private lastNumber: number;
@@ -97,6 +101,7 @@ export class DiskEngine implements Engine {
     this.overlay = new Overlay(limits.tailBytes, meta);
     this.viewer = new Viewer(store, this.overlay);
     this.directory = new Directory(store, this.overlay, this.viewer);
+    this.self = new SoleNode(world);
     this.ownership = new Ownership(world, meta.boots * CLAIMS_PER_BOOT, limits.claims);
     this.counter = new WindowCounter(limits.windows);
     this.lastNumber = meta.lastNumber;
@@ -282,6 +287,22 @@ export class DiskEngine implements Engine {
     return this.counter.hit(key, limit, windowMs, this.world.now());
   }
 
+  get node(): string {
+    return this.self.id;
+  }
+
+  nodes(): readonly LiveNode[] {
+    return this.self.nodes();
+  }
+
+  tell(node: string, bytes: Uint8Array): void {
+    this.self.tell(node, bytes);
+  }
+
+  onTold(listener: ToldListener): Unwatch {
+    return this.self.onTold(listener);
+  }
+
   isBehind(): boolean {
     return this.journal.lagBytes > this.parts.limits.lagBytes / 2;
   }
@@ -302,6 +323,7 @@ export class DiskEngine implements Engine {
   async close(): Promise<void> {
     if (this.closed) return;
     this.closed = true;
+    this.self.close();
     try {
       await this.journal.close();
       await this.scheduler.close();
