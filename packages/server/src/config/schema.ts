@@ -18,7 +18,7 @@ import { KEY_SETTINGS } from "../wakes/keys.ts";
 import { channel } from "./channel-schema.ts";
 import { access, cors, log, metrics, projects, redis } from "./operator-schema.ts";
 import { fanout, session } from "./session-schema.ts";
-import { bytes, choice, count, ms, origin, port, portOrOff, seconds, text, yesNo } from "./setting.ts";
+import { bytes, count, ms, origin, port, portOrOff, seconds, text, yesNo } from "./setting.ts";
 import { wake } from "./wake-schema.ts";
 
 const group = <S extends z.ZodRawShape>(shape: S) => z.strictObject(shape).prefault({} as never);
@@ -126,10 +126,14 @@ const disk = {
     "By how much the thread that moves work to the store is nicer than the others (Linux): it gives way to what somebody waits for.",
     { min: 0, max: 19 },
   ),
-  verify: choice(
-    ["all", "structure"],
-    DISK.verify,
-    "What a start reads to prove that nothing is damaged: everything, at about a second per GB, or all but most messages.",
+  startBytes: bytes(
+    DISK.startBytes,
+    "How much of the store's index a start checks for damage before it is ready; beyond it, and all messages, are checked after.",
+    { min: 0 },
+  ),
+  checkBytesPerSecond: bytes(
+    DISK.checkBytesPerSecond,
+    "How fast the store is checked for damage after a start, a tenth of it while writes wait.",
   ),
 };
 

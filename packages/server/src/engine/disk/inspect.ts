@@ -143,7 +143,7 @@ export interface StoreReport {
 /** Reads all of the store, without LMDB. Throws an EngineError with the place where more cannot be read. */
 export async function inspectStore(files: Files, path: string, wasUsed: boolean): Promise<StoreReport> {
   const damages: string[] = [];
-  const found = await verifyStore(files, path, "all", ({ message }) => {
+  const found = await verifyStore(files, path, ({ message }) => {
     damages.push(message);
   });
   if (wasUsed && found?.meta === undefined && damages.length === 0) throw lostStore(path, found === undefined);
