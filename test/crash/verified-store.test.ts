@@ -5,6 +5,7 @@
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
+import { InlineCheck } from "../../packages/server/src/engine/disk/check-runner.ts";
 import { openLmdb } from "../../packages/server/src/engine/disk/lmdb-store.ts";
 import { nodeFiles } from "../../packages/server/src/engine/disk/node-files.ts";
 import { SEAL_BYTES, seal } from "../../packages/server/src/engine/disk/sealed.ts";
@@ -103,6 +104,36 @@ describe("a store that LMDB left", () => {
     }
   });
 
+  it(`is found whole step by step while it is written to (seed ${SEED})`, { timeout: 120_000 }, async () => {
+    const random = new Random(SEED);
+    const { dir, remove } = temporaryDir();
+    const path = `${dir}/store.mdb`;
+    const work = new Workload(random, true, false);
+    const store = openLmdb(path);
+    for (let k = 0; k < 30; k++) store.transact((tx) => work.transact(tx));
+    const check = new InlineCheck(nodeFiles, path);
+    let from: Uint8Array = Buffer.from([0]);
+    let ends = 0;
+    for (let k = 0; k < 150; k++) {
+      const release = store.pin();
+      const step = check.step(from, 200_000);
+      // LMDB uses freed pages from the second transaction on.
+      for (let i = 0; i < 3; i++) {
+        await new Promise((resolve) => setImmediate(resolve));
+        store.transact((tx) => work.transact(tx));
+      }
+      const found = await step;
+      release();
+      expect(found).toMatchObject({ kind: "checked" });
+      if (found.kind !== "checked") return;
+      if (found.next === undefined) ends++;
+      from = found.next ?? Buffer.from([0]);
+    }
+    expect(ends).toBeGreaterThan(1);
+    await store.close();
+    remove();
+  });
+
   it("is nothing before the first transaction, and is found whole after it", async () => {
     const { dir, remove } = temporaryDir();
     const path = `${dir}/store.mdb`;
@@ -184,5 +215,26 @@ describe("a page that was changed is refused", () => {
       page.writeUInt16LE(u16(page, node + 6) - 2, node + 6);
     });
     expect(message).toContain("has a page whose nodes do not fill it");
+  });
+});
+
+describe("the layout of LMDB's pages", () => {
+  it("is that of one version of lmdb, which the package names exactly", () => {
+    const { dependencies } = JSON.parse(readFileSync("packages/server/package.json", "utf8"));
+    const { version } = JSON.parse(readFileSync("node_modules/lmdb/package.json", "utf8"));
+    expect(dependencies.lmdb).toBe(version);
+  });
+
+  it("is named when another version of LMDB wrote the store", async () => {
+    const { dir, remove } = temporaryDir();
+    const path = `${dir}/store.mdb`;
+    const store = openLmdb(path);
+    store.transact((tx) => tx.put(META, seal(META, Buffer.alloc(SEAL_BYTES + 40))));
+    await store.close();
+    const bytes = readFileSync(path);
+    for (const page of [0, 1]) bytes.writeUInt32LE(3, page * PAGE_BYTES + 24 + 4);
+    writeFileSync(path, bytes);
+    await expect(rowsIn(path)).rejects.toThrow(/has pages of LMDB's layout 3; this program knows layout 2/);
+    remove();
   });
 });

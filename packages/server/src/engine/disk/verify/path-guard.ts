@@ -110,7 +110,9 @@ export class PathGuard {
   private check(leaf: Expected): void {
     if (this.isSafe(leaf.number)) return;
     const page = this.page(leaf.number);
-    if (u64(page, 8) <= this.proven.txn) this.pages.leaf(page, leaf, () => undefined);
+    const txn = u64(page, 8);
+    // LMDB writes into a page that seems to be of the running transaction, so no page may seem newer than what leads to it.
+    if (txn <= this.proven.txn || txn > leaf.above) this.pages.leaf(page, leaf, () => undefined);
     this.safe[leaf.number] = 1;
   }
 
