@@ -44,7 +44,7 @@ interface Life {
 async function afterCheck(
   damage: (storePath: string) => void,
   look: (life: Life) => Promise<void>,
-  options: { startBytes?: number; ports?: Partial<DiskPorts> } = {},
+  options: { startBytes?: number; ports?: { readonly startCheck: DiskPorts["startCheck"] } } = {},
 ): Promise<void> {
   const { dir, remove } = copyOf(source.dir);
   damage(`${dir}/store.mdb`);
@@ -161,6 +161,30 @@ describe("the check in the background", () => {
         expect(existsSync(`${dir}/damage`)).toBe(false);
       },
       { ports: { startCheck: ({ path }) => new InlineCheck(files, path) } },
+    );
+  });
+});
+
+describe("before the check has come to a page", () => {
+  it("LMDB frees no pages by a head that is damaged, so that nothing else is harmed", async () => {
+    const page = Math.floor(pages.placeOf(store, expectedText(17, 30)) / PAGE_BYTES);
+    const flipHead = (path: string): void => flip(path, page * PAGE_BYTES + 20, 1);
+    await afterCheck(
+      flipHead,
+      async ({ dir, engine }) => {
+        const { rev } = engine.load(streamOf(17), []);
+        await engine.commit(streamOf(17), { rev }, [{ op: "destroy" }]);
+        while (engine.health() === undefined) await new Promise((resolve) => setTimeout(resolve, 5));
+        expect(engine.health()?.message).toMatch(new RegExp(`\\(page ${page}\\): the head of a value's pages`));
+        await engine.close();
+        // With that one bit as it was, all of the store is found whole.
+        flipHead(`${dir}/store.mdb`);
+        const again = await openWith({ dir, world: realWorld() }, inlinePorts());
+        expect(again.load(streamOf(17), []).rev).toBe(0);
+        expect(again.load(streamOf(18), []).rev).toBeGreaterThan(0);
+        await again.close();
+      },
+      { ports: { startCheck: undefined } },
     );
   });
 });

@@ -29,7 +29,7 @@ async function live(at: string, run: (engine: Engine) => Promise<string | undefi
   const startCheck = ({ path }: { path: string }) => {
     const check = new InlineCheck(nodeFiles, path);
     const step = (from: Uint8Array, maxBytes: number) => mayCheck.then(() => check.step(from, maxBytes));
-    return { step, close: () => check.close() };
+    return { startAfterMs: 0, step, close: () => check.close() };
   };
   const engine = await openWith({ dir: at, world: realWorld(), limits }, { ...inlinePorts(), startCheck });
   try {

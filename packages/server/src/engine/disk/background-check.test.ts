@@ -51,7 +51,13 @@ class Rig {
       this.isClosed = true;
     };
     const events = { isBehind: () => this.isBehind, passed: () => undefined, log: () => undefined };
-    this.check = new BackgroundCheck(world, 64 * MIB, unchecked, { step, close }, events as unknown as CheckEvents);
+    this.check = new BackgroundCheck(
+      world,
+      64 * MIB,
+      unchecked,
+      { startAfterMs: 0, step, close },
+      events as unknown as CheckEvents,
+    );
     this.check.start();
   }
 

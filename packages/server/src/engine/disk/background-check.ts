@@ -56,6 +56,7 @@ export class BackgroundCheck {
     meter.result = "running";
     events.log("the check of the store has begun", { bytesPerSecond });
     try {
+      await this.wait(this.runner.startAfterMs);
       await this.steps();
     } catch (fault) {
       if (!this.closed) this.fail(fault);
@@ -103,7 +104,10 @@ export class BackgroundCheck {
 
   private rest(bytes: number, spentMs: number): Promise<void> {
     const slower = this.events.isBehind() ? BEHIND_FACTOR : 1;
-    const ms = (bytes * 1_000 * slower) / this.bytesPerSecond - spentMs;
+    return this.wait((bytes * 1_000 * slower) / this.bytesPerSecond - spentMs);
+  }
+
+  private wait(ms: number): Promise<void> {
     if (ms <= 0 || this.closed) return Promise.resolve();
     return new Promise((resolve) => {
       const cancel: Cancel = this.world.after(ms, resolve);

@@ -6,12 +6,16 @@ import type { Files } from "./files.ts";
 import { type Checked, type FoundDamage, StoreCheck } from "./verify/store-check.ts";
 
 export interface CheckRunner {
+  /** How long the first step waits: the first requests after a start come before the cost of beginning. */
+  readonly startAfterMs: number;
   /** Rejects when the store cannot be read. */
   step(from: Uint8Array, maxBytes: number): Promise<Checked | FoundDamage>;
   close(): Promise<void>;
 }
 
 export class InlineCheck implements CheckRunner {
+  readonly startAfterMs = 0;
+
   constructor(
     private readonly files: Files,
     private readonly path: string,

@@ -22,6 +22,7 @@ export interface ToChecker {
 export type FromChecker = Checked | FoundDamage | { readonly kind: "failed"; readonly message: string };
 
 export class CheckThread implements CheckRunner {
+  readonly startAfterMs = 1_000;
   private worker: Worker | undefined;
 
   constructor(private readonly place: CheckPlace) {}
