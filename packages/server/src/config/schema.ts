@@ -131,9 +131,9 @@ const disk = {
     "How much of the store's index a start checks for damage before it is ready; beyond it, and all messages, are checked after.",
     { min: 0 },
   ),
-  checkBytesPerSecond: bytes(
-    DISK.checkBytesPerSecond,
-    "How fast the store is checked for damage after a start, a tenth of it while writes wait.",
+  checkRateBytes: bytes(
+    DISK.checkRateBytes,
+    "How much of the store is checked for damage in a second after a start; a tenth of it while writes wait.",
   ),
 };
 

@@ -119,7 +119,7 @@ export class DiskEngine implements Engine {
   private checkOf({ world, limits, store, checkRunner, runner, info, warn }: DiskParts): BackgroundCheck | undefined {
     const { unchecked } = store;
     if (unchecked === undefined || checkRunner === undefined) return undefined;
-    return new BackgroundCheck(world, limits.checkBytesPerSecond, unchecked, checkRunner, {
+    return new BackgroundCheck(world, limits.checkRateBytes, unchecked, checkRunner, {
       isBehind: () => this.isBehind(),
       passed: () => runner.passed?.(),
       failed: (error, part) => {

@@ -41,8 +41,8 @@ export interface Limits extends EngineBounds {
   readonly applyNice: number;
   /** How many bytes of the store's leaves a start checks before it is ready; beyond it they are checked when they are needed. */
   readonly startBytes: number;
-  /** How fast the check in the background reads the store. */
-  readonly checkBytesPerSecond: number;
+  /** What the check in the background reads of the store in a second. */
+  readonly checkRateBytes: number;
 }
 
 /** What the applier is told, in its own thread too. */
@@ -70,8 +70,8 @@ export const DEFAULT_LIMITS: Limits = {
   garbageKeys: 512,
   busyStreams: 20_000,
   applyNice: 10,
-  startBytes: 256 * MIB,
-  checkBytesPerSecond: 64 * MIB,
+  startBytes: 128 * MIB,
+  checkRateBytes: 64 * MIB,
 };
 
 /** The page of the store; part of the format. */
