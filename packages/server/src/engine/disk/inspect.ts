@@ -3,7 +3,7 @@
  * judges with the code that opens a directory (`recover`, `verifyStore`), so that both always agree; only damage in what the store
  * has already, which is of no concern to opening, is found here.
  *
- * What must stay true: `cutTornTail` is the only function that writes, and it writes zeroes over what opening passes over,
+ * Invariants: `cutTornTail` is the only function that writes, and it writes zeroes over what opening passes over,
  * nowhere else.
  */
 import { type Files, readWhole } from "./files.ts";
