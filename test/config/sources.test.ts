@@ -109,7 +109,6 @@ function sampleOf(initial: unknown, key: string): string {
     "redis.urls": "redis://a:1,redis://b:2",
     "cors.origins": "https://a.example,https://b.example",
     "log.level": "warn",
-    "disk.verify": "structure",
   };
   return texts[key] ?? "elsewhere";
 }

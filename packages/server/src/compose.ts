@@ -143,7 +143,8 @@ function openEngine(
   const warn = (what: string, details: object = {}) => log.warn(what, details);
   if (urls.length > 0) return openRedis({ urls, prefix, world, limits, clock, warn });
   if (settings.memory) return openMemory({ world, bounds });
-  return openDisk({ dir: settings.data, world, limits: { ...disk, ...bounds }, clock, warn });
+  const info = (what: string, details: object) => log.info(what, details);
+  return openDisk({ dir: settings.data, world, limits: { ...disk, ...bounds }, clock, warn, info });
 }
 
 async function serve(

@@ -139,5 +139,9 @@ export const engineSettings = {
       DISK.lagBytes,
       "What may be in the journal and not yet in the store; beyond it writes wait. It bounds what a start after a crash replays.",
     ),
+    checkRateBytes: bytes(
+      DISK.checkRateBytes,
+      "How much of the store is checked for damage in a second after a start; a tenth of it while writes wait.",
+    ),
   }),
 };

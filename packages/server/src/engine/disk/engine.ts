@@ -36,6 +36,8 @@ import { Ownership } from "../ownership.ts";
 import { WindowCounter } from "../window-counter.ts";
 import type { Applied } from "./apply-runner.ts";
 import { type ApplyEvents, ApplyScheduler } from "./apply-scheduler.ts";
+import { BackgroundCheck } from "./background-check.ts";
+import { CheckMeter } from "./check-meter.ts";
 import { CREATED, DESTROYED, type Encoded, encodeCommit, type Outcome, REMINDED } from "./commit-block.ts";
 import { Directory } from "./directory.ts";
 import { EntityState } from "./entity-state.ts";
@@ -87,6 +89,9 @@ export class DiskEngine implements Engine {
   private readonly directory: Directory;
   private readonly journal: Journal<Commit>;
   private readonly scheduler: ApplyScheduler;
+  /** Undefined when no earlier life left anything to check. */
+  readonly check: BackgroundCheck | undefined;
+  private noted: Promise<void> = Promise.resolve();
   private readonly ownership: Ownership;
   private readonly self: SoleNode;
   private readonly counter: WindowCounter;
@@ -110,14 +115,39 @@ export class DiskEngine implements Engine {
     const events: ApplyEvents = {
       applied: (applied) => this.applied(applied),
       full: (error) => this.journal.storeFull(error),
-      failed: (error) => void this.journal.stop(error),
+      failed: (error) => this.stop(error),
     };
     this.scheduler = new ApplyScheduler(world, limits, parts.runner, events, hasGarbage(store));
+    this.check = this.checkOf(parts);
+  }
+
+  private checkOf({ world, limits, store, checkRunner, runner, info, warn }: DiskParts): BackgroundCheck | undefined {
+    const { unchecked } = store;
+    if (unchecked === undefined || checkRunner === undefined) return undefined;
+    return new BackgroundCheck(world, limits.checkRateBytes, unchecked, checkRunner, {
+      isBehind: () => this.isBehind(),
+      passed: () => runner.passed?.(),
+      failed: (error, part) => {
+        warn("the check of the store has ended: writes are refused until a restart", { reason: error.message });
+        // A damaged structure can hide rows; a damaged value is refused by its checksum, and others are read as before.
+        if (part === "structure") unchecked.refuse(error);
+        this.stop(error);
+      },
+      log: info,
+    });
+  }
+
+  /** No more writes until a restart, to the journal or to the store. */
+  private stop(error: EngineError): void {
+    this.journal.stop(error);
+    this.scheduler.stop();
+    if (error.code === "data-damaged") this.noted = this.parts.noteDamage(error).catch(() => undefined);
   }
 
   /** Must have resolved before the first commit. */
-  start(): Promise<void> {
-    return this.journal.start();
+  async start(): Promise<void> {
+    await this.journal.start();
+    this.check?.start();
   }
 
   now(): number {
@@ -312,7 +342,7 @@ export class DiskEngine implements Engine {
   }
 
   metrics(): readonly Metric[] {
-    return this.journal.meter.metrics(this.journal);
+    return [...this.journal.meter.metrics(this.journal), ...(this.check?.meter ?? new CheckMeter()).metrics()];
   }
 
   /** What is in the journal and not in the store yet. */
@@ -325,8 +355,10 @@ export class DiskEngine implements Engine {
     this.closed = true;
     this.self.close();
     try {
+      await this.check?.close();
       await this.journal.close();
       await this.scheduler.close();
+      await this.noted;
       await this.store.close();
     } finally {
       await this.parts.unlock();
