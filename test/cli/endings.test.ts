@@ -361,7 +361,7 @@ describe("a setting given to the command", () => {
       "stream.bodyBytes=20",
       "list.streams=1",
       "list.defaultStreams=1",
-      "live.readers=1",
+      "tail.readers=1",
       "stream.forkDepth=1",
     ];
     const more = ["wake.subscriptions=1", "wake.bodyBytes=500", "stream.bodyMessages=2", "http.headersMs=5000"];

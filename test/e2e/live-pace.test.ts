@@ -28,16 +28,16 @@ async function deafReader(port: number, url: string, offset: string): Promise<Ra
 
 describeOnEngines("a reader that does not read", (engine) => {
   it("is cut off at the byte limit, while the others get every message", async () => {
-    const fixture = await serverForTest(engine, { live: { slowReaderBytes: MIB } });
+    const fixture = await serverForTest(engine, { tail: { slowReaderBytes: MIB } });
     const url = await createdStream(fixture, "s", TEXT);
     const good = await Promise.all(Array.from({ length: 5 }, () => SseClient.open(`${url}?offset=-1&live=sse`)));
     const deaf = await deafReader(fixture.port, url, "-1");
-    await eventually(() => expect(fixture.server.live.readers).toBe(6));
+    await eventually(() => expect(fixture.server.tail.readers).toBe(6));
     const chunk = "x".repeat(128 * 1024);
     let sent = 0;
     let last = "";
     // The kernel takes some megabytes of its own; beyond that it is the server's memory.
-    while (fixture.server.live.readers === 6) {
+    while (fixture.server.tail.readers === 6) {
       last = await appended(url, TEXT, chunk);
       sent += chunk.length;
       expect(sent, "bytes sent to a reader that reads nothing").toBeLessThan(64 * MIB);
@@ -52,14 +52,14 @@ describeOnEngines("a reader that does not read", (engine) => {
   });
 
   it("in the middle of catching up costs a page, not the stream", async () => {
-    const fixture = await serverForTest(engine, { stream: { pageBytes: 256 * 1024 }, live: { sseMs: 60_000 } });
+    const fixture = await serverForTest(engine, { stream: { pageBytes: 256 * 1024 }, tail: { sseMs: 60_000 } });
     const url = await createdStream(fixture, "s", TEXT);
     const chunk = "x".repeat(256 * 1024);
     for (let i = 0; i < 100; i++) await appended(url, TEXT, chunk);
     // What is stored is 25 MiB; ten readers that buffered it would need 250.
     const before = process.memoryUsage();
     const deaf = await Promise.all(Array.from({ length: 10 }, () => deafReader(fixture.port, url, "-1")));
-    await eventually(() => expect(fixture.server.live.readers).toBe(10));
+    await eventually(() => expect(fixture.server.tail.readers).toBe(10));
     await sleep(300);
     const after = process.memoryUsage();
     const grown = after.arrayBuffers + after.heapUsed - before.arrayBuffers - before.heapUsed;
@@ -69,11 +69,11 @@ describeOnEngines("a reader that does not read", (engine) => {
   });
 
   it("is not waited for when its time is up", async () => {
-    const fixture = await serverForTest(engine, { live: { sseMs: 200 }, stream: { pageBytes: MIB } });
+    const fixture = await serverForTest(engine, { tail: { sseMs: 200 }, stream: { pageBytes: MIB } });
     const url = await createdStream(fixture, "s", TEXT);
     for (let i = 0; i < 4; i++) await appended(url, TEXT, "x".repeat(5 * MIB));
     const deaf = await Promise.all(Array.from({ length: 3 }, () => deafReader(fixture.port, url, "-1")));
-    await eventually(() => expect(fixture.server.live.readers).toBe(3));
+    await eventually(() => expect(fixture.server.tail.readers).toBe(3));
     await nobodyIsLeft(fixture);
     for (const connection of deaf) connection.destroy();
   });
@@ -83,7 +83,7 @@ describe("a reader that reads", () => {
   it("slowly gets all of a large stream, page by page, and then what is new", async () => {
     const fixture = await serverForTest("memory", {
       stream: { pageBytes: 128 * 1024 },
-      live: { slowReaderBytes: 256 * 1024 },
+      tail: { slowReaderBytes: 256 * 1024 },
     });
     const url = await createdStream(fixture, "s", TEXT);
     const chunk = "x".repeat(100_000);
@@ -104,10 +104,10 @@ describe("a reader that reads", () => {
   });
 
   it("is not taken for a slow one when a burst of many pages comes at once", async () => {
-    const fixture = await serverForTest("memory", { live: { slowReaderBytes: MIB } });
+    const fixture = await serverForTest("memory", { tail: { slowReaderBytes: MIB } });
     const url = await createdStream(fixture, "s", JSON_TYPE);
     const clients = await Promise.all(Array.from({ length: 2 }, () => SseClient.open(`${url}?offset=-1&live=sse`)));
-    await eventually(() => expect(fixture.server.live.readers).toBe(2));
+    await eventually(() => expect(fixture.server.tail.readers).toBe(2));
     const batch = JSON.stringify(Array.from({ length: 7_000 }, (_, i) => ({ i, pad: "x".repeat(1_000) })));
     let last = "";
     for (let burst = 0; burst < 2; burst++) last = await appended(url, JSON_TYPE, batch);
@@ -122,7 +122,7 @@ describe("a reader that reads", () => {
   });
 
   it("is not taken for a slow one when a message follows a page that is as large as the limit", async () => {
-    const fixture = await serverForTest("memory", { live: { slowReaderBytes: MIB }, stream: { pageBytes: MIB } });
+    const fixture = await serverForTest("memory", { tail: { slowReaderBytes: MIB }, stream: { pageBytes: MIB } });
     const url = await createdStream(fixture, "s", "application/octet-stream");
     let before = "-1";
     for (let i = 0; i < 6; i++) {
@@ -157,7 +157,7 @@ describe("a reader in the middle of catching up", () => {
   it("of a stream that is closed gets the rest and the word that it is closed, once", async () => {
     const fixture = await serverForTest("memory", {
       stream: { pageBytes: 64 * 1024 },
-      live: { slowReaderBytes: 128 * 1024 },
+      tail: { slowReaderBytes: 128 * 1024 },
     });
     const url = await createdStream(fixture, "s", TEXT);
     for (let i = 0; i < 24; i++) await appended(url, TEXT, "x".repeat(MIB));

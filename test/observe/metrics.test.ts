@@ -153,7 +153,7 @@ describe("metrics", () => {
   });
 
   it("tell why live readers were sent home", async () => {
-    const fixture = await serverForTest("memory", { live: { sseMs: 50 } });
+    const fixture = await serverForTest("memory", { tail: { sseMs: 50 } });
     const url = await createdStream(fixture, "a", TEXT);
     await (await fetch(`${url}?offset=now&live=sse`)).text();
     const closing = fetch(`${url}?offset=now&live=sse`).then((response) => response.text());

@@ -50,11 +50,11 @@ import { FANOUT } from "./sessions/state.ts";
 import { Census } from "./streams/census.ts";
 import type { CensusLimits } from "./streams/limits.ts";
 import { listStreams } from "./streams/listing.ts";
-import { LiveRoutes } from "./streams/live-routes.ts";
 import { streamMetrics } from "./streams/metrics.ts";
 import { StreamRoutes } from "./streams/routes.ts";
 import { Streams } from "./streams/service.ts";
 import { SESSION, STREAM } from "./streams/state.ts";
+import { TailRoutes } from "./streams/tail-routes.ts";
 import type { WebhookSender } from "./wakes/delivery.ts";
 import { SigningKeys } from "./wakes/keys.ts";
 import { WakeRoutes } from "./wakes/routes.ts";
@@ -109,8 +109,8 @@ export const DEFAULTS: ServerSettings = withDefaults();
 export interface RunningServer {
   readonly url: string;
   readonly port: number;
-  /** Live readers and the streams they read; for tests and metrics. */
-  readonly live: { readonly readers: number; readonly watchedStreams: number };
+  /** Clients that wait at the tail of a log, and the streams among those; for tests and metrics. */
+  readonly tail: { readonly readers: number; readonly watchedStreams: number };
   /** What `GET /metrics` answers. */
   metrics(): Promise<string>;
   /** Logs what ends the process, and returns when that is written. */
@@ -189,7 +189,7 @@ async function serve(
   watch.log.info("listening", { url, engine: engineOf(settings), pid: process.pid, node: process.versions.node });
   const close = async () => {
     const askedAt = world.now();
-    watch.log.info("draining", { readers: app.live.readers, drainMs: settings.drainMs });
+    watch.log.info("draining", { readers: app.tail.readers, drainMs: settings.drainMs });
     const cancel = world.after(settings.drainMs, () => {
       watch.log.warn("the time to drain is up", { connections: door.connections });
       door.cut();
@@ -207,7 +207,7 @@ async function serve(
   return {
     url,
     port: door.port,
-    live: app.live,
+    tail: app.tail,
     metrics: () => watch.metrics(),
     lastWords: (what, fault) => watch.log.lastWords(what, fault),
     close: () => (closing ??= close()),
@@ -252,10 +252,10 @@ export function buildApp(
   const soon = (task: () => void) => world.soon(task);
   const keepers = new Keepers(engine, soon, settings.keeper.kept, settings.keeper, watching.around);
   const streams = new Streams(engine, keepers, world, streamLimits);
-  const audience = new Audience(settings.live.readers);
-  const readerLimits = { ...settings.live, longPollMs, pageBytes: streamLimits.pageBytes };
-  const live = new LiveRoutes(streams, world, readerLimits, audience);
-  const routes = new StreamRoutes(streams, live, streamLimits);
+  const audience = new Audience(settings.tail.readers);
+  const readerLimits = { ...settings.tail, longPollMs, pageBytes: streamLimits.pageBytes };
+  const tail = new TailRoutes(streams, world, readerLimits, audience);
+  const routes = new StreamRoutes(streams, tail, streamLimits);
   const failed = (e: Entity | undefined, fault: unknown) => report(`sweeping ${e?.key ?? ""} failed`, fault);
   const sweeper = new Sweeper(engine, world, failed, settings.sweep);
   sweeper.handle(STREAM, (e) => streams.sweep(e.project, e.id));
@@ -292,7 +292,7 @@ export function buildApp(
   return {
     features,
     streams,
-    live,
+    tail,
     wakes,
     keys,
     sessions,
@@ -300,7 +300,7 @@ export function buildApp(
     channelRoutes,
     metrics: [
       gauge("sluice_ready", "1 while the server takes requests, else 0.", () => (notReady() === undefined ? 1 : 0)),
-      ...streamMetrics(streams.meter, live, census),
+      ...streamMetrics(streams.meter, tail, census),
       ...wakes.metrics,
       ...sessions.metrics,
       ...channelMetrics(channels, channelRoutes),

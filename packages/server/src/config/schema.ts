@@ -13,7 +13,7 @@ import { DEFAULT_LIMITS as DISK } from "../engine/disk/limits.ts";
 import { KEEPER_LIMITS, MAX_KEEPERS } from "../engine/keeper.ts";
 import { SWEEP_LIMITS } from "../engine/sweeper.ts";
 import { SESSION_LIMITS } from "../sessions/limits.ts";
-import { LIST_LIMITS, LIVE_LIMITS, STREAM_LIMITS } from "../streams/limits.ts";
+import { LIST_LIMITS, STREAM_LIMITS, TAIL_LIMITS } from "../streams/limits.ts";
 import { KEY_SETTINGS } from "../wakes/keys.ts";
 import { channel } from "./channel-schema.ts";
 import { access, cors, log, metrics, projects, redis } from "./operator-schema.ts";
@@ -63,12 +63,16 @@ const list = {
   scanned: count(LIST_LIMITS.scanned, "Names looked at for one page; a filter that matches little goes on from there."),
 };
 
-const live = {
-  readers: count(LIVE_LIMITS.readers, "Long-polls and SSE connections open at once; beyond it they are refused."),
-  sseMs: ms(LIVE_LIMITS.sseMs, "An SSE connection is ended after this time, so that balancers can move it."),
+const tail = {
+  readers: count(TAIL_LIMITS.readers, "Long-polls and SSE connections open at once; beyond it they are refused."),
+  sseMs: ms(TAIL_LIMITS.sseMs, "An SSE connection is ended after this time, so that balancers can move it."),
   slowReaderBytes: bytes(
-    LIVE_LIMITS.slowReaderBytes,
+    TAIL_LIMITS.slowReaderBytes,
     "What may wait for a reader that does not read; beyond it the reader is cut off and can resume.",
+  ),
+  heartbeatMs: ms(
+    TAIL_LIMITS.heartbeatMs,
+    "How often an SSE connection gets a comment, so that no proxy takes a quiet one for dead. Channels have their own.",
   ),
 };
 
@@ -167,7 +171,7 @@ export const schema = z.strictObject({
     { min: 0 },
     { flag: "--drain-ms" },
   ),
-  longPollMs: ms(LIVE_LIMITS.longPollMs, "How long a long-poll waits for a message.", {}, { flag: "--long-poll-ms" }),
+  longPollMs: ms(TAIL_LIMITS.longPollMs, "How long a long-poll waits for a message.", {}, { flag: "--long-poll-ms" }),
   sessionTtlSeconds: seconds(
     SESSION_LIMITS.ttlSeconds,
     "How long a session lives without being used.",
@@ -182,7 +186,7 @@ export const schema = z.strictObject({
   http: group(http),
   stream: group(stream),
   list: group(list),
-  live: group(live),
+  tail: group(tail),
   session: group(session),
   fanout: group(fanout),
   channel: group(channel),
@@ -211,7 +215,7 @@ export const GROUPS: Readonly<Record<string, string>> = {
   http: "HTTP connections",
   stream: "Streams",
   list: "Listing streams",
-  live: "Live readers",
+  tail: "Readers that wait at the tail of a stream or channel",
   session: "Sessions",
   fanout: "Copying to sessions",
   channel: "Channels",

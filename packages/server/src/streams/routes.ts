@@ -1,13 +1,12 @@
 /**
  * The Durable Streams protocol over the request/reply shape: parse, call the service, render. One route, one function.
- * Live reads are in live-routes.ts.
+ * Reads that wait are in tail-routes.ts.
  */
 import { BEGINNING, formatOffset, header, NOW, type Position } from "@sluice/protocol";
 import { type Headers, type HttpRequest, queryValue, Refusal, type Reply } from "../core/http.ts";
 import type { AppendOutcome } from "./append.ts";
 import { jsonMessages } from "./json.ts";
 import type { StreamLimits } from "./limits.ts";
-import type { LiveRoutes } from "./live-routes.ts";
 import {
   checkPath,
   checkTopicPath,
@@ -29,13 +28,14 @@ import { absent, gone, refuseTopic, unreadable } from "./refusals.ts";
 import { contentTypeFor, type Format, renderBody } from "./render.ts";
 import type { CreateResult, Fork, Streams } from "./service.ts";
 import { isJson, type Meta } from "./state.ts";
+import type { TailRoutes } from "./tail-routes.ts";
 
 export type RouteLimits = Pick<StreamLimits, "bodyBytes" | "bodyMessages" | "pageBytes">;
 
 export class StreamRoutes {
   constructor(
     private readonly streams: Streams,
-    private readonly live: LiveRoutes,
+    private readonly tail: TailRoutes,
     private readonly limits: RouteLimits,
   ) {}
 
@@ -141,7 +141,7 @@ export class StreamRoutes {
     const from = parseFrom(request.search);
     const format = parseFormat(request.search);
     const live = queryValue(request.search, "live");
-    if (live !== undefined) return this.live.handle(live, project, path, from, format, request);
+    if (live !== undefined) return this.tail.handle(live, project, path, from, format, request);
     if (from === NOW) return this.readNow(project, path, format);
     const after = from === BEGINNING ? undefined : from;
     const page = await this.streams.read(project, path, after, this.limits.pageBytes);
