@@ -77,6 +77,19 @@ test("one that is added by another's end is told in its turn", () => {
   expect(told).toEqual(["a", "b"]);
 });
 
+test("one that comes back when its time is up delays none of those that were added before", () => {
+  const { world, told, deadlines, add } = setUp();
+  const again = add("a", () => deadlines.add(again));
+  world.advance(40);
+  add("b");
+  world.advance(60);
+  expect(told).toEqual(["a"]);
+  world.advance(40);
+  expect(told).toEqual(["a", "b"]);
+  world.advance(60);
+  expect(told).toEqual(["a", "b", "a"]);
+});
+
 test("a clock that is set back makes nobody wait for it to catch up", () => {
   const { world, told, deadlines, add } = setUp();
   add("a");

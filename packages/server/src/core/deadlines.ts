@@ -58,15 +58,13 @@ export class Deadlines {
   }
 
   private readonly look = (): void => {
-    this.timer = undefined;
     const now = this.world.now();
     for (let item = this.first; item !== undefined && this.isDue(item, now); item = this.first) {
       this.remove(item);
       item.expire();
     }
-    // Who was expired may have added another and set the timer; then that is early enough for all.
-    if (this.first === undefined) return;
-    this.timer ??= this.world.after(Math.max(1, this.first.dueMs - now), this.look);
+    // Set only now, for the first of all: an item that was added by an expired one is due later than those that were left.
+    this.timer = this.first && this.world.after(Math.max(1, this.first.dueMs - now), this.look);
   };
 
   /** Further away than the span is only what came before the clock was set back; nobody waits for the clock to catch up. */
