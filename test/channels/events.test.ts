@@ -117,6 +117,24 @@ describeOnEngines("Following a channel", (engine) => {
     expect(reader.sequences).toEqual([5, 6]);
   });
 
+  it("readers that wait for a channel, one of whom has seen an earlier one, both get it", async () => {
+    const { channel, pass, sweep } = await stage(engine);
+    const a = channel("a");
+    const end = await a.takes(START, { phase: "END", sequence: 1 });
+    pass(120_000);
+    await sweep();
+    const readers = [
+      await Reader.open(`${a.events}?wait=true`, { "Last-Event-ID": end }),
+      await Reader.open(`${a.events}?wait=true`),
+    ];
+    await a.takes({ phase: "START", sequence: 5 }, { phase: "END", sequence: 6 });
+    for (const reader of readers) {
+      await reader.untilEnded();
+      expect(reader.sequences).toEqual([5, 6]);
+    }
+    expect(readers.map(({ gaps }) => gaps.length)).toEqual([1, 0]);
+  });
+
   it("a late joiner is first told that the beginning is gone", async () => {
     const { url } = await serverForTest(engine, { channel: { rate: 1_000_000, messages: 100 } });
     const a = new Channel(url, "a");
@@ -200,6 +218,7 @@ describeOnEngines("Following a channel", (engine) => {
     await reader.untilEnded();
     expect(reader.ended).toBe("end");
     expect(reader.sequences).toEqual([0]);
+    expect(reader.lastComment).toBe("ended: time");
   });
 
   it("counts with all live readers, and is sent home at a shutdown", async () => {

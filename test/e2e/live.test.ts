@@ -18,6 +18,7 @@ import {
   within,
 } from "./server.ts";
 import { SseClient } from "./sse-client.ts";
+import { openStage } from "./stage.ts";
 
 const TEXT = "text/plain";
 
@@ -226,6 +227,59 @@ describeOnEngines("a live reader", (engine) => {
     expect(await sse.untilEnded()).toBe("end");
     await expectProblem(await within(10_000, "the answer to the long-poll", poll), 404, "stream-not-found");
     await nobodyIsLeft(fixture);
+  });
+
+  it("is told why its connection ends, in a comment after everything else", async () => {
+    const { url, app, pass } = await openStage(engine);
+    const at = `${url}/v1/stream/`;
+    for (const path of ["time", "over", "gone"]) await create(at + path, { "Content-Type": TEXT });
+    const textOf = async (path: string) => (await fetch(`${at}${path}?offset=now&live=sse`)).text();
+    let quiet = "";
+    const time = (async () => {
+      const { body } = await fetch(`${at}time?offset=now&live=sse`);
+      for await (const piece of body!.pipeThrough(new TextDecoderStream())) quiet += piece;
+    })();
+    await eventually(() => expect(app.tail.watchedStreams).toBe(1));
+    const others = ["over", "gone"].map(textOf);
+    await eventually(() => expect(app.tail.watchedStreams).toBe(3));
+    await fetch(`${at}over`, { method: "POST", headers: { "Stream-Closed": "true" } });
+    await fetch(`${at}gone`, { method: "DELETE" });
+    for (const [i, text] of (await Promise.all(others)).entries()) {
+      expect(text.endsWith(`}\n\n: ended: ${["over", "gone"][i]}\n\n`), text).toBe(true);
+    }
+    // A comment every 15 s shows that the server is there.
+    for (let beats = 1; beats <= 3; beats++) {
+      pass(15_000);
+      await eventually(() => expect(quiet.split("\n\n").slice(1)).toEqual([...Array(beats).fill(":"), ""]));
+    }
+    pass(15_000);
+    await time;
+    expect(quiet.split("\n\n").slice(1)).toEqual([":", ":", ":", ": ended: time", ""]);
+    const last = textOf("time");
+    await eventually(() => expect(app.tail.watchedStreams).toBe(1));
+    app.drain();
+    expect((await last).endsWith("}\n\n: ended: drained\n\n")).toBe(true);
+  });
+
+  it("of one format and a reader of another share what is read from the store", async () => {
+    const { url, app, trouble } = await openStage(engine);
+    const at = `${url}/v1/stream/s`;
+    await create(at, { "Content-Type": TEXT });
+    const formats = ["raw", "raw", "envelope", "envelope"];
+    const clients = await Promise.all(
+      formats.map((format) => SseClient.open(`${at}?offset=-1&live=sse&format=${format}`)),
+    );
+    for (const client of clients) await client.until("its first event", ({ events }) => events.length > 0);
+    await eventually(() => expect([app.tail.readers, app.tail.watchedStreams]).toEqual([4, 1]));
+    await appended(at, TEXT, "warm");
+    for (const client of clients) await client.until("the first message", ({ data }) => data.length === 1);
+    trouble.taken();
+    await appended(at, TEXT, "once");
+    for (const client of clients) await client.until("the message", ({ data }) => data.length === 2);
+    expect(trouble.taken().filter((call) => call === "read").length).toBe(1);
+    expect(clients[0]!.text).toBe("warmonce");
+    expect(JSON.parse(clients[2]!.data[1]!)).toMatchObject([{ payload: "once" }]);
+    for (const client of clients) client.close();
   });
 
   it("that is asked to come again after its time misses nothing, however often", async () => {

@@ -86,6 +86,31 @@ test("a reader gets nothing twice when the feed comes to where it is just readin
   expect([stage.feeds.size, log.watchers]).toEqual([0, 0]);
 });
 
+test("a reader that the feed has passed while it read gets the rest without another commit", async () => {
+  const stage = new Stage();
+  const log = new LogByHand("a");
+  log.append(1);
+  const first = stage.reader(log, log.firstPage());
+  await log.answerAll();
+  const late = new FakeSink();
+  stage.follow(stage.connect(late), log).follower.resume(ZERO);
+  log.look();
+  log.append(1);
+  // The feed's read comes back first, and the late reader's, which has not seen the second message, after it.
+  await log.answer(1);
+  expect(first.seen()).toEqual([1, 2]);
+  await log.answerAll();
+  expect(seenOf(late.text, "a")).toEqual([1, 2]);
+  // The same for one that begins with a page that it was given.
+  const given = log.pageAfter(ZERO);
+  log.append(1);
+  await log.answerAll();
+  const third = stage.reader(log, given);
+  await goOn();
+  await log.answerAll();
+  expect(third.seen()).toEqual([1, 2, 3]);
+});
+
 test("readers of all formats of a log share one read per commit, and each format is encoded once", async () => {
   const stage = new Stage();
   const log = new LogByHand("a");

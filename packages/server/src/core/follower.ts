@@ -42,7 +42,6 @@ export class Follower<P extends LogPage> implements FeedReader<P>, Paced {
   /** Of the incarnation that is followed; 0 as long as there is none. */
   private generation = 0;
   private feed: Feed<P> | undefined = undefined;
-  private isCatchingUp = false;
   private isStopped: boolean;
 
   constructor(private readonly parts: FollowerParts<P>) {
@@ -91,9 +90,8 @@ export class Follower<P extends LogPage> implements FeedReader<P>, Paced {
   }
 
   resync(): void {
-    if (this.isStopped || this.isCatchingUp) return;
+    if (this.isStopped) return;
     this.leaveFeed();
-    this.isCatchingUp = true;
     this.parts.connection.queue(this);
   }
 
@@ -134,7 +132,6 @@ export class Follower<P extends LogPage> implements FeedReader<P>, Paced {
   }
 
   private join(asOf: number): void {
-    this.isCatchingUp = false;
     const { feeds, log } = this.parts;
     this.feed = feeds.join(log, this, asOf);
     if (this.feed === undefined) this.resync();
