@@ -220,6 +220,22 @@ test("a page that others have left no room for is read again", async () => {
   ]);
 });
 
+test("a client is not slow because a burst of many pages comes at once", async () => {
+  const stage = new Stage(5 * MESSAGE_BYTES);
+  const log = new LogByHand("a");
+  const sink = new FakeSink(false);
+  stage.follow(stage.connect(sink), log).follower.begin(log.firstPage());
+  await log.answerAll();
+  log.append(20);
+  for (let page = 0; page < 15; page++) {
+    await log.answerAll();
+    expect([sink.cutBy, sink.buffered <= 5 * MESSAGE_BYTES]).toEqual([undefined, true]);
+    sink.take();
+    await goOn();
+  }
+  expect(seenOf(sink.text, "a")).toEqual(numbers(20));
+});
+
 test("a client that does not read is cut off at the limit, with all its followers, and can be served no more", async () => {
   const stage = new Stage(5 * MESSAGE_BYTES);
   const sink = new FakeSink(false);
@@ -237,10 +253,17 @@ test("a client that does not read is cut off at the limit, with all its follower
   }
   expect([sink.cutBy, sink.buffered]).toEqual(["slow-reader", 6 * MESSAGE_BYTES]);
   expect([stage.feeds.size, ...followed.map(({ ends }) => ends)]).toEqual([0, [], []]);
-  const late = stage.follow(connection, logs[0]!);
-  late.follower.resume(ZERO);
+  const late = logs.map((log) => stage.follow(connection, log));
+  late[0]!.follower.resume(ZERO);
+  late[1]!.follower.begin(logs[1]!.firstPage());
   await goOn();
-  expect([logs[0]!.waiting, late.ends]).toEqual([0, []]);
+  expect([stage.feeds.size, ...logs.map(({ waiting }) => waiting), ...late.map(({ ends }) => ends)]).toEqual([
+    0,
+    0,
+    0,
+    [],
+    [],
+  ]);
 });
 
 test("the end of one log is told, and the connection goes on with the others", async () => {
