@@ -22,7 +22,11 @@ for (const engine of ["memory", "disk"] as const) {
   describe(`reading (${engine})`, () => {
     let fixture: Fixture;
     beforeAll(async () => {
-      fixture = await openServer(engine, { stream: { pageBytes: 1_000 }, tail: { sseMs: 300 }, longPollMs: 200 });
+      fixture = await openServer(engine, {
+        stream: { pageBytes: 1_000 },
+        tail: { sseMs: 300, heartbeatMs: 20 },
+        longPollMs: 200,
+      });
     });
     closeAfterSuite(() => fixture);
 

@@ -90,6 +90,16 @@ describeOnEngines("metrics after some traffic", (engine) => {
     });
   });
 
+  it("count a reader of a channel as one, and not as a long-poll", async () => {
+    const fixture = await serverForTest(engine);
+    const events = await fetch(`${fixture.url}/v1/default/channels/a/events?wait=true`);
+    const found = await scrape(fixture);
+    expect(found.value("sluice_channel_readers")).toBe(1);
+    expect(found.value("sluice_live_readers", { kind: "long-poll" })).toBe(0);
+    expect(found.value("sluice_live_readers", { kind: "sse" })).toBe(0);
+    await events.body!.cancel();
+  });
+
   it("stay within the same label sets whatever clients send", async () => {
     const fixture = await serverForTest(engine);
     const methods = ["PURGE", "MKCOL", "PATCH", "REPORT", "SEARCH", "LINK"];

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { FakeSink } from "../../../../test/support/fake-sink.ts";
 import { manualWorld } from "../../../../test/support/world.ts";
-import { Audience } from "./audience.ts";
+import { Audience, type Guest } from "./audience.ts";
 import { utf8 } from "./bytes.ts";
 import { type Connection, Connections, type Framing, type Opening, type Paced } from "./connection.ts";
 import { SSE } from "./sse.ts";
@@ -30,7 +30,7 @@ function setUp() {
     };
   };
   const world = { ...manual, after };
-  const audience = new Audience(10);
+  const audience = new CountedAudience(10);
   const limits = { lifetimeMs: LIFETIME_MS, slowReaderBytes: LIMIT_BYTES, heartbeatMs: HEARTBEAT_MS };
   const connections = new Connections(world, audience, limits);
   const open = (
@@ -44,6 +44,20 @@ function setUp() {
     return opened;
   };
   return { world, audience, connections, open, timers: () => timers };
+}
+
+class CountedAudience extends Audience {
+  staying = 0;
+
+  override stay(guest: Guest): void {
+    super.stay(guest);
+    this.staying++;
+  }
+
+  override go(guest: Guest): void {
+    super.go(guest);
+    this.staying--;
+  }
 }
 
 const settled = () => new Promise((resolve) => setImmediate(resolve));
@@ -199,7 +213,7 @@ test("a connection whose client has gone leaves no timer, count or follower behi
   expect([connections.size, audience.size, timers() > 0]).toEqual([3, 3, true]);
   for (const sink of sinks) sink.leave();
   expect(follower.isStopped).toBe(true);
-  expect([connections.size, audience.size, timers()]).toEqual([0, 0, 0]);
+  expect([connections.size, audience.size, audience.staying, timers()]).toEqual([0, 0, 0, 0]);
   world.advance(LIFETIME_MS * 3);
   expect(sinks.map(({ endedBy }) => endedBy)).toEqual([undefined, undefined, "stream"]);
 });
