@@ -44,7 +44,7 @@ test("each is told at its own time, in the order of their coming", () => {
   expect(told).toEqual(["a", "b"]);
 });
 
-test("whoever was taken out is not told, wherever it stood, and taking out twice does no harm", () => {
+test("an item that was taken out is not told, wherever it stood, and taking out twice does no harm", () => {
   const { world, told, deadlines, add } = setUp();
   const items = ["a", "b", "c", "d", "e"].map((name) => add(name));
   for (const i of [0, 2, 4]) {
@@ -90,7 +90,7 @@ test("one that comes back when its time is up delays none of those that were add
   expect(told).toEqual(["a", "b", "a"]);
 });
 
-test("a clock that is set back makes nobody wait for it to catch up", () => {
+test("a clock that is set back makes no item wait for it to catch up", () => {
   const { world, told, deadlines, add } = setUp();
   add("a");
   const now = world.now();

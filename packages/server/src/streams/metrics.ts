@@ -1,4 +1,4 @@
-/** The metrics of streams: their names, what they mean, and where the numbers are. Compose hands them to whoever renders them. */
+/** The metrics of streams: their names, what they mean, and where the numbers are. Compose collects them. */
 import { counter, counters, gauge, type Metric } from "../core/metric.ts";
 import type { Census } from "./census.ts";
 import type { StreamMeter } from "./meter.ts";
