@@ -90,6 +90,21 @@ test("one that comes back when its time is up delays none of those that were add
   expect(told).toEqual(["a", "b", "a"]);
 });
 
+test("items that come back are told once per span, though the clock goes on while they are told", () => {
+  const { world, told, deadlines, add } = setUp();
+  const slow = Object.assign(Object.create(world), { passedMs: 0, now: () => world.now() + slow.passedMs });
+  Object.assign(deadlines, { world: slow });
+  const again = ["a", "b", "c"].map((name, i) => {
+    return add(name, () => {
+      slow.passedMs++;
+      if (told.length > 20) throw new Error("told without end");
+      deadlines.add(again[i]!);
+    });
+  });
+  world.advance(100);
+  expect(told).toEqual(["a", "b", "c"]);
+});
+
 test("a clock that is set back makes no item wait for it to catch up", () => {
   const { world, told, deadlines, add } = setUp();
   add("a");

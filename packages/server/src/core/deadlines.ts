@@ -58,13 +58,14 @@ export class Deadlines {
   }
 
   private readonly look = (): void => {
-    const now = this.world.now();
-    for (let item = this.first; item !== undefined && this.isDue(item, now); item = this.first) {
+    // The clock is read for each: an item that comes back would seem to be from the future of an earlier reading.
+    for (let item = this.first; item !== undefined && this.isDue(item, this.world.now()); item = this.first) {
       this.remove(item);
       item.expire();
     }
     // Set only now, for the first of all: an item that was added by an expired one is due later than those that were left.
-    this.timer = this.first && this.world.after(Math.max(1, this.first.dueMs - now), this.look);
+    const next = this.first;
+    this.timer = next && this.world.after(Math.max(1, next.dueMs - this.world.now()), this.look);
   };
 
   /** An item further away than the span was added before the clock was set back, and must not wait for the clock to catch up. */
