@@ -352,7 +352,7 @@ describe("a setting given to the command", () => {
       "stream.bodyBytes=20",
       "list.streams=1",
       "internal.list.defaultStreams=1",
-      "live.readers=1",
+      "tail.readers=1",
       "internal.stream.forkDepth=1",
     ];
     const more = [

@@ -124,7 +124,7 @@ describe("the systemd unit", () => {
     for (const flag of flagsOf(command)) expect(entryOfFlag(flag), flag).toBeDefined();
     expect(command).toContain(`/var/lib/${value("StateDirectory")}`);
     expect(Number(value("TimeoutStopSec")) * 1_000).toBeGreaterThan(DEFAULTS.drainMs);
-    expect(Number(value("LimitNOFILE"))).toBeGreaterThan(DEFAULTS.live.readers);
+    expect(Number(value("LimitNOFILE"))).toBeGreaterThan(DEFAULTS.tail.readers);
     for (const [name, wanted] of [
       ["NoNewPrivileges", "yes"],
       ["ProtectSystem", "strict"],

@@ -92,8 +92,8 @@ export const DEFAULTS: ServerSettings = withDefaults();
 export interface RunningServer {
   readonly url: string;
   readonly port: number;
-  /** Live readers and the streams they read; for tests and metrics. */
-  readonly live: { readonly readers: number; readonly watchedStreams: number };
+  /** Clients that wait at the tail of a stream, and the streams they read; for tests and metrics. */
+  readonly tail: { readonly readers: number; readonly watchedStreams: number };
   /** What `GET /metrics` answers. */
   metrics(): Promise<string>;
   /** Logs what ends the process, and returns when that is written. */
@@ -174,7 +174,7 @@ async function serve(
   watch.log.info("listening", { url, engine: engineOf(settings), pid: process.pid, node: process.versions.node });
   const close = async () => {
     const askedAt = world.now();
-    watch.log.info("draining", { readers: app.live.readers, drainMs: settings.drainMs });
+    watch.log.info("draining", { readers: app.tail.readers, drainMs: settings.drainMs });
     const cancel = world.after(settings.drainMs, () => {
       watch.log.warn("the time to drain is up", { connections: door.connections });
       door.cut();
@@ -192,7 +192,7 @@ async function serve(
   return {
     url,
     port: door.port,
-    live: app.live,
+    tail: app.tail,
     metrics: () => watch.metrics(),
     lastWords: (what, fault) => watch.log.lastWords(what, fault),
     close: () => (closing ??= close()),
@@ -238,13 +238,13 @@ export function buildApp(given: ServerSettings, world: World, engine: Engine, ou
     settings.keeper,
     watching.around,
   );
-  const audience = new Audience(settings.live.readers);
+  const audience = new Audience(settings.tail.readers);
   const kernel: Kernel = { engine, keepers, world, audience, report };
 
   const streams = streamsFeature(kernel, {
     stream: settings.stream,
     list: settings.list,
-    live: { ...settings.live, longPollMs: settings.longPollMs },
+    tail: { ...settings.tail, longPollMs: settings.longPollMs },
     census: settings.census,
   });
   const wakes = wakesFeature(kernel, settings, { streams: streams.service, sender, ed25519: nodeEd25519 });
@@ -256,7 +256,7 @@ export function buildApp(given: ServerSettings, world: World, engine: Engine, ou
   const channels = channelsFeature(kernel, {
     channel: settings.channel,
     projects: ownChannelLimits(settings),
-    readers: { ...settings.live, pageBytes: settings.stream.pageBytes },
+    readers: { ...settings.tail, pageBytes: settings.stream.pageBytes },
   });
 
   let draining = false;
@@ -282,7 +282,7 @@ export function buildApp(given: ServerSettings, world: World, engine: Engine, ou
     // What tests and the simulator look at from inside.
     identity,
     streams: streams.service,
-    live: streams.live,
+    tail: streams.tail,
     wakes: wakes.service,
     keys: wakes.keys,
     sessions,

@@ -112,8 +112,18 @@ export function isGroup(key: string): boolean {
   );
 }
 
-/** The name that was probably meant, if one is near. */
+/** Old names of groups and settings, and what they are called now. */
+const RENAMED: ReadonlyMap<string, string> = new Map(
+  ["readers", "sseMs", "slowReaderBytes"].flatMap((name): [string, string][] => [
+    [`live.${name}`, `tail.${name}`],
+    [envName(`live.${name}`), envName(`tail.${name}`)],
+  ]),
+).set("live", "tail");
+
+/** The name that was probably meant: the new one of an old name, or else one that is near. */
 export function nearest(name: string, names: readonly string[]): string | undefined {
+  const renamed = RENAMED.get(name);
+  if (renamed !== undefined) return renamed;
   const plain = (text: string) => text.toLowerCase().replace(/[^a-z0-9]/g, "");
   const wanted = plain(name);
   let best: string | undefined;

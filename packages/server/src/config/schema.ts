@@ -11,7 +11,7 @@ import { ms, origin, port, portOrOff, seconds, text, yesNo } from "../core/setti
 import type { SettingGroup } from "../core/setting-group.ts";
 import { SESSION_LIMITS } from "../sessions/limits.ts";
 import { sessionSettings } from "../sessions/settings.ts";
-import { LIVE_LIMITS } from "../streams/limits.ts";
+import { TAIL_LIMITS } from "../streams/limits.ts";
 import { streamSettings } from "../streams/settings.ts";
 import { wakeSettings } from "../wakes/settings.ts";
 import { doorSettings, engineSettings, operatorSettings, projects } from "./server-settings.ts";
@@ -60,7 +60,7 @@ export const schema = z.strictObject({
     { min: 0 },
     { flag: "--drain-ms" },
   ),
-  longPollMs: ms(LIVE_LIMITS.longPollMs, "How long a long-poll waits for a message.", {}, { flag: "--long-poll-ms" }),
+  longPollMs: ms(TAIL_LIMITS.longPollMs, "How long a long-poll waits for a message.", {}, { flag: "--long-poll-ms" }),
   sessionTtlSeconds: seconds(
     SESSION_LIMITS.ttlSeconds,
     "How long a session lives without being used.",

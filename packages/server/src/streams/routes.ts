@@ -1,6 +1,6 @@
 /**
  * The Durable Streams protocol over the request/reply shape: parse, call the service, render. One route, one function.
- * Live reads are in live-routes.ts.
+ * Reads that wait are in tail-routes.ts.
  */
 import { BEGINNING, formatOffset, header, NOW, type Position } from "@sluice/protocol";
 import { type Headers, type HttpRequest, queryValue, type Reply } from "../core/http.ts";
@@ -10,7 +10,6 @@ import type { CallTo } from "../core/route.ts";
 import type { AppendOutcome } from "./append.ts";
 import { type AppendRequest, checkPath, tooLarge } from "./intake.ts";
 import type { StreamLimits } from "./limits.ts";
-import type { LiveRoutes } from "./live-routes.ts";
 import {
   type Back,
   type From,
@@ -29,6 +28,7 @@ import { absent, appendRefusal, createRefusal, gone, refuseTopic, unreadable } f
 import { contentTypeFor, type Format, renderBody } from "./render.ts";
 import type { Fork, Streams } from "./service.ts";
 import type { Meta } from "./state.ts";
+import type { TailRoutes } from "./tail-routes.ts";
 
 /** Where a stream is. */
 export const STREAM_ADDRESS = "/v1/{project}/stream/{path}";
@@ -39,7 +39,7 @@ export type RouteLimits = Pick<StreamLimits, "bodyBytes" | "pageBytes">;
 export class StreamRoutes {
   constructor(
     private readonly streams: Streams,
-    private readonly live: LiveRoutes,
+    private readonly tail: TailRoutes,
     private readonly limits: RouteLimits,
   ) {}
 
@@ -94,7 +94,7 @@ export class StreamRoutes {
     const from = await this.resolve(project, path, parseFrom(request.search));
     const format = parseFormat(request.search);
     const live = queryValue(request.search, "live");
-    if (live !== undefined) return this.live.handle(live, project, path, from, format, request);
+    if (live !== undefined) return this.tail.handle(live, project, path, from, format, request);
     if (from === NOW) return this.readNow(project, path, format);
     const after = from === BEGINNING ? undefined : from;
     const page = await this.streams.read(project, path, after, this.limits.pageBytes);

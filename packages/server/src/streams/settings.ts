@@ -1,9 +1,9 @@
 /** The settings of streams: what one request may hold, listing, and readers that wait at the tail. */
 import { bytes, count, ms } from "../core/setting.ts";
 import { settingGroup } from "../core/setting-group.ts";
-import { CENSUS_LIMITS, LIST_LIMITS, LIVE_LIMITS, STREAM_LIMITS } from "./limits.ts";
+import { CENSUS_LIMITS, LIST_LIMITS, STREAM_LIMITS, TAIL_LIMITS } from "./limits.ts";
 
-const { longPollMs: _, ...liveLimits } = LIVE_LIMITS;
+const { longPollMs: _, ...tailLimits } = TAIL_LIMITS;
 
 export const streamSettings = {
   stream: settingGroup("Streams", STREAM_LIMITS, {
@@ -18,12 +18,16 @@ export const streamSettings = {
   list: settingGroup("Listing streams", LIST_LIMITS, {
     streams: count(LIST_LIMITS.streams, "Streams on one page of a listing at most.", { max: 100_000 }),
   }),
-  live: settingGroup("Live readers", liveLimits, {
-    readers: count(LIVE_LIMITS.readers, "Long-polls and SSE connections open at once; beyond it they are refused."),
-    sseMs: ms(LIVE_LIMITS.sseMs, "An SSE connection is ended after this time, so that balancers can move it."),
+  tail: settingGroup("Readers that wait at the tail of a stream or channel", tailLimits, {
+    readers: count(TAIL_LIMITS.readers, "Long-polls and SSE connections open at once; beyond it they are refused."),
+    sseMs: ms(TAIL_LIMITS.sseMs, "An SSE connection is ended after this time, so that balancers can move it."),
     slowReaderBytes: bytes(
-      LIVE_LIMITS.slowReaderBytes,
+      TAIL_LIMITS.slowReaderBytes,
       "What may wait for a reader that does not read; beyond it the reader is cut off and can resume.",
+    ),
+    heartbeatMs: ms(
+      TAIL_LIMITS.heartbeatMs,
+      "How often an SSE connection gets a comment, so that no proxy takes a quiet one for dead.",
     ),
   }),
   census: settingGroup("Counting streams", CENSUS_LIMITS, {}),
