@@ -33,6 +33,10 @@ export type From = typeof BEGINNING | typeof NOW | Position;
 /** Where else a GET may start: with the last so many messages, or with those of the time since. */
 export type Back = { readonly last: number } | { readonly sinceMs: number } | { readonly agoMs: number };
 
+export function isBack(from: From | Back | undefined): from is Back {
+  return typeof from === "object" && !("seq" in from);
+}
+
 export function parseFrom(search: string): From | Back | undefined {
   const last = queryValue(search, "last");
   const since = queryValue(search, "since");

@@ -12,7 +12,7 @@ import { type AppendRequest, checkPath, tooLarge } from "./intake.ts";
 import type { StreamLimits } from "./limits.ts";
 import {
   type Back,
-  type From,
+  isBack,
   parseClosed,
   parseConfig,
   parseContentType,
@@ -91,7 +91,9 @@ export class StreamRoutes {
 
   async read({ project, stream: path, access }: StreamCall, request: HttpRequest): Promise<Reply> {
     if (isSessionPath(path)) await this.streams.demandReader(project, path, access);
-    const from = await this.resolve(project, path, parseFrom(request.search));
+    const asked = parseFrom(request.search);
+    // Nothing is waited for without need: a reader that will wait is counted in the turn in which it came.
+    const from = isBack(asked) ? await this.resolve(project, path, asked) : asked;
     const format = parseFormat(request.search);
     const live = queryValue(request.search, "live");
     if (live !== undefined) return this.tail.handle(live, project, path, from, format, request);
@@ -104,8 +106,7 @@ export class StreamRoutes {
   }
 
   /** Turns a time or a count into a position. */
-  private async resolve(project: string, path: string, from: From | Back | undefined): Promise<From | undefined> {
-    if (typeof from !== "object" || "seq" in from) return from;
+  private async resolve(project: string, path: string, from: Back): Promise<Position> {
     const located =
       "last" in from
         ? await this.streams.positionBack(project, path, from.last)
