@@ -1,7 +1,7 @@
 /**
  * Opens the disk engine for tests. The contract, crash and disk suites use it.
  *
- * Invariants: each engine has a directory of its own, which is removed afterwards.
+ * Invariants: each call of `temporaryDir` makes a new directory; the test removes it.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,7 +1,7 @@
 /**
  * A file system of a few megabytes that a test can fill. The tests of full disks use it, where they may mount one.
  *
- * Invariants: it is unmounted after its test.
+ * Invariants: `remove` unmounts it; the test calls that at its end.
  */
 import { execFileSync } from "node:child_process";
 import { closeSync, openSync, writeSync } from "node:fs";
