@@ -1,5 +1,5 @@
 // `npm test`: installs and builds what is missing, then runs every check and suite, the quick ones first.
-// `--deep` runs the randomised suites with many more seeds. Other arguments go to vitest, to run a part.
+// `--deep` runs the randomized suites with many more seeds. Other arguments go to vitest, to run a part.
 import { spawnSync } from "node:child_process";
 import { bin, installAndBuild, root, run } from "./install.mjs";
 

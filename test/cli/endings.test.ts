@@ -235,7 +235,7 @@ describe("output", () => {
   });
 
   it("has no colors when it goes to no terminal", async () => {
-    await put("colours/a", "text/plain");
+    await put("colors/a", "text/plain");
     for (const args of [["--help"], ["stream", "ls"], ["stream", "nonsense"], ["config", "check"]]) {
       const { stdout, stderr } = await sluice(args, here());
       expect(stdout + stderr).not.toContain("\x1b");

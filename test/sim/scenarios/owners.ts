@@ -24,8 +24,8 @@ const MAX_DEATHS = 4;
 const SLOWEST = 1.06;
 const CALLS_MS = 50;
 
-export const ownersOfOne: readonly Scenario[] = [scenario("contenders in one process, one owner at a time", 1)];
-export const ownersOfThree: readonly Scenario[] = [scenario("contenders on three nodes, one owner at a time", 3)];
+export const ownersOfOne: readonly Scenario[] = [scenario("an entity has one owner at a time, with contenders in one process", 1)];
+export const ownersOfThree: readonly Scenario[] = [scenario("an entity has one owner at a time, with contenders on three nodes", 3)];
 
 function scenario(name: string, nodes: number): Scenario {
   const settings = () => ({ drainMs: 1_000 });
