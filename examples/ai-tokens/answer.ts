@@ -15,7 +15,7 @@ address is all it needs.
 ### What happens, step by step
 
 1. You press *Ask*. The program behind this page opens a channel and begins to write, a few tokens at a time.
-2. Whatever the channel takes is kept before it is acknowledged. A request that got no answer is sent again and recognised, \
+2. Whatever the channel takes is kept before it is acknowledged. A request that got no answer is sent again and recognized, \
 so nothing is doubled.
 3. Your browser reads the channel from its beginning: first what is there already, then what comes.
 4. If the connection breaks, the reader returns with the offset of the last message it saw, and goes on *after* it.

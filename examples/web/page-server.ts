@@ -50,7 +50,7 @@ export class PageServer {
     return `http://${HOST}:${this.port}/`;
   }
 
-  /** The origin of the page, which Sluice's CORS settings must allow. */
+  /** The origins of the page, which Sluice's CORS settings must allow. */
   get origins(): string[] {
     return [`http://${HOST}:${this.port}`, `http://localhost:${this.port}`];
   }
@@ -116,7 +116,7 @@ export class PageServer {
   }
 }
 
-/** Cuts a body that is longer than any the page sends; the rest is then invalid JSON. */
+/** Truncates a body that is longer than any the page sends; it is then invalid JSON. */
 async function bodyOf(request: IncomingMessage): Promise<string> {
   const pieces: Buffer[] = [];
   let size = 0;

@@ -70,7 +70,7 @@ export class Host implements Door {
     return this.server?.engine.health() === undefined;
   }
 
-  /** The watchers that commits wake. */
+  /** How many watchers wait for commits. */
   get watches(): number {
     return this.watchCount;
   }

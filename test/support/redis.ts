@@ -19,7 +19,7 @@ const SLOTS = 16_384;
 /** How long a node may be silent before the others call it failed: long, unless a test waits for that. */
 const CALM_MS = 30_000;
 export const NERVOUS_MS = 2_000;
-/** How long a node on a busy machine may take to answer; a node that is slower counts as hung. */
+/** How long a node on a busy machine may take to answer, and after how long a stopped node counts as hung. */
 const PATIENCE_MS = 15_000;
 const HUNG_MS = 3_000;
 
@@ -54,7 +54,7 @@ export class RedisServer {
   async start(): Promise<void> {
     mkdirSync(this.dir, { recursive: true });
     const plain = { port: this.port, bind: "127.0.0.1", dir: this.dir, save: "", appendonly: "yes", daemonize: "no" };
-    // For a single node, which has no failover that could give it another history.
+    // DEBUG gives a single node another history, because it has no failover that would.
     const debug = this.busPort === undefined ? { "enable-debug-command": "yes" } : {};
     const cluster = {
       "cluster-enabled": "yes",

@@ -65,7 +65,7 @@ export class Backoff {
     try {
       this.policy.onRecover?.();
     } catch {
-      // The operation has succeeded; an error of the callback must not make it look failed.
+      // The server has answered; an error of the callback must not make the request look failed.
     }
   }
 

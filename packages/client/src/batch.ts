@@ -34,7 +34,7 @@ export interface Fanout {
 }
 
 export interface PublishResult extends AppendResult {
-  /** The offset of the whole request; values published at the same time share it. */
+  /** The copies of the whole request; values published at the same time share it. */
   readonly fanout: Fanout;
 }
 

@@ -24,8 +24,12 @@ const MAX_DEATHS = 4;
 const SLOWEST = 1.06;
 const CALLS_MS = 50;
 
-export const ownersOfOne: readonly Scenario[] = [scenario("an entity has one owner at a time, with contenders in one process", 1)];
-export const ownersOfThree: readonly Scenario[] = [scenario("an entity has one owner at a time, with contenders on three nodes", 3)];
+export const ownersOfOne: readonly Scenario[] = [
+  scenario("an entity has one owner at a time, with contenders in one process", 1),
+];
+export const ownersOfThree: readonly Scenario[] = [
+  scenario("an entity has one owner at a time, with contenders on three nodes", 3),
+];
 
 function scenario(name: string, nodes: number): Scenario {
   const settings = () => ({ drainMs: 1_000 });

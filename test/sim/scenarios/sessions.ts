@@ -28,7 +28,7 @@ const PLENTY = 1_000_000_000;
 interface Profile {
   readonly name: string;
   readonly ttlSeconds: readonly number[];
-  /** Sources that are deleted and created anew. */
+  /** Whether sources are deleted and created anew. */
   readonly replaces: boolean;
   readonly retention: readonly (number | undefined)[];
   /** How much is kept for lagging sessions. */
@@ -99,7 +99,7 @@ function scenarioOf(profile: Profile): Scenario {
 }
 
 function settings(random: Random, { ttlSeconds, keptMessages, holdBytes, sizes }: Profile): HostSettings {
-  // Where much can be borrowed, unborrowed messages are trimmed at once.
+  // Where large messages are borrowed, a message without a borrower is removed at once.
   const lends = Math.max(...sizes) > 200;
   return {
     drainMs: 1_000,

@@ -35,9 +35,9 @@ export class Ledger {
     if (message.payload !== payloadOf(channel, message.sequence)) this.object(channel, `no client published ${text}`);
   }
 
-  /** `log`: the kept messages; every message up to `trimmed` is gone. */
   /**
-   * What a reader saw of a channel at the end. It may have left before the last messages, so the store tells what is kept.
+   * Compares what a reader saw of a channel at the end. It may have left before the last messages, so `log` has the kept
+   * messages from the store; every message up to `trimmed` is gone.
    */
   audit(
     channel: string,

@@ -20,7 +20,7 @@ export interface Habits {
   readonly sources: readonly SourceSpec[];
   readonly ttlSeconds: number;
   readonly deletes: boolean;
-  /** Inboxes trim their oldest copies. */
+  /** Whether inboxes trim their oldest copies. */
   readonly isCut: boolean;
 }
 
@@ -155,7 +155,7 @@ export class Owner {
     return fitting.length > 0 ? this.random.pick(fitting) : undefined;
   }
 
-  /** An offset that existed once. */
+  /** The beginning, or an offset that existed once. */
   private chooseStart(path: string): string | undefined {
     const known = this.starts.get(path);
     return known === undefined || this.random.chance(0.5) ? "-1" : formatOffset(this.random.pick(known));
