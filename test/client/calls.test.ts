@@ -41,7 +41,7 @@ describe("streams over the client", () => {
 
   test("start as a fork with the messages of their source", async () => {
     const sluice = openClient(fixture.url, { project: "other" });
-    const source = sluice.stream("calls/ä source");
+    const source = sluice.stream("calls/ä-source");
     await source.create();
     const { offset } = await source.append(1);
     await source.append(2);
@@ -51,9 +51,9 @@ describe("streams over the client", () => {
     expect(await valuesOf(fork)).toEqual([1, 3]);
   });
 
-  test("live at any path that an address can express, each in its own project", async () => {
+  test("live at any path that a stream may have, each in its own project", async () => {
     const [mine, other] = [openClient(fixture.url, { project: "p1" }), openClient(fixture.url, { project: "p2" })];
-    const paths = ["a b/ü?#%/+&=", "x//y", "%2F", "…", "a/b/"];
+    const paths = ["a-b/ü?%/&=", "x//y", "%2F", "…", "a/b/"];
     for (const path of paths) {
       await mine.stream(path).create();
       await mine.stream(path).append(path);

@@ -41,8 +41,12 @@ export async function readPage(
   if (head.generation === 0) return { kind: "absent" };
   const last = messages.at(-1);
   if (last === undefined) {
-    const meta = await metaOf(engine, e, ttlMs);
+    const { meta, head: later } = await look(engine, e, ttlMs);
     if (meta === undefined) return { kind: "absent" };
+    // Messages, END perhaps, came between the two looks: the reader must get them before it learns that the channel is over.
+    if (comparePositions(later.last, head.last) > 0) {
+      return { kind: "page", channel: e.id, head, messages, next: after, atTail: false, isOver: false };
+    }
     // A reader that is beyond the tail and may have been given its position waits: what comes next sorts after it.
     if (isNeverGiven(engine, head, after)) return { kind: "ahead", tail: head.last };
     // A channel that began since then is another one.
@@ -56,8 +60,12 @@ export async function readPage(
 
 /** What is stored of a channel; undefined when there is none, or it is over. */
 export async function metaOf(engine: Engine, e: Entity, ttlMs: number): Promise<Meta | undefined> {
-  const { rows } = await engine.load(e, [META]);
-  return alive(rows[0] && metaTable.decode(rows[0]), ttlMs, engine.now());
+  return (await look(engine, e, ttlMs)).meta;
+}
+
+async function look(engine: Engine, e: Entity, ttlMs: number): Promise<{ meta: Meta | undefined; head: Head }> {
+  const { rows, head } = await engine.load(e, [META]);
+  return { meta: alive(rows[0] && metaTable.decode(rows[0]), ttlMs, engine.now()), head };
 }
 
 /** A reader from the beginning has missed something when the log was cut; another one when it stood before the cut. */
