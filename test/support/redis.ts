@@ -112,7 +112,7 @@ export class RedisServer {
   /** Cuts a replica off from its master until `listen`. From now on only the master has its new writes. */
   async deafen(): Promise<void> {
     await this.admin(async (redis) => {
-      await redis.config("SET", "masteruser", "nobody");
+      await redis.config("SET", "masteruser", "no-such-user");
       await redis.config("SET", "masterauth", "wrong");
       await redis.call("CLIENT", "KILL", "TYPE", "master");
     });

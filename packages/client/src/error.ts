@@ -49,7 +49,7 @@ export class SluiceError extends Error {
   /** The HTTP status, when the server answered. */
   readonly status: number | undefined;
   readonly retryable: boolean;
-  /** The earliest time at which the server wants a retry. */
+  /** How long the server asks the client to wait before a retry. */
   readonly retryAfterMs: number | undefined;
   readonly headers: Headers | undefined;
   /** The schema's objections to a value. */
