@@ -1,4 +1,4 @@
-/** The bounds of what expires: nothing ended is seen, nothing ended is kept for long, nothing living is forgotten. */
+/** An expiring map shows no ended value, keeps none for long, and drops no living one. */
 import { describe, expect, it } from "vitest";
 import { ExpiringMap } from "./expiring-map.ts";
 import { WindowCounter } from "./window-counter.ts";

@@ -1,4 +1,4 @@
-/** What no correct caller sends is thrown out, so that an engine never stores a log that contradicts itself. */
+/** Effects that no correct caller sends are rejected, so that an engine never stores a log that contradicts itself. */
 import { describe, expect, it } from "vitest";
 import { type Effect, type Head, NO_HEAD } from "./contract.ts";
 import { headAfter } from "./head.ts";

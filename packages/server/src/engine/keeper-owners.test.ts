@@ -17,7 +17,7 @@ const add: Rule<number> = (view) => {
 };
 const look: Rule<number> = (view) => ({ outcome: view.get(counts, "") ?? 0 });
 
-/** A memory engine that notes each commit's `at`; `before` may do something ahead of a commit, once. */
+/** A memory engine that records each commit's `at`; `before` may act ahead of a commit, once. */
 async function setUp(over: Partial<Engine> = {}) {
   const world = manualWorld(1);
   const memory = openMemory({ world });

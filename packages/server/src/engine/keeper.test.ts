@@ -17,7 +17,7 @@ const add: Rule<string> = (view) => {
   return { outcome: `now ${count + 1}`, changes: [put(counts, "", count + 1)] };
 };
 
-/** A memory engine whose commits wait until they are let through, and are counted. */
+/** A memory engine that counts commits and holds each until the test lets it through. */
 async function gatedEngine(over: Partial<Engine> = {}) {
   const memory = await openMemory({ world: manualWorld(1) });
   const commits: (readonly Effect[])[] = [];

@@ -20,7 +20,7 @@ const add: Rule<number> = (view) => {
   return { outcome: count, changes: [put(counts, "", count)] };
 };
 
-/** What happens to a node's claims and releases: nothing, an error before or after the engine has done it, or no answer. */
+/** The fate of a node's claims and releases: none, an error before or after the engine has acted, or no answer. */
 type Wire = "whole" | "lost-request" | "lost-reply" | "hung";
 
 class Node {
@@ -30,7 +30,7 @@ class Node {
   readonly story: string[] = [];
   readonly faults: string[] = [];
   readonly terms: Term[] = [];
-  /** What each claim was to renew. */
+  /** The ownership that each claim was to renew. */
   readonly claims: (Owner | undefined)[] = [];
   readonly owned: OwnedEntity;
   readonly keepers: Keepers;
@@ -71,7 +71,7 @@ class Node {
     return this.terms.at(-1)!;
   }
 
-  /** The calls that hang go on as if they had been slow. */
+  /** The hung calls continue as if they had been slow. */
   unhang(): void {
     this.wire = "whole";
     for (const go of this.waiting.splice(0)) go();
@@ -99,7 +99,7 @@ function setUp(...names: string[]) {
   const turns = async () => {
     for (let i = 0; i < 5; i++) await new Promise((resolve) => setImmediate(resolve));
   };
-  /** Lets time pass in steps, so that what an answer leads to happens at its time. */
+  /** Advances time in steps, so that the consequences of an answer happen at their time. */
   const pass = async (ms: number) => {
     for (let leftMs = ms; leftMs > 0; leftMs -= 10) {
       world.advance(Math.min(10, leftMs));
@@ -135,7 +135,7 @@ test("while another node owns it, a node knows the owner and asks seldom", async
   expect(b.owned.holder).toMatchObject({ kind: "held", node: "a" });
   expect(b.owned.holder!.untilMs).toBeGreaterThan(world.now());
   expect(a.owned.holder).toBeUndefined();
-  // Half of the time between renewals is the least that jitter leaves of the longest wait; a few more come before that.
+  // Jitter leaves at least half of the longest wait, which is the time between renewals. A few shorter waits come first.
   expect(b.claims.length).toBeLessThan(10 * 6 + 6);
   expect(a.faults.concat(b.faults)).toEqual([]);
 });
@@ -176,7 +176,7 @@ test("after a pause longer than the lease the term is over before it is renewed,
   const { owner } = a.last;
   a.aheadMs += LEASE_MS;
   expect(a.last.isHeld()).toBe(false);
-  // Set back again, the clock would say that the lease still runs.
+  // After the clock is set back, it would say that the lease still runs.
   a.aheadMs = 0;
   expect(a.last.isHeld()).toBe(false);
   expect(a.owned.term).toBeUndefined();
