@@ -63,7 +63,7 @@ class CountedAudience extends Audience {
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 const bytes = (count: number) => utf8("x".repeat(count));
 
-/** Notes its turns, and asks for as many as it was made with. */
+/** A follower that records its turns and asks for a fixed number of them. */
 class Taker implements Paced {
   isStopped = false;
 
@@ -161,7 +161,7 @@ test("a client that has not taken more than the limit is cut off at the next sen
   const sink = new FakeSink(false);
   const connection = open(sink);
   const follower = new Taker("a", connection, []);
-  // What is sent may exceed the limit by itself.
+  // One send may exceed the limit by itself.
   connection.send(bytes(LIMIT_BYTES + 1));
   expect([sink.cutBy, follower.isStopped]).toEqual([undefined, false]);
   connection.send(bytes(1));
@@ -194,7 +194,7 @@ test("at shutdown every connection is ended; one that opens meanwhile sends what
   const early = new FakeSink();
   open(early);
   const late = new FakeSink();
-  // Let in before the shutdown began, and opened when its first page was read.
+  // A client that entered before the shutdown began and opened its connection after its first page was read.
   const onGone = audience.enter(late);
   audience.drain();
   connections.open({ sink: late, framing: SSE, onGone }, (connection) => connection.send(utf8("page\n\n")));

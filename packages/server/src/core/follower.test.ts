@@ -67,11 +67,11 @@ test("a reader gets nothing twice when the feed comes to where it is just readin
   await log.answerAll();
   expect(first.seen()).toEqual(numbers(4));
 
-  // The feed has overtaken the page that this one begins with, so that it must read on by itself.
+  // The feed has overtaken this follower's first page, so the follower must read on by itself.
   const second = stage.reader(log, stale);
   await goOn();
   log.append(4);
-  // Its own read of 3 and 4, the feed's of 5 and 6, then its own of 5 and 6, which the feed could have given it already.
+  // The follower reads 3 and 4, the feed reads 5 and 6, then the follower reads 5 and 6, which the feed could have given it.
   await log.answer();
   await log.answer();
   await log.answerAll();
@@ -96,12 +96,12 @@ test("a reader that the feed has passed while it read gets the rest without anot
   stage.follow(stage.connect(late), log).follower.resume(ZERO);
   log.look();
   log.append(1);
-  // The feed's read comes back first, and the late reader's, which has not seen the second message, after it.
+  // The feed's read comes back first; the late reader's read, without the second message, comes after it.
   await log.answer(1);
   expect(first.seen()).toEqual([1, 2]);
   await log.answerAll();
   expect(seenOf(late.text, "a")).toEqual([1, 2]);
-  // The same for one that begins with a page that it was given.
+  // The same for a follower that begins with a given page.
   const given = log.pageAfter(ZERO);
   log.append(1);
   await log.answerAll();
