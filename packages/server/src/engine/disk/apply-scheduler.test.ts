@@ -7,7 +7,7 @@ import { DEFAULT_LIMITS } from "./limits.ts";
 
 const limits = { ...DEFAULT_LIMITS, applyAfterMs: 50, applyWithinMs: 1_000, applyBytes: 10_000 };
 
-/** A scheduler on a clock of its own, whose applier is quick and notes when it worked on how much. */
+/** A scheduler on its own clock, with a fast applier that records the time and size of each run. */
 function scheduled() {
   const world = manualWorld(1, 0);
   const worked: { readonly atMs: number; readonly bytes: number }[] = [];
@@ -29,7 +29,7 @@ function scheduled() {
     end += bytes;
     scheduler.durable(extent);
   };
-  /** Time goes by, and whoever waits for a promise has its turn. */
+  /** Advances the clock and lets settled promises run. */
   const pass = async (ms: number) => {
     world.advance(ms);
     await new Promise((resolve) => setImmediate(resolve));
@@ -54,7 +54,7 @@ test("little work that keeps coming is gathered, and applied once in a while", a
     durable(10);
     await pass(10);
   }
-  // Three seconds of it: two or three times, not sixty.
+  // In three seconds: two or three runs, not sixty.
   expect(worked.length).toBeGreaterThanOrEqual(2);
   expect(worked.length).toBeLessThanOrEqual(3);
   await pass(100);

@@ -1,4 +1,4 @@
-/** How fast the check in the background goes, and what it holds meanwhile: on a clock of the test, with a runner that reads nothing. */
+/** The pace of the background check and the pins it holds, on the test's clock and with a runner that reads nothing. */
 import { describe, expect, it } from "vitest";
 import type { World } from "../../core/world.ts";
 import { BackgroundCheck, type CheckEvents } from "./background-check.ts";
@@ -16,7 +16,7 @@ class Rig {
   readonly pinsAtStep: number[] = [];
   isClosed = false;
   isPassed = false;
-  /** Ends the wait that the check is in. */
+  /** Ends the check's current wait. */
   goOn = (): void => undefined;
   readonly check: BackgroundCheck;
 

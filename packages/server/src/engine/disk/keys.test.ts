@@ -65,7 +65,7 @@ describe("keys", () => {
         fc.pre(prefix.some((byte) => byte !== 0xff));
         const [first, key] = [Buffer.from(prefix), Buffer.from(other)];
         const inside = key.compare(first) >= 0 && key.compare(afterPrefix(first)) < 0;
-        // What a run of 0xff ends with has no next sibling; its end is that of the shorter prefix.
+        // A key that ends in a run of 0xff has no next sibling; its end is that of the shorter prefix.
         const trimmed = first.subarray(0, first.findLastIndex((byte) => byte !== 0xff) + 1);
         if (key.subarray(0, first.length).equals(first)) expect(inside).toBe(true);
         if (inside) expect(key.subarray(0, trimmed.length).equals(trimmed)).toBe(true);
