@@ -1,6 +1,7 @@
 /**
- * How the rest of the engine reaches Redis: a function of the library, or a plain command, on the master of a bucket. Everything
- * sent here may safely be carried out twice; an operation sees to it that an answer comes by the deadline.
+ * The way of the engine to Redis: a function of the library, or a plain command, on the master of a bucket.
+ *
+ * Invariants: every call is idempotent, because operations repeat it. Every call is answered by the deadline.
  */
 import { Deadlines } from "../../core/deadlines.ts";
 import type { World } from "../../core/world.ts";
@@ -50,17 +51,17 @@ export class Calls {
     return this.means.pulse.health();
   }
 
-  /** A function whose answer must be on the replicas before it counts. */
+  /** Calls a function whose answer counts only once the replicas have it. */
   run(name: FunctionName, bucket: number, keys: readonly string[], args: readonly Argument[]): Promise<Reply> {
     return this.start(bucket, this.functionCall(name, keys, args), "durable", false) as Promise<Reply>;
   }
 
-  /** The same, for one whose answer is all ASCII. */
+  /** Like `run`, for an answer that is all ASCII. */
   runText(name: FunctionName, bucket: number, keys: readonly string[], args: readonly Argument[]): Promise<Reply> {
     return this.start(bucket, this.functionCall(name, keys, args), "durable", true) as Promise<Reply>;
   }
 
-  /** One that may be answered wrongly without harm. */
+  /** Calls a function whose answer may be wrong without harm. */
   runPassing(name: FunctionName, bucket: number, keys: readonly string[], args: readonly Argument[]): Promise<Reply> {
     return this.start(bucket, this.functionCall(name, keys, args), "passing", false) as Promise<Reply>;
   }
@@ -78,7 +79,7 @@ export class Calls {
   private functionCall(name: FunctionName, keys: readonly string[], args: readonly Argument[]): Argument[] {
     const command: Argument[] = ["FCALL", this.library.functions[name], String(keys.length)];
     for (const key of keys) command.push(key);
-    // One by one: a large commit has more of them than a call may have arguments.
+    // One by one, because a large commit has more of them than a call may have arguments.
     for (const arg of args) command.push(arg);
     return command;
   }

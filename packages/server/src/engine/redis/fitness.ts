@@ -1,10 +1,10 @@
 /**
- * Whether the masters are what a store must be. Asked once, at opening: what would lose data for sure ends the start, what may is
- * told to the operator.
+ * Checks whether the masters are fit as a store. `open.ts` calls it once. A setting that is certain to lose data ends the start;
+ * one that may lose data is a warning to the operator.
  */
 import { EngineError } from "../contract.ts";
 
-/** Takes what a master says of itself. Throws when data would be thrown away; returns what the operator should know. */
+/** Takes a master's INFO. Throws if its settings discard data; returns warnings for the operator. */
 export function worriesAbout(name: string, info: string, waitReplicas: number): string[] {
   const value = (field: string) => new RegExp(`^${field}:(\\S*)`, "m").exec(info)?.[1];
   const policy = value("maxmemory_policy");

@@ -1,4 +1,4 @@
-/** What the engine on Redis counts of itself. Its parts add; nothing is decided by it. */
+/** The counters of the Redis engine. Its parts add to them; no decision reads them. */
 import { counter, gauge, histogram, type Metric } from "../../core/metric.ts";
 import { SECONDS, Tally } from "../../core/tally.ts";
 
@@ -8,7 +8,7 @@ export class RedisMeter {
   retries = 0;
   expired = 0;
   turns = 0;
-  /** Connections opened to masters, and those that were lost or given up. */
+  /** Connections opened to masters, and connections that were lost or given up. */
   connects = 0;
   losses = 0;
   readonly commitSeconds = new Tally(SECONDS);

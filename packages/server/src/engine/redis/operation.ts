@@ -1,9 +1,10 @@
 /**
- * One operation on the master of a bucket, over whatever happens to that master: a lost connection, a failover, a slot that
- * moved, a library that is gone, another node's turn. `calls.ts` starts them. Everything sent here may safely be carried out twice.
+ * One operation on the master of a bucket. It survives a lost connection, a failover, a moved slot, a missing library and another
+ * node's turn. `calls.ts` starts them.
  *
- * What must stay true: whoever waits hears exactly once, and at the deadline at the latest, whatever Redis does; an operation
- * that is over sends nothing any more. When replicas are waited for, an answer counts only once they have what it rests on.
+ * Invariants: every call is idempotent, because the operation repeats it. The caller is answered exactly once, and by the
+ * deadline, whatever Redis does. An ended operation sends nothing more. If replicas are waited for, an answer counts only once
+ * they have the state it rests on.
  */
 import { backoffMs } from "../../core/backoff.ts";
 import { Deadlined, type Deadlines } from "../../core/deadlines.ts";
@@ -19,10 +20,10 @@ import { isMissingLibrary, type Pulse } from "./pulse.ts";
 import type { Argument } from "./resp.ts";
 import type { Topology } from "./topology.ts";
 
-/** Every reply of a function starts with its kind, the history of the master that gave it, and its time in microseconds. */
+/** Every reply of a function starts with its kind, the history of its master, and the master's time in microseconds. */
 export type Reply = readonly [Buffer | string, Buffer | string, Buffer | string, ...unknown[]];
 
-/** What all operations of an engine share. */
+/** The parts that all operations of an engine share. */
 export interface Means {
   readonly topology: Topology;
   readonly world: World;
@@ -35,14 +36,17 @@ export interface Means {
   readonly meter: RedisMeter;
 }
 
-/** A function whose answer must be on the replicas, one of which a wrong answer does no harm, a plain command. */
+/**
+ * `durable`: a function whose answer must be on the replicas. `passing`: one whose wrong answer does no harm. `plain`: a plain
+ * command.
+ */
 export type OperationKind = "durable" | "passing" | "plain";
 
 export class Operation extends Deadlined implements Answer {
   isOver = false;
   private node: RedisNode | undefined = undefined;
   private sentMs = 0;
-  /** Who has the slot while it is on its way. */
+  /** The node that has the slot while the slot migrates. */
   private asked: string | undefined = undefined;
   private failures = 0;
   private library: "unknown" | "loading" | "loaded" = "unknown";
@@ -150,7 +154,7 @@ export class Operation extends Deadlined implements Answer {
       return;
     }
     const delayMs = backoffMs(++this.failures, { firstMs: limits.retryMs, maxMs: limits.retryMaxMs });
-    // What could be tried at the deadline only is told now.
+    // The next attempt would come at the deadline or later, so the operation fails now.
     if (world.now() + delayMs >= this.dueMs) {
       this.expire();
       return;
@@ -188,7 +192,7 @@ export class Operation extends Deadlined implements Answer {
   }
 }
 
-/** What only says that something else must be asked tells nobody anything. */
+/** Whether the reply only asks for another call, so that it is no answer for the caller. */
 function isNoAnswer([kind]: Reply): boolean {
   return kind === "other";
 }

@@ -1,6 +1,6 @@
 /**
- * How Redis is doing, as far as what it answered shows: whether a fault may be gone at the next attempt, and whether writes are
- * accepted. Operations tell it what they meet; `/ready` asks.
+ * The state of Redis as its answers show it: whether a fault may pass, and whether writes are accepted. Operations report to it;
+ * `/ready` asks it.
  */
 import type { World } from "../../core/world.ts";
 import { EngineError } from "../contract.ts";
@@ -10,7 +10,7 @@ import type { Topology } from "./topology.ts";
 export class Pulse {
   private lastAnswerMs: number;
   private lastFault: Error | undefined;
-  /** Masters whose replicas were waited for in vain, and when that was. */
+  /** Masters whose replicas did not confirm in time, and when that was. */
   private readonly shortOfReplicas = new Map<string, number>();
   private refusal: { readonly error: EngineError; readonly untilMs: number } | undefined;
 
@@ -22,7 +22,7 @@ export class Pulse {
     this.lastAnswerMs = world.now();
   }
 
-  /** Why writes are not accepted, as far as the last of them showed. */
+  /** Why writes are not accepted, as far as the last ones showed. */
   health(): EngineError | undefined {
     const now = this.world.now();
     if (this.refusal !== undefined && now < this.refusal.untilMs) return this.refusal.error;
@@ -51,7 +51,7 @@ export class Pulse {
     this.shortOfReplicas.set(name, this.world.now());
   }
 
-  /** What to refuse with when no repetition makes it better; undefined when one may. */
+  /** The error to refuse with if no retry can help; undefined if one may. */
   verdict(fault: Error): Error | undefined {
     const { message } = fault;
     if (fault instanceof EngineError) return fault.code === "unavailable" ? undefined : fault;
@@ -66,7 +66,7 @@ export class Pulse {
   }
 }
 
-/** Functions survive a failover; a flush, or a master that is new to the cluster, has none. */
+/** A flushed master, or one that is new to the cluster, lacks the library; functions survive a failover. */
 export function isMissingLibrary({ message }: Error): boolean {
   return /function not found/i.test(message);
 }

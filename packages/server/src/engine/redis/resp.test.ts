@@ -9,7 +9,7 @@ function decoded(pieces: readonly Buffer[], isText = false): unknown[] {
   return replies;
 }
 
-/** What a Redis would send for this. */
+/** The bytes that a Redis would send for this reply. */
 function sent(reply: unknown): Buffer {
   if (reply === null) return Buffer.from("$-1\r\n");
   if (typeof reply === "number") return Buffer.from(`:${reply}\r\n`);
