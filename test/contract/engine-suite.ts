@@ -1,6 +1,6 @@
 /**
- * The contract suite: every sentence of the engine contract as a behaviour, run on every engine. An engine's own test file
- * calls `describeEngine` with a way to open it; each behaviour opens an engine of its own and closes it again.
+ * The contract suite: every sentence of the engine contract as a behavior, run on every engine. An engine's own test file calls
+ * `describeEngine` with a function that opens it; each behavior opens an engine of its own and closes it.
  */
 import { describe, it } from "vitest";
 import { commits } from "./suite/commits.ts";
@@ -16,7 +16,9 @@ import { rows } from "./suite/rows.ts";
 
 export type { OpenEngine, OpenedEngine } from "./suite/fixture.ts";
 
-/** `isRemote`: engines of which several may be open at once, and whose time passes by waiting, run their behaviours side by side. */
+/**
+ * `isRemote`: the behaviors run concurrently, because several such engines may be open at once and their time passes by waiting.
+ */
 export function describeEngine(name: string, open: OpenEngine, { isRemote = false } = {}): void {
   const behaviour: Behaviour = (title, body) =>
     (isRemote ? it.concurrent : it)(title, async () => {

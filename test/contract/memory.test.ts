@@ -1,4 +1,4 @@
-/** The contract suite on the memory engine, which forgets everything when it is closed, and what is true of it alone. */
+/** The contract suite on the memory engine, which forgets everything on close, and the behaviors of that engine alone. */
 import { describe, expect, it } from "vitest";
 import { type Effect, entity } from "../../packages/server/src/engine/contract.ts";
 import { openMemory } from "../../packages/server/src/engine/memory/memory.ts";

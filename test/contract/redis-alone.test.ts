@@ -1,4 +1,6 @@
-/** What is true of the engine on Redis alone: several nodes over one store, what it needs of Redis, and what it leaves behind. */
+/**
+ * Behaviors of the Redis engine alone: several nodes over one store, its requirements on Redis, and the keys it leaves behind.
+ */
 import { readFileSync } from "node:fs";
 import { describe, expect, it, onTestFinished } from "vitest";
 import type { Tally } from "../../packages/server/src/core/tally.ts";
@@ -12,7 +14,7 @@ import { sharedRedis } from "../support/shared-redis.ts";
 import { a, opened, proxied, single } from "./redis-fixture.ts";
 import { append, bytes, put, stream, text } from "./suite/fixture.ts";
 
-/** One commit by one node, however often it meets another's; how often that was. */
+/** One commit by one node, repeated after each conflict; returns the number of conflicts. */
 async function counted(engine: Engine): Promise<number> {
   let { rev } = await engine.load(a, []);
   for (let losses = 0; ; losses++) {
@@ -46,7 +48,7 @@ describe("two nodes", () => {
     );
     const page = await engines[0]!.load(a, []);
     expect(page.head.last.seq).toBe(counts[0]! + counts[1]!);
-    // Half each would be fair; a tenth shows that nobody starves.
+    // Half each would be fair; a tenth shows that no node starves.
     expect(Math.min(...counts)).toBeGreaterThan(Math.max(...counts) / 10);
   });
 
@@ -98,7 +100,7 @@ describe("a page", () => {
     for (let i = 0; i < 40 && result.kind === "done"; i++) {
       result = await engine.commit(a, { rev: result.rev }, [append(new Uint8Array(500_000))]);
     }
-    /** The least of several looks: what it costs when nobody disturbs. */
+    /** The least of several measurements: the cost without a disturbance. */
     const costOfPage = async (seq: number) => {
       const costs: number[] = [];
       for (let i = 0; i < 5; i++) {
@@ -109,7 +111,7 @@ describe("a page", () => {
       }
       return Math.min(...costs);
     };
-    // From the beginning there are forty to look at, near the end two.
+    // A page from the beginning has forty entries after it, one near the end two.
     expect(await costOfPage(0)).toBeLessThan(6 * (await costOfPage(38)) + 100);
   });
 });
@@ -232,7 +234,7 @@ describe("a pause of this process, longer than Redis may take to answer,", () =>
     const engine = await opened({ urls: [server.url] }, { commandMs: 300 });
     const { retries_total, disconnects_total } = countsOf(engine);
     const loading = engine.load(a, []);
-    // It leaves in the same turn.
+    // The call leaves in the same turn.
     await Promise.resolve();
     pause();
     await loading;
@@ -240,7 +242,7 @@ describe("a pause of this process, longer than Redis may take to answer,", () =>
   });
 });
 
-/** The real world, and how many of its timers are set. */
+/** The real world, with a count of its active timers. */
 function countingWorld(): World & { timers: number } {
   const real = realWorld();
   const world = {
@@ -323,7 +325,7 @@ describe("a Redis without memory for more", () => {
     await expect(engine.commit(a, { rev }, [put("x", "2")])).rejects.toMatchObject({ code: "storage-full" });
     expect((await engine.load(a, [{ table: "t", key: "x" }])).rows.map((row) => row && text(row))).toEqual(["1"]);
     expect(engine.health()?.code).toBe("storage-full");
-    // What gives memory back goes on.
+    // Effects that free memory still commit.
     expect((await engine.commit(a, { rev }, [{ op: "destroy" }])).kind).toBe("done");
     await server.admin((redis) => redis.config("SET", "maxmemory", "0"));
     expect((await engine.commit(a, { rev: 0 }, [put("x", "2")])).kind).toBe("done");

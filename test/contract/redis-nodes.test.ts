@@ -1,4 +1,6 @@
-/** Nodes over one Redis: records that outlive no node for long, subscriptions that come back, floods that cost no commit. */
+/**
+ * Nodes over one Redis: a record soon follows its node's death, subscriptions come back, and floods of messages delay no commit.
+ */
 import { describe, expect, it, onTestFinished } from "vitest";
 import {
   type Engine,
@@ -13,7 +15,7 @@ import { sharedRedis } from "../support/shared-redis.ts";
 import { a, opened, overProxy, single } from "./redis-fixture.ts";
 import { bytes, put, text } from "./suite/fixture.ts";
 
-/** How far apart the clock of Redis and what a node makes of it may be. */
+/** The largest difference between the clock of Redis and a node's estimate of it. */
 const ESTIMATE_MS = 200;
 const PATIENT_MS = 4 * NODE_ALIVE_MS;
 
@@ -120,7 +122,7 @@ describe("the subscription of a node", () => {
     const engine = await opened({ urls: [server.url] });
     const heard = heardBy(engine);
     await arrives(heard, engine, engine, "before");
-    // Takes the right to all channels, and the connections that have subscribed to any.
+    // Revokes the right to all channels, which closes the connections that have subscribed to any.
     await server.admin((redis) => redis.call("ACL", "SETUSER", "default", "resetchannels"));
     await eventually(async () => {
       const refusals = await server.admin((redis) => redis.call("ACL", "LOG"));
@@ -145,7 +147,7 @@ describe("a flood of messages to a Redis that does not answer", () => {
     const flood = "x".repeat(MAX_TOLD_BYTES);
     for (let i = 0; i < 1_000; i++) one.tell(two.node, bytes(flood));
     server.signal("SIGCONT");
-    // Sent over the same connection, so the flood has arrived by then.
+    // This message follows the flood on the same connection, so the flood has arrived before it.
     await arrives(heard, one, two, "after");
     const arrived = heard.filter((said) => said === flood).length;
     expect(arrived).toBeGreaterThan(0);

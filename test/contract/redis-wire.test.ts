@@ -1,4 +1,4 @@
-/** Commits and other operations on Redis over a wire that loses answers, holds back what was sent, or goes silent. */
+/** Commits and other operations on Redis over a connection that loses answers, delays calls, or goes silent. */
 import { ZERO } from "@sluice/protocol";
 import { describe, expect, it } from "vitest";
 import type { Effect } from "../../packages/server/src/engine/contract.ts";
@@ -42,7 +42,7 @@ describe("a commit by the node that committed last", () => {
     const first = await near.commit(a, { rev: before.rev }, [append("first")]);
     if (first.kind !== "done") throw new Error(first.kind);
     await server.admin((redis) => redis.call("DEBUG", "CHANGE-REPL-ID"));
-    // Longer than a master believes to be who it was; none is replaced and back as soon.
+    // Longer than a master's history is cached.
     await sleep(20);
     const conflict = await near.commit(a, { rev: first.rev }, [append("second")]);
     if (conflict.kind !== "conflict") throw new Error(conflict.kind);
@@ -178,7 +178,7 @@ describe("a Redis that has gone silent", () => {
       }),
     );
     expect(outcomes).toEqual(operations.map(([name]) => [name, "unavailable"]));
-    // Far less than a call may take; the rest is for a busy machine.
+    // Far less than the limit of a call; the slack is for a busy machine.
     expect(Date.now() - startMs).toBeLessThan(10_000);
   });
 });
@@ -201,7 +201,7 @@ describe("a commit that was given up", () => {
     proxy.letIn();
     expect(await far.commit(a, { rev: before.rev }, [])).toMatchObject({ kind: "done", rev: before.rev });
     proxy.release();
-    // Whatever was on its way has arrived when this is answered.
+    // Every earlier call has arrived when this one is answered.
     await eventually(async () => {
       await near.commit(a, { rev: before.rev }, [put("x", "1")]);
       expect(await near.load(a, [])).toMatchObject({ head: { last: { seq: 0 } } });

@@ -1,6 +1,6 @@
 /**
- * Damage that the start did not look for: the check in the background finds it, with the place that a refused start names. From
- * then on nothing is written, and nothing is read that could be wrong. The next start reads everything before it opens the store.
+ * Damage outside of a start's budget: the background check finds it, and names the place that a refused start names. From then on
+ * the engine refuses every write and every read that could be wrong. The next start reads everything before it opens the store.
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -40,7 +40,7 @@ interface Life {
   readonly told: string[];
 }
 
-/** Opens a copy after this was done to it, waits for the end of its check, and hands it over. */
+/** Damages a copy, opens it, waits for the end of its check, and passes it to the test. */
 async function afterCheck(
   damage: (storePath: string) => void,
   look: (life: Life) => Promise<void>,
@@ -116,7 +116,7 @@ describe("the check in the background", () => {
         expect(() => engine.read(streamOf(17), { generation: 0, seq: 0 }, 1 << 20)).toThrow(/s17/);
         expect((await shown(engine)).get("sluice_store_checkdamaged")).toBe(1);
         await engine.close();
-        // The same refusal, now before anything is opened.
+        // The same error, now before the store is opened.
         await expect(openWith({ dir, world: realWorld() }, inlinePorts())).rejects.toThrow(refusal.message);
       },
     );
@@ -177,7 +177,7 @@ describe("before the check has come to a page", () => {
         while (engine.health() === undefined) await new Promise((resolve) => setTimeout(resolve, 5));
         expect(engine.health()?.message).toMatch(new RegExp(`\\(page ${page}\\): the head of a value's pages`));
         await engine.close();
-        // With that one bit as it was, all of the store is found whole.
+        // With that one bit restored, the whole store is undamaged.
         flipHead(`${dir}/store.mdb`);
         const again = await openWith({ dir, world: realWorld() }, inlinePorts());
         expect(again.load(streamOf(17), []).rev).toBe(0);

@@ -1,6 +1,6 @@
 /**
- * What the disk engine keeps within bounds: memory when entities rest, space when they are gone, and the work that waits
- * when the store is slower than the journal. On simulated ports, so that everything can be seen and nothing depends on speed.
+ * The bounds of the disk engine: memory of idle entities, space of destroyed ones, and the work that waits while the store is
+ * slower than the journal. It runs on simulated ports, so that every state is visible and nothing depends on speed.
  */
 import { beforeEach, describe, expect, it } from "vitest";
 import { type Effect, type Engine, EngineError, entity } from "../../packages/server/src/engine/contract.ts";
@@ -23,7 +23,7 @@ beforeEach(() => {
   store = new SimStore();
 });
 
-/** Shows readers what there was at the last refresh, as the read transactions of another thread do. */
+/** Shows readers the state of the last refresh, like the read transactions of another thread. */
 class SnapshotStore extends SimStore {
   private shown = new SimStore();
   private writing = false;
@@ -86,7 +86,7 @@ async function open(limits: Partial<Limits>, hold: { closed: boolean } = { close
   );
 }
 
-/** A runner that does not get on while the gate is closed. */
+/** A runner that waits while the gate is closed. */
 function gate(runner: ApplyRunner, hold: { closed: boolean }): ApplyRunner {
   return {
     worthDraining: true,
@@ -177,7 +177,7 @@ describe("space", () => {
     await done(engine, e, rev, [{ op: "destroy" }]);
     await settle();
     expect((await engine.list("p", "stream", "doomed", "", 10)).ids).toEqual([]);
-    // Only the store's own row is left.
+    // Only the store's own row remains.
     expect(keys()).toEqual(["m"]);
     await clock.until(engine.close());
   });

@@ -1,6 +1,6 @@
 /**
- * Bits flip and tails tear, in every kind of file. What was never acknowledged is cut; everything else is refused with the
- * place, and nothing is ever read wrong. Damage inside LMDB's pages is in damaged-pages.test.ts.
+ * Flipped bits and torn tails, in every kind of file. Opening cuts unacknowledged commits and refuses all other damage with its
+ * place; no read is ever wrong. Damage inside LMDB's pages is in damaged-pages.test.ts.
  */
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -12,7 +12,7 @@ import { change, copyOf, flip, framesIn, openAt, outcome, SMALL, segmentPaths, w
 
 const MESSAGES = 12;
 
-/** A running engine with twelve frames that only the journal has, and what its directory looked like at two moments. */
+/** A running engine with twelve frames that only the journal has, and copies of its directory from two moments. */
 let world: ManualWorld;
 let engine: Engine;
 let unsealed: ReturnType<typeof copyOf>;
@@ -203,7 +203,7 @@ describe("what is missing or from elsewhere", () => {
   it("a frame of an earlier use of the file is not taken for one of this use", async () => {
     const copy = copyOf(unsealed.dir);
     const old = readFileSync(journal(copy.dir));
-    // Another life writes over the same place; behind its frames lie the old ones, which are whole.
+    // Another process writes over the same place; the old frames behind its own are whole.
     const again = await openAt(copy.dir);
     await writeMessages(again, MESSAGES + 1, MESSAGES + 2);
     const crashed = copyOf(copy.dir);

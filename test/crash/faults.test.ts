@@ -1,6 +1,6 @@
 /**
- * Disks that are full, read-only or broken, and directories that are taken: the engine says so, keeps what it promised, and
- * goes on where it can.
+ * Full, read-only and broken disks, and directories in use: the engine reports the cause, keeps every acknowledged commit, and
+ * continues where it can.
  */
 import { spawn } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
@@ -52,7 +52,7 @@ describe("a full disk", () => {
       files.fault = (operation, bytes) => (operation === "write" && bytes > 32 ? systemFault("ENOSPC") : undefined);
       for (let i = 0; i < 3; i++) expect((await refusal(writeMessages(engine, 6, 6))).code).toBe("storage-full");
       expect(engine.health()?.code).toBe("storage-full");
-      // Nobody writes to who says that it takes nothing, so after a while somebody may try.
+      // After a while one write may try again, because clients send none to a server that refuses writes.
       world.advance(5_000);
       expect(engine.health()).toBeUndefined();
       expect((await refusal(writeMessages(engine, 6, 6))).code).toBe("storage-full");
@@ -128,7 +128,7 @@ describe("a broken disk", () => {
         await writeMessages(engine, 1, 5);
         files.fault = (what) => (what === operation ? systemFault("EIO") : undefined);
         expect((await refusal(writeMessages(engine, 6, 6))).code).toBe("storage-failed");
-        // Another attempt might be told a lie by the kernel.
+        // Another flush might get a false success from the kernel.
         files.fault = () => undefined;
         expect((await refusal(writeMessages(engine, 6, 6))).code).toBe("storage-failed");
         expect(engine.health()?.message).toMatch(/EIO/);
@@ -145,7 +145,7 @@ describe("a broken disk", () => {
 describe("a really full disk", () => {
   it("refuses commits, the process lives, and space brings them back", { timeout: 60_000 }, async () => {
     const disk = smallDisk(6);
-    // Without the right to mount, the injected faults above are all there is to see.
+    // Without the right to mount, the injected faults above are the whole test.
     if (disk === undefined) return;
     const limits = { segmentBytes: 1 << 19, applyBytes: 1 << 16, retryFullMs: 20, applyAfterMs: 5, applyWithinMs: 5 };
     const engine = await openWith({ dir: join(disk.dir, "data"), world: realWorld(), limits }, inlinePorts());
@@ -216,7 +216,7 @@ describe("a directory that cannot be written", () => {
   });
 
   it("is refused at once where no directory can be made", async () => {
-    // Node's own way to make directories never ends there.
+    // Node's own recursive mkdir never returns there.
     if (!existsSync("/proc/self")) return;
     const error = await refusal(openDisk({ dir: "/proc/sluice/data", world: realWorld() }));
     expect(error.code).toBe("storage-failed");

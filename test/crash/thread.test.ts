@@ -1,6 +1,6 @@
 /**
- * The disk engine as a server runs it, with the apply worker in its thread: readers walk back and forth between the tail, the
- * overlay and LMDB while writers write, and always see every message once and in order.
+ * The disk engine as a server runs it, with the apply worker in its thread. Readers move between the tail, the overlay and LMDB
+ * while writers write, and always see every message once and in order.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { getPriority } from "node:os";
@@ -39,7 +39,7 @@ async function write(engine: Engine, e: Entity): Promise<void> {
   }
 }
 
-/** Reads from the start to the end again and again until the writer has finished; returns how many messages it met. */
+/** Reads from the start to the end again and again until the writer has finished; returns the number of messages. */
 async function readAlong(engine: Engine, e: Entity): Promise<number> {
   let met = 0;
   for (let after = 0; ; ) {
@@ -58,7 +58,7 @@ async function readAlong(engine: Engine, e: Entity): Promise<number> {
   }
 }
 
-/** How nice the threads of this process are. */
+/** The niceness of each thread of this process. */
 function threads(): number[] {
   return readdirSync("/proc/self/task").map((thread) => {
     const stat = readFileSync(`/proc/self/task/${thread}/stat`, "utf8");
@@ -112,7 +112,7 @@ describe("with its thread", () => {
       expect(again.health()).toBeUndefined();
       expect(told.at(-1)).toContain("all of it is whole");
       expect(check.meter.bytes).toBeGreaterThan(1 << 20);
-      // Without the guard it goes on as before.
+      // Without the guard it continues as before.
       await write(again, entity("p", "stream", "third"));
       expect(await readAlong(again, first)).toBe(COMMITS * PER_COMMIT);
       await again.close();

@@ -1,6 +1,6 @@
 /**
- * A channel whose end is lost in a failover to a replica that has not heard everything. Those who read it are told, nothing comes twice
- * or out of order, and its publisher goes on. With a replica waited for, nothing of it is lost.
+ * A channel whose end is lost in a failover to a replica that lags. Its readers are told, no message comes twice or out of order,
+ * and its publisher continues. With a replica waited for, no message is lost.
  */
 import { describe, expect, it } from "vitest";
 import { channelEntity } from "../../packages/server/src/channels/state.ts";
@@ -18,7 +18,7 @@ const PATIENCE_MS = 30_000;
 
 const stage = failoverStage({ channel: { rate: 1_000_000 } });
 
-/** The id of a channel that lives on this master, and has started: one of many does. */
+/** The id of a started channel on this master, found among many. */
 async function channelOn(url: string, master: RedisServer): Promise<string> {
   for (let i = 0; i < 100; i++) {
     const before = await keysOn(master);
@@ -28,13 +28,13 @@ async function channelOn(url: string, master: RedisServer): Promise<string> {
   throw new Error("no channel came to this master");
 }
 
-/** Another name for a channel in the same shard, and so on the same master. */
+/** Another channel id in the same shard, and so on the same master. */
 function neighbourOf(id: string): string {
   const shard = (name: string) => bucketOf(channelEntity("default", name).key);
   for (let i = 0; ; i++) if (shard(`n${i}`) === shard(id)) return `n${i}`;
 }
 
-/** As a publisher does it: again, until there is an answer that is no 503. */
+/** Publishes like a client: retries until the answer is not 503. */
 async function publish(channel: Channel, sequence: number, phase: "DELTA" | "END" = "DELTA"): Promise<Answer> {
   let answer: Answer | undefined;
   await eventually(async () => {
@@ -46,7 +46,7 @@ async function publish(channel: Channel, sequence: number, phase: "DELTA" | "END
 
 const upTo = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, i) => from + i);
 
-/** Follows a channel over however many connections that takes, as an EventSource would. */
+/** Follows a channel over any number of connections, like an EventSource. */
 async function follow(channel: Channel, onSequence: (sequence: number) => void): Promise<Reader["seen"]> {
   const seen: Reader["seen"][number][] = [];
   const isOver = () => seen.at(-1)?.data.phase === "END";
@@ -94,18 +94,18 @@ describe("a channel without waiting for replicas", () => {
 
     const answer = await publish(channel, 16);
     expect(answer).toMatchObject({ status: 202, body: { sequence: 16, gap: { expected: 11 } } });
-    // The repetition of what was not answered is known, and what was passed over cannot come out of order.
+    // The repetition of an unanswered publish is recognized, and a skipped sequence cannot come out of order.
     expect((await publish(channel, 16)).body).toEqual(answer.body);
     expect((await publish(channel, 12)).body).toMatchObject({ status: 409, code: "channel-sequence" });
     expect((await publish(channel, 17)).body).toEqual({ sequence: 17, offset: expect.any(String) });
     expect((await publish(channel, 18, "END")).status).toBe(202);
 
-    // Who had seen the lost ones goes on behind them; offsets only ever grow.
+    // A reader that had seen the lost messages continues behind them; offsets only ever grow.
     const seen = (await following).filter(({ event }) => event === "stream");
     expect(seen.map(({ data }) => data.sequence)).toEqual(upTo(0, 18));
     expect(seen.map(({ id: offset }) => offset)).toEqual([...seen.map(({ id: offset }) => offset)].sort());
     expect(seen[16]!.data.gap).toEqual({ expected: 11 });
-    // Who comes late gets what is there, and is told in its place that something is not.
+    // A late reader gets the surviving messages, and a notice in place of the lost ones.
     const late = await readAll(channel.events);
     expect(late.sequences).toEqual([...upTo(0, 10), 16, 17, 18]);
     expect(late.messages.filter(({ data }) => data.gap).map(({ data }) => [data.sequence, data.gap])).toEqual([
@@ -174,7 +174,7 @@ describe("a channel with a replica waited for", () => {
     await channel.deltas(1, 10);
     const following = follow(channel, () => {});
     await replica.deafen();
-    // Not acknowledged while nobody else has it, so the publisher goes on trying.
+    // Not acknowledged while no replica has it, so the publisher retries.
     const publishing = publish(channel, 11);
     await new Promise((resolve) => setTimeout(resolve, 500));
     await takeOver(master, replica);

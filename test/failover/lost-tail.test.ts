@@ -1,6 +1,6 @@
 /**
- * A failover to a replica that has not heard everything. Without waiting for replicas the end of a history is lost: that is
- * noticed, what comes later sorts above it, and readers are told. With waiting, nothing that was acknowledged or shown is lost.
+ * A failover to a replica that lags. Without waiting for replicas the end of a history is lost: the engine detects that, later
+ * messages sort above it, and readers are told. With waiting, no acknowledged or shown message is lost.
  */
 import { describe, expect, it } from "vitest";
 import { eventually, sleep } from "../support/eventually.ts";
@@ -24,7 +24,7 @@ async function append(url: string, text: string): Promise<string> {
   return offset;
 }
 
-/** A reader that waits, and asks again while there is nobody to answer. */
+/** A waiting reader, which asks again while no node answers. */
 async function poll(url: string): Promise<Response> {
   for (;;) {
     const response = await fetch(url);
@@ -33,7 +33,7 @@ async function poll(url: string): Promise<Response> {
   }
 }
 
-/** A stream that lives on this master: one of many names does. */
+/** A stream on this master, found among many names. */
 async function streamOn(base: string, master: RedisServer): Promise<string> {
   for (let i = 0; i < 100; i++) {
     const before = await keysOn(master);
@@ -86,7 +86,7 @@ describe("with a replica waited for", () => {
   });
 });
 
-/** Under load a replica hears nothing for a while and then takes over. */
+/** Under load a replica receives nothing for a while and then takes over. */
 async function loseATail(waitReplicas: number): Promise<string[]> {
   const urls = [await stage.serve(waitReplicas), await stage.serve(waitReplicas)];
   const load = new Load({ urls, streams: 12, prefix: "load", isLossExpected: waitReplicas === 0 });

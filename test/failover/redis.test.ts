@@ -1,6 +1,6 @@
 /**
- * What a cluster's troubles do to a service of two nodes under load, when replicas are waited for: nothing acknowledged is lost,
- * nothing is there twice, nothing is out of order, nobody was shown what is not there, and it goes on by itself.
+ * A service of two nodes under load while its cluster fails, with replicas waited for. No acknowledged message is lost,
+ * duplicated or out of order, no reader saw a message that is not there, and the service recovers by itself.
  */
 import { createServer, type RunningServer } from "@sluice/server";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -14,7 +14,7 @@ const ROUNDS = Number(process.env.SLUICE_ROUNDS ?? 1);
 const AWHILE_MS = 60_000;
 const DEADLINE_MS = 4_000;
 const LONG_POLL_MS = 1_000;
-/** For a machine that is busy with other tests. */
+/** Slack for a machine that is busy with other tests. */
 const SLACK_MS = 2_000;
 
 let cluster: RedisCluster;
@@ -34,7 +34,7 @@ afterAll(async () => {
 
 let loads = 0;
 
-/** Loads the service, has something happen to it, sees it recover, and looks at what is left. */
+/** Loads the service, causes the trouble, waits for the recovery, and checks the result. */
 async function survives(trouble: (load: Load) => Promise<void>): Promise<Load> {
   await cluster.settled();
   const load = new Load({ urls: nodes.map(({ url }) => url), streams: STREAMS, prefix: `load${loads++}` });

@@ -1,6 +1,6 @@
 /**
- * A master of the cluster is killed while a service of two nodes copies into sessions, and replicas are waited for: no inbox loses
- * anything, nothing comes twice or out of order, and it goes on by itself.
+ * A master of the cluster is killed while a service of two nodes copies into sessions, with replicas waited for. No inbox loses,
+ * duplicates or reorders a message, and the service recovers by itself.
  */
 import { createServer, type RunningServer } from "@sluice/server";
 import { afterEach, beforeEach, expect, it } from "vitest";

@@ -1,4 +1,4 @@
-/** What a commit promises: all or nothing, only onto the rev it names, durable when it resolves, and revs that never come back. */
+/** Promises of a commit: all or nothing, only onto the rev it names, durable when it resolves, and revs that never return. */
 import { expect } from "vitest";
 import type { Conflict, Effect } from "../../../packages/server/src/engine/contract.ts";
 import { NO_HEAD } from "../../../packages/server/src/engine/contract.ts";
@@ -227,7 +227,7 @@ export function commits(behaviour: Behaviour): void {
   });
 }
 
-/** One writer among others: adds 1 to a row until it has done so `times` times. */
+/** One of several writers: adds 1 to a row until it has done so `times` times. */
 async function countTo(on: Fixture, times: number): Promise<void> {
   let snapshot = await on.load(a, keys);
   for (let left = times, attempts = 0; left > 0; attempts++) {

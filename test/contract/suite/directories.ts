@@ -1,4 +1,4 @@
-/** What the directory promises: the ids that exist, by project and kind, in the order of their UTF-8 bytes, page by page. */
+/** Promises of the directory: the existing ids, by project and kind, in the order of their UTF-8 bytes, page by page. */
 import { expect } from "vitest";
 import { entity } from "../../../packages/server/src/engine/contract.ts";
 import { AWKWARD_KEYS, append, type Behaviour, bytewise, done, put, stream } from "./fixture.ts";

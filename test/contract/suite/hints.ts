@@ -1,4 +1,6 @@
-/** What the hints promise: watchers hear of commits once these can be seen; reminders come due, and stay until changed. */
+/**
+ * Promises of the hints: watchers are woken once a commit is visible; reminders come due, and stay until a commit changes them.
+ */
 import { expect } from "vitest";
 import type { Effect, Entity } from "../../../packages/server/src/engine/contract.ts";
 import { type Behaviour, type Fixture, put, stream } from "./fixture.ts";
@@ -135,7 +137,7 @@ export function hints(behaviour: Behaviour): void {
   });
 }
 
-/** Whoever else commits meanwhile: a watcher may be woken for nothing, and then comes at any time. */
+/** A commit whose spurious wakes do not matter, because a watcher may be woken without a change at any time. */
 async function committed(on: Fixture, effect: Effect): Promise<void> {
   for (let attempts = 0; ; attempts++) {
     expect(attempts).toBeLessThan(100);

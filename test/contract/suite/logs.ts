@@ -1,4 +1,4 @@
-/** What a log promises: numbers without holes, generations that only rise, sums that fit, and messages exactly as given. */
+/** Promises of a log: numbers without holes, generations that only rise, correct sums, and messages exactly as given. */
 import { comparePositions, formatOffset, type Position } from "@sluice/protocol";
 import { expect } from "vitest";
 import { NO_HEAD } from "../../../packages/server/src/engine/contract.ts";

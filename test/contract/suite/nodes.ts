@@ -1,4 +1,4 @@
-/** What nodes know of each other: who lives, under which id, and messages that arrive whole, if they arrive. */
+/** Promises about nodes: the list of live ones, unique ids, and messages that arrive whole, if they arrive. */
 import { expect } from "vitest";
 import {
   type Engine,
@@ -10,7 +10,7 @@ import { eventually } from "../../support/eventually.ts";
 import { type Behaviour, bytes, stream, text } from "./fixture.ts";
 
 const a = stream("a");
-/** How far an engine's idea of the time may be off where the time is another machine's. */
+/** The largest error of an engine's time if it is another machine's. */
 const ESTIMATE_MS = 200;
 
 export function nodes(behaviour: Behaviour): void {
@@ -149,14 +149,14 @@ export function nodes(behaviour: Behaviour): void {
   });
 }
 
-/** What a node hears from here on, and from which node. */
+/** The messages that a node receives from now on, with their senders. */
 function heardBy(engine: Engine): string[] {
   const heard: string[] = [];
   engine.onTold((told, from) => heard.push(`${text(told)} from ${from}`));
   return heard;
 }
 
-/** Told until it is heard: any single message may be lost. */
+/** Repeats a message until it arrives, because any single one may be lost. */
 async function arrives(heard: readonly string[], from: Engine, to: Engine, said: string): Promise<void> {
   await eventually(() => {
     from.tell(to.node, bytes(said));

@@ -1,4 +1,4 @@
-/** What ownership gives a feature on this engine: commits under an owner through keepers, and one owner among contenders. */
+/** Ownership for a feature on this engine: commits under an owner through keepers, and one owner among contenders. */
 import { expect } from "vitest";
 import type { Engine, Owner } from "../../../packages/server/src/engine/contract.ts";
 import { FENCED, Keepers, type Rule } from "../../../packages/server/src/engine/keeper.ts";
@@ -57,7 +57,7 @@ export function ownedEntities(behaviour: Behaviour): void {
   behaviour("stays with an owner that renews, for longer than its lease, and is never owned by two", async (on) => {
     const contenders = [new Contender(on, "one"), new Contender(on, "other")];
     const owners = () => contenders.filter(({ owned }) => owned.term !== undefined);
-    // A machine that stands still for too long may cost an owner its term; the next one has the same chance.
+    // A machine that pauses for too long may cost an owner its term; the next owner has the same chance.
     await within(on, () => {
       expect(owners().length).toBeLessThanOrEqual(1);
       return owners().some(({ gainedMs }) => on.world.now() > gainedMs + 2 * LEASE_MS);
@@ -96,7 +96,7 @@ function keepersOf(engine: Engine): Keepers {
   return new Keepers(engine, (task) => void setImmediate(task));
 }
 
-/** Begins the log when it is the first. */
+/** Begins the log at the first append. */
 function append(payload: string): Rule<"done"> {
   return ({ exists, nextGeneration: generation }, at) => ({
     outcome: "done",
@@ -117,7 +117,7 @@ async function appendedBy(on: Fixture, contenders: readonly Contender[]): Promis
   }
 }
 
-/** Lets time pass, a little at a time, until it holds. */
+/** Lets time pass in small steps until the condition holds. */
 async function within(on: Fixture, holds: () => boolean): Promise<void> {
   for (let steps = 0; !holds(); steps++) {
     if (steps > MAX_STEPS) throw new Error("it has not come to hold");

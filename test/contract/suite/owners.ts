@@ -1,11 +1,11 @@
-/** What ownership and the limiter promise: one owner at a time, stale ones fenced, and no more hits than a window allows. */
+/** Promises of ownership and the limiter: one owner at a time, stale owners fenced, and no more hits than a window allows. */
 import { expect } from "vitest";
 import type { Owner } from "../../../packages/server/src/engine/contract.ts";
 import { append, type Behaviour, type Fixture, put, stream } from "./fixture.ts";
 
 const [a, b] = [stream("a"), stream("b")];
 const TTL_MS = 2_000;
-/** How far an engine's idea of the time may be off where the time is another machine's. */
+/** The largest error of an engine's time if it is another machine's. */
 const ESTIMATE_MS = 200;
 
 export function owners(behaviour: Behaviour): void {

@@ -1,4 +1,4 @@
-/** What a reader is promised: pages without holes from wherever it stands, never empty before the tail, committed only. */
+/** Promises to a reader: pages without holes from any position, never empty before the tail, with committed messages only. */
 import { type Position, ZERO } from "@sluice/protocol";
 import { expect } from "vitest";
 import { ENGINE_BOUNDS } from "../../../packages/server/src/engine/bounds.ts";

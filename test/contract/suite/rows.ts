@@ -1,4 +1,4 @@
-/** What rows promise: values exactly as put, and pages in the order of the keys' UTF-8 bytes. */
+/** Promises of rows: values exactly as put, and pages in the order of the keys' UTF-8 bytes. */
 import { expect } from "vitest";
 import { entity } from "../../../packages/server/src/engine/contract.ts";
 import { AWKWARD_KEYS, type Behaviour, bytewise, drop, put, stream } from "./fixture.ts";

@@ -1,6 +1,6 @@
 /**
  * The function library that runs inside Redis, assembled from lua/*.lua; each of those files lists its keys, arguments and
- * results. `calls.ts` loads it into a master that lacks it.
+ * results. `node scripts/lua-module.mjs` makes them a module; `calls.ts` loads the library into a master that lacks it.
  *
  * Invariants: no rule of the product is in it. Its name is a hash of its text, so nodes of two versions, or with other settings,
  * use their own libraries side by side.
