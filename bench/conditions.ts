@@ -1,6 +1,6 @@
 // The state of the machine just before a scenario begins: busy processors, and the duration of a sync. main.ts takes it for every
-// scenario and the report shows it. A peer that syncs once per message slows down with the disk by any factor, and a ratio to it
-// then measures the machine's other work and not the servers.
+// scenario and the report shows it. A peer that syncs once per message slows down with the disk by any factor. A ratio to it then
+// measures the machine's other work.
 
 import { closeSync, fdatasyncSync, openSync, rmSync, writeSync } from "node:fs";
 import { cpus } from "node:os";

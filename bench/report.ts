@@ -84,7 +84,7 @@ export function renderMarkdown(report: Report): string {
     "",
     "## Conditions",
     "",
-    "Just before each scenario: processors in use by others, and one small append with fdatasync.",
+    "Just before each scenario: processors in use by other work, and one small append with fdatasync.",
     "",
     "| scenario | busy | sync p50 | sync p99 |",
     "|---|---|---|---|",

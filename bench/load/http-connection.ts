@@ -88,7 +88,7 @@ export class HttpConnection {
   private step(bytes: Buffer): Buffer | undefined {
     switch (this.phase) {
       case "idle":
-        throw new Error("the server sent bytes that nobody asked for");
+        throw new Error("the server sent bytes without a request");
       case "head":
         return this.takeHead(bytes);
       case "sized":

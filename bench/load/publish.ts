@@ -1,5 +1,5 @@
 // Publishers for the SSE scenarios, in the readers' process so that both use one clock. Saturated: 64 connections post one
-// message each as fast as the readers keep up; a window stops publishing before the server would cut off a slow reader. Paced:
+// message each as fast as the readers keep up. A window stops publishing before the server would cut off a slow reader. Paced:
 // one message at fixed times, whatever became of the one before, so that a slow server cannot hide its delay.
 
 import { setTimeout as sleep } from "node:timers/promises";

@@ -1,5 +1,5 @@
 // redis-append-1 and redis-append-100: one 256-byte message per request through one node on a Redis Cluster of three masters and
-// three replicas, against `node:http` with one XADD per request on the same cluster. Both acknowledge when the master has the
+// three replicas. The peer is `node:http` with one XADD per request on the same cluster. Both acknowledge when the master has the
 // message. The cluster comes from the tests' support code.
 
 import { RedisCluster } from "../../test/support/redis.ts";

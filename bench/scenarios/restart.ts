@@ -1,4 +1,4 @@
-// restart: a server with 1 GB of messages over 100 streams is killed with SIGKILL while it takes writes, and started again; the
+// restart: a server with 1 GB of messages over 100 streams is killed with SIGKILL while it takes writes, and started again. The
 // time is from spawn to the ready line. Every round adds a second of load, so that there is always an unfinished journal to
 // replay. It then reads from the restarted server, to prove the ready line.
 

@@ -5,7 +5,7 @@
 import { describe, it } from "vitest";
 import { commits } from "./suite/commits.ts";
 import { directories } from "./suite/directories.ts";
-import { type Behaviour, Fixture, type OpenEngine } from "./suite/fixture.ts";
+import { type Behavior, Fixture, type OpenEngine } from "./suite/fixture.ts";
 import { hints } from "./suite/hints.ts";
 import { logs } from "./suite/logs.ts";
 import { nodes } from "./suite/nodes.ts";
@@ -20,7 +20,7 @@ export type { OpenEngine, OpenedEngine } from "./suite/fixture.ts";
  * `isRemote`: the behaviors run concurrently, because several such engines may be open at once and their time passes by waiting.
  */
 export function describeEngine(name: string, open: OpenEngine, { isRemote = false } = {}): void {
-  const behaviour: Behaviour = (title, body) =>
+  const behavior: Behavior = (title, body) =>
     (isRemote ? it.concurrent : it)(title, async () => {
       const opened = await open();
       try {
@@ -31,14 +31,14 @@ export function describeEngine(name: string, open: OpenEngine, { isRemote = fals
     });
 
   describe(name, () => {
-    describe("a commit", () => commits(behaviour));
-    describe("a log", () => logs(behaviour));
-    describe("reading a log", () => reads(behaviour));
-    describe("rows", () => rows(behaviour));
-    describe("the directory", () => directories(behaviour));
-    describe("watchers and reminders", () => hints(behaviour));
-    describe("ownership and limits", () => owners(behaviour));
-    describe("an owned entity", () => ownedEntities(behaviour));
-    describe("nodes", () => nodes(behaviour));
+    describe("a commit", () => commits(behavior));
+    describe("a log", () => logs(behavior));
+    describe("reading a log", () => reads(behavior));
+    describe("rows", () => rows(behavior));
+    describe("the directory", () => directories(behavior));
+    describe("watchers and reminders", () => hints(behavior));
+    describe("ownership and limits", () => owners(behavior));
+    describe("an owned entity", () => ownedEntities(behavior));
+    describe("nodes", () => nodes(behavior));
   });
 }

@@ -37,7 +37,7 @@ async function arrives(heard: readonly string[], from: Engine, to: Engine, said:
 }
 
 describe("the record of a node", () => {
-  it("ends in its time after the node was cut off, and stands again once the node is back", async () => {
+  it("expires after the node was cut off, and is written again once the node is back", async () => {
     const { proxy, near, far } = await overProxy({ commandMs: 300 });
     proxy.cut();
     // Written before the cut, or on its way through it.
@@ -54,7 +54,7 @@ describe("the record of a node", () => {
     await eventually(async () => expect(await recordOf(near, far.node)).toBeDefined(), PATIENT_MS);
   });
 
-  it("lasts by the clock of Redis, whatever the node's own says", async () => {
+  it("lasts by the clock of Redis, whatever the node's own clock says", async () => {
     const { url } = await single();
     const near = await opened({ urls: [url] });
     for (const offsetMs of [-3_600_000, 3_600_000]) {
@@ -98,7 +98,7 @@ describe("the record of a node", () => {
     await eventually(async () => expect(await recordOf(engine, engine.node)).toBeDefined(), PATIENT_MS);
   });
 
-  it("is told to other nodes of the same prefix only", async () => {
+  it("is visible to nodes of the same prefix only", async () => {
     const [one, two] = [await opened(sharedRedis()), await opened(sharedRedis())];
     expect((await one.nodes()).map(({ id }) => id)).toEqual([one.node]);
     const heard = heardBy(two);
@@ -136,7 +136,7 @@ describe("the subscription of a node", () => {
 });
 
 describe("a flood of messages to a Redis that does not answer", () => {
-  it("is dropped beyond a few megabytes, and messages and commits go on afterwards", async () => {
+  it("is dropped beyond a few megabytes, and messages and commits continue afterwards", async () => {
     const server = await single();
     const place = { urls: [server.url] };
     const patient = { commandMs: 20_000, deadlineMs: 20_000 };

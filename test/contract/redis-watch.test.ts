@@ -11,8 +11,8 @@ async function silence(server: RedisServer): Promise<void> {
   await server.admin((redis) => redis.call("ACL", "SETUSER", "default", "resetchannels"));
 }
 
-describe("a notification that is lost", () => {
-  it("costs time, not the wake", async () => {
+describe("a lost notification", () => {
+  it("delays the wake and does not lose it", async () => {
     const server = await single();
     const place = { urls: [server.url] };
     const [one, two] = [await opened(place, { pollMs: 200 }), await opened(place)];
@@ -25,7 +25,7 @@ describe("a notification that is lost", () => {
     await eventually(() => expect(heard).toBeGreaterThan(before));
   });
 
-  it("is made up for when many entities are watched, in every bucket and beyond one batch", async () => {
+  it("is made up for by the poll, in every bucket and beyond one batch", async () => {
     const server = await single();
     const place = { urls: [server.url] };
     const [one, two] = [await opened(place, { pollMs: 200, pollBatch: 3 }), await opened(place)];

@@ -81,8 +81,8 @@ async function shown(engine: DiskEngine): Promise<Map<string, number>> {
   return values;
 }
 
-describe("the check in the background", () => {
-  it("finds a whole store whole, and says so in the log and in metrics", async () => {
+describe("the background check", () => {
+  it("passes an undamaged store, and reports that in the log and in metrics", async () => {
     await afterCheck(
       () => undefined,
       async ({ engine, told }) => {
@@ -99,7 +99,7 @@ describe("the check in the background", () => {
     );
   });
 
-  it("refuses writes when a message is damaged, with its place; other messages are still read", async () => {
+  it("stops writes when a message is damaged, and names its place; other messages stay readable", async () => {
     const byte = pages.placeOf(store, expectedText(17, 30));
     const page = Math.floor(byte / PAGE_BYTES);
     expect(pages.overflows).toContain(page);
@@ -122,7 +122,7 @@ describe("the check in the background", () => {
     );
   });
 
-  it("refuses reads as well when a page is damaged that others are found through", async () => {
+  it("stops reads as well when a page that leads to others is damaged", async () => {
     const byte = pages.leaves.at(-1)! * PAGE_BYTES + 20;
     await afterCheck(
       (path) => flip(path, byte, 1),
@@ -134,7 +134,7 @@ describe("the check in the background", () => {
     );
   });
 
-  it("lets a start go on that finds the damage of an earlier life mended", async () => {
+  it("allows a start after the damage found by an earlier process was repaired", async () => {
     const byte = pages.placeOf(store, expectedText(17, 30));
     await afterCheck(
       (path) => flip(path, byte, 3),
@@ -150,7 +150,7 @@ describe("the check in the background", () => {
     );
   });
 
-  it("refuses writes when the store cannot be read", async () => {
+  it("stops writes when the store cannot be read", async () => {
     const files: Files = { ...nodeFiles, open: () => Promise.reject(systemFault("EIO")) };
     await afterCheck(
       () => undefined,
@@ -165,8 +165,8 @@ describe("the check in the background", () => {
   });
 });
 
-describe("before the check has come to a page", () => {
-  it("LMDB frees no pages by a head that is damaged, so that nothing else is harmed", async () => {
+describe("before the check has reached a page", () => {
+  it("LMDB frees no pages through a damaged head, so that no other value is lost", async () => {
     const page = Math.floor(pages.placeOf(store, expectedText(17, 30)) / PAGE_BYTES);
     const flipHead = (path: string): void => flip(path, page * PAGE_BYTES + 20, 1);
     await afterCheck(

@@ -89,7 +89,7 @@ async function open(limits: Partial<Limits>, hold: { closed: boolean } = { close
 /** A runner that waits while the gate is closed. */
 function gate(runner: ApplyRunner, hold: { closed: boolean }): ApplyRunner {
   return {
-    worthDraining: true,
+    isWorthDraining: true,
     close: () => runner.close(),
     async apply(extents, report) {
       while (hold.closed) await new Promise<void>((resolve) => clock.after(1, resolve));
@@ -113,7 +113,7 @@ function keys(): string[] {
 }
 
 describe("memory", () => {
-  it("holds nothing of entities that rest once their messages are evicted", async () => {
+  it("holds nothing of idle entities once their messages are evicted", async () => {
     const engine = await open({ tailBytes: 20_000 });
     for (let i = 0; i < 300; i++) {
       const effects: Effect[] = [begin, append(500), { op: "put", table: "t", key: "k", value: Buffer.alloc(9) }];
@@ -130,7 +130,7 @@ describe("memory", () => {
 });
 
 describe("a reader", () => {
-  it("never falls between the overlay and a snapshot of the store", async () => {
+  it("never misses a commit between the overlay and a snapshot of the store", async () => {
     store = new SnapshotStore();
     const engine = await open({ tailBytes: 0, applyAfterMs: 1, applyBytes: 1 });
     const e = stream(1);
@@ -194,8 +194,8 @@ async function done(
   return result;
 }
 
-describe("work that waits", () => {
-  it("is held up by the lag, then refused as overloaded, and goes on when the store does", async () => {
+describe("waiting work", () => {
+  it("waits for the lag, is then refused as overloaded, and continues when the store does", async () => {
     const hold = { closed: true };
     const engine = await open({ lagBytes: 50_000, queueBytes: 30_000, batchBytes: 5_000 }, hold);
     let told = 0;

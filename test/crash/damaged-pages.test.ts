@@ -161,7 +161,7 @@ describe("a flipped bit in the store", () => {
     }
   });
 
-  it("in the file of LMDB's locks is of no concern", { timeout: 60_000 }, async () => {
+  it("in LMDB's lock file is harmless", { timeout: 60_000 }, async () => {
     const flips = spread(10, 8_192).map((byte, i) => ({ byte, bit: i % 8 }));
     const said = await outcomes(flips, ALL, "store.mdb-lock");
     expect(said.filter((what) => what !== "same")).toEqual([]);
@@ -202,7 +202,7 @@ describe("a store that was cut or lost", () => {
     }
   });
 
-  it("is refused when nothing is left of it, because the journal tells that there was one", async () => {
+  it("is refused when it is missing, because the journal proves that there was one", async () => {
     expect(await refusal((path) => truncateSync(path, 0))).toMatch(/store\.mdb is missing or empty/);
     expect(await refusal((path) => rmSync(path))).toMatch(/store\.mdb is missing or empty/);
   });

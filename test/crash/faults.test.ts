@@ -46,7 +46,7 @@ async function withFiles(run: Run): Promise<void> {
 }
 
 describe("a full disk", () => {
-  it("refuses commits, goes on reading, and takes commits again when there is space", async () => {
+  it("refuses commits, keeps reading, and takes commits again when there is space", async () => {
     await withFiles(async (files, engine, dir, world) => {
       await writeMessages(engine, 1, 5);
       files.fault = (operation, bytes) => (operation === "write" && bytes > 32 ? systemFault("ENOSPC") : undefined);
@@ -93,7 +93,7 @@ describe("a full disk", () => {
     });
   });
 
-  it("that shows only at the flush refuses that commit for good and takes the next", async () => {
+  it("that fails only at the flush refuses that commit for good and takes the next", async () => {
     await withFiles(async (files, engine, dir) => {
       await writeMessages(engine, 1, 5);
       let faults = 1;
@@ -123,7 +123,7 @@ describe("a full disk", () => {
 
 describe("a broken disk", () => {
   for (const operation of ["sync", "write"] as const) {
-    it(`stops the writer for good at a failed ${operation}, and reading goes on`, async () => {
+    it(`stops the writer for good at a failed ${operation}, and reads continue`, async () => {
       await withFiles(async (files, engine, dir) => {
         await writeMessages(engine, 1, 5);
         files.fault = (what) => (what === operation ? systemFault("EIO") : undefined);
@@ -143,7 +143,9 @@ describe("a broken disk", () => {
 });
 
 describe("a really full disk", () => {
-  it("refuses commits, the process lives, and space brings them back", { timeout: 60_000 }, async () => {
+  it("refuses commits, keeps the process alive, and takes commits again when there is space", {
+    timeout: 60_000,
+  }, async () => {
     const disk = smallDisk(6);
     // Without the right to mount, the injected faults above are the whole test.
     if (disk === undefined) return;
@@ -215,7 +217,7 @@ describe("a directory that cannot be written", () => {
     }
   });
 
-  it("is refused at once where no directory can be made", async () => {
+  it("is refused at once if no directory can be made there", async () => {
     // Node's own recursive mkdir never returns there.
     if (!existsSync("/proc/self")) return;
     const error = await refusal(openDisk({ dir: "/proc/sluice/data", world: realWorld() }));
@@ -223,7 +225,7 @@ describe("a directory that cannot be written", () => {
     expect(error.message).toMatch(/\/proc\/sluice\/data cannot be written/);
   });
 
-  it("is made with all that is missing above it", async () => {
+  it("is created with all its missing parents", async () => {
     const { dir, remove } = temporaryDir();
     await (await openAt(join(dir, "a/b/c"))).close();
     expect(statSync(join(dir, "a/b")).mode & 0o777).toBe(0o750);
@@ -246,7 +248,7 @@ describe("a directory that is in use", () => {
   });
   afterAll(() => removeBundle(script));
 
-  it("is refused with its name and the process that has it, until that one is gone", async () => {
+  it("is refused with its name and the owner's pid, until the owner has ended", async () => {
     const { dir, remove } = temporaryDir();
     const child = spawn(process.execPath, [script, dir, "1", "write"], { stdio: ["ignore", "pipe", "inherit"] });
     await new Promise<void>((resolve) =>
@@ -275,7 +277,7 @@ describe("a directory that is in use", () => {
     remove();
   });
 
-  it("goes to one of many that start at once over a dead lock", async () => {
+  it("goes to one of many processes that start at once over a dead lock", async () => {
     const { dir, remove } = temporaryDir();
     writeFileSync(join(dir, "lock.sock"), "");
     const results = await Promise.allSettled(Array.from({ length: 8 }, () => openAt(dir)));
@@ -285,7 +287,7 @@ describe("a directory that is in use", () => {
     remove();
   });
 
-  it("is refused as well where the file system knows no sockets", async () => {
+  it("is refused as well on a file system without sockets", async () => {
     const { dir, remove } = temporaryDir();
     const listenAt: Listen = (address) =>
       address.startsWith("\0") ? listen(address) : Promise.reject(systemFault("ENOTSUP"));

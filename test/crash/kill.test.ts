@@ -100,7 +100,7 @@ async function killAgainAndAgain(dir: string): Promise<Promises> {
 }
 
 describe("after a kill", () => {
-  it(`${DIRECTORIES * KILLS} times over, everything acknowledged is there and nothing by halves`, {
+  it(`${DIRECTORIES * KILLS} times over, every acknowledged commit is there and none by half`, {
     timeout: KILLS * 5_000,
   }, async () => {
     const directories = Array.from({ length: DIRECTORIES }, temporaryDir);

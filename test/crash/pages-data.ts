@@ -1,6 +1,6 @@
 /**
  * The content of the directory whose pages are damaged: streams with small and large messages and rows, some of them trimmed or
- * destroyed, so that the store has pages of every kind; and the content that a later process writes on top.
+ * destroyed, so that the store has pages of every kind. A later process writes more on top.
  */
 import type { Effect, Engine, Entity } from "../../packages/server/src/engine/contract.ts";
 import { entity } from "../../packages/server/src/engine/contract.ts";

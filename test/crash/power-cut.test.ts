@@ -121,7 +121,7 @@ const full = (): Error => Object.assign(new Error("no space left"), { code: "ENO
 const broken = (): Error => Object.assign(new Error("input/output error"), { code: "EIO" });
 
 describe("after a power cut", () => {
-  it(`everything acknowledged is there and nothing by halves, for ${SEEDS} seeds`, {
+  it(`every acknowledged commit is there and none by half, for ${SEEDS} seeds`, {
     timeout: SEEDS * 100,
   }, async () => {
     let told = 0;
@@ -133,7 +133,7 @@ describe("after a power cut", () => {
     expect(told).toBeGreaterThan(SEEDS);
   });
 
-  it("a commit refused for lack of space never shows, the others all do", { timeout: SEEDS * 100 }, async () => {
+  it("a commit refused for lack of space is never visible, and all others are", { timeout: SEEDS * 100 }, async () => {
     for (const seed of seeds(SEEDS / 5)) {
       await play(seed, ({ drive, store, clock }) => {
         let left = clock.below(20_000);
@@ -149,7 +149,7 @@ describe("after a power cut", () => {
     }
   });
 
-  it("a failed sync or write stops the writer, and what was acknowledged stays", { timeout: SEEDS * 100 }, async () => {
+  it("a failed sync or write stops the writer, and acknowledged commits stay", { timeout: SEEDS * 100 }, async () => {
     for (const seed of seeds(SEEDS / 5)) {
       await play(seed, ({ drive, clock }) => {
         let left = clock.below(60);

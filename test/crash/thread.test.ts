@@ -66,8 +66,8 @@ function threads(): number[] {
   });
 }
 
-describe("with its thread", () => {
-  it("that thread gives way to all others, and they do not", async () => {
+describe("the disk engine with its apply thread", () => {
+  it("gives that thread a lower priority than all others", async () => {
     const { dir, remove } = temporaryDir();
     const usual = getPriority();
     const givingWay = () => threads().filter((nice) => nice === usual + 7).length;
@@ -82,7 +82,7 @@ describe("with its thread", () => {
     remove();
   });
 
-  it("readers see every message once and in order while it is written and applied", { timeout: 90_000 }, async () => {
+  it("shows readers every message once and in order while it is written and applied", { timeout: 90_000 }, async () => {
     const { dir, remove } = temporaryDir();
     const engine = await openDisk({ dir, world: realWorld(), limits });
     const streams = Array.from({ length: 4 }, (_, i) => entity("p", "stream", `s${i}`));
@@ -96,7 +96,7 @@ describe("with its thread", () => {
   });
 
   it.each([0, 1 << 30])(
-    "what an earlier life left is checked on another thread while this one writes (%i bytes of leaves at the start)",
+    "checks an earlier process's store on another thread while it writes (%i bytes of leaves at the start)",
     { timeout: 90_000 },
     async (startBytes) => {
       const { dir, remove } = temporaryDir();

@@ -115,8 +115,8 @@ async function writingBetweenReads(path: string, write: () => void): Promise<Fil
   };
 }
 
-describe("a store that LMDB left", () => {
-  it(`is found whole, whatever was put and removed (seed ${SEED})`, { timeout: 120_000 }, async () => {
+describe("a store that LMDB wrote", () => {
+  it(`passes, whatever was put and removed (seed ${SEED})`, { timeout: 120_000 }, async () => {
     const random = new Random(SEED);
     for (let i = 0; i < STORES; i++) {
       const { dir, remove } = temporaryDir();
@@ -140,7 +140,7 @@ describe("a store that LMDB left", () => {
     }
   });
 
-  it(`is found whole step by step while it is written to (seed ${SEED})`, { timeout: 120_000 }, async () => {
+  it(`passes step by step while it is written to (seed ${SEED})`, { timeout: 120_000 }, async () => {
     const random = new Random(SEED);
     const { dir, remove } = temporaryDir();
     const path = `${dir}/store.mdb`;
@@ -165,7 +165,7 @@ describe("a store that LMDB left", () => {
     remove();
   });
 
-  it("is nothing before the first transaction, and is found whole after it", async () => {
+  it("is empty before the first transaction, and passes after it", async () => {
     const { dir, remove } = temporaryDir();
     const path = `${dir}/store.mdb`;
     expect(await rowsIn(path)).toBeUndefined();
@@ -256,7 +256,7 @@ describe("the layout of LMDB's pages", () => {
     expect(dependencies.lmdb).toBe(version);
   });
 
-  it("is named when another version of LMDB wrote the store", async () => {
+  it("is reported when another version of LMDB wrote the store", async () => {
     const { dir, remove } = temporaryDir();
     const path = `${dir}/store.mdb`;
     const store = openLmdb(path);

@@ -189,7 +189,7 @@ describe.each(TROUBLES)("with $name", ({ name, begin }) => {
     await eventually(() => expect(node.tail.readers).toBe(0), 30_000);
   });
 
-  it("requests that queue for one stream are each refused by their own deadline, and what was given up is settled", {
+  it("requests that queue for one stream are each refused by their own deadline, and abandoned commits are settled", {
     timeout: TIMEOUT_MS,
   }, async () => {
     await cluster.settled();
@@ -232,7 +232,7 @@ describe.each(TROUBLES)("with $name", ({ name, begin }) => {
   });
 });
 
-describe("with a Redis that does its part", () => {
+describe("with a healthy Redis", () => {
   it("a client may take longer than the deadline to send its body, and a reader to wait", {
     timeout: TIMEOUT_MS,
   }, async () => {

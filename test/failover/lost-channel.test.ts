@@ -29,7 +29,7 @@ async function channelOn(url: string, master: RedisServer): Promise<string> {
 }
 
 /** Another channel id in the same shard, and so on the same master. */
-function neighbourOf(id: string): string {
+function neighborOf(id: string): string {
   const shard = (name: string) => bucketOf(channelEntity("default", name).key);
   for (let i = 0; ; i++) if (shard(`n${i}`) === shard(id)) return `n${i}`;
 }
@@ -74,7 +74,7 @@ async function follow(channel: Channel, onSequence: (sequence: number) => void):
 }
 
 describe("a channel without waiting for replicas", () => {
-  it("goes on after its end was lost: its publisher and late readers are told what is missing, and nothing comes twice", {
+  it("continues after its end was lost: its publisher and late readers are told of the gap, and no message comes twice", {
     timeout: TIMEOUT_MS,
   }, async () => {
     const url = await stage.serve(0);
@@ -113,10 +113,10 @@ describe("a channel without waiting for replicas", () => {
     ]);
   });
 
-  it("that lost its START is not there any more, and its publisher is told so", { timeout: TIMEOUT_MS }, async () => {
+  it("that lost its START no longer exists, and its publisher is told so", { timeout: TIMEOUT_MS }, async () => {
     const url = await stage.serve(0);
     const { replica, master } = await pair(stage.cluster);
-    const channel = new Channel(url, neighbourOf(await channelOn(url, master)));
+    const channel = new Channel(url, neighborOf(await channelOn(url, master)));
     await replica.deafen();
     await channel.takes(START);
     await channel.deltas(1, 3);
@@ -127,12 +127,12 @@ describe("a channel without waiting for replicas", () => {
     expect((await readAll(channel.events, 0)).sequences).toEqual([0]);
   });
 
-  it("carries the client's publisher and reader over it: the reader has every word, or is told of a gap", {
+  it("keeps the client's publisher and reader through a failover: the reader gets every word, or is told of a gap", {
     timeout: TIMEOUT_MS,
   }, async () => {
     const url = await stage.serve(0);
     const { replica, master } = await pair(stage.cluster);
-    const name = neighbourOf(await channelOn(url, master));
+    const name = neighborOf(await channelOn(url, master));
     const sluice = openClient(url);
     const answer = sluice.channel(name).publisher({ start: "client" });
     for (const n of upTo(1, 5)) await answer.write(`kept ${n};`);
@@ -166,7 +166,7 @@ describe("a channel without waiting for replicas", () => {
 });
 
 describe("a channel with a replica waited for", () => {
-  it("loses nothing that was acknowledged or shown", { timeout: TIMEOUT_MS }, async () => {
+  it("loses no acknowledged or shown message in a failover", { timeout: TIMEOUT_MS }, async () => {
     const url = await stage.serve(1);
     const { replica, master } = await pair(stage.cluster);
     const id = await channelOn(url, master);

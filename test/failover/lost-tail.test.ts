@@ -45,7 +45,7 @@ async function streamOn(base: string, master: RedisServer): Promise<string> {
 }
 
 describe("without waiting for replicas", () => {
-  it("a lost end is noticed: later offsets sort above it, and readers are told where to go on", {
+  it("a lost end is detected: later offsets sort above it, and readers are told where to continue", {
     timeout: TIMEOUT_MS,
   }, async () => {
     const base = await stage.serve(0);
@@ -75,13 +75,13 @@ describe("without waiting for replicas", () => {
     expect(whole).toBe(`${Array.from({ length: 10 }, (_, i) => `kept ${i + 1};`).join("")}new 11;`);
   });
 
-  it("a checker that looks for losses finds them", { timeout: TIMEOUT_MS }, async () => {
+  it("the load's check finds the lost messages", { timeout: TIMEOUT_MS }, async () => {
     expect((await loseATail(0)).join()).toMatch(/was acknowledged and is lost/);
   });
 });
 
 describe("with a replica waited for", () => {
-  it("nothing acknowledged or shown is lost, doubled or out of order", { timeout: TIMEOUT_MS }, async () => {
+  it("no acknowledged or shown message is lost, duplicated or out of order", { timeout: TIMEOUT_MS }, async () => {
     expect(await loseATail(1)).toEqual([]);
   });
 });

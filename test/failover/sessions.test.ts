@@ -24,7 +24,7 @@ afterEach(async () => {
   await cluster.close();
 });
 
-it("a master is killed: every inbox holds what it is owed, in order and once", async () => {
+it("after a master is killed, every inbox holds each of its messages once and in order", async () => {
   const urls = nodes.map(({ url }) => url);
   const load = new SessionLoad({ urls: () => urls, streams: ["a", "b", "c"], publishers: 2, staying: 4, restless: 3 });
   await load.start();

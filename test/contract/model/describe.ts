@@ -59,12 +59,12 @@ export function describeModel(name: string, open: OpenEngine, { isTimeless = fal
   const timeoutMs = RUN_MS + SHRINK_MS + 60_000;
   describe(`${name}, compared with memory`, () => {
     it(
-      "cannot be told apart by long runs of operations",
+      "gives the same results in long runs of operations",
       () => search(open, isTimeless, operations(false, 120)),
       timeoutMs,
     );
     it(
-      "cannot be told apart by operations with restarts in between",
+      "gives the same results with restarts between operations",
       () => search(open, isTimeless, operations(true, 40)),
       timeoutMs,
     );

@@ -1,6 +1,6 @@
 /**
  * The operations of a model-based run, as data. They name their entity, rev, position or owner relatively ("the newest rev", "the
- * second owner"), so that the same sequence means the same on engines whose numbers differ.
+ * second owner"). So the same sequence means the same on engines whose numbers differ.
  */
 import fc from "fast-check";
 import { type Entity, entity } from "../../../packages/server/src/engine/contract.ts";

@@ -36,7 +36,7 @@ export interface OpenedEngine {
 export type OpenEngine = () => Promise<OpenedEngine>;
 
 /** Declares one behavior; its body gets an engine of its own. */
-export type Behaviour = (name: string, body: (on: Fixture) => Promise<void>) => void;
+export type Behavior = (name: string, body: (on: Fixture) => Promise<void>) => void;
 
 const WIDE = 1 << 30;
 

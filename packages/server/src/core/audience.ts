@@ -34,7 +34,7 @@ export class Audience {
   enter(client: Departing): () => void {
     if (this.isDraining) throw new Refusal("draining", "the server is shutting down");
     if (this.count >= this.max) {
-      throw new Refusal("too-many-waiters", `${this.max} readers are waiting already`);
+      throw new Refusal("too-many-waiters", `${this.max} readers are waiting already; retry later`);
     }
     this.count++;
     let left = false;

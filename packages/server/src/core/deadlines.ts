@@ -64,7 +64,7 @@ export class Deadlines {
       this.remove(item);
       item.expire();
     }
-    // Set only now, for the first item, because an item added during an expiry is due later than those that were left.
+    // Set only now, for the first item, because an item added during an expiry is due later than the remaining items.
     const next = this.first;
     this.timer = next && this.world.after(Math.max(1, next.dueMs - this.world.now()), this.look);
   };

@@ -58,7 +58,8 @@ export function queryValues(search: string, name: string): string[] {
 /** The only value of a query parameter. A repeated parameter is refused, because choosing one silently would hide a mistake. */
 export function queryValue(search: string, name: string): string | undefined {
   const values = queryValues(search, name);
-  if (values.length > 1) throw new Refusal("bad-query", `the query parameter ${name} is given ${values.length} times`);
+  if (values.length > 1)
+    throw new Refusal("bad-query", `the query parameter ${name} is given ${values.length} times; give it once`);
   return values[0];
 }
 

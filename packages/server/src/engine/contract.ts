@@ -246,7 +246,7 @@ export interface Engine {
   /**
    * One commit may be in flight per entity and caller. Effects apply in their order; without any, the engine checks only the rev
    * and the owner. The engine retries by itself, and one call applies at most once. If the promise rejects, the outcome is
-   * unknown until the entity's next commit completes; the caller answers its inputs as failed and never runs them again.
+   * unknown until the entity's next commit completes. The caller then answers its inputs as failed and never runs them again.
    */
   commit(e: Entity, at: CommitAt, effects: readonly Effect[]): Promise<Done | Conflict | Fenced>;
   /** Rows of a table whose key is after `after` (bytewise), in order. */

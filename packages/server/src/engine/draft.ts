@@ -65,7 +65,7 @@ export class Draft {
 
   get<T>(table: Table<T>, key: string): T | undefined {
     const cell = this.cells.get(cellName(table.name, key));
-    if (cell === undefined) throw new Error(`a rule looked at ${table.name}/${key}, which was not asked for`);
+    if (cell === undefined) throw new Error(`a rule read ${table.name}/${key} without naming it in its keys`);
     if (!cell.decoded) {
       cell.value = cell.bytes === undefined ? undefined : table.decode(cell.bytes);
       cell.decoded = true;

@@ -37,6 +37,9 @@ export class ExpiringMap<V extends { readonly untilMs: number }> {
     for (const [key, { untilMs }] of this.values) if (untilMs <= nowMs) this.values.delete(key);
     this.sweepAt = Math.max(FIRST_SWEEP, this.values.size * 2);
     if (this.values.size >= this.max)
-      throw new EngineError("overloaded", `more than ${this.max} entries are alive at once`);
+      throw new EngineError(
+        "overloaded",
+        `more than ${this.max} entries are alive at once; retry when some have expired`,
+      );
   }
 }

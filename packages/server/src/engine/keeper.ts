@@ -2,9 +2,10 @@
  * The keeper of one entity in this process. Features call it through `Keepers`; every change of an entity goes through it.
  *
  * A request reaches a service, which submits an input: the rows that it needs and a rule. A rule is a pure function of the view,
- * the time and its arguments; it returns an outcome and changes. The keeper loads the missing rows, runs the inputs of one turn
- * one at a time on the newest state (`draft.ts`), and commits their changes together. It releases the outcomes when the commit is
- * durable. Reads bypass the keeper: they go to the engine and see committed state only, so a reader never waits for a writer.
+ * the time and its arguments; it returns an outcome and changes. The keeper loads the missing rows and runs the inputs of one
+ * turn one at a time on the newest state (`draft.ts`). It commits their changes together. It releases the outcomes when the
+ * commit is durable. Reads bypass the keeper: they go to the engine and see committed state only, so a reader never waits for a
+ * writer.
  *
  * Invariants:
  * - At most one commit is in flight per entity.
@@ -123,7 +124,7 @@ export class Keeper {
     if (this.queue.length >= this.limits.queuedInputs) {
       const refusal = new EngineError(
         "overloaded",
-        `more than ${this.limits.queuedInputs} requests wait for one entity`,
+        `more than ${this.limits.queuedInputs} requests wait for one entity; retry later`,
       );
       return Promise.reject(refusal);
     }
@@ -185,7 +186,10 @@ export class Keeper {
     if (deadline === undefined) return batch;
     const now = deadline.now();
     if (batch.every(({ untilMs }) => untilMs > now)) return batch;
-    const fault = new EngineError("unavailable", `waited for more than ${deadline.ms} ms, nothing was done`);
+    const fault = new EngineError(
+      "unavailable",
+      `the input waited longer than ${deadline.ms} ms and was not run; retry it`,
+    );
     for (const { untilMs, refuse } of batch) if (untilMs <= now) refuse(fault);
     return batch.filter(({ untilMs }) => untilMs > now);
   }
@@ -263,7 +267,10 @@ export class Keeper {
         this.meter.conflicts++;
         if (++this.conflicts > this.limits.conflicts) {
           this.conflicts = 0;
-          throw new EngineError("overloaded", `${this.limits.conflicts} commits in a row met another writer's`);
+          throw new EngineError(
+            "overloaded",
+            `${this.limits.conflicts} commits in a row conflicted with another writer; retry later`,
+          );
         }
         this.draft.replace(result.snapshot);
     }

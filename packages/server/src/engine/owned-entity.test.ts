@@ -124,7 +124,7 @@ test("an entity without an owner is gained at once and kept by renewals, under t
   expect(await a.last.submit([COUNT], add)).toBe(1);
 });
 
-test("while another node owns it, a node knows the owner and asks seldom", async () => {
+test("while another node owns the entity, a node knows the owner and claims seldom", async () => {
   const { world, nodes, start, pass } = setUp("a", "b");
   const [a, b] = nodes;
   await start(a);
@@ -220,7 +220,7 @@ test("a renewal that finds another owner ends the term", async () => {
   expect(a.owned.holder?.node).toBe("b");
 });
 
-test("a renewal that is given a new ownership ends the term, and gives that back before it claims", async () => {
+test("a renewal that gets a new ownership ends the term, and releases that ownership before the next claim", async () => {
   const { memory, nodes, start, pass } = setUp("a");
   const [a] = nodes;
   await start(a);
@@ -230,7 +230,7 @@ test("a renewal that is given a new ownership ends the term, and gives that back
   expect(await a.last.submit([COUNT], add)).toBe(1);
 });
 
-test("failed renewals are tried again, and one that succeeds in time keeps the term", async () => {
+test("a failed renewal is retried, and one that succeeds in time keeps the term", async () => {
   const { nodes, start, pass } = setUp("a");
   const [a] = nodes;
   await start(a);
@@ -243,7 +243,7 @@ test("failed renewals are tried again, and one that succeeds in time keeps the t
 });
 
 for (const wire of ["lost-request", "hung"] as const) {
-  test(`without an answer to its renewals (${wire}) an owner stops before the engine lets another in`, async () => {
+  test(`without an answer to its renewals (${wire}) an owner stops before the engine grants another claim`, async () => {
     const { world, memory, nodes, start, pass } = setUp("a");
     const [a] = nodes;
     await start(a);
@@ -284,7 +284,7 @@ test("a claim whose answer was lost ends with its lease, and is then made again"
   expect(a.story).toEqual(["gained"]);
 });
 
-test("a claim that is answered when its lease is over is given back, and nothing is gained by it", async () => {
+test("a claim that is answered after its lease is over is released, and no term begins", async () => {
   const { nodes, start, pass, turns } = setUp("a");
   const [a] = nodes;
   a.wire = "hung";
@@ -309,7 +309,7 @@ test("a clock that is set back does not prolong a term", async () => {
   expect(a.last.isHeld()).toBe(false);
 });
 
-test("a clock that is set back while a claim is under way does not prolong the term that it gets", async () => {
+test("a clock that is set back during a claim does not prolong the term that the claim gets", async () => {
   const { nodes, start, pass, turns } = setUp("a");
   const [a] = nodes;
   a.wire = "hung";
@@ -323,7 +323,7 @@ test("a clock that is set back while a claim is under way does not prolong the t
   expect(a.story).toEqual(["gained", "expired"]);
 });
 
-test("stopping while a claim is under way gives back what it gets", async () => {
+test("a stop during a claim releases the ownership that the claim gets", async () => {
   const { memory, nodes, start, turns } = setUp("a");
   const [a] = nodes;
   a.wire = "hung";
@@ -340,7 +340,7 @@ test("stopping while a claim is under way gives back what it gets", async () => 
   expect((await memory.claim(e, "b", LEASE_MS)).kind).toBe("owner");
 });
 
-test("an engine that fails for long is asked seldom", async () => {
+test("an engine that keeps failing gets few claims", async () => {
   const { nodes, start, pass } = setUp("a");
   const [a] = nodes;
   a.wire = "lost-request";
@@ -360,6 +360,6 @@ test("a feature whose callback throws is reported, and ownership goes on", async
   };
   await start(a);
   await pass(LEASE_MS * 2);
-  expect(a.faults).toEqual(["an owner of p/group/a threw: a defect"]);
+  expect(a.faults).toEqual(["a callback of the owner of p/group/a threw; the ownership continues: a defect"]);
   expect(a.owned.term).toBe(a.last);
 });

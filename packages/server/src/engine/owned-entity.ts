@@ -147,7 +147,7 @@ export class OwnedEntity {
       // The lease began after the claim was sent. If the clock was set back since, the time of the answer is the earlier one.
       return { kind: "granted", owner: answer, untilMs: Math.min(sentMs, world.now()) + spanMs };
     } catch (fault) {
-      report(`claiming ${this.entity.key} failed and is tried again`, fault);
+      report(`claiming ${this.entity.key} failed; this node retries`, fault);
       return { kind: "failed" };
     }
   }
@@ -158,7 +158,7 @@ export class OwnedEntity {
     try {
       await engine.release(this.entity, owner);
     } catch (fault) {
-      report(`releasing ${this.entity.key} failed; its lease ends by itself`, fault);
+      report(`releasing ${this.entity.key} failed; its lease expires by itself`, fault);
     }
   }
 
@@ -167,7 +167,7 @@ export class OwnedEntity {
     try {
       call();
     } catch (fault) {
-      this.parts.report(`an owner of ${this.entity.key} threw`, fault);
+      this.parts.report(`a callback of the owner of ${this.entity.key} threw; the ownership continues`, fault);
     }
   }
 

@@ -2,7 +2,7 @@
  * The ownerships that stand, for engines that live in one process. An engine calls it for `claim` and `release`, and before a
  * commit that names an owner.
  *
- * Invariants: a claim stands until its time is over or its owner releases it. No two claims ever share (epoch, nonce), so an
+ * Invariants: a claim stands until its time is over or its owner releases it. No two claims ever share (epoch, nonce). So an
  * owner that lost its claim is fenced for good, even if it gets a new claim later.
  */
 import type { World } from "../core/world.ts";

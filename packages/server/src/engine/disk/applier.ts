@@ -45,7 +45,7 @@ export class Applier {
     this.writer = new EntityWriter(limits.busyStreams);
   }
 
-  /** Applies consecutive frames and skips those that the store already has. */
+  /** Applies consecutive frames and skips the frames that the store already has. */
   apply(frames: readonly Commits[]): number {
     let through = 0;
     this.store.transact((tx) => {

@@ -23,14 +23,14 @@ export interface ApplyRunner {
    */
   apply(extents: readonly Extent[], report: (applied: Applied) => void): Promise<boolean>;
   /** Whether `close` should apply the rest of the journal; otherwise the next start replays it. */
-  readonly worthDraining: boolean;
+  readonly isWorthDraining: boolean;
   /** The background check has passed, so no access to the store needs a guard any more. */
   passed?(): void;
   close(): Promise<void>;
 }
 
 export class InlineRunner implements ApplyRunner {
-  readonly worthDraining = true;
+  readonly isWorthDraining = true;
 
   constructor(
     private readonly applier: Applier,

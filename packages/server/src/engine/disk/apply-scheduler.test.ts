@@ -12,7 +12,7 @@ function scheduled() {
   const world = manualWorld(1, 0);
   const worked: { readonly atMs: number; readonly bytes: number }[] = [];
   const runner: ApplyRunner = {
-    worthDraining: true,
+    isWorthDraining: true,
     async apply(extents, report) {
       const bytes = extents.reduce((sum, { from, to }) => sum + to - from, 0);
       worked.push({ atMs: world.now(), bytes });
@@ -37,7 +37,7 @@ function scheduled() {
   return { worked, durable, pass, scheduler };
 }
 
-test("little work is applied once nothing more has come for a moment", async () => {
+test("little work is applied after a quiet moment", async () => {
   const { worked, durable, pass } = scheduled();
   durable(100);
   await pass(49);
@@ -71,7 +71,7 @@ test("much work is applied at once", async () => {
   expect(worked).toEqual([{ atMs: 0, bytes: 10_000 }]);
 });
 
-test("what waits at the end is applied before the end", async () => {
+test("waiting work is applied before the close completes", async () => {
   const { worked, durable, scheduler } = scheduled();
   durable(7);
   await scheduler.close();

@@ -128,7 +128,7 @@ export class ApplyScheduler {
   /** Applies the rest if that is cheap, so that the next start has nothing to replay, and stops. */
   async close(): Promise<void> {
     this.closing = true;
-    while (!this.failed && (this.running || (this.extents.length > 0 && this.runner.worthDraining))) {
+    while (!this.failed && (this.running || (this.extents.length > 0 && this.runner.isWorthDraining))) {
       const drained = new Promise<void>((done) => this.drained.push(done));
       this.run();
       await drained;

@@ -44,7 +44,7 @@ export class ApplyThread implements ApplyRunner {
 
   constructor(private readonly place: WorkerPlace) {}
 
-  get worthDraining(): boolean {
+  get isWorthDraining(): boolean {
     return this.worker !== undefined;
   }
 

@@ -85,7 +85,7 @@ export class Journal<C extends QueuedCommit> {
 
   private overloaded(): EngineError | undefined {
     if (this.queuedBytes < this.limits.queueBytes) return undefined;
-    return this.health() ?? new EngineError("overloaded", "Too many commits wait for the journal.");
+    return this.health() ?? new EngineError("overloaded", "Too many commits wait for the journal; retry later.");
   }
 
   health(): EngineError | undefined {

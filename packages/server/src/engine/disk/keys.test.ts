@@ -24,7 +24,7 @@ const text = fc.string({ unit: "grapheme", maxLength: 12 });
 const sign = (n: number): number => Math.sign(n);
 
 describe("keys", () => {
-  it("sort as their numbers do, and give them back", () => {
+  it("sort like their numbers, and decode to them", () => {
     fc.assert(
       fc.property(number, number, number, number, (a, b, c, d) => {
         const bytes = Buffer.alloc(8);
@@ -59,7 +59,7 @@ describe("keys", () => {
     );
   });
 
-  it("between a prefix and its end are those that start with it", () => {
+  it("between a prefix and its end all start with the prefix", () => {
     fc.assert(
       fc.property(fc.uint8Array({ minLength: 1, maxLength: 4 }), fc.uint8Array({ maxLength: 6 }), (prefix, other) => {
         fc.pre(prefix.some((byte) => byte !== 0xff));
@@ -74,7 +74,7 @@ describe("keys", () => {
     );
   });
 
-  it("take the longest names there are, and refuse what the store cannot hold", () => {
+  it("take the longest allowed names, and reject longer ones than the store holds", () => {
     expect(directoryKey("p".repeat(100), "subscription", "i".repeat(1_100)).length).toBeLessThan(MAX_KEY_BYTES);
     expect(rowKey(1, rowSuffix("t".repeat(100), "k".repeat(1_024))).length).toBeLessThan(MAX_KEY_BYTES);
     expect(() => directoryKey("p", "k", "i".repeat(2_000))).toThrow(RangeError);

@@ -80,8 +80,8 @@ export const PAGE_BYTES = 16 * KIB;
 /**
  * Part of the format. Consecutive messages of a stream share one value up to this size: one page with its headers. A larger value
  * needs adjacent pages, which are hard to find once trimming has made holes. Measured: with values of 64 KiB in pages of 4 KiB,
- * 250,000 messages/s fell to about 50,000 within a minute of trimming, with the apply thread at full load. With one page each,
- * the rate held for the whole run of 210 s.
+ * 250,000 messages/s fell to about 50,000 within a minute of trimming. With one page each, the rate held for the whole run of 210
+ * s.
  */
 export const CHUNK_BYTES = PAGE_BYTES - 384;
 /** A new piece joins the stream's last chunk if that chunk is smaller than this many times the piece. */

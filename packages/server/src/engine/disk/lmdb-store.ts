@@ -3,8 +3,8 @@
  * environment of the process.
  *
  * Invariants: a committed transaction is flushed. lmdb-js makes commits visible before their flush unless `overlappingSync` is
- * off. With it off, and without `noSync`, a commit writes the pages, calls fdatasync and then writes the meta page through a
- * descriptor opened with O_DSYNC, all before it returns. The map grows by itself; old maps stay until their readers are gone.
+ * off. With it off, and without `noSync`, a commit writes the pages and calls fdatasync. It then writes the meta page through a
+ * descriptor opened with O_DSYNC, and returns. The map grows by itself; old maps stay until their readers are gone.
  */
 import { statfsSync } from "node:fs";
 import { dirname } from "node:path";
@@ -51,7 +51,7 @@ function translate(fault: unknown, path: string): Error {
   if (
     isFull(fault) ||
     /no space left|MAP_FULL|quota/i.test(message) ||
-    (/input\/output/i.test(message) && nearlyFull(path))
+    (/input\/output/i.test(message) && isNearlyFull(path))
   ) {
     return new EngineError("storage-full", `The disk of ${path} is full: ${message}.`);
   }
@@ -65,7 +65,7 @@ function translate(fault: unknown, path: string): Error {
  * Whether the disk has hardly any space left. LMDB reports a partial write as an input/output error, whatever the reason, and
  * undoes the transaction. Without space that was the reason, and a later retry makes sense.
  */
-function nearlyFull(path: string): boolean {
+function isNearlyFull(path: string): boolean {
   try {
     const { bavail, bsize } = statfsSync(dirname(path));
     return bavail * bsize < 4 * DEFAULT_LIMITS.transactionBytes;

@@ -42,7 +42,7 @@ it("has the kernel flush every write to a durable file, and to no other", async 
   expect(readFileSync(path, "utf8")).toBe("012ab56789");
 });
 
-it("flushes after every write where the kernel does not, and says when that failed", async () => {
+it("flushes after every write if the kernel does not, and reports a failed flush", async () => {
   const file = await nodeFiles.open(someFile(), "write");
   const calls: string[] = [];
   const watched = flushing({

@@ -149,7 +149,7 @@ const ignore = (): void => undefined;
 const DAMAGE = "damage";
 
 const TORN =
-  "the journal ended in a frame that is not whole and was passed over: a write that a crash cut short and nobody was told of, or a last frame that the disk did not keep";
+  "the journal ends in a torn frame, which was passed over: a crash cut an unacknowledged write short, or the disk lost the last frame; check the disk if this host did not crash";
 
 interface Replayed {
   readonly segments: Segments;

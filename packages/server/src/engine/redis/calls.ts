@@ -11,7 +11,7 @@ import { ClusterClock } from "./cluster-clock.ts";
 import { type FunctionName, type Library, libraryOf } from "./functions.ts";
 import type { Keys } from "./keys.ts";
 import type { RedisMeter } from "./meter.ts";
-import { type Means, Operation, type OperationKind, type Reply } from "./operation.ts";
+import { Operation, type OperationKind, type OperationParts, type Reply } from "./operation.ts";
 import type { RedisLimits } from "./options.ts";
 import { Pulse } from "./pulse.ts";
 import type { Argument } from "./resp.ts";
@@ -20,7 +20,7 @@ import type { Topology } from "./topology.ts";
 export type { Reply };
 
 export class Calls {
-  private readonly means: Means;
+  private readonly parts: OperationParts;
   private readonly library: Library;
   readonly clock: ClusterClock;
 
@@ -34,7 +34,7 @@ export class Calls {
   ) {
     this.library = libraryOf(limits);
     this.clock = new ClusterClock(world, limits.clockMs);
-    this.means = {
+    this.parts = {
       topology,
       world,
       limits,
@@ -48,7 +48,7 @@ export class Calls {
   }
 
   health(): EngineError | undefined {
-    return this.means.pulse.health();
+    return this.parts.pulse.health();
   }
 
   /** Calls a function whose answer counts only once the replicas have it. */
@@ -72,8 +72,8 @@ export class Calls {
   }
 
   close(): void {
-    this.means.barriers.close();
-    this.means.deadlines.stop();
+    this.parts.barriers.close();
+    this.parts.deadlines.stop();
   }
 
   private functionCall(name: FunctionName, keys: readonly string[], args: readonly Argument[]): Argument[] {
@@ -86,7 +86,7 @@ export class Calls {
 
   private start(bucket: number, command: readonly Argument[], kind: OperationKind, isText: boolean): Promise<unknown> {
     return new Promise((resolve, reject) => {
-      new Operation(this.means, bucket, command, kind, isText, resolve, reject).start();
+      new Operation(this.parts, bucket, command, kind, isText, resolve, reject).start();
     });
   }
 }

@@ -119,7 +119,7 @@ export class Commits {
         known.calm = 0;
         return { kind: "conflict", snapshot: snapshotOf(reply) };
       default:
-        throw new Error(`${e.key}: commit ${number} came after a later one of its own`);
+        throw new Error(`${e.key}: commit ${number} reached Redis after a later commit of this node`);
     }
   }
 

@@ -19,8 +19,8 @@
  * head's name is also the channel of the entity's watchers; sluice:{17}:node:ID is the channel of a node's messages.
  *
  * Invariants: all keys of one commit are in one slot. Entities spread over 64 buckets, and the bucket's number is the hash tag of
- * all its keys, the indexes included. So a reminder and a directory entry change in the same step as their entity, and a cluster
- * can spread the 64 buckets over its masters.
+ * all its keys, the indexes included. So a reminder and a directory entry change in the same step as their entity. A cluster can
+ * spread the 64 buckets over its masters.
  */
 import type { Entity, RowKey } from "../contract.ts";
 

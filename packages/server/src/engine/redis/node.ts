@@ -43,14 +43,14 @@ type NodeLimits = Pick<RedisLimits, "commandMs" | "connectMs" | "flyingBytes" | 
 
 /** The number of answered calls at which the list is compacted. */
 const MAX_ANSWERED = 1_000;
-const NOBODY: Answer = { isText: true, isOver: false, done() {}, fail() {} };
+const NO_RECEIVER: Answer = { isText: true, isOver: false, done() {}, fail() {} };
 
 export class RedisNode implements Receiver {
   private readonly socket: Socket;
   private readonly decoder = new Decoder(this);
   private waiting: Call[] = [];
   private waitingBytes = 0;
-  /** Calls that were sent, oldest first; those before `answered` have their reply. */
+  /** Calls that were sent, oldest first; calls before `answered` have their reply. */
   private flying: Call[] = [];
   private answered = 0;
   private flyingBytes = 0;
@@ -91,7 +91,7 @@ export class RedisNode implements Receiver {
     let bytes = 0;
     for (const arg of args) bytes += arg.length;
     if (this.waitingBytes + bytes > this.limits.waitingBytes && this.waiting.length > 0) {
-      answer.fail(new EngineError("overloaded", `too much waits to be sent to ${this.name}`));
+      answer.fail(new EngineError("overloaded", `too many bytes wait to be sent to ${this.name}; retry later`));
       return;
     }
     this.waiting.push({ args, bytes, asking, answer, sentMs: 0 });
@@ -108,8 +108,7 @@ export class RedisNode implements Receiver {
   }
 
   /**
-   * Destroys the socket instead of ending it, because an end would wait for a hung master and the system would go on sending to a
-   * cut-off one.
+   * Destroys the socket, because an end would wait for a hung master, and the system would keep sending to a cut-off one.
    */
   private giveUp(reason: Error): void {
     if (this.isOver) return;
@@ -170,7 +169,7 @@ export class RedisNode implements Receiver {
     const now = this.world.now();
     for (const call of calls) {
       call.sentMs = now;
-      if (call.asking) this.flying.push({ args: [], bytes: 0, asking: false, answer: NOBODY, sentMs: now });
+      if (call.asking) this.flying.push({ args: [], bytes: 0, asking: false, answer: NO_RECEIVER, sentMs: now });
       this.flying.push(call);
     }
     this.timer ??= this.watch(this.limits.commandMs);
@@ -228,7 +227,7 @@ export class RedisNode implements Receiver {
 
   receive(reply: unknown): void {
     const call = this.flying[this.answered];
-    if (call === undefined) throw new Error(`${this.name} answers what was not asked`);
+    if (call === undefined) throw new Error(`${this.name} sent a reply without a call`);
     this.answered++;
     this.flyingBytes -= call.bytes;
     if (reply instanceof RedisRefusal) call.answer.fail(reply);

@@ -14,7 +14,7 @@
  *   `conflict`, so that rules run again with true positions; a reader beyond the surviving end is told (`410 history-lost`).
  * - Deadlines are hard: an operation is refused when its time is up, and leaves every queue. The outcome of an abandoned commit
  *   is unknown until the entity's next commit completes.
- * - A node that has lost four races in a row gets a turn of a tenth of a second, because the node nearest to a master would win
+ * - A node that has lost four races in a row gets a turn of a tenth of a second. Otherwise the node nearest to a master would win
  *   every race.
  * - Notifications are hints over sharded pub/sub. Watched entities are also compared with Redis every few seconds, hundreds of
  *   one bucket in one command (`watchers.ts`). Nodes know each other through Redis alone (`peers.ts`).
@@ -55,7 +55,7 @@ import { newNodeId } from "../nodes.ts";
 import { Calls } from "./calls.ts";
 import { Commits } from "./commits.ts";
 import { Directory } from "./directory.ts";
-import { worriesAbout } from "./fitness.ts";
+import { warningsAbout } from "./fitness.ts";
 import { BUCKETS, bucketOf, Keys, rowName } from "./keys.ts";
 import { RedisMeter } from "./meter.ts";
 import { DEFAULT_PREFIX, REDIS_LIMITS, type RedisLimits, type RedisOptions } from "./options.ts";
@@ -142,7 +142,7 @@ class RedisEngine implements Engine {
     const buckets = new Map<string, number>();
     for (let bucket = BUCKETS - 1; bucket >= 0; bucket--) buckets.set(this.topology.nodeOf(bucket).name, bucket);
     const worries = [...buckets].map(async ([name, bucket]) => {
-      return worriesAbout(name, String(await this.calls.command(bucket, ["INFO"])), this.limits.waitReplicas);
+      return warningsAbout(name, String(await this.calls.command(bucket, ["INFO"])), this.limits.waitReplicas);
     });
     return (await Promise.all(worries)).flat();
   }
@@ -176,7 +176,9 @@ class RedisEngine implements Engine {
     } catch (fault) {
       if (fault instanceof EngineError && fault.code === "unavailable") return undefined;
       if (fault instanceof EngineError) throw fault;
-      throw new Error(`this user may not do everything on Redis that Sluice needs: ${(fault as Error).message}`);
+      throw new Error(
+        `the Redis user lacks a permission that Sluice needs (docs/redis.md lists them): ${(fault as Error).message}`,
+      );
     }
   }
 

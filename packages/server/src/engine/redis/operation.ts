@@ -24,7 +24,7 @@ import type { Topology } from "./topology.ts";
 export type Reply = readonly [Buffer | string, Buffer | string, Buffer | string, ...unknown[]];
 
 /** The parts that all operations of an engine share. */
-export interface Means {
+export interface OperationParts {
   readonly topology: Topology;
   readonly world: World;
   readonly limits: RedisLimits;
@@ -54,7 +54,7 @@ export class Operation extends Deadlined implements Answer {
   private fault: Error | undefined = undefined;
 
   constructor(
-    private readonly means: Means,
+    private readonly parts: OperationParts,
     private readonly bucket: number,
     private readonly command: readonly Argument[],
     private readonly kind: OperationKind,
@@ -66,14 +66,14 @@ export class Operation extends Deadlined implements Answer {
   }
 
   start(): void {
-    this.means.meter.open++;
-    this.means.deadlines.add(this);
+    this.parts.meter.open++;
+    this.parts.deadlines.add(this);
     this.attempt();
   }
 
   private attempt(): void {
     if (this.isOver) return;
-    const { topology, world } = this.means;
+    const { topology, world } = this.parts;
     try {
       this.node = this.asked === undefined ? topology.nodeOf(this.bucket) : topology.connect(this.asked);
     } catch (fault) {
@@ -85,12 +85,12 @@ export class Operation extends Deadlined implements Answer {
   }
 
   private attemptLater(ms: number): void {
-    this.means.world.after(ms, () => this.attempt());
+    this.parts.world.after(ms, () => this.attempt());
   }
 
   done(reply: unknown): void {
     if (this.isOver) return;
-    const { pulse, clock, world, limits, meter } = this.means;
+    const { pulse, clock, world, limits, meter } = this.parts;
     const now = world.now();
     pulse.answered(now);
     if (this.library === "loading") {
@@ -113,7 +113,7 @@ export class Operation extends Deadlined implements Answer {
   }
 
   private passBarrier(answer: Reply): void {
-    const { barriers, pulse } = this.means;
+    const { barriers, pulse } = this.parts;
     const { name } = this.node!;
     barriers.pass(name, this.bucket, String(answer[1])).then(
       () => {
@@ -129,7 +129,7 @@ export class Operation extends Deadlined implements Answer {
 
   fail(fault: Error): void {
     if (this.isOver) return;
-    const { topology, pulse } = this.means;
+    const { topology, pulse } = this.parts;
     const isMissing = isMissingLibrary(fault) && this.library === "unknown";
     const verdict = topology.isClosed ? new EngineError("unavailable", "the engine was closed") : pulse.verdict(fault);
     this.isOthersTurn = false;
@@ -140,11 +140,11 @@ export class Operation extends Deadlined implements Answer {
 
   private loadLibrary(): void {
     this.library = "loading";
-    this.node!.call(["FUNCTION", "LOAD", "REPLACE", this.means.library.source], false, this);
+    this.node!.call(["FUNCTION", "LOAD", "REPLACE", this.parts.library.source], false, this);
   }
 
   private tryAgain(fault: Error): void {
-    const { topology, pulse, world, limits, meter } = this.means;
+    const { topology, pulse, world, limits, meter } = this.parts;
     pulse.failed(fault);
     this.fault = fault;
     this.library = "unknown";
@@ -165,13 +165,13 @@ export class Operation extends Deadlined implements Answer {
   }
 
   expire(): void {
-    const { meter, limits } = this.means;
+    const { meter, limits } = this.parts;
     meter.expired++;
     const why = this.fault?.message ?? `${this.node?.name ?? "no master"} has not answered`;
     this.refuse(
       this.isOthersTurn
-        ? new EngineError("overloaded", "other nodes keep this to themselves")
-        : new EngineError("unavailable", `Redis, for ${limits.deadlineMs} ms: ${why}`),
+        ? new EngineError("overloaded", "other nodes won every attempt to write this entity; retry later")
+        : new EngineError("unavailable", `Redis did not complete the operation within ${limits.deadlineMs} ms: ${why}`),
     );
   }
 
@@ -187,8 +187,8 @@ export class Operation extends Deadlined implements Answer {
 
   private leave(): void {
     this.isOver = true;
-    this.means.meter.open--;
-    this.means.deadlines.remove(this);
+    this.parts.meter.open--;
+    this.parts.deadlines.remove(this);
   }
 }
 

@@ -28,7 +28,7 @@ export class Pulse {
     if (this.refusal !== undefined && now < this.refusal.untilMs) return this.refusal.error;
     const isShort = (name: string) => now - (this.shortOfReplicas.get(name) ?? 0) < this.limits.refusalMs;
     if (this.shortOfReplicas.size > 0 && this.topology.masters().every(isShort)) {
-      return new EngineError("unavailable", "no master of Redis has the replicas that are waited for");
+      return new EngineError("unavailable", "no master of Redis has the replicas that commits wait for");
     }
     if (this.lastFault === undefined || now - this.lastAnswerMs <= this.limits.deadlineMs) return undefined;
     return new EngineError("unavailable", `Redis does not answer: ${this.lastFault.message}`);
@@ -75,5 +75,5 @@ function refusalOf(message: string): EngineError | undefined {
   if (message.startsWith("OOM")) return new EngineError("storage-full", "Redis has no memory left for more data");
   if (message.startsWith("MISCONF")) return new EngineError("storage-failed", "Redis cannot write to its disk");
   if (!/^(NOAUTH|WRONGPASS|NOPERM)/.test(message)) return undefined;
-  return new EngineError("storage-failed", `Redis refuses us: ${message}`);
+  return new EngineError("storage-failed", `Redis refuses this user: ${message}`);
 }

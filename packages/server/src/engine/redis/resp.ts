@@ -125,7 +125,7 @@ export class Decoder {
     } else if (type === NUMBER) this.take(numberIn(bytes, at + 1, end));
     else if (type === TEXT) this.take(bytes.toString("utf8", at + 1, end));
     else if (type === ERROR) this.take(new RedisRefusal(bytes.toString("utf8", at + 1, end)));
-    else throw new Error("what answers is no Redis");
+    else throw new Error("the server does not speak the Redis protocol");
   }
 
   /** Takes a whole value, and completes every array of which it is the last element. */

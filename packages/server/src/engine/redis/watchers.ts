@@ -130,7 +130,7 @@ export class Watchers {
     const { pollMs } = this.limits;
     const now = this.world.now();
     const lateMs = now - this.pollDueMs;
-    // The next poll makes up for a late timer, so that a round takes at most `pollMs`; it does not make up for a clock that was
+    // The next poll makes up for a late timer, so that a round takes at most `pollMs`. It does not make up for a clock that was
     // set.
     this.pollDueMs = (lateMs >= 0 && lateMs < pollMs ? this.pollDueMs : now) + pollMs / BUCKETS;
     this.timer = this.world.after(Math.max(0, this.pollDueMs - now), () => {

@@ -1,7 +1,7 @@
 /**
- * The layout of LMDB's file, as far as the verifier needs it. Pages have one size. The first two are metas; the others belong to
- * one of two trees (rows, free list), hold values too large for a leaf, or are free. It is LMDB's 64-bit little-endian format,
- * version 2, which the `lmdb` package writes on every supported platform.
+ * The layout of LMDB's file, as far as the verifier needs it. Pages have one size. The first two are metas. Every other page
+ * belongs to one of two trees (rows, free list), holds a value too large for a leaf, or is free. It is LMDB's 64-bit
+ * little-endian format, version 2, which the `lmdb` package writes on every supported platform.
  *
  *   any page            meta, behind the header           tree record, 48 bytes
  *    0  u64  number      0  u32  magic                     0  u32  size of a page (free list only)
@@ -14,8 +14,8 @@
  *   20  u32  pages      128 u64  txn                      40  u64  root page, all ones for none
  *                       136 u64  boot
  *
- * Branches and leaves: u16 places of their nodes from byte 24 up to `lower`, then room, then the nodes from `upper` to the end;
- * all three count from byte 24. A node starts at an even place:
+ * Branches and leaves: u16 places of their nodes from byte 24 up to `lower`, then room, then the nodes from `upper` to the end.
+ * All three count from byte 24. A node starts at an even place:
  *
  *   leaf node      0 u32 length of the value, 4 u16 flags, 6 u16 length of the key, 8 the key, then the value;
  *                  with flag 1 the value lies on overflow pages: u64 first page, u64 txn, u64 pages

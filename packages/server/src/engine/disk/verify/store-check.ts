@@ -140,7 +140,7 @@ class Step {
   /** Reads the values on pages of their own in file order; returns the first damage. */
   async values(): Promise<EngineError | undefined> {
     this.large.sort((a, b) => a.first - b.first);
-    for (const run of neighbours(this.large)) {
+    for (const run of adjacentValues(this.large)) {
       const { first } = run[0]!;
       const last = run.at(-1)!;
       const bytes = await this.file.read(first, last.first + last.pages - first);
@@ -157,7 +157,7 @@ class Step {
 }
 
 /** Groups values in page order into runs worth one read each. */
-function neighbours(values: readonly LargeValue[]): LargeValue[][] {
+function adjacentValues(values: readonly LargeValue[]): LargeValue[][] {
   const runs: LargeValue[][] = [];
   let end = -1;
   let pages = 0;
