@@ -1,3 +1,4 @@
+/** Ownership on Redis: an owner that is cut off ends its term in time, is replaced, and is fenced when it returns. */
 import { ZERO } from "@sluice/protocol";
 import { describe, expect, it } from "vitest";
 import type { Engine } from "../../packages/server/src/engine/contract.ts";

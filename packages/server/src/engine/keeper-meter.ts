@@ -12,7 +12,11 @@ export class KeeperMeter {
   metrics(keepers: { readonly size: number }): readonly Metric[] {
     return [
       counter("sluice_commits_total", "Commits of one entity that became durable.", () => this.commits),
-      counter("sluice_conflicts_total", "Commits that met another writer's and ran again.", () => this.conflicts),
+      counter(
+        "sluice_conflicts_total",
+        "Commits that conflicted with another writer and ran again.",
+        () => this.conflicts,
+      ),
       counter(
         "sluice_commit_failures_total",
         "Commits that failed; their requests were answered with an error.",

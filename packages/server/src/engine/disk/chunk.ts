@@ -4,6 +4,8 @@
  *
  *   0  u32  number of messages
  *   4       the records (record.ts), one behind the other
+ *
+ * Invariants: part of the format; a chunk holds consecutive messages of one generation.
  */
 import { CHUNK_BYTES, MERGE_FACTOR } from "./limits.ts";
 import { recordLength } from "./record.ts";

@@ -4,6 +4,8 @@
  *
  *   key g number8 generation8, value f64 seq: chunks whose messages are all at or before (generation, seq)
  *   key g number8 MAX_NUMBER:                 the rows as well: the whole incarnation
+ *
+ * Invariants: a note of garbage is committed with the change that makes it, and goes when its last key is deleted.
  */
 import { chunkCount } from "./chunk.ts";
 import {

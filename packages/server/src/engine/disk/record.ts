@@ -9,6 +9,8 @@
  *            with key: u16 length, UTF-8
  *            with attributes: u16 count, then for each u16 length, name, u32 length, value
  *            the payload, up to the end
+ *
+ * Invariants: part of the format; the bytes are never changed after their commit.
  */
 import type { LoggedMessage, Message } from "../contract.ts";
 

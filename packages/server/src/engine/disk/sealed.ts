@@ -4,6 +4,8 @@
  *
  *   0  u32  crc32 of the key, then of the bytes after this field
  *   4  ...  the value
+ *
+ * Invariants: no reader returns a value whose checksum does not match.
  */
 import { crc32 } from "node:zlib";
 import { EngineError } from "../contract.ts";

@@ -1,6 +1,8 @@
 /**
  * Checks whether the masters are fit as a store. `open.ts` calls it once. A setting that is certain to lose data ends the start;
  * one that may lose data is a warning to the operator.
+ *
+ * Invariants: it only judges the given text; it changes no setting of Redis.
  */
 import { EngineError } from "../contract.ts";
 

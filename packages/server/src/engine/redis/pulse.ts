@@ -1,6 +1,8 @@
 /**
  * The state of Redis as its answers show it: whether a fault may pass, and whether writes are accepted. Operations report to it;
  * `/ready` asks it.
+ *
+ * Invariants: a refusal of writes is forgotten after `refusalMs`, so that the engine tries again.
  */
 import type { World } from "../../core/world.ts";
 import { EngineError } from "../contract.ts";
