@@ -1,6 +1,7 @@
-// Starts and ends the processes that a benchmark measures.
-// Peers and scenarios go through startServer, so that every process is known by its own handle: its address comes from
-// its own ready line, and it is ended by its own pid. Whatever still lives when the benchmark exits is killed there.
+// Starts and ends the processes that a benchmark measures. Peers and scenarios go through startServer.
+//
+// Invariants: every process is known by its own handle: its address comes from its own ready line, and it is ended by its own
+// pid. The exit of the benchmark kills every process that is still alive.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -16,7 +17,7 @@ export interface RunningServer {
   readonly url: URL;
   /** From spawn to the ready line. */
   readonly readyMs: number;
-  /** Everything since the start on stderr, cut to its last few kilobytes. */
+  /** The last few kilobytes of stderr. */
   readonly stderr: () => string;
   /** SIGTERM, then waits for the end; resolves to the milliseconds it took. */
   stop(): Promise<number>;
@@ -28,12 +29,12 @@ const living = new Set<ChildProcess>();
 
 process.on("exit", killLiving);
 
-/** Ends whatever a scenario that failed has left running. */
+/** Ends the processes that a failed scenario has left running. */
 export function killLiving(): void {
   for (const child of living) child.kill("SIGKILL");
 }
 
-/** Spawns a process that is ended with the benchmark at the latest. */
+/** Spawns a process that ends with the benchmark at the latest. */
 export function spawnOwned(command: string, args: readonly string[], stderr: "pipe" | number = "pipe"): ChildProcess {
   const child = spawn(command, args, { stdio: ["ignore", "pipe", stderr] });
   living.add(child);
@@ -41,7 +42,7 @@ export function spawnOwned(command: string, args: readonly string[], stderr: "pi
   return child;
 }
 
-/** Runs a program to its end and returns its stdout; a failure carries what it said on stderr. */
+/** Runs a program to its end and returns its stdout; an error carries its stderr. */
 export async function runToEnd(command: string, args: readonly string[], timeoutMs: number): Promise<string> {
   const child = spawnOwned(command, args);
   let stdout = "";
@@ -98,7 +99,7 @@ export function runningServer(child: ChildProcess, url: URL, readyMs: number, st
   };
 }
 
-/** A file that nobody else sees. A server logs into it and not to us: reading a line per request would be work beside the load. */
+/** An unlinked file for a server's log. The harness does not read it, because a line per request would compete with the load. */
 function openLog(): number {
   const directory = mkdtempSync(join(tmpdir(), "sluice-bench-log-"));
   const file = openSync(join(directory, "stderr"), "w+");
@@ -113,7 +114,7 @@ function tailOf(file: number): string {
   return bytes.toString();
 }
 
-/** Keeps the last of stderr, for error messages, without letting a talkative server fill memory. */
+/** Keeps the last of stderr, for error messages, within a bound on memory. */
 export function keepTail(child: ChildProcess): () => string {
   let tail = "";
   child.stderr!.setEncoding("utf8").on("data", (text: string) => {

@@ -1,6 +1,6 @@
-// What else the machine is doing just before a scenario begins: processors, and how long a sync takes.
-// main.ts takes them for every scenario and the report shows them, because a peer that syncs once per message slows down
-// with the disk by any factor, and a ratio to it then tells about the neighbours and not about the servers.
+// The state of the machine just before a scenario begins: busy processors, and the duration of a sync. main.ts takes it for every
+// scenario and the report shows it. A peer that syncs once per message slows down with the disk by any factor. A ratio to it then
+// measures the machine's other work.
 
 import { closeSync, fdatasyncSync, openSync, rmSync, writeSync } from "node:fs";
 import { cpus } from "node:os";
@@ -9,7 +9,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { percentile } from "./statistics.ts";
 
 export interface Conditions {
-  /** Share of the processors in use while the benchmark does nothing: 0 is idle, 1 is all of them. */
+  /** Share of the processors in use while the benchmark is idle, from 0 to 1. */
   readonly busyShare: number;
   /** One 256-byte append to a growing file with fdatasync. */
   readonly syncP50Ms: number;

@@ -1,5 +1,6 @@
-// Describes the machine and the versions that a result was measured with.
-// main.ts puts it at the head of every report; nothing here identifies a host or a user.
+// Describes the machine and the versions behind a result. main.ts puts it at the head of every report.
+//
+// Invariants: nothing here identifies a host or a user.
 
 import { execFileSync } from "node:child_process";
 import { cpus, release, totalmem, type } from "node:os";
@@ -30,7 +31,7 @@ export function describeMachine(directory: string): Machine {
   };
 }
 
-/** What a program prints, or the first group of the pattern in it; nothing when there is no such program. */
+/** A program's output, or the first group of the pattern in it; undefined if the program is missing. */
 function said(command: string, args: string[], pattern?: RegExp): string | undefined {
   try {
     return firstGroup(execFileSync(command, args, { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }), pattern);

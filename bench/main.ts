@@ -1,6 +1,6 @@
-// The benchmark's entry: picks the scenarios, runs them one after another and leaves a report in bench/results.
-// scripts/bench.mjs starts it once everything that it needs is installed. A scenario that fails is reported as failed
-// and does not stop the others; the run then ends with code 1.
+// The benchmark's entry: selects the scenarios, runs them one after another and writes a report to bench/results.
+// scripts/bench.mjs starts it once its dependencies are installed. A scenario that fails is reported and does not stop the
+// others; the run then ends with code 1.
 
 import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -46,7 +46,7 @@ const SCENARIOS: readonly Scenario[] = [
   redisAppend100,
   redisSessions,
 ];
-/** Above this share of the processors, somebody else's work is part of the measurement. */
+/** Above this share of busy processors, other work on the machine is part of the measurement. */
 const BUSY_LIMIT = 0.1;
 const RESULTS = new URL("results", import.meta.url).pathname;
 
@@ -113,7 +113,7 @@ async function runScenario(scenario: Scenario, options: Options, workspace: stri
   }
 }
 
-/** A figure that rests on lost or refused messages meets nothing. */
+/** A figure that rests on lost or refused messages meets no target. */
 function withFaults(outcome: Outcome): Outcome {
   if (outcome.faults.length === 0) return outcome;
   return { ...outcome, targets: outcome.targets.map((target) => ({ ...target, met: false })) };

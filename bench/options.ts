@@ -1,6 +1,6 @@
-// The command line of the benchmark: which scenarios, how many rounds, how long, where the data goes.
-// main.ts parses it once; scenarios read durations and sizes from here and from nowhere else, so that a quick run
-// shrinks everything together.
+// The command line of the benchmark: scenarios, rounds, durations, data directory. main.ts parses it once.
+//
+// Invariants: scenarios take durations and sizes only from here, so a quick run shrinks everything together.
 
 import { tmpdir } from "node:os";
 import { resolve } from "node:path";
@@ -9,13 +9,13 @@ import { parseArgs } from "node:util";
 export interface Options {
   readonly names: readonly string[];
   readonly rounds: number;
-  /** How long one contender is loaded in one round. */
+  /** The duration of one contender's load in one round. */
   readonly seconds: number;
-  /** How long our server is loaded without a break after the rounds; 0 leaves it out. */
+  /** The duration of Sluice's uninterrupted load after the rounds; 0 leaves it out. */
   readonly sustainedSeconds: number;
   readonly quick: boolean;
   readonly directory: string;
-  /** The program under test: it must understand `serve --port 0 --data DIR` and print the ready line. */
+  /** The program under test. It must understand `serve --port 0 --data DIR` and print the ready line. */
   readonly server: string;
   readonly list: boolean;
 }

@@ -1,6 +1,6 @@
-// Turns outcomes into the two files that a run leaves behind, and into what it prints.
-// main.ts calls writeReport after every scenario, so that an interrupted run still leaves what it had measured.
-// The JSON holds every value of every round; the Markdown holds the targets and the medians with their ranges.
+// Turns outcomes into the two files of a run, and into its output. main.ts calls writeReport after every scenario, so that an
+// interrupted run keeps its measurements. The JSON holds every value of every round; the Markdown holds the targets and the
+// medians with their ranges.
 
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -16,9 +16,9 @@ export interface ScenarioReport {
   readonly title: string;
   readonly outcome?: Outcome;
   readonly conditions?: Conditions;
-  /** What went wrong, when there is no outcome. */
+  /** The error, if there is no outcome. */
   readonly failure?: string;
-  /** What was missing on this machine, when there is no outcome. */
+  /** The missing requirement of this machine, if there is no outcome. */
   readonly leftOut?: string;
 }
 
@@ -84,7 +84,7 @@ export function renderMarkdown(report: Report): string {
     "",
     "## Conditions",
     "",
-    "Just before each scenario: processors in use by others, and one small append with fdatasync.",
+    "Just before each scenario: processors in use by other work, and one small append with fdatasync.",
     "",
     "| scenario | busy | sync p50 | sync p99 |",
     "|---|---|---|---|",

@@ -1,13 +1,15 @@
-// Lets the contenders of a scenario take turns, round after round, and turns their values into ratios and targets.
-// Every scenario with a peer calls takeTurns. The order rotates by one each round, so that no contender always runs
-// on the machine that another one has just heated up.
+// Lets the contenders of a scenario take turns, round after round, and turns their values into ratios and targets. Every scenario
+// with a peer calls takeTurns.
+//
+// Invariants: the order rotates by one each round, so that no contender always runs on the machine that another one has just
+// heated up.
 
 import { type Bench, type Comparison, type Figure, OURS, type TargetLine } from "./scenario.ts";
 import { median, range } from "./statistics.ts";
 
 export interface Contender {
   readonly name: string;
-  /** One round: returns the value to compare. */
+  /** Runs one round; returns the value to compare. */
   run(round: number): Promise<number>;
 }
 
@@ -52,7 +54,7 @@ export function ratioTarget(comparison: Comparison, atLeast: number): TargetLine
   };
 }
 
-/** A target on the median of our own values; `direction` says which side of the limit is good. */
+/** A target on the median of Sluice's own values; `direction` is the good side of the limit. */
 export function ownTarget(figure: Figure, direction: ">=" | "<=", limit: number): TargetLine {
   const middle = median(figure.values);
   return {

@@ -1,6 +1,7 @@
-// What a scenario is given and what it gives back.
-// A file in scenarios/ exports one or more of these; main.ts runs them and report.ts prints them. Ratios are always
-// ours divided by the peer's of the same round, so that a slow spell of the machine hits both.
+// The input and the outcome of a scenario. A file in scenarios/ exports one or more; main.ts runs them and report.ts prints them.
+//
+// Invariants: a ratio is always Sluice's value divided by the peer's of the same round, so that a slow spell of the machine
+// affects both.
 
 import type { RunningServer } from "./child.ts";
 import type { Options } from "./options.ts";
@@ -19,7 +20,7 @@ export interface Bench {
 export interface Scenario {
   readonly name: string;
   readonly title: string;
-  /** Without wrk there is no load for some scenarios; they are then left out and the result says so. */
+  /** Whether wrk makes the load. Without wrk the scenario is left out and the result says so. */
   readonly needsWrk: boolean;
   run(bench: Bench): Promise<Outcome>;
 }
@@ -32,7 +33,7 @@ export interface Figure {
   readonly values: readonly number[];
 }
 
-/** Ours over a peer, a ratio per round. */
+/** Sluice's value over a peer's, a ratio per round. */
 export interface Comparison {
   readonly what: string;
   readonly peer: string;
@@ -43,7 +44,7 @@ export interface TargetLine {
   readonly what: string;
   readonly target: string;
   readonly measured: string;
-  /** Undefined when the measurement cannot tell. */
+  /** Undefined if the measurement cannot tell. */
   readonly met: boolean | undefined;
 }
 
@@ -51,9 +52,9 @@ export interface Outcome {
   readonly figures: Figure[];
   readonly comparisons: Comparison[];
   readonly targets: TargetLine[];
-  /** What a reader of the figures must know: comparisons left out, trouble of a peer, odd conditions. */
+  /** Notes for the reader of the figures: comparisons left out, trouble of a peer, odd conditions. */
   readonly notes: string[];
-  /** Where our server refused, dropped or lost something. With one of these no target of the scenario is met. */
+  /** Refused, dropped or lost messages of Sluice. With one of these no target of the scenario is met. */
   readonly faults: string[];
 }
 
@@ -63,7 +64,7 @@ export function emptyOutcome(): Outcome {
   return { figures: [], comparisons: [], targets: [], notes: [], faults: [] };
 }
 
-/** Trouble of ours is a fault, trouble of a peer is a note. */
+/** Trouble of Sluice is a fault, trouble of a peer is a note. */
 export function recordTrouble(outcome: Outcome, contender: string, trouble: string): void {
   (contender === OURS ? outcome.faults : outcome.notes).push(`${contender}: ${trouble}`);
 }

@@ -1,7 +1,6 @@
--- What wrk sends: POST requests that are built once, before the clock starts, and then sent in turn.
--- load/wrk.ts passes the number of streams, the content type, a file of bodies laid end to end, the size of each, and a token
--- when there is one.
--- The result is printed as one line of JSON, which load/wrk.ts reads.
+-- The requests of wrk: POSTs that are built once, before the clock starts, and then sent in turn. load/wrk.ts passes the number
+-- of streams, the content type, a file of concatenated bodies, the size of each, and an optional token. The result is one line of
+-- JSON, which load/wrk.ts reads.
 
 local requests = {}
 local turn = 0

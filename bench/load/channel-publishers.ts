@@ -1,6 +1,7 @@
-// Publishers of channels, each on a connection of its own as a real one has, all in this process.
-// Every publish is due at a time that was fixed beforehand and its latency counts from there, so that a server that stalls
-// cannot hide the publishes that it kept waiting. A channel's publishes go out in order, one at a time.
+// Publishers of channels, each on a connection of its own like a real one, all in this process. The channel scenarios use it.
+//
+// Invariants: every publish is due at a fixed time and its latency counts from there, so a stalled server cannot hide the
+// publishes that it delayed. A channel's publishes go out in order, one at a time.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { HttpConnection } from "./http-connection.ts";
@@ -12,11 +13,11 @@ const HEADERS = { "Content-Type": "application/json" };
 const TOKENS = "and so the answer goes on, word by word";
 
 export interface Published {
-  /** From when a publish was due to its answer. */
+  /** From the due time of a publish to its answer. */
   readonly latenciesMs: Float64Array;
   readonly accepted: number;
   readonly serverErrors: number;
-  /** Neither accepted nor a server error; the status and how often it came. */
+  /** Answers that are neither a success nor a server error: the status and its count. */
   readonly others: ReadonlyMap<number, number>;
 }
 
@@ -24,7 +25,7 @@ interface Publisher {
   readonly connection: HttpConnection;
   readonly path: string;
   sequence: number;
-  /** Resolves when all publishes that were due are answered. */
+  /** Resolves when all due publishes are answered. */
   last: Promise<void>;
 }
 
@@ -39,7 +40,7 @@ export function messageBody(phase: "START" | "DELTA" | "END", sequence: number, 
 export class ChannelPublishers {
   private constructor(private readonly publishers: readonly Publisher[]) {}
 
-  /** Connects and starts that many channels. */
+  /** Connects and starts `count` channels. */
   static async open(url: URL, label: string, count: number): Promise<ChannelPublishers> {
     const publishers: Publisher[] = [];
     const openOne = async (index: number) => {

@@ -1,6 +1,6 @@
-// Creates streams and fills them before something is measured.
-// The read, idle, restart and append scenarios use it on every server that speaks the streams protocol. The number of
-// requests in flight is the number of connections; a reply that is not 2xx ends the run.
+// Creates streams and fills them before a measurement. The read, idle, restart and append scenarios use it on every server that
+// speaks the streams protocol. The number of requests in flight is the number of connections; a reply other than 2xx ends the
+// run.
 
 import { HttpConnection } from "./http-connection.ts";
 import { jsonBatch, MESSAGE_BYTES } from "./message.ts";

@@ -1,6 +1,6 @@
-// Preloaded into our server by the idle scenario (`node --expose-gc --import`): on SIGUSR2 it collects garbage and
-// prints one line on stderr: the heap in use, summed over the main thread and every worker, and what is not per thread.
-// Only the heap is summed: buffers outside it may be seen from several threads. The server knows nothing of the probe.
+// The idle scenario preloads this into the Sluice server (`node --expose-gc --import`). On SIGUSR2 it collects garbage and prints
+// one line on stderr: the heap in use, summed over the main thread and every worker, and the memory that belongs to no thread.
+// Only the heap is summed, because several threads may see the same buffer. The server does not know the probe.
 
 import { BroadcastChannel, isMainThread } from "node:worker_threads";
 

@@ -1,5 +1,5 @@
-// Asks a running server how much heap it uses, through the probe that was preloaded into it.
-// The idle scenario calls it; the server must have been started with HEAP_PROBE_ARGS.
+// Asks a running server for its heap use, through the preloaded probe. The idle scenario calls it; the server must have been
+// started with HEAP_PROBE_ARGS.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { RunningServer } from "../child.ts";
@@ -9,9 +9,9 @@ export const HEAP_PROBE_ARGS = ["--expose-gc", "--import", new URL("heap-probe.m
 const ANSWER_LIMIT_MS = 30_000;
 
 export interface Memory {
-  /** In use after a collection, of all threads. */
+  /** In use after a collection, over all threads. */
   readonly heapBytes: number;
-  /** Held by objects but outside the heap, buffers above all. */
+  /** Held by objects outside the heap, mostly buffers. */
   readonly externalBytes: number;
   readonly rssBytes: number;
 }

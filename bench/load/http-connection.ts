@@ -1,6 +1,6 @@
-// A keep-alive HTTP/1.1 connection on a raw socket, one request at a time, as cheap as a client can be.
-// Filling, catch-up reading and publishing use it, so that the load generator does not become what is measured.
-// It understands what the measured servers send: Content-Length, chunked, and replies without a body; nothing else.
+// A keep-alive HTTP/1.1 connection on a raw socket, one request at a time, as cheap as a client can be. Filling, catch-up reading
+// and publishing use it, because the load generator must not become the bottleneck. It understands Content-Length, chunked, and
+// replies without a body, and nothing else.
 
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
@@ -84,11 +84,11 @@ export class HttpConnection {
     }
   }
 
-  /** Consumes what it can of the bytes; returns what is left, or nothing when it must wait for more. */
+  /** Consumes as many of the bytes as it can; returns the rest, or nothing if it must wait for more. */
   private step(bytes: Buffer): Buffer | undefined {
     switch (this.phase) {
       case "idle":
-        throw new Error("the server sent bytes that nobody asked for");
+        throw new Error("the server sent bytes without a request");
       case "head":
         return this.takeHead(bytes);
       case "sized":

@@ -1,6 +1,7 @@
-// The messages that every load sends: 256 bytes, deterministic, different from one another, hard to compress.
-// Each carries exactly one MARKER byte, which occurs in nothing else that a server sends; counting markers in a reply
-// or an event stream therefore counts messages, however a server groups them.
+// The messages of every load: 256 bytes, deterministic, different from one another, hard to compress.
+//
+// Invariants: each carries exactly one MARKER byte, which no server sends otherwise. So the markers in a reply or an event stream
+// count its messages, however a server groups them.
 
 export const MESSAGE_BYTES = 256;
 export const MARKER = "~";
@@ -8,7 +9,7 @@ export const MARKER_BYTE = MARKER.charCodeAt(0);
 
 const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/** Text of the given length: a small generator is enough, it only has to look random to a compressor. */
+/** Text of the given length that looks random to a compressor. */
 function noise(seed: number, length: number): string {
   let state = (seed + 1) * 2654435761;
   let text = "";
@@ -24,13 +25,13 @@ export function plainMessage(seed: number): string {
   return MARKER + noise(seed, MESSAGE_BYTES - 1);
 }
 
-/** One JSON value, 256 bytes as written; `stamp` takes the place of noise at its start. */
+/** One JSON value, 256 bytes as written; `stamp` replaces the noise at its start. */
 export function jsonMessage(seed: number, stamp = ""): string {
   const frame = `{"m":"${MARKER}${stamp}"}`;
   return `{"m":"${MARKER}${stamp}${noise(seed, MESSAGE_BYTES - frame.length)}"}`;
 }
 
-/** A JSON array of that many messages: one request appends them all. */
+/** A JSON array of that many messages, for one request. */
 export function jsonBatch(seed: number, messages: number): string {
   return `[${Array.from({ length: messages }, (_, i) => jsonMessage(seed * messages + i)).join(",")}]`;
 }

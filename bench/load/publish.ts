@@ -1,7 +1,6 @@
-// Publishers for the SSE scenarios, in the same process as the readers so that both read one clock.
-// Saturated: 64 connections post one message each as fast as the readers keep up; the window holds publishing back
-// before a reader would fall behind so far that the server cuts it off. Paced: one message every so often, whatever
-// became of the one before, so that a slow server cannot hide its own delay.
+// Publishers for the SSE scenarios, in the readers' process so that both use one clock. Saturated: 64 connections post one
+// message each as fast as the readers keep up. A window stops publishing before the server would cut off a slow reader. Paced:
+// one message at fixed times, whatever became of the one before, so that a slow server cannot hide its delay.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { HttpConnection } from "./http-connection.ts";
@@ -20,7 +19,7 @@ export async function publishOne(url: URL, path: string): Promise<void> {
   connection.close();
 }
 
-/** Publishes until `until` is fulfilled and returns how many messages were acknowledged. */
+/** Publishes until `until` is fulfilled; returns the number of acknowledged messages. */
 export async function publishSaturated(
   url: URL,
   path: string,
@@ -60,7 +59,7 @@ export async function publishSaturated(
   return sent;
 }
 
-/** Publishes a stamped message every `everyMs` for the given time; the stamp is when it was due. */
+/** Publishes a stamped message every `everyMs` for the given time; the stamp is its due time. */
 export async function publishPaced(url: URL, path: string, everyMs: number, seconds: number): Promise<number> {
   const free = await Promise.all(Array.from({ length: PACED_CONNECTIONS }, () => HttpConnection.open(url)));
   const underway = new Set<Promise<void>>();

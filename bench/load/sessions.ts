@@ -1,5 +1,5 @@
-// Sessions that subscribe to one stream, publishes to it, and how many copies have been made of them, by the server's own count.
-// Scenarios check a sample of inboxes afterwards, so that a count cannot stand for copies that nobody can read.
+// Sessions that subscribe to one stream, publishes to it, and the server's count of the copies. Scenarios then check a sample of
+// inboxes, because the count alone does not prove that the copies can be read.
 
 import { HttpConnection } from "./http-connection.ts";
 
@@ -50,7 +50,7 @@ export async function subscribeAll(url: URL, count: number): Promise<void> {
   await Promise.all(Array.from({ length: Math.min(CONNECTIONS, count) }, subscriber));
 }
 
-/** Publishes one message; returns how it was fanned out. */
+/** Publishes one message; returns the kind of its fan-out. */
 export async function publish(connection: HttpConnection, message: string): Promise<string> {
   const path = `/v1/default/publish/${STREAM}`;
   const request = { method: "POST", path, headers: { "Content-Type": "text/plain" }, body: message } as const;
@@ -58,7 +58,7 @@ export async function publish(connection: HttpConnection, message: string): Prom
   return reply.header("Stream-Fanout-Mode") ?? "";
 }
 
-/** Copies that the server has made since it started. */
+/** The copies that the server has made since its start. */
 export async function copies(connection: HttpConnection): Promise<number> {
   const { body } = await expectStatus(connection, { method: "GET", path: "/metrics" }, [200]);
   return Number(COPIES.exec(body)?.[1] ?? Number.NaN);

@@ -1,6 +1,6 @@
-// Many SSE readers of one stream in this process, on raw sockets.
-// The saturated scenario only counts marker bytes, from one buffer that all sockets share, so that a delivery costs the
-// reader next to nothing; the latency scenario also looks at the stamp that follows each marker.
+// Many SSE readers of one stream in this process, on raw sockets. The saturated scenario only counts marker bytes, in one buffer
+// that all sockets share, so that a delivery costs the reader almost nothing. The latency scenario also reads the stamp after
+// each marker.
 
 import { connect, type Socket } from "node:net";
 import { countMarkers, MARKER } from "./message.ts";
@@ -8,23 +8,23 @@ import { countMarkers, MARKER } from "./message.ts";
 const SHARED_BUFFER = Buffer.alloc(256 * 1024);
 const CONNECTING_AT_ONCE = 64;
 
-/** What a stamp looks like: the sender's clock in microseconds, a fixed number of digits. */
+/** A stamp is the sender's clock in microseconds, in a fixed number of digits. */
 export const STAMP_DIGITS = 14;
 
 export interface Delivery {
-  /** Messages that have reached a reader, summed over all readers. */
+  /** Messages received, summed over all readers. */
   deliveries: number;
-  /** How many each reader has received. */
+  /** Messages that each reader has received. */
   readonly perReader: Float64Array;
-  /** Readers whose connection ended before we closed it. */
+  /** Readers whose connection ended before the benchmark closed it. */
   cutOff: number;
 }
 
 export class SseReaders {
   readonly delivery: Delivery;
-  /** Called after every piece that brought a message. */
+  /** Called after every piece that holds a message. */
   onProgress: () => void = () => {};
-  /** Called with each message's stamp, when the messages carry one. */
+  /** Called with each message's stamp, if the messages carry one. */
   onStamp: ((stampMicros: number) => void) | undefined;
   private readonly sockets: Socket[] = [];
   private readonly carried: string[];
@@ -55,7 +55,7 @@ export class SseReaders {
     for (const socket of this.sockets) socket.destroy();
   }
 
-  /** The fewest messages that any reader has received. */
+  /** The smallest number of messages that a reader has received. */
   slowest(): number {
     return this.delivery.perReader.reduce((least, count) => Math.min(least, count), Number.POSITIVE_INFINITY);
   }
@@ -104,7 +104,7 @@ export class SseReaders {
       onStamp(Number(text.slice(at + 1, at + 1 + STAMP_DIGITS)));
       at = text.indexOf(MARKER, at + 1);
     }
-    // A stamp that was cut in two is finished by the next piece.
+    // The next piece completes a stamp that was cut in two.
     this.carried[index] = at === -1 ? "" : text.slice(at);
   }
 }

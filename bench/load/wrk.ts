@@ -1,6 +1,6 @@
-// Runs wrk against a server: 64 connections from one thread, one request in flight on each.
-// The append scenarios use it for every HTTP server, with the same script and the same bodies, so that the only thing
-// that differs is what answers. A reply that is not 2xx is never counted as an append.
+// Runs wrk against a server: 64 connections from one thread, one request in flight on each. The append scenarios use it for every
+// HTTP server, with the same script and bodies, so that only the server differs. A reply other than 2xx is never counted as an
+// append.
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -9,7 +9,7 @@ import { runToEnd } from "../child.ts";
 const SCRIPT = new URL("append.lua", import.meta.url).pathname;
 const CONNECTIONS = 64;
 
-/** What is posted: the bodies are all of one length, and body i goes to stream i modulo `streams`. */
+/** The posted bodies have one length, and body i goes to stream i modulo `streams`. */
 export interface PostLoad {
   readonly streams: number;
   readonly contentType: string;
@@ -17,7 +17,7 @@ export interface PostLoad {
   readonly bodyBytes: number;
   /** One of the bodies. */
   readonly sample: string;
-  /** What the server wants to see, if it wants one. */
+  /** The bearer token, if the server requires one. */
   readonly token?: string | undefined;
 }
 

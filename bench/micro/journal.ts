@@ -1,8 +1,8 @@
 /**
- * How fast the disk engine commits, without a server around it. Run: npx tsx bench/micro/journal.ts [seconds per case]
+ * Measures the commit rate of the disk engine without a server. Run: npx tsx bench/micro/journal.ts [seconds per case]
  *
- * Committers wait for their commit before they send the next one. A stream that several committers share hands its rev on
- * like a keeper: one commit in flight, carrying the messages of all that wait.
+ * Each committer waits for its commit before it sends the next one. A shared stream passes its rev on like a keeper: one commit
+ * in flight, with the messages of all waiting committers.
  */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -20,7 +20,7 @@ import { realWorld } from "../../packages/server/src/real-world.ts";
 const SECONDS = Number(process.argv[2] ?? 3);
 const PAYLOAD = new Uint8Array(256).fill(120);
 
-/** Microseconds that the main thread has worked, where the system tells; waiting for a core does not count. */
+/** Microseconds that the main thread has worked, if the system reports them; waiting for a core does not count. */
 function mainThreadMicros(): number {
   try {
     return Number(readFileSync(`/proc/self/task/${process.pid}/schedstat`, "utf8").split(" ")[0]) / 1_000;
@@ -45,7 +45,7 @@ const CASES: Case[] = [
   { name: "1 committer, 100 messages, 1 stream", committers: 1, streams: 1, messages: 100 },
 ];
 
-/** Stands in for a keeper: joins what waits for a stream into one commit. */
+/** Replaces a keeper: joins the messages that wait for a stream into one commit. */
 class Writer {
   private rev = 0;
   private waiting: { messages: Message[]; done: () => void }[] = [];

@@ -1,6 +1,5 @@
-// The ceiling for SSE on Node: every POST goes to every reader from memory, and all messages that arrive in one turn of
-// the event loop share one write per reader. Nothing is stored and nothing can be resumed.
-// peers/bare-fan-out.ts starts it.
+// The ceiling for SSE on Node: every POST goes to every reader from memory, and all messages of one turn of the event loop share
+// one write per reader. It stores nothing, so no reader can resume. peers/bare-fan-out.ts starts it.
 
 import { createServer } from "node:http";
 

@@ -1,5 +1,5 @@
-// Starts bare `node:http` fanning messages out to SSE readers from memory: what Node allows when nothing is stored.
-// The SSE scenarios compare with it.
+// Starts bare `node:http` that fans messages out to SSE readers from memory: the rate that Node allows without storage. The SSE
+// scenarios compare with it.
 
 import { startServer } from "../child.ts";
 

@@ -1,5 +1,4 @@
-// Starts bare `node:http` answering 204: what a POST costs in Node when nothing is stored.
-// The append scenarios compare with it.
+// Starts bare `node:http` that answers 204: the cost of a POST in Node without storage. The append scenarios compare with it.
 
 import { startServer } from "../child.ts";
 

@@ -1,6 +1,5 @@
-// The protocol authors' Node server on its file-backed store, in a process of its own.
-// peers/durable-streams.ts starts it, with the same arguments and the same ready line as our own server, so that it can
-// also stand in for ours (`--server`) when the harness itself is under test.
+// The protocol authors' Node server on its file-backed store, in a process of its own. peers/durable-streams.ts starts it. It has
+// Sluice's arguments and ready line, so that it can replace Sluice (`--server`) to test the harness itself.
 
 import { parseArgs } from "node:util";
 import { DurableStreamTestServer } from "@durable-streams/server";

@@ -1,6 +1,5 @@
-// Starts @durable-streams/server on disk (its file-backed store), in a process of its own.
-// The append, read and SSE scenarios compare with it. Its settings are its defaults; the load never asks for
-// compression, so that setting does not matter.
+// Starts @durable-streams/server on disk (its file-backed store), in a process of its own. The append, read and SSE scenarios
+// compare with it. It runs on its default settings; the load never asks for compression, so that setting does not matter.
 
 import { createRequire } from "node:module";
 import { startServer } from "../child.ts";

@@ -1,5 +1,5 @@
-// What somebody would write by hand on a Redis Cluster: reads the body, adds it to a stream, answers 204.
-// peers/http-xadd.ts starts it, with the nodes of the cluster as arguments.
+// A minimal hand-written server on a Redis Cluster: reads the body, adds it to a stream, answers 204. peers/http-xadd.ts starts
+// it, with the nodes of the cluster as arguments.
 
 import { createServer } from "node:http";
 import { Cluster } from "ioredis";

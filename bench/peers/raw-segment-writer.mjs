@@ -1,6 +1,6 @@
-// What the disk gives a writer that does nothing else: 256-byte records, 64 to a write, each write followed by fdatasync, into a
-// file whose blocks exist already. peers/raw-segment.ts starts it with a file and a number of seconds; it prints the
-// records per second. At the end of the file it goes on from the beginning.
+// The rate of a disk whose writer does nothing else: 256-byte records, 64 to a write, each write followed by fdatasync, into a
+// file whose blocks exist already. peers/raw-segment.ts starts it with a file and a number of seconds; it prints the records per
+// second. At the end of the file it continues from the beginning.
 
 import { closeSync, fdatasyncSync, fsyncSync, openSync, writeSync } from "node:fs";
 

@@ -1,6 +1,5 @@
-// Measures fixed records written into a preallocated file with fdatasync per 64 of them, and nothing else.
-// The append-batch scenario compares with it. It is a yardstick and no ceiling: a server that syncs more records at
-// once can be faster.
+// Measures fixed records written into a preallocated file with one fdatasync per 64 records. The append-batch scenario compares
+// with it. It is a yardstick and no ceiling: a server that syncs more records at once can be faster.
 
 import { join } from "node:path";
 import { runToEnd } from "../child.ts";

@@ -1,6 +1,6 @@
-// Redis with its append-only file synced before every reply, and redis-benchmark as the load on it.
-// The append scenarios compare with it. Snapshots and rewrites of the file are off, which favours Redis. Redis cannot
-// choose its own port, so the process that answers is asked for its pid before anything is measured.
+// Redis with its append-only file synced before every reply, and redis-benchmark as its load. The append scenarios compare with
+// it. Snapshots and rewrites of the file are off, which favors Redis. Redis cannot choose its own port, so the harness checks the
+// pid of the answering process before it measures.
 
 import { once } from "node:events";
 import { mkdirSync } from "node:fs";
@@ -40,7 +40,7 @@ export async function startRedis(dataDirectory: string): Promise<RunningServer> 
   }
 }
 
-/** Requests per second of XADD with 256-byte messages over that many streams, no pipelining. */
+/** Requests per second of XADD with 256-byte messages over that many streams, without pipelining. */
 export async function benchmarkXadd(server: RunningServer, streams: number, seconds: number): Promise<number> {
   const warm = await xadd(server, streams, CALIBRATION_REQUESTS, 60);
   return xadd(server, streams, Math.max(CALIBRATION_REQUESTS, Math.round(warm * seconds)), seconds * 10 + 60);
@@ -62,7 +62,7 @@ async function xadd(server: RunningServer, streams: number, requests: number, li
   return Number(rate[1]);
 }
 
-/** The pid of whichever Redis listens on that port, by its own word. */
+/** The pid that the Redis on that port reports. */
 async function answeringPid(port: number): Promise<number | undefined> {
   const socket = connect({ host: "127.0.0.1", port });
   try {

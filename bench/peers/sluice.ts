@@ -1,12 +1,12 @@
-// Starts our own server with its default settings: on disk, a sync before every acknowledgement.
-// Scenarios reach it through Bench.startOurs. waitForDrain counts the work that an acknowledgement may leave behind the
-// journal, so that a figure cannot be bought with a backlog.
+// Starts Sluice with its default settings: on disk, a sync before every acknowledgement. Scenarios reach it through
+// Bench.startOurs. drainAndStop measures the work that acknowledgements leave behind the journal, so that a backlog cannot
+// improve a figure.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { type RunningServer, startServer } from "../child.ts";
 import { HttpConnection } from "../load/http-connection.ts";
 
-/** A gauge: bytes in the journal that are not yet in the store behind it. */
+/** A gauge: bytes in the journal that the store does not have yet. */
 const LAG_METRIC = /^sluice_journal_lag_bytes(?:\{[^}]*\})? ([0-9.e+]+)$/m;
 const DRAIN_LIMIT_MS = 120_000;
 
@@ -20,7 +20,7 @@ export function startSluice(
   return startServer(process.execPath, [...nodeArgs, program, ...serve]);
 }
 
-/** Waits until nothing is left behind the journal, stops the server and returns the seconds that the drain took. */
+/** Waits until the store has all of the journal, stops the server and returns the seconds that this took. */
 export async function drainAndStop(server: RunningServer): Promise<{ seconds: number; how: string }> {
   const startedAt = performance.now();
   let lag = await journalLag(server);

@@ -1,6 +1,6 @@
-// append-batch: a JSON array of 100 messages of 256 bytes per request, 64 connections, one stream.
-// Compared with a writer that does nothing but write and sync, 64 records at a time. The target is met by either limb: the
-// absolute rate, or half of the raw rate in the same rounds.
+// append-batch: a JSON array of 100 messages of 256 bytes per request, 64 connections, one stream. The peer only writes and
+// syncs, 64 records at a time. Either of two results meets the target: the absolute rate, or half of the raw rate in the same
+// rounds.
 
 import { jsonBatch } from "../load/message.ts";
 import { preparePosts } from "../load/wrk.ts";

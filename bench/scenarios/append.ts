@@ -1,6 +1,6 @@
-// append-1 and append-100: one 256-byte message per request, 64 connections, one stream or a hundred.
-// Every contender gets a fresh process and an empty directory in every round, and a short load before the clock starts.
-// Ours pays for what it leaves behind the journal: the drain is added to the time.
+// append-1 and append-100: one 256-byte message per request, 64 connections, one stream or a hundred. Every contender gets a
+// fresh process and an empty directory in every round, and a short load before the clock starts. Sluice's time includes the drain
+// of its journal.
 
 import { createStreams, spread, streamPath } from "../load/fill.ts";
 import { plainMessage } from "../load/message.ts";
@@ -24,7 +24,7 @@ import {
 import { median } from "../statistics.ts";
 
 const DIFFERENT_BODIES = 100;
-/** Ten replies per connection: with fewer, where the round happens to end decides the rate. */
+/** Ten replies per connection; with fewer, the moment at which the round ends decides the rate. */
 const LEAST_REPLIES = 10 * 64;
 const CONTENT_TYPE = "application/octet-stream";
 const LEAST_RATIO = new Map([
@@ -68,7 +68,7 @@ async function runAppend(bench: Bench, streams: number): Promise<Outcome> {
   return outcome;
 }
 
-/** One long run of ours, drain included, against what each peer reached in its rounds. */
+/** One long run of Sluice, drain included, against the rounds of each peer. */
 async function addSustained(bench: Bench, load: PostLoad, figures: readonly Figure[], outcome: Outcome): Promise<void> {
   const seconds = bench.options.sustainedSeconds;
   const rate = await loadOurs(bench, load, seconds, outcome);
@@ -143,8 +143,8 @@ export function createAll(url: URL, load: PostLoad): Promise<void> {
 }
 
 /**
- * Loads the server before the clock starts. wrk leaves when its time is over, with a request in flight on every
- * connection; a last append to every stream waits until those are done, or a slow server would start with a queue.
+ * Loads the server before the clock starts. wrk ends with a request in flight on every connection. A last append to every stream
+ * waits for those, because otherwise a slow server would start with a queue.
  */
 export async function warmUp(bench: Bench, url: URL, load: PostLoad): Promise<void> {
   await runWrk(url, load, bench.options.quick ? 1 : 2);
@@ -156,7 +156,7 @@ export async function warmUp(bench: Bench, url: URL, load: PostLoad): Promise<vo
   });
 }
 
-/** A ratio to a peer that hardly answered is large and says nothing. */
+/** Rejects a ratio to a peer that hardly answered, because it is large and means nothing. */
 function appendTarget(comparison: Comparison, outcome: Outcome): TargetLine {
   const line = ratioTarget(comparison, LEAST_RATIO.get(comparison.peer)!);
   const tooFew = outcome.notes.some((note) => note.startsWith(`${comparison.peer}: too few`));

@@ -1,6 +1,6 @@
-// channels-publish: 1,000 channels at 10 publishes per second each, for a minute, through 1,000 connections: the p99 from when a
-// publish was due to its answer; any 5xx is a fault. channels-first-token: one channel after another at low load, each
-// with a reader that waits for it: the p99 from when the first token was due to when the reader has it.
+// channels-publish: 1,000 channels at 10 publishes per second each, for a minute, through 1,000 connections: the p99 from a
+// publish's due time to its answer; any 5xx is a fault. channels-first-token: one channel after another at low load, each with a
+// waiting reader: the p99 from the first token's due time to its arrival at the reader.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { ChannelPublishers, messageBody, publishPath } from "../load/channel-publishers.ts";

@@ -1,6 +1,6 @@
-// client-append: one program appends messages of 256 bytes to one stream through a client, which batches them; nothing is
-// awaited but room. Compared with the public client of the protocol, against the same server. The client is in this process, the server in
-// its own. The time runs until the last message is acknowledged, and ours pays for the drain like the other append scenarios.
+// client-append: one program appends messages of 256 bytes to one stream through a client, which batches them; it awaits only
+// room. The peer is the public client of the protocol, against the same server. The client is in this process, the server in its
+// own. The time runs until the last acknowledgement, and Sluice's includes the drain, as in the other append scenarios.
 
 import { DurableStream, IdempotentProducer } from "@durable-streams/client";
 import { Sluice } from "@sluice/client";
@@ -12,9 +12,9 @@ import { type Bench, emptyOutcome, OURS, type Outcome, recordTrouble, type Scena
 const PUBLIC_CLIENT = "@durable-streams/client";
 const LEAST_MESSAGES_PER_SECOND = 100_000;
 const DIFFERENT_MESSAGES = 1_000;
-/** Between two looks at the clock and at the room that is left. */
+/** Appends between two checks of the clock and of the remaining room. */
 const BREATH = 200;
-/** What the public client, which has no room to wait for, may have on its way. */
+/** The most unacknowledged messages of the public client, which offers no back-pressure. */
 const UNFLUSHED = 20_000;
 const PATH = "bench/client";
 
@@ -25,7 +25,7 @@ export const clientAppend: Scenario = {
   run: runClientAppend,
 };
 
-/** Appends for so long and returns how many messages were acknowledged. */
+/** Appends for this long; returns the number of acknowledged messages. */
 type Load = (url: URL, seconds: number) => Promise<number>;
 
 async function runClientAppend(bench: Bench): Promise<Outcome> {

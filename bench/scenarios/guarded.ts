@@ -1,5 +1,5 @@
-// guarded-1 and guarded-100: what auth and a log line per request cost. Our own server with both, against our own server with
-// neither, on the same load.
+// guarded-1 and guarded-100: the cost of auth and of a log line per request. Sluice with both, against Sluice with neither, on
+// the same load.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { runToEnd } from "../child.ts";
@@ -59,7 +59,7 @@ async function runGuarded(bench: Bench, streams: number): Promise<Outcome> {
   return outcome;
 }
 
-/** Both at once, loaded in turns of a second: what is looked for is smaller than how much the machine changes between rounds. */
+/** Loads both servers in turns of a second, because the difference is smaller than the machine's change between rounds. */
 async function runRound(bench: Bench, sides: readonly Side[], outcome: Outcome): Promise<void> {
   const running = await Promise.all(
     sides.map(async (side) => {
@@ -74,7 +74,7 @@ async function runRound(bench: Bench, sides: readonly Side[], outcome: Outcome):
   }
   for (let turn = 0; turn < 2 * bench.options.seconds; turn++) {
     for (const one of turn % 2 === 0 ? running : running.toReversed()) {
-      // The one before is still busy with what it has journaled.
+      // The previous server is still applying its journal.
       await sleep(SETTLE_MS);
       const result = await runWrk(one.server.url, one.side.load, 1);
       noteTrouble(one.side.name, result, outcome);

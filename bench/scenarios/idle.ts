@@ -1,7 +1,7 @@
-// idle: 100,000 streams that nobody uses: what they cost at start-up (spawn to the ready line) and in memory.
-// A stream's memory is the difference between two servers, one with all the streams and one with a fifth of them, that
-// did the same otherwise; what a server needs once, such as a buffer or a thread, is in both and cancels out. It is taken
-// in the processes that created the streams, after a pause, and in processes that found them at start-up.
+// idle: 100,000 unused streams: their cost at start-up (spawn to the ready line) and in memory. A stream's memory is the
+// difference between two equal servers, one with all the streams and one with a fifth of them. A server's fixed memory, such as a
+// buffer or a thread, is in both and cancels out. It is measured in the processes that created the streams, after a pause, and in
+// processes that found them at start-up.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { createStreams, streamPath } from "../load/fill.ts";
@@ -19,7 +19,7 @@ export const idle: Scenario = {
   run: runIdle,
 };
 
-/** The same moment in the life of two servers that differ only in how many streams they hold. */
+/** The same moment of two servers that differ only in the number of their streams. */
 interface Pair {
   readonly few: Memory;
   readonly all: Memory;

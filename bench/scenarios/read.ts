@@ -1,7 +1,7 @@
-// read-alone and read-interleaved: catch-up of a stream of 100,000 JSON messages by one client, in MB/s of payload.
-// Alone, the data directory holds that one stream, and it is read again and again. Interleaved, a hundred such streams
-// were written round-robin, and each catch-up reads another one, so that what was just read is of no use to the next.
-// Servers are restarted between filling and reading: nothing is left in their memory, only the system's page cache.
+// read-alone and read-interleaved: catch-up of a stream of 100,000 JSON messages by one client, in MB/s of payload. Alone, the
+// data directory holds that one stream, and it is read again and again. Interleaved, a hundred such streams were written
+// round-robin, and each catch-up reads another one, so that no read helps the next. Servers restart between filling and reading,
+// so that only the system's page cache is warm.
 
 import type { RunningServer } from "../child.ts";
 import { catchUp } from "../load/catch-up.ts";
@@ -62,7 +62,7 @@ async function prepare(
   await filling.stop();
   bench.log(`${name}: filled in ${((performance.now() - startedAt) / 1000).toFixed(1)} s`);
   const reading = await start(directory);
-  // The code paths are warmed once; the first round would otherwise measure the compiler.
+  // Warms the code paths once, because the first round would otherwise measure the compiler.
   await readFor(reading, paths, messages, bench.options.quick ? 0 : 1);
   return reading;
 }

@@ -1,6 +1,6 @@
 // redis-append-1 and redis-append-100: one 256-byte message per request through one node on a Redis Cluster of three masters and
-// three replicas, against `node:http` doing one XADD per request on the same cluster. Both acknowledge when the master has it.
-// The cluster and its processes are the tests' own.
+// three replicas. The peer is `node:http` with one XADD per request on the same cluster. Both acknowledge when the master has the
+// message. The cluster comes from the tests' support code.
 
 import { RedisCluster } from "../../test/support/redis.ts";
 import { startServer } from "../child.ts";

@@ -1,6 +1,6 @@
-// restart: a server with 1 GB of messages over 100 streams is killed with SIGKILL while it is being written to, and
-// started again; the time is from spawn to the ready line. Every round adds a second of load, so that there is always
-// an unfinished journal to go through, and then reads from the restarted server before it believes the line.
+// restart: a server with 1 GB of messages over 100 streams is killed with SIGKILL while it takes writes, and started again. The
+// time is from spawn to the ready line. Every round adds a second of load, so that there is always an unfinished journal to
+// replay. It then reads from the restarted server, to prove the ready line.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { RunningServer } from "../child.ts";
@@ -47,7 +47,7 @@ async function runRestart(bench: Bench): Promise<Outcome> {
   return outcome;
 }
 
-/** Appends from many connections and kills the server in the midst of it. */
+/** Appends from many connections and kills the server meanwhile. */
 async function killUnderLoad(server: RunningServer, paths: readonly string[], afterMs: number): Promise<void> {
   let killed = false;
   const appending = fillRoundRobin(server.url, paths, Number.MAX_SAFE_INTEGER / paths.length).catch(

@@ -1,6 +1,6 @@
-// sessions-publish: publishes to a stream that 0, 200, 1,000 and 10,000 sessions follow, at a steady pace: the p99 of each, and that of
-// 10,000 over that of none. sessions-drain: one publish to 10,000 sessions, and the time until all have their copy.
-// sessions-copies: publishers that never pause and 1,000 sessions: copies made durable per second, the last one included.
+// sessions-publish: publishes to a stream that 0, 200, 1,000 and 10,000 sessions follow, at a steady pace: the p99 of each, and
+// the ratio of 10,000 to none. sessions-drain: one publish to 10,000 sessions, and the time until all have their copy.
+// sessions-copies: publishers that never pause and 1,000 sessions: durable copies per second, the last one included.
 // redis-sessions: the same on a Redis Cluster, against pipelined XADD to as many streams.
 
 import { setTimeout as sleep } from "node:timers/promises";
@@ -124,7 +124,7 @@ async function runDrain(bench: Bench): Promise<Outcome> {
   return outcome;
 }
 
-/** Runs publishes, and waits until there is a copy of each of them for everybody. */
+/** Runs publishes, and waits until every session has a copy of each. */
 async function timed(server: RunningServer, size: number, run: (connection: HttpConnection) => Promise<number>) {
   const connection = await HttpConnection.open(server.url);
   const before = await copies(connection);
@@ -229,7 +229,7 @@ async function copiesOnRedis(bench: Bench, urls: readonly string[], outcome: Out
   return rate;
 }
 
-/** What somebody would write by hand: a message to every stream, and the next one when all have it. */
+/** The minimal hand-written equivalent: a message to every stream, and the next one when all have it. */
 async function pipelinedXadd(bench: Bench, urls: readonly string[]): Promise<number> {
   const nodes = urls.map((url) => ({ host: new URL(url).hostname, port: Number(new URL(url).port) }));
   const cluster = new Cluster(nodes, { enableAutoPipelining: true });

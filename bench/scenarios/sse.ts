@@ -1,7 +1,7 @@
-// sse-100, sse-1000: readers of one stream, saturated, in deliveries per second; a delivery is one message reaching one
-// reader, and messages that share a write count each. sse-latency: 100 readers at 100 messages per second, from the
-// moment a message was due to the moment a reader has it. Publishers and readers share this process and its clock.
-// After each round every reader must have every acknowledged message; where one has not, no target is met.
+// sse-100, sse-1000: readers of one stream, saturated, in deliveries per second; a delivery is one message that reaches one
+// reader, also if messages share a write. sse-latency: 100 readers at 100 messages per second, from a message's due time to its
+// arrival at a reader. Publishers and readers share this process and its clock. After each round every reader must have every
+// acknowledged message; otherwise no target is met.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { RunningServer } from "../child.ts";
@@ -147,7 +147,7 @@ async function withReaders(
   return value;
 }
 
-/** Waits until every reader has that many messages, or for as long as that can reasonably take. */
+/** Waits until every reader has that many messages, up to a generous limit. */
 async function settled(readers: SseReaders, messages: number): Promise<void> {
   const deadline = performance.now() + CATCH_UP_LIMIT_MS;
   while (readers.slowest() < messages && performance.now() < deadline) await sleep(20);

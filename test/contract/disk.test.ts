@@ -1,4 +1,4 @@
-/** The contract suite on the disk engine: every behaviour whose state should last is checked again after a restart. */
+/** The contract suite on the disk engine: every durable behavior is checked again after a restart. */
 import { describeEngine } from "./engine-suite.ts";
 import { diskOpener, EAGER } from "./open-disk.ts";
 

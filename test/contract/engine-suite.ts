@@ -1,11 +1,11 @@
 /**
- * The contract suite: every sentence of the engine contract as a behaviour, run on every engine. An engine's own test file
- * calls `describeEngine` with a way to open it; each behaviour opens an engine of its own and closes it again.
+ * The contract suite: every sentence of the engine contract as a behavior, run on every engine. An engine's own test file calls
+ * `describeEngine` with a function that opens it; each behavior opens an engine of its own and closes it.
  */
 import { describe, it } from "vitest";
 import { commits } from "./suite/commits.ts";
 import { directories } from "./suite/directories.ts";
-import { type Behaviour, Fixture, type OpenEngine } from "./suite/fixture.ts";
+import { type Behavior, Fixture, type OpenEngine } from "./suite/fixture.ts";
 import { hints } from "./suite/hints.ts";
 import { logs } from "./suite/logs.ts";
 import { nodes } from "./suite/nodes.ts";
@@ -16,9 +16,11 @@ import { rows } from "./suite/rows.ts";
 
 export type { OpenEngine, OpenedEngine } from "./suite/fixture.ts";
 
-/** `isRemote`: engines of which several may be open at once, and whose time passes by waiting, run their behaviours side by side. */
+/**
+ * `isRemote`: the behaviors run concurrently, because several such engines may be open at once and their time passes by waiting.
+ */
 export function describeEngine(name: string, open: OpenEngine, { isRemote = false } = {}): void {
-  const behaviour: Behaviour = (title, body) =>
+  const behavior: Behavior = (title, body) =>
     (isRemote ? it.concurrent : it)(title, async () => {
       const opened = await open();
       try {
@@ -29,14 +31,14 @@ export function describeEngine(name: string, open: OpenEngine, { isRemote = fals
     });
 
   describe(name, () => {
-    describe("a commit", () => commits(behaviour));
-    describe("a log", () => logs(behaviour));
-    describe("reading a log", () => reads(behaviour));
-    describe("rows", () => rows(behaviour));
-    describe("the directory", () => directories(behaviour));
-    describe("watchers and reminders", () => hints(behaviour));
-    describe("ownership and limits", () => owners(behaviour));
-    describe("an owned entity", () => ownedEntities(behaviour));
-    describe("nodes", () => nodes(behaviour));
+    describe("a commit", () => commits(behavior));
+    describe("a log", () => logs(behavior));
+    describe("reading a log", () => reads(behavior));
+    describe("rows", () => rows(behavior));
+    describe("the directory", () => directories(behavior));
+    describe("watchers and reminders", () => hints(behavior));
+    describe("ownership and limits", () => owners(behavior));
+    describe("an owned entity", () => ownedEntities(behavior));
+    describe("nodes", () => nodes(behavior));
   });
 }

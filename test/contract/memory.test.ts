@@ -1,4 +1,4 @@
-/** The contract suite on the memory engine, which forgets everything when it is closed, and what is true of it alone. */
+/** The contract suite on the memory engine, which forgets everything on close, and the behaviors of that engine alone. */
 import { describe, expect, it } from "vitest";
 import { type Effect, entity } from "../../packages/server/src/engine/contract.ts";
 import { openMemory } from "../../packages/server/src/engine/memory/memory.ts";
@@ -15,7 +15,7 @@ describe("memory alone", () => {
   const e = entity("p", "stream", "a");
   const put: Effect = { op: "put", table: "t", key: "k", value: new Uint8Array(1) };
 
-  it("changes nothing by a commit that no correct caller sends", async () => {
+  it("changes nothing in a commit that no correct caller sends", async () => {
     const engine = openMemory({ world: manualWorld(1) });
     const append: Effect = { op: "append", messages: [{ payload: new Uint8Array(1), at: 1 }] };
     const defective: Effect[][] = [
@@ -29,7 +29,7 @@ describe("memory alone", () => {
     }
   });
 
-  it("offers generations above those of an earlier life", async () => {
+  it("offers generations above those of an earlier process", async () => {
     const world = manualWorld(1);
     const earlier = openMemory({ world });
     const { nextGeneration: generation } = await earlier.load(e, []);

@@ -1,4 +1,4 @@
-/** The disk engine compared with memory by random operations. */
+/** Random operations compare the disk engine with memory. */
 import { describeModel } from "./model/describe.ts";
 import { diskOpener, EAGER } from "./open-disk.ts";
 

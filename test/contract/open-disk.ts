@@ -1,7 +1,7 @@
 /**
- * The disk engine for the suites that run on every engine: in a directory of its own, closed and opened again at will.
- * `EAGER` makes it move everything to the store at once, through many small segments, and cache nothing, so that reads come
- * from the other half of the engine than by default.
+ * The disk engine for the suites that run on every engine: in a directory of its own, closed and opened again at will. `EAGER`
+ * applies everything to the store at once, through many small segments, and caches nothing. So its reads come from the store,
+ * where the default reads come from memory.
  */
 import type { Engine } from "../../packages/server/src/engine/contract.ts";
 import type { Limits } from "../../packages/server/src/engine/disk/limits.ts";
@@ -12,7 +12,7 @@ import type { OpenEngine } from "./engine-suite.ts";
 
 export const EAGER: Partial<Limits> = { segmentBytes: 64 * 1_024, applyBytes: 1, tailBytes: 0 };
 
-/** A thread of its own for the applier costs a quarter of a second per opening, so most tests do without. */
+/** Most tests run the applier inline, because its own thread costs a quarter of a second per opening. */
 export function diskOpener(applier: "inline" | "thread", limits: Partial<Limits> = {}): OpenEngine {
   return async () => {
     const { dir, remove } = temporaryDir();

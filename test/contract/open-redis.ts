@@ -1,4 +1,4 @@
-/** The engine on Redis for the suites that run on every engine: each opening has a prefix of its own. Time is real there. */
+/** The Redis engine for the suites that run on every engine: each opening has a prefix of its own, and time is real. */
 import type { Engine } from "../../packages/server/src/engine/contract.ts";
 import { openRedis } from "../../packages/server/src/engine/redis/open.ts";
 import type { RedisLimits } from "../../packages/server/src/engine/redis/options.ts";
@@ -22,7 +22,7 @@ export function redisOpener(redis: () => EmptyRedis, limits: Partial<RedisLimits
     return {
       engine,
       world,
-      // A timer may fire a moment before its time, and the cluster's clock is not ours.
+      // A timer may fire a moment early, and the cluster's clock differs from this process's.
       advance: (ms) => sleep(ms + 20),
       async reopen() {
         await engine.close();

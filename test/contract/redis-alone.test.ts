@@ -1,4 +1,6 @@
-/** What is true of the engine on Redis alone: several nodes over one store, what it needs of Redis, and what it leaves behind. */
+/**
+ * Behaviors of the Redis engine alone: several nodes over one store, its requirements on Redis, and the keys it leaves behind.
+ */
 import { readFileSync } from "node:fs";
 import { describe, expect, it, onTestFinished } from "vitest";
 import type { Tally } from "../../packages/server/src/core/tally.ts";
@@ -12,7 +14,7 @@ import { sharedRedis } from "../support/shared-redis.ts";
 import { a, opened, proxied, single } from "./redis-fixture.ts";
 import { append, bytes, put, stream, text } from "./suite/fixture.ts";
 
-/** One commit by one node, however often it meets another's; how often that was. */
+/** One commit by one node, repeated after each conflict; returns the number of conflicts. */
 async function counted(engine: Engine): Promise<number> {
   let { rev } = await engine.load(a, []);
   for (let losses = 0; ; losses++) {
@@ -23,7 +25,7 @@ async function counted(engine: Engine): Promise<number> {
 }
 
 describe("two nodes", () => {
-  it("that write one entity as fast as they can both make progress, and neither is refused", async () => {
+  it("that write one entity as fast as they can both progress, and neither is refused", async () => {
     const place = sharedRedis();
     const engines = [await opened(place), await opened(place)];
     const { nextGeneration: generation } = await engines[0]!.load(a, []);
@@ -46,11 +48,11 @@ describe("two nodes", () => {
     );
     const page = await engines[0]!.load(a, []);
     expect(page.head.last.seq).toBe(counts[0]! + counts[1]!);
-    // Half each would be fair; a tenth shows that nobody starves.
+    // Half each would be fair; a tenth shows that no node starves.
     expect(Math.min(...counts)).toBeGreaterThan(Math.max(...counts) / 10);
   });
 
-  it("of which one is further away still get their turns", async () => {
+  it("both get turns if one is further away from the master", async () => {
     const server = await single();
     const proxy = await proxied(server, 5);
     const [near, far] = [
@@ -81,7 +83,7 @@ describe("two nodes", () => {
     unwatch();
   });
 
-  it("with different prefixes know nothing of each other", async () => {
+  it("with different prefixes do not see each other's data", async () => {
     const [one, two] = [await opened(sharedRedis()), await opened(sharedRedis())];
     await one.commit(a, { rev: 0 }, [put("x", "1")]);
     expect((await two.load(a, [])).rev).toBe(0);
@@ -90,7 +92,7 @@ describe("two nodes", () => {
 });
 
 describe("a page", () => {
-  it("of one large message does not make Redis look at all the others", async () => {
+  it("of one large message does not make Redis read all the other messages", async () => {
     const server = await single();
     const engine = await opened({ urls: [server.url] });
     const { nextGeneration: generation } = await engine.load(a, []);
@@ -98,7 +100,7 @@ describe("a page", () => {
     for (let i = 0; i < 40 && result.kind === "done"; i++) {
       result = await engine.commit(a, { rev: result.rev }, [append(new Uint8Array(500_000))]);
     }
-    /** The least of several looks: what it costs when nobody disturbs. */
+    /** The least of several measurements: the cost without a disturbance. */
     const costOfPage = async (seq: number) => {
       const costs: number[] = [];
       for (let i = 0; i < 5; i++) {
@@ -109,13 +111,13 @@ describe("a page", () => {
       }
       return Math.min(...costs);
     };
-    // From the beginning there are forty to look at, near the end two.
+    // A page from the beginning has forty entries after it, one near the end two.
     expect(await costOfPage(0)).toBeLessThan(6 * (await costOfPage(38)) + 100);
   });
 });
 
-describe("a user who may do only what it must", () => {
-  it("can do everything that the guide lists it for", async () => {
+describe("a Redis user with the documented permissions only", () => {
+  it("can do everything that the guide promises", async () => {
     const server = await single();
     const guide = readFileSync(new URL("../../docs/redis.md", import.meta.url), "utf8");
     const rules = /ACL SETUSER sluice (.*)$/m.exec(guide)![1]!.split(" ");
@@ -137,17 +139,17 @@ describe("a user who may do only what it must", () => {
     expect(one.health()).toBeUndefined();
   });
 
-  it("is refused at the start when it may not do enough", async () => {
+  it("is refused at the start if it lacks a permission", async () => {
     const server = await single();
     const rules = ["on", ">PASSWORD", "~*", "&*", "+@all", "-expire"];
     await server.admin((redis) => redis.call("ACL", "SETUSER", "sluice", ...rules));
     const urls = [server.url.replace("//", "//sluice:PASSWORD@")];
-    await expect(openRedis({ urls, world: realWorld() })).rejects.toThrow(/this user may not do everything/);
+    await expect(openRedis({ urls, world: realWorld() })).rejects.toThrow(/the Redis user lacks a permission/);
   });
 });
 
-describe("what the operator should know", () => {
-  it("is told at opening: no append-only file, too few replicas", async () => {
+describe("a warning to the operator", () => {
+  it("is given at opening if there is no append-only file, or too few replicas", async () => {
     const server = await single();
     await server.admin((redis) => redis.config("SET", "appendonly", "no"));
     const told: string[] = [];
@@ -171,8 +173,8 @@ function countsOf(engine: Engine): Record<string, number> {
   return found;
 }
 
-describe("what the engine counts", () => {
-  it("shows a Redis that has gone away: attempts, lost connections, operations that took too long", async () => {
+describe("the engine's metrics", () => {
+  it("show a Redis that has gone away: attempts, lost connections, expired operations", async () => {
     const server = await single();
     const engine = await opened({ urls: [server.url] }, { deadlineMs: 500 });
     const read = () => countsOf(engine);
@@ -189,8 +191,8 @@ describe("what the engine counts", () => {
   });
 });
 
-describe("what is left in Redis", () => {
-  it("after everything was destroyed has an expiry, all of it", async () => {
+describe("every key left in Redis", () => {
+  it("after all entities were destroyed has an expiry", async () => {
     const server = await single();
     const engine = await opened({ urls: [server.url] }, { waitReplicas: 0 });
     for (let i = 0; i < 20; i++) {
@@ -227,12 +229,12 @@ describe("a pause of this process, longer than Redis may take to answer,", () =>
     await opening;
   });
 
-  it("costs no connection and no repetition", async () => {
+  it("costs no connection and repeats no call", async () => {
     const server = await single();
     const engine = await opened({ urls: [server.url] }, { commandMs: 300 });
     const { retries_total, disconnects_total } = countsOf(engine);
     const loading = engine.load(a, []);
-    // It leaves in the same turn.
+    // The call leaves in the same turn.
     await Promise.resolve();
     pause();
     await loading;
@@ -240,7 +242,7 @@ describe("a pause of this process, longer than Redis may take to answer,", () =>
   });
 });
 
-/** The real world, and how many of its timers are set. */
+/** The real world, with a count of its active timers. */
 function countingWorld(): World & { timers: number } {
   const real = realWorld();
   const world = {
@@ -267,7 +269,7 @@ function countingWorld(): World & { timers: number } {
 }
 
 describe("opening", () => {
-  it("says at once that nobody answers, and where it asked", async () => {
+  it("says at once that no Redis answers, and which addresses it tried", async () => {
     await expect(openRedis({ urls: ["redis://127.0.0.1:1"], world: realWorld() })).rejects.toThrow(/127\.0\.0\.1:1/);
   });
 
@@ -275,7 +277,7 @@ describe("opening", () => {
     await expect(openRedis({ urls: [url], world: realWorld() })).rejects.toThrow(/redis:\/\//);
   });
 
-  it("refuses a Redis that throws data away when its memory is full", async () => {
+  it("refuses a Redis that evicts data when its memory is full", async () => {
     const server = await single();
     await server.admin(async (redis) => {
       await redis.config("SET", "maxmemory", "100mb");
@@ -301,7 +303,7 @@ describe("opening", () => {
     expect(await server.admin((redis) => redis.keys("*"))).toEqual([]);
   });
 
-  it("passes on the password of the address, and never says it", async () => {
+  it("uses the password of the address, and never shows it", async () => {
     const server = await single();
     await server.admin((redis) => redis.config("SET", "requirepass", "sesame"));
     await expect(openRedis({ urls: [server.url], world: realWorld() })).rejects.toThrow(/NOAUTH/);
@@ -314,7 +316,7 @@ describe("opening", () => {
 });
 
 describe("a Redis without memory for more", () => {
-  it("refuses writes as storage full, and reads go on", async () => {
+  it("refuses writes as storage-full, and reads continue", async () => {
     const server = await single();
     const engine = await opened({ urls: [server.url] });
     await engine.commit(a, { rev: 0 }, [put("x", "1")]);
@@ -323,7 +325,7 @@ describe("a Redis without memory for more", () => {
     await expect(engine.commit(a, { rev }, [put("x", "2")])).rejects.toMatchObject({ code: "storage-full" });
     expect((await engine.load(a, [{ table: "t", key: "x" }])).rows.map((row) => row && text(row))).toEqual(["1"]);
     expect(engine.health()?.code).toBe("storage-full");
-    // What gives memory back goes on.
+    // Effects that free memory still commit.
     expect((await engine.commit(a, { rev }, [{ op: "destroy" }])).kind).toBe("done");
     await server.admin((redis) => redis.config("SET", "maxmemory", "0"));
     expect((await engine.commit(a, { rev: 0 }, [put("x", "2")])).kind).toBe("done");

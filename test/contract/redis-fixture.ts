@@ -1,4 +1,4 @@
-/** Engines and Redis servers that end with their test; for what is true of the engine on Redis alone. */
+/** Engines and Redis servers that end with their test, for the tests of the Redis engine alone. */
 import { onTestFinished } from "vitest";
 import type { Engine } from "../../packages/server/src/engine/contract.ts";
 import { openRedis } from "../../packages/server/src/engine/redis/open.ts";
@@ -36,7 +36,7 @@ export async function proxied(server: RedisServer, delayMs = 0): Promise<TcpProx
   return proxy;
 }
 
-/** A log on a Redis of its own, and an engine that reaches it over a wire that can be disturbed. */
+/** A log on a Redis of its own, and an engine that reaches it through a proxy that can disturb the connection. */
 export async function overProxy(limits: Partial<RedisLimits>) {
   const server = await single();
   const proxy = await proxied(server);
@@ -52,7 +52,10 @@ export async function closeEngines(): Promise<void> {
   await Promise.all(open.splice(0).map((engine) => engine.close()));
 }
 
-/** Asked for by each test: files share a process, and what this one asked for when it was loaded would count for the first alone. */
+/**
+ * Each test registers this itself, because files share a process and a hook registered at load time would run for the first file
+ * alone.
+ */
 async function endAll(): Promise<void> {
   await closeEngines();
   await Promise.all(servers.splice(0).map((server) => server.close()));

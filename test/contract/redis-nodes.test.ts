@@ -1,4 +1,6 @@
-/** Nodes over one Redis: records that outlive no node for long, subscriptions that come back, floods that cost no commit. */
+/**
+ * Nodes over one Redis: a record soon follows its node's death, subscriptions come back, and floods of messages delay no commit.
+ */
 import { describe, expect, it, onTestFinished } from "vitest";
 import {
   type Engine,
@@ -13,7 +15,7 @@ import { sharedRedis } from "../support/shared-redis.ts";
 import { a, opened, overProxy, single } from "./redis-fixture.ts";
 import { bytes, put, text } from "./suite/fixture.ts";
 
-/** How far apart the clock of Redis and what a node makes of it may be. */
+/** The largest difference between the clock of Redis and a node's estimate of it. */
 const ESTIMATE_MS = 200;
 const PATIENT_MS = 4 * NODE_ALIVE_MS;
 
@@ -35,7 +37,7 @@ async function arrives(heard: readonly string[], from: Engine, to: Engine, said:
 }
 
 describe("the record of a node", () => {
-  it("ends in its time after the node was cut off, and stands again once the node is back", async () => {
+  it("expires after the node was cut off, and is written again once the node is back", async () => {
     const { proxy, near, far } = await overProxy({ commandMs: 300 });
     proxy.cut();
     // Written before the cut, or on its way through it.
@@ -52,7 +54,7 @@ describe("the record of a node", () => {
     await eventually(async () => expect(await recordOf(near, far.node)).toBeDefined(), PATIENT_MS);
   });
 
-  it("lasts by the clock of Redis, whatever the node's own says", async () => {
+  it("lasts by the clock of Redis, whatever the node's own clock says", async () => {
     const { url } = await single();
     const near = await opened({ urls: [url] });
     for (const offsetMs of [-3_600_000, 3_600_000]) {
@@ -96,7 +98,7 @@ describe("the record of a node", () => {
     await eventually(async () => expect(await recordOf(engine, engine.node)).toBeDefined(), PATIENT_MS);
   });
 
-  it("is told to other nodes of the same prefix only", async () => {
+  it("is visible to nodes of the same prefix only", async () => {
     const [one, two] = [await opened(sharedRedis()), await opened(sharedRedis())];
     expect((await one.nodes()).map(({ id }) => id)).toEqual([one.node]);
     const heard = heardBy(two);
@@ -120,7 +122,7 @@ describe("the subscription of a node", () => {
     const engine = await opened({ urls: [server.url] });
     const heard = heardBy(engine);
     await arrives(heard, engine, engine, "before");
-    // Takes the right to all channels, and the connections that have subscribed to any.
+    // Revokes the right to all channels, which closes the connections that have subscribed to any.
     await server.admin((redis) => redis.call("ACL", "SETUSER", "default", "resetchannels"));
     await eventually(async () => {
       const refusals = await server.admin((redis) => redis.call("ACL", "LOG"));
@@ -134,7 +136,7 @@ describe("the subscription of a node", () => {
 });
 
 describe("a flood of messages to a Redis that does not answer", () => {
-  it("is dropped beyond a few megabytes, and messages and commits go on afterwards", async () => {
+  it("is dropped beyond a few megabytes, and messages and commits continue afterwards", async () => {
     const server = await single();
     const place = { urls: [server.url] };
     const patient = { commandMs: 20_000, deadlineMs: 20_000 };
@@ -145,7 +147,7 @@ describe("a flood of messages to a Redis that does not answer", () => {
     const flood = "x".repeat(MAX_TOLD_BYTES);
     for (let i = 0; i < 1_000; i++) one.tell(two.node, bytes(flood));
     server.signal("SIGCONT");
-    // Sent over the same connection, so the flood has arrived by then.
+    // This message follows the flood on the same connection, so the flood has arrived before it.
     await arrives(heard, one, two, "after");
     const arrived = heard.filter((said) => said === flood).length;
     expect(arrived).toBeGreaterThan(0);

@@ -1,3 +1,4 @@
+/** Ownership on Redis: an owner that is cut off ends its term in time, is replaced, and is fenced when it returns. */
 import { ZERO } from "@sluice/protocol";
 import { describe, expect, it } from "vitest";
 import type { Engine } from "../../packages/server/src/engine/contract.ts";
@@ -14,7 +15,7 @@ const append = (payload: string): Rule<"done"> => {
   return (_, at) => ({ outcome: "done", changes: [{ op: "append", messages: [{ payload: bytes(payload), at }] }] });
 };
 
-/** A contender on a node of its own that commits its epoch for as long as it may. */
+/** A contender on a node of its own that commits its epoch while it owns the entity. */
 class Contender {
   readonly terms: Term[] = [];
   readonly losses: string[] = [];
@@ -48,7 +49,7 @@ async function committedEpochs(engine: Engine): Promise<number[]> {
   return messages.map(({ payload }) => Number(text(payload)));
 }
 
-/** In its newest term. */
+/** Waits for a commit in the contender's newest term. */
 async function hasCommitted(engine: Engine, { terms }: Contender): Promise<void> {
   await eventually(async () => expect(await committedEpochs(engine)).toContain(terms.at(-1)?.owner.epoch));
 }
@@ -67,7 +68,7 @@ describe("an owner whose wire to Redis is cut", () => {
     expect(cut.losses).toContain("expired");
     const stale = cut.terms.at(-1)!.owner;
     await proxy.heal();
-    // Past the check of its term, as code that was paused behind it.
+    // Bypasses the check of the term, like code that was paused after that check.
     await eventually(async () => {
       expect(await cut.keepers.submit(a, [], append(`${stale.epoch}`), { owner: stale })).toBe(FENCED);
     });

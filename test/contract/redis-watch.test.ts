@@ -1,4 +1,4 @@
-/** Watching on Redis when notifications are lost: the poll finds every change, in few commands, whatever one master does. */
+/** Watches on Redis while notifications are lost: the poll finds every change, in few commands, whatever one master does. */
 import { describe, expect, it } from "vitest";
 import { BUCKETS } from "../../packages/server/src/engine/redis/keys.ts";
 import { eventually } from "../support/eventually.ts";
@@ -6,13 +6,13 @@ import type { RedisServer } from "../support/redis.ts";
 import { a, opened, single } from "./redis-fixture.ts";
 import { put, stream } from "./suite/fixture.ts";
 
-/** No commit is published from here on: a change is found by looking, or not at all. */
+/** Stops all notifications, so that only a poll can find a change. */
 async function silence(server: RedisServer): Promise<void> {
   await server.admin((redis) => redis.call("ACL", "SETUSER", "default", "resetchannels"));
 }
 
-describe("a notification that is lost", () => {
-  it("costs time, not the wake", async () => {
+describe("a lost notification", () => {
+  it("delays the wake and does not lose it", async () => {
     const server = await single();
     const place = { urls: [server.url] };
     const [one, two] = [await opened(place, { pollMs: 200 }), await opened(place)];
@@ -25,7 +25,7 @@ describe("a notification that is lost", () => {
     await eventually(() => expect(heard).toBeGreaterThan(before));
   });
 
-  it("is made up for when many entities are watched, in every bucket and beyond one batch", async () => {
+  it("is made up for by the poll, in every bucket and beyond one batch", async () => {
     const server = await single();
     const place = { urls: [server.url] };
     const [one, two] = [await opened(place, { pollMs: 200, pollBatch: 3 }), await opened(place)];
@@ -35,7 +35,7 @@ describe("a notification that is lost", () => {
     for (const e of entities) one.watch(e, () => wakes.set(e.key, (wakes.get(e.key) ?? 0) + 1));
     const allWoken = (times: number) =>
       eventually(() => expect(entities.filter(({ key }) => (wakes.get(key) ?? 0) < times)).toEqual([]));
-    // The first look finds that they do not exist; then they are created, changed and destroyed, by another node each time.
+    // The first poll finds that they do not exist; then other nodes create, change and destroy them.
     await allWoken(1);
     for (const [times, effect] of [
       [2, put("x", "1")],
@@ -50,7 +50,7 @@ describe("a notification that is lost", () => {
       );
       await allWoken(times);
     }
-    // What did not change wakes no watcher: as many wakes as changes, however often the poll has looked.
+    // An unchanged entity wakes no watcher: there are as many wakes as changes, after any number of polls.
     expect(new Set(wakes.values())).toEqual(new Set([4]));
   });
 });

@@ -1,4 +1,4 @@
-/** Commits and other operations on Redis over a wire that loses answers, holds back what was sent, or goes silent. */
+/** Commits and other operations on Redis over a connection that loses answers, delays calls, or goes silent. */
 import { ZERO } from "@sluice/protocol";
 import { describe, expect, it } from "vitest";
 import type { Effect } from "../../packages/server/src/engine/contract.ts";
@@ -7,7 +7,7 @@ import { a, closeEngines, opened, overProxy, proxied, single } from "./redis-fix
 import { append, bytes, put, text } from "./suite/fixture.ts";
 
 describe("a commit that is sent again", () => {
-  it("after its answer was lost is recognised, also when another node has committed on top", async () => {
+  it("after its answer was lost is recognized, also if another node has committed on top", async () => {
     const server = await single();
     const proxy = await proxied(server);
     const one = await opened({ urls: [`redis://127.0.0.1:${proxy.port}`] }, { commandMs: 300, deadlineMs: 10_000 });
@@ -36,13 +36,13 @@ describe("a commit that is sent again", () => {
 });
 
 describe("a commit by the node that committed last", () => {
-  it("after another master has taken over conflicts, and what comes then sorts above everything before", async () => {
+  it("conflicts after another master has taken over, and later messages sort above all earlier ones", async () => {
     const { server, near } = await overProxy({});
     const before = await near.load(a, []);
     const first = await near.commit(a, { rev: before.rev }, [append("first")]);
     if (first.kind !== "done") throw new Error(first.kind);
     await server.admin((redis) => redis.call("DEBUG", "CHANGE-REPL-ID"));
-    // Longer than a master believes to be who it was; none is replaced and back as soon.
+    // Longer than a master's history is cached.
     await sleep(20);
     const conflict = await near.commit(a, { rev: first.rev }, [append("second")]);
     if (conflict.kind !== "conflict") throw new Error(conflict.kind);
@@ -58,7 +58,7 @@ describe("a commit by the node that committed last", () => {
     expect((await near.read(a, ZERO, 1 << 20)).head.survived).toEqual(first.head.last);
   });
 
-  it("sees that another has committed meanwhile, or wants a turn", async () => {
+  it("conflicts with every commit that another node has made meanwhile", async () => {
     const { near, far } = await overProxy({});
     let { rev } = await near.load(a, []);
     for (let round = 0; round < 10; round++) {
@@ -78,7 +78,7 @@ describe("a commit by the node that committed last", () => {
     );
   });
 
-  it("leaves the same as any other: messages with all they carry, rows, what was trimmed", async () => {
+  it("leaves the same state as a general commit: messages with all fields, rows, trims", async () => {
     const { near, far } = await overProxy({});
     const full = { payload: bytes("full"), at: 7, id: "i", key: "k", attributes: { b: "1" } };
     const effects: Effect[] = [
@@ -113,7 +113,7 @@ describe("a commit by the node that committed last", () => {
     ]);
   });
 
-  it("tells those who watch", async () => {
+  it("wakes the watchers", async () => {
     const { near, far } = await overProxy({ pollMs: 60_000 });
     let heard = 0;
     far.watch(a, () => heard++);
@@ -130,7 +130,7 @@ describe("a commit by the node that committed last", () => {
 });
 
 describe("a commit whose answer was lost in a failover", () => {
-  it("is told where its messages are, and so is the next one", async () => {
+  it("learns the positions of its messages, and so does the next one", async () => {
     const { server, proxy, near, far } = await overProxy({ commandMs: 300, deadlineMs: 10_000 });
     const before = await far.load(a, []);
     proxy.swallowAnswers();
@@ -152,7 +152,7 @@ describe("a commit whose answer was lost in a failover", () => {
 });
 
 describe("a Redis that has gone silent", () => {
-  it("keeps no operation waiting beyond its deadline, even where a single call may take longer", async () => {
+  it("delays no operation beyond its deadline, even if a single call may take longer", async () => {
     const { proxy, far } = await overProxy({ commandMs: 60_000, connectMs: 60_000, deadlineMs: 500 });
     const { rev } = await far.load(a, []);
     proxy.cut();
@@ -178,7 +178,7 @@ describe("a Redis that has gone silent", () => {
       }),
     );
     expect(outcomes).toEqual(operations.map(([name]) => [name, "unavailable"]));
-    // Far less than a call may take; the rest is for a busy machine.
+    // Far less than the limit of a call; the slack is for a busy machine.
     expect(Date.now() - startMs).toBeLessThan(10_000);
   });
 });
@@ -201,7 +201,7 @@ describe("a commit that was given up", () => {
     proxy.letIn();
     expect(await far.commit(a, { rev: before.rev }, [])).toMatchObject({ kind: "done", rev: before.rev });
     proxy.release();
-    // Whatever was on its way has arrived when this is answered.
+    // Every earlier call has arrived when this one is answered.
     await eventually(async () => {
       await near.commit(a, { rev: before.rev }, [put("x", "1")]);
       expect(await near.load(a, [])).toMatchObject({ head: { last: { seq: 0 } } });
@@ -209,7 +209,7 @@ describe("a commit that was given up", () => {
     expect((await near.read(a, ZERO, 100)).messages).toEqual([]);
   });
 
-  it("because its numbers are none changes nothing", async () => {
+  it("because its arguments are not numbers changes nothing", async () => {
     const engine = await opened({ urls: [(await single()).url] });
     for (const atMs of [Number.NaN, 1.5, Number.POSITIVE_INFINITY]) {
       await expect(engine.commit(a, { rev: 0 }, [put("x", "1"), { op: "remind", atMs }])).rejects.toThrow(
@@ -221,7 +221,7 @@ describe("a commit that was given up", () => {
 });
 
 describe("an engine that was closed", () => {
-  it("leaves no connection behind, whatever was under way", async () => {
+  it("leaves no connection behind, whatever was in flight", async () => {
     const { server, proxy, far } = await overProxy({ commandMs: 300, deadlineMs: 2_000 });
     proxy.cut();
     const underWay = [far.load(a, []), far.commit(a, { rev: 0 }, [put("x", "1")])].map((call) =>

@@ -1,4 +1,4 @@
-/** The contract suite and the comparison with memory on Redis: a cluster, one whose replicas are waited for, a single one. */
+/** The contract suite and the model on Redis: a cluster, a cluster whose replicas are waited for, and a single instance. */
 import { afterAll, beforeAll } from "vitest";
 import { type RedisServer, startSingleRedis } from "../support/redis.ts";
 import { sharedRedis } from "../support/shared-redis.ts";

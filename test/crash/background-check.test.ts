@@ -1,6 +1,6 @@
 /**
- * Damage that the start did not look for: the check in the background finds it, with the place that a refused start names. From
- * then on nothing is written, and nothing is read that could be wrong. The next start reads everything before it opens the store.
+ * Damage outside of a start's budget: the background check finds it, and names the place that a refused start names. From then on
+ * the engine refuses every write and every read that could be wrong. The next start reads everything before it opens the store.
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -40,7 +40,7 @@ interface Life {
   readonly told: string[];
 }
 
-/** Opens a copy after this was done to it, waits for the end of its check, and hands it over. */
+/** Damages a copy, opens it, waits for the end of its check, and passes it to the test. */
 async function afterCheck(
   damage: (storePath: string) => void,
   look: (life: Life) => Promise<void>,
@@ -81,8 +81,8 @@ async function shown(engine: DiskEngine): Promise<Map<string, number>> {
   return values;
 }
 
-describe("the check in the background", () => {
-  it("finds a whole store whole, and says so in the log and in metrics", async () => {
+describe("the background check", () => {
+  it("passes an undamaged store, and reports that in the log and in metrics", async () => {
     await afterCheck(
       () => undefined,
       async ({ engine, told }) => {
@@ -99,7 +99,7 @@ describe("the check in the background", () => {
     );
   });
 
-  it("refuses writes when a message is damaged, with its place; other messages are still read", async () => {
+  it("stops writes when a message is damaged, and names its place; other messages stay readable", async () => {
     const byte = pages.placeOf(store, expectedText(17, 30));
     const page = Math.floor(byte / PAGE_BYTES);
     expect(pages.overflows).toContain(page);
@@ -116,13 +116,13 @@ describe("the check in the background", () => {
         expect(() => engine.read(streamOf(17), { generation: 0, seq: 0 }, 1 << 20)).toThrow(/s17/);
         expect((await shown(engine)).get("sluice_store_checkdamaged")).toBe(1);
         await engine.close();
-        // The same refusal, now before anything is opened.
+        // The same error, now before the store is opened.
         await expect(openWith({ dir, world: realWorld() }, inlinePorts())).rejects.toThrow(refusal.message);
       },
     );
   });
 
-  it("refuses reads as well when a page is damaged that others are found through", async () => {
+  it("stops reads as well when a page that leads to others is damaged", async () => {
     const byte = pages.leaves.at(-1)! * PAGE_BYTES + 20;
     await afterCheck(
       (path) => flip(path, byte, 1),
@@ -134,7 +134,7 @@ describe("the check in the background", () => {
     );
   });
 
-  it("lets a start go on that finds the damage of an earlier life mended", async () => {
+  it("allows a start after the damage found by an earlier process was repaired", async () => {
     const byte = pages.placeOf(store, expectedText(17, 30));
     await afterCheck(
       (path) => flip(path, byte, 3),
@@ -150,7 +150,7 @@ describe("the check in the background", () => {
     );
   });
 
-  it("refuses writes when the store cannot be read", async () => {
+  it("stops writes when the store cannot be read", async () => {
     const files: Files = { ...nodeFiles, open: () => Promise.reject(systemFault("EIO")) };
     await afterCheck(
       () => undefined,
@@ -165,8 +165,8 @@ describe("the check in the background", () => {
   });
 });
 
-describe("before the check has come to a page", () => {
-  it("LMDB frees no pages by a head that is damaged, so that nothing else is harmed", async () => {
+describe("before the check has reached a page", () => {
+  it("LMDB frees no pages through a damaged head, so that no other value is lost", async () => {
     const page = Math.floor(pages.placeOf(store, expectedText(17, 30)) / PAGE_BYTES);
     const flipHead = (path: string): void => flip(path, page * PAGE_BYTES + 20, 1);
     await afterCheck(
@@ -177,7 +177,7 @@ describe("before the check has come to a page", () => {
         while (engine.health() === undefined) await new Promise((resolve) => setTimeout(resolve, 5));
         expect(engine.health()?.message).toMatch(new RegExp(`\\(page ${page}\\): the head of a value's pages`));
         await engine.close();
-        // With that one bit as it was, all of the store is found whole.
+        // With that one bit restored, the whole store is undamaged.
         flipHead(`${dir}/store.mdb`);
         const again = await openWith({ dir, world: realWorld() }, inlinePorts());
         expect(again.load(streamOf(17), []).rev).toBe(0);

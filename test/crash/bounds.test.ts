@@ -1,6 +1,6 @@
 /**
- * What the disk engine keeps within bounds: memory when entities rest, space when they are gone, and the work that waits
- * when the store is slower than the journal. On simulated ports, so that everything can be seen and nothing depends on speed.
+ * The bounds of the disk engine: memory of idle entities, space of destroyed ones, and the work that waits while the store is
+ * slower than the journal. It runs on simulated ports, so that every state is visible and nothing depends on speed.
  */
 import { beforeEach, describe, expect, it } from "vitest";
 import { type Effect, type Engine, EngineError, entity } from "../../packages/server/src/engine/contract.ts";
@@ -23,7 +23,7 @@ beforeEach(() => {
   store = new SimStore();
 });
 
-/** Shows readers what there was at the last refresh, as the read transactions of another thread do. */
+/** Shows readers the state of the last refresh, like the read transactions of another thread. */
 class SnapshotStore extends SimStore {
   private shown = new SimStore();
   private writing = false;
@@ -86,10 +86,10 @@ async function open(limits: Partial<Limits>, hold: { closed: boolean } = { close
   );
 }
 
-/** A runner that does not get on while the gate is closed. */
+/** A runner that waits while the gate is closed. */
 function gate(runner: ApplyRunner, hold: { closed: boolean }): ApplyRunner {
   return {
-    worthDraining: true,
+    isWorthDraining: true,
     close: () => runner.close(),
     async apply(extents, report) {
       while (hold.closed) await new Promise<void>((resolve) => clock.after(1, resolve));
@@ -113,7 +113,7 @@ function keys(): string[] {
 }
 
 describe("memory", () => {
-  it("holds nothing of entities that rest once their messages are evicted", async () => {
+  it("holds nothing of idle entities once their messages are evicted", async () => {
     const engine = await open({ tailBytes: 20_000 });
     for (let i = 0; i < 300; i++) {
       const effects: Effect[] = [begin, append(500), { op: "put", table: "t", key: "k", value: Buffer.alloc(9) }];
@@ -130,7 +130,7 @@ describe("memory", () => {
 });
 
 describe("a reader", () => {
-  it("never falls between the overlay and a snapshot of the store", async () => {
+  it("never misses a commit between the overlay and a snapshot of the store", async () => {
     store = new SnapshotStore();
     const engine = await open({ tailBytes: 0, applyAfterMs: 1, applyBytes: 1 });
     const e = stream(1);
@@ -177,7 +177,7 @@ describe("space", () => {
     await done(engine, e, rev, [{ op: "destroy" }]);
     await settle();
     expect((await engine.list("p", "stream", "doomed", "", 10)).ids).toEqual([]);
-    // Only the store's own row is left.
+    // Only the store's own row remains.
     expect(keys()).toEqual(["m"]);
     await clock.until(engine.close());
   });
@@ -194,8 +194,8 @@ async function done(
   return result;
 }
 
-describe("work that waits", () => {
-  it("is held up by the lag, then refused as overloaded, and goes on when the store does", async () => {
+describe("waiting work", () => {
+  it("waits for the lag, is then refused as overloaded, and continues when the store does", async () => {
     const hold = { closed: true };
     const engine = await open({ lagBytes: 50_000, queueBytes: 30_000, batchBytes: 5_000 }, hold);
     let told = 0;

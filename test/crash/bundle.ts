@@ -1,6 +1,6 @@
 /**
- * Builds a child script and the engine's threads into plain JavaScript, so that a child starts in a moment instead of loading
- * TypeScript first. The files lie under node_modules, where the child finds lmdb.
+ * Builds a child script and the engine's threads into plain JavaScript, so that a child starts quickly instead of loading
+ * TypeScript first. The files are under node_modules, where the child finds lmdb.
  */
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
@@ -8,10 +8,10 @@ import { build } from "esbuild";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 
-/** Removes what `bundle` built. */
+/** Removes the files that `bundle` built. */
 export const removeBundle = (script: string): void => rmSync(dirname(script), { recursive: true, force: true });
 
-/** The path of the built script. */
+/** Returns the path of the built script. */
 export async function bundle(script: string): Promise<string> {
   const outdir = join(ROOT, "node_modules/.cache/sluice-crash", `${script}-${process.pid}`);
   mkdirSync(outdir, { recursive: true });

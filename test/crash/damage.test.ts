@@ -1,6 +1,6 @@
 /**
- * Bits flip and tails tear, in every kind of file. What was never acknowledged is cut; everything else is refused with the
- * place, and nothing is ever read wrong. Damage inside LMDB's pages is in damaged-pages.test.ts.
+ * Flipped bits and torn tails, in every kind of file. Opening cuts unacknowledged commits and refuses all other damage with its
+ * place; no read is ever wrong. Damage inside LMDB's pages is in damaged-pages.test.ts.
  */
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -12,7 +12,7 @@ import { change, copyOf, flip, framesIn, openAt, outcome, SMALL, segmentPaths, w
 
 const MESSAGES = 12;
 
-/** A running engine with twelve frames that only the journal has, and what its directory looked like at two moments. */
+/** A running engine with twelve frames that only the journal has, and copies of its directory from two moments. */
 let world: ManualWorld;
 let engine: Engine;
 let unsealed: ReturnType<typeof copyOf>;
@@ -54,7 +54,7 @@ function expectDamage(result: number | EngineError, ...parts: (string | RegExp)[
 const journal = (dir: string): string => segmentPaths(dir)[0]!;
 
 describe("the tail of the journal", () => {
-  it("is found whole without a seal and with one", async () => {
+  it("is accepted whole without a seal and with one", async () => {
     expect(framesIn(journal(unsealed.dir))).toHaveLength(MESSAGES);
     expect(framesIn(journal(sealed.dir))).toHaveLength(MESSAGES + 1);
     expect(await opened(unsealed, () => undefined)).toBe(MESSAGES);
@@ -90,7 +90,7 @@ describe("the tail of the journal", () => {
     }
   });
 
-  it("is told of where it is cut, even if the head of the frame is damaged", async () => {
+  it("is reported when it is cut, even if the header of the frame is damaged", async () => {
     const last = framesIn(journal(unsealed.dir)).at(-1)!;
     for (const [from, to] of [
       [0, 8],
@@ -119,7 +119,7 @@ describe("the tail of the journal", () => {
     }
   });
 
-  it("takes new commits after it was cut, and a cut one never comes back", async () => {
+  it("takes new commits after a cut, and a cut commit never comes back", async () => {
     const copy = copyOf(unsealed.dir);
     const last = framesIn(journal(copy.dir)).at(-1)!;
     change(journal(copy.dir), (bytes) => bytes.fill(0xff, last + 40, last + 60));
@@ -141,7 +141,7 @@ describe("a flipped bit", () => {
     }
   });
 
-  it("in any kind of place of an earlier frame is refused with the file and the byte", async () => {
+  it("anywhere in an earlier frame is refused with the file and the byte", async () => {
     const [, , third, fourth] = framesIn(journal(unsealed.dir)) as [number, number, number, number];
     const end = third + 32 + readFileSync(journal(unsealed.dir)).readUInt32LE(third + 4);
     for (let at = third; at < end; at += 5) {
@@ -150,7 +150,7 @@ describe("a flipped bit", () => {
     }
   });
 
-  it("in the last batch is refused with the bit, because no torn write looks like it", async () => {
+  it("in the last batch is refused with the bit, because no torn write looks like that", async () => {
     const last = framesIn(journal(unsealed.dir)).at(-1)!;
     const end = last + 32 + readFileSync(journal(unsealed.dir)).readUInt32LE(last + 4);
     for (let at = last; at < end; at++) {
@@ -181,7 +181,7 @@ describe("a flipped bit", () => {
   });
 });
 
-describe("what is missing or from elsewhere", () => {
+describe("missing and foreign files", () => {
   it("a journal whose first commits are gone is refused", async () => {
     const found = await opened(unsealed, (dir) => {
       const [first, second] = framesIn(journal(dir)) as [number, number];
@@ -203,7 +203,7 @@ describe("what is missing or from elsewhere", () => {
   it("a frame of an earlier use of the file is not taken for one of this use", async () => {
     const copy = copyOf(unsealed.dir);
     const old = readFileSync(journal(copy.dir));
-    // Another life writes over the same place; behind its frames lie the old ones, which are whole.
+    // Another process writes over the same place; the old frames behind its own are whole.
     const again = await openAt(copy.dir);
     await writeMessages(again, MESSAGES + 1, MESSAGES + 2);
     const crashed = copyOf(copy.dir);
@@ -216,7 +216,7 @@ describe("what is missing or from elsewhere", () => {
     crashed.remove();
   });
 
-  it("what somebody left in place of the lock does not keep the owner out", async () => {
+  it("a foreign file in place of the lock does not keep the owner out", async () => {
     expect(await opened(unsealed, (dir) => writeFileSync(`${dir}/lock.sock`, "junk"))).toBe(MESSAGES);
   });
 });

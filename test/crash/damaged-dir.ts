@@ -1,4 +1,4 @@
-/** Directories to damage: written by a real engine, copied while it runs, so that a copy is what a crash would leave. */
+/** Directories to damage: a real engine writes them, and a copy taken while it runs equals the remains of a crash. */
 import { cpSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Engine, EngineError, type Entity, entity } from "../../packages/server/src/engine/contract.ts";
@@ -31,7 +31,7 @@ export async function writeMessages(engine: Engine, from: number, to: number): P
   }
 }
 
-/** How many messages there are; throws when they are not the ones that were written, or the row does not agree. */
+/** The number of messages; throws if they differ from the written ones, or if the row disagrees. */
 export async function countMessages(engine: Engine): Promise<number> {
   const { rows } = await engine.load(STREAM, [{ table: "t", key: "total" }]);
   const { messages } = await engine.read(STREAM, { generation: 0, seq: 0 }, 1 << 30);
@@ -56,7 +56,7 @@ export function segmentPaths(dir: string): string[] {
     .map((name) => join(dir, "journal", name));
 }
 
-/** Where the frames of a segment start; the frame magic does not occur in what the tests write. */
+/** The starts of a segment's frames; the frame magic does not occur in the tests' payloads. */
 export function framesIn(segment: string): number[] {
   const bytes = readFileSync(segment);
   const starts: number[] = [];
@@ -75,7 +75,7 @@ export const flip = (path: string, at: number, bit = 0): void =>
     bytes[at]! ^= 1 << bit;
   });
 
-/** Opens a directory and tells what came of it: the number of messages, or the refusal. */
+/** Opens a directory and returns the number of messages, or the error. */
 export async function outcome(dir: string): Promise<number | EngineError> {
   try {
     const engine = await openAt(dir);

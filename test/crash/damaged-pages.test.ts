@@ -1,7 +1,7 @@
 /**
- * Bits that flip inside the store, in every kind of its pages. LMDB believes its pages, so each is checked before LMDB follows it:
- * at the start, or when it is needed. Every flip is refused with the place, or lies where nothing depends on it. Then everything reads
- * as it was written, and goes on to do so after appends, deletions and new streams have taken free pages and freed others.
+ * Flipped bits inside the store, in every kind of page. LMDB believes its pages, so each is checked before LMDB follows it: at
+ * the start, or at the first access. Every flip is refused with its place, or lies where nothing depends on it. Then everything
+ * reads as written, also after appends, deletions and new streams have taken free pages and freed others.
  */
 import { spawn } from "node:child_process";
 import { readFileSync, rmSync, truncateSync } from "node:fs";
@@ -31,7 +31,7 @@ beforeAll(async () => {
   };
   await writeFirst(engine, settle);
   await engine.close();
-  // Another life has its own transactions, and what was garbage at the end of the first is free.
+  // A second process has transactions of its own, and the garbage of the first is free.
   await (await openWith({ dir: source.dir, world: realWorld(), limits }, inlinePorts())).close();
   store = readFileSync(`${source.dir}/store.mdb`);
   pages = await pageMap(nodeFiles, `${source.dir}/store.mdb`);
@@ -47,11 +47,11 @@ interface Flip {
   readonly bit: number;
 }
 
-/** How many bytes of leaves a start checks: all of them, or none, so that they are checked when they are needed. */
+/** Bytes of leaves that a start checks: all of them, or none, so that the guard checks them at the first access. */
 const ALL = 1 << 30;
 const NONE = 0;
 
-/** What came of each flip, in two processes at once; "died" for one that ended its process. */
+/** The outcome of each flip, in two processes at once; "died" if the flip ended its process. */
 async function outcomes(flips: readonly Flip[], startBytes = ALL, file = "store.mdb"): Promise<string[]> {
   const said = flips.map(() => "unsaid");
   const half = flips.length >> 1;
@@ -90,7 +90,7 @@ function spread(count: number, limit: number, start = 0.5): number[] {
   return Array.from({ length: count }, (_, i) => Math.floor(((start + i * 0.6180339887) % 1) * limit));
 }
 
-/** Flips spread over these pages; `within` chooses the byte of the page, one in two of them in the page's head. */
+/** Flips spread over these pages; `within` chooses the byte of the page, every second one in the page's head. */
 function flipsIn(numbers: readonly number[], count: number, within: (i: number) => number): Flip[] {
   expect(numbers.length).toBeGreaterThan(0);
   const chosen = spread(count, numbers.length);
@@ -108,7 +108,7 @@ const heads = spread(1_000, 24, 0.1);
 const bodies = spread(1_000, PAGE, 0.7);
 const headOrBody = (i: number): number => (i % 2 === 0 ? heads[i]! : bodies[i]!);
 
-/** Each is refused with its place or harmless, and at least this share is refused. */
+/** Each flip is refused with its place or harmless, and at least this share is refused. */
 function judge(flips: readonly Flip[], said: readonly string[], leastRefused: number): void {
   let refused = 0;
   for (const [i, what] of said.entries()) {
@@ -124,7 +124,7 @@ function judge(flips: readonly Flip[], said: readonly string[], leastRefused: nu
 
 describe("a flipped bit in the store", () => {
   it.each([
-    // The part of a meta that is not zero, both of them.
+    // The part of both metas that is not zero.
     ["meta", () => flipsIn([0, 1], 60, (i) => (i * 37) % 168), 0.5],
     ["branch", () => flipsAt(pages.bytesOf(pages.branches), 100), 0.5],
     ["leaf", () => flipsIn(pages.leaves, 60, headOrBody), 0.5],
@@ -138,7 +138,7 @@ describe("a flipped bit in the store", () => {
 
   it.each([
     ["transaction", 24 + 128, 1],
-    // The meta that is not the newest may name another page of its transaction: nobody goes there.
+    // The older meta may name another page of its transaction, because no reader follows it.
     ["root", 24 + 72 + 40, 0.9],
   ])("in the number of a %s never leads back to an older state", { timeout: 60_000 }, async (_, field, least) => {
     const bits = Array.from({ length: 128 }, (_, i) => ({
@@ -161,7 +161,7 @@ describe("a flipped bit in the store", () => {
     }
   });
 
-  it("in the file of LMDB's locks is of no concern", { timeout: 60_000 }, async () => {
+  it("in LMDB's lock file is harmless", { timeout: 60_000 }, async () => {
     const flips = spread(10, 8_192).map((byte, i) => ({ byte, bit: i % 8 }));
     const said = await outcomes(flips, ALL, "store.mdb-lock");
     expect(said.filter((what) => what !== "same")).toEqual([]);
@@ -193,7 +193,7 @@ async function refusal(damage: (path: string) => void): Promise<string> {
 
 describe("a store that was cut or lost", () => {
   it("is refused wherever it ends", async () => {
-    // The last pages may be free, and LMDB may leave such ones unwritten.
+    // The last pages may be free, and LMDB may leave free pages unwritten.
     const size = pages.lastUsed * PAGE;
     for (const bytes of [1, 100, PAGE, 2 * PAGE - 1, 2 * PAGE, ...spread(12, size).map((n) => n + PAGE - 1)]) {
       expect(await refusal((path) => truncateSync(path, bytes)), `cut at ${bytes}`).toMatch(
@@ -202,7 +202,7 @@ describe("a store that was cut or lost", () => {
     }
   });
 
-  it("is refused when nothing is left of it, because the journal tells that there was one", async () => {
+  it("is refused when it is missing, because the journal proves that there was one", async () => {
     expect(await refusal((path) => truncateSync(path, 0))).toMatch(/store\.mdb is missing or empty/);
     expect(await refusal((path) => rmSync(path))).toMatch(/store\.mdb is missing or empty/);
   });

@@ -1,11 +1,11 @@
-/** Real files whose operations can be made to fail, for faults that a test cannot order from a real disk. */
+/** Real files whose operations can fail on demand, for faults that a test cannot provoke on a real disk. */
 import { type File, type Files, flushing, type Opening } from "../../packages/server/src/engine/disk/files.ts";
 import { nodeFiles } from "../../packages/server/src/engine/disk/node-files.ts";
 
 export type Operation = "write" | "sync";
 
 export class FailingFiles implements Files {
-  /** Asked before every write and sync; what it returns is thrown. */
+  /** Called before every write and sync; a returned error is thrown. */
   fault: (operation: Operation, bytes: number) => Error | undefined = () => undefined;
   makeDir = nodeFiles.makeDir;
   names = nodeFiles.names;
@@ -22,7 +22,7 @@ export class FailingFiles implements Files {
       close: () => file.close(),
       write: async (bytes, at) => {
         const fault = this.fault("write", bytes.length);
-        // A half gets through, as it may on a real disk.
+        // Half of the bytes are written, as may happen on a real disk.
         if (fault !== undefined) await file.write(bytes.subarray(0, bytes.length >> 1), at);
         if (fault !== undefined) throw fault;
         await file.write(bytes, at);

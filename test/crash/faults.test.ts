@@ -1,6 +1,6 @@
 /**
- * Disks that are full, read-only or broken, and directories that are taken: the engine says so, keeps what it promised, and
- * goes on where it can.
+ * Full, read-only and broken disks, and directories in use: the engine reports the cause, keeps every acknowledged commit, and
+ * continues where it can.
  */
 import { spawn } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
@@ -46,13 +46,13 @@ async function withFiles(run: Run): Promise<void> {
 }
 
 describe("a full disk", () => {
-  it("refuses commits, goes on reading, and takes commits again when there is space", async () => {
+  it("refuses commits, keeps reading, and takes commits again when there is space", async () => {
     await withFiles(async (files, engine, dir, world) => {
       await writeMessages(engine, 1, 5);
       files.fault = (operation, bytes) => (operation === "write" && bytes > 32 ? systemFault("ENOSPC") : undefined);
       for (let i = 0; i < 3; i++) expect((await refusal(writeMessages(engine, 6, 6))).code).toBe("storage-full");
       expect(engine.health()?.code).toBe("storage-full");
-      // Nobody writes to who says that it takes nothing, so after a while somebody may try.
+      // After a while one write may try again, because clients send none to a server that refuses writes.
       world.advance(5_000);
       expect(engine.health()).toBeUndefined();
       expect((await refusal(writeMessages(engine, 6, 6))).code).toBe("storage-full");
@@ -93,7 +93,7 @@ describe("a full disk", () => {
     });
   });
 
-  it("that shows only at the flush refuses that commit for good and takes the next", async () => {
+  it("that fails only at the flush refuses that commit for good and takes the next", async () => {
     await withFiles(async (files, engine, dir) => {
       await writeMessages(engine, 1, 5);
       let faults = 1;
@@ -123,12 +123,12 @@ describe("a full disk", () => {
 
 describe("a broken disk", () => {
   for (const operation of ["sync", "write"] as const) {
-    it(`stops the writer for good at a failed ${operation}, and reading goes on`, async () => {
+    it(`stops the writer for good at a failed ${operation}, and reads continue`, async () => {
       await withFiles(async (files, engine, dir) => {
         await writeMessages(engine, 1, 5);
         files.fault = (what) => (what === operation ? systemFault("EIO") : undefined);
         expect((await refusal(writeMessages(engine, 6, 6))).code).toBe("storage-failed");
-        // Another attempt might be told a lie by the kernel.
+        // Another flush might get a false success from the kernel.
         files.fault = () => undefined;
         expect((await refusal(writeMessages(engine, 6, 6))).code).toBe("storage-failed");
         expect(engine.health()?.message).toMatch(/EIO/);
@@ -143,9 +143,11 @@ describe("a broken disk", () => {
 });
 
 describe("a really full disk", () => {
-  it("refuses commits, the process lives, and space brings them back", { timeout: 60_000 }, async () => {
+  it("refuses commits, keeps the process alive, and takes commits again when there is space", {
+    timeout: 60_000,
+  }, async () => {
     const disk = smallDisk(6);
-    // Without the right to mount, the injected faults above are all there is to see.
+    // Without the right to mount, the injected faults above are the whole test.
     if (disk === undefined) return;
     const limits = { segmentBytes: 1 << 19, applyBytes: 1 << 16, retryFullMs: 20, applyAfterMs: 5, applyWithinMs: 5 };
     const engine = await openWith({ dir: join(disk.dir, "data"), world: realWorld(), limits }, inlinePorts());
@@ -215,15 +217,15 @@ describe("a directory that cannot be written", () => {
     }
   });
 
-  it("is refused at once where no directory can be made", async () => {
-    // Node's own way to make directories never ends there.
+  it("is refused at once if no directory can be made there", async () => {
+    // Node's own recursive mkdir never returns there.
     if (!existsSync("/proc/self")) return;
     const error = await refusal(openDisk({ dir: "/proc/sluice/data", world: realWorld() }));
     expect(error.code).toBe("storage-failed");
     expect(error.message).toMatch(/\/proc\/sluice\/data cannot be written/);
   });
 
-  it("is made with all that is missing above it", async () => {
+  it("is created with all its missing parents", async () => {
     const { dir, remove } = temporaryDir();
     await (await openAt(join(dir, "a/b/c"))).close();
     expect(statSync(join(dir, "a/b")).mode & 0o777).toBe(0o750);
@@ -246,7 +248,7 @@ describe("a directory that is in use", () => {
   });
   afterAll(() => removeBundle(script));
 
-  it("is refused with its name and the process that has it, until that one is gone", async () => {
+  it("is refused with its name and the owner's pid, until the owner has ended", async () => {
     const { dir, remove } = temporaryDir();
     const child = spawn(process.execPath, [script, dir, "1", "write"], { stdio: ["ignore", "pipe", "inherit"] });
     await new Promise<void>((resolve) =>
@@ -275,7 +277,7 @@ describe("a directory that is in use", () => {
     remove();
   });
 
-  it("goes to one of many that start at once over a dead lock", async () => {
+  it("goes to one of many processes that start at once over a dead lock", async () => {
     const { dir, remove } = temporaryDir();
     writeFileSync(join(dir, "lock.sock"), "");
     const results = await Promise.allSettled(Array.from({ length: 8 }, () => openAt(dir)));
@@ -285,7 +287,7 @@ describe("a directory that is in use", () => {
     remove();
   });
 
-  it("is refused as well where the file system knows no sockets", async () => {
+  it("is refused as well on a file system without sockets", async () => {
     const { dir, remove } = temporaryDir();
     const listenAt: Listen = (address) =>
       address.startsWith("\0") ? listen(address) : Promise.reject(systemFault("ENOTSUP"));

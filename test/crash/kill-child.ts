@@ -1,12 +1,12 @@
 /**
- * One life of a server that will be killed: checks what the lives before it left, then appends to many streams for as long as
- * it lives. Every line it writes goes out before the next thing happens, so the parent knows what was promised.
+ * A server process that will be killed: it checks the data of the processes before it, then appends to many streams until its
+ * death. It writes every line out before its next step, so the parent knows what was acknowledged.
  *
  *   found <stream> <n>   messages 1 to n are there in order, and the row agrees
  *   ready
- *   try <stream> <n>     a commit is on its way that ends at message n
+ *   try <stream> <n>     a commit that ends at message n is in flight
  *   done <stream> <n>    it was acknowledged
- *   wrong <text>         something is not as it must be
+ *   wrong <text>         an invariant is violated
  */
 import { writeSync } from "node:fs";
 import { type Engine, type Entity, entity } from "../../packages/server/src/engine/contract.ts";
@@ -15,7 +15,7 @@ import { realWorld } from "../../packages/server/src/real-world.ts";
 
 const [dir, streams, mode] = process.argv.slice(2) as [string, string, "write" | "check"];
 const TABLE = "producer";
-/** How far back a life looks that only passes by; the last one looks at everything. */
+/** How many of the last messages a process checks; the last process checks all. */
 const GLANCE = 200;
 
 const pause = new Int32Array(new SharedArrayBuffer(4));
@@ -26,7 +26,7 @@ function say(line: string): void {
       writeSync(1, `${line}\n`);
       return;
     } catch (fault) {
-      // The pipe is full; what is said must be out before anything else happens.
+      // The pipe is full; the line must be out before the next step.
       if ((fault as { code?: string }).code !== "EAGAIN") throw fault;
       Atomics.wait(pause, 0, 0, 1);
     }
@@ -38,7 +38,7 @@ async function total(engine: Engine, e: Entity): Promise<number> {
   return value === undefined ? 0 : Number(Buffer.from(value).toString());
 }
 
-/** The messages say their own numbers, and the row, written in the same commits, says how many there are. */
+/** Each message carries its number, and the row, written in the same commits, carries their count. */
 async function check(engine: Engine, i: number, e: Entity): Promise<number> {
   const count = await total(engine, e);
   const { head } = await engine.load(e, []);

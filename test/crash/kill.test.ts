@@ -1,6 +1,6 @@
 /**
- * Real processes on real disks, killed without warning a few hundred times: while they write, while they apply, while they
- * recover from the kill before. What was acknowledged is there, once and in order; nothing is there by halves.
+ * Real processes on real disks, killed without warning a few hundred times: while they write, apply, or recover from the kill
+ * before. Acknowledged messages are there, once and in order; no commit is there by half.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
@@ -18,10 +18,10 @@ beforeAll(async () => {
 });
 afterAll(() => removeBundle(script));
 
-/** What one directory has promised, over all the lives on it. */
+/** The acknowledgements of one directory, over all processes that used it. */
 class Promises {
   readonly done = Array<number>(STREAMS).fill(0);
-  /** Ends of commits that nobody heard of again. */
+  /** Ends of commits whose outcome is unknown. */
   private readonly tried = Array.from({ length: STREAMS }, () => new Set<number>());
   readonly wrong: string[] = [];
   acknowledged = 0;
@@ -86,7 +86,7 @@ async function killAgainAndAgain(dir: string): Promise<Promises> {
   const promises = new Promises();
   for (let kill = 0; kill < KILLS && promises.wrong.length === 0; kill++) {
     const { child, ready, ended } = start(dir, "write", promises);
-    // Some die before they are up, in the middle of recovering.
+    // Some die before they are ready, in the middle of recovery.
     if (Math.random() < 0.15) await Promise.race([ready, wait(50 + Math.random() * 100)]);
     else {
       await ready;
@@ -100,7 +100,7 @@ async function killAgainAndAgain(dir: string): Promise<Promises> {
 }
 
 describe("after a kill", () => {
-  it(`${DIRECTORIES * KILLS} times over, everything acknowledged is there and nothing by halves`, {
+  it(`${DIRECTORIES * KILLS} times over, every acknowledged commit is there and none by half`, {
     timeout: KILLS * 5_000,
   }, async () => {
     const directories = Array.from({ length: DIRECTORIES }, temporaryDir);

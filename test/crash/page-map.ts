@@ -1,4 +1,4 @@
-/** Which pages of a whole store are what, so that a test can damage each kind. Read with the verifier's own eyes. */
+/** Finds the kind of every page of an undamaged store with the verifier's own code, so that a test can damage each kind. */
 import type { Files } from "../../packages/server/src/engine/disk/files.ts";
 import {
   BRANCH,
@@ -19,9 +19,9 @@ export interface PageMap {
   readonly freeList: readonly number[];
   readonly free: readonly number[];
   readonly lastUsed: number;
-  /** Every byte of these pages of a tree but the room between the places and the nodes. */
+  /** Every byte of these tree pages except the room between the places and the nodes. */
   bytesOf(pages: readonly number[]): number[];
-  /** Where a text lies in a page that is in use; old copies lie in free pages. */
+  /** The place of a text in a page in use; free pages hold old copies. */
   placeOf(store: Buffer, text: string): number;
 }
 

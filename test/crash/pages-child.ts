@@ -1,11 +1,11 @@
 /**
- * Flips bits in copies of a directory, one after the other, and says for each what came of it when it was opened, read, written
- * to, checked in the background and opened again: `<n> same`, `<n> refused <code> <message>`, or anything else that must not be. The
- * check comes after all reads and writes of its life, so that nothing but the guard stands before LMDB until then. It is a process of its own, because
- * LMDB may die of a damaged page; what it says last tells which flip that was.
+ * Flips bits in copies of a directory, one after the other. It opens, reads, writes and checks each copy, opens it again, and
+ * prints the outcome: `<n> same`, `<n> refused <code> <message>`, or any other text for a failure. The background check comes
+ * after all reads and writes, so that until then only the guard protects LMDB. It is a process of its own, because LMDB may crash
+ * on a damaged page; its last line then tells which flip that was.
  *
- * Arguments: the directory, which file in it, how many bytes of leaves a start checks. From standard input: lines of
- * `<n> <byte> <bit>`.
+ * Arguments: the directory, the file in it, the bytes of leaves that a start checks. From standard input: lines of `<n> <byte>
+ * <bit>`.
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -47,7 +47,7 @@ async function live(at: string, run: (engine: Engine) => Promise<string | undefi
 }
 
 async function flipAndLive(at: string, byte: number, bit: number): Promise<string> {
-  // A copy has no file of locks; one of an earlier life may hold anything.
+  // A copy has no lock file; that of an earlier process may hold any bytes.
   const bytes = existsSync(join(at, file)) ? readFileSync(join(at, file)) : Buffer.alloc(8_192, 0x5a);
   bytes[byte]! ^= 1 << bit;
   writeFileSync(join(at, file), bytes);
@@ -56,7 +56,7 @@ async function flipAndLive(at: string, byte: number, bit: number): Promise<strin
     if (difference === undefined) await writeLater(engine);
     return difference && `first ${difference}`;
   });
-  // What was freed, reused or written over by the first life shows in the second.
+  // The second opening shows what the first one freed, reused or overwrote.
   return first ?? (await live(at, compareLater)) ?? "same";
 }
 

@@ -1,6 +1,6 @@
 /**
- * What the directory holds whose pages are damaged: streams with small and large messages and rows, some of them trimmed or
- * destroyed, so that the store has pages of every kind; and what a later life writes on top of it.
+ * The content of the directory whose pages are damaged: streams with small and large messages and rows, some of them trimmed or
+ * destroyed, so that the store has pages of every kind. A later process writes more on top.
  */
 import type { Effect, Engine, Entity } from "../../packages/server/src/engine/contract.ts";
 import { entity } from "../../packages/server/src/engine/contract.ts";
@@ -8,7 +8,7 @@ import { entity } from "../../packages/server/src/engine/contract.ts";
 export const STREAMS = 60;
 export const MESSAGES = 60;
 export const ROWS = 10;
-/** How many there are after the later life, which destroys some streams and makes others. */
+/** The number of streams after the later process, which destroys some and creates others. */
 const LATER_STREAMS = 70;
 
 export const expectedText = (stream: number, k: number): string =>
@@ -45,7 +45,7 @@ async function change(engine: Engine, i: number, effects: Effect[]): Promise<voi
   if (kind !== "done") throw new Error(kind);
 }
 
-/** The first life: twice as many streams as are left at its end, so that pages were used, freed and used again. */
+/** The first process: twice as many streams as it leaves, so that pages were used, freed and reused. */
 export async function writeFirst(engine: Engine, settle: () => Promise<void>): Promise<void> {
   for (const i of streamsFrom(0, 2 * STREAMS)) await create(engine, i);
   await settle();
@@ -56,7 +56,7 @@ export async function writeFirst(engine: Engine, settle: () => Promise<void>): P
   await settle();
 }
 
-/** A later life: appends, rewrites, destroys and creates, which takes free pages and frees others. */
+/** A later process: appends, rewrites, destroys and creates, which takes free pages and frees others. */
 export async function writeLater(engine: Engine): Promise<void> {
   await Promise.all(
     streamsFrom(0, STREAMS).map((i) =>
@@ -71,7 +71,7 @@ export async function writeLater(engine: Engine): Promise<void> {
   await Promise.all(streamsFrom(STREAMS, LATER_STREAMS).map((i) => create(engine, i)));
 }
 
-/** What differs from what was written: "lost" when something is not found, "wrong" when it is another; else undefined. */
+/** The difference from the written content: "lost" if something is missing, "wrong" if it differs; undefined if all is equal. */
 export async function compareFirst(engine: Engine): Promise<string | undefined> {
   return compareAll(engine, streamsFrom(0, STREAMS), () => MESSAGES);
 }

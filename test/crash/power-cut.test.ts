@@ -1,7 +1,7 @@
 /**
- * The power goes off, thousands of times, on a simulated drive that loses, tears and reorders whatever was not synced.
- * Every seed is several lives of one directory; a failure names the seed, and SLUICE_SEED runs it alone. SLUICE_DEEP=1 runs
- * twenty times as many.
+ * Thousands of power cuts on a simulated drive that loses, tears and reorders every write that was not synced. Every seed runs
+ * several processes on one directory; a failure names the seed, and SLUICE_SEED runs it alone. SLUICE_DEEP=1 runs twenty times as
+ * many.
  */
 import { describe, expect, it } from "vitest";
 import { type Engine, EngineError, entity } from "../../packages/server/src/engine/contract.ts";
@@ -20,7 +20,7 @@ const ONLY = process.env.SLUICE_SEED === undefined ? undefined : Number(process.
 const ENTITIES = 4;
 const LIVES = 3;
 
-/** Everything small, so that a short life meets every turn: segments run out, are used again, lag holds writers up. */
+/** Small limits, so that a short run meets every case: segments run out and are recycled, and lag holds writers back. */
 const LIMITS: Partial<Limits> = {
   segmentBytes: 2_048,
   batchBytes: 1_024,
@@ -62,7 +62,7 @@ class Scene {
     );
   }
 
-  /** Lets the writers write for some steps, then cuts the power wherever they are. */
+  /** Lets the writers write for some steps, then cuts the power at any point. */
   async live(steps: number): Promise<void> {
     let engine: Engine | undefined;
     let fault: unknown;
@@ -81,7 +81,7 @@ class Scene {
     this.drive.cut();
   }
 
-  /** A drive that fails may keep the engine from opening; damage it may never cause. */
+  /** A failing drive may keep the engine from opening, but may never cause damage. */
   private mayRefuse(fault: unknown): boolean {
     const failing = this.drive.fault !== undefined || this.store.fault !== undefined;
     return failing && fault instanceof EngineError && fault.code !== "data-damaged";
@@ -93,7 +93,7 @@ class Scene {
       const wrong = await teller.check(engine);
       if (wrong !== undefined) throw new Error(wrong);
     }
-    // Sometimes the check is a life that ends in order, sometimes one that is cut as well.
+    // The check closes the engine half of the time, and is cut too otherwise.
     if (this.clock.chance(0.5)) await this.clock.until(engine.close());
     else this.drive.cut();
   }
@@ -121,7 +121,7 @@ const full = (): Error => Object.assign(new Error("no space left"), { code: "ENO
 const broken = (): Error => Object.assign(new Error("input/output error"), { code: "EIO" });
 
 describe("after a power cut", () => {
-  it(`everything acknowledged is there and nothing by halves, for ${SEEDS} seeds`, {
+  it(`every acknowledged commit is there and none by half, for ${SEEDS} seeds`, {
     timeout: SEEDS * 100,
   }, async () => {
     let told = 0;
@@ -129,11 +129,11 @@ describe("after a power cut", () => {
       const scene = await play(seed);
       for (const teller of scene.tellers) told += Number(teller.known.rows.total ?? 0);
     }
-    // The lives were long enough to mean something.
+    // The runs were long enough to mean something.
     expect(told).toBeGreaterThan(SEEDS);
   });
 
-  it("a commit refused for lack of space never shows, the others all do", { timeout: SEEDS * 100 }, async () => {
+  it("a commit refused for lack of space is never visible, and all others are", { timeout: SEEDS * 100 }, async () => {
     for (const seed of seeds(SEEDS / 5)) {
       await play(seed, ({ drive, store, clock }) => {
         let left = clock.below(20_000);
@@ -149,7 +149,7 @@ describe("after a power cut", () => {
     }
   });
 
-  it("a failed sync or write stops the writer, and what was acknowledged stays", { timeout: SEEDS * 100 }, async () => {
+  it("a failed sync or write stops the writer, and acknowledged commits stay", { timeout: SEEDS * 100 }, async () => {
     for (const seed of seeds(SEEDS / 5)) {
       await play(seed, ({ drive, clock }) => {
         let left = clock.below(60);

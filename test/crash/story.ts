@@ -1,6 +1,6 @@
 /**
- * What an entity went through and what may be found of it afterwards. The crash tests write entities by the rules of a story
- * and compare what they find with it: every acknowledged commit wholly, the one in doubt wholly or not at all.
+ * The history of an entity and the states that may be found afterwards. The crash tests write entities by the rules of a story
+ * and compare the found state with it: every acknowledged commit wholly, the one in doubt wholly or not at all.
  */
 import { ZERO } from "@sluice/protocol";
 import { type Effect, type Engine, EngineError, type Entity } from "../../packages/server/src/engine/contract.ts";
@@ -39,7 +39,7 @@ export async function look(engine: Engine, e: Entity): Promise<Seen> {
   return { exists: rev !== 0, messages, rows };
 }
 
-/** A commit that the entity could get next. `nextGeneration` is what the engine offers, `start` how many were trimmed. */
+/** A possible next commit of the entity. `nextGeneration` is the engine's offer, `start` the number of trimmed messages. */
 export function nextStep(
   seen: Seen,
   nextGeneration: number,
@@ -102,13 +102,13 @@ function sorted(rows: Record<string, string>): Record<string, string> {
   return Object.fromEntries(Object.entries(rows).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** Commits to one entity for ever and keeps the story of it. */
+/** Commits to one entity for ever and records its story. */
 export class Storyteller {
-  /** What was acknowledged. */
+  /** The acknowledged state. */
   known: Seen = NOTHING;
-  /** What the commit that nobody heard of again would have made of it. */
+  /** The state after the commit whose outcome is unknown. */
   doubt: Seen | undefined;
-  /** Set when something was seen that cannot be. */
+  /** Set when an impossible state was seen. */
   wrong: string | undefined;
   highestRev = 0;
 
@@ -117,7 +117,7 @@ export class Storyteller {
     private readonly dice: Dice,
   ) {}
 
-  /** One commit after the other until the engine stops taking them. */
+  /** Commits one after the other until the engine refuses them. */
   async tell(engine: Engine, pause: () => Promise<void>): Promise<void> {
     try {
       while (this.wrong === undefined) {
@@ -146,7 +146,7 @@ export class Storyteller {
     const result = await engine.commit(this.e, { rev }, effects).catch((fault: unknown) => {
       if (!(fault instanceof EngineError) || (fault.code !== "storage-full" && fault.code !== "overloaded"))
         throw fault;
-      // Refused with certainty: it may never be seen.
+      // Refused with certainty: no reader may ever see it.
       this.doubt = undefined;
       return undefined;
     });
@@ -158,7 +158,7 @@ export class Storyteller {
     this.doubt = undefined;
   }
 
-  /** Compares the entity with its story and takes up the story from there. */
+  /** Compares the entity with its story and continues the story from there. */
   async check(engine: Engine): Promise<string | undefined> {
     if (this.wrong !== undefined) return this.wrong;
     const found = JSON.stringify(await look(engine, this.e));

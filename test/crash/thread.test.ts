@@ -1,6 +1,6 @@
 /**
- * The disk engine as a server runs it, with the apply worker in its thread: readers walk back and forth between the tail, the
- * overlay and LMDB while writers write, and always see every message once and in order.
+ * The disk engine as a server runs it, with the apply worker in its thread. Readers move between the tail, the overlay and LMDB
+ * while writers write, and always see every message once and in order.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { getPriority } from "node:os";
@@ -39,7 +39,7 @@ async function write(engine: Engine, e: Entity): Promise<void> {
   }
 }
 
-/** Reads from the start to the end again and again until the writer has finished; returns how many messages it met. */
+/** Reads from the start to the end again and again until the writer has finished; returns the number of messages. */
 async function readAlong(engine: Engine, e: Entity): Promise<number> {
   let met = 0;
   for (let after = 0; ; ) {
@@ -58,7 +58,7 @@ async function readAlong(engine: Engine, e: Entity): Promise<number> {
   }
 }
 
-/** How nice the threads of this process are. */
+/** The niceness of each thread of this process. */
 function threads(): number[] {
   return readdirSync("/proc/self/task").map((thread) => {
     const stat = readFileSync(`/proc/self/task/${thread}/stat`, "utf8");
@@ -66,8 +66,8 @@ function threads(): number[] {
   });
 }
 
-describe("with its thread", () => {
-  it("that thread gives way to all others, and they do not", async () => {
+describe("the disk engine with its apply thread", () => {
+  it("gives that thread a lower priority than all others", async () => {
     const { dir, remove } = temporaryDir();
     const usual = getPriority();
     const givingWay = () => threads().filter((nice) => nice === usual + 7).length;
@@ -82,7 +82,7 @@ describe("with its thread", () => {
     remove();
   });
 
-  it("readers see every message once and in order while it is written and applied", { timeout: 90_000 }, async () => {
+  it("shows readers every message once and in order while it is written and applied", { timeout: 90_000 }, async () => {
     const { dir, remove } = temporaryDir();
     const engine = await openDisk({ dir, world: realWorld(), limits });
     const streams = Array.from({ length: 4 }, (_, i) => entity("p", "stream", `s${i}`));
@@ -96,7 +96,7 @@ describe("with its thread", () => {
   });
 
   it.each([0, 1 << 30])(
-    "what an earlier life left is checked on another thread while this one writes (%i bytes of leaves at the start)",
+    "checks an earlier process's store on another thread while it writes (%i bytes of leaves at the start)",
     { timeout: 90_000 },
     async (startBytes) => {
       const { dir, remove } = temporaryDir();
@@ -112,7 +112,7 @@ describe("with its thread", () => {
       expect(again.health()).toBeUndefined();
       expect(told.at(-1)).toContain("all of it is whole");
       expect(check.meter.bytes).toBeGreaterThan(1 << 20);
-      // Without the guard it goes on as before.
+      // Without the guard it continues as before.
       await write(again, entity("p", "stream", "third"));
       expect(await readAlong(again, first)).toBe(COMMITS * PER_COMMIT);
       await again.close();

@@ -1,7 +1,7 @@
 /**
- * The other half of what the verifier promises: whatever LMDB leaves behind passes. A refusal of a store that is whole would
- * cost a start; so stores are made by random transactions, with every shape of key and value, and looked at after each. And what
- * no single bit can do, so that flipping them proves nothing: pages that are changed so that only one of its questions tells.
+ * Every store that LMDB writes passes the verifier, because refusing an undamaged store would cost a start. Random transactions,
+ * with every shape of key and value, make stores that are verified after each. And changes that no single bit can make: pages
+ * that only one of the verifier's checks detects.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
@@ -23,7 +23,7 @@ const STORES = 4;
 const TRANSACTIONS = 40;
 const META = Buffer.from("m");
 
-/** Draws keys and values as one store likes them, and remembers what must be there. */
+/** Draws keys and values and remembers the expected content. */
 class Workload {
   readonly keys: Buffer[] = [];
   private readonly known = new Set<string>();
@@ -77,7 +77,7 @@ class Workload {
   }
 }
 
-/** What a store shows through each way of reading it. */
+/** Compares the store with the expected content through each way of reading. */
 function compare(store: Store, { keys }: Workload, random: Random): void {
   const sorted = [META, ...keys].sort(Buffer.compare);
   const scanned: Buffer[] = [];
@@ -115,8 +115,8 @@ async function writingBetweenReads(path: string, write: () => void): Promise<Fil
   };
 }
 
-describe("a store that LMDB left", () => {
-  it(`is found whole, whatever was put and removed (seed ${SEED})`, { timeout: 120_000 }, async () => {
+describe("a store that LMDB wrote", () => {
+  it(`passes, whatever was put and removed (seed ${SEED})`, { timeout: 120_000 }, async () => {
     const random = new Random(SEED);
     for (let i = 0; i < STORES; i++) {
       const { dir, remove } = temporaryDir();
@@ -130,7 +130,7 @@ describe("a store that LMDB left", () => {
         if (k % 5 === 4) compare(store, work, random);
         if (k % 15 !== 14) continue;
         await store.close();
-        // With its leaves checked by the start, or by the guard when they are needed.
+        // Either the start checks the leaves, or the guard does at the first access.
         const startBytes = random.pick([0, 1 << 30]);
         store = await openVerified(nodeFiles, { path, wasUsed: true, wasDamaged: false, startBytes });
         expect(store.unchecked?.proven.hasLeavesChecked).toBe(startBytes > 0);
@@ -140,14 +140,14 @@ describe("a store that LMDB left", () => {
     }
   });
 
-  it(`is found whole step by step while it is written to (seed ${SEED})`, { timeout: 120_000 }, async () => {
+  it(`passes step by step while it is written to (seed ${SEED})`, { timeout: 120_000 }, async () => {
     const random = new Random(SEED);
     const { dir, remove } = temporaryDir();
     const path = `${dir}/store.mdb`;
     const work = new Workload(random, true, false);
     const store = openLmdb(path);
     for (let k = 0; k < 30; k++) store.transact((tx) => work.transact(tx));
-    // Behind the metas each read comes after another transaction, so that freed pages are used again within a step.
+    // After the metas, a transaction precedes each read, so that freed pages are reused within a step.
     const write = () => store.transact((tx) => work.transact(tx));
     const check = new InlineCheck({ ...nodeFiles, open: (at) => writingBetweenReads(at, write) }, path);
     let from: Uint8Array = Buffer.from([0]);
@@ -165,7 +165,7 @@ describe("a store that LMDB left", () => {
     remove();
   });
 
-  it("is nothing before the first transaction, and is found whole after it", async () => {
+  it("is empty before the first transaction, and passes after it", async () => {
     const { dir, remove } = temporaryDir();
     const path = `${dir}/store.mdb`;
     expect(await rowsIn(path)).toBeUndefined();
@@ -178,11 +178,11 @@ describe("a store that LMDB left", () => {
   });
 });
 
-/** Where the i-th node of a page starts is told here. */
+/** The place of the i-th node's start. */
 const placeOf = (i: number) => 24 + 2 * i;
 const UPPER_AT = 22;
 
-/** A store of several leaves, and one of its pages changed behind LMDB's back. */
+/** A store of several leaves, with one page changed behind LMDB's back. */
 async function changed(kind: "branches" | "leaves", change: (page: Buffer) => void): Promise<string> {
   const { dir, remove } = temporaryDir();
   const path = `${dir}/store.mdb`;
@@ -256,7 +256,7 @@ describe("the layout of LMDB's pages", () => {
     expect(dependencies.lmdb).toBe(version);
   });
 
-  it("is named when another version of LMDB wrote the store", async () => {
+  it("is reported when another version of LMDB wrote the store", async () => {
     const { dir, remove } = temporaryDir();
     const path = `${dir}/store.mdb`;
     const store = openLmdb(path);

@@ -1,6 +1,6 @@
 /**
- * What a request is told while Redis does not do its part, and when: whatever it asks for, and whatever is wrong, the answer comes
- * by the deadline. What was given up is settled afterwards: nothing is there twice, and what was acknowledged is there.
+ * Answers while Redis fails: every request, in every kind of failure, is answered by the deadline. Abandoned commits are settled
+ * afterwards: no message is there twice, and every acknowledged one is there.
  */
 import { createServer, type RunningServer } from "@sluice/server";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -8,7 +8,7 @@ import { eventually, sleep } from "../support/eventually.ts";
 import { RedisCluster, type RedisServer } from "../support/redis.ts";
 
 const DEADLINE_MS = 3_000;
-/** For a machine that is busy with other tests. */
+/** Slack for a machine that is busy with other tests. */
 const SLACK_MS = 2_000;
 const TIMEOUT_MS = 120_000;
 const TEXT = { "Content-Type": "text/plain" };
@@ -18,7 +18,7 @@ let cluster: RedisCluster;
 let node: RunningServer;
 
 beforeAll(async () => {
-  // Nobody is voted out while a test lasts: the trouble is there until the test ends it.
+  // No master is voted out during a test, so a failure lasts until the test ends it.
   cluster = await RedisCluster.start({ proxied: true });
   const redis = { urls: cluster.urls, waitReplicas: 1, deadlineMs: DEADLINE_MS };
   node = await createServer({ port: 0, log: false, redis, longPollMs: 60_000, report: () => {} });
@@ -50,7 +50,7 @@ const post = (body: string | object, headers: object = {}) =>
 const delta = (sequence: number) => post({ phase: "DELTA", sequence, payload: sequence });
 const wake = { type: "pull-wake", pattern: "a/*", wake_stream: "wakes" };
 
-/** One of each kind that needs the store. */
+/** One request of each kind that needs the store. */
 function everyKind(name: string): Promise<Told>[] {
   const tail = "offset=now";
   return [
@@ -107,7 +107,7 @@ async function masters(): Promise<RedisServer[]> {
 
 interface Trouble {
   readonly name: string;
-  /** Returns how it ends. */
+  /** Returns the function that ends it. */
   begin(): Promise<() => Promise<void>>;
 }
 
@@ -172,24 +172,24 @@ describe.each(TROUBLES)("with $name", ({ name, begin }) => {
     const told: Told[] = [];
     try {
       told.push(...(await Promise.all(everyKind(stream))));
-      // Another round while the first has left its traces.
+      // A second round, while the effects of the first remain.
       told.push(...(await Promise.all(everyKind(stream))));
     } finally {
       await end();
     }
     expect(late(told)).toEqual([]);
-    // Listing rests on no commit, and so on no replica.
+    // A listing rests on no commit, and so on no replica.
     expect(refusedOtherwise(told).filter(({ what }) => what !== "list" || !name.startsWith("replicas"))).toEqual([]);
     await eventually(async () => {
       expect((await tell("append", `stream/${stream}`, post("again;"))).status).toBe(204);
       expect((await tell("publish", `default/channels/${stream}/publish`, delta(2))).status).toBe(202);
       expect((await tell("list", "default/streams")).status).toBe(200);
     }, 60_000);
-    // Readers that were refused are counted no more.
+    // Refused readers are no longer counted.
     await eventually(() => expect(node.tail.readers).toBe(0), 30_000);
   });
 
-  it("requests that queue for one stream are each refused by their own deadline, and what was given up is settled", {
+  it("requests that queue for one stream are each refused by their own deadline, and abandoned commits are settled", {
     timeout: TIMEOUT_MS,
   }, async () => {
     await cluster.settled();
@@ -222,17 +222,17 @@ describe.each(TROUBLES)("with $name", ({ name, begin }) => {
     for (const [i, text] of ["sure 0", "sure 1"].entries()) {
       await eventually(async () => expect((await append(text, producer(i))).status).toBeLessThan(300), 60_000);
     }
-    // Whatever is still on its way may arrive.
+    // Calls that are still in flight may arrive.
     await sleep(500);
     const log = (await (await fetch(`${node.url}/v1/${path}?offset=-1`)).text()).split(";").slice(0, -1);
     expect(log).toEqual([...new Set(log)]);
     for (const text of acknowledged) expect(log).toContain(text);
-    // What is given up is not written later: nothing comes after what came last.
+    // An abandoned commit is not written later: the last acknowledged message stays last.
     expect(log.at(-1)).toBe("sure 1");
   });
 });
 
-describe("with a Redis that does its part", () => {
+describe("with a healthy Redis", () => {
   it("a client may take longer than the deadline to send its body, and a reader to wait", {
     timeout: TIMEOUT_MS,
   }, async () => {

@@ -1,7 +1,7 @@
 /**
- * A steady load on several nodes of one service, and what became of it. Producers append to streams that all of them share: some
- * with producer numbers, who repeat what was not acknowledged until it is, and some without, who never repeat. A follower per
- * stream reads what is shown while it happens. `findings` holds it all against the logs in the end.
+ * A steady load on several nodes of one service, and its result. Producers append to shared streams: some with producer numbers,
+ * which repeat a message until it is acknowledged, and some without, which never repeat. A follower per stream reads meanwhile.
+ * `findings` compares everything with the logs at the end.
  */
 import { sleep } from "../support/eventually.ts";
 
@@ -17,7 +17,7 @@ export interface LoadOptions {
   readonly urls: readonly string[];
   readonly streams: number;
   readonly prefix: string;
-  /** Where a tail may be lost, being told so is no fault. */
+  /** Whether a tail may be lost, so that a report of the loss is no fault. */
   readonly isLossExpected?: boolean;
 }
 
@@ -27,12 +27,12 @@ const PAUSE_MS = 5;
 
 export class Load {
   readonly sent: Sent[] = [];
-  /** What each follower was shown, per stream. */
+  /** The messages that each follower received, per stream. */
   readonly shown = new Map<string, string[]>();
   readonly refusals = new Map<number | string, number>();
-  /** Of those that are answered at once, and of those that wait for something to happen. */
+  /** Requests that are answered at once, and polls that wait for a message. */
   readonly slowestMs = { request: 0, poll: 0 };
-  /** When an append was last acknowledged, per stream. */
+  /** The time of the last acknowledged append, per stream. */
   readonly lastAcknowledged = new Map<string, number>();
   private isOver = false;
   private running: Promise<unknown> = Promise.resolve();
@@ -66,7 +66,7 @@ export class Load {
     this.running = Promise.all(tasks.map((task) => task.catch((fault) => this.faults.push(fault))));
   }
 
-  /** Every stream has taken something after this moment. */
+  /** Waits until every stream has acknowledged an append after this moment. */
   async progress(withinMs = 30_000): Promise<void> {
     const fromMs = Date.now();
     const isBehind = (stream: string) => (this.lastAcknowledged.get(stream) ?? 0) <= fromMs;
@@ -81,7 +81,7 @@ export class Load {
     }
   }
 
-  /** Ends the load and tells what is wrong; an empty list is what a test wants. */
+  /** Ends the load and returns the faults found; a test expects an empty list. */
   async findings(): Promise<string[]> {
     this.isOver = true;
     await this.running;
@@ -171,7 +171,7 @@ export class Load {
     }
   }
 
-  /** Undefined when the connection broke or nothing came. Whatever is not a success is counted. */
+  /** Undefined if the connection broke or no answer came. Every failure is counted. */
   private async request(url: string, init: RequestInit): Promise<Response | undefined> {
     const startMs = Date.now();
     let outcome: number | string;

@@ -1,6 +1,6 @@
 /**
- * A channel whose end is lost in a failover to a replica that has not heard everything. Those who read it are told, nothing comes twice
- * or out of order, and its publisher goes on. With a replica waited for, nothing of it is lost.
+ * A channel whose end is lost in a failover to a replica that lags. Its readers are told, no message comes twice or out of order,
+ * and its publisher continues. With a replica waited for, no message is lost.
  */
 import { describe, expect, it } from "vitest";
 import { channelEntity } from "../../packages/server/src/channels/state.ts";
@@ -18,7 +18,7 @@ const PATIENCE_MS = 30_000;
 
 const stage = failoverStage({ channel: { rate: 1_000_000 } });
 
-/** The id of a channel that lives on this master, and has started: one of many does. */
+/** The id of a started channel on this master, found among many. */
 async function channelOn(url: string, master: RedisServer): Promise<string> {
   for (let i = 0; i < 100; i++) {
     const before = await keysOn(master);
@@ -28,13 +28,13 @@ async function channelOn(url: string, master: RedisServer): Promise<string> {
   throw new Error("no channel came to this master");
 }
 
-/** Another name for a channel in the same shard, and so on the same master. */
-function neighbourOf(id: string): string {
+/** Another channel id in the same shard, and so on the same master. */
+function neighborOf(id: string): string {
   const shard = (name: string) => bucketOf(channelEntity("default", name).key);
   for (let i = 0; ; i++) if (shard(`n${i}`) === shard(id)) return `n${i}`;
 }
 
-/** As a publisher does it: again, until there is an answer that is no 503. */
+/** Publishes like a client: retries until the answer is not 503. */
 async function publish(channel: Channel, sequence: number, phase: "DELTA" | "END" = "DELTA"): Promise<Answer> {
   let answer: Answer | undefined;
   await eventually(async () => {
@@ -46,7 +46,7 @@ async function publish(channel: Channel, sequence: number, phase: "DELTA" | "END
 
 const upTo = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, i) => from + i);
 
-/** Follows a channel over however many connections that takes, as an EventSource would. */
+/** Follows a channel over any number of connections, like an EventSource. */
 async function follow(channel: Channel, onSequence: (sequence: number) => void): Promise<Reader["seen"]> {
   const seen: Reader["seen"][number][] = [];
   const isOver = () => seen.at(-1)?.data.phase === "END";
@@ -74,7 +74,7 @@ async function follow(channel: Channel, onSequence: (sequence: number) => void):
 }
 
 describe("a channel without waiting for replicas", () => {
-  it("goes on after its end was lost: its publisher and late readers are told what is missing, and nothing comes twice", {
+  it("continues after its end was lost: its publisher and late readers are told of the gap, and no message comes twice", {
     timeout: TIMEOUT_MS,
   }, async () => {
     const url = await stage.serve(0);
@@ -94,18 +94,18 @@ describe("a channel without waiting for replicas", () => {
 
     const answer = await publish(channel, 16);
     expect(answer).toMatchObject({ status: 202, body: { sequence: 16, gap: { expected: 11 } } });
-    // The repetition of what was not answered is known, and what was passed over cannot come out of order.
+    // The repetition of an unanswered publish is recognized, and a skipped sequence cannot come out of order.
     expect((await publish(channel, 16)).body).toEqual(answer.body);
     expect((await publish(channel, 12)).body).toMatchObject({ status: 409, code: "channel-sequence" });
     expect((await publish(channel, 17)).body).toEqual({ sequence: 17, offset: expect.any(String) });
     expect((await publish(channel, 18, "END")).status).toBe(202);
 
-    // Who had seen the lost ones goes on behind them; offsets only ever grow.
+    // A reader that had seen the lost messages continues behind them; offsets only ever grow.
     const seen = (await following).filter(({ event }) => event === "stream");
     expect(seen.map(({ data }) => data.sequence)).toEqual(upTo(0, 18));
     expect(seen.map(({ id: offset }) => offset)).toEqual([...seen.map(({ id: offset }) => offset)].sort());
     expect(seen[16]!.data.gap).toEqual({ expected: 11 });
-    // Who comes late gets what is there, and is told in its place that something is not.
+    // A late reader gets the surviving messages, and a notice in place of the lost ones.
     const late = await readAll(channel.events);
     expect(late.sequences).toEqual([...upTo(0, 10), 16, 17, 18]);
     expect(late.messages.filter(({ data }) => data.gap).map(({ data }) => [data.sequence, data.gap])).toEqual([
@@ -113,10 +113,10 @@ describe("a channel without waiting for replicas", () => {
     ]);
   });
 
-  it("that lost its START is not there any more, and its publisher is told so", { timeout: TIMEOUT_MS }, async () => {
+  it("that lost its START no longer exists, and its publisher is told so", { timeout: TIMEOUT_MS }, async () => {
     const url = await stage.serve(0);
     const { replica, master } = await pair(stage.cluster);
-    const channel = new Channel(url, neighbourOf(await channelOn(url, master)));
+    const channel = new Channel(url, neighborOf(await channelOn(url, master)));
     await replica.deafen();
     await channel.takes(START);
     await channel.deltas(1, 3);
@@ -127,12 +127,12 @@ describe("a channel without waiting for replicas", () => {
     expect((await readAll(channel.events, 0)).sequences).toEqual([0]);
   });
 
-  it("carries the client's publisher and reader over it: the reader has every word, or is told of a gap", {
+  it("keeps the client's publisher and reader through a failover: the reader gets every word, or is told of a gap", {
     timeout: TIMEOUT_MS,
   }, async () => {
     const url = await stage.serve(0);
     const { replica, master } = await pair(stage.cluster);
-    const name = neighbourOf(await channelOn(url, master));
+    const name = neighborOf(await channelOn(url, master));
     const sluice = openClient(url);
     const answer = sluice.channel(name).publisher({ start: "client" });
     for (const n of upTo(1, 5)) await answer.write(`kept ${n};`);
@@ -166,7 +166,7 @@ describe("a channel without waiting for replicas", () => {
 });
 
 describe("a channel with a replica waited for", () => {
-  it("loses nothing that was acknowledged or shown", { timeout: TIMEOUT_MS }, async () => {
+  it("loses no acknowledged or shown message in a failover", { timeout: TIMEOUT_MS }, async () => {
     const url = await stage.serve(1);
     const { replica, master } = await pair(stage.cluster);
     const id = await channelOn(url, master);
@@ -174,7 +174,7 @@ describe("a channel with a replica waited for", () => {
     await channel.deltas(1, 10);
     const following = follow(channel, () => {});
     await replica.deafen();
-    // Not acknowledged while nobody else has it, so the publisher goes on trying.
+    // Not acknowledged while no replica has it, so the publisher retries.
     const publishing = publish(channel, 11);
     await new Promise((resolve) => setTimeout(resolve, 500));
     await takeOver(master, replica);

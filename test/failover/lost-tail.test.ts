@@ -1,6 +1,6 @@
 /**
- * A failover to a replica that has not heard everything. Without waiting for replicas the end of a history is lost: that is
- * noticed, what comes later sorts above it, and readers are told. With waiting, nothing that was acknowledged or shown is lost.
+ * A failover to a replica that lags. Without waiting for replicas the end of a history is lost: the engine detects that, later
+ * messages sort above it, and readers are told. With waiting, no acknowledged or shown message is lost.
  */
 import { describe, expect, it } from "vitest";
 import { eventually, sleep } from "../support/eventually.ts";
@@ -24,7 +24,7 @@ async function append(url: string, text: string): Promise<string> {
   return offset;
 }
 
-/** A reader that waits, and asks again while there is nobody to answer. */
+/** A waiting reader, which asks again while no node answers. */
 async function poll(url: string): Promise<Response> {
   for (;;) {
     const response = await fetch(url);
@@ -33,7 +33,7 @@ async function poll(url: string): Promise<Response> {
   }
 }
 
-/** A stream that lives on this master: one of many names does. */
+/** A stream on this master, found among many names. */
 async function streamOn(base: string, master: RedisServer): Promise<string> {
   for (let i = 0; i < 100; i++) {
     const before = await keysOn(master);
@@ -45,7 +45,7 @@ async function streamOn(base: string, master: RedisServer): Promise<string> {
 }
 
 describe("without waiting for replicas", () => {
-  it("a lost end is noticed: later offsets sort above it, and readers are told where to go on", {
+  it("a lost end is detected: later offsets sort above it, and readers are told where to continue", {
     timeout: TIMEOUT_MS,
   }, async () => {
     const base = await stage.serve(0);
@@ -75,18 +75,18 @@ describe("without waiting for replicas", () => {
     expect(whole).toBe(`${Array.from({ length: 10 }, (_, i) => `kept ${i + 1};`).join("")}new 11;`);
   });
 
-  it("a checker that looks for losses finds them", { timeout: TIMEOUT_MS }, async () => {
+  it("the load's check finds the lost messages", { timeout: TIMEOUT_MS }, async () => {
     expect((await loseATail(0)).join()).toMatch(/was acknowledged and is lost/);
   });
 });
 
 describe("with a replica waited for", () => {
-  it("nothing acknowledged or shown is lost, doubled or out of order", { timeout: TIMEOUT_MS }, async () => {
+  it("no acknowledged or shown message is lost, duplicated or out of order", { timeout: TIMEOUT_MS }, async () => {
     expect(await loseATail(1)).toEqual([]);
   });
 });
 
-/** Under load a replica hears nothing for a while and then takes over. */
+/** Under load a replica receives nothing for a while and then takes over. */
 async function loseATail(waitReplicas: number): Promise<string[]> {
   const urls = [await stage.serve(waitReplicas), await stage.serve(waitReplicas)];
   const load = new Load({ urls, streams: 12, prefix: "load", isLossExpected: waitReplicas === 0 });

@@ -1,4 +1,6 @@
-/** Nodes while the master that holds their records is killed: they find each other again, and hear each other on every channel. */
+/**
+ * Nodes while the master that holds their records is killed: they list each other again, and messages arrive on every channel.
+ */
 import { expect, it, onTestFinished } from "vitest";
 import { NODE_ALIVE_MS } from "../../packages/server/src/engine/contract.ts";
 import { openRedis } from "../../packages/server/src/engine/redis/open.ts";

@@ -1,6 +1,6 @@
 /**
- * What a cluster's troubles do to a service of two nodes under load, when replicas are waited for: nothing acknowledged is lost,
- * nothing is there twice, nothing is out of order, nobody was shown what is not there, and it goes on by itself.
+ * A service of two nodes under load while its cluster fails, with replicas waited for. No acknowledged message is lost,
+ * duplicated or out of order, no reader saw a message that is not there, and the service recovers by itself.
  */
 import { createServer, type RunningServer } from "@sluice/server";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -14,7 +14,7 @@ const ROUNDS = Number(process.env.SLUICE_ROUNDS ?? 1);
 const AWHILE_MS = 60_000;
 const DEADLINE_MS = 4_000;
 const LONG_POLL_MS = 1_000;
-/** For a machine that is busy with other tests. */
+/** Slack for a machine that is busy with other tests. */
 const SLACK_MS = 2_000;
 
 let cluster: RedisCluster;
@@ -34,7 +34,7 @@ afterAll(async () => {
 
 let loads = 0;
 
-/** Loads the service, has something happen to it, sees it recover, and looks at what is left. */
+/** Loads the service, causes the trouble, waits for the recovery, and checks the result. */
 async function survives(trouble: (load: Load) => Promise<void>): Promise<Load> {
   await cluster.settled();
   const load = new Load({ urls: nodes.map(({ url }) => url), streams: STREAMS, prefix: `load${loads++}` });
@@ -62,7 +62,7 @@ async function anotherMasterFor(gone: RedisServer): Promise<void> {
 }
 
 describe.each(Array.from({ length: ROUNDS }, (_, i) => i + 1))("a service on Redis Cluster, round %i", () => {
-  it("survives that a master is killed", { timeout: 120_000 }, async () => {
+  it("survives the kill of a master", { timeout: 120_000 }, async () => {
     await survives(async () => {
       const master = await aMaster();
       await master.kill();
@@ -71,7 +71,7 @@ describe.each(Array.from({ length: ROUNDS }, (_, i) => i + 1))("a service on Red
     });
   });
 
-  it("survives that a master hangs, and comes back when another has taken over", { timeout: 120_000 }, async () => {
+  it("survives a master that hangs and returns after another has taken over", { timeout: 120_000 }, async () => {
     await survives(async () => {
       const master = await aMaster();
       master.signal("SIGSTOP");
@@ -81,7 +81,7 @@ describe.each(Array.from({ length: ROUNDS }, (_, i) => i + 1))("a service on Red
     });
   });
 
-  it("survives that a master hands over to its replica", { timeout: 120_000 }, async () => {
+  it("survives a master's handover to its replica", { timeout: 120_000 }, async () => {
     await survives(async (load) => {
       const replica = (await cluster.replicas())[0]!;
       await replica.admin((redis) => redis.call("CLUSTER", "FAILOVER"));
@@ -90,7 +90,7 @@ describe.each(Array.from({ length: ROUNDS }, (_, i) => i + 1))("a service on Red
     });
   });
 
-  it("survives that functions and scripts are flushed everywhere", { timeout: 120_000 }, async () => {
+  it("survives a flush of functions and scripts on every node", { timeout: 120_000 }, async () => {
     await survives(async () => {
       for (const node of await cluster.masters()) {
         await node.admin(async (redis) => {
@@ -101,7 +101,7 @@ describe.each(Array.from({ length: ROUNDS }, (_, i) => i + 1))("a service on Red
     });
   });
 
-  it("survives that a master cannot be reached from the nodes, and refuses in time meanwhile", {
+  it("survives an unreachable master, and refuses requests in time meanwhile", {
     timeout: 120_000,
   }, async () => {
     const load = await survives(async () => {
@@ -113,7 +113,7 @@ describe.each(Array.from({ length: ROUNDS }, (_, i) => i + 1))("a service on Red
     expect(load.refusals.get(503)).toBeGreaterThan(0);
   });
 
-  it("survives that all of Redis is killed and started again", { timeout: 120_000 }, async () => {
+  it("survives a kill and restart of all of Redis", { timeout: 120_000 }, async () => {
     await survives(async () => {
       await Promise.all(cluster.nodes.map((node) => node.kill()));
       await sleep(1_000);

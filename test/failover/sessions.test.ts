@@ -1,6 +1,6 @@
 /**
- * A master of the cluster is killed while a service of two nodes copies into sessions, and replicas are waited for: no inbox loses
- * anything, nothing comes twice or out of order, and it goes on by itself.
+ * A master of the cluster is killed while a service of two nodes copies into sessions, with replicas waited for. No inbox loses,
+ * duplicates or reorders a message, and the service recovers by itself.
  */
 import { createServer, type RunningServer } from "@sluice/server";
 import { afterEach, beforeEach, expect, it } from "vitest";
@@ -24,7 +24,7 @@ afterEach(async () => {
   await cluster.close();
 });
 
-it("a master is killed: every inbox holds what it is owed, in order and once", async () => {
+it("after a master is killed, every inbox holds each of its messages once and in order", async () => {
   const urls = nodes.map(({ url }) => url);
   const load = new SessionLoad({ urls: () => urls, streams: ["a", "b", "c"], publishers: 2, staying: 4, restless: 3 });
   await load.start();

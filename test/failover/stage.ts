@@ -1,15 +1,15 @@
-/** What each test of a failover begins with: a cluster of its own that is quick to notice, and nodes that are closed afterwards. */
+/** The stage of every failover test: a cluster of its own that fails over quickly, and nodes that are closed afterwards. */
 import { createServer, type RunningServer, type ServerOptions } from "@sluice/server";
 import { afterEach, beforeEach } from "vitest";
 import { NERVOUS_MS, RedisCluster } from "../support/redis.ts";
 
 export interface FailoverStage {
   readonly cluster: RedisCluster;
-  /** Starts a node and tells its address. */
+  /** Starts a node and returns its address. */
   serve(waitReplicas: number): Promise<string>;
 }
 
-/** Called where tests are described; what it returns is there while one runs. */
+/** Call it inside `describe`; the returned stage is valid while a test runs. */
 export function failoverStage(options: ServerOptions): FailoverStage {
   let cluster: RedisCluster;
   const nodes: RunningServer[] = [];

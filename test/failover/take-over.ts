@@ -1,4 +1,4 @@
-/** A master that goes, and a replica that takes over with what it has heard: how the end of a history is lost. */
+/** A killed master and a replica that takes over with the writes it has received, which loses the end of a history. */
 import { expect } from "vitest";
 import { eventually } from "../support/eventually.ts";
 import type { RedisCluster, RedisServer } from "../support/redis.ts";
@@ -10,14 +10,14 @@ export async function pair(cluster: RedisCluster): Promise<{ replica: RedisServe
   return { replica, master: cluster.nodes.find((node) => node.port === port)! };
 }
 
-/** The master goes, and the replica takes over with what it has. */
+/** Kills the master and makes the replica take over. */
 export async function takeOver(master: RedisServer, replica: RedisServer): Promise<void> {
   await master.kill();
   await eventually(async () => expect(await replica.role()).toBe("master"), 30_000);
   await replica.listen();
 }
 
-/** How many entities have their head here. */
+/** The number of entities whose head is on this node. */
 export async function keysOn(node: RedisServer): Promise<number> {
   return node.admin(async (redis) => (await redis.keys("sluice:*:h")).length);
 }

@@ -1,9 +1,11 @@
 /**
- * The one error table: every refusal that reaches a client has its code, its status and whether a retry can help here.
- * Doors render it; nobody else chooses a status.
+ * The one error table: every refusal that reaches a client has its code, its status and whether a retry can help here. Services
+ * and rules choose a code; doors render it.
+ *
+ * Invariants: no other place chooses a status.
  */
 const table = {
-  // What the request says is wrong.
+  // Malformed or unacceptable requests.
   "bad-request": { status: 400, title: "The request is malformed", retryable: false },
   "bad-path": { status: 400, title: "The stream path is not valid", retryable: false },
   "bad-project": { status: 400, title: "The project name is not valid", retryable: false },
@@ -18,12 +20,12 @@ const table = {
   "method-not-allowed": { status: 405, title: "The method is not allowed here", retryable: false },
   "body-timeout": { status: 408, title: "The body did not arrive in time", retryable: true },
 
-  // What auth says.
+  // Authentication and authorization.
   unauthenticated: { status: 401, title: "A token is needed", retryable: false },
   forbidden: { status: 403, title: "The caller may not do this", retryable: false },
   "keys-unavailable": { status: 503, title: "The keys that verify tokens cannot be fetched", retryable: true },
 
-  // What the stream says.
+  // Streams.
   "stream-not-found": { status: 404, title: "There is no such stream", retryable: false },
   "stream-gone": { status: 410, title: "The stream was deleted", retryable: false },
   "stream-exists": { status: 409, title: "The stream exists with another configuration", retryable: false },
@@ -39,7 +41,7 @@ const table = {
   "stream-sharded": { status: 409, title: "The stream is a sharded topic", retryable: false },
   "fork-source-gone": { status: 409, title: "The source of the fork was deleted", retryable: false },
 
-  // What a wake subscription says.
+  // Wake subscriptions.
   "subscription-not-found": { status: 404, title: "There is no such subscription", retryable: false },
   "subscription-already-exists": {
     status: 409,
@@ -49,18 +51,18 @@ const table = {
   "webhook-url-rejected": { status: 400, title: "The webhook must not be called at this address", retryable: false },
   "token-invalid": { status: 401, title: "The token is missing or malformed", retryable: false },
   "token-expired": { status: 401, title: "The token has expired", retryable: false },
-  fenced: { status: 409, title: "The wake is over or belongs to somebody else", retryable: false },
-  "already-claimed": { status: 409, title: "Somebody else holds the wake", retryable: true },
+  fenced: { status: 409, title: "The wake is over or belongs to another worker", retryable: false },
+  "already-claimed": { status: 409, title: "Another worker holds the wake", retryable: true },
   "no-pending-work": { status: 409, title: "Nothing is pending", retryable: true },
   "invalid-offset": { status: 409, title: "The offset cannot be acknowledged", retryable: false },
   "too-many-links": { status: 409, title: "The subscription would be linked to too many streams", retryable: false },
 
-  // What a session says.
+  // Sessions.
   "session-not-found": { status: 404, title: "There is no such session", retryable: false },
   "subscription-differs": { status: 409, title: "The session is subscribed in another way", retryable: false },
   "too-many-subscriptions": { status: 409, title: "The session has too many subscriptions", retryable: false },
 
-  // What a channel says.
+  // Channels.
   "channel-not-found": { status: 404, title: "There is no such channel", retryable: false },
   "channel-not-started": { status: 409, title: "The channel has not started", retryable: false },
   "channel-started": { status: 409, title: "The channel has started already", retryable: false },
@@ -69,7 +71,7 @@ const table = {
   "rate-limited": { status: 429, title: "Too many publishes at once", retryable: true },
   "limiter-unavailable": { status: 503, title: "The rate limit cannot be checked", retryable: true },
 
-  // What the server says.
+  // The server itself.
   "too-many-waiters": { status: 503, title: "Too many readers are waiting", retryable: true },
   overloaded: { status: 503, title: "The server has more work than it can take", retryable: true },
   draining: { status: 503, title: "The server is shutting down", retryable: true },
@@ -90,7 +92,7 @@ export interface ErrorKind {
 
 export const errors: Readonly<Record<ErrorCode, ErrorKind>> = table;
 
-/** RFC 9457. */
+/** The body of an error response, as RFC 9457 defines it. */
 export interface Problem {
   type: string;
   title: string;

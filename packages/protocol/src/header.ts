@@ -1,4 +1,4 @@
-/** The header names of the wire, as they are written; node lower-cases what it receives, so compare without case. */
+/** The header names on the wire, as documented. Compare them without case, because Node lower-cases the names it receives. */
 export const header = {
   allow: "Allow",
   cacheControl: "Cache-Control",

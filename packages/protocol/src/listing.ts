@@ -1,4 +1,4 @@
-/** One stream as a listing shows it. The server writes it; the command line and the client read it. */
+/** One stream in a listing. The server writes it; the command line and the client read it. */
 export interface ListedStream {
   readonly path: string;
   readonly contentType: string;
@@ -9,6 +9,6 @@ export interface ListedStream {
   readonly createdAt: number;
   readonly lastAppendAt: number | null;
   readonly expiresAt: number | null;
-  /** Of a sharded topic, which has no messages itself: how many shards have them. */
+  /** For a sharded topic, which has no messages itself: the number of its shards. */
   readonly shards?: number | undefined;
 }

@@ -17,7 +17,7 @@ test("offsets compare as text the way positions compare", () => {
   );
 });
 
-test("anything else is no offset", () => {
+test("any other text is no offset", () => {
   for (const text of [
     "",
     "-1",

@@ -1,12 +1,12 @@
 /**
- * Where a reader stands: the position *after* a message, as (generation, sequence).
- *
- * The text form has a fixed width, so that comparing two offsets as text compares them as positions. Clients treat it as
- * opaque. A generation is raised when a stream is created anew or when a loss of history was found, so that nothing
- * appended later ever sorts at or below an offset that was once shown.
+ * A reader's place in a log: the position *after* a message, as (generation, sequence). Server and client use it.
  *
  *   0000000000000007_0000000000000042
  *   ^ generation     ^ number of the message this offset stands after
+ *
+ * Invariants: the text form has a fixed width, so comparing two offsets as text compares their positions. Clients treat it as
+ * opaque. Creating a stream anew, or a detected loss of history, raises the generation. So no message appended later sorts at or
+ * below an offset that a client has seen.
  */
 export interface Position {
   readonly generation: number;
@@ -16,7 +16,7 @@ export interface Position {
 const DIGITS = 16;
 const PATTERN = /^\d{16}_\d{16}$/;
 
-/** Before everything: sorts at or below every offset of every stream. */
+/** Before every message: sorts at or below every offset of every stream. */
 export const ZERO: Position = { generation: 0, seq: 0 };
 
 /** The words a client may send instead of an offset. */
@@ -33,7 +33,7 @@ function padded(value: number): string {
   return (ZEROES + value).slice(-DIGITS);
 }
 
-/** The position an offset names, or undefined when the text is not one of ours. */
+/** The position that an offset names, or undefined if the text is not an offset. */
 export function parseOffset(text: string): Position | undefined {
   if (!PATTERN.test(text)) return undefined;
   const generation = Number(text.slice(0, DIGITS));

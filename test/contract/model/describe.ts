@@ -1,6 +1,6 @@
 /**
- * Random operations on `memory` and on another engine must be indistinguishable, restarts included. An engine's own test file calls
- * `describeModel`. A failure prints its seed and path; SLUICE_SEED runs that seed again, SLUICE_DEEP=1 runs for minutes
+ * Random operations on `memory` and on another engine must be indistinguishable, restarts included. An engine's own test file
+ * calls `describeModel`. A failure prints its seed and path; SLUICE_SEED runs that seed again, SLUICE_DEEP=1 runs for minutes
  * instead of seconds.
  */
 import fc from "fast-check";
@@ -13,7 +13,7 @@ import { type Operation, operations } from "./operations.ts";
 
 const deep = process.env.SLUICE_DEEP === "1";
 const RUN_MS = deep ? 120_000 : 4_000;
-/** How long a found failure may be made smaller before it is shown as it is. */
+/** How long a failure is shrunk before it is reported. */
 const SHRINK_MS = 20_000;
 const RUNS_PER_SEED = 20;
 
@@ -23,7 +23,7 @@ const memory: OpenEngine = async () => {
   return { engine, world, advance: world.advance, close: () => engine.close() };
 };
 
-/** Compares after every operation, then everything there is, then everything again after a restart. */
+/** Compares after every operation, then the whole state, then the whole state again after a restart. */
 async function agree(open: OpenEngine, isTimeless: boolean, sequence: readonly Operation[]): Promise<void> {
   const [one, two] = [await memory(), await open()];
   try {
@@ -37,7 +37,7 @@ async function agree(open: OpenEngine, isTimeless: boolean, sequence: readonly O
   }
 }
 
-/** Runs one seed after another until the time is over; the first failure is made smaller for a while, then thrown. */
+/** Runs one seed after another until the time is over; shrinks the first failure for a while, then throws it. */
 async function search(open: OpenEngine, isTimeless: boolean, sequences: fc.Arbitrary<Operation[]>): Promise<void> {
   const endMs = Date.now() + RUN_MS;
   let failedMs: number | undefined;
@@ -59,12 +59,12 @@ export function describeModel(name: string, open: OpenEngine, { isTimeless = fal
   const timeoutMs = RUN_MS + SHRINK_MS + 60_000;
   describe(`${name}, compared with memory`, () => {
     it(
-      "cannot be told apart by long runs of operations",
+      "gives the same results in long runs of operations",
       () => search(open, isTimeless, operations(false, 120)),
       timeoutMs,
     );
     it(
-      "cannot be told apart by operations with restarts in between",
+      "gives the same results with restarts between operations",
       () => search(open, isTimeless, operations(true, 40)),
       timeoutMs,
     );

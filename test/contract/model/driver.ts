@@ -1,8 +1,10 @@
 /**
- * Runs operations on one engine and tells what could be observed, in terms that do not depend on the engine's own numbers:
- * revs and owners as the how-manyth that was seen, generations as "own", "older" or "newer". Two engines agree when their
- * drivers tell the same. What only one engine can be asked about itself (a rev never returns, an offered generation is the
- * greatest) is asserted here.
+ * Runs operations on one engine and reports the observable results, independent of the engine's own numbers. Revs and owners are
+ * counted in the order of their first appearance; generations are "own", "older" or "newer". Two engines agree if their drivers
+ * report the same.
+ *
+ * Invariants: the driver itself asserts what concerns one engine alone (a rev never returns, an offered generation is the
+ * greatest).
  */
 import { ZERO } from "@sluice/protocol";
 import { expect } from "vitest";
@@ -29,7 +31,7 @@ import {
 import { filled, foresee, later, messageOf, pick, positionOf, scribble } from "./planned.ts";
 import { shownBytes, shownHead, shownPage, shownRows } from "./shown.ts";
 
-/** What the driver remembers of an entity in order to speak of it relatively. */
+/** The driver's memory of an entity, by which it reports relative numbers. */
 interface Memory {
   readonly revs: number[];
   readonly owners: Owner[];
@@ -48,7 +50,7 @@ export class Driver {
   private readonly seenRevs = new Map<string, string>();
   private readonly seenOwners = new Map<string, number>();
 
-  /** `isTimeless`: for engines whose time is real. Nothing ends while such a run lasts: what lies ahead lies far ahead. */
+  /** `isTimeless`: for engines whose time is real. All times of such a run lie so far ahead that nothing expires during it. */
   constructor(
     private readonly opened: OpenedEngine,
     private readonly isTimeless: boolean,
@@ -113,7 +115,7 @@ export class Driver {
     if (this.opened.reopen) this.engine = await this.opened.reopen();
   }
 
-  /** Everything there is. */
+  /** The whole state. */
   async dump(): Promise<unknown> {
     const entities = [];
     for (const [i, e] of ENTITIES.entries()) {
@@ -143,8 +145,8 @@ export class Driver {
   }
 
   /**
-   * Loads what the commit builds on, so that the returned call starts it at once. Its result is noted and shown by another
-   * call, because commits that are in flight together may resolve in any order.
+   * Loads the state that the commit builds on, so that the returned call starts it at once. A second call records and shows its
+   * result, because concurrent commits may resolve in any order.
    */
   private async prepare(plan: CommitPlan): Promise<() => Promise<() => unknown>> {
     const e = ENTITIES[plan.e]!;
@@ -169,8 +171,8 @@ export class Driver {
   }
 
   /**
-   * An engine may refuse a begin because some other entity was destroyed since its generation was offered: it need not
-   * remember which of the destroyed had which. A keeper then runs again with a newer offer, and so does this.
+   * An engine may refuse a begin because another entity was destroyed since its generation was offered: it need not remember the
+   * generation of each destroyed entity. A keeper then runs again with a newer offer, and so does this.
    */
   private async commit(e: Entity, at: CommitAt, planned: readonly Effect[], offered: number) {
     let effects = planned;
@@ -194,7 +196,7 @@ export class Driver {
     return effects;
   }
 
-  /** Undefined where the plan makes no sense on this head: no message can be appended to a log that was never begun. */
+  /** Undefined if the plan makes no sense on this head: no message can be appended to a log that was never begun. */
   private async effect(plan: EffectPlan, head: Head, nextGeneration: number): Promise<Effect | undefined> {
     switch (plan.op) {
       case "begin": {
@@ -217,7 +219,7 @@ export class Driver {
         if (left === 0) return undefined;
         const seq = head.start.seq + Math.ceil(left * plan.share);
         const through = { generation: head.generation, seq };
-        // Only the engine knows the bytes there; any number will do for comparing, as it is kept as given.
+        // Only the engine knows the bytes there. Any number serves the comparison, because the engine keeps it as given.
         return { op: "trim", through, bytes: seq * 7 };
       }
       case "remind":
@@ -268,12 +270,12 @@ export class Driver {
   private noteRev(e: number, rev: number): void {
     const { revs } = this.memories[e]!;
     if (revs.at(-1) === rev) return;
-    // 0 comes back whenever the entity is destroyed; every other rev means one state for good.
+    // 0 returns whenever the entity is destroyed; every other rev means one state for good.
     if (rev !== 0) expect(revs).not.toContain(rev);
     revs.push(rev);
   }
 
-  /** Of rivals that each begin and destroy, several may succeed, and are noted in another order than they were committed in. */
+  /** Several rivals that each begin and destroy may succeed, and their results may arrive in another order than their commits. */
   private noteGeneration(e: number, generation: number): void {
     const memory = this.memories[e]!;
     expect(memory.generations.has(generation)).toBe(false);

@@ -1,6 +1,6 @@
 /**
- * What a model-based run may do, as data: operations name their entity, rev, position or owner relatively ("the newest rev",
- * "the second owner that was given"), so that the same sequence means the same on engines whose numbers differ.
+ * The operations of a model-based run, as data. They name their entity, rev, position or owner relatively ("the newest rev", "the
+ * second owner"). So the same sequence means the same on engines whose numbers differ.
  */
 import fc from "fast-check";
 import { type Entity, entity } from "../../../packages/server/src/engine/contract.ts";
@@ -15,7 +15,7 @@ export const ENTITIES: readonly Entity[] = [
   entity("q", "stream", "a"),
 ];
 export const TABLES = ["t", "t/a"] as const;
-/** Claims and windows last no longer than this; a restart lets them all end, because engines may forget them. */
+/** The longest claim or window. A restart waits for the end of all of them, because engines may forget them. */
 export const LONGEST_MS = 5_000;
 
 export interface MessagePlan {
@@ -28,19 +28,21 @@ export interface MessagePlan {
 }
 
 export type EffectPlan =
-  /** `from`: at zero, in its own new generation, or (a fork) at the tail of another entity's log. `anew`: even if there is a log. */
+  /**
+   * `from`: at zero, in its own new generation, or (a fork) at the tail of another entity's log. `anew`: even if a log exists.
+   */
   | { readonly op: "begin"; readonly from: "zero" | "own" | number; readonly seq: number; readonly anew: boolean }
   | { readonly op: "append"; readonly messages: readonly MessagePlan[] }
   | { readonly op: "put"; readonly table: string; readonly key: string; readonly size: number; readonly fill: number }
   | { readonly op: "drop"; readonly table: string; readonly key: string }
-  /** How much of what is left goes, from a bit to all. */
+  /** The share of the remaining messages that is trimmed, from one to all. */
   | { readonly op: "trim"; readonly share: number }
   | { readonly op: "remind"; readonly inMs: number | null }
   | { readonly op: "destroy" };
 
 export interface CommitPlan {
   readonly e: number;
-  /** The newest rev, or one that was seen this many revs ago. */
+  /** The newest rev, or the one this many revs ago. */
   readonly age: number;
   readonly owner: number | undefined;
   readonly keys: readonly string[];
@@ -52,7 +54,7 @@ export interface PositionPlan {
   readonly seq: number;
 }
 
-/** How many bytes a page may have: what this many messages take, and a little more or less. */
+/** The byte limit of a page: the size of this many messages, and a little more or less. */
 export interface RoomPlan {
   readonly messages: number;
   readonly more: number;
@@ -60,9 +62,9 @@ export interface RoomPlan {
 
 export type Operation =
   | { readonly op: "commit"; readonly plan: CommitPlan }
-  /** Commits to different entities in flight together. */
+  /** Concurrent commits to different entities. */
   | { readonly op: "together"; readonly plans: readonly CommitPlan[] }
-  /** The same commit by several callers at once: one of them wins. */
+  /** The same commit by several callers at once, of which one wins. */
   | { readonly op: "rivals"; readonly plan: CommitPlan; readonly count: number }
   | { readonly op: "load"; readonly e: number; readonly keys: readonly string[] }
   | { readonly op: "read"; readonly e: number; readonly after: PositionPlan; readonly room: RoomPlan }
@@ -86,7 +88,7 @@ const e = fc.nat({ max: ENTITIES.length - 1 });
 const key = fc.constantFrom("", "k", "kk", ...AWKWARD_KEYS);
 const table = fc.constantFrom(...TABLES);
 const fill = fc.nat({ max: 255 });
-/** Mostly small; sometimes larger than what an engine may put into one value. */
+/** Mostly small; sometimes larger than one value of an engine. */
 const size = fc.oneof(
   { weight: 6, arbitrary: fc.nat({ max: 60 }) },
   { weight: 6, arbitrary: fc.constantFrom(0, 10, 20) },
@@ -132,7 +134,7 @@ const effectPlan = fc.oneof(
   },
 ) satisfies fc.Arbitrary<EffectPlan>;
 
-/** Destroying is rare, or no log would grow, and comes last, as the contract demands. */
+/** Destroying is rare, because otherwise no log would grow, and comes last, as the contract demands. */
 const effectPlans: fc.Arbitrary<readonly EffectPlan[]> = fc
   .tuple(fc.array(effectPlan, { maxLength: 5 }), fc.nat({ max: 15 }))
   .map(([effects, die]) => (die === 0 ? [...effects, { op: "destroy" }] : effects));

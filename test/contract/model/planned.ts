@@ -1,4 +1,4 @@
-/** From what is planned to what is sent: positions, messages and effects with the numbers of the engine at hand. */
+/** Turns plans into positions, messages and effects with the numbers of the engine under test. */
 import { type Position, ZERO } from "@sluice/protocol";
 import type { Effect, Head, Message } from "../../../packages/server/src/engine/contract.ts";
 import type { MessagePlan, PositionPlan } from "./operations.ts";
@@ -7,7 +7,7 @@ export function pick<T>(list: readonly T[], index: number): T | undefined {
   return list.length === 0 ? undefined : list[index % list.length];
 }
 
-/** A caller may do with its buffers what it likes once its commit has resolved. */
+/** Overwrites the buffers of a resolved commit, as the contract allows a caller to do. */
 export function scribble(effects: readonly Effect[]): void {
   for (const effect of effects) {
     if (effect.op === "put") effect.value.fill(0xee);
@@ -15,7 +15,7 @@ export function scribble(effects: readonly Effect[]): void {
   }
 }
 
-/** The same effect when everything from the offered generation on has moved. */
+/** The same effect with every generation from the offered one on raised by `by`. */
 export function later(effect: Effect, offered: number, by: number): Effect {
   const moved = (generation: number) => (generation >= offered ? generation + by : generation);
   if (effect.op === "begin") {
@@ -29,7 +29,7 @@ export function later(effect: Effect, offered: number, by: number): Effect {
   return { ...effect, through: { ...effect.through, generation: moved(effect.through.generation) } };
 }
 
-/** Enough of the next head for planning what may follow in the same commit. */
+/** The parts of the next head that planning the same commit's further effects needs. */
 export function foresee(head: Head, effect: Effect): Head {
   if (effect.op === "begin") return { ...head, generation: effect.generation, last: effect.at, start: effect.at };
   if (effect.op === "append" && effect.messages.length > 0) {

@@ -1,4 +1,4 @@
-/** What the driver tells of an engine's answers: short enough for a counterexample, and without the engine's own numbers. */
+/** The driver's report of an engine's answers: short enough for a counterexample, and without the engine's own numbers. */
 import type { Position } from "@sluice/protocol";
 import { expect } from "vitest";
 import type { Head, Page } from "../../../packages/server/src/engine/contract.ts";

@@ -1,10 +1,10 @@
-/** What a commit promises: all or nothing, only onto the rev it names, durable when it resolves, and revs that never come back. */
+/** Promises of a commit: all or nothing, only onto the rev it names, durable when it resolves, and revs that never return. */
 import { expect } from "vitest";
 import type { Conflict, Effect } from "../../../packages/server/src/engine/contract.ts";
 import { NO_HEAD } from "../../../packages/server/src/engine/contract.ts";
 import {
   append,
-  type Behaviour,
+  type Behavior,
   bytes,
   done,
   drop,
@@ -22,8 +22,8 @@ const keys = [
   { table: "t", key: "y" },
 ];
 
-export function commits(behaviour: Behaviour): void {
-  behaviour("of nothing yet: the entity does not exist, its rev is 0 and its head is empty", async (on) => {
+export function commits(behavior: Behavior): void {
+  behavior("has not been made yet: the entity does not exist, its rev is 0 and its head is empty", async (on) => {
     const snapshot = await on.load(a, keys);
     expect(snapshot.rev).toBe(0);
     expect(snapshot.head).toEqual(NO_HEAD);
@@ -32,7 +32,7 @@ export function commits(behaviour: Behaviour): void {
     expect(await on.engine.read(a, NO_HEAD.last, 100)).toEqual({ messages: [], head: NO_HEAD, atTail: true });
   });
 
-  behaviour("applies all of its effects and lasts", async (on) => {
+  behavior("applies all of its effects, and they survive a restart", async (on) => {
     const { nextGeneration: generation } = await on.load(a);
     const at = { generation, seq: 0 };
     const everything: Effect[] = [
@@ -55,7 +55,7 @@ export function commits(behaviour: Behaviour): void {
     });
   });
 
-  behaviour("applies its effects in their order", async (on) => {
+  behavior("applies its effects in their order", async (on) => {
     const generation = await on.begin(a);
     const one = { generation, seq: 1 };
     await on.commit(a, [put("x", "old"), drop("x"), put("x", "new"), put("y", "gone"), drop("y")]);
@@ -66,7 +66,7 @@ export function commits(behaviour: Behaviour): void {
     });
   });
 
-  behaviour("onto an old rev changes nothing and is told the new state, with the keys it asked for", async (on) => {
+  behavior("onto an old rev changes nothing and returns the new state, with the keys it named", async (on) => {
     const { rev: old } = await on.commit(a, [put("x", "1")]);
     await on.commit(a, [put("x", "2"), put("z", "3")]);
     const before = await on.load(a, keys);
@@ -79,7 +79,7 @@ export function commits(behaviour: Behaviour): void {
     });
   });
 
-  behaviour("onto an entity that is not there, or no longer, is a conflict", async (on) => {
+  behavior("onto an entity that does not exist, or no longer, is a conflict", async (on) => {
     const { rev } = await on.commit(a, [put("x", "1")]);
     const existing = await on.engine.commit(a, { rev: 0, keys }, [put("x", "2")]);
     expectConflict(existing, await on.load(a, keys));
@@ -90,7 +90,7 @@ export function commits(behaviour: Behaviour): void {
     expect(await on.ids("p", "stream")).toEqual([]);
   });
 
-  behaviour("without effects checks the rev and creates nothing", async (on) => {
+  behavior("without effects checks the rev and creates nothing", async (on) => {
     expect(await on.engine.commit(a, { rev: 0 }, [])).toEqual({ kind: "done", rev: 0, head: NO_HEAD });
     expect(await on.ids("p", "stream")).toEqual([]);
     const { rev } = await on.commit(a, [put("x", "1")]);
@@ -99,8 +99,8 @@ export function commits(behaviour: Behaviour): void {
     expect(await on.row(a, "t", "x")).toBe("1");
   });
 
-  behaviour(
-    "gives a rev that was never given before, not even to another incarnation or in another life",
+  behavior(
+    "gets a rev that was never given before, not even to another incarnation or by another process",
     async (on) => {
       const given: number[] = [];
       for (let life = 0; life < 2; life++) {
@@ -118,7 +118,7 @@ export function commits(behaviour: Behaviour): void {
     },
   );
 
-  behaviour("leaves the rev that it returned, and no other commit does not change it", async (on) => {
+  behavior("leaves the rev that it returned, which stays until the next commit", async (on) => {
     const { rev } = await on.commit(a, [put("x", "1")]);
     await on.commit(stream("b"), [put("x", "1")]);
     expect((await on.load(a)).rev).toBe(rev);
@@ -127,7 +127,7 @@ export function commits(behaviour: Behaviour): void {
     expect((await on.load(a)).rev).not.toBe(rev);
   });
 
-  behaviour("never resolves before its caller has gone on", async (on) => {
+  behavior("never resolves in the turn of its call", async (on) => {
     let resolved = false;
     const committing = on.engine.commit(a, { rev: 0 }, [put("x", "1")]).then(() => {
       resolved = true;
@@ -136,7 +136,7 @@ export function commits(behaviour: Behaviour): void {
     await committing;
   });
 
-  behaviour("is seen wholly or not at all while it is on its way", async (on) => {
+  behavior("is visible wholly or not at all while it is in flight", async (on) => {
     await on.begin(a);
     for (let round = 1; round <= 20; round++) {
       const value = String(round);
@@ -154,26 +154,29 @@ export function commits(behaviour: Behaviour): void {
     }
   });
 
-  behaviour("of many at the same rev succeeds for exactly one; the others are told what it did", async (on) => {
-    const rivals = Array.from({ length: 8 }, (_, i) => String(i));
-    const commit = (value: string) => on.engine.commit(a, { rev: 0, keys }, [put("x", value), put("y", value)]);
-    const results = await Promise.all(rivals.map(commit));
-    const winners = results.flatMap((result, i) => (result.kind === "done" ? [rivals[i]] : []));
-    expect(winners.length).toBe(1);
-    const now = await on.load(a, keys);
-    expect(now.rows.map((row) => row && text(row))).toEqual([winners[0], winners[0]]);
-    for (const result of results) if (result.kind !== "done") expectConflict(result, now);
-  });
+  behavior(
+    "by many callers at the same rev succeeds for exactly one; the others conflict with its state",
+    async (on) => {
+      const rivals = Array.from({ length: 8 }, (_, i) => String(i));
+      const commit = (value: string) => on.engine.commit(a, { rev: 0, keys }, [put("x", value), put("y", value)]);
+      const results = await Promise.all(rivals.map(commit));
+      const winners = results.flatMap((result, i) => (result.kind === "done" ? [rivals[i]] : []));
+      expect(winners.length).toBe(1);
+      const now = await on.load(a, keys);
+      expect(now.rows.map((row) => row && text(row))).toEqual([winners[0], winners[0]]);
+      for (const result of results) if (result.kind !== "done") expectConflict(result, now);
+    },
+  );
 
-  behaviour(
-    "of two interleaved writers: both make progress by running again on what the conflict carries",
+  behavior(
+    "by one of two interleaved writers succeeds after it runs again on the state in the conflict",
     async (on) => {
       await Promise.all([countTo(on, 25), countTo(on, 25)]);
       await on.lives(async () => expect(await on.row(a, "t", "x")).toBe("50"));
     },
   );
 
-  behaviour("keeps a copy: what the caller does to its buffers afterwards changes nothing", async (on) => {
+  behavior("keeps a copy, so the caller may reuse its buffers afterwards", async (on) => {
     await on.begin(a);
     const [payload, value] = [bytes("payload"), bytes("value")];
     await on.commit(a, [append(payload), { op: "put", table: "t", key: "x", value }]);
@@ -185,7 +188,7 @@ export function commits(behaviour: Behaviour): void {
     });
   });
 
-  behaviour("to one entity leaves every other alone", async (on) => {
+  behavior("to one entity changes no other entity", async (on) => {
     const b = stream("b");
     await on.begin(a);
     await on.begin(b);
@@ -199,7 +202,7 @@ export function commits(behaviour: Behaviour): void {
     });
   });
 
-  behaviour("that destroys leaves no head, rows, log, reminder or listing, and says rev 0", async (on) => {
+  behavior("that destroys leaves no head, rows, log, reminder or listing, and returns rev 0", async (on) => {
     await on.begin(a);
     await on.commit(a, [append("one"), put("x", "1"), { op: "remind", atMs: on.engine.now() }]);
     const destroyed = await on.commit(a, [append("two"), put("y", "2"), { op: "destroy" }]);
@@ -213,7 +216,7 @@ export function commits(behaviour: Behaviour): void {
     });
   });
 
-  behaviour("that creates the entity anew finds nothing of the one before", async (on) => {
+  behavior("that creates the entity anew finds nothing of the earlier incarnation", async (on) => {
     await on.begin(a);
     await on.commit(a, [append("old"), put("x", "old"), { op: "remind", atMs: on.engine.now() }]);
     await on.commit(a, [{ op: "destroy" }]);
@@ -227,7 +230,7 @@ export function commits(behaviour: Behaviour): void {
   });
 }
 
-/** One writer among others: adds 1 to a row until it has done so `times` times. */
+/** One of several writers: adds 1 to a row until it has done so `times` times. */
 async function countTo(on: Fixture, times: number): Promise<void> {
   let snapshot = await on.load(a, keys);
   for (let left = times, attempts = 0; left > 0; attempts++) {

@@ -1,10 +1,10 @@
-/** What the directory promises: the ids that exist, by project and kind, in the order of their UTF-8 bytes, page by page. */
+/** Promises of the directory: the existing ids, by project and kind, in the order of their UTF-8 bytes, page by page. */
 import { expect } from "vitest";
 import { entity } from "../../../packages/server/src/engine/contract.ts";
-import { AWKWARD_KEYS, append, type Behaviour, bytewise, done, put, stream } from "./fixture.ts";
+import { AWKWARD_KEYS, append, type Behavior, bytewise, done, put, stream } from "./fixture.ts";
 
-export function directories(behaviour: Behaviour): void {
-  behaviour("lists what exists: by whatever effect it was created, until it is destroyed", async (on) => {
+export function directories(behavior: Behavior): void {
+  behavior("lists every entity from its creation, by any effect, until its destruction", async (on) => {
     await on.commit(stream("rows"), [put("x", "1")]);
     await on.begin(stream("log"));
     await on.commit(stream("reminder"), [{ op: "remind", atMs: 1 }]);
@@ -17,7 +17,7 @@ export function directories(behaviour: Behaviour): void {
     await on.lives(async () => expect(await on.ids("p", "stream")).toEqual(["gone", "log", "reminder", "rows"]));
   });
 
-  behaviour("lists in the order of the ids' UTF-8 bytes, whatever the page size", async (on) => {
+  behavior("lists in the order of the ids' UTF-8 bytes, whatever the page size", async (on) => {
     for (const id of AWKWARD_KEYS) await on.commit(stream(id), [put("x", id)]);
     const sorted = bytewise(AWKWARD_KEYS);
     await on.lives(async () => {
@@ -27,7 +27,7 @@ export function directories(behaviour: Behaviour): void {
     });
   });
 
-  behaviour("continues after an id, present or not", async (on) => {
+  behavior("continues after an id, present or not", async (on) => {
     for (const id of AWKWARD_KEYS) await on.commit(stream(id), [put("x", id)]);
     const sorted = bytewise(AWKWARD_KEYS);
     await on.lives(async () => {
@@ -39,7 +39,7 @@ export function directories(behaviour: Behaviour): void {
     });
   });
 
-  behaviour("lists a prefix, page by page, and says where it ends", async (on) => {
+  behavior("lists a prefix, page by page, and marks the last page", async (on) => {
     const ids = ["a", "a/", "a/1", "a/2", "a/\u{1F600}", "a0", "b/1", "\u{1F600}/1", "\uFF5E/1"];
     for (const id of ids) await on.commit(stream(id), [put("x", id)]);
     await on.lives(async () => {
@@ -54,7 +54,7 @@ export function directories(behaviour: Behaviour): void {
     });
   });
 
-  behaviour("keeps projects and kinds apart", async (on) => {
+  behavior("keeps projects and kinds apart", async (on) => {
     const places = [
       ["p", "stream"],
       ["p", "streams"],
@@ -72,7 +72,7 @@ export function directories(behaviour: Behaviour): void {
     });
   });
 
-  behaviour("names the projects that have an entity of a kind, each once", async (on) => {
+  behavior("names the projects that have an entity of a kind, each once", async (on) => {
     expect(await on.engine.projects("stream")).toEqual([]);
     const ids = ["one", "two"];
     for (const project of ["q", "p", "p2"])
@@ -87,7 +87,7 @@ export function directories(behaviour: Behaviour): void {
     });
   });
 
-  behaviour("holds thousands of entities, written side by side, each with its own log and rows", async (on) => {
+  behavior("holds thousands of entities, written concurrently, each with its own log and rows", async (on) => {
     const ids = Array.from({ length: 2_000 }, (_, i) => `many/${(i * 17) % 2_000}`);
     await Promise.all(
       ids.map(async (id) => {

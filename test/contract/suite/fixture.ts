@@ -1,6 +1,6 @@
 /**
- * What the behaviours of the contract suite are written with: an engine of their own, its clock, and short ways to
- * commit and to read. `lives` is how durability is tested: the same check on the engine and again after a restart.
+ * The fixture of the contract suite's behaviors: an engine of its own, its clock, and short ways to commit and to read. `lives`
+ * tests durability: it runs the same check on the engine and again after a restart.
  */
 import { type Position, ZERO } from "@sluice/protocol";
 import { expect } from "vitest";
@@ -24,19 +24,19 @@ export interface OpenedEngine {
   readonly engine: Engine;
   /** The world of the engine's node. */
   readonly world: World;
-  /** Lets the engine's time pass: by moving a manual clock, or by waiting. */
+  /** Lets the engine's time pass: moves a manual clock, or waits. */
   advance(ms: number): Awaitable<void>;
-  /** Closes the engine and opens it again on the same data; left out by engines that forget. */
+  /** Closes the engine and opens it again on the same data; absent for engines that forget. */
   reopen?: () => Promise<Engine>;
-  /** Opens one more node over the same data, which `close` closes too; left out by engines of one process. */
+  /** Opens one more node over the same data, which `close` closes too; absent for engines of one process. */
   openPeer?: () => Promise<Engine>;
   close(): Promise<void>;
 }
 
 export type OpenEngine = () => Promise<OpenedEngine>;
 
-/** Declares one behaviour; its body gets an engine of its own. */
-export type Behaviour = (name: string, body: (on: Fixture) => Promise<void>) => void;
+/** Declares one behavior; its body gets an engine of its own. */
+export type Behavior = (name: string, body: (on: Fixture) => Promise<void>) => void;
 
 const WIDE = 1 << 30;
 
@@ -110,7 +110,7 @@ export class Fixture {
     return value && text(value);
   }
 
-  /** Keys of a table, all pages. */
+  /** Keys of a table, over all pages. */
   async rowKeys(e: Entity, table: string, pageSize = 1_000): Promise<string[]> {
     const keys: string[] = [];
     for (;;) {
@@ -122,7 +122,7 @@ export class Fixture {
     }
   }
 
-  /** Ids of a kind, all pages. */
+  /** Ids of a kind, over all pages. */
   async ids(project: string, kind: string, prefix = "", pageSize = 1_000): Promise<string[]> {
     const ids: string[] = [];
     for (let after: string | undefined = ""; after !== undefined; ) {
@@ -135,7 +135,7 @@ export class Fixture {
     return ids;
   }
 
-  /** Keys of everything that is due, over all shards. */
+  /** Keys of all due entities, over all shards. */
   async due(limit = 1_000): Promise<string[]> {
     const keys: string[] = [];
     for (let shard = 0; shard < this.engine.shards; shard++) {
@@ -168,13 +168,13 @@ export function drop(key: string, table = "t"): Effect {
   return { op: "drop", table, key };
 }
 
-/** What a conflict carries is what a load shows. */
+/** Expects a conflict that carries the same state as a load. */
 export function expectConflict(result: { readonly kind: string }, snapshot: Snapshot): void {
   expect(result.kind).toBe("conflict");
   expectSame((result as Conflict).snapshot, snapshot);
 }
 
-/** The generation that is offered may grow with time. */
+/** Compares everything except the offered generation, which may grow with time. */
 export function expectSame(one: Snapshot, other: Snapshot): void {
   const state = ({ rev, head, rows }: Snapshot) => ({ rev, head, rows: rows.map((row) => row && text(row)) });
   expect(state(one)).toEqual(state(other));
@@ -188,7 +188,7 @@ export function bytewise(keys: readonly string[]): string[] {
   return [...keys].sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
 }
 
-/** Keys on which bytewise order differs from that of JavaScript, or from what a careless separator makes of it. */
+/** Keys whose bytewise order differs from JavaScript's, or from the order that a careless separator gives. */
 export const AWKWARD_KEYS = [
   "a",
   "B",

@@ -1,12 +1,14 @@
-/** What the hints promise: watchers hear of commits once these can be seen; reminders come due, and stay until changed. */
+/**
+ * Promises of the hints: watchers are woken once a commit is visible; reminders come due, and stay until a commit changes them.
+ */
 import { expect } from "vitest";
 import type { Effect, Entity } from "../../../packages/server/src/engine/contract.ts";
-import { type Behaviour, type Fixture, put, stream } from "./fixture.ts";
+import { type Behavior, type Fixture, put, stream } from "./fixture.ts";
 
 const [a, b, c] = [stream("a"), stream("b"), stream("c")];
 
-export function hints(behaviour: Behaviour): void {
-  behaviour("wake a watcher after a commit by anyone, once it can be seen", async (on) => {
+export function hints(behavior: Behavior): void {
+  behavior("wake a watcher after a commit by any caller, once the commit is visible", async (on) => {
     let rev = (await on.load(a)).rev;
     for (let i = 0; i < 3; i++) {
       let seen: string | undefined;
@@ -25,7 +27,7 @@ export function hints(behaviour: Behaviour): void {
     }
   });
 
-  behaviour("wake every watcher of an entity, also after its destruction and before its creation", async (on) => {
+  behavior("wake every watcher of an entity, also after its destruction and before its creation", async (on) => {
     for (const effect of [put("x", "1"), { op: "destroy" } as const, put("x", "2")]) {
       const all = Promise.all([woken(on, a), woken(on, a), woken(on, a)]);
       await on.commit(a, [effect]);
@@ -33,7 +35,7 @@ export function hints(behaviour: Behaviour): void {
     }
   });
 
-  behaviour("call a watcher outside of the commit: it may read and commit itself", async (on) => {
+  behavior("call a watcher outside of the commit: it may read and commit itself", async (on) => {
     let inside = false;
     const both = new Promise<void>((resolve, reject) => {
       const unwatch = on.engine.watch(a, () => {
@@ -52,7 +54,7 @@ export function hints(behaviour: Behaviour): void {
     expect(await on.row(a, "t", "y")).toBe("by the watcher");
   });
 
-  behaviour("leave a watcher alone once it has unwatched, and only that one", async (on) => {
+  behavior("stop for a watcher that has unwatched, and for no other", async (on) => {
     let calls = 0;
     let heard = () => {};
     const wake = () => {
@@ -76,7 +78,7 @@ export function hints(behaviour: Behaviour): void {
     expect(calls).toBe(before);
   });
 
-  behaviour("name an entity as due from its time on, until a commit changes its reminder", async (on) => {
+  behavior("name an entity as due from its time on, until a commit changes its reminder", async (on) => {
     const now = on.engine.now();
     await on.commit(a, [{ op: "remind", atMs: now + 2_000 }]);
     expect(await on.due()).toEqual([]);
@@ -88,7 +90,7 @@ export function hints(behaviour: Behaviour): void {
     await on.lives(async () => expect(await on.due()).toEqual([]));
   });
 
-  behaviour("keep one reminder per entity: the newest replaces the earlier, null forgets it", async (on) => {
+  behavior("keep one reminder per entity: the newest replaces the earlier one, null removes it", async (on) => {
     const now = on.engine.now();
     await on.commit(a, [{ op: "remind", atMs: now + 600_000 }]);
     await on.commit(a, [{ op: "remind", atMs: now - 1 }]);
@@ -105,7 +107,7 @@ export function hints(behaviour: Behaviour): void {
     await on.lives(async () => expect(await on.due()).toEqual([]));
   });
 
-  behaviour("name the oldest reminder of a shard first, at most as many as asked", async (on) => {
+  behavior("name the oldest reminder of a shard first, up to the limit", async (on) => {
     const now = on.engine.now();
     const times = new Map<string, number>();
     for (let i = 0; i < 40; i++) {
@@ -124,7 +126,7 @@ export function hints(behaviour: Behaviour): void {
     });
   });
 
-  behaviour("name due entities whole: project, kind, id and key", async (on) => {
+  behavior("name due entities with project, kind, id and key", async (on) => {
     const e: Entity = stream("with/slashes é");
     await on.commit(e, [{ op: "remind", atMs: 1 }]);
     await on.lives(async () => {
@@ -135,7 +137,7 @@ export function hints(behaviour: Behaviour): void {
   });
 }
 
-/** Whoever else commits meanwhile: a watcher may be woken for nothing, and then comes at any time. */
+/** A commit whose spurious wakes do not matter, because a watcher may be woken without a change at any time. */
 async function committed(on: Fixture, effect: Effect): Promise<void> {
   for (let attempts = 0; ; attempts++) {
     expect(attempts).toBeLessThan(100);

@@ -1,13 +1,13 @@
-/** What a log promises: numbers without holes, generations that only rise, sums that fit, and messages exactly as given. */
+/** Promises of a log: numbers without holes, generations that only rise, correct sums, and messages exactly as given. */
 import { comparePositions, formatOffset, type Position } from "@sluice/protocol";
 import { expect } from "vitest";
 import { NO_HEAD } from "../../../packages/server/src/engine/contract.ts";
-import { append, type Behaviour, bytes, expectConflict, type Fixture, message, put, stream, text } from "./fixture.ts";
+import { append, type Behavior, bytes, expectConflict, type Fixture, message, put, stream, text } from "./fixture.ts";
 
 const a = stream("a");
 
-export function logs(behaviour: Behaviour): void {
-  behaviour("begins empty, at the position it was told", async (on) => {
+export function logs(behavior: Behavior): void {
+  behavior("begins empty, at the given position", async (on) => {
     const { nextGeneration: generation } = await on.load(a);
     const at = { generation, seq: 0 };
     const { head } = await on.commit(a, [{ op: "begin", generation, at }]);
@@ -18,7 +18,7 @@ export function logs(behaviour: Behaviour): void {
     });
   });
 
-  behaviour("numbers messages from 1 without a hole, over commits and restarts", async (on) => {
+  behavior("numbers messages from 1 without a hole, over commits and restarts", async (on) => {
     const generation = await on.begin(a);
     await on.append(a, "1", "2", "3");
     await on.append(a, "4");
@@ -31,7 +31,7 @@ export function logs(behaviour: Behaviour): void {
     });
   });
 
-  behaviour("knows its last position, its bytes and the time of its last message", async (on) => {
+  behavior("knows its last position, its bytes and the time of its last message", async (on) => {
     const generation = await on.begin(a);
     await on.commit(a, [{ op: "append", messages: [message("four", { at: 10 }), message("sixsix", { at: 12 })] }]);
     const { head } = await on.commit(a, [{ op: "append", messages: [message("", { at: 11 })] }]);
@@ -43,7 +43,7 @@ export function logs(behaviour: Behaviour): void {
     });
   });
 
-  behaviour("returns with each commit the head that the commit made", async (on) => {
+  behavior("returns with each commit the head that the commit made", async (on) => {
     await on.begin(a);
     for (const payload of ["x", "yy", "zzz"]) {
       const { head } = await on.append(a, payload);
@@ -51,20 +51,23 @@ export function logs(behaviour: Behaviour): void {
     }
   });
 
-  behaviour("begun at a position of another generation goes on with the next number, in its own", async (on) => {
-    const { nextGeneration } = await on.load(a);
-    const generation = nextGeneration + 5;
-    const at = { generation: nextGeneration - 1, seq: 41 };
-    const { head } = await on.commit(a, [{ op: "begin", generation, at }, append("42"), append("43", "44")]);
-    expect(head).toMatchObject({ generation, start: at, last: { generation, seq: 44 }, bytes: 6, startBytes: 0 });
-    await on.lives(async () => {
-      expect((await on.messages(a)).map(({ position }) => position)).toEqual(positions(generation, 42, 3));
-      expect(await on.payloads(a, at)).toEqual(["42", "43", "44"]);
-      expect((await on.load(a)).head).toEqual(head);
-    });
-  });
+  behavior(
+    "begun at a position of another generation continues with the next number, in its own generation",
+    async (on) => {
+      const { nextGeneration } = await on.load(a);
+      const generation = nextGeneration + 5;
+      const at = { generation: nextGeneration - 1, seq: 41 };
+      const { head } = await on.commit(a, [{ op: "begin", generation, at }, append("42"), append("43", "44")]);
+      expect(head).toMatchObject({ generation, start: at, last: { generation, seq: 44 }, bytes: 6, startBytes: 0 });
+      await on.lives(async () => {
+        expect((await on.messages(a)).map(({ position }) => position)).toEqual(positions(generation, 42, 3));
+        expect(await on.payloads(a, at)).toEqual(["42", "43", "44"]);
+        expect((await on.load(a)).head).toEqual(head);
+      });
+    },
+  );
 
-  behaviour("begun anew is empty and counts from zero; rows and reminder stay", async (on) => {
+  behavior("begun anew is empty and counts from zero; rows and reminder stay", async (on) => {
     await on.begin(a);
     await on.commit(a, [append("old", "older"), put("x", "1"), { op: "remind", atMs: on.engine.now() }]);
     const { nextGeneration: generation } = await on.load(a);
@@ -78,8 +81,8 @@ export function logs(behaviour: Behaviour): void {
     });
   });
 
-  behaviour(
-    "is offered a generation greater than all it ever had, destroyed incarnations and other lives included",
+  behavior(
+    "is offered a generation greater than all earlier ones, those of destroyed incarnations and other processes included",
     async (on) => {
       let highest = 0;
       const expectGreater = async () => {
@@ -101,7 +104,7 @@ export function logs(behaviour: Behaviour): void {
     },
   );
 
-  behaviour("never shows an offset at or below one that was shown before, whatever happened between", async (on) => {
+  behavior("never shows an offset at or below an earlier one, whatever happened between", async (on) => {
     let shown = "";
     const check = async () => {
       for (const { position } of await on.messages(a)) {
@@ -119,7 +122,7 @@ export function logs(behaviour: Behaviour): void {
     }
   });
 
-  behaviour("refuses as a conflict a generation that another incarnation used since it was offered", async (on) => {
+  behavior("refuses as a conflict a generation that another incarnation used since it was offered", async (on) => {
     const { rev, nextGeneration: generation } = await on.load(a);
     const begin = { op: "begin", generation, at: { generation, seq: 0 } } as const;
     await on.commit(a, [begin, append("shown")]);
@@ -129,7 +132,7 @@ export function logs(behaviour: Behaviour): void {
     expect((await on.load(a)).nextGeneration).toBeGreaterThan(generation);
   });
 
-  behaviour("trimmed shows at once, to readers and in its head, what is left", async (on) => {
+  behavior("shows a trim at once, to readers and in its head", async (on) => {
     const { generation, through } = await fiveMessages(on);
     const { head } = await on.commit(a, [{ op: "trim", through: through(2), bytes: 6 }]);
     expect(head).toMatchObject({ start: through(2), startBytes: 6, last: through(5), bytes: 15 });
@@ -142,7 +145,7 @@ export function logs(behaviour: Behaviour): void {
     });
   });
 
-  behaviour("trimmed to its end is empty and goes on with the next number", async (on) => {
+  behavior("trimmed to its end is empty and continues with the next number", async (on) => {
     const { through } = await fiveMessages(on);
     const { head } = await on.commit(a, [{ op: "trim", through: through(5), bytes: 15 }]);
     expect(head).toMatchObject({ start: through(5), startBytes: 15, last: through(5), bytes: 15, at: 1 });
@@ -153,7 +156,7 @@ export function logs(behaviour: Behaviour): void {
     await on.lives(async () => expect((await on.messages(a)).map(({ position }) => position)).toEqual([through(6)]));
   });
 
-  behaviour("trimmed again and again keeps only what follows", async (on) => {
+  behavior("trimmed repeatedly keeps only the messages after the last trim", async (on) => {
     const { through } = await fiveMessages(on);
     for (let seq = 1; seq <= 4; seq++) {
       await on.commit(a, [{ op: "trim", through: through(seq), bytes: seq * 3 }]);
@@ -162,7 +165,7 @@ export function logs(behaviour: Behaviour): void {
     await on.lives(async () => expect(await on.payloads(a)).toEqual(["555"]));
   });
 
-  behaviour("keeps id, key, attributes, time and every byte of a message", async (on) => {
+  behavior("keeps id, key, attributes, time and every byte of a message", async (on) => {
     await on.begin(a);
     const every = Uint8Array.from({ length: 256 }, (_, i) => i);
     const framed = new Uint8Array(300).fill(7);
@@ -191,7 +194,7 @@ export function logs(behaviour: Behaviour): void {
     });
   });
 
-  behaviour("takes messages of 8 MiB and of nothing, side by side", async (on) => {
+  behavior("takes empty messages and messages of 8 MiB in one commit", async (on) => {
     await on.begin(a);
     const large = Uint8Array.from({ length: 8 * 1024 * 1024 }, (_, i) => (i * 31) ^ (i >>> 8));
     await on.commit(a, [append(bytes("")), append(large), append(bytes(""))]);
@@ -205,7 +208,7 @@ export function logs(behaviour: Behaviour): void {
     });
   });
 
-  behaviour("takes thousands of messages in one commit and in many", async (on) => {
+  behavior("takes thousands of messages in one commit and in many", async (on) => {
     const generation = await on.begin(a);
     const payloads = Array.from({ length: 9_000 }, (_, i) => `message ${i}`);
     await on.append(a, ...payloads);
@@ -217,7 +220,7 @@ export function logs(behaviour: Behaviour): void {
     });
   });
 
-  behaviour("that was read stays as it was read, and so does a row, whatever is committed afterwards", async (on) => {
+  behavior("leaves a page that was read unchanged, and a row too, whatever is committed afterwards", async (on) => {
     await on.begin(a);
     const kept: { message: Uint8Array; row: Uint8Array }[] = [];
     for (let i = 0; i < 30; i++) {
@@ -231,7 +234,7 @@ export function logs(behaviour: Behaviour): void {
     );
   });
 
-  behaviour("never begun has no generation, however many rows its entity has", async (on) => {
+  behavior("never begun has no generation, however many rows its entity has", async (on) => {
     await on.commit(a, [put("x", "1")]);
     await on.lives(async () => {
       expect((await on.load(a)).head).toEqual(NO_HEAD);

@@ -1,4 +1,4 @@
-/** What nodes know of each other: who lives, under which id, and messages that arrive whole, if they arrive. */
+/** Promises about nodes: the list of live ones, unique ids, and messages that arrive whole, if they arrive. */
 import { expect } from "vitest";
 import {
   type Engine,
@@ -7,14 +7,14 @@ import {
   NODE_RENEW_MS,
 } from "../../../packages/server/src/engine/contract.ts";
 import { eventually } from "../../support/eventually.ts";
-import { type Behaviour, bytes, stream, text } from "./fixture.ts";
+import { type Behavior, bytes, stream, text } from "./fixture.ts";
 
 const a = stream("a");
-/** How far an engine's idea of the time may be off where the time is another machine's. */
+/** The largest error of an engine's time if it is another machine's. */
 const ESTIMATE_MS = 200;
 
-export function nodes(behaviour: Behaviour): void {
-  behaviour("list themselves once they are open, with a record that ends soon", async (on) => {
+export function nodes(behavior: Behavior): void {
+  behavior("list themselves once they are open, with a record that expires soon", async (on) => {
     const { engine } = on;
     const found = await engine.nodes();
     expect(found.map(({ id }) => id)).toEqual([engine.node]);
@@ -22,7 +22,7 @@ export function nodes(behaviour: Behaviour): void {
     expect(found[0]!.aliveUntilMs).toBeLessThanOrEqual(engine.now() + NODE_ALIVE_MS + ESTIMATE_MS);
   });
 
-  behaviour("renew their records for as long as they are open", async (on) => {
+  behavior("renew their records for as long as they are open", async (on) => {
     const peer = await on.openPeer();
     const living = [on.engine, ...(peer === undefined ? [] : [peer])].map(({ node }) => node);
     const [first] = await on.engine.nodes();
@@ -33,7 +33,7 @@ export function nodes(behaviour: Behaviour): void {
     expect(renewed.aliveUntilMs).toBeGreaterThanOrEqual(first!.aliveUntilMs + NODE_ALIVE_MS);
   });
 
-  behaviour("have another id in a later life, and what the earlier one is told is lost", async (on) => {
+  behavior("have another id after a restart, and a message to the earlier id is lost", async (on) => {
     const earlier = on.engine.node;
     if (!(await on.reopen())) return;
     const { engine } = on;
@@ -44,7 +44,7 @@ export function nodes(behaviour: Behaviour): void {
     expect(heard).not.toContain(`too late from ${engine.node}`);
   });
 
-  behaviour("hear what they tell themselves, after the telling, and from which node", async (on) => {
+  behavior("receive their own messages in a later turn, with the sender's id", async (on) => {
     const { engine } = on;
     const [one, two] = [heardBy(engine), heardBy(engine)];
     let isTelling = false;
@@ -58,7 +58,7 @@ export function nodes(behaviour: Behaviour): void {
     expect(new Set([...one, ...two])).toEqual(new Set([`hello from ${engine.node}`]));
   });
 
-  behaviour("may change the bytes as soon as they have told them", async (on) => {
+  behavior("may reuse the bytes as soon as `tell` has returned", async (on) => {
     const { engine } = on;
     const heard = heardBy(engine);
     await eventually(() => {
@@ -70,7 +70,7 @@ export function nodes(behaviour: Behaviour): void {
     expect(new Set(heard)).toEqual(new Set([`before from ${engine.node}`]));
   });
 
-  behaviour("tell every byte there is, and nothing at all, up to the bound and not beyond it", async (on) => {
+  behavior("send every byte value, and empty messages, up to the bound and not beyond it", async (on) => {
     const { engine } = on;
     const heard: Uint8Array[] = [];
     engine.onTold((told) => heard.push(told));
@@ -85,7 +85,7 @@ export function nodes(behaviour: Behaviour): void {
     expect(() => engine.tell("unknown", new Uint8Array(MAX_TOLD_BYTES + 1))).toThrow(RangeError);
   });
 
-  behaviour("lose what they tell a node that is not there, in silence", async (on) => {
+  behavior("lose a message to an unknown node in silence", async (on) => {
     const { engine } = on;
     const heard = heardBy(engine);
     for (const node of ["", "unknown", `${engine.node}0`, "a b", "{x}", "é"]) engine.tell(node, bytes("lost"));
@@ -93,7 +93,7 @@ export function nodes(behaviour: Behaviour): void {
     expect(new Set(heard)).toEqual(new Set([`kept from ${engine.node}`]));
   });
 
-  behaviour("call a listener until it leaves, and the others beyond that", async (on) => {
+  behavior("call a listener until it leaves, and continue to call the others", async (on) => {
     const { engine } = on;
     let calls = 0;
     const leave = engine.onTold(() => calls++);
@@ -107,7 +107,7 @@ export function nodes(behaviour: Behaviour): void {
     expect(calls).toBe(before);
   });
 
-  behaviour("of one store list each other, and tell each other in both directions", async (on) => {
+  behavior("of one store list each other, and exchange messages in both directions", async (on) => {
     const peer = await on.openPeer();
     if (peer === undefined) return;
     const { engine } = on;
@@ -122,7 +122,7 @@ export function nodes(behaviour: Behaviour): void {
     expect(new Set(here)).toEqual(new Set([`and back from ${peer.node}`]));
   });
 
-  behaviour("reach the owner of an entity by the id that a refused claim names", async (on) => {
+  behavior("reach the owner of an entity by the id that a refused claim names", async (on) => {
     const { engine } = on;
     const claimant = (await on.openPeer()) ?? engine;
     expect((await engine.claim(a, engine.node, 60_000)).kind).toBe("owner");
@@ -136,7 +136,7 @@ export function nodes(behaviour: Behaviour): void {
     });
   });
 
-  behaviour("that close are gone from the list at once, and telling them does no harm", async (on) => {
+  behavior("that close leave the list at once, and a message to them does no harm", async (on) => {
     const peer = await on.openPeer();
     if (peer === undefined) return;
     const { engine } = on;
@@ -149,14 +149,14 @@ export function nodes(behaviour: Behaviour): void {
   });
 }
 
-/** What a node hears from here on, and from which node. */
+/** The messages that a node receives from now on, with their senders. */
 function heardBy(engine: Engine): string[] {
   const heard: string[] = [];
   engine.onTold((told, from) => heard.push(`${text(told)} from ${from}`));
   return heard;
 }
 
-/** Told until it is heard: any single message may be lost. */
+/** Repeats a message until it arrives, because any single one may be lost. */
 async function arrives(heard: readonly string[], from: Engine, to: Engine, said: string): Promise<void> {
   await eventually(() => {
     from.tell(to.node, bytes(said));

@@ -1,10 +1,10 @@
-/** What ownership gives a feature on this engine: commits under an owner through keepers, and one owner among contenders. */
+/** Ownership for a feature on this engine: commits under an owner through keepers, and one owner among contenders. */
 import { expect } from "vitest";
 import type { Engine, Owner } from "../../../packages/server/src/engine/contract.ts";
 import { FENCED, Keepers, type Rule } from "../../../packages/server/src/engine/keeper.ts";
 import { OwnedEntity } from "../../../packages/server/src/engine/owned-entity.ts";
 import type { Term } from "../../../packages/server/src/engine/term.ts";
-import { type Behaviour, bytes, type Fixture, stream } from "./fixture.ts";
+import { type Behavior, bytes, type Fixture, stream } from "./fixture.ts";
 
 const a = stream("a");
 const LEASE_MS = 2_000;
@@ -12,8 +12,8 @@ const RETRY_MS = 50;
 const STEP_MS = 10;
 const MAX_STEPS = 2_000;
 
-export function ownedEntities(behaviour: Behaviour): void {
-  behaviour("tells a fence as a value, to the inputs of that owner alone", async (on) => {
+export function ownedEntities(behavior: Behavior): void {
+  behavior("returns a fence as a value, to the inputs of that owner alone", async (on) => {
     const keepers = keepersOf(on.engine);
     const owner = await on.engine.claim(a, "first", 60_000);
     expect(await keepers.submit(a, [], append("1"), { owner: owner as Owner })).toBe("done");
@@ -28,7 +28,7 @@ export function ownedEntities(behaviour: Behaviour): void {
     await on.lives(async () => expect(await on.payloads(a)).toEqual(["1", "2", "3"]));
   });
 
-  behaviour("is one contender's until it stops, and then another's", async (on) => {
+  behavior("belongs to one contender until it stops, and then to another", async (on) => {
     const contenders = ["first", "second", "third"].map((name) => new Contender(on, name));
     while (contenders.length > 0) {
       const owner = await appendedBy(on, contenders);
@@ -43,7 +43,7 @@ export function ownedEntities(behaviour: Behaviour): void {
     expect(new Set(epochs).size).toBe(3);
   });
 
-  behaviour("goes from an owner that renews no more to the next, and the old one is fenced", async (on) => {
+  behavior("passes from an owner that stops renewing to the next, and the old owner is fenced", async (on) => {
     const dead = (await on.engine.claim(a, "dead", LEASE_MS)) as Owner;
     const keepers = keepersOf(on.engine);
     const next = new Contender(on, "next");
@@ -54,10 +54,10 @@ export function ownedEntities(behaviour: Behaviour): void {
     await next.owned.stop();
   });
 
-  behaviour("stays with an owner that renews, for longer than its lease, and is never owned by two", async (on) => {
+  behavior("stays with an owner that renews, for longer than its lease, and is never owned by two", async (on) => {
     const contenders = [new Contender(on, "one"), new Contender(on, "other")];
     const owners = () => contenders.filter(({ owned }) => owned.term !== undefined);
-    // A machine that stands still for too long may cost an owner its term; the next one has the same chance.
+    // A machine that pauses for too long may cost an owner its term; the next owner has the same chance.
     await within(on, () => {
       expect(owners().length).toBeLessThanOrEqual(1);
       return owners().some(({ gainedMs }) => on.world.now() > gainedMs + 2 * LEASE_MS);
@@ -96,7 +96,7 @@ function keepersOf(engine: Engine): Keepers {
   return new Keepers(engine, (task) => void setImmediate(task));
 }
 
-/** Begins the log when it is the first. */
+/** Begins the log at the first append. */
 function append(payload: string): Rule<"done"> {
   return ({ exists, nextGeneration: generation }, at) => ({
     outcome: "done",
@@ -117,7 +117,7 @@ async function appendedBy(on: Fixture, contenders: readonly Contender[]): Promis
   }
 }
 
-/** Lets time pass, a little at a time, until it holds. */
+/** Lets time pass in small steps until the condition holds. */
 async function within(on: Fixture, holds: () => boolean): Promise<void> {
   for (let steps = 0; !holds(); steps++) {
     if (steps > MAX_STEPS) throw new Error("it has not come to hold");

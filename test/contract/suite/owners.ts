@@ -1,15 +1,15 @@
-/** What ownership and the limiter promise: one owner at a time, stale ones fenced, and no more hits than a window allows. */
+/** Promises of ownership and the limiter: one owner at a time, stale owners fenced, and no more hits than a window allows. */
 import { expect } from "vitest";
 import type { Owner } from "../../../packages/server/src/engine/contract.ts";
-import { append, type Behaviour, type Fixture, put, stream } from "./fixture.ts";
+import { append, type Behavior, type Fixture, put, stream } from "./fixture.ts";
 
 const [a, b] = [stream("a"), stream("b")];
 const TTL_MS = 2_000;
-/** How far an engine's idea of the time may be off where the time is another machine's. */
+/** The largest error of an engine's time if it is another machine's. */
 const ESTIMATE_MS = 200;
 
-export function owners(behaviour: Behaviour): void {
-  behaviour("go to the first who claims; others are told who holds it, and until when", async (on) => {
+export function owners(behavior: Behavior): void {
+  behavior("go to the first claimant; later claimants learn the holder and its end", async (on) => {
     const before = on.engine.now();
     await claimed(on, "first");
     const held = await on.engine.claim(a, "second", TTL_MS);
@@ -20,12 +20,12 @@ export function owners(behaviour: Behaviour): void {
     expect((await on.engine.claim(b, "second", TTL_MS)).kind).toBe("owner");
   });
 
-  behaviour("of many claims at once succeed for exactly one node", async (on) => {
+  behavior("of many claims at once succeed for exactly one node", async (on) => {
     const results = await Promise.all(["1", "2", "3", "4", "5"].map((node) => on.engine.claim(a, node, TTL_MS)));
     expect(results.map(({ kind }) => kind).sort()).toEqual(["held", "held", "held", "held", "owner"]);
   });
 
-  behaviour("are renewed by who names them, and stay the same for longer", async (on) => {
+  behavior("are renewed by a claim that names them, and stay the same for longer", async (on) => {
     const owner = await claimed(on, "first");
     await on.advance(TTL_MS / 2);
     expect(await on.engine.claim(a, "first", TTL_MS, owner)).toEqual(owner);
@@ -34,7 +34,7 @@ export function owners(behaviour: Behaviour): void {
     expect((await commitAs(on, owner)).kind).toBe("done");
   });
 
-  behaviour("are not renewed by anyone else: not by their own node, nor under another name", async (on) => {
+  behavior("are renewed by no other claim, not even one of their own node", async (on) => {
     const owner = await claimed(on, "first");
     const others = [undefined, { ...owner, epoch: owner.epoch + 1 }, { ...owner, nonce: "other" }];
     for (const held of others) {
@@ -44,7 +44,7 @@ export function owners(behaviour: Behaviour): void {
     expect((await commitAs(on, owner)).kind).toBe("fenced");
   });
 
-  behaviour("that ended cannot be renewed: there is a new one, or another holder", async (on) => {
+  behavior("that ended cannot be renewed: the claim gets a new one, or names another holder", async (on) => {
     const owner = await claimed(on, "first");
     await on.advance(TTL_MS);
     const next = await on.engine.claim(a, "first", TTL_MS, owner);
@@ -54,7 +54,7 @@ export function owners(behaviour: Behaviour): void {
     expect((await commitAs(on, owner)).kind).toBe("fenced");
   });
 
-  behaviour("come and go without changing the entity's rev", async (on) => {
+  behavior("come and go without changing the entity's rev", async (on) => {
     const { rev } = await on.commit(a, [put("x", "1")]);
     const owner = await claimed(on, "first");
     expect((await on.load(a)).rev).toBe(rev);
@@ -62,7 +62,7 @@ export function owners(behaviour: Behaviour): void {
     expect((await on.load(a)).rev).toBe(rev);
   });
 
-  behaviour("end with their time: another may claim, as another owner", async (on) => {
+  behavior("end with their time: another node may claim, as another owner", async (on) => {
     const owner = await claimed(on, "first");
     await on.advance(TTL_MS);
     expect((await commitAs(on, owner)).kind).toBe("fenced");
@@ -72,7 +72,7 @@ export function owners(behaviour: Behaviour): void {
     expect((await commitAs(on, next)).kind).toBe("done");
   });
 
-  behaviour("that ended stay ended, even when the same node claims again", async (on) => {
+  behavior("that ended stay ended, even when the same node claims again", async (on) => {
     const owner = await claimed(on, "first");
     await on.advance(TTL_MS);
     const again = await claimed(on, "first");
@@ -81,7 +81,7 @@ export function owners(behaviour: Behaviour): void {
     expect((await commitAs(on, again)).kind).toBe("done");
   });
 
-  behaviour("are released by their owner only", async (on) => {
+  behavior("are released by their owner only", async (on) => {
     const owner = await claimed(on, "first");
     await on.engine.release(a, { ...owner, epoch: owner.epoch + 1 });
     await on.engine.release(a, { ...owner, nonce: "other" });
@@ -94,7 +94,7 @@ export function owners(behaviour: Behaviour): void {
     expect((await commitAs(on, next)).kind).toBe("done");
   });
 
-  behaviour("are compared by epoch and nonce, both, inside the entity they guard", async (on) => {
+  behavior("are compared by epoch and nonce, both, inside the entity they guard", async (on) => {
     const owner = await claimed(on, "first");
     const nobodys = [
       { ...owner, epoch: owner.epoch + 1 },
@@ -106,7 +106,7 @@ export function owners(behaviour: Behaviour): void {
     expect((await commitAs(on, owner)).kind).toBe("done");
   });
 
-  behaviour("whose commit is fenced have written nothing", async (on) => {
+  behavior("whose commit is fenced have written nothing", async (on) => {
     await on.begin(a);
     const owner = await claimed(on, "first");
     await on.engine.release(a, owner);
@@ -120,7 +120,7 @@ export function owners(behaviour: Behaviour): void {
     });
   });
 
-  behaviour("are checked by a commit without effects, and before its rev", async (on) => {
+  behavior("are checked by a commit without effects, and before its rev", async (on) => {
     const { rev } = await on.commit(a, [put("x", "1")]);
     const owner = await claimed(on, "first");
     expect((await on.engine.commit(a, { rev, owner }, [])).kind).toBe("done");
@@ -130,14 +130,14 @@ export function owners(behaviour: Behaviour): void {
     expect((await on.engine.commit(a, { rev: 0, owner }, [put("x", "2")])).kind).toBe("fenced");
   });
 
-  behaviour("do not hold up commits that name no owner, and outlive the entity's destruction", async (on) => {
+  behavior("do not affect commits that name no owner, and survive the entity's destruction", async (on) => {
     const owner = await claimed(on, "first");
     await on.commit(a, [put("x", "1")]);
     await on.commit(a, [{ op: "destroy" }]);
     expect((await commitAs(on, owner)).kind).toBe("done");
   });
 
-  behaviour("of an earlier life of the engine are fenced when another life has given the claim anew", async (on) => {
+  behavior("of an earlier process are fenced once a later process has granted the claim again", async (on) => {
     const owner = await claimed(on, "first");
     if (!(await on.reopen())) return;
     await on.advance(TTL_MS);
@@ -147,7 +147,7 @@ export function owners(behaviour: Behaviour): void {
     expect((await commitAs(on, next)).kind).toBe("done");
   });
 
-  behaviour("hit a window at most as often as its limit, and are told when to come back", async (on) => {
+  behavior("allow at most as many hits in a window as its limit, and say when the next one is possible", async (on) => {
     for (const remaining of [2, 1, 0])
       expect(await on.engine.hit("k", 3, TTL_MS)).toEqual({ kind: "allowed", remaining });
     for (let i = 0; i < 3; i++) {
@@ -161,14 +161,14 @@ export function owners(behaviour: Behaviour): void {
     expect(await on.engine.hit("k", 3, TTL_MS)).toEqual({ kind: "allowed", remaining: 2 });
   });
 
-  behaviour("hit one key without touching another, and at once without losing count", async (on) => {
+  behavior("count concurrent hits of one key exactly, and no other key's", async (on) => {
     const hits = await Promise.all(Array.from({ length: 50 }, () => on.engine.hit("k", 20, TTL_MS)));
     expect(hits.filter(({ kind }) => kind === "allowed").length).toBe(20);
     expect(await on.engine.hit("k2", 20, TTL_MS)).toEqual({ kind: "allowed", remaining: 19 });
     expect((await on.engine.hit("none", 0, TTL_MS)).kind).toBe("limited");
   });
 
-  behaviour("find a healthy engine accepting writes", async (on) => {
+  behavior("find a healthy engine accepting writes", async (on) => {
     expect(on.engine.health()).toBeUndefined();
   });
 }

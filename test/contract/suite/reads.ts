@@ -1,13 +1,13 @@
-/** What a reader is promised: pages without holes from wherever it stands, never empty before the tail, committed only. */
+/** Promises to a reader: pages without holes from any position, never empty before the tail, with committed messages only. */
 import { type Position, ZERO } from "@sluice/protocol";
 import { expect } from "vitest";
 import { ENGINE_BOUNDS } from "../../../packages/server/src/engine/bounds.ts";
-import { append, type Behaviour, type Fixture, stream } from "./fixture.ts";
+import { append, type Behavior, type Fixture, stream } from "./fixture.ts";
 
 const a = stream("a");
 
-export function reads(behaviour: Behaviour): void {
-  behaviour("fills a page with as many messages as fit, and at least one", async (on) => {
+export function reads(behavior: Behavior): void {
+  behavior("fills a page with as many messages as fit, and at least one", async (on) => {
     const { at } = await messagesOfTen(on, 6);
     await on.lives(async () => {
       for (const [maxBytes, count] of [
@@ -29,7 +29,7 @@ export function reads(behaviour: Behaviour): void {
     });
   });
 
-  behaviour("page by page meets every message once, in order", async (on) => {
+  behavior("page by page returns every message once, in order", async (on) => {
     await on.begin(a);
     const sizes = Array.from({ length: 300 }, (_, i) => (i * 7919) % 997);
     for (let i = 0; i < sizes.length; i += 10)
@@ -51,7 +51,7 @@ export function reads(behaviour: Behaviour): void {
     });
   });
 
-  behaviour("bounds a page of tiny messages by their number", async (on) => {
+  behavior("bounds a page of tiny messages by their number", async (on) => {
     await on.begin(a);
     await on.append(a, ...Array.from({ length: ENGINE_BOUNDS.pageMessages + 1 }, () => ""));
     const page = await on.engine.read(a, ZERO, 1 << 20);
@@ -59,7 +59,7 @@ export function reads(behaviour: Behaviour): void {
     expect((await on.engine.read(a, page.messages.at(-1)!.position, 1 << 20)).messages.length).toBe(1);
   });
 
-  behaviour("takes a large message after small ones into the next page", async (on) => {
+  behavior("puts a large message after small ones on the next page", async (on) => {
     await on.begin(a);
     await on.append(a, "small", new Uint8Array(200_000), "small");
     await on.lives(async () => {
@@ -74,7 +74,7 @@ export function reads(behaviour: Behaviour): void {
     });
   });
 
-  behaviour("counts payload bytes only: empty messages fit into any page", async (on) => {
+  behavior("counts payload bytes only: empty messages fit into any page", async (on) => {
     await on.begin(a);
     await on.append(a, "", "", "0123456789", "", "");
     await on.append(a, "", "x");
@@ -91,7 +91,7 @@ export function reads(behaviour: Behaviour): void {
     });
   });
 
-  behaviour("continues after any position of the log", async (on) => {
+  behavior("continues after any position of the log", async (on) => {
     const { at } = await messagesOfTen(on, 6);
     await on.lives(async () => {
       for (let seq = 0; seq <= 6; seq++) {
@@ -101,7 +101,7 @@ export function reads(behaviour: Behaviour): void {
     });
   });
 
-  behaviour("at the tail finds nothing, with the head it was read under", async (on) => {
+  behavior("at the tail returns an empty page, with the head it was read under", async (on) => {
     const { at } = await messagesOfTen(on, 3);
     await on.lives(async () => {
       const { head } = await on.load(a);
@@ -109,7 +109,7 @@ export function reads(behaviour: Behaviour): void {
     });
   });
 
-  behaviour("beyond the tail, in this generation or a later one, finds nothing", async (on) => {
+  behavior("beyond the tail, in this generation or a later one, returns an empty page", async (on) => {
     const { generation, at } = await messagesOfTen(on, 3);
     await on.lives(async () => {
       for (const after of [
@@ -123,7 +123,7 @@ export function reads(behaviour: Behaviour): void {
     });
   });
 
-  behaviour("from the zero position or any older generation finds the log from its start", async (on) => {
+  behavior("from the zero position or any older generation returns the log from its start", async (on) => {
     const { generation: older } = await messagesOfTen(on, 9);
     await on.commit(a, [{ op: "destroy" }]);
     const generation = await on.begin(a);
@@ -136,7 +136,7 @@ export function reads(behaviour: Behaviour): void {
     });
   });
 
-  behaviour("of a log begun elsewhere: numbers below its first one are before it", async (on) => {
+  behavior("of a log begun at another position treats lower numbers as before its start", async (on) => {
     const { nextGeneration: generation } = await on.load(a);
     const at = { generation: generation - 1, seq: 10 };
     await on.commit(a, [{ op: "begin", generation, at }, append("11", "12")]);
@@ -147,7 +147,7 @@ export function reads(behaviour: Behaviour): void {
     });
   });
 
-  behaviour("shows committed messages only, under the head that counts them", async (on) => {
+  behavior("shows committed messages only, under the head that counts them", async (on) => {
     await on.begin(a);
     const acknowledged: number[] = [];
     for (let i = 1; i <= 30; i++) {

@@ -1,12 +1,12 @@
-/** What rows promise: values exactly as put, and pages in the order of the keys' UTF-8 bytes. */
+/** Promises of rows: values exactly as put, and pages in the order of the keys' UTF-8 bytes. */
 import { expect } from "vitest";
 import { entity } from "../../../packages/server/src/engine/contract.ts";
-import { AWKWARD_KEYS, type Behaviour, bytewise, drop, put, stream } from "./fixture.ts";
+import { AWKWARD_KEYS, type Behavior, bytewise, drop, put, stream } from "./fixture.ts";
 
 const a = stream("a");
 
-export function rows(behaviour: Behaviour): void {
-  behaviour("are put, replaced and dropped", async (on) => {
+export function rows(behavior: Behavior): void {
+  behavior("are put, replaced and dropped", async (on) => {
     await on.commit(a, [put("x", "1"), put("y", "1"), put("z", "1")]);
     await on.commit(a, [put("x", "2"), drop("y"), drop("was never there")]);
     await on.lives(async () => {
@@ -19,7 +19,7 @@ export function rows(behaviour: Behaviour): void {
     });
   });
 
-  behaviour("are loaded in the order asked, missing ones as undefined, repeated ones twice", async (on) => {
+  behavior("are loaded in the order of the keys, missing ones as undefined, repeated ones twice", async (on) => {
     await on.commit(a, [put("x", "1"), put("y", "2"), put("x", "3", "u")]);
     const keys = ["y", "none", "x", "y"].map((key) => ({ table: "t", key }));
     await on.lives(async () => {
@@ -35,7 +35,7 @@ export function rows(behaviour: Behaviour): void {
     });
   });
 
-  behaviour("keep every byte of a value, and empty and large values", async (on) => {
+  behavior("keep every byte of a value, and empty and large values", async (on) => {
     const every = Uint8Array.from({ length: 256 }, (_, i) => i);
     const large = Uint8Array.from({ length: 1 << 20 }, (_, i) => i * 7);
     const values = { every, empty: new Uint8Array(0), large, view: large.subarray(1_000, 1_100) };
@@ -51,7 +51,7 @@ export function rows(behaviour: Behaviour): void {
     });
   });
 
-  behaviour("come in the order of their keys' UTF-8 bytes", async (on) => {
+  behavior("come in the order of their keys' UTF-8 bytes", async (on) => {
     await on.commit(
       a,
       AWKWARD_KEYS.map((key) => put(key, key)),
@@ -62,7 +62,7 @@ export function rows(behaviour: Behaviour): void {
     });
   });
 
-  behaviour("are paged: after a key, present or not, at most as many as asked", async (on) => {
+  behavior("are paged: after a key, present or not, up to the limit", async (on) => {
     await on.commit(
       a,
       AWKWARD_KEYS.map((key) => put(key, key)),
@@ -79,7 +79,7 @@ export function rows(behaviour: Behaviour): void {
     });
   });
 
-  behaviour("under the empty key are loaded, and come before every page", async (on) => {
+  behavior("under the empty key are loaded, and come before every page", async (on) => {
     await on.commit(a, [put("", "root"), put("x", "1")]);
     await on.lives(async () => {
       expect(await on.row(a, "t", "")).toBe("root");
@@ -87,7 +87,7 @@ export function rows(behaviour: Behaviour): void {
     });
   });
 
-  behaviour("of one table or entity are not another's, however alike the names are", async (on) => {
+  behavior("of one table or entity never appear in another, however alike the names are", async (on) => {
     const places = [
       { e: stream("a"), table: "t" },
       { e: stream("a"), table: "tt" },
@@ -107,7 +107,7 @@ export function rows(behaviour: Behaviour): void {
     });
   });
 
-  behaviour("have keys of hundreds of bytes under ids of 1,024", async (on) => {
+  behavior("have keys of hundreds of bytes under ids of 1,024", async (on) => {
     const e = stream(`${"é".repeat(511)}xy`);
     const keys = ["k".repeat(255), `${"k".repeat(255)}a`, `${"k".repeat(255)}b`];
     await on.begin(e);
@@ -123,7 +123,7 @@ export function rows(behaviour: Behaviour): void {
     });
   });
 
-  behaviour("of a table by the thousand are all there, in order", async (on) => {
+  behavior("of a table with thousands are all there, in order", async (on) => {
     const keys = Array.from({ length: 3_000 }, (_, i) => `row-${(i * 7) % 3_000}`);
     for (let i = 0; i < keys.length; i += 500)
       await on.commit(

@@ -2,12 +2,12 @@
  * All clients that wait on this node: long-polls and open connections of every feature. Routes count a client in before its first
  * read, so that clients that arrive together are counted too. Compose drains the audience at shutdown.
  *
- * Invariants: never more clients than the limit; after `drain` no client is let in, and every guest has been told.
+ * Invariants: the clients never exceed the limit. After `drain` no client is let in, and every guest has been told.
  */
 import { Refusal } from "./refusal.ts";
 import type { Departing } from "./sink.ts";
 
-/** What waits, and must be told when the server shuts down. */
+/** A waiting request or connection, which must end when the server shuts down. */
 export interface Guest {
   /** Must not throw. */
   sendHome(): void;
@@ -30,11 +30,11 @@ export class Audience {
     return this.isDraining;
   }
 
-  /** Throws a Refusal when the node is full or shuts down. Returns how to leave, which may be called twice. */
+  /** Throws a Refusal if the node is full or shuts down. Returns the function by which the client leaves; it is idempotent. */
   enter(client: Departing): () => void {
     if (this.isDraining) throw new Refusal("draining", "the server is shutting down");
     if (this.count >= this.max) {
-      throw new Refusal("too-many-waiters", `${this.max} readers are waiting already`);
+      throw new Refusal("too-many-waiters", `${this.max} readers are waiting already; retry later`);
     }
     this.count++;
     let left = false;
@@ -46,7 +46,7 @@ export class Audience {
     return leave;
   }
 
-  /** The guest is sent home at shutdown, unless it goes before. */
+  /** Sends the guest home at shutdown, unless it leaves earlier. */
   stay(guest: Guest): void {
     this.guests.add(guest);
   }
@@ -55,7 +55,7 @@ export class Audience {
     this.guests.delete(guest);
   }
 
-  /** Sends every guest home: the clients reconnect to another node, from where they are. */
+  /** Sends every guest home. Its client reconnects to another node and resumes at its offset. */
   drain(): void {
     this.isDraining = true;
     for (const guest of [...this.guests]) guest.sendHome();

@@ -8,7 +8,7 @@ export interface BackoffFigures {
   readonly firstMs: number;
   readonly maxMs: number;
   /**
-   * The delay is multiplied by a factor drawn evenly from this range. Callers that failed together then do not retry together.
+   * A factor drawn evenly from this range multiplies the delay, so that callers that failed together do not retry together.
    * Without it the delay is exact.
    */
   readonly jitter?: readonly [least: number, most: number] | undefined;

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { isLonger, utf8 } from "./bytes.ts";
 
-it("knows whether a text is longer than so many bytes, whatever its characters", () => {
+it("a text is compared with a byte limit correctly, whatever its characters", () => {
   const characters = fc.string({ unit: "binary", maxLength: 40 });
   fc.assert(
     fc.property(characters, fc.integer({ min: 0, max: 130 }), (text, bytes) => {

@@ -1,4 +1,4 @@
-/** Bytes without Node's Buffer, so that the code above can run elsewhere. */
+/** Operations on bytes and text without Node's Buffer, because rules, services and the client must run without Node. */
 const encoder = new TextEncoder();
 
 export const EMPTY = new Uint8Array(0);
@@ -7,7 +7,7 @@ export function utf8(text: string): Uint8Array {
   return encoder.encode(text);
 }
 
-/** Whether a text has more bytes than that. A character takes three at most, so most texts need not be encoded to know. */
+/** Whether the text has more than `bytes` UTF-8 bytes. A UTF-16 unit takes at most three, so most texts need no encoding. */
 export function isLonger(text: string, bytes: number): boolean {
   return text.length * 3 > bytes && (text.length > bytes || utf8(text).length > bytes);
 }
@@ -25,7 +25,7 @@ export function concat(parts: readonly Uint8Array[]): Uint8Array {
   return whole;
 }
 
-/** A multiple of three, so that the pieces join without padding, and few enough arguments for one call. */
+/** A multiple of three, so that the pieces join without padding, and small enough for the arguments of one call. */
 const BASE64_PIECE = 3 * 8_192;
 
 export function base64(bytes: Uint8Array): string {
@@ -40,7 +40,7 @@ export function base64url(bytes: Uint8Array): string {
   return base64(bytes).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 }
 
-/** Undefined when the text is not base64url. */
+/** Undefined if the text is not base64url. */
 export function fromBase64url(text: string): Uint8Array | undefined {
   if (!/^[A-Za-z0-9_-]*$/.test(text) || text.length % 4 === 1) return undefined;
   const binary = atob(text.replaceAll("-", "+").replaceAll("_", "/"));

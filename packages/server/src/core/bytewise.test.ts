@@ -1,4 +1,4 @@
-/** The order of strings against the one thing it must agree with: the order of their UTF-8 bytes. */
+/** The order of strings agrees with the order of their UTF-8 bytes. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { compareBytewise } from "./bytewise.ts";

@@ -1,7 +1,9 @@
 /**
- * The order of keys and ids everywhere: that of their UTF-8 bytes, because that is how disks and clusters sort.
- * Engines that sort strings in JavaScript call it. It must agree with comparing the encoded bytes, which `<` does not:
- * UTF-16 puts U+1F600 (a pair that starts with D83D) before U+FF5E, UTF-8 puts it after.
+ * The order of keys and ids everywhere: that of their UTF-8 bytes, because disks and clusters sort that way. Engines that sort
+ * strings in JavaScript call it.
+ *
+ * Invariants: it agrees with a comparison of the encoded bytes. `<` does not: UTF-16 puts U+1F600 (a pair that starts with D83D)
+ * before U+FF5E, UTF-8 puts it after.
  */
 
 /** Negative when a sorts before b, zero when they are equal, positive when a sorts after b. */
@@ -15,7 +17,7 @@ export function compareBytewise(a: string, b: string): number {
   return a.length - b.length;
 }
 
-/** Halves of a pair stand for code points beyond U+FFFF, so they rank above every unit that stands for itself. */
+/** Surrogates stand for code points beyond U+FFFF, so they rank above every other unit. */
 function rank(unit: number): number {
   return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x10000 : unit;
 }

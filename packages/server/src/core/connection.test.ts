@@ -63,7 +63,7 @@ class CountedAudience extends Audience {
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 const bytes = (count: number) => utf8("x".repeat(count));
 
-/** Notes its turns, and asks for as many as it was made with. */
+/** A follower that records its turns and asks for a fixed number of them. */
 class Taker implements Paced {
   isStopped = false;
 
@@ -145,7 +145,7 @@ test("a connection is ended when its time is up, and its client is told why", ()
   expect([sink.endedBy, sink.text.includes("late")]).toEqual(["time", false]);
 });
 
-test("a client that does not take what is left is cut after as much time again, unless it has gone", () => {
+test("a client that does not take the rest is cut after the same time again, unless it has gone", () => {
   const { world, open } = setUp();
   const sinks = [new FakeSink(false), new FakeSink(false)];
   for (const sink of sinks) open(sink).send(bytes(10));
@@ -161,7 +161,7 @@ test("a client that has not taken more than the limit is cut off at the next sen
   const sink = new FakeSink(false);
   const connection = open(sink);
   const follower = new Taker("a", connection, []);
-  // What is sent may exceed the limit by itself.
+  // One send may exceed the limit by itself.
   connection.send(bytes(LIMIT_BYTES + 1));
   expect([sink.cutBy, follower.isStopped]).toEqual([undefined, false]);
   connection.send(bytes(1));
@@ -169,14 +169,14 @@ test("a client that has not taken more than the limit is cut off at the next sen
   expect(sink.text.length).toBe(LIMIT_BYTES + 1);
 });
 
-test("the reason that is counted and what the client is told may differ in detail", () => {
+test("the client may get a more precise reason than the counted one", () => {
   const { open } = setUp();
   const sink = new FakeSink();
   open(sink).end("stream", "gone");
   expect([sink.endedBy, sink.text]).toEqual(["stream", ": ended: gone\n\n"]);
 });
 
-test("what a connection says itself is in the words of its framing", () => {
+test("a connection's own messages go through its framing", () => {
   const { world, open } = setUp();
   const sink = new FakeSink();
   const framing: Framing = {
@@ -189,12 +189,12 @@ test("what a connection says itself is in the words of its framing", () => {
   expect(sink.text).toBe("<ping><bye drained>");
 });
 
-test("at shutdown every connection is ended; one that opens meanwhile sends what it has first", () => {
+test("at shutdown every connection is ended; one that opens meanwhile sends its first page first", () => {
   const { audience, connections, open } = setUp();
   const early = new FakeSink();
   open(early);
   const late = new FakeSink();
-  // Let in before the shutdown began, and opened when its first page was read.
+  // A client that entered before the shutdown began and opened its connection after its first page was read.
   const onGone = audience.enter(late);
   audience.drain();
   connections.open({ sink: late, framing: SSE, onGone }, (connection) => connection.send(utf8("page\n\n")));

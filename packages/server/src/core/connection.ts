@@ -1,10 +1,11 @@
 /**
- * One open connection to a client, and all connections of a feature. A connection owns its lifetime, back-pressure, slow-reader limit,
- * heartbeats and end; followers (`follower.ts`) bring it the messages of any number of logs. Routes open one per SSE response.
+ * One open connection to a client, and all connections of a feature. A connection owns its lifetime, back-pressure, slow-reader
+ * limit, heartbeats and end; followers (`follower.ts`) bring it the messages of any number of logs. Routes open one per SSE
+ * response.
  *
  * Invariants: at most `slowReaderBytes` and one page wait for a client. Followers that catch up take turns: one page each, read
- * only when the client has taken everything before it. An ended connection has no follower and one deadline: the time left to its
- * client to take what is buffered. It knows no framing: what it says itself goes through `Framing`.
+ * only when the client has taken everything before it. An ended connection has no follower and one deadline: the time its client
+ * has to take the buffered bytes. It knows no framing: its own messages go through `Framing`.
  */
 import type { Audience, Guest } from "./audience.ts";
 import { Deadlined, Deadlines } from "./deadlines.ts";
@@ -12,11 +13,11 @@ import type { EndReason, Sink } from "./sink.ts";
 import type { World } from "./world.ts";
 
 export interface ConnectionLimits {
-  /** The connection is ended after this time, and cut when the client has not taken what is left after as much again. */
+  /** The server ends the connection after this time. After the same time again it cuts a client that has not taken the rest. */
   readonly lifetimeMs: number;
-  /** What may wait for a client that does not read. */
+  /** The most bytes that may wait for a client that does not read. */
   readonly slowReaderBytes: number;
-  /** How often the client hears something, so that no proxy takes a quiet connection for a dead one. */
+  /** The longest silence on a connection, because proxies cut quiet connections. */
   readonly heartbeatMs: number;
 }
 
@@ -25,25 +26,25 @@ export const CONNECTION_LIMITS: Omit<ConnectionLimits, "lifetimeMs"> = {
   heartbeatMs: 15_000,
 };
 
-/** What a connection says for itself, in the terms of its protocol. */
+/** The connection's own messages, in the terms of its protocol. */
 export interface Framing {
   beat(sink: Sink): void;
-  /** The last thing that the client gets. */
+  /** The last bytes that the client gets. */
   farewell(sink: Sink, why: string): void;
 }
 
-/** What brings a connection its messages. */
+/** A source of messages for a connection. */
 export interface Paced {
-  /** Reads and sends one page at most. Must not reject; asks for the next turn by itself. */
+  /** Reads and sends at most one page. Must not reject; asks for the next turn by itself. */
   turn(): Promise<void>;
-  /** The connection has ended. */
+  /** Called when the connection has ended. */
   stop(): void;
 }
 
 export interface Opening {
   readonly sink: Sink;
   readonly framing: Framing;
-  /** Where it differs from the general one. */
+  /** Overrides the interval of the feature. */
   readonly heartbeatMs?: number | undefined;
   /** Runs once when the client has gone. */
   onGone(): void;
@@ -53,7 +54,7 @@ export interface Opening {
 export class Connections {
   private count = 0;
   private readonly lifetimes: Deadlines;
-  /** By interval. */
+  /** Keyed by interval. */
   private readonly heartbeats = new Map<number, Deadlines>();
 
   constructor(
@@ -69,7 +70,7 @@ export class Connections {
     return this.count;
   }
 
-  /** `begin` gives the connection its followers. When the server is shutting down, what they send at once is all. */
+  /** `begin` gives the connection its followers. During a shutdown the client gets only what they send at once. */
   open(opening: Opening, begin: (connection: Connection) => void): void {
     const { sink, framing, heartbeatMs = this.limits.heartbeatMs } = opening;
     const { audience, lifetimes, limits } = this;
@@ -95,7 +96,7 @@ export class Connections {
     return found;
   }
 
-  /** A timer without connections would keep the process from ending. */
+  /** Stops the timers, because a timer without connections would keep the process alive. */
   private stopTimers(): void {
     this.lifetimes.stop();
     for (const heartbeats of this.heartbeats.values()) heartbeats.stop();
@@ -110,7 +111,7 @@ interface Surroundings {
   readonly limits: ConnectionLimits;
 }
 
-/** Its own deadline is the end of its lifetime. */
+/** Its deadline in the list is the end of its lifetime. */
 export class Connection extends Deadlined implements Guest {
   private readonly followers = new Set<Paced>();
   /** Followers that catch up and wait for their turn, in order. */
@@ -136,12 +137,12 @@ export class Connection extends Deadlined implements Guest {
     return this.isOver;
   }
 
-  /** Whether so much is buffered that one more frame might exceed the limit, though the client reads as fast as it can. */
+  /** Whether the buffer is so full that one more frame might exceed the limit, even for a client that reads as fast as it can. */
   get isLoaded(): boolean {
     return this.sink.buffered > this.around.limits.slowReaderBytes / 2;
   }
 
-  /** Whether a follower catches up, so that part of what is buffered is its pages. */
+  /** Whether a follower catches up, so that some of the buffered bytes are its pages. */
   get isPacing(): boolean {
     return this.isInTurn || (this.waiting !== undefined && this.waiting.size > 0);
   }
@@ -155,7 +156,7 @@ export class Connection extends Deadlined implements Guest {
     this.waiting?.delete(follower);
   }
 
-  /** Cuts the connection when its client has not taken what was sent before. The bytes alone may exceed the limit. */
+  /** Cuts the connection if its client has not taken the bytes sent before. These bytes alone may exceed the limit. */
   send(bytes: Uint8Array): void {
     if (this.isOver || bytes.length === 0) return;
     if (this.sink.buffered <= this.around.limits.slowReaderBytes) this.sink.write(bytes);
@@ -165,7 +166,7 @@ export class Connection extends Deadlined implements Guest {
     }
   }
 
-  /** The follower gets a turn after all that asked before it, when the client has taken everything. */
+  /** Gives the follower a turn after all earlier ones, when the client has taken everything. */
   queue(follower: Paced): void {
     if (this.isOver) return;
     this.waiting ??= new Set();
@@ -193,7 +194,7 @@ export class Connection extends Deadlined implements Guest {
     });
   }
 
-  /** `told` is what the client is told, where that is more precise than the reason that is counted. */
+  /** `told` is the reason for the client, if it is more precise than the counted one. */
   end(why: EndReason, told: string = why): void {
     if (this.isOver) return;
     this.close();
@@ -212,7 +213,7 @@ export class Connection extends Deadlined implements Guest {
   }
 
   beat(): void {
-    // Bytes on their way show as well that the server is there.
+    // Bytes on their way are a sign of life too.
     if (this.sink.buffered === 0) this.framing.beat(this.sink);
     this.around.heartbeats.add(this.heartbeat);
   }

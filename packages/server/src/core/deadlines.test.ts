@@ -29,7 +29,7 @@ function setUp() {
   return { world, told, deadlines, add };
 }
 
-test("each is told at its own time, in the order of their coming", () => {
+test("each item expires at its own time, in the order of arrival", () => {
   const { world, told, add } = setUp();
   add("a");
   world.advance(60);
@@ -44,7 +44,7 @@ test("each is told at its own time, in the order of their coming", () => {
   expect(told).toEqual(["a", "b"]);
 });
 
-test("an item that was taken out is not told, wherever it stood, and taking out twice does no harm", () => {
+test("a removed item does not expire, wherever it stood, and removing it twice does no harm", () => {
   const { world, told, deadlines, add } = setUp();
   const items = ["a", "b", "c", "d", "e"].map((name) => add(name));
   for (const i of [0, 2, 4]) {
@@ -56,7 +56,7 @@ test("an item that was taken out is not told, wherever it stood, and taking out 
   expect(told).toEqual(["b", "d", "f"]);
 });
 
-test("one that comes back has the whole time again", () => {
+test("an item that is added again has the whole time again", () => {
   const { world, told, deadlines, add } = setUp();
   const item = add("a");
   world.advance(90);
@@ -69,7 +69,7 @@ test("one that comes back has the whole time again", () => {
   expect(told).toEqual(["a"]);
 });
 
-test("one that is added by another's end is told in its turn", () => {
+test("an item added by another's expiry expires in its turn", () => {
   const { world, told, add } = setUp();
   add("a", () => add("b"));
   world.advance(100);
@@ -77,7 +77,7 @@ test("one that is added by another's end is told in its turn", () => {
   expect(told).toEqual(["a", "b"]);
 });
 
-test("one that comes back when its time is up delays none of those that were added before", () => {
+test("an item that is added again on expiry delays no earlier item", () => {
   const { world, told, deadlines, add } = setUp();
   const again = add("a", () => deadlines.add(again));
   world.advance(40);
@@ -90,7 +90,7 @@ test("one that comes back when its time is up delays none of those that were add
   expect(told).toEqual(["a", "b", "a"]);
 });
 
-test("items that come back are told once per span, though the clock goes on while they are told", () => {
+test("items that are added again expire once per span, though the clock advances meanwhile", () => {
   const { world, told, deadlines, add } = setUp();
   const slow = Object.assign(Object.create(world), { passedMs: 0, now: () => world.now() + slow.passedMs });
   Object.assign(deadlines, { world: slow });

@@ -1,25 +1,25 @@
 /**
- * Many items with the same span of time each, under one timer. The HTTP door keeps its open requests here, the engine on Redis its
+ * Many items with the same time limit each, under one timer. The HTTP door keeps its open requests here, the Redis engine its
  * operations, and connections their lifetimes and heartbeats.
  *
- * Invariants: adding and removing cost next to nothing, because both happen for every request. A removed item is not held
- * on to. An item that is left is told once that its time is up.
+ * Invariants: adding and removing are constant-time and cheap, because both happen for every request. The list keeps no reference
+ * to a removed item. It expires each remaining item once.
  */
 import type { Cancel, World } from "./world.ts";
 
 /** Something with a deadline. It is in one list at most. */
 export abstract class Deadlined {
-  /** Only the list uses these three. */
+  /** Only the list uses these three fields. */
   dueMs = 0;
   before: Deadlined | undefined = undefined;
   after: Deadlined | undefined = undefined;
 
-  /** The time is up, and the item is in no list any more, so it may be added again. Must not throw. */
+  /** The time is up. The item has left its list, so it may be added again. Must not throw. */
   abstract expire(): void;
 }
 
 export class Deadlines {
-  /** In the order in which they are due, which is that of their coming. */
+  /** Ordered by due time, which is the order of arrival. */
   private first: Deadlined | undefined;
   private last: Deadlined | undefined;
   private timer: Cancel | undefined;
@@ -35,11 +35,11 @@ export class Deadlines {
     if (this.last === undefined) this.first = item;
     else this.last.after = item;
     this.last = item;
-    // The timer stays when the item that it was set for is removed: it finds the next one, and is set once per span.
+    // The timer stays when its item is removed: it finds the next item, so it is set once per span.
     this.timer ??= this.world.after(this.spanMs, this.look);
   }
 
-  /** Taking out what is not in changes nothing. */
+  /** Removing an item that is not in the list changes nothing. */
   remove(item: Deadlined): void {
     const { before, after } = item;
     if (before === undefined && this.first !== item) return;
@@ -51,24 +51,25 @@ export class Deadlines {
     item.after = undefined;
   }
 
-  /** Lets the process end: no item that is left is told, unless another is added. */
+  /** Lets the process end: no remaining item expires, unless another is added. */
   stop(): void {
     this.timer?.();
     this.timer = undefined;
   }
 
   private readonly look = (): void => {
-    // The clock is read for each: an item that comes back would seem to be from the future of an earlier reading.
+    // The clock is read for each item, because an item that was added again would seem to be from the future of an earlier
+    // reading.
     for (let item = this.first; item !== undefined && this.isDue(item, this.world.now()); item = this.first) {
       this.remove(item);
       item.expire();
     }
-    // Set only now, for the first of all: an item that was added by an expired one is due later than those that were left.
+    // Set only now, for the first item, because an item added during an expiry is due later than the remaining items.
     const next = this.first;
     this.timer = next && this.world.after(Math.max(1, next.dueMs - this.world.now()), this.look);
   };
 
-  /** An item further away than the span was added before the clock was set back, and must not wait for the clock to catch up. */
+  /** An item further away than the span was added before the clock was set back. It must not wait for the clock to catch up. */
   private isDue({ dueMs }: Deadlined, now: number): boolean {
     return dueMs <= now || dueMs > now + this.spanMs;
   }

@@ -1,11 +1,11 @@
 /**
- * How a route is described: the words and schemas that the HTTP door turns into OpenAPI. Each feature describes its routes in
+ * The description of a route: the words and schemas that the HTTP door turns into OpenAPI. Each feature describes its routes in
  * its own `describe.ts`.
  */
 import type { ErrorCode } from "@sluice/protocol";
 import type { z } from "zod";
 
-/** JSON Schema, as far as it is written by hand. */
+/** JSON Schema, as far as the descriptions need it. */
 export type Schema = Readonly<Record<string, unknown>>;
 
 /** A header or query parameter. */
@@ -16,7 +16,7 @@ export interface Parameter {
 }
 
 export interface Content {
-  /** By media type. A zod schema is what validates, or what tests hold answers against. */
+  /** Keyed by media type. A zod schema validates requests, or is what tests check answers against. */
   readonly [mediaType: string]: z.ZodType | Schema;
 }
 
@@ -32,9 +32,9 @@ export interface Description {
   readonly query?: readonly Parameter[];
   readonly headers?: readonly Parameter[];
   readonly body?: { readonly isRequired: boolean; readonly content: Content };
-  /** By status. */
+  /** Keyed by status. */
   readonly answers: Readonly<Record<number, Outcome>>;
-  /** Refusals of its own; those of auth, of the address and of the server are added. */
+  /** The route's own refusals; the door adds those of auth, of the address and of the server. */
   readonly refuses: readonly ErrorCode[];
 }
 

@@ -1,43 +1,43 @@
 /**
- * The feed of a log: after a commit the new messages are read once, and every reader at the tail gets the same frame. A frame is
- * encoded once per codec, whatever number of readers and formats there are. Streams and channels bring their logs; followers join.
+ * The feed of a log: after a commit it reads the new messages once, and every reader at the tail gets the same frame. A frame is
+ * encoded once per codec, for any number of readers and formats. Streams and channels provide their logs; followers join.
  *
- * Invariants: one feed per log that has a reader, none otherwise. A reader gets a frame only if it stands exactly where the frame
- * begins; any other reader is told to catch up by itself.
+ * Invariants: a log has one feed while it has a reader, and none otherwise. A reader gets a frame only if it stands exactly where
+ * the frame begins; the feed tells any other reader to catch up by itself.
  */
 import { comparePositions, type Position } from "@sluice/protocol";
 import { concat } from "./bytes.ts";
 
-/** A piece of a log, as far as its followers need to know it. */
+/** A piece of a log, with the fields that followers need. */
 export interface LogPage {
   readonly head: { readonly generation: number };
   readonly messages: readonly unknown[];
-  /** Where a reader stands after these messages. */
+  /** A reader's position after these messages. */
   readonly next: Position;
-  /** Nothing committed lies after `next`. */
+  /** Whether no committed message lies after `next`. */
   readonly atTail: boolean;
 }
 
-/** One log as its followers read it, whatever format they want. */
+/** One log as its followers read it, in any format. */
 export interface Log<P extends LogPage> {
   /** Names the log within its `Feeds`. */
   readonly key: string;
-  /** Undefined when the log is gone or cannot be read on from there. */
+  /** Undefined if the log is gone or cannot be read from that position. */
   read(after: Position): Promise<P | undefined>;
-  /** Calls `wake` after commits; returns how to stop that. */
+  /** Calls `wake` after commits; returns the function that ends the watch. */
   watch(wake: () => void): () => void;
-  /** Whether nothing will follow this page. */
+  /** Whether no message will follow this page. */
   isOver(page: P): boolean;
 }
 
 /** How pages become bytes on a connection. There is one object per format, because frames tell codecs apart by identity. */
 export interface Codec<P extends LogPage> {
   encode(page: P): Uint8Array;
-  /** What follows the messages. Readers of the same variant share it. */
+  /** The bytes after the messages. Readers of the same variant share them. */
   trailer?(page: P, variant: number): Uint8Array;
 }
 
-/** The page as one reader gets it; for a page that is not shared. */
+/** Encodes a page for one reader; shared pages are `Frame`s. */
 export function encodePage<P extends LogPage>(codec: Codec<P>, page: P, variant: number): Uint8Array {
   const data = codec.encode(page);
   return codec.trailer === undefined ? data : concat([data, codec.trailer(page, variant)]);
@@ -48,10 +48,10 @@ interface Encoding {
   readonly variants: Map<number, Uint8Array>;
 }
 
-/** A page that many readers get, and its encodings so far. */
+/** A page for many readers, with its encodings so far. */
 export class Frame<P extends LogPage> {
   private readonly encodings = new Map<Codec<P>, Encoding>();
-  // What the last reader got. Most readers of a log want the same, and this runs for each of them.
+  // The encoding that the last reader got. Most readers of a log want the same one, and this runs for each of them.
   private lastCodec: Codec<P> | undefined = undefined;
   private lastVariant = 0;
   private lastBytes: Uint8Array | undefined = undefined;
@@ -88,7 +88,7 @@ export interface FeedReader<P extends LogPage> {
   readonly position: Position;
   /** Takes the frame, which begins exactly where the reader stands. */
   take(frame: Frame<P>): void;
-  /** The feed is elsewhere: the reader leaves it and reads on by itself. */
+  /** The feed is at another position: the reader leaves it and reads on by itself. */
   resync(): void;
   /** The log is gone, or the store failed to read it. A reader that waits for the log to come back may stay. */
   lose(why: "gone" | "fault"): void;
@@ -103,7 +103,7 @@ export class Feeds<P extends LogPage> {
     return this.feeds.size;
   }
 
-  /** Grows with every move of any feed. A reader notes it before it reads on by itself. */
+  /** Grows with every move of any feed. A reader notes it before it reads by itself. */
   get clock(): number {
     return this.moves;
   }
@@ -113,8 +113,8 @@ export class Feeds<P extends LogPage> {
   }
 
   /**
-   * For a reader that has found nothing after its position since the clock stood at `asOf`. Undefined when the feed has moved
-   * past the reader since: then the reader must catch up and ask again.
+   * Joins a reader that has found no message after its position since the clock stood at `asOf`. Undefined if the feed has moved
+   * past the reader since; then the reader must catch up and join again.
    */
   join(log: Log<P>, reader: FeedReader<P>, asOf: number): Feed<P> | undefined {
     let feed = this.feeds.get(log.key);
@@ -133,7 +133,7 @@ export class Feeds<P extends LogPage> {
 export class Feed<P extends LogPage> {
   private readonly readers = new Set<FeedReader<P>>();
   private readonly unwatch: () => void;
-  /** When it came to its position, by the clock of all feeds. */
+  /** The clock of all feeds at this feed's last move. */
   private movedAt: number;
   private pumping = false;
   private woken = false;
@@ -150,10 +150,11 @@ export class Feed<P extends LogPage> {
 
   admit(reader: FeedReader<P>, asOf: number): boolean {
     const isBehind = comparePositions(reader.position, this.position) < 0;
-    // A reader may stand before the feed with nothing in between: both wait for a log to begin, and one has seen an earlier one.
+    // A reader may stand before the feed without a message in between: both wait for a log to begin, and one has seen an earlier
+    // log.
     if (isBehind && this.movedAt > asOf) return false;
     this.readers.add(reader);
-    // A commit may have come between the reader's last look and our watch.
+    // A commit may have come between the reader's last read and the watch.
     this.wake();
     return true;
   }
@@ -168,7 +169,7 @@ export class Feed<P extends LogPage> {
     this.woken = true;
     if (this.pumping) return;
     this.pumping = true;
-    // When the store cannot be read, clients reconnect, and the answer to their request says why.
+    // If the store cannot be read, clients reconnect, and the answer to that request says why.
     this.pump().catch(() => this.lose("fault"));
   }
 
@@ -185,7 +186,7 @@ export class Feed<P extends LogPage> {
     }
   }
 
-  /** Readers leave while this goes over them, which a Set allows. */
+  /** Readers leave during this loop, which a Set allows. */
   private lose(why: "gone" | "fault"): void {
     for (const reader of this.readers) reader.lose(why);
   }

@@ -38,7 +38,7 @@ const steps = fc.array(
   { minLength: 20, maxLength: 80 },
 );
 
-/** Clients of every pace that follow several logs each, while the logs grow and the store answers in any order. */
+/** Fast and slow clients that follow several logs each, while the logs grow and the store answers in any order. */
 class Play {
   private readonly feeds = new Feeds<HandPage>();
   private readonly codec = new HandCodec();
@@ -90,12 +90,12 @@ class Play {
     const onEnd = (why: string) => expect.fail(`a log that lasts has ended: ${why}`);
     const follower = new Follower({ log: this.logs[log]!, feeds, connection, codec, onEnd });
     const position: Position = { generation: 1, seq: from };
-    // A first page on a connection that has others must be small; that is for the one who begins with it to see to.
+    // A first page on a connection with other followers must be small; the code that begins a follower ensures that.
     if (from === this.lengths[log]) follower.begin(this.logs[log]!.pageAfter(position));
     else follower.resume(position);
   }
 
-  /** Everything is answered and taken, until nothing moves any more. */
+  /** Answers every read and takes every byte until nothing moves any more. */
   async finish(): Promise<void> {
     for (let quiet = 0; quiet < 3; quiet++) {
       for (const at of this.logs) {
@@ -116,7 +116,7 @@ class Play {
       const { sink } = this.clients[client]!;
       const expected = Array.from({ length: this.lengths[log]! - from }, (_, i) => from + i + 1);
       const seen = seenOf(sink.text, NAMES[log]!);
-      // What a client got before it was cut is the beginning of what it was owed.
+      // A client that was cut has received a prefix of its messages.
       expect(seen, key).toEqual(sink.cutBy === undefined ? expected : expected.slice(0, seen.length));
       if (!mayCut) expect(sink.cutBy).toBeUndefined();
     }

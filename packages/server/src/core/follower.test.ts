@@ -56,7 +56,7 @@ class Stage {
 
 const numbers = (to: number, from = 1) => Array.from({ length: to - from + 1 }, (_, i) => from + i);
 
-test("a reader gets nothing twice when the feed comes to where it is just reading on", async () => {
+test("a reader gets no message twice when the feed reaches the position that it is reading", async () => {
   const stage = new Stage();
   const log = new LogByHand("a");
   log.append(2);
@@ -67,11 +67,11 @@ test("a reader gets nothing twice when the feed comes to where it is just readin
   await log.answerAll();
   expect(first.seen()).toEqual(numbers(4));
 
-  // The feed has overtaken the page that this one begins with, so that it must read on by itself.
+  // The feed has overtaken this follower's first page, so the follower must read on by itself.
   const second = stage.reader(log, stale);
   await goOn();
   log.append(4);
-  // Its own read of 3 and 4, the feed's of 5 and 6, then its own of 5 and 6, which the feed could have given it already.
+  // The follower reads 3 and 4, the feed reads 5 and 6, then the follower reads 5 and 6, which the feed could have given it.
   await log.answer();
   await log.answer();
   await log.answerAll();
@@ -96,12 +96,12 @@ test("a reader that the feed has passed while it read gets the rest without anot
   stage.follow(stage.connect(late), log).follower.resume(ZERO);
   log.look();
   log.append(1);
-  // The feed's read comes back first, and the late reader's, which has not seen the second message, after it.
+  // The feed's read comes back first; the late reader's read, without the second message, comes after it.
   await log.answer(1);
   expect(first.seen()).toEqual([1, 2]);
   await log.answerAll();
   expect(seenOf(late.text, "a")).toEqual([1, 2]);
-  // The same for one that begins with a page that it was given.
+  // The same for a follower that begins with a given page.
   const given = log.pageAfter(ZERO);
   log.append(1);
   await log.answerAll();
@@ -131,7 +131,7 @@ test("readers of all formats of a log share one read per commit, and each format
   ]);
 });
 
-test("what follows the messages is made once per variant", async () => {
+test("the trailer is encoded once per variant", async () => {
   const stage = new Stage();
   const log = new LogByHand("a");
   const made: number[] = [];
@@ -196,7 +196,7 @@ test("a client is not slow because one of its logs catches up while another grow
   expect([seenOf(sink.text, "long"), seenOf(sink.text, "busy")]).toEqual([numbers(6), numbers(6)]);
 });
 
-test("a page that others have left no room for is read again", async () => {
+test("a page is read again if other logs have filled the connection", async () => {
   const stage = new Stage(2 * PAGE_BYTES);
   const sink = new FakeSink(false);
   const connection = stage.connect(sink);
@@ -236,7 +236,7 @@ test("a client is not slow because a burst of many pages comes at once", async (
   expect(seenOf(sink.text, "a")).toEqual(numbers(20));
 });
 
-test("a client that does not read is cut off at the limit, with all its followers, and can be served no more", async () => {
+test("a client that does not read is cut off at the limit, with all its followers, and gets nothing more", async () => {
   const stage = new Stage(5 * MESSAGE_BYTES);
   const sink = new FakeSink(false);
   const connection = stage.connect(sink);
@@ -261,7 +261,7 @@ test("a client that does not read is cut off at the limit, with all its follower
   expect([stage.feeds.size, ...late.map(({ reads }) => reads)]).toEqual([0, 0, 0]);
 });
 
-test("the end of one log is told, and the connection goes on with the others", async () => {
+test("the end of one log is reported, and the connection continues with the others", async () => {
   const stage = new Stage();
   const sink = new FakeSink();
   const connection = stage.connect(sink);
@@ -288,7 +288,7 @@ test("the end of one log is told, and the connection goes on with the others", a
   expect([sink.endedBy, connection.hasEnded, stage.feeds.size]).toEqual([undefined, false, 1]);
 });
 
-test("the same ends are told to a follower that is catching up", async () => {
+test("the same ends are reported to a follower that catches up", async () => {
   const logs = ["over", "gone", "replaced", "fault"].map((name) => new LogByHand(name));
   const readers = logs.map((log) => {
     log.append(3);
@@ -311,7 +311,7 @@ test("the same ends are told to a follower that is catching up", async () => {
   ]);
 });
 
-test("a follower that waits for its log stays when there is none, though others of the same feed are ended", async () => {
+test("a follower that waits for its log stays when the log is gone, though others of the same feed end", async () => {
   const stage = new Stage();
   const log = new LogByHand("a");
   log.append(1);
@@ -350,7 +350,7 @@ test("followers that wait for a log at different positions do not chase each oth
   expect(sinks.map(({ text }) => seenOf(text, "a"))).toEqual([numbers(4), numbers(4)]);
 });
 
-test("a follower that was stopped gets nothing any more, whatever it was doing", async () => {
+test("a stopped follower gets nothing more, whatever it was doing", async () => {
   const stage = new Stage();
   const sink = new FakeSink(false);
   const connection = stage.connect(sink);

@@ -1,9 +1,9 @@
 /**
- * A cursor on one log for one connection: it catches up page by page at the client's pace, then takes frames from the feed of the log.
- * Routes give a connection one follower per log.
+ * A cursor on one log for one connection: it catches up page by page at the client's pace, then takes frames from the feed of the
+ * log. Routes give a connection one follower per log.
  *
- * Invariants: nothing is sent twice or left out. A follower is in a feed or catches up, never both. A stopped follower is in no
- * feed, sends nothing and tells nothing. It follows one incarnation of its log: another one ends it.
+ * Invariants: it sends every message exactly once. A follower is in a feed or catches up, never both. A stopped follower is in no
+ * feed, sends no byte and calls no callback. It follows one incarnation of its log: another one ends it.
  */
 import { comparePositions, type Position, ZERO } from "@sluice/protocol";
 import type { Connection, Paced } from "./connection.ts";
@@ -19,8 +19,8 @@ import {
 } from "./feed.ts";
 
 /**
- * Why nothing more comes of a log: it was closed; it was deleted or trimmed past the reader; it was deleted and created anew;
- * the store could not be read.
+ * Why a log has no more messages for this reader. `over`: it was closed. `gone`: it was deleted, or trimmed past the reader.
+ * `replaced`: it was deleted and created anew. `fault`: the store could not be read.
  */
 export type FollowEnd = "over" | "gone" | "replaced" | "fault";
 
@@ -29,17 +29,17 @@ export interface FollowerParts<P extends LogPage> {
   readonly feeds: Feeds<P>;
   readonly connection: Connection;
   readonly codec: Codec<P>;
-  /** Which variant of the codec this reader gets, asked for every page. */
+  /** The reader's variant of the codec, asked for every page. */
   readonly variant?: (() => number) | undefined;
-  /** Whether it stays when the log is gone, until there is one again. */
+  /** Whether the follower stays when the log is gone, until a new one begins. */
   readonly waits?: boolean | undefined;
-  /** Called once, after the last page was sent; not when the connection ended first. */
+  /** Called once, after the last page was sent; not called if the connection ended first. */
   onEnd(why: FollowEnd): void;
 }
 
 export class Follower<P extends LogPage> implements FeedReader<P>, Paced {
   position: Position = ZERO;
-  /** Of the incarnation that is followed; 0 as long as there is none. */
+  /** The generation of the followed incarnation; 0 before there is one. */
   private generation = 0;
   private feed: Feed<P> | undefined = undefined;
   private isStopped: boolean;
@@ -50,7 +50,7 @@ export class Follower<P extends LogPage> implements FeedReader<P>, Paced {
     connection.add(this);
   }
 
-  /** Begins with a page that was read before. */
+  /** Begins with a page that the caller has read. */
   begin(page: P): void {
     this.generation = page.head.generation;
     this.write(page);
@@ -77,7 +77,7 @@ export class Follower<P extends LogPage> implements FeedReader<P>, Paced {
     const { page } = frame;
     if (this.isStopped || this.endIfReplaced(page)) return;
     const { log, connection, codec, variant } = this.parts;
-    // Pages of other followers fill the connection, which says nothing about the client: this log takes turns with them.
+    // Pages of other followers fill the connection, which does not make the client slow. So this log takes turns with them.
     if (connection.isPacing && connection.isLoaded) {
       this.resync();
       return;
@@ -85,7 +85,7 @@ export class Follower<P extends LogPage> implements FeedReader<P>, Paced {
     this.position = page.next;
     connection.send(frame.encoded(codec, variant === undefined ? 0 : variant()));
     if (log.isOver(page)) this.end("over");
-    // A burst of several pages comes faster than any network takes it, so the rest comes at the client's pace.
+    // A burst of several pages comes faster than any network takes it, so the follower sends the rest at the client's pace.
     else if (!page.atTail && connection.isLoaded) this.resync();
   }
 
@@ -117,7 +117,7 @@ export class Follower<P extends LogPage> implements FeedReader<P>, Paced {
   private advance(page: P, asOf: number): void {
     const { log, connection } = this.parts;
     if (this.endIfReplaced(page)) return;
-    // Frames of other logs have filled the connection during the read, so this page is read again in a later turn.
+    // Frames of other logs have filled the connection during the read, so a later turn reads this page again.
     if (connection.isLoaded) {
       connection.queue(this);
       return;
@@ -126,7 +126,7 @@ export class Follower<P extends LogPage> implements FeedReader<P>, Paced {
     const isNews = page.messages.length > 0 || isOver || comparePositions(page.next, this.position) > 0;
     if (isNews) this.write(page);
     if (isOver) this.end("over");
-    // At the tail with much on its way, it looks again when the client has taken that, and joins the feed then.
+    // At the tail with many bytes buffered, the follower looks again when the client has taken them, and joins the feed then.
     else if (page.atTail && (!isNews || !connection.isLoaded)) this.join(asOf);
     else connection.queue(this);
   }
@@ -142,7 +142,7 @@ export class Follower<P extends LogPage> implements FeedReader<P>, Paced {
     this.feed = undefined;
   }
 
-  /** A log that was deleted and created anew is not the one that this client was told it reads. */
+  /** Ends the follower if its log was deleted and created anew, because the client was told that it reads the earlier one. */
   private endIfReplaced({ head: { generation } }: P): boolean {
     if (this.generation === 0) this.generation = generation;
     if (generation === this.generation) return false;

@@ -1,6 +1,8 @@
 /**
- * The small request/reply shape that every HTTP route is written against. `doors/http` adapts it to `node:http`; another
- * adapter can put it on `fetch`. Routes parse a request, call a service and return a reply; they know no socket.
+ * The small request/reply shape that every HTTP route is written against. `doors/http` adapts it to `node:http`; another adapter
+ * can put it on `fetch`.
+ *
+ * Invariants: routes parse a request, call a service and return a reply; they know no socket.
  */
 import { Refusal } from "./refusal.ts";
 import type { Sink } from "./sink.ts";
@@ -11,26 +13,26 @@ export interface HttpRequest {
   readonly path: string;
   /** The text after `?`, or "". */
   readonly search: string;
-  /** Scheme, host and port that the client addressed, for links back to us. */
+  /** Scheme, host and port that the client addressed, for links in replies. */
   readonly origin: string;
-  /** A header by its lower-case name. A repeated one comes joined by commas. */
+  /** A header by its lower-case name. Repeated headers come joined by commas. */
   header(name: string): string | undefined;
   /** The whole body. Stops reading, without waiting for the rest, at the first byte beyond `maxBytes`. */
   body(maxBytes: number): Promise<Body>;
-  /** Runs once when the client goes away before the reply ended. */
+  /** Runs once if the client goes away before the reply has ended. */
   onGone(task: () => void): void;
 
-  // What the router notes on the way, for whoever comes after it.
-  /** The name of the route that was found, for the request log and the metrics; undefined when there is none. */
+  // The router fills in the fields below, for the code that runs after it.
+  /** The name of the matched route, for the request log and the metrics; undefined if no route matched. */
   route?: string | undefined;
   project?: string | undefined;
-  /** The answer waits for something to happen, so that its time says nothing about the server. */
+  /** The answer waits for an event, so its duration says nothing about the server. */
   waits?: boolean | undefined;
 }
 
 export type Body = { readonly kind: "body"; readonly bytes: Uint8Array } | { readonly kind: "too-large" };
 
-/** Names and values in turn: what `writeHead` takes without building an object. */
+/** Names and values in turn, because `writeHead` takes that form without building an object. */
 export type Headers = string[];
 
 export interface Reply {
@@ -41,7 +43,7 @@ export interface Reply {
   readonly live?: ((sink: Sink) => void) | undefined;
 }
 
-/** The values of a query parameter, decoded; [] when absent. Malformed escapes are left as they are. */
+/** The decoded values of a query parameter; [] if absent. Malformed escapes stay as they are. */
 export function queryValues(search: string, name: string): string[] {
   const values: string[] = [];
   if (search === "") return values;
@@ -53,10 +55,11 @@ export function queryValues(search: string, name: string): string[] {
   return values;
 }
 
-/** The only value of a query parameter. Two of the same name are refused rather than one silently chosen. */
+/** The only value of a query parameter. A repeated parameter is refused, because choosing one silently would hide a mistake. */
 export function queryValue(search: string, name: string): string | undefined {
   const values = queryValues(search, name);
-  if (values.length > 1) throw new Refusal("bad-query", `the query parameter ${name} is given ${values.length} times`);
+  if (values.length > 1)
+    throw new Refusal("bad-query", `the query parameter ${name} is given ${values.length} times; give it once`);
   return values[0];
 }
 

@@ -1,6 +1,8 @@
 /**
- * JSON bodies against their schemas. What is wrong is told with its place, an unknown field before everything else; the schemas
- * say what a field must be in words that complete that sentence. Called by the routes of every feature.
+ * Checks JSON bodies against their schemas. The routes of every feature call it.
+ *
+ * Invariants: a refusal names the place of the fault, and an unknown field comes before all other faults. The schemas say what a
+ * field must be in words that complete that sentence.
  */
 import type { z } from "zod";
 import type { HttpRequest } from "./http.ts";
@@ -19,7 +21,7 @@ export async function jsonBody<S extends z.ZodType>(
   return checkedJson(schema, parseJson(body.bytes).value);
 }
 
-/** The text of a body and what it says. */
+/** The text of a body and its parsed value. */
 export function parseJson(bytes: Uint8Array): { readonly text: string; readonly value: unknown } {
   try {
     const text = decoder.decode(bytes);

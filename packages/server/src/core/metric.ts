@@ -1,9 +1,9 @@
 /**
- * A metric as the part that owns its number describes it: a name, what it means, and how to read it. Each part lists its own;
- * compose collects the lists, and `observe` renders them. A metric is read once per scrape, so the hot path only counts.
+ * A metric as described by the part that owns its number: a name, a meaning, and a function that reads it. Each part lists its
+ * own; compose collects the lists, and `observe` renders them. A metric is read once per scrape, so the hot path only counts.
  *
- * Invariants: labels come from fixed lists (a route, a kind, an outcome), never from what a client sent. No name is listed twice,
- * and no read tells the same labels twice.
+ * Invariants: labels come from fixed lists (a route, a kind, an outcome), never from clients. No name is listed twice, and no
+ * read reports the same labels twice.
  */
 import type { Tally } from "./tally.ts";
 
@@ -11,7 +11,7 @@ export type Labels = Readonly<Record<string, string>>;
 export type Observe<T> = (value: T, labels?: Labels) => void;
 
 interface Described {
-  /** Starts with `sluice_`; a counter's ends with `_total`, and a unit stands before that. */
+  /** Starts with `sluice_`. The unit comes last, except that a counter's name ends with `_total`. */
   readonly name: string;
   readonly help: string;
 }
@@ -19,7 +19,7 @@ interface Described {
 export interface NumberMetric extends Described {
   /** A counter only grows while the process lives. */
   readonly kind: "counter" | "gauge";
-  /** Tells each current value; it may tell none. */
+  /** Reports each current value; it may report none. */
   read(observe: Observe<number>): void | Promise<void>;
 }
 

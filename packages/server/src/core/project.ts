@@ -1,6 +1,7 @@
 /**
- * The names of projects, for every door and for the configuration. A word that names a route is never read as a project, so that
- * `/v1/stream/a` can mean the project `default`.
+ * The names of projects, for every door and for the configuration.
+ *
+ * Invariants: a word that names a route is never a project name, so `/v1/stream/a` can mean the project `default`.
  */
 import { Refusal } from "./refusal.ts";
 
@@ -8,7 +9,7 @@ export const DEFAULT_PROJECT = "default";
 
 const PROJECT = /^[a-zA-Z0-9_-]{1,128}$/;
 
-/** Promised to clients: features to come get their words from here. */
+/** Reserved in the API, because later features take their route names from here. */
 export const ROUTE_WORDS: ReadonlySet<string> = new Set(
   (
     "stream streams subscribe unsubscribe publish session sessions subscriptions live heartbeat session-offsets presence " +
@@ -16,7 +17,7 @@ export const ROUTE_WORDS: ReadonlySet<string> = new Set(
   ).split(" "),
 );
 
-/** `__proto__` is left out because objects do not hold it like any other name. */
+/** `__proto__` is excluded, because objects do not hold it like any other name. */
 export function isProjectName(name: string): boolean {
   return PROJECT.test(name) && !ROUTE_WORDS.has(name) && name !== "__proto__";
 }

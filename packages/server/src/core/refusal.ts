@@ -1,14 +1,15 @@
 /**
- * A refusal: an entry of the error table, what was wrong, and facts that a program can act on. Services and rules throw it for
- * bad input; each door renders it in its own protocol. It knows no status, no header and no protocol.
+ * A refusal: an entry of the error table, what was wrong, and facts for programs. Services and rules throw it for bad input; each
+ * door renders it in its own protocol.
  *
- * Invariants: `detail` never quotes a secret; `facts` hold values that every protocol can carry.
+ * Invariants: it knows no status, no header and no protocol. `detail` never quotes a secret; `facts` hold values that every
+ * protocol can carry.
  */
 import type { ErrorCode } from "@sluice/protocol";
 
 export type Fact = string | number | boolean | readonly string[];
 
-/** By name. A door knows how to render some of them; it passes the others on as they are. */
+/** Facts by name. A door renders the names that it knows and passes the others on as they are. */
 export type Facts = Readonly<Record<string, Fact>>;
 
 export class Refusal extends Error {

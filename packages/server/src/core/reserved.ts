@@ -1,6 +1,6 @@
 /**
- * The names that belong to the server: paths that start with one of a few prefixes. Services refuse to create, write or follow
- * them; auth, listings and wildcards leave them out. Pure.
+ * The path prefixes that belong to the server. Services refuse to create, write or follow such paths; auth, listings and
+ * wildcards leave them out. Pure.
  */
 import { Refusal } from "./refusal.ts";
 
@@ -17,7 +17,7 @@ export function isReserved(path: string): boolean {
   return false;
 }
 
-/** Throws a Refusal for a path that only the server may write to. */
+/** Throws a Refusal if only the server may write to this path. */
 export function refuseReserved(path: string): void {
   if (isReserved(path)) throw new Refusal("reserved-name", `paths starting with ${RESERVED.join(", ")} are reserved`);
 }

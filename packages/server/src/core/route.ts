@@ -1,15 +1,18 @@
 /**
- * A route of the HTTP door as its feature describes it: name, methods, address, need, handler and description. The door finds
- * routes by it; `Allow`, the OpenAPI document, CORS headers and the fuzz tests' vocabulary follow from it.
+ * A route of the HTTP door as its feature describes it: name, methods, address, need, handler and description. The door matches
+ * requests against it and derives `Allow`, the OpenAPI document, CORS headers and the fuzz tests' vocabulary.
  *
- * Invariants: an address is written as OpenAPI writes it. A name in braces is one level, except `{path}` at the end, which is all
- * the rest. A literal level wins over a name.
+ * Invariants: an address uses OpenAPI's notation. A name in braces is one level, except `{path}` at the end, which is all the
+ * rest. A literal level wins over a name.
  */
 import type { Access, Action, Need } from "./action.ts";
 import type { Description } from "./describe.ts";
 import type { HttpRequest, Reply } from "./http.ts";
 
-/** A request on its way to its handler: what its address names, and who asks. One shape for all, because every request has one. */
+/**
+ * A request on its way to its handler: the names in its address, and the caller's access. All requests share one object shape,
+ * because that is faster.
+ */
 export interface Call extends Action {
   readonly access: Access;
   readonly stream: string | undefined;
@@ -19,7 +22,7 @@ export interface Call extends Action {
   readonly group: string | undefined;
 }
 
-/** What a name in an address may fill in. */
+/** The names that an address may fill in. */
 export type Names = {
   -readonly [N in "stream" | "subscription" | "channel" | "session" | "group"]: string | undefined;
 };
@@ -27,7 +30,7 @@ export type Names = {
 export type Handler<C = Call> = (call: C, request: HttpRequest) => Promise<Reply> | Reply;
 
 export interface Route {
-  /** Also the action's name in auth, logs and metrics. */
+  /** Also the name of the action in auth, logs and metrics. */
   readonly name: string;
   readonly methods: readonly string[];
   readonly address: string;
@@ -36,20 +39,20 @@ export interface Route {
   readonly describe: Description;
 }
 
-/** A name in braces of an address: what it means, and how its percent-encoded text is read. */
+/** A name in braces: its meaning, and how its percent-encoded text is read. */
 export interface AddressName {
   readonly says: string;
-  /** Throws a Refusal for a malformed one. */
+  /** Throws a Refusal if the text is malformed. */
   read(encoded: string, names: Names): void;
 }
 
 type BracedIn<A extends string> = A extends `${string}{${infer N}}${infer Rest}` ? N | BracedIn<Rest> : never;
 type Filled<N extends string> = N extends "path" ? "stream" : N;
 
-/** A call to an address: every name in its braces is there. */
+/** A call to an address: every name in its braces is set. */
 export type CallTo<A extends string> = Call & { readonly [N in Filled<BracedIn<A>>]: string };
 
-/** Types the handler by the address: it may rely on the names that stand there. */
+/** Types the handler by the address, so that it may rely on the names in it. */
 export function route<const A extends string>(
   row: Omit<Route, "address" | "handle"> & { readonly address: A; readonly handle: Handler<CallTo<A>> },
 ): Route {

@@ -1,9 +1,9 @@
 /**
- * A group of settings: those that an operator may want to change, and the internal ones: every other number of the part's limits,
- * as `internal.<group>.<name>`. Internal settings are checked like all others and documented nowhere. Features and other parts
- * declare groups; the configuration joins them.
+ * A group of settings. Public settings are those that an operator may want to change. Every other number of the part's limits is
+ * internal: `internal.<group>.<name>`, checked and undocumented. Features and other parts declare groups; the configuration joins
+ * them.
  *
- * Invariants: a default is the constant of the part that it belongs to, so that it exists once.
+ * Invariants: a default is the constant of the part that it belongs to, so it exists once.
  */
 import type { z } from "zod";
 import { bytes, count, MAX_TIMER_MS, ms, seconds, yesNo } from "./setting.ts";
@@ -21,13 +21,13 @@ export type InternalShape<L, S> = {
 };
 
 export interface SettingGroup<S extends z.ZodRawShape = z.ZodRawShape, I extends z.ZodRawShape = z.ZodRawShape> {
-  /** Its heading in the reference. */
+  /** The group's heading in the reference. */
   readonly title: string;
   readonly settings: S;
   readonly internal: I;
 }
 
-/** `settings` are the public ones; all other numbers and switches of `limits` are internal. */
+/** `settings` are public; all other numbers and switches of `limits` are internal. */
 export function settingGroup<S extends z.ZodRawShape, L extends object>(
   title: string,
   limits: L,
@@ -47,7 +47,7 @@ const FROM_ZERO = { min: 0 };
 /** What is never a single timer may be longer than one: up to ten years. */
 const LONG = { min: 0, max: 10 * 365 * 24 * 3_600_000 };
 
-/** The unit is the end of the name. */
+/** The end of the name is the unit. */
 function numberOf(name: string, initial: number): z.ZodType {
   if (name.endsWith("Ms")) return ms(initial, INTERNAL, initial > MAX_TIMER_MS ? LONG : FROM_ZERO);
   if (name.endsWith("Seconds")) return seconds(initial, INTERNAL, FROM_ZERO);

@@ -1,12 +1,12 @@
 /**
- * The kinds of settings: what a value may be, how a text from a flag or a variable becomes one, and how the allowed form is
- * said in words. The schema is made of these; everything that reads, checks, shows or documents settings asks `aboutOf`.
+ * The kinds of settings: the allowed values, the parsing of a text from a flag or a variable, and the allowed form in words.
+ * Schemas consist of these; code that reads, checks, shows or documents settings calls `aboutOf`.
  *
- * What must stay true: a text that is not of the allowed form is never turned into something near it.
+ * Invariants: a text that is not of the allowed form is rejected, never rounded or repaired.
  */
 import { z } from "zod";
 
-/** Whether a value may be shown: not at all, or as an address without its password. */
+/** How a value may be shown: not at all, or as an address without its password. */
 export type Secrecy = "hidden" | "address";
 
 export interface About {
@@ -14,13 +14,13 @@ export interface About {
   readonly form: string;
   readonly meaning: string;
   readonly initial: unknown;
-  /** What the schema is asked about: the value that a text stands for, or the text itself when it stands for none. */
+  /** The value that a text stands for, or the text itself if it stands for none. The schema checks the result. */
   readonly fromText: (text: string) => unknown;
-  /** As it is given on the command line, when it has a flag of its own. */
+  /** The command-line flag, if the setting has one. */
   readonly flag?: string | undefined;
-  /** What stands behind the flag in the help; a flag without it takes no value. */
+  /** The operand after the flag in the help text; a flag without one takes no value. */
   readonly operand?: string | undefined;
-  /** When it is not the name that follows from the key. */
+  /** The environment variable, if its name does not follow from the key. */
   readonly env?: string | undefined;
   readonly secrecy?: Secrecy | undefined;
 }
@@ -29,7 +29,7 @@ type Extra = Pick<About, "flag" | "operand" | "env" | "secrecy">;
 
 const registry = z.registry<About>();
 
-/** What is known of a setting; undefined for a group. */
+/** The description of a setting; undefined for a group. */
 export function aboutOf(schema: z.core.$ZodType): About | undefined {
   return registry.get(schema);
 }
@@ -46,7 +46,7 @@ interface Range {
 
 const asIs = (text: string): unknown => text;
 
-/** Plain decimal and nothing else: no sign, no point, no exponent, no unit, no space. */
+/** Accepts plain decimal only: no sign, point, exponent, unit or space. */
 function wholeNumber(text: string): unknown {
   return /^(0|[1-9]\d*)$/.test(text) && Number.isSafeInteger(Number(text)) ? Number(text) : text;
 }
@@ -65,7 +65,7 @@ export function bytes(initial: number, meaning: string, range: Range = {}) {
   return whole("bytes", initial, meaning, { max: 2 ** 40, ...range }, {});
 }
 
-/** The longest time that a timer can be set to. */
+/** The longest delay that a timer takes. */
 export const MAX_TIMER_MS = 2 ** 31 - 1;
 
 export function ms(initial: number, meaning: string, range: Range = {}, extra: Extra = {}) {
@@ -93,7 +93,7 @@ export function choice<const C extends readonly [string, ...string[]]>(
 
 const MAX_TEXT_CHARS = 4_096;
 
-/** Control characters would break logs and terminals, or cut a path short. */
+/** Rejects control characters, because they would break logs and terminals, or cut a path short. */
 function isPlainText(value: string): boolean {
   return value.length >= 1 && value.length <= MAX_TEXT_CHARS && !/\p{Cc}/u.test(value);
 }
@@ -103,7 +103,7 @@ export function text(initial: string, form: string, meaning: string, extra: Extr
   return setting(schema, { form, meaning, initial, fromText: asIs, operand: "TEXT", ...extra });
 }
 
-/** A short name that goes into other names. */
+/** A short name that becomes part of other names. */
 export function word(initial: string, meaning: string) {
   const form = "1 to 64 letters, digits, ., _ and -";
   const schema = z
@@ -128,14 +128,14 @@ export function isAddress(value: string, schemes: readonly string[]): boolean {
   return URL.canParse(value) && schemes.includes(new URL(value).protocol) && !/\s/.test(value);
 }
 
-/** Scheme, host and port, and nothing behind them. */
+/** Scheme, host and port only. */
 export function origin(meaning: string) {
   const isOrigin = (value: string) => isAddress(value, ["http:", "https:"]) && new URL(value).origin === value;
   const form = "an address like https://streams.example.com, without a path";
   return setting(z.string().refine(isOrigin).optional(), { form, meaning, initial: undefined, fromText: asIs });
 }
 
-/** As a text, the items are separated by commas. */
+/** In a text, commas separate the items. */
 export function list(accepts: (item: string) => boolean, form: string, meaning: string, extra: Extra = {}) {
   const schema = z.array(z.string().refine(accepts)).max(1_000).default([]);
   const fromText = (text: string): unknown => (text === "" ? [] : text.split(",").map((item) => item.trim()));
@@ -144,7 +144,7 @@ export function list(accepts: (item: string) => boolean, form: string, meaning: 
 
 const MAX_SECRETS = 16;
 
-/** As a text, secrets are separated by white space, because everything else may well be part of one. */
+/** In a text, white space separates the secrets, because every other character may be part of one. */
 export function secrets(minChars: number, meaning: string) {
   const schema = z.array(z.string().refine(isPlainText).min(minChars)).min(1).max(MAX_SECRETS).optional();
   const form = `a list of 1 to ${MAX_SECRETS} secrets, each of at least ${minChars} characters (in a variable: separated by spaces)`;
@@ -170,17 +170,17 @@ export function keySet(meaning: string) {
   });
 }
 
-/** A key that could sign, or a shared secret, does not belong where keys are shown to whoever asks. */
+/** Rejects private keys and shared secrets, because the server publishes these keys. */
 function isPublicKey(key: { kty: string }): boolean {
   return ["RSA", "EC", "OKP"].includes(key.kty) && !("d" in key) && !("k" in key);
 }
 
-/** Something that is made of several parts and not needed. As a text it is JSON. */
+/** An optional object; in a text, JSON. */
 export function jsonObject<S extends z.ZodType>(parts: S, form: string, meaning: string) {
   return setting(parts.optional(), { form, meaning, initial: undefined, fromText: jsonOrText });
 }
 
-/** A text that is not needed. */
+/** An optional text. */
 export function optionalText(form: string, meaning: string) {
   const schema = z.string().refine(isPlainText).optional();
   return setting(schema, { form, meaning, initial: undefined, fromText: asIs });

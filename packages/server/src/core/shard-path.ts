@@ -1,9 +1,8 @@
 /**
- * How the shards of a topic are named: `{path}/$shard/{i}`, with i from 0. Streams make them under these names, auth takes an
- * action on one for an action on its topic, and wake patterns know the level. Pure.
+ * The names of a topic's shards: `{path}/$shard/{i}`, with i from 0. Streams create shards under these names, auth treats an
+ * action on a shard as one on its topic, and wake patterns know the level. Pure.
  *
- * What must stay true: nobody but the server creates or deletes a stream that has a level `$shard`, so that what has a shard's
- * name is a shard.
+ * Invariants: only the server creates or deletes a stream with a level `$shard`, so every path with a shard's name is a shard.
  */
 export const SHARD_LEVEL = "$shard";
 export const MAX_SHARDS = 256;
@@ -19,14 +18,14 @@ export function shardPaths(topic: string, shards: number): string[] {
   return Array.from({ length: shards }, (_, shard) => shardPath(topic, shard));
 }
 
-/** The topic that a path is a shard of; undefined for what has no shard's name. */
+/** The topic of a shard; undefined for any other path. */
 export function topicOfShard(path: string): string | undefined {
   const at = path.lastIndexOf(BETWEEN);
   if (at <= 0 || !NUMBER.test(path.slice(at + BETWEEN.length))) return undefined;
   return path.slice(0, at);
 }
 
-/** Whether a path lies where only shards are: clients read and append there, and create and delete nothing. */
+/** Whether a path lies below a `$shard` level: clients read and append there, and cannot create or delete. */
 export function isAmongShards(path: string): boolean {
   return path.includes(BETWEEN) || path.endsWith(`/${SHARD_LEVEL}`);
 }

@@ -1,10 +1,14 @@
 /**
- * An open connection as the code that writes to it sees it. A door makes one per SSE response or socket; `Connection` writes to it.
+ * An open connection as the code that writes to it sees it. A door makes one per SSE response or socket; `Connection` writes to
+ * it.
  *
- * Invariants: it knows bytes and back-pressure, and nothing of what the bytes mean.
+ * Invariants: it knows bytes and back-pressure, and not what the bytes mean.
  */
 
-/** Why the server ended a connection: its stream has no more to tell, its time was up, the server shuts down, … */
+/**
+ * Why the server ended a connection: its stream ended, its lifetime ended, the server shut down, the client read too slowly, the
+ * store failed.
+ */
 export type EndReason = "stream" | "time" | "drained" | "slow-reader" | "fault";
 
 /** A client that may leave. */
@@ -14,7 +18,7 @@ export interface Departing {
 }
 
 export interface Sink extends Departing {
-  /** Bytes handed over and not yet taken by the network. */
+  /** Bytes that the network has not taken yet. */
   readonly buffered: number;
   write(bytes: Uint8Array): void;
   /** Runs the task once when `buffered` has fallen to zero. */

@@ -1,6 +1,8 @@
 /**
- * Server-sent events as the framing of a connection: the headers of the response, and the comments that carry what the connection
- * itself says. Clients must ignore comments, so neither is part of any event protocol. The routes of streams and channels use it.
+ * Server-sent events as the framing of a connection: the headers of the response, and comments for the connection's own messages.
+ * The routes of streams and channels use it.
+ *
+ * Invariants: clients ignore comments, so the connection's messages belong to no event protocol.
  */
 import { header } from "@sluice/protocol";
 import { utf8 } from "./bytes.ts";
@@ -19,7 +21,7 @@ export function sseHeaders(): Headers {
   return [header.contentType, "text/event-stream", header.cacheControl, "no-cache, no-transform"];
 }
 
-/** What ends the only follower of a connection ends the connection. */
+/** Ends the connection when its only follower ends. */
 export function endWith(connection: Connection): (why: FollowEnd) => void {
   return (why) => connection.end(why === "fault" ? "fault" : "stream", why);
 }

@@ -1,11 +1,13 @@
 /**
- * A histogram that is cheap to add to: fixed bounds, one counter per bucket. Parts that measure sizes or times keep one; `observe`
- * reads it for each scrape.
+ * A histogram that is cheap to add to: fixed bounds, one counter per bucket. Parts that measure sizes or times keep one;
+ * `observe` reads it for each scrape.
  *
  * Invariants: counts only grow.
  */
 export class Tally {
-  /** Per bucket, not cumulative: values up to the bound at the same index and above the one before; the last counts the rest. */
+  /**
+   * Per bucket, not cumulative: values above the previous bound and up to this one. The last bucket counts all greater values.
+   */
   readonly counts: number[];
   sum = 0;
 

@@ -31,7 +31,7 @@ describe("with literals, + and # in any order", () => {
     .array(fc.constantFrom("a", "b", ""), { minLength: 1, maxLength: 5 })
     .map((levels) => levels.join("/"));
 
-  test("the index finds what each filter alone would match, after some of them are removed too", () => {
+  test("the index finds the filters that match, also after some are removed", () => {
     fc.assert(
       fc.property(fc.uniqueArray(filter, { maxLength: 12 }), fc.array(filter), path, (kept, removed, path) => {
         const index = indexOf(...kept, ...removed);
@@ -60,7 +60,7 @@ test("no filter matches a reserved path", () => {
   expect(matches(index, "a/$sys")).toEqual(["#", "+/#", "a/+"]);
 });
 
-test("one level of wildcard does not stand for the level of shards", () => {
+test("a one-level wildcard does not match the level of shards", () => {
   const index = indexOf("a/+/+", "a/#", "a/$shard/+");
   expect(matches(index, "a/$shard/0")).toEqual(["a/#", "a/$shard/+"]);
 });

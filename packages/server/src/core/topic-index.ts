@@ -1,9 +1,9 @@
 /**
- * An index from patterns of paths to what wants to hear of them: a trie of levels. Any feature that has many patterns owns one per
- * project: wakes map patterns to subscriptions.
+ * An index from patterns of paths to their subscribers: a trie of levels. A feature with many patterns owns one per project;
+ * wakes map patterns to subscriptions.
  *
- * Invariants: finding the matches of a path visits only branches that match its beginning, however many patterns there are; no
- * pattern matches a reserved path; `*` does not stand for the level of shards, `**` does.
+ * Invariants: a match visits only branches that match the beginning of the path, for any number of patterns. No pattern matches a
+ * reserved path. `*` does not match the level of shards; `**` does.
  */
 import { isReserved } from "./reserved.ts";
 import { SHARD_LEVEL } from "./shard-path.ts";
@@ -35,7 +35,7 @@ class Branch<V> {
 export class TopicIndex<V> {
   private readonly root = new Branch<V>();
 
-  /** A value is held once per pattern, however often it is added. */
+  /** Idempotent: the index holds a value once per pattern. */
   add(levels: PatternLevels, value: V): void {
     let branch = this.root;
     for (const level of levels) {
@@ -49,7 +49,7 @@ export class TopicIndex<V> {
     branch.values.add(value);
   }
 
-  /** Branches that nothing is left in go too. */
+  /** Removes empty branches too. */
   remove(levels: PatternLevels, value: V): void {
     const way = [this.root];
     for (const level of levels) {

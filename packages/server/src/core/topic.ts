@@ -1,14 +1,14 @@
 /**
- * Topic filters, as MQTT writes them: a path read as levels between slashes, `+` for any one level, `#` at the end for this
- * level and everything below it.
+ * Topic filters in MQTT's notation: a path is levels between slashes, `+` matches any one level, `#` at the end matches this
+ * level and everything below it. Services and auth match paths against them. Pure.
  */
 export interface TopicFilter {
   readonly levels: readonly string[];
-  /** What every matching path starts with. */
+  /** The common prefix of all matching paths. */
   readonly literalPrefix: string;
 }
 
-/** Undefined when the text is not a filter: a wildcard must stand alone in its level, and `#` in the last one. */
+/** Undefined if the text is not a filter: a wildcard must be alone in its level, and `#` only in the last one. */
 export function parseFilter(text: string): TopicFilter | undefined {
   if (text === "") return undefined;
   const levels = text.split("/");
@@ -19,7 +19,7 @@ export function parseFilter(text: string): TopicFilter | undefined {
   const wild = levels.findIndex((level) => level === "+" || level === "#");
   if (wild < 0) return { levels, literalPrefix: text };
   const literal = levels.slice(0, wild).join("/");
-  // `a/#` matches `a` itself too, so the slash before `#` is not part of what all matches share.
+  // `a/#` matches `a` itself too, so the slash before `#` is not part of the common prefix.
   const isOpenEnd = levels[wild] === "#" || literal === "";
   return { levels, literalPrefix: isOpenEnd ? literal : `${literal}/` };
 }
@@ -35,10 +35,10 @@ export function matchesFilter({ levels }: TopicFilter, path: string): boolean {
   return parts.length === levels.length;
 }
 
-/** Whether the filter matches every path that the pattern does. Its levels are as in `StreamPattern`. */
+/** Whether the filter matches every path that the pattern matches. The levels of the pattern are those of `StreamPattern`. */
 export function coversPattern({ levels }: TopicFilter, pattern: readonly string[]): boolean {
   for (const [i, level] of levels.entries()) {
-    // Up to here each level of the pattern stands for exactly one level of a path.
+    // Up to here each level of the pattern matches exactly one level of a path.
     if (level === "#") return true;
     const wanted = pattern[i];
     if (wanted === undefined || wanted === "**") return false;

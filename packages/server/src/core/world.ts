@@ -1,13 +1,14 @@
 /**
- * What the outside gives: time, timers, turns of the event loop and randomness. Everything below `compose` takes them from
- * here, so that the whole server can run in a seeded simulation.
+ * The outside world: time, timers, turns of the event loop and randomness.
+ *
+ * Invariants: all code below `compose` takes them from here, so the whole server can run in a seeded simulation.
  */
 export interface World {
   /** Epoch ms. */
   now(): number;
-  /** Runs `task` once after `ms`; the returned function forgets it. */
+  /** Runs `task` once after `ms`; the returned function cancels it. */
   after(ms: number, task: () => void): Cancel;
-  /** Runs `task` in a later turn, once the inputs that have already arrived were taken in. */
+  /** Runs `task` in a later turn, after the inputs that have already arrived. */
   soon(task: () => void): void;
   /** Uniform in [0, 1). */
   random(): number;

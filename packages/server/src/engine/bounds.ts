@@ -1,13 +1,14 @@
 /**
- * The bounds that every engine keeps, with their defaults. Compose hands them to the engine that it opens; the configuration takes
- * its defaults from here, so that a default exists once.
+ * The bounds that every engine keeps, with their defaults. Compose passes them to the engine that it opens.
+ *
+ * Invariants: the configuration takes its defaults from here, so a default exists once.
  */
 export interface EngineBounds {
-  /** Messages on one page of a read; small ones cost more than their payload, so bytes alone are no bound. */
+  /** The most messages on one page of a read. Bytes alone are no bound, because a small message costs more than its payload. */
   readonly pageMessages: number;
-  /** Windows of rate limits that are open at once, where one process counts them. */
+  /** The most rate-limit windows open at once, on an engine that counts them in one process. */
   readonly windows: number;
-  /** Ownerships that stand at once, where one process keeps them. */
+  /** The most ownerships held at once, on an engine that keeps them in one process. */
   readonly claims: number;
 }
 

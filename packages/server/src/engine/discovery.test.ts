@@ -83,7 +83,7 @@ test("a listing that fails is retried", async () => {
   expect(reports).toHaveLength(1);
 });
 
-test("where other nodes create entities, new ones are found at each interval; where none do, one pass is all", async () => {
+test("if other nodes create entities, new ones are found at each interval; otherwise there is one pass", async () => {
   for (const exclusive of [false, true]) {
     const { make, adopted, discovery, pass } = await stage({ recheckMs: 500 }, { exclusive });
     discovery.start();
@@ -94,7 +94,7 @@ test("where other nodes create entities, new ones are found at each interval; wh
   }
 });
 
-test("a pass that succeeds makes the next failure the first one again", async () => {
+test("a successful pass resets the backoff", async () => {
   const { make, reports, broken, discovery, pass } = await stage({ recheckMs: 500 }, { exclusive: false });
   await make("p", "a");
   broken.add("a");

@@ -1,9 +1,9 @@
 /**
- * Finds every stored entity of a kind, in all projects, and has its feature adopt each: at the start, again after a failure, and
- * from time to time where other nodes create entities too. Wakes and session fan-out own one each.
+ * Finds every stored entity of a kind, in all projects, and has its feature adopt each. It runs at the start, again after a
+ * failure, and periodically if other nodes create entities too. Wakes and session fan-out own one each.
  *
- * Invariants: one pass at a time, none after `stop`; an entity that cannot be adopted does not keep the others from being
- * adopted, and is tried again until it is.
+ * Invariants: one pass runs at a time, none after `stop`. An entity that fails to be adopted does not stop the others, and every
+ * pass retries it.
  */
 import { type BackoffFigures, backoffMs } from "../core/backoff.ts";
 import type { Cancel, World } from "../core/world.ts";
@@ -11,28 +11,28 @@ import type { Engine } from "./contract.ts";
 
 export interface Discovered {
   readonly kind: string;
-  /** What such an entity is called in a report, in the plural. */
+  /** The plural noun for such entities in a report. */
   readonly noun: string;
-  /** Takes up one entity. Called again for the same one in later passes. */
+  /** Adopts one entity. Must be idempotent, because later passes call it again. */
   readonly adopt: (project: string, id: string) => Promise<void>;
-  /** Ids that are listed at a time. */
+  /** Ids per page of the listing. */
   readonly page: number;
   readonly backoff: BackoffFigures;
-  /** How often entities of other nodes are looked for; undefined where something else finds them. */
+  /** How often a pass looks for entities of other nodes; undefined if another mechanism finds them. */
   readonly recheckMs?: number | undefined;
   readonly report: (what: string, fault: unknown) => void;
 }
 
-/** One for all that failed in a pass: an outage fails thousands for one reason. */
+/** One report for all failures of a pass, because an outage fails thousands of entities for one reason. */
 interface Failure {
   count: number;
-  /** The first of them. */
+  /** The first entity that failed. */
   readonly name: string;
   readonly fault: unknown;
 }
 
 export class Discovery {
-  /** Resolves when the pass under way has ended. */
+  /** Resolves when the current pass has ended. */
   ready: Promise<void> = Promise.resolve();
   private isStopped = false;
   private failures = 0;

@@ -1,7 +1,8 @@
 /**
- * The state a keeper works on: what was loaded, plus the changes of inputs that have run but are not committed yet.
- * Only its keeper touches it. Rules see it as a `View` and hand back `Change`s, which are applied here and collected as
- * effects for the engine.
+ * The state a keeper works on: the loaded state plus the changes of inputs that have run and are not committed yet. Rules see it
+ * as a `View` and return `Change`s, which the draft applies and collects as effects for the engine.
+ *
+ * Invariants: only its keeper touches a draft.
  */
 import { type Done, type Effect, type Head, NO_HEAD, type Rev, type RowKey, type Snapshot } from "./contract.ts";
 import { headStep } from "./head.ts";
@@ -31,17 +32,17 @@ export function drop<T>(table: Table<T>, key: string): Change {
   return { op: "drop", table: table as Table<unknown>, key };
 }
 
-/** A row as it was loaded, decoded when a rule first looks at it. `table` tells that it is decoded. */
+/** A row as loaded, decoded at a rule's first look. A set `table` means that it is decoded. */
 interface Cell {
   bytes: Uint8Array | undefined;
   value: unknown;
   decoded: boolean;
 }
 
-/** What a message costs besides its payload, about; so that a commit of tiny messages is bounded too. */
+/** The approximate cost of a message besides its payload, so that a commit of tiny messages is bounded too. */
 const MESSAGE_BYTES = 32;
 
-/** Most drafts are at rest, and to each an empty list of its own would be one more object to keep. */
+/** Shared by all idle drafts, because an empty list for each would be one more object per entity. */
 const NO_EFFECTS: Effect[] = [];
 
 export class Draft {
@@ -49,22 +50,22 @@ export class Draft {
   exists = false;
   head: Head = NO_HEAD;
   nextGeneration = 0;
-  /** Set when the commit must end here: nothing may follow a destroy. */
+  /** Set when the commit must end here: no effect may follow a destroy. */
   sealed = false;
   appendedBytes = 0;
   keys: RowKey[] = [];
   private loaded = false;
-  /** The last list of keys that was found to be all here: callers use the same list again and again. */
+  /** The last list of keys that was found complete, because callers pass the same list again and again. */
   private checked: readonly RowKey[] | undefined;
   private readonly cells = new Map<string, Cell>();
   private effects = NO_EFFECTS;
 
-  /** More rows than `maxRows` are forgotten between batches; a keeper is a working set, not a cache of the entity. */
+  /** The draft forgets rows beyond `maxRows` between batches: a keeper is a working set, not a cache of the entity. */
   constructor(private readonly maxRows: number) {}
 
   get<T>(table: Table<T>, key: string): T | undefined {
     const cell = this.cells.get(cellName(table.name, key));
-    if (cell === undefined) throw new Error(`a rule looked at ${table.name}/${key}, which was not asked for`);
+    if (cell === undefined) throw new Error(`a rule read ${table.name}/${key} without naming it in its keys`);
     if (!cell.decoded) {
       cell.value = cell.bytes === undefined ? undefined : table.decode(cell.bytes);
       cell.decoded = true;
@@ -115,16 +116,16 @@ export class Draft {
     return taken;
   }
 
-  /** The head is the engine's from here on, though it says the same: one of them is kept in memory instead of two. */
+  /** Adopts the engine's head, though it is equal, because memory then holds one copy instead of two. */
   committed({ rev, head }: Done): void {
     this.rev = rev;
     this.head = head;
     this.exists = rev !== 0;
-    // What a later incarnation may look like only the engine knows.
+    // Only the engine knows what a later incarnation may look like.
     if (this.sealed || this.cells.size > this.maxRows) this.forget();
   }
 
-  /** Undefined when everything these inputs need is at hand; otherwise what to load. */
+  /** Undefined if the draft has every row that these inputs need; otherwise the keys to load. */
   missing(inputs: readonly { readonly keys: readonly RowKey[] }[]): readonly RowKey[] | undefined {
     let wanted: Map<string, RowKey> | undefined;
     for (const { keys } of inputs) {
@@ -142,7 +143,7 @@ export class Draft {
     return undefined;
   }
 
-  /** Takes in what `missing` asked for; false when that is of another rev than what is here already. */
+  /** Takes in the rows that `missing` named; false if their rev differs from the draft's. */
   fill(keys: readonly RowKey[], snapshot: Snapshot): boolean {
     if (this.loaded && snapshot.rev !== this.rev) return false;
     if (!this.loaded) {
@@ -156,7 +157,7 @@ export class Draft {
     return true;
   }
 
-  /** Starts over from what a conflict returned. */
+  /** Starts over from the state that a conflict returned. */
   replace(snapshot: Snapshot): void {
     const keys = this.keys;
     this.forget();

@@ -1,4 +1,4 @@
-/** The bounds of what expires: nothing ended is seen, nothing ended is kept for long, nothing living is forgotten. */
+/** An expiring map shows no ended value, keeps none for long, and drops no living one. */
 import { describe, expect, it } from "vitest";
 import { ExpiringMap } from "./expiring-map.ts";
 import { WindowCounter } from "./window-counter.ts";
@@ -11,7 +11,7 @@ describe("an expiring map", () => {
     expect(map.get("k", 5)).toBeUndefined();
   });
 
-  it("stays small when values come and end for ever", () => {
+  it("stays small while values come and expire", () => {
     const map = new ExpiringMap<{ untilMs: number }>(1_000_000);
     let largest = 0;
     for (let now = 0; now < 100_000; now++) {
@@ -21,7 +21,7 @@ describe("an expiring map", () => {
     expect(largest).toBeLessThan(2_000);
   });
 
-  it("refuses more than its maximum at once, keeps what lives, and takes new values when some have ended", () => {
+  it("refuses values beyond its maximum, keeps living ones, and takes new values when some have ended", () => {
     const map = new ExpiringMap<{ untilMs: number }>(3);
     for (const key of ["a", "b", "c"]) map.set(key, { untilMs: 5 }, 0);
     expect(() => map.set("d", { untilMs: 9 }, 4)).toThrow(expect.objectContaining({ code: "overloaded" }));

@@ -1,8 +1,8 @@
 /**
- * A map whose values end at a time of their own. Claims and rate windows live in one.
+ * A map whose values each end at their own time. Claims and rate-limit windows live in one.
  *
- * What must stay true: an ended value is never seen again, and the memory stays bounded: ended values are swept before the
- * map doubles, which costs a constant per insertion, and beyond `max` living ones the next is refused.
+ * Invariants: an ended value is never returned. Memory is bounded: the map sweeps ended values before it doubles, which costs a
+ * constant per insertion, and refuses a value beyond `max` living ones.
  */
 import { EngineError } from "./contract.ts";
 
@@ -37,6 +37,9 @@ export class ExpiringMap<V extends { readonly untilMs: number }> {
     for (const [key, { untilMs }] of this.values) if (untilMs <= nowMs) this.values.delete(key);
     this.sweepAt = Math.max(FIRST_SWEEP, this.values.size * 2);
     if (this.values.size >= this.max)
-      throw new EngineError("overloaded", `more than ${this.max} entries are alive at once`);
+      throw new EngineError(
+        "overloaded",
+        `more than ${this.max} entries are alive at once; retry when some have expired`,
+      );
   }
 }

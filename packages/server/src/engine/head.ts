@@ -1,11 +1,12 @@
 /**
- * What a commit's effects make of a head: the numbering of messages and the sums that go with it, as a pure function.
- * Engines call it before they change anything, so that a defective commit is thrown out whole.
+ * Computes the head after a commit's effects: message numbers and byte sums, as a pure function.
+ *
+ * Invariants: engines call it before they change anything, so a defective commit is rejected whole.
  */
 import { comparePositions, type Position } from "@sluice/protocol";
 import { type Effect, type Head, type Message, NO_HEAD } from "./contract.ts";
 
-/** The head after all of these effects; throws on effects that no correct caller sends. */
+/** The head after all of these effects. Throws on effects that no correct caller sends. */
 export function headAfter(head: Head, effects: readonly Effect[]): Head {
   let next = head;
   for (let i = 0; i < effects.length; i++) {
@@ -17,7 +18,7 @@ export function headAfter(head: Head, effects: readonly Effect[]): Head {
   return next;
 }
 
-/** The head after one effect. Effects on rows leave it as it is. */
+/** The head after one effect. Effects on rows do not change it. */
 export function headStep(head: Head, effect: Effect): Head {
   switch (effect.op) {
     case "begin":
@@ -43,17 +44,17 @@ function begun(head: Head, generation: number, at: Position): Head {
 function appended(head: Head, messages: readonly Message[]): Head {
   const newest = messages.at(-1);
   if (newest === undefined) return head;
-  // Without a generation of its own a log would give out the same offsets again after a destroy.
+  // Without a generation of its own, a log would reuse offsets after a destroy.
   if (head.generation === 0) throw new Error("append to a log that was never begun");
   let { bytes } = head;
   for (const { payload } of messages) bytes += payload.length;
   const last = { generation: head.generation, seq: head.last.seq + messages.length };
-  // Written out, because a spread costs several times as much and this runs twice for every append.
+  // Written out, because a spread costs several times as much and this runs twice per append.
   const { generation, start, startBytes } = head;
   return { generation, last, bytes, at: newest.at, start, startBytes };
 }
 
-/** Trimming again what is gone already changes nothing. */
+/** A trim of an already trimmed range changes nothing. */
 function trimmed(head: Head, through: Position, bytes: number): Head {
   if (comparePositions(through, head.start) <= 0) return head;
   if (comparePositions(through, head.last) > 0) throw new Error("trim beyond the last message");

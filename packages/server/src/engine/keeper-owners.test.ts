@@ -17,7 +17,7 @@ const add: Rule<number> = (view) => {
 };
 const look: Rule<number> = (view) => ({ outcome: view.get(counts, "") ?? 0 });
 
-/** A memory engine that notes each commit's `at`; `before` may do something ahead of a commit, once. */
+/** A memory engine that records each commit's `at`; `before` may act ahead of a commit, once. */
 async function setUp(over: Partial<Engine> = {}) {
   const world = manualWorld(1);
   const memory = openMemory({ world });
@@ -49,7 +49,7 @@ test("an input under an ownership that stands commits with that ownership", asyn
   expect(commits.map((at) => at.owner)).toEqual([owner]);
 });
 
-test("an input whose ownership has ended is told so as a value, and changes nothing", async () => {
+test("an input whose ownership has ended gets that as a value, and changes nothing", async () => {
   const { keepers, memory, world } = await setUp();
   const owner = await claim(memory);
   world.advance(LEASE_MS);
@@ -58,7 +58,7 @@ test("an input whose ownership has ended is told so as a value, and changes noth
   expect(keepers.meter.failures).toBe(0);
 });
 
-test("an outcome without changes is fenced too, also where one process writes alone", async () => {
+test("an outcome without changes is fenced too, also on an engine with one writer", async () => {
   const { keepers, memory, engine } = await setUp();
   expect(engine.exclusive).toBe(true);
   const owner = await claim(memory);

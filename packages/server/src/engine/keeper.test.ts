@@ -17,7 +17,7 @@ const add: Rule<string> = (view) => {
   return { outcome: `now ${count + 1}`, changes: [put(counts, "", count + 1)] };
 };
 
-/** A memory engine whose commits wait until they are let through, and are counted. */
+/** A memory engine that counts commits and holds each until the test lets it through. */
 async function gatedEngine(over: Partial<Engine> = {}) {
   const memory = await openMemory({ world: manualWorld(1) });
   const commits: (readonly Effect[])[] = [];
@@ -68,7 +68,7 @@ test("inputs that arrive during a commit wait for it and share the next one", as
   expect(commits).toHaveLength(2);
 });
 
-test("a refusal that rests on an uncommitted change is told only when that is durable", async () => {
+test("a refusal that rests on an uncommitted change is released only when that change is durable", async () => {
   const { keepers, gate } = await gatedEngine();
   for (let i = 0; i < 9; i++) await keepers.submit(e, [COUNT], add);
   gate.shut();
@@ -82,7 +82,7 @@ test("a refusal that rests on an uncommitted change is told only when that is du
   expect(told).toEqual(["now 10", "full"]);
 });
 
-test("after a conflict the inputs run again on what the other writer left", async () => {
+test("after a conflict the inputs run again on the other writer's state", async () => {
   const { keepers, memory } = await gatedEngine();
   const other = new Keepers(memory, setImmediate);
   await keepers.submit(e, [COUNT], add);
@@ -103,7 +103,7 @@ test("two writers of one entity both make progress and lose nothing", async () =
   expect(outcomes.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 200 }, (_, i) => i + 1));
 });
 
-test("a failed commit refuses its inputs once, and the next ones start from what is stored", async () => {
+test("a failed commit refuses its inputs once, and the next ones start from the stored state", async () => {
   const { keepers, engine } = await gatedEngine();
   await keepers.submit(e, [COUNT], add);
   const commit = engine.commit;
@@ -136,7 +136,7 @@ test("a rule that throws fails alone", async () => {
   ]);
 });
 
-test("where others write too, a refusal is checked against the newest state", async () => {
+test("if other nodes write too, a refusal is checked against the newest state", async () => {
   const { keepers, memory } = await gatedEngine({ exclusive: false });
   const other = new Keepers(memory, setImmediate);
   for (let i = 0; i < 10; i++) await keepers.submit(e, [COUNT], add);
@@ -145,7 +145,7 @@ test("where others write too, a refusal is checked against the newest state", as
   expect(await keepers.submit(e, [COUNT], add)).toBe("now 1");
 });
 
-test("more inputs than the queue holds are refused as overloaded, and those before them are not harmed", async () => {
+test("more inputs than the queue holds are refused as overloaded, and earlier inputs are not affected", async () => {
   const { engine, gate } = await gatedEngine();
   const keepers = new Keepers(engine, setImmediate, 10, { ...KEEPER_LIMITS, queuedInputs: 2 });
   gate.shut();
@@ -175,7 +175,7 @@ test("after a destroy the next input sees an entity that does not exist", async 
   expect(results).toEqual(["gone", false, "now 1"]);
 });
 
-test("an input that waited too long behind a commit that hangs is refused, and its rule never runs", async () => {
+test("an input that waited too long behind a hung commit is refused, and its rule never runs", async () => {
   const { memory } = await gatedEngine();
   let now = 0;
   let fail = (_: Error) => {};

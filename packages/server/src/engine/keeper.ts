@@ -1,10 +1,22 @@
 /**
- * The keeper of one entity in this process. It runs inputs through the rules one at a time on the newest state, commits
- * their effects together, and releases the outcomes when they are durable. Features call it through `Keepers`.
+ * The keeper of one entity in this process. Features call it through `Keepers`; every change of an entity goes through it.
  *
- * Invariants: at most one commit is in flight. An outcome that rests on uncommitted state (a refusal or a "duplicate"
- * included) is released only with that state's commit. On a conflict the inputs run again on the returned state. A commit
- * carries the inputs of one owner at most, and a fence refuses that owner's inputs only.
+ * A request reaches a service, which submits an input: the rows that it needs and a rule. A rule is a pure function of the view,
+ * the time and its arguments; it returns an outcome and changes. The keeper loads the missing rows and runs the inputs of one
+ * turn one at a time on the newest state (`draft.ts`). It commits their changes together. It releases the outcomes when the
+ * commit is durable. Reads bypass the keeper: they go to the engine and see committed state only, so a reader never waits for a
+ * writer.
+ *
+ * Invariants:
+ * - At most one commit is in flight per entity.
+ * - An outcome that rests on uncommitted state, a refusal or a "duplicate" included, is released only with that state's commit.
+ * - On a conflict the inputs run again on the returned state, up to `conflicts` times in a row; then they are refused as
+ *   overloaded.
+ * - A failed commit refuses its inputs and never runs them again, because its outcome is unknown. The next batch loads the stored
+ *   state.
+ * - An input that its caller's deadline has already refused never runs.
+ * - A commit carries the inputs of at most one owner, and a fence refuses that owner's inputs only.
+ * - Queued inputs, batches and remembered rows are bounded, and idle keepers are evicted.
  */
 import {
   type Conflict,
@@ -23,7 +35,7 @@ import { KeeperMeter } from "./keeper-meter.ts";
 import { sameOwner } from "./ownership.ts";
 import type { Table } from "./table.ts";
 
-/** What a rule sees of its entity: the newest state, the changes of earlier inputs of the same batch included. */
+/** A rule's view of its entity: the newest state, with the changes of earlier inputs of the same batch. */
 export interface View extends Pick<Draft, "exists" | "head" | "nextGeneration"> {
   get<T>(table: Table<T>, key: string): T | undefined;
 }
@@ -33,10 +45,10 @@ export interface Decision<O> {
   readonly changes?: readonly Change[] | undefined;
 }
 
-/** A decision of the product: pure, so it can run again after a conflict. */
+/** A decision of the product. Pure, because a conflict runs it again. */
 export type Rule<O> = (view: View, now: number) => Decision<O>;
 
-/** The ownership that an input runs under: it changes nothing, and its outcome is `FENCED`, unless that ownership stands. */
+/** The ownership that an input runs under. Unless it stands, the input changes nothing and its outcome is `FENCED`. */
 export interface Under {
   readonly owner: Owner;
 }
@@ -45,14 +57,14 @@ export interface Under {
 export const FENCED: Fenced = { kind: "fenced" };
 
 export interface KeeperLimits {
-  /** Inputs waiting for one entity; beyond that the next is refused as overloaded. */
+  /** Inputs that may wait for one entity; the next one is refused as overloaded. */
   readonly queuedInputs: number;
-  /** Inputs and appended bytes that go into one commit. */
+  /** The most inputs, and appended bytes, in one commit. */
   readonly batchInputs: number;
   readonly batchBytes: number;
-  /** Conflicts in a row before the inputs are refused as overloaded. */
+  /** Conflicts in a row after which the inputs are refused as overloaded. */
   readonly conflicts: number;
-  /** Rows of its entity that a keeper remembers between commits. */
+  /** Rows of its entity that a keeper keeps between commits. */
   readonly rows: number;
 }
 
@@ -64,7 +76,7 @@ export const KEEPER_LIMITS: KeeperLimits = {
   rows: 1_000,
 };
 
-/** Keepers of idle entities that are kept for the next input. */
+/** Idle keepers that stay for the next input. */
 export const MAX_KEEPERS = 20_000;
 
 interface Input {
@@ -73,13 +85,13 @@ interface Input {
   readonly owner: Owner | undefined;
   readonly release: (outcome: unknown) => void;
   readonly refuse: (fault: unknown) => void;
-  /** By then the caller has been refused, so the rule must not run any more. */
+  /** At this time the caller is refused, so the rule must not run any more. */
   readonly untilMs: number;
   outcome: unknown;
   fault: unknown;
 }
 
-/** How many inputs of a batch ran, and the ownership that their commit needs. */
+/** The number of inputs of a batch that ran, and the ownership that their commit needs. */
 interface Decided {
   readonly ran: number;
   readonly owner: Owner | undefined;
@@ -107,12 +119,12 @@ export class Keeper {
     return !this.running && this.queue.length === 0;
   }
 
-  /** Runs the rule once the rows it needs are at hand; resolves with its outcome when that is durable. */
+  /** Runs the rule once its rows are loaded; resolves with the outcome when that is durable. */
   submit<O>(keys: readonly RowKey[], rule: Rule<O>, owner?: Owner): Promise<O | Fenced> {
     if (this.queue.length >= this.limits.queuedInputs) {
       const refusal = new EngineError(
         "overloaded",
-        `more than ${this.limits.queuedInputs} requests wait for one entity`,
+        `more than ${this.limits.queuedInputs} requests wait for one entity; retry later`,
       );
       return Promise.reject(refusal);
     }
@@ -130,12 +142,12 @@ export class Keeper {
       });
       if (this.running) return;
       this.running = true;
-      // Whatever else has arrived in this turn of the event loop joins the batch.
+      // Every input that arrives in this turn of the event loop joins the batch.
       this.runSoon(this);
     });
   }
 
-  /** Works until nothing waits. Outcomes are told while the next commit is already on its way to the disk. */
+  /** Works until the queue is empty. It releases outcomes while the next commit is already on its way to the disk. */
   async run(): Promise<void> {
     let durable: readonly Input[] = [];
     while (this.queue.length > 0) {
@@ -165,14 +177,19 @@ export class Keeper {
     release(durable);
   }
 
-  /** Takes the inputs that are still in time. Inputs that waited too long behind a hung commit are refused; they never run. */
+  /**
+   * Takes the inputs whose deadline has not passed. Inputs that waited too long behind a hung commit are refused and never run.
+   */
   private takeBatch(): Input[] {
     const batch = this.queue.splice(0, this.limits.batchInputs);
     const { deadline } = this.engine;
     if (deadline === undefined) return batch;
     const now = deadline.now();
     if (batch.every(({ untilMs }) => untilMs > now)) return batch;
-    const fault = new EngineError("unavailable", `waited for more than ${deadline.ms} ms, nothing was done`);
+    const fault = new EngineError(
+      "unavailable",
+      `the input waited longer than ${deadline.ms} ms and was not run; retry it`,
+    );
     for (const { untilMs, refuse } of batch) if (untilMs <= now) refuse(fault);
     return batch.filter(({ untilMs }) => untilMs > now);
   }
@@ -181,7 +198,7 @@ export class Keeper {
     if (inputs.length > 0) this.queue.unshift(...inputs);
   }
 
-  /** Apart from `run`, which waits: effects held by its frame would stay in memory until the commit is durable. */
+  /** Separate from `run`, because effects in a waiting frame would stay in memory until the commit is durable. */
   private decideAndCommit(batch: readonly Input[]): Decided & { readonly committing: Promise<Result> | undefined } {
     const { ran, owner } = this.decideAll(batch);
     const effects = this.draft.takeEffects();
@@ -189,7 +206,7 @@ export class Keeper {
     return { ran, owner, committing: this.commit(effects, owner) };
   }
 
-  /** Runs inputs in order until the commit is full, or the next input has another owner than the commit. */
+  /** Runs inputs in order until the commit is full or the next input has another owner. */
   private decideAll(batch: readonly Input[]): Decided {
     const { draft, limits } = this;
     const now = this.engine.now();
@@ -213,15 +230,19 @@ export class Keeper {
       input.outcome = outcome;
       return changes;
     } catch (defect) {
-      // A rule that throws has changed nothing, so the other inputs of the batch go on.
+      // A rule that throws has changed nothing, so the batch continues with its other inputs.
       input.fault = defect;
       return undefined;
     }
   }
 
-  /** After a conflict the draft holds what the winner left; after a fence, nothing. Undefined when there is nothing to do. */
+  /**
+   * After a conflict the draft holds the winner's state; after a fence it is empty. Undefined if there is nothing to commit or
+   * check.
+   */
   private commit(effects: readonly Effect[], owner: Owner | undefined): Promise<Result> | undefined {
-    // Other writers can make a refusal wrong, and an ownership can end: both are checked before an outcome is released.
+    // Another writer can make a refusal wrong, and an ownership can end. The engine checks both before the keeper releases an
+    // outcome.
     if (effects.length === 0 && this.engine.exclusive && owner === undefined) return undefined;
     const at = { rev: this.draft.rev, keys: this.draft.keys, owner };
     const isChange = effects.length > 0;
@@ -246,7 +267,10 @@ export class Keeper {
         this.meter.conflicts++;
         if (++this.conflicts > this.limits.conflicts) {
           this.conflicts = 0;
-          throw new EngineError("overloaded", `${this.limits.conflicts} commits in a row met another writer's`);
+          throw new EngineError(
+            "overloaded",
+            `${this.limits.conflicts} commits in a row conflicted with another writer; retry later`,
+          );
         }
         this.draft.replace(result.snapshot);
     }
@@ -260,7 +284,7 @@ export class Keeper {
     return loaded.then((snapshot) => this.fill(batch, missing, snapshot));
   }
 
-  /** When another writer has committed since the other rows were loaded, all of them are loaded anew. */
+  /** Loads all rows again if another writer has committed since the other rows were loaded. */
   private fill(batch: readonly Input[], keys: readonly RowKey[], snapshot: Snapshot): Promise<void> | undefined {
     if (this.draft.fill(keys, snapshot)) return undefined;
     this.draft.forget();
@@ -268,7 +292,7 @@ export class Keeper {
   }
 }
 
-/** Tells this owner's inputs that they are fenced; returns the inputs that are to run again without them. */
+/** Resolves this owner's inputs as fenced; returns the remaining inputs, which run again. */
 function fence(batch: readonly Input[], owner: Owner): readonly Input[] {
   const isFenced = (input: Input) => input.owner !== undefined && sameOwner(input.owner, owner);
   for (const input of batch) if (isFenced(input)) input.release(FENCED);
@@ -282,10 +306,10 @@ function release(inputs: readonly Input[]): void {
   }
 }
 
-/** Runs the work on an entity of this kind, and may look at how long it takes. */
+/** Wraps the work on an entity of this kind, for instance to measure its duration. */
 export type Around = <O>(kind: string, work: () => Promise<O>) => Promise<O>;
 
-/** The keepers of this process, at most `max` idle ones kept; the longest unused go first. */
+/** The keepers of this process. At most `max` idle ones stay; eviction starts with the least recently used. */
 export class Keepers {
   readonly meter = new KeeperMeter();
   private readonly keepers = new Map<string, Keeper>();
@@ -303,7 +327,7 @@ export class Keepers {
     return this.keepers.size;
   }
 
-  /** With an ownership the outcome may be `FENCED`; inputs of other callers that share the commit are not harmed by that. */
+  /** With an ownership the outcome may be `FENCED`. That does not affect other callers' inputs in the same commit. */
   submit<O>(entity: Entity, keys: readonly RowKey[], rule: Rule<O>): Promise<O>;
   submit<O>(entity: Entity, keys: readonly RowKey[], rule: Rule<O>, under: Under): Promise<O | Fenced>;
   submit<O>(entity: Entity, keys: readonly RowKey[], rule: Rule<O>, under?: Under): Promise<O | Fenced> {
@@ -318,7 +342,7 @@ export class Keepers {
     return this.around(entity.kind, () => known.submit(keys, rule, under?.owner));
   }
 
-  /** All keepers that got work in one turn run in the next one, so that an engine can make one batch of their commits. */
+  /** All keepers that got work in one turn run in the next one, so that an engine can batch their commits. */
   private readonly runSoon = (keeper: Keeper): void => {
     this.woken.push(keeper);
     if (this.woken.length > 1) return;
@@ -329,7 +353,10 @@ export class Keepers {
     });
   };
 
-  /** Makes room by a tenth, oldest first; a keeper at work stays. Second chance is not worth its bookkeeping: a reload is cheap. */
+  /**
+   * Evicts a tenth, oldest first, and skips keepers at work. A second chance is not worth its bookkeeping, because a reload is
+   * cheap.
+   */
   private evict(): void {
     let wanted = Math.ceil(this.max / 10);
     for (const [key, keeper] of this.keepers) {

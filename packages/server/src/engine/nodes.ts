@@ -1,22 +1,22 @@
 /**
- * What engines share about nodes: ids, the bound on messages and who hears them; and `SoleNode`, the whole of it for an engine
+ * What engines share about nodes: ids, the bound on messages, and their listeners. `SoleNode` is the whole node part of an engine
  * that lives in one process. `memory`, `disk` and `redis` use it.
  *
- * Invariants: no two openings of an engine share an id; a listener gets a copy that no caller changes any more.
+ * Invariants: no two openings of an engine share an id. A listener gets a copy of the bytes, which the sender cannot change.
  */
 import { hex } from "../core/bytes.ts";
 import type { World } from "../core/world.ts";
 import { type LiveNode, MAX_TOLD_BYTES, NODE_ALIVE_MS, type ToldListener, type Unwatch } from "./contract.ts";
 
-/** Enough that two nodes never draw the same. */
+/** Enough that two nodes never draw the same id. */
 const ID_BYTES = 8;
 
-/** Hexadecimal, so that an id fits into any key and channel. */
+/** Hexadecimal, so that an id is valid in every key and channel name. */
 export function newNodeId(world: Pick<World, "randomBytes">): string {
   return hex(world.randomBytes(ID_BYTES));
 }
 
-/** A message that is too long is a defect of the caller: no engine would ever carry it. */
+/** Throws on a message that is too long, because no engine would ever carry it. */
 export function checkTold(bytes: Uint8Array): void {
   if (bytes.length <= MAX_TOLD_BYTES) return;
   throw new RangeError(`a message to a node may have ${MAX_TOLD_BYTES} bytes at most; got ${bytes.length}`);
@@ -40,7 +40,7 @@ export class ToldListeners {
   }
 }
 
-/** The only node there is: it lists itself, and what it tells any other node is lost. */
+/** The only node of its engine: it lists itself, and a message to any other node is lost. */
 export class SoleNode {
   readonly id: string;
   private readonly listeners = new ToldListeners();

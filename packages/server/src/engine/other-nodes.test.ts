@@ -8,16 +8,16 @@ const shared = { exclusive: false, now };
 const at = (seq: number) => ({ generation: 1, seq });
 const head: Head = { ...NO_HEAD, generation: 1, last: at(5) };
 
-test("a node alone trusts its memory, and knows that work it does not do is done nowhere", () => {
+test("a node alone trusts its memory, and knows that no other node does its work", () => {
   expect([isMemoryTruth(alone), isWorkOursAlone(alone)]).toEqual([true, true]);
   expect([isMemoryTruth(shared), isWorkOursAlone(shared)]).toEqual([false, false]);
 });
 
-test("a recheck is due after its interval where other nodes write, and never where none does", () => {
+test("a recheck is due after its interval if other nodes write, and never otherwise", () => {
   expect([recheckAtMs(shared, 500), recheckAtMs(alone, 500)]).toEqual([1_500, null]);
 });
 
-test("a position beyond the tail was never given to a client, unless a failover may have taken what was there", () => {
+test("a position beyond the tail was never given to a client, unless a failover may have lost messages", () => {
   expect([4, 5, 6].map((seq) => isNeverGiven(alone, head, at(seq)))).toEqual([false, false, true]);
   expect([4, 5, 6].map((seq) => isNeverGiven(shared, head, at(seq)))).toEqual([false, false, false]);
 });

@@ -20,7 +20,7 @@ const add: Rule<number> = (view) => {
   return { outcome: count, changes: [put(counts, "", count)] };
 };
 
-/** What happens to a node's claims and releases: nothing, an error before or after the engine has done it, or no answer. */
+/** The fate of a node's claims and releases: none, an error before or after the engine has acted, or no answer. */
 type Wire = "whole" | "lost-request" | "lost-reply" | "hung";
 
 class Node {
@@ -30,7 +30,7 @@ class Node {
   readonly story: string[] = [];
   readonly faults: string[] = [];
   readonly terms: Term[] = [];
-  /** What each claim was to renew. */
+  /** The ownership that each claim was to renew. */
   readonly claims: (Owner | undefined)[] = [];
   readonly owned: OwnedEntity;
   readonly keepers: Keepers;
@@ -71,7 +71,7 @@ class Node {
     return this.terms.at(-1)!;
   }
 
-  /** The calls that hang go on as if they had been slow. */
+  /** The hung calls continue as if they had been slow. */
   unhang(): void {
     this.wire = "whole";
     for (const go of this.waiting.splice(0)) go();
@@ -99,7 +99,7 @@ function setUp(...names: string[]) {
   const turns = async () => {
     for (let i = 0; i < 5; i++) await new Promise((resolve) => setImmediate(resolve));
   };
-  /** Lets time pass in steps, so that what an answer leads to happens at its time. */
+  /** Advances time in steps, so that the consequences of an answer happen at their time. */
   const pass = async (ms: number) => {
     for (let leftMs = ms; leftMs > 0; leftMs -= 10) {
       world.advance(Math.min(10, leftMs));
@@ -124,7 +124,7 @@ test("an entity without an owner is gained at once and kept by renewals, under t
   expect(await a.last.submit([COUNT], add)).toBe(1);
 });
 
-test("while another node owns it, a node knows the owner and asks seldom", async () => {
+test("while another node owns the entity, a node knows the owner and claims seldom", async () => {
   const { world, nodes, start, pass } = setUp("a", "b");
   const [a, b] = nodes;
   await start(a);
@@ -135,7 +135,7 @@ test("while another node owns it, a node knows the owner and asks seldom", async
   expect(b.owned.holder).toMatchObject({ kind: "held", node: "a" });
   expect(b.owned.holder!.untilMs).toBeGreaterThan(world.now());
   expect(a.owned.holder).toBeUndefined();
-  // Half of the time between renewals is the least that jitter leaves of the longest wait; a few more come before that.
+  // Jitter leaves at least half of the longest wait, which is the time between renewals. A few shorter waits come first.
   expect(b.claims.length).toBeLessThan(10 * 6 + 6);
   expect(a.faults.concat(b.faults)).toEqual([]);
 });
@@ -176,7 +176,7 @@ test("after a pause longer than the lease the term is over before it is renewed,
   const { owner } = a.last;
   a.aheadMs += LEASE_MS;
   expect(a.last.isHeld()).toBe(false);
-  // Set back again, the clock would say that the lease still runs.
+  // After the clock is set back, it would say that the lease still runs.
   a.aheadMs = 0;
   expect(a.last.isHeld()).toBe(false);
   expect(a.owned.term).toBeUndefined();
@@ -220,7 +220,7 @@ test("a renewal that finds another owner ends the term", async () => {
   expect(a.owned.holder?.node).toBe("b");
 });
 
-test("a renewal that is given a new ownership ends the term, and gives that back before it claims", async () => {
+test("a renewal that gets a new ownership ends the term, and releases that ownership before the next claim", async () => {
   const { memory, nodes, start, pass } = setUp("a");
   const [a] = nodes;
   await start(a);
@@ -230,7 +230,7 @@ test("a renewal that is given a new ownership ends the term, and gives that back
   expect(await a.last.submit([COUNT], add)).toBe(1);
 });
 
-test("failed renewals are tried again, and one that succeeds in time keeps the term", async () => {
+test("a failed renewal is retried, and one that succeeds in time keeps the term", async () => {
   const { nodes, start, pass } = setUp("a");
   const [a] = nodes;
   await start(a);
@@ -243,7 +243,7 @@ test("failed renewals are tried again, and one that succeeds in time keeps the t
 });
 
 for (const wire of ["lost-request", "hung"] as const) {
-  test(`without an answer to its renewals (${wire}) an owner stops before the engine lets another in`, async () => {
+  test(`without an answer to its renewals (${wire}) an owner stops before the engine grants another claim`, async () => {
     const { world, memory, nodes, start, pass } = setUp("a");
     const [a] = nodes;
     await start(a);
@@ -284,7 +284,7 @@ test("a claim whose answer was lost ends with its lease, and is then made again"
   expect(a.story).toEqual(["gained"]);
 });
 
-test("a claim that is answered when its lease is over is given back, and nothing is gained by it", async () => {
+test("a claim that is answered after its lease is over is released, and no term begins", async () => {
   const { nodes, start, pass, turns } = setUp("a");
   const [a] = nodes;
   a.wire = "hung";
@@ -309,7 +309,7 @@ test("a clock that is set back does not prolong a term", async () => {
   expect(a.last.isHeld()).toBe(false);
 });
 
-test("a clock that is set back while a claim is under way does not prolong the term that it gets", async () => {
+test("a clock that is set back during a claim does not prolong the term that the claim gets", async () => {
   const { nodes, start, pass, turns } = setUp("a");
   const [a] = nodes;
   a.wire = "hung";
@@ -323,7 +323,7 @@ test("a clock that is set back while a claim is under way does not prolong the t
   expect(a.story).toEqual(["gained", "expired"]);
 });
 
-test("stopping while a claim is under way gives back what it gets", async () => {
+test("a stop during a claim releases the ownership that the claim gets", async () => {
   const { memory, nodes, start, turns } = setUp("a");
   const [a] = nodes;
   a.wire = "hung";
@@ -340,7 +340,7 @@ test("stopping while a claim is under way gives back what it gets", async () => 
   expect((await memory.claim(e, "b", LEASE_MS)).kind).toBe("owner");
 });
 
-test("an engine that fails for long is asked seldom", async () => {
+test("an engine that keeps failing gets few claims", async () => {
   const { nodes, start, pass } = setUp("a");
   const [a] = nodes;
   a.wire = "lost-request";
@@ -360,6 +360,6 @@ test("a feature whose callback throws is reported, and ownership goes on", async
   };
   await start(a);
   await pass(LEASE_MS * 2);
-  expect(a.faults).toEqual(["an owner of p/group/a threw: a defect"]);
+  expect(a.faults).toEqual(["a callback of the owner of p/group/a threw; the ownership continues: a defect"]);
   expect(a.owned.term).toBe(a.last);
 });

@@ -12,15 +12,18 @@ import { sameOwner } from "./ownership.ts";
 import { type Ending, Term } from "./term.ts";
 
 export interface OwnerLimits {
-  /** How long a claim stands without a renewal; a dead owner is replaced after that. */
+  /** How long a claim stands without a renewal. Another node replaces a dead owner after that. */
   readonly leaseMs: number;
-  /** The wait after a failed renewal, and after the first refused or failed claim, where it doubles up to the time between renewals. */
+  /**
+   * The wait after a failed renewal and after the first refused or failed claim. For claims it doubles, up to the time between
+   * renewals.
+   */
   readonly retryMs: number;
 }
 
-/** Renewals per lease: a lease outlives one that is lost. */
+/** Renewals per lease, so that a lease survives the loss of one. */
 const RENEW_PART = 3;
-/** The share of a lease that the owner does not use, because its clock may run slower than the engine's. */
+/** The share of a lease that the owner leaves unused, because its clock may run slower than the engine's. */
 const MARGIN_PART = 10;
 
 export interface OwnerParts {
@@ -33,7 +36,7 @@ export interface OwnerParts {
   readonly report: (what: string, fault: unknown) => void;
 }
 
-/** The feature's side. `lost` is called as soon as the term is over, even while the engine does not answer. */
+/** The feature's callbacks. `lost` is called as soon as the term is over, even while the engine does not answer. */
 export interface Owning {
   gained(term: Term): void;
   lost(term: Term, why: Ending): void;
@@ -64,14 +67,14 @@ export class OwnedEntity {
     private readonly owning: Owning,
   ) {}
 
-  /** The term of this node, while it is held. */
+  /** The current term of this node, if it has one. */
   get term(): Term | undefined {
     return this.current?.isHeld() ? this.current : undefined;
   }
 
   /**
-   * The owner that the last claim met, until when by the engine's time. A hint. It names this node itself while the lease of a
-   * claim runs whose answer was lost.
+   * The owner that the last claim met, with its end by the engine's time. A hint. It names this node itself while the lease runs
+   * of a claim whose answer was lost.
    */
   get holder(): Held | undefined {
     return this.heldBy;
@@ -81,7 +84,7 @@ export class OwnedEntity {
     this.running ??= this.run();
   }
 
-  /** Ends the term at once; resolves when the ownership is released, so that another node need not wait for the lease. */
+  /** Ends the term at once. Resolves when the ownership is released, so that another node need not wait for the lease to end. */
   async stop(): Promise<void> {
     this.isStopped = true;
     this.current?.end("stopped");
@@ -98,13 +101,13 @@ export class OwnedEntity {
   }
 
   private async serve(granted: Granted): Promise<void> {
-    // After a stop, or when the answer took longer than the lease, the ownership is only given back.
+    // After a stop, or if the answer took longer than the lease, this node only releases the ownership.
     const isInTime = !this.isStopped && this.parts.world.now() < granted.untilMs;
     await this.release(isInTime ? await this.hold(granted) : granted.owner);
     if (!isInTime) await this.sleep(this.nextTryMs());
   }
 
-  /** Renews until the term is over; returns the ownership that is left to release. */
+  /** Renews until the term is over; returns the ownership, which the caller releases. */
   private async hold({ owner, untilMs }: Granted): Promise<Owner> {
     const term = new Term({ ...this.parts, entity: this.entity }, owner, untilMs, this.ended);
     this.current = term;
@@ -120,7 +123,7 @@ export class OwnedEntity {
         return answer.kind === "held" ? owner : answer.owner;
       }
       if (answer.kind === "granted") term.extend(answer.untilMs);
-      // A failed renewal does not back off: the lease that is at stake bounds the attempts.
+      // A failed renewal does not back off, because the lease at stake bounds the attempts.
       waitMs = answer.kind === "granted" ? this.renewMs() : this.jitter(this.parts.limits.retryMs);
     }
     term.end("expired");
@@ -141,10 +144,10 @@ export class OwnedEntity {
       const answer = await engine.claim(this.entity, node, limits.leaseMs, held);
       this.heldBy = answer.kind === "held" ? answer : undefined;
       if (answer.kind === "held") return answer;
-      // The lease began after the claim was sent. When the clock was set back since, the answer's time is the earlier one.
+      // The lease began after the claim was sent. If the clock was set back since, the time of the answer is the earlier one.
       return { kind: "granted", owner: answer, untilMs: Math.min(sentMs, world.now()) + spanMs };
     } catch (fault) {
-      report(`claiming ${this.entity.key} failed and is tried again`, fault);
+      report(`claiming ${this.entity.key} failed; this node retries`, fault);
       return { kind: "failed" };
     }
   }
@@ -155,7 +158,7 @@ export class OwnedEntity {
     try {
       await engine.release(this.entity, owner);
     } catch (fault) {
-      report(`releasing ${this.entity.key} failed; its lease ends by itself`, fault);
+      report(`releasing ${this.entity.key} failed; its lease expires by itself`, fault);
     }
   }
 
@@ -164,7 +167,7 @@ export class OwnedEntity {
     try {
       call();
     } catch (fault) {
-      this.parts.report(`an owner of ${this.entity.key} threw`, fault);
+      this.parts.report(`a callback of the owner of ${this.entity.key} threw; the ownership continues`, fault);
     }
   }
 

@@ -1,9 +1,9 @@
 /**
- * The ownerships that stand, for engines that live in one process. An engine calls it for `claim` and `release`, and before
- * a commit that names an owner.
+ * The ownerships that stand, for engines that live in one process. An engine calls it for `claim` and `release`, and before a
+ * commit that names an owner.
  *
- * Invariants: a claim stands until its time is over or its owner releases it. No two claims ever share (epoch, nonce), so
- * an owner that lost its claim is fenced for good, even if it gets a new claim later.
+ * Invariants: a claim stands until its time is over or its owner releases it. No two claims ever share (epoch, nonce). So an
+ * owner that lost its claim is fenced for good, even if it gets a new claim later.
  */
 import type { World } from "../core/world.ts";
 import { ENGINE_BOUNDS } from "./bounds.ts";
@@ -16,13 +16,13 @@ interface Claim {
   readonly untilMs: number;
 }
 
-/** Of the format: what is stored and compared. */
+/** Part of the stored format. */
 const NONCE_BYTES = 12;
 
 export class Ownership {
   private readonly claims: ExpiringMap<Claim>;
 
-  /** Epochs count up from `epoch`; an engine that survives restarts passes one that its earlier lives never reached. */
+  /** Epochs count up from `epoch`. An engine that survives restarts passes one that its earlier lives never reached. */
   constructor(
     private readonly world: Pick<World, "now" | "randomBytes">,
     private epoch: number,
@@ -31,7 +31,10 @@ export class Ownership {
     this.claims = new ExpiringMap(maxClaims);
   }
 
-  /** Naming the ownership that stands renews it. Every other claim is told who holds it, also one of the holder's own node. */
+  /**
+   * A claim that names the standing ownership renews it. Every other claim is answered with the holder, also a claim by the
+   * holder's own node.
+   */
   claim(key: string, node: string, ttlMs: number, held?: Owner): Owner | Held {
     const now = this.world.now();
     const standing = this.claims.get(key, now);
@@ -43,7 +46,7 @@ export class Ownership {
     return owner;
   }
 
-  /** Releasing an ownership that has ended changes nothing. */
+  /** A release of an ended ownership changes nothing. */
   release(key: string, owner: Owner): void {
     if (this.stands(key, owner)) this.claims.delete(key);
   }

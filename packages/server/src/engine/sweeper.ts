@@ -1,6 +1,7 @@
 /**
- * Looks for entities whose reminder has passed and hands each to the feature that owns its kind. A reminder is a hint: the
- * feature rereads the entity before it acts, and commits a new reminder or none. Started and stopped by compose.
+ * Finds entities whose reminder has passed and hands each to the feature that owns its kind. Compose starts and stops it.
+ *
+ * Invariants: a reminder is a hint. The feature rereads the entity before it acts, and commits a new reminder or none.
  */
 import type { Cancel, World } from "../core/world.ts";
 import type { Engine, Entity } from "./contract.ts";
@@ -8,16 +9,16 @@ import type { Engine, Entity } from "./contract.ts";
 export interface SweepLimits {
   readonly everyMs: number;
   readonly batch: number;
-  /** Batches of one shard per pass, so that one busy shard does not keep the others from their next. */
+  /** Batches of one shard per pass, so that one busy shard does not delay the next pass of the others. */
   readonly rounds: number;
 }
 
 export const SWEEP_LIMITS: SweepLimits = { everyMs: 500, batch: 100, rounds: 100 };
 
-/** A kind of entity, and what happens to those whose reminder has passed. */
+/** A kind of entity, and the handler for entities whose reminder has passed. */
 export interface SweptKind {
   readonly kind: string;
-  /** How many are swept together at most. */
+  /** The most entities in one call of the handler. */
   readonly batch: number;
   sweep(entities: readonly Entity[]): Promise<unknown>;
 }
@@ -58,12 +59,12 @@ export class Sweeper {
     await this.round;
   }
 
-  /** One pass over every shard, all of them at once, so that a slow one holds up none of the others. */
+  /** One pass over all shards concurrently, so that a slow shard delays no other. */
   async sweepAll(): Promise<void> {
     await Promise.all(Array.from({ length: this.engine.shards }, (_, shard) => this.sweepShard(shard)));
   }
 
-  /** Goes on while the shard keeps handing out full batches and they get done. */
+  /** Continues while the shard returns full batches and the feature handles them. */
   private async sweepShard(shard: number): Promise<void> {
     for (let round = 0; round < this.limits.rounds && !this.stopped; round++) {
       if ((await this.sweepBatch(shard)) < this.limits.batch) break;
@@ -84,14 +85,14 @@ export class Sweeper {
         await swept?.sweep(entities);
         done += entities.length;
       } catch (fault) {
-        // It stays due, and the next round tries again; the others must not wait for it.
+        // The batch stays due and the next round retries it. The other batches must not wait for it.
         this.report(entities[0], fault);
       }
     }
     return done;
   }
 
-  /** In the order in which they are due, but for those that are handled together. */
+  /** In due order, except for entities that are handled together. */
   private batches(due: readonly Entity[]): readonly Batch[] {
     const batches: Batch[] = [];
     const open = new Map<string, Batch>();

@@ -1,6 +1,7 @@
 /**
- * A named table of an entity and how its values become bytes. Features declare their tables; keepers encode and decode, so
- * that rules see values and engines see bytes.
+ * A named table of an entity and the encoding of its values. Features declare their tables; keepers encode and decode.
+ *
+ * Invariants: rules see values, engines see bytes.
  */
 import type { RowKey } from "./contract.ts";
 
@@ -19,8 +20,8 @@ export interface TableKey<T> extends RowKey {
 const decoder = new TextDecoder();
 
 /**
- * A table whose values are kept as JSON: rows are small and seldom written, so that legibility wins. `upgrade` turns a value that
- * an earlier version stored into today's.
+ * A table that stores its values as JSON, because rows are small and seldom written, and legible. `upgrade` turns a value that an
+ * earlier version stored into the current form.
  */
 export function jsonTable<T>(name: string, upgrade = (stored: T): T => stored): Table<T> {
   const table: Table<T> = {
@@ -34,12 +35,12 @@ export function jsonTable<T>(name: string, upgrade = (stored: T): T => stored): 
 
 const encoder = new TextEncoder();
 const PIECE_BYTES = 8 * 1_024;
-/** What a UTF-16 unit takes in UTF-8 at most. */
+/** The most UTF-8 bytes of one UTF-16 unit. */
 const UNIT_BYTES = 3;
 let piece = new Uint8Array(0);
 let used = 0;
 
-/** Many rows share one piece of memory: one for each showed as pauses while the collector of garbage counted them. */
+/** Many rows share one buffer, because one buffer each made garbage collection pauses visible. */
 function encode(text: string): Uint8Array {
   const most = UNIT_BYTES * text.length;
   if (most > PIECE_BYTES) return encoder.encode(text);

@@ -1,9 +1,9 @@
 /**
- * One term of ownership of an entity: from a granted claim to its end. `OwnedEntity` makes and ends terms; the feature that
- * owns the entity acts through them.
+ * One term of ownership of an entity: from a granted claim to its end. `OwnedEntity` makes and ends terms; the feature that owns
+ * the entity acts through them.
  *
- * Invariants: a term that is over never holds again. Everything submitted through a term carries its ownership, so the
- * engine fences what arrives too late. `isHeld` guards what an engine cannot fence: actions outside of the entity.
+ * Invariants: a term that is over never holds again. Everything submitted through a term carries its ownership, so the engine
+ * fences late commits. `isHeld` guards what an engine cannot fence: actions outside of the entity.
  */
 import type { Cancel, World } from "../core/world.ts";
 import type { Entity, Fenced, Owner, RowKey } from "./contract.ts";
@@ -41,7 +41,7 @@ export class Term {
     return this.parts.entity;
   }
 
-  /** Once false, false for good, also when the clock is set back. The loss itself is told in a turn of its own. */
+  /** Once false, false for good, also if the clock is set back. `ended` runs in a later turn. */
   isHeld(): boolean {
     if (this.parts.world.now() >= this.untilMs) this.isOver = true;
     return !this.isOver;
@@ -56,7 +56,7 @@ export class Term {
     return outcome;
   }
 
-  /** A renewal was granted until then, by this node's clock. A term that is over stays over. */
+  /** Records a renewal that stands until then by this node's clock. A term that is over stays over. */
   extend(untilMs: number): void {
     if (this.isHeld()) this.expireAt(untilMs);
   }
@@ -69,7 +69,7 @@ export class Term {
     this.ended(this, why);
   }
 
-  /** The timer covers a clock that is set back; the clock covers a timer that a pause of the process delayed. */
+  /** The timer covers a clock that is set back; the clock covers a timer that a paused process delayed. */
   private expireAt(untilMs: number): void {
     this.cancel();
     this.untilMs = untilMs;

@@ -1,11 +1,13 @@
 /**
- * Where a log is trimmed. A mark is set every twentieth of the smallest limit, and a trim goes from mark to mark: a little more
- * than the limits is kept, and nothing has to be counted. Pure; the rules of streams, inboxes and channels call it.
+ * Decides where a log is trimmed. Pure; the rules of streams, inboxes and channels call it.
+ *
+ * It sets a mark every twentieth of the smallest limit, and trims from mark to mark. So a log keeps slightly more than its
+ * limits, and no message is counted.
  *
  *   marks  ""   the marks after the last trim, oldest first
  *
- * Invariants: everything within the limits is kept, and everything held, until what is held exceeds the hold limit; then the
- * holder finds a gap and is told.
+ * Invariants: every message within the limits is kept, and every held one until the held bytes exceed the hold limit. Then the
+ * holder meets a gap and is told.
  */
 import { comparePositions, type Position } from "@sluice/protocol";
 import type { Head, Message } from "./contract.ts";
@@ -13,7 +15,7 @@ import { type Change, put } from "./draft.ts";
 import { jsonTable } from "./table.ts";
 
 const MARKS_PER_LIMIT = 20;
-/** More than these are thinned out. The three limits together need fewer; the others wait for a hold to go. */
+/** The list is thinned beyond this length. The three limits together need fewer; the rest are marks that a hold keeps. */
 const MAX_MARKS = 100;
 
 export interface Mark {
@@ -26,14 +28,14 @@ export interface Mark {
 export const marksTable = jsonTable<readonly Mark[]>("marks");
 export const MARKS = marksTable.at("");
 
-/** What is kept of a log at least; undefined: no limit of this kind. */
+/** The minimum that a log keeps; undefined means no limit of this kind. */
 export interface KeepLimits {
   readonly maxMessages?: number | undefined;
   readonly maxBytes?: number | undefined;
   readonly maxAgeMs?: number | undefined;
 }
 
-/** A reader needs what comes after a position, until that takes more than so many bytes over the limits. */
+/** A reader needs the messages after a position, until they exceed the limits by so many bytes. */
 export interface Hold {
   readonly after: Position;
   readonly maxBytes: number;
@@ -41,7 +43,7 @@ export interface Hold {
 
 const NOTHING: readonly Change[] = [];
 
-/** The changes that follow from appending `messages` after `head`; `marks` are those of the same log. */
+/** The changes that follow from an append of `messages` after `head`; `marks` belong to the same log. */
 export function trimAfterAppend(
   head: Head,
   marks: readonly Mark[],
@@ -80,14 +82,14 @@ export function trimByAge(
   return trim(limits, marks, added, { ...tail, at: now }, hold, head.startBytes);
 }
 
-/** When the log should be looked at again for the sake of age; undefined when age does not matter. */
+/** When to check the log for age again; undefined if it has no age limit. */
 export function nextAgeCheck({ maxAgeMs }: KeepLimits, now: number): number | undefined {
   return maxAgeMs === undefined ? undefined : now + Math.max(1_000, maxAgeMs / MARKS_PER_LIMIT);
 }
 
 /**
- * Whether the messages set no mark and let none be cut at, as is so for nearly all of them. In numbers alone, because this is
- * asked for every append: what it would make is garbage that outlives the young.
+ * Whether the messages set no mark and make none cuttable, which is the common case. It compares numbers only, because it runs
+ * for every append and its objects would outlive the young generation.
  */
 function isNothingDue(
   { bytes, last, start, startBytes }: Head,
@@ -113,7 +115,7 @@ function isNothingDue(
   return seq - oldest.position.seq < maxMessages && size - oldest.bytes < maxBytes && now - oldest.at < maxAgeMs;
 }
 
-/** Before the first mark, the distance is measured from the start of the log, whose time is not known. */
+/** Before the first mark, the distance counts from the start of the log, whose time is unknown. */
 function isMarkDue(limits: KeepLimits, last: Mark | undefined, { start, startBytes }: Head, next: Mark): boolean {
   const { maxMessages, maxBytes, maxAgeMs } = limits;
   const seq = last?.position.seq ?? start.seq;
@@ -145,8 +147,8 @@ function trim(
 }
 
 /**
- * Marks are written with every append that sets one, so a long hold must not pile them up. Of those that only the hold
- * keeps from being cut at, every other one goes, but the last stays: there the cut is made when the hold goes.
+ * Halves the marks that only the hold keeps, because every append that sets a mark writes them all. The last such mark stays: the
+ * trim cuts there when the hold ends.
  */
 function thinned(marks: readonly Mark[], limits: KeepLimits, tail: Mark): readonly Mark[] {
   let kept = marks;
@@ -177,7 +179,7 @@ function lastCuttable(
   return -1;
 }
 
-/** Whether all that is asked for lies after this mark. */
+/** Whether everything that the limits keep lies after this mark. */
 function isBeyond({ maxMessages, maxBytes, maxAgeMs }: KeepLimits, mark: Mark, tail: Mark): boolean {
   return (
     (maxMessages !== undefined && tail.position.seq - mark.position.seq >= maxMessages) ||

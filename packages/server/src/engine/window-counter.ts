@@ -1,8 +1,8 @@
 /**
- * The fixed window counter behind `hit`, for engines that live in one process.
+ * The fixed-window counter behind `hit`, for engines that live in one process. A window opens with the first hit of its key and
+ * lasts `windowMs`.
  *
- * A window opens with the first hit of its key and lasts `windowMs`. What must stay true: no window allows more than its
- * limit, so a full table refuses new keys rather than forget a living window.
+ * Invariants: no window allows more than its limit. So a full table refuses new keys rather than forget a living window.
  */
 import { ENGINE_BOUNDS } from "./bounds.ts";
 import type { Hit } from "./contract.ts";

@@ -1,9 +1,10 @@
 /**
- * Brings journal frames into the store. Recovery runs it at open, the apply worker while the engine runs, a simulation in
- * line; it is the only code that writes entities into the store.
+ * Applies journal frames to the store. Recovery runs it at open, the apply worker while the engine runs, and a simulation in
+ * line.
  *
- * What must stay true: one call is one transaction that also moves `appliedThrough`, so a frame is in the store wholly and
- * once. All commits of an entity within a call are joined first: one head row, one value per row, whole chunks.
+ * Invariants: no other code writes entities into the store. One call is one transaction that also moves `appliedThrough`, so a
+ * frame is in the store wholly and once. It first joins all commits of an entity within a call: one head row, one value per row,
+ * whole chunks.
  */
 import {
   type BlockVisitor,
@@ -44,7 +45,7 @@ export class Applier {
     this.writer = new EntityWriter(limits.busyStreams);
   }
 
-  /** Applies frames that follow each other; those that are in the store already are passed over. */
+  /** Applies consecutive frames and skips the frames that the store already has. */
   apply(frames: readonly Commits[]): number {
     let through = 0;
     this.store.transact((tx) => {
@@ -60,7 +61,7 @@ export class Applier {
     return through;
   }
 
-  /** Only deletes; true when there is more. */
+  /** Only deletes garbage; true if some is left. */
   collect(): boolean {
     this.store.transact((tx) => {
       this.hasGarbage = collectGarbage(tx, this.limits.garbageKeys);

@@ -1,6 +1,8 @@
 /**
- * Who applies the journal: a worker thread in a server (apply-thread.ts), the same thread in a simulation (here). The
- * scheduler hands over extents, one call at a time.
+ * The port that applies the journal: a worker thread in a server (apply-thread.ts), the caller's thread in a simulation (here).
+ * The scheduler passes it extents.
+ *
+ * Invariants: one call at a time.
  */
 import type { Applier } from "./applier.ts";
 import type { ExtentReader } from "./extent-reader.ts";
@@ -16,19 +18,19 @@ export interface Applied {
 
 export interface ApplyRunner {
   /**
-   * Applies the extents in order and reports after each transaction. Without extents it deletes a slice of garbage. Resolves
-   * to whether garbage is left; rejects with an EngineError, after which unreported extents may be given again.
+   * Applies the extents in order and reports after each transaction. Without extents it deletes a slice of garbage. Resolves to
+   * whether garbage is left. Rejects with an EngineError; the caller may then pass unreported extents again.
    */
   apply(extents: readonly Extent[], report: (applied: Applied) => void): Promise<boolean>;
-  /** Whether applying what is left at the end of a life is worth it; the next life replays it otherwise. */
-  readonly worthDraining: boolean;
-  /** All of the store was checked: no access to it needs a guard any more. */
+  /** Whether `close` should apply the rest of the journal; otherwise the next start replays it. */
+  readonly isWorthDraining: boolean;
+  /** The background check has passed, so no access to the store needs a guard any more. */
   passed?(): void;
   close(): Promise<void>;
 }
 
 export class InlineRunner implements ApplyRunner {
-  readonly worthDraining = true;
+  readonly isWorthDraining = true;
 
   constructor(
     private readonly applier: Applier,

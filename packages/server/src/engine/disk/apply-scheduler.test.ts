@@ -7,12 +7,12 @@ import { DEFAULT_LIMITS } from "./limits.ts";
 
 const limits = { ...DEFAULT_LIMITS, applyAfterMs: 50, applyWithinMs: 1_000, applyBytes: 10_000 };
 
-/** A scheduler on a clock of its own, whose applier is quick and notes when it worked on how much. */
+/** A scheduler on its own clock, with a fast applier that records the time and size of each run. */
 function scheduled() {
   const world = manualWorld(1, 0);
   const worked: { readonly atMs: number; readonly bytes: number }[] = [];
   const runner: ApplyRunner = {
-    worthDraining: true,
+    isWorthDraining: true,
     async apply(extents, report) {
       const bytes = extents.reduce((sum, { from, to }) => sum + to - from, 0);
       worked.push({ atMs: world.now(), bytes });
@@ -29,7 +29,7 @@ function scheduled() {
     end += bytes;
     scheduler.durable(extent);
   };
-  /** Time goes by, and whoever waits for a promise has its turn. */
+  /** Advances the clock and lets settled promises run. */
   const pass = async (ms: number) => {
     world.advance(ms);
     await new Promise((resolve) => setImmediate(resolve));
@@ -37,7 +37,7 @@ function scheduled() {
   return { worked, durable, pass, scheduler };
 }
 
-test("little work is applied once nothing more has come for a moment", async () => {
+test("little work is applied after a quiet moment", async () => {
   const { worked, durable, pass } = scheduled();
   durable(100);
   await pass(49);
@@ -54,7 +54,7 @@ test("little work that keeps coming is gathered, and applied once in a while", a
     durable(10);
     await pass(10);
   }
-  // Three seconds of it: two or three times, not sixty.
+  // In three seconds: two or three runs, not sixty.
   expect(worked.length).toBeGreaterThanOrEqual(2);
   expect(worked.length).toBeLessThanOrEqual(3);
   await pass(100);
@@ -71,7 +71,7 @@ test("much work is applied at once", async () => {
   expect(worked).toEqual([{ atMs: 0, bytes: 10_000 }]);
 });
 
-test("what waits at the end is applied before the end", async () => {
+test("waiting work is applied before the close completes", async () => {
   const { worked, durable, scheduler } = scheduled();
   durable(7);
   await scheduler.close();

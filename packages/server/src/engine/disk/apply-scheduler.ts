@@ -1,12 +1,12 @@
 /**
- * Decides when the applier works: at once when there is much to do, when a little has come and then nothing more, again later when
- * the disk was full, and on garbage when there is nothing else. The engine tells it what became durable.
+ * Decides when the applier works. Much work starts at once, little work after a quiet moment, garbage when nothing else waits.
+ * After a full disk it retries later. The engine reports each durable extent.
  *
- * Little work that keeps coming waits for more of it: each transaction rewrites the last page of every stream that it touches, so
- * what goes in together costs once. Measured with 4,000 publishes/s to 1,000 channels: 300 MB/s to disk when little work waited
- * 50 ms, 17 MB/s when it waited a second; and a disk that is busy with those keeps the journal waiting.
+ * Little work that keeps coming waits for more, because each transaction rewrites the last page of every stream it touches.
+ * Measured with 4,000 publishes/s to 1,000 channels: 300 MB/s to disk when little work waited 50 ms, 17 MB/s when it waited a
+ * second. A disk that is busy with those writes delays the journal.
  *
- * What must stay true: extents are given in order, one call at a time, and only unreported ones are given again.
+ * Invariants: extents go to the applier in order, one call at a time, and again only if they are unreported.
  */
 import type { Cancel, World } from "../../core/world.ts";
 import { EngineError } from "../contract.ts";
@@ -16,7 +16,7 @@ import type { Limits } from "./limits.ts";
 
 export interface ApplyEvents {
   applied(applied: Applied): void;
-  /** The store has no room for now; undefined when it has again. */
+  /** The store has no room for now; undefined when it has room again. */
   full(error: EngineError | undefined): void;
   failed(error: EngineError): void;
 }
@@ -28,7 +28,7 @@ export class ApplyScheduler {
   private failed = false;
   private closing = false;
   private timer: Cancel | undefined;
-  /** Whether more has come since the last look, and how long it has been waited for by now. */
+  /** Whether more work has come since the last look, and for how long the scheduler has waited. */
   private hasGrown = false;
   private waitedMs = 0;
   private drained: (() => void)[] = [];
@@ -60,7 +60,7 @@ export class ApplyScheduler {
     this.timer ??= this.world.after(ms, () => {
       this.timer = undefined;
       this.waitedMs += ms;
-      // Counted in looks and not by the clock, which may be set back.
+      // Counted in looks and not by the clock, because the clock may be set back.
       if (!this.hasGrown || this.waitedMs >= this.limits.applyWithinMs) this.run();
       else {
         this.hasGrown = false;
@@ -94,7 +94,7 @@ export class ApplyScheduler {
     if (this.extents.length === 0 || this.failed) for (const done of this.drained.splice(0)) done();
   }
 
-  /** Lets go of what the store has now. */
+  /** Releases the extents that the store now has. */
   private take(applied: Applied): void {
     this.bytes -= applied.bytes;
     const first = this.extents[0]!;
@@ -111,7 +111,7 @@ export class ApplyScheduler {
   private fail(fault: unknown): void {
     const error =
       fault instanceof EngineError ? fault : new EngineError("storage-failed", `Applying failed: ${String(fault)}`);
-    // At the end of a life a full disk is no reason to wait: the journal has everything.
+    // On close a full disk is no reason to wait, because the journal has everything.
     this.failed = error.code !== "storage-full" || this.closing;
     if (error.code === "storage-full") {
       this.events.full(error);
@@ -119,16 +119,16 @@ export class ApplyScheduler {
     } else this.events.failed(error);
   }
 
-  /** Nothing more is applied in this life; the transaction under way is finished. */
+  /** Applies nothing more in this process; the current transaction completes. */
   stop(): void {
     this.failed = true;
     this.timer?.();
   }
 
-  /** Applies what is left where that is cheap, so that the next start has nothing to replay, and stops. */
+  /** Applies the rest if that is cheap, so that the next start has nothing to replay, and stops. */
   async close(): Promise<void> {
     this.closing = true;
-    while (!this.failed && (this.running || (this.extents.length > 0 && this.runner.worthDraining))) {
+    while (!this.failed && (this.running || (this.extents.length > 0 && this.runner.isWorthDraining))) {
       const drained = new Promise<void>((done) => this.drained.push(done));
       this.run();
       await drained;

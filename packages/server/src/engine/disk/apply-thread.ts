@@ -1,6 +1,8 @@
 /**
- * The apply worker seen from the engine's thread: starts it when there is something to apply, hands extents over, passes its
- * reports on. A worker that dies is a storage failure; it is not started again, because what killed it is not known.
+ * The engine's side of the apply worker: starts it at the first extent, passes extents to it and its reports back. `open.ts`
+ * makes it.
+ *
+ * Invariants: a worker that dies is a storage failure. It is not started again, because the cause of its death is unknown.
  */
 import type { Worker } from "node:worker_threads";
 import { EngineError } from "../contract.ts";
@@ -10,10 +12,10 @@ import type { ApplyLimits } from "./limits.ts";
 import { startThread } from "./start-thread.ts";
 import type { Proven } from "./verify/path-guard.ts";
 
-/** What the engine's thread sends: extents, that all of the store was checked, or `close`. */
+/** Messages from the engine's thread: extents, the end of the background check, or `close`. */
 export type ToWorker = { readonly extents: readonly Extent[] } | "passed" | "close";
 
-/** What the worker answers. */
+/** Messages from the worker. */
 export type FromWorker =
   | { readonly kind: "applied"; readonly applied: Applied }
   | { readonly kind: "done"; readonly hasGarbage: boolean }
@@ -23,7 +25,7 @@ export interface WorkerPlace {
   readonly journalDir: string;
   readonly storePath: string;
   readonly limits: ApplyLimits;
-  /** What was proven of a store that is still being checked; undefined when nothing is left to check. */
+  /** What the start has proven of a store whose check is not complete; undefined if nothing is left to check. */
   readonly proven?: Proven | undefined;
 }
 
@@ -42,7 +44,7 @@ export class ApplyThread implements ApplyRunner {
 
   constructor(private readonly place: WorkerPlace) {}
 
-  get worthDraining(): boolean {
+  get isWorthDraining(): boolean {
     return this.worker !== undefined;
   }
 
@@ -51,7 +53,7 @@ export class ApplyThread implements ApplyRunner {
     return new Promise((resolve, reject) => {
       this.call = { report, resolve, reject };
       this.worker ??= this.start();
-      // Only while it works does the thread keep the process alive.
+      // Only a working thread keeps the process alive.
       this.worker.ref();
       this.worker.postMessage({ extents } satisfies ToWorker);
     });

@@ -1,4 +1,4 @@
-/** How fast the check in the background goes, and what it holds meanwhile: on a clock of the test, with a runner that reads nothing. */
+/** The pace of the background check and the pins it holds, on the test's clock and with a runner that reads nothing. */
 import { describe, expect, it } from "vitest";
 import type { World } from "../../core/world.ts";
 import { BackgroundCheck, type CheckEvents } from "./background-check.ts";
@@ -16,7 +16,7 @@ class Rig {
   readonly pinsAtStep: number[] = [];
   isClosed = false;
   isPassed = false;
-  /** Ends the wait that the check is in. */
+  /** Ends the check's current wait. */
   goOn = (): void => undefined;
   readonly check: BackgroundCheck;
 
@@ -66,8 +66,8 @@ class Rig {
   }
 }
 
-describe("the check in the background", () => {
-  it("rests after each step for what is left of the step's time at its rate", async () => {
+describe("the background check", () => {
+  it("waits after each step for the rest of the step's time at its rate", async () => {
     const rig = new Rig(3, 25);
     await rig.turn();
     expect(rig.waits).toEqual([100]);
@@ -79,7 +79,7 @@ describe("the check in the background", () => {
     expect([rig.steps, rig.isPassed, rig.isClosed]).toEqual([3, true, true]);
   });
 
-  it("goes at a tenth of its rate while the store is behind", async () => {
+  it("runs at a tenth of its rate while the store is behind", async () => {
     const rig = new Rig(3, 25);
     rig.isBehind = true;
     await rig.turn();
@@ -87,14 +87,14 @@ describe("the check in the background", () => {
     await rig.check.close();
   });
 
-  it("pins the snapshot during a step and lets go of it while it rests", async () => {
+  it("pins the snapshot during a step and releases it while it waits", async () => {
     const rig = new Rig(2, 1);
     await rig.turn();
     expect([rig.pinsAtStep, rig.pins]).toEqual([[1], 0]);
     await rig.check.close();
   });
 
-  it("ends at once when it is closed, and has passed nothing", async () => {
+  it("ends at once when it is closed, and does not pass", async () => {
     const rig = new Rig(3, 1);
     await rig.turn();
     await rig.check.close();

@@ -1,9 +1,9 @@
 /**
- * Paces the check of the store that goes on after a start: one step at a time at a fixed rate, a tenth of it while the store is
- * behind. `open.ts` makes it; the engine starts, closes and measures it.
+ * Paces the check of the store that continues after a start: one step at a time at a fixed rate, and at a tenth of it while the
+ * store is behind. `open.ts` makes it; the engine starts, closes and measures it.
  *
- * Invariants: LMDB's snapshot is pinned during a step and never between two. The check ends once: everything is whole, damage
- * was found, or the store could not be read. The last two stop the engine with the refusal that a start would have given.
+ * Invariants: LMDB's snapshot is pinned during a step and never between two. The check ends once: everything is whole, damage was
+ * found, or the store could not be read. The last two stop the engine with the error that a start would have given.
  */
 import type { Cancel, World } from "../../core/world.ts";
 import { EngineError } from "../contract.ts";
@@ -12,17 +12,17 @@ import type { CheckRunner } from "./check-runner.ts";
 import type { Unchecked } from "./store.ts";
 import type { FoundDamage } from "./verify/store-check.ts";
 
-/** What one step reads: large enough that its own cost does not count, small enough to hold a snapshot for moments only. */
+/** The bytes of one step: large enough that its overhead does not count, small enough to pin a snapshot only briefly. */
 const STEP_BYTES = 8 * 1_024 * 1_024;
-/** How much slower it goes while the store cannot keep up with the journal. */
+/** How much slower the check runs while the store cannot keep up with the journal. */
 const BEHIND_FACTOR = 10;
-/** Every key sorts after it. */
+/** Sorts before every key. */
 const FIRST_KEY = Buffer.from([0]);
 
 export interface CheckEvents {
   isBehind(): boolean;
   passed(): void;
-  /** `part` is undefined when the store could not be read. */
+  /** `part` is undefined if the store could not be read. */
   failed(error: EngineError, part: FoundDamage["part"] | undefined): void;
   log(what: string, details: object): void;
 }
@@ -45,7 +45,7 @@ export class BackgroundCheck {
     this.done = this.run();
   }
 
-  /** Resolves when the check has ended, or was closed. */
+  /** Resolves when the check has ended or was closed. */
   get ended(): Promise<void> {
     return this.done;
   }

@@ -1,14 +1,14 @@
-/** What became of the check of the store since the start. `background-check.ts` counts, the engine's metrics read. */
+/** The progress of the background check since the start. `background-check.ts` counts; the engine's metrics read. */
 import { counter, gauge, type Metric } from "../../core/metric.ts";
 
 const RESULTS = ["running", "passed", "damaged", "failed"] as const;
 
 export class CheckMeter {
-  /** A store without an earlier life has nothing to check. */
+  /** A new store has nothing to check, so it has passed. */
   result: (typeof RESULTS)[number] = "passed";
   bytes = 0;
   rows = 0;
-  /** What the whole check has to read. */
+  /** The bytes that the whole check reads. */
   totalBytes = 0;
 
   metrics(): readonly Metric[] {

@@ -1,14 +1,14 @@
 /**
- * What runs the steps of the background check: a thread in a server (`check-thread.ts`), the same thread in a test (here).
- * `background-check.ts` asks for one step at a time.
+ * The port that runs the steps of the background check: a thread in a server (`check-thread.ts`), the caller's thread in a test
+ * (here). `background-check.ts` asks for one step at a time.
  */
 import type { Files } from "./files.ts";
 import { type Checked, type FoundDamage, StoreCheck } from "./verify/store-check.ts";
 
 export interface CheckRunner {
-  /** How long the first step waits: the first requests after a start come before the cost of beginning. */
+  /** The delay of the first step, so that the first requests after a start do not compete with it. */
   readonly startAfterMs: number;
-  /** Rejects when the store cannot be read. */
+  /** Rejects if the store cannot be read. */
   step(from: Uint8Array, maxBytes: number): Promise<Checked | FoundDamage>;
   close(): Promise<void>;
 }

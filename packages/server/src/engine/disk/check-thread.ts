@@ -1,6 +1,6 @@
 /**
- * The background check's thread seen from the engine's: started with the first step, ended with the last. `open.ts` makes it,
- * `background-check.ts` uses it.
+ * The engine's side of the background check's thread, which starts with the first step and ends with the last. `open.ts` makes
+ * it; `background-check.ts` uses it.
  */
 import type { Worker } from "node:worker_threads";
 import { EngineError } from "../contract.ts";
@@ -10,7 +10,7 @@ import type { Checked, FoundDamage } from "./verify/store-check.ts";
 
 export interface CheckPlace {
   readonly path: string;
-  /** By how much the thread is nicer than the others. */
+  /** The thread's niceness, relative to the process. */
   readonly nice: number;
 }
 
@@ -32,7 +32,7 @@ export class CheckThread implements CheckRunner {
     return new Promise((resolve, reject) => {
       const fail = (what: string) => reject(new EngineError("storage-failed", what));
       worker.removeAllListeners();
-      // Only while it works does the thread keep the process alive.
+      // Only a working thread keeps the process alive.
       worker.ref();
       worker.once("error", (fault) => fail(`The thread that checks the store failed: ${fault.message}`));
       worker.once("exit", () => fail("The thread that checks the store ended."));

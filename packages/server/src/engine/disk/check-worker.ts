@@ -1,7 +1,7 @@
 /**
- * The thread of the background check: takes steps as it is told, and knows nothing of LMDB. Started by `check-thread.ts`.
+ * The thread of the background check: runs one step per message, without LMDB. `check-thread.ts` starts it.
  *
- * Invariants: it reads synchronously, because the threads behind asynchronous reads are those that the journal writes with.
+ * Invariants: it reads synchronously, because asynchronous reads would use the threads that write the journal.
  */
 import { fstatSync, openSync, readSync } from "node:fs";
 import { parentPort, workerData } from "node:worker_threads";

@@ -67,7 +67,7 @@ describe("joining the last chunk", () => {
 });
 
 describe("a record", () => {
-  it("cannot be read where there is none", () => {
+  it("is not read from bytes that are none", () => {
     const { records } = part([5], 0);
     expect(recordLength(records, 0)).toBe(records.length);
     expect(recordLength(records, records.length)).toBe(0);

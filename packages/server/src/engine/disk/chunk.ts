@@ -4,6 +4,8 @@
  *
  *   0  u32  number of messages
  *   4       the records (record.ts), one behind the other
+ *
+ * Invariants: part of the format; a chunk holds consecutive messages of one generation.
  */
 import { CHUNK_BYTES, MERGE_FACTOR } from "./limits.ts";
 import { recordLength } from "./record.ts";
@@ -14,7 +16,7 @@ const COUNT_BYTES = 4;
 export const chunkCount = (chunk: Buffer): number => chunk.readUInt32LE(0);
 export const chunkRecords = (chunk: Buffer): Buffer => chunk.subarray(COUNT_BYTES);
 
-/** Messages that follow each other without a hole, in as many pieces as they were committed in. */
+/** Consecutive messages without a hole, in one piece per commit. */
 export interface Run {
   readonly generation: number;
   readonly firstSeq: number;
@@ -35,12 +37,15 @@ export interface Chunk {
   readonly value: Buffer;
 }
 
-/** Small pieces join a small last chunk, so that a trickle rewrites each byte a bounded number of times. */
+/**
+ * Whether a piece joins the last chunk. Small pieces join a small chunk, so that a trickle rewrites each byte a bounded number of
+ * times.
+ */
 export function joins(lastBytes: number, pieceBytes: number): boolean {
   return lastBytes < MERGE_FACTOR * pieceBytes && lastBytes + pieceBytes <= CHUNK_BYTES;
 }
 
-/** Cuts a run into chunks at the borders of messages. */
+/** Cuts a run into chunks at message borders. */
 export function cutRun(run: Run): Chunk[] {
   const chunks: Chunk[] = [];
   let open: Part[] = [];
@@ -67,7 +72,7 @@ export function cutRun(run: Run): Chunk[] {
   return chunks;
 }
 
-/** The part itself where it fits, otherwise pieces of it: a first that fits the room, then some of at most a chunk. */
+/** Returns the part itself if it fits. Otherwise splits it: a first piece that fits the room, then pieces of at most a chunk. */
 function fit(part: Part, room: number): Part[] {
   if (part.records.length <= room || part.count === 1) return [part];
   const pieces: Part[] = [];

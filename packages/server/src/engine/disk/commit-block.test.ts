@@ -61,7 +61,7 @@ function read(block: Buffer): unknown[] {
 const plain = ({ payload, ...rest }: Message) => ({ ...rest, payload: [...payload] });
 
 describe("a commit as bytes", () => {
-  it("gives back every effect, message, name and head", () => {
+  it("decodes to every effect, message, name and head", () => {
     fc.assert(
       fc.property(fc.array(effect, { maxLength: 6 }), text, fc.option(fc.nat()), (effects, id, remindAtMs) => {
         const all: Effect[] = [{ op: "begin", generation: 7, at: { generation: 3, seq: 41 } }, ...effects];

@@ -1,13 +1,13 @@
 /**
- * One commit as bytes: what the journal holds, what the applier reads, and where the tail cache keeps its messages. The
- * engine writes it, exactly sized; its lsn is not inside but follows from its place in the journal.
+ * One commit as bytes. The engine writes it, exactly sized; the journal holds it, the applier reads it, and the tail cache refers
+ * to the messages in it. The block does not contain its lsn, which follows from its place in the journal.
  *
  *    0  u32  length of the whole block
  *    4  u8   flags: 1 created, 2 destroyed, 4 the reminder changed
  *    5  u24  number of effects
  *    8  f64  number of the entity's incarnation
  *   16  72   head and reminder after this commit (head-row.ts)
- *   88       when created: the entity's name (head-row.ts)
+ *   88       if created: the entity's name (head-row.ts)
  *            the effects, each starting with its u8 op:
  *              1 begin   f64 generation
  *              2 append  f64 generation, f64 first seq, u32 count, u32 length, records (record.ts)
@@ -15,8 +15,8 @@
  *              4 drop    u16 length, table NUL key
  *              5 trim    f64 generation, f64 seq: the head's new start
  *
- * What must stay true: effects are absolute (numbers, values, the head that results), so applying a block twice is
- * applying it once. Reminders and destruction are in the fixed part: only the last word counts.
+ * Invariants: effects are absolute (numbers, values, the resulting head), so applying a block is idempotent. Reminders and
+ * destruction are in the fixed part, because only their last state counts.
  */
 import type { Effect, Entity, Head } from "../contract.ts";
 import { FIXED_BYTES, nameBytes, nameLength, writeHead, writeName } from "./head-row.ts";
@@ -41,7 +41,7 @@ export interface AppendedRange {
   readonly end: number;
 }
 
-/** A row that a commit changed; `start` is -1 for a dropped one. */
+/** A row that a commit changed; `start` is -1 for a dropped row. */
 export interface RowChange {
   /** table NUL key */
   readonly name: string;
@@ -51,7 +51,7 @@ export interface RowChange {
 
 export interface Encoded {
   readonly block: Buffer;
-  /** What it is a part of, unless it is large. */
+  /** The piece that holds the block's memory; undefined for a large block. */
   readonly piece: Piece | undefined;
   readonly appends: readonly AppendedRange[];
   readonly rows: readonly RowChange[];
@@ -62,7 +62,7 @@ export interface Outcome {
   readonly head: Head;
   readonly remindAtMs: number | null;
   readonly flags: number;
-  /** The head that the effects start from. */
+  /** The head before the effects. */
   readonly before: Head;
 }
 
@@ -70,7 +70,7 @@ const NO_APPENDS: readonly AppendedRange[] = [];
 const NO_ROWS: readonly RowChange[] = [];
 
 export function encodeCommit(e: Entity, effects: readonly Effect[], outcome: Outcome, slab: Slab): Encoded {
-  // What a destroyed entity did before is of no interest to anyone.
+  // The earlier effects of a destroyed entity have no reader.
   const kept = outcome.flags & DESTROYED ? [] : effects;
   const suffixes: Buffer[] = [];
   let bytes = NAME_AT + (outcome.flags & CREATED ? nameBytes(e) : 0);
@@ -106,7 +106,7 @@ function effectBytes(effect: Effect, suffixes: Buffer[]): number {
   }
 }
 
-/** Writes effects one behind the other and notes where messages and rows came to lie. */
+/** Writes effects one behind the other and records the places of messages and rows. */
 class Writer {
   private count = 0;
   private nextSuffix = 0;
@@ -210,7 +210,7 @@ class Writer {
   }
 }
 
-/** What the applier does with the effects of a block. */
+/** The applier's callbacks for the effects of a block. */
 export interface BlockVisitor {
   begin(generation: number): void;
   /** `records` is a view into the block. */
@@ -223,7 +223,7 @@ export interface BlockVisitor {
 export const blockLength = (from: Buffer, at: number): number => from.readUInt32LE(at);
 export const blockFlags = (block: Buffer): number => block[4]!;
 export const blockNumber = (block: Buffer): number => block.readDoubleLE(8);
-/** The head and the reminder, as a head row carries them. */
+/** The head and the reminder, in the form of a head row. */
 export const blockFixed = (block: Buffer): Buffer => block.subarray(HEAD_AT, NAME_AT);
 export const blockGeneration = (block: Buffer): number => block.readDoubleLE(HEAD_AT);
 export const blockName = (block: Buffer): Buffer => block.subarray(NAME_AT, NAME_AT + nameLength(block, NAME_AT));

@@ -1,6 +1,9 @@
 /**
- * What spans entities: listing names, the projects of a kind, rows of a table in order, reminders that are due. All of them
- * merge the overlay (what changed since the store was told) with the store; all are synchronous and bounded by `limit`.
+ * Reads that span entities or rows: names, the projects of a kind, the rows of a table in order, due reminders. The engine calls
+ * it.
+ *
+ * Invariants: every read merges the overlay (changes that the store lacks) with the store. All are synchronous and bounded by
+ * `limit`.
  */
 import { compareBytewise } from "../../core/bytewise.ts";
 import type { Entity, Listing, Row } from "../contract.ts";
@@ -51,7 +54,7 @@ export class Directory {
     return { ids: page, next: ids.length > limit ? page.at(-1) : undefined };
   }
 
-  /** Jumps from project to project, so that the cost does not depend on how many entities they have. */
+  /** Jumps from project to project, so that the cost does not depend on the number of entities. */
   projects(kind: string): string[] {
     const found = new Set<string>();
     for (const { entity, exists } of this.overlay.renamed)
@@ -98,7 +101,7 @@ export class Directory {
     for (const { entity, remindAtMs } of this.overlay.reminded) {
       if (remindAtMs !== null && remindAtMs <= nowMs) due.push({ atMs: remindAtMs, entity });
     }
-    // Every entry that is passed over below belongs to one of the reminded, so this many are enough.
+    // The loop below skips only entries of reminded entities, so this many are enough.
     const enough = limit + this.overlay.reminded.size;
     const keys: Buffer[] = [];
     this.store.keys(reminderKey(0, 0), reminderKey(nowMs + 1, 0), (key) => keys.push(key) < enough);
@@ -114,7 +117,7 @@ export class Directory {
   }
 }
 
-/** The keys of a table that the store does not have as they are, after `after`. */
+/** The keys after `after` whose rows differ from the store's. */
 function changedRows({ state }: View, table: string, after: string): Set<string> {
   const keys = new Set<string>();
   for (const [name, { lsn }] of state?.rows ?? []) {
@@ -125,7 +128,7 @@ function changedRows({ state }: View, table: string, after: string): Set<string>
   return keys;
 }
 
-/** From where to where a scan goes for texts behind `base` that start with `prefix` and come after `after`. */
+/** The bounds of a scan for texts behind `base` that start with `prefix` and come after `after`. */
 function rangeAfter(base: Buffer, prefix: string, after: string): [Buffer, Buffer] {
   const first = Buffer.concat([base, Buffer.from(prefix)]);
   const past = justAfter(Buffer.concat([base, Buffer.from(after)]));

@@ -1,9 +1,9 @@
 /**
- * The disk engine: a journal in front, an ordered store behind, and between them in memory what the store does not have yet.
- * `open.ts` puts the parts together; keepers and features use it through the contract.
+ * The disk engine: a journal in front, an ordered store behind, and an overlay in memory with the state that the store lacks.
+ * `open.ts` assembles the parts and explains the design; keepers and features use the engine through the contract.
  *
- * What must stay true: a commit is visible, told and watched only after its frame was flushed; at most one commit per entity
- * is between the check of its rev and that moment, the others wait and look again; reads are synchronous.
+ * Invariants: a commit becomes visible, is acknowledged and wakes watchers only after its frame was flushed. Between the check of
+ * its rev and that moment there is at most one commit per entity; later ones wait and check again. Reads are synchronous.
  */
 import type { Position } from "@sluice/protocol";
 import type { Metric } from "../../core/metric.ts";
@@ -51,7 +51,7 @@ import type { Store } from "./store.ts";
 import { type View, Viewer } from "./view.ts";
 import { Watchers } from "./watchers.ts";
 
-/** Claims of one life count up from its boot, so that no later life gives the same epoch. */
+/** Claims of one process count up from its boot number, so that no later process gives the same epoch. */
 const CLAIMS_PER_BOOT = 2 ** 20;
 
 type Answer = Done | Conflict | Fenced;
@@ -89,7 +89,7 @@ export class DiskEngine implements Engine {
   private readonly directory: Directory;
   private readonly journal: Journal<Commit>;
   private readonly scheduler: ApplyScheduler;
-  /** Undefined when no earlier life left anything to check. */
+  /** Undefined for a new store, which has nothing to check. */
   readonly check: BackgroundCheck | undefined;
   private noted: Promise<void> = Promise.resolve();
   private readonly ownership: Ownership;
@@ -129,7 +129,7 @@ export class DiskEngine implements Engine {
       passed: () => runner.passed?.(),
       failed: (error, part) => {
         warn("the check of the store has ended: writes are refused until a restart", { reason: error.message });
-        // A damaged structure can hide rows; a damaged value is refused by its checksum, and others are read as before.
+        // A damaged structure can hide rows. A damaged value fails its own checksum, and other values stay readable.
         if (part === "structure") unchecked.refuse(error);
         this.stop(error);
       },
@@ -137,7 +137,7 @@ export class DiskEngine implements Engine {
     });
   }
 
-  /** No more writes until a restart, to the journal or to the store. */
+  /** Stops all writes, to the journal and to the store, until a restart. */
   private stop(error: EngineError): void {
     this.journal.stop(error);
     this.scheduler.stop();
@@ -178,7 +178,7 @@ export class DiskEngine implements Engine {
     try {
       const found = this.overlay.states.get(e.key);
       if (found?.pending) {
-        // What the other commit does is not durable, so nothing may be told that rests on it.
+        // The other commit is not durable yet, so no answer may rest on it.
         found.waiting ??= [];
         found.waiting.push(() => this.tryCommit(e, at, effects, resolve, reject));
         return;
@@ -199,7 +199,7 @@ export class DiskEngine implements Engine {
     }
   }
 
-  /** Everything that needs no write. */
+  /** Answers commits that need no write. */
   private answerAtOnce(
     e: Entity,
     at: CommitAt,
@@ -214,7 +214,7 @@ export class DiskEngine implements Engine {
     return effects.length === 0 ? { kind: "done", rev, head } : undefined;
   }
 
-  /** Since the caller saw no entity, one was created and destroyed: rev 0 cannot tell, the generation can. */
+  /** Detects an entity that was created and destroyed since the caller saw none. Rev 0 cannot tell; the generation can. */
   private beginsWithUsedGeneration(effects: readonly Effect[]): boolean {
     const { destroyedGeneration } = this.overlay;
     return effects.some((effect) => effect.op === "begin" && effect.generation <= destroyedGeneration);
@@ -222,7 +222,7 @@ export class DiskEngine implements Engine {
 
   private decide(view: Omit<View, "state">, effects: readonly Effect[]): Outcome {
     const destroyed = effects[effects.length - 1]?.op === "destroy";
-    // A destroyed entity's last head tells which generations are used up.
+    // The last head of a destroyed entity tells which generations are used.
     const head = headAfter(view.head, destroyed ? effects.slice(0, -1) : effects);
     let flags = (view.number === 0 ? CREATED : 0) | (destroyed ? DESTROYED : 0);
     let { remindAtMs } = view;
@@ -235,7 +235,7 @@ export class DiskEngine implements Engine {
     return { number, head, remindAtMs, flags, before: view.head };
   }
 
-  /** From here on the entity is known to memory, until the store has all of it and its blocks are evicted. */
+  /** Keeps the entity in memory until the store has all of it and its blocks are evicted. */
   private hold(e: Entity, view: Omit<View, "state">): EntityState {
     const state = new EntityState(e);
     state.number = view.number;
@@ -259,7 +259,7 @@ export class DiskEngine implements Engine {
     this.watchers.wakeNoted();
   }
 
-  /** The commit has settled: its bytes are in the overlay or nowhere, and whoever waited for it looks again. */
+  /** The commit has settled: the overlay has its bytes, or it failed. The commits that waited for it check again. */
   private readonly settled = ({ state, encoded }: Commit): void => {
     this.slab.giveBack(encoded.piece);
     state.pending = false;
@@ -345,7 +345,7 @@ export class DiskEngine implements Engine {
     return [...this.journal.meter.metrics(this.journal), ...(this.check?.meter ?? new CheckMeter()).metrics()];
   }
 
-  /** What is in the journal and not in the store yet. */
+  /** Bytes in the journal that the store does not have yet. */
   get lagBytes(): number {
     return this.journal.lagBytes;
   }

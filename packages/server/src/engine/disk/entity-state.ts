@@ -1,8 +1,8 @@
 /**
- * What memory holds of an entity while something of it is not in the store yet, or its newest messages are cached.
- * An entity at rest has none of this: it costs nothing.
+ * An entity in memory, while the store lacks some of it or its newest messages are cached. The engine and the overlay use it. An
+ * idle entity has no such object and costs nothing.
  *
- * What must stay true: number, rev, head and reminder are those of the last durable commit; a queued one shows nowhere.
+ * Invariants: number, rev, head and reminder are those of the last durable commit; a queued commit shows nowhere.
  */
 import { type Entity, type Head, NO_HEAD } from "../contract.ts";
 import { Fifo } from "./fifo.ts";
@@ -10,38 +10,40 @@ import type { Piece } from "./slab.ts";
 
 /** A row that the store does not have yet. */
 export interface OverlayRow {
-  /** The commit that wrote it; `IN_STORE` when the store has it by now, and only its place is kept for the next one. */
+  /** The commit that wrote the row; `IN_STORE` if the store has it and only the place is kept for the next write. */
   lsn: number;
-  /** Undefined when it was dropped. */
+  /** Undefined for a dropped row. */
   value: Buffer | undefined;
-  /** What the value is a part of, unless it is large. */
+  /** The piece that holds the value's memory; undefined for a large value. */
   piece: Piece | undefined;
 }
 
 export const IN_STORE = 0;
 
-/** Consecutive messages in memory, still encoded; those of later commits are added behind them. */
+/** Consecutive messages in memory, still encoded. Later commits add theirs at the end. */
 export interface TailBlock {
-  /** Undefined once the messages are gone for readers. */
+  /** Undefined once readers can no longer see the messages. */
   state: EntityState | undefined;
-  /** The newest commit with messages here. */
+  /** The newest commit with messages in this block. */
   lsn: number;
-  /** Records up to `used`, room behind it. Never overwritten once a reader has seen it, because readers hold views. */
+  /**
+   * Records up to `used`, free room behind it. Bytes that a reader has seen are never overwritten, because readers hold views.
+   */
   buffer: Buffer;
-  /** What the buffer is a part of, unless it is large. */
+  /** The piece that holds the buffer's memory; undefined for a large buffer. */
   readonly piece: Piece | undefined;
-  /** How much of the cache's memory it takes. */
+  /** The share of the cache's budget that the block takes. */
   readonly room: number;
   used: number;
   readonly firstSeq: number;
   count: number;
-  /** Where the newest commit's messages start: what a reader at the tail looks for. */
+  /** The number of the newest commit's first message, where most readers at the tail start. */
   newestSeq: number;
   newestAt: number;
 }
 
 export class EntityState {
-  /** The number of the incarnation; 0 when the entity does not exist. */
+  /** The number of the incarnation; 0 if the entity does not exist. */
   number = 0;
   rev = 0;
   head: Head = NO_HEAD;
@@ -49,18 +51,18 @@ export class EntityState {
 
   /** Whether a commit is queued or being written. */
   pending = false;
-  /** Commits that arrived meanwhile; they look again when it has settled. */
+  /** Commits that arrived meanwhile; they check again when the pending one has settled. */
   waiting: (() => void)[] | undefined;
 
   /** The newest durable commit. */
   lastLsn = 0;
-  /** Whether the overlay already waits for the store to have it. */
+  /** Whether the entity is already queued in the overlay until the store has `lastLsn`. */
   awaited = false;
-  /** Commits up to here changed whether the name exists, or the reminder. */
+  /** The last commit that changed the reminder, or whether the name exists. */
   nameLsn = 0;
   reminderLsn = 0;
 
-  /** By table NUL key. */
+  /** Keyed by table NUL key. */
   rows: Map<string, OverlayRow> | undefined;
   /** The newest messages without a hole up to the last one. */
   readonly blocks = new Fifo<TailBlock>();

@@ -1,4 +1,4 @@
-/** What one transaction of the applier has to do to one entity, joined from all its commits in that transaction. */
+/** The work of one applier transaction on one entity, joined from all its commits in that transaction. */
 
 import type { Run } from "./chunk.ts";
 import type { BlockVisitor } from "./commit-block.ts";
@@ -13,7 +13,7 @@ export class EntityWork implements BlockVisitor {
   rev = 0;
   /** Head and reminder after the last commit. */
   fixed: Buffer = Buffer.alloc(0);
-  /** Set when the entity was created in this transaction. */
+  /** Set if the transaction creates the entity. */
   name: Buffer | undefined;
   reminded = false;
   destroyed = false;

@@ -1,7 +1,8 @@
 /**
- * Writes the joined work of one entity into a transaction: directory, head row, reminder, rows, chunks, notes of garbage.
- * Only the applier calls it. What must stay true: everything an entity has in the store hangs on its number, and the
- * directory names the number of the newest incarnation.
+ * Writes the joined work of one entity into a transaction: directory, head row, reminder, rows, chunks, garbage notes. Only the
+ * applier calls it.
+ *
+ * Invariants: every key of an entity carries the number of its incarnation, and the directory names the number of the newest one.
  */
 import { chunkCount, chunkRecords, cutRun, joins, type Run } from "./chunk.ts";
 import type { EntityWork } from "./entity-work.ts";
@@ -30,7 +31,7 @@ interface LastChunk {
 export class EntityWriter {
   private readonly lastChunks = new Map<number, LastChunk>();
 
-  /** `maxChunks`: how many streams' last chunks are remembered, so that busy ones need no look-up. */
+  /** `maxChunks`: the number of streams whose last chunks stay in memory, so that busy streams need no look-up. */
   constructor(private readonly maxChunks: number) {}
 
   write(tx: Writing, work: EntityWork): void {
@@ -45,7 +46,7 @@ export class EntityWriter {
     const { project, kind, id } = readName(nameOfRow(old), 0);
     const directory = directoryKey(project, kind, id);
     const named = tx.get(directory);
-    // A later incarnation may have taken the name already.
+    // A later incarnation may already have the name.
     if (
       named !== undefined &&
       readNumber(
@@ -83,7 +84,7 @@ export class EntityWriter {
     }
   }
 
-  /** The run, with the stream's last chunk in front of it where that one is small. */
+  /** The run, preceded by the stream's last chunk if that one is small. */
   private joinLast(tx: Writing, number: number, run: Run): Run {
     const known = this.lastChunks.get(number);
     if (known !== undefined && known.generation === run.generation && !joins(known.bytes, run.bytes)) return run;

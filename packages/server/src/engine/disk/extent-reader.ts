@@ -1,6 +1,7 @@
 /**
- * Reads durable extents of the journal back, in slices of whole frames that make one transaction each. The apply worker uses
- * it; a frame that cannot prove itself any more is damage, because it was flushed.
+ * Reads durable extents of the journal, in slices of whole frames that make one transaction each. The apply worker uses it.
+ *
+ * Invariants: an invalid frame is damage, because every frame in an extent was flushed.
  */
 import { EngineError } from "../contract.ts";
 import type { Commits } from "./applier.ts";
@@ -29,7 +30,7 @@ export class ExtentReader {
     private readonly limits: ApplyLimits = DEFAULT_LIMITS,
   ) {}
 
-  /** The frames from the start of an extent that make one slice. The bytes are overwritten by the next call. */
+  /** The frames from the start of an extent that make one slice. The next call overwrites the bytes. */
   async read(extent: Extent): Promise<Slice> {
     const file = await this.openSegment(extent.segment);
     const wanted = Math.min(extent.to - extent.from, this.limits.transactionBytes);
@@ -52,7 +53,7 @@ export class ExtentReader {
     const frames: Commits[] = [];
     let at = 0;
     while (at < bytes.length) {
-      // The last frame of a slice may be cut, even inside its header; it opens the next slice.
+      // The slice may end inside its last frame, even inside the header; that frame starts the next slice.
       const left = bytes.length - at;
       if (frames.length > 0 && (left < FRAME_HEADER_BYTES || claimedBytes(bytes, at) > left)) break;
       const frame = decodeFrame(bytes, at, this.salt);

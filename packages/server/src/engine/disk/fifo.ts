@@ -1,4 +1,7 @@
-/** A queue on an array: constant time at both ends, and `at` for a binary search. */
+/**
+ * A queue on an array: constant time at both ends, and `at` for a binary search. Blocks of the tail cache and the overlay's waits
+ * use it.
+ */
 const COMPACT_AT = 256;
 
 export class Fifo<T> {

@@ -1,12 +1,12 @@
 /**
- * What the journal needs of a file system, and no more, so that a simulation can stand in for it.
+ * The file system that the journal needs, so small that a simulation can replace it. `node-files.ts` implements it.
  *
- * What must stay true: after `sync` returned, what was written to the file before it survives a power cut; after a write to a
- * `durable` file returned, so does that write; after `syncDir`, so do the names in that directory. Everything else may be lost, torn or
- * reordered. Faults carry the `code` of the operating system (ENOSPC, EIO, EROFS...).
+ * Invariants: after `sync` returns, earlier writes to the file survive a power cut. So does a write to a `durable` file once it
+ * returns. After `syncDir` the names in that directory survive. Everything else may be lost, torn or reordered. Faults carry the
+ * `code` of the operating system (ENOSPC, EIO, EROFS...).
  */
 export interface Files {
-  /** Creates the directory and its parents where they are missing. */
+  /** Creates the directory and its missing parents. */
   makeDir(dir: string): Promise<void>;
   /** The names in a directory, in no particular order. */
   names(dir: string): Promise<string[]>;
@@ -14,11 +14,11 @@ export interface Files {
   rename(from: string, to: string): Promise<void>;
   remove(path: string): Promise<void>;
   syncDir(dir: string): Promise<void>;
-  /** Makes this process the only owner of the directory until `release`, or until it dies; throws when another one is. */
+  /** Makes this process the only owner of the directory until `release` or its death; throws if another process owns it. */
   lock(dir: string, answerMs?: number): Promise<Release>;
 }
 
-/** `durable` is `write` where whatever is written has been flushed when the write returns. */
+/** `durable` is `write`, and each write is flushed when it returns. */
 export type Opening = "read" | "write" | "create" | "durable";
 
 export type Release = () => Promise<void>;
@@ -27,14 +27,14 @@ export interface File {
   size(): Promise<number>;
   /** Fills `into` from `at` on; the count is smaller only at the end of the file. */
   read(into: Uint8Array, at: number): Promise<number>;
-  /** All of the bytes, or it throws; then any part of them may have been written. */
+  /** Writes all bytes or throws; after a throw any part of them may be written. */
   write(bytes: Uint8Array, at: number): Promise<void>;
-  /** Flushes the data and the size. After a failure, what was written before it is in doubt until it is written again. */
+  /** Flushes the data and the size. After a failure, earlier writes are in doubt until they are written again. */
   sync(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** A file whose writes are flushed when they return, made of one whose writes are not. */
+/** Makes a file whose writes are flushed when they return from one that needs `sync`. */
 export function flushing(file: File): File {
   return {
     size: () => file.size(),
@@ -48,19 +48,19 @@ export function flushing(file: File): File {
   };
 }
 
-/** The operating system's code of a fault, or "" when it has none. */
+/** The operating system's code of a fault, or "" if it has none. */
 export function faultCode(fault: unknown): string {
   const code = (fault as { code?: unknown } | undefined)?.code;
   return typeof code === "string" ? code : "";
 }
 
-/** Whether more space would have helped. */
+/** Whether the fault is a lack of space. */
 export function isFull(fault: unknown): boolean {
   const code = faultCode(fault);
   return code === "ENOSPC" || code === "EDQUOT" || code === "MDB_MAP_FULL";
 }
 
-/** Reads a whole file; the files read this way are small or bounded by the segment size. */
+/** Reads a whole file. Callers read small files, or segments, whose size is bounded. */
 export async function readWhole(files: Files, path: string): Promise<Buffer> {
   const file = await files.open(path, "read");
   try {

@@ -1,28 +1,28 @@
 /**
- * Tells a frame in which one bit has changed from one that was cut short. At the end of the journal both look like the same: a
- * frame that does not prove itself, with nothing good behind it. But one that is whole but for a single bit was written to its
- * end, and may have been acknowledged. Recovery asks before it passes over the end.
+ * Distinguishes a frame with one flipped bit from a frame that was cut short. Recovery calls it before it ignores the end of the
+ * journal, where both look alike: an invalid frame with no valid frame behind it. A frame that is whole except for one bit was
+ * written to its end, and may have been acknowledged.
  *
- * What must stay true: only a frame that the corrected bit makes valid, and that follows its predecessor in chain and number,
- * counts. A frame cut short passes for one by chance in one of 2^32 cases per bit of the frame, so long frames are not asked.
+ * Invariants: a frame counts only if correcting one bit makes it valid and it follows its predecessor in chain and number. A cut
+ * frame passes by chance in one of 2^32 cases per bit of the frame, so long frames are not examined.
  */
 import { crc32 } from "node:zlib";
 import { decodeFrame, FRAME_HEADER_BYTES, type Frame, frameMisses } from "./frame.ts";
 
-/** In a frame of this size chance is one in eight thousand. */
+/** In a frame of this size the chance is one in eight thousand. */
 export const MAX_ASKED_BYTES = 65_536;
 
 export interface FlippedBit {
-  /** Where in the bytes, and which bit. */
+  /** The byte and the bit. */
   readonly at: number;
   readonly bit: number;
-  /** The frame as it was. */
+  /** The frame with the bit corrected. */
   readonly frame: Frame;
 }
 
 type IsExpected = (frame: Frame) => boolean;
 
-/** The bit that makes a valid frame of what lies at `at`, or undefined. The bytes are as before when it returns. */
+/** The bit whose correction makes the frame at `at` valid, or undefined. Leaves the bytes unchanged. */
 export function findFlippedBit(
   bytes: Buffer,
   at: number,
@@ -33,7 +33,7 @@ export function findFlippedBit(
   return inHeader(bytes, at, salt, isExpected) ?? inPayload(bytes, at, salt, isExpected);
 }
 
-/** The header is short, and its length decides where the frame ends: every bit of it is tried. */
+/** Tries every bit of the header, because the header is short and its length field decides where the frame ends. */
 function inHeader(bytes: Buffer, at: number, salt: number, isExpected: IsExpected): FlippedBit | undefined {
   for (let i = at; i < at + FRAME_HEADER_BYTES; i++) {
     for (let bit = 0; bit < 8; bit++) {
@@ -44,7 +44,7 @@ function inHeader(bytes: Buffer, at: number, salt: number, isExpected: IsExpecte
   return undefined;
 }
 
-/** A checksum is linear: by how much it is off tells which bit it was. */
+/** A checksum is linear, so its error identifies the bit. */
 function inPayload(bytes: Buffer, at: number, salt: number, isExpected: IsExpected): FlippedBit | undefined {
   const miss = frameMisses(bytes, at, salt, MAX_ASKED_BYTES);
   if (miss === undefined) return undefined;
@@ -62,7 +62,7 @@ function inPayload(bytes: Buffer, at: number, salt: number, isExpected: IsExpect
   return undefined;
 }
 
-/** What the checksum of a text changes by when its last byte changes by this. */
+/** The change of a text's checksum when its last byte changes by this. */
 function effectOfLastByte(change: number): number {
   return (crc32(Buffer.from([change])) ^ crc32(Buffer.from([0]))) >>> 0;
 }

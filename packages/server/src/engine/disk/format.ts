@@ -1,10 +1,10 @@
-/** The file `format` of a data directory: one line that says what the directory is, and its version. */
+/** The file `format` of a data directory: one line with its kind and version. `open.ts` and the doctor read it. */
 import { EngineError } from "../contract.ts";
 import { FORMAT_VERSION } from "./frame.ts";
 
 export const FORMAT_TEXT = `Sluice data directory, format ${FORMAT_VERSION}\n`;
 
-/** Throws unless this is the text of a directory that we can read. */
+/** Throws unless the text is that of a directory that this version can read. */
 export function judgeFormat(dir: string, text: string): void {
   if (text === FORMAT_TEXT) return;
   const version = /^Sluice data directory, format (\d+)\n$/.exec(text)?.[1];

@@ -21,7 +21,7 @@ const salt = fc.integer({ min: 0, max: 2 ** 32 - 1 });
 const payload = fc.uint8Array({ maxLength: 200 });
 
 describe("a frame", () => {
-  it("is found where it lies and gives its payload back", () => {
+  it("is found at its place and decodes to its payload", () => {
     fc.assert(
       fc.property(payload, salt, fc.nat(5), (body, key, before) => {
         const bytes = Buffer.concat([Buffer.alloc(before * 8, 0x4a), frame(body, key), Buffer.alloc(64)]);
@@ -34,7 +34,7 @@ describe("a frame", () => {
     );
   });
 
-  it("with any bit flipped is none", () => {
+  it("with any bit flipped is invalid", () => {
     fc.assert(
       fc.property(payload, salt, fc.nat(), fc.nat(7), (body, key, at, bit) => {
         const bytes = frame(body, key);
@@ -44,7 +44,7 @@ describe("a frame", () => {
     );
   });
 
-  it("of another salt is none: not an old one, nor one that a payload brings along", () => {
+  it("of another salt is invalid, whether it is an old frame or part of a payload", () => {
     fc.assert(
       fc.property(payload, salt, salt, (body, old, key) => {
         fc.pre(old !== key);
@@ -58,7 +58,7 @@ describe("a frame", () => {
 });
 
 describe("a segment header", () => {
-  it("gives back what it holds, and with any bit flipped nothing", () => {
+  it("decodes to its fields, and with any bit flipped to nothing", () => {
     fc.assert(
       fc.property(fc.nat(), salt, fc.boolean(), fc.nat(63), fc.nat(7), (number, key, chainStart, at, bit) => {
         const bytes = encodeSegmentHeader({ number, salt: key, chainStart });

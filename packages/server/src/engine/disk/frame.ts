@@ -1,6 +1,6 @@
 /**
- * The bytes of a journal segment: a header, then frames at multiples of 8 bytes, then whatever an earlier use of the file
- * left behind. The journal writes them, recovery and the applier read them.
+ * The bytes of a journal segment: a header, then frames at multiples of 8 bytes, then the remains of an earlier use of the file.
+ * The journal writes them; recovery and the applier read them.
  *
  *   segment header, 64 bytes                      frame header, 32 bytes, then the payload, then zeroes up to 8 bytes
  *    0  8    magic "SLUICEJL"                      0  u32  magic
@@ -10,9 +10,9 @@
  *   24  u32  1: the chain of frames starts here   20  u32  checksum of the frame before
  *   60  u32  crc32 of the bytes before            28  u32  crc32 of bytes 0 to 28, then the payload, seeded with the salt
  *
- * What must stay true: the salt is random for every use of a file and never leaves it, so neither a payload nor an older
- * frame in a recycled file can pass for a frame. Frame n+1 is written only after frame n was flushed; it names the
- * checksum of frame n, also across segments. So whatever comes before a valid frame was once good.
+ * Invariants: each use of a file has a random salt that never leaves the file. So neither a payload nor an older frame in a
+ * recycled file can pass for a frame. The journal writes frame n+1 only after it flushed frame n; frame n+1 names the checksum of
+ * frame n, also across segments. So every frame before a valid frame was once valid.
  */
 import { crc32 } from "node:zlib";
 
@@ -52,7 +52,7 @@ export function decodeSegmentHeader(bytes: Buffer): SegmentHeader | undefined {
   };
 }
 
-/** What the first frame of a chain names as the frame before it. */
+/** The predecessor's checksum in the first frame of a chain. */
 export const chainSeed = (header: SegmentHeader): number => crc32(encodeSegmentHeader(header));
 
 export interface Frame {
@@ -60,17 +60,17 @@ export interface Frame {
   readonly count: number;
   readonly previous: number;
   readonly checksum: number;
-  /** Where the payload lies in the bytes that were read. */
+  /** The start of the payload within the bytes. */
   readonly start: number;
   readonly end: number;
-  /** Where the next frame would start. */
+  /** The start of the next frame. */
   readonly next: number;
 }
 
-/** How much of a segment a payload takes. */
+/** The bytes that a payload takes in a segment. */
 export const frameBytes = (payload: number): number => (FRAME_HEADER_BYTES + payload + 7) & ~7;
 
-/** Completes a frame whose payload already stands behind the header's room; returns its checksum. */
+/** Completes a frame whose payload is already in place behind the room for the header; returns its checksum. */
 export function finishFrame(
   into: Buffer,
   payload: number,
@@ -94,13 +94,13 @@ function checksumOf(bytes: Buffer, start: number, end: number, salt: number): nu
   return crc32(bytes.subarray(start + FRAME_HEADER_BYTES, end), header);
 }
 
-/** The bytes that the frame at `at` claims to take, header included; 0 when there is no frame header. */
+/** The length that the frame at `at` claims, header included; 0 if there is no frame header. */
 export function claimedBytes(bytes: Buffer, at: number): number {
   if (at + FRAME_HEADER_BYTES > bytes.length || bytes.readUInt32LE(at) !== FRAME_MAGIC) return 0;
   return frameBytes(bytes.readUInt32LE(at + 4));
 }
 
-/** The frame at this place, or undefined when there is none that can prove itself, or none as short as this. */
+/** The frame at this place; undefined if there is no valid one, or only one longer than `maxBytes`. */
 export function decodeFrame(bytes: Buffer, at: number, salt: number, maxBytes?: number): Frame | undefined {
   const miss = frameMisses(bytes, at, salt, maxBytes);
   if (miss === undefined || miss.by !== 0) return undefined;
@@ -115,7 +115,7 @@ export function decodeFrame(bytes: Buffer, at: number, salt: number, maxBytes?: 
   };
 }
 
-/** Where what claims to be a frame ends, and by which bits its checksum is off: 0 for a frame that proves itself. */
+/** The end of the claimed frame, and the bits by which its checksum is wrong: 0 for a valid frame. */
 export function frameMisses(
   bytes: Buffer,
   at: number,
@@ -129,7 +129,7 @@ export function frameMisses(
   return { end, by: (checksumOf(bytes, at, end, salt) ^ bytes.readUInt32LE(at + 28)) >>> 0 };
 }
 
-/** Where the next provable frame after `from` lies; undefined when there is none. */
+/** The place of the next valid frame after `from`; undefined if there is none. */
 export function findFrame(bytes: Buffer, from: number, salt: number): number | undefined {
   let at = bytes.indexOf(FRAME_MAGIC_BYTES, from);
   while (at !== -1) {

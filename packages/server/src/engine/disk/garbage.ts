@@ -1,9 +1,11 @@
 /**
- * What is gone for readers but still lies in the store: trimmed messages, the log before a `begin`, all of a destroyed
- * entity. A row notes it in the transaction that made it garbage; the applier deletes it in bounded slices.
+ * Garbage: keys that readers no longer see and the store still holds. That is trimmed messages, the log before a `begin`, and all
+ * of a destroyed entity. The transaction that makes garbage notes it in a row; the applier deletes it in bounded slices.
  *
  *   key g number8 generation8, value f64 seq: chunks whose messages are all at or before (generation, seq)
  *   key g number8 MAX_NUMBER:                 the rows as well: the whole incarnation
+ *
+ * Invariants: a note of garbage is committed with the change that makes it, and goes when its last key is deleted.
  */
 import { chunkCount } from "./chunk.ts";
 import {
@@ -42,7 +44,7 @@ export function hasGarbage(store: Reading): boolean {
   return found;
 }
 
-/** Deletes up to `limit` keys; true when there is more to delete. */
+/** Deletes up to `limit` keys; true if more remain. */
 export function collectGarbage(tx: Writing, limit: number): boolean {
   let left = limit;
   while (left > 0) {
@@ -83,7 +85,7 @@ function doomedKeys(tx: Writing, note: Note, limit: number): Buffer[] {
   return trimmedChunks(tx, number, { generation, seq: note.seq }, limit);
 }
 
-/** A chunk is gone for good when the one behind it starts at or before the first message that is left. */
+/** A chunk is garbage if the next one starts at or before the first remaining message. */
 function trimmedChunks(
   tx: Writing,
   number: number,
@@ -108,7 +110,7 @@ function trimmedChunks(
   return doomed;
 }
 
-/** The last chunk has none behind it; its own count tells where it ends. */
+/** Judges the last chunk by its own count, because no chunk follows it. */
 function isTrimmed(tx: Writing, key: Buffer, through: { generation: number; seq: number }): boolean {
   if (logGeneration(key) < through.generation) return true;
   if (logFirstSeq(key) > through.seq) return false;

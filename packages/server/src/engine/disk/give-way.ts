@@ -1,10 +1,12 @@
 /**
- * Somebody waits for what the engine's thread does, and nobody for the applier's: where there are fewer processors than threads that
- * want one, the applier gives way. It gets less, not nothing, and when it falls behind the journal waits for it.
+ * Lowers the priority of a background thread: the applier's and the background check's. Requests wait for the engine's thread and
+ * not for these two.
+ *
+ * Invariants: a low priority means less processor time, not none. If the applier falls behind, back-pressure holds the journal.
  */
 import { constants, getPriority, setPriority } from "node:os";
 
-/** Makes the thread that calls it nicer, and no other: on Linux alone threads have priorities of their own. */
+/** Lowers the priority of the calling thread. Works on Linux only, where each thread has a priority of its own. */
 export function giveWay(nice: number): void {
   if (process.platform !== "linux" || nice === 0) return;
   setPriority(Math.min(getPriority() + nice, constants.priority.PRIORITY_LOW));

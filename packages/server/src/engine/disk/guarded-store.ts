@@ -1,15 +1,15 @@
 /**
- * A store of an earlier life until the check in the background has read all of it: every access asks the path guard first, so that
- * LMDB follows no page that was not checked. `open-store.ts` makes it for the engine, `worker.ts` for the applier.
+ * A store of an earlier process until the background check has read all of it. Every access asks the path guard first, so that
+ * LMDB follows no unchecked page. `open-store.ts` makes it for the engine, `worker.ts` for the applier.
  *
- * Invariants: after `refuse` no row is read and none is written, because a damaged structure can hide rows. After `passed` the
- * store is LMDB alone.
+ * Invariants: after `refuse` every read and write is refused, because a damaged structure can hide rows. After `passed` the store
+ * is LMDB alone.
  */
 import type { EngineError } from "../contract.ts";
 import type { Reading, Store, Unchecked, Writing } from "./store.ts";
 import type { PathGuard } from "./verify/path-guard.ts";
 
-/** The part of LMDB's store that keeps a snapshot whole. */
+/** The store that can pin a snapshot. */
 export interface Pinnable extends Store {
   pin(): () => void;
 }
@@ -69,7 +69,7 @@ export class GuardedStore implements Store {
 
   private reading(): Reading {
     this.demand();
-    // With every leaf checked, reading follows nothing that was not.
+    // With every leaf checked, a read follows no unchecked page.
     if (this.guard === undefined || this.guard.proven.hasLeavesChecked) return this.inner;
     this.guard.refresh();
     return new GuardedReading(this.inner, this.guard);
@@ -123,7 +123,7 @@ class GuardedReading<R extends Reading> implements Reading {
     return this.inner.lastKey(from, to);
   }
 
-  /** A range in pieces that end where a leaf does, so that a long one is admitted leaf by leaf. */
+  /** Walks a range in pieces that end at leaf borders, so that the guard admits it leaf by leaf. */
   private byLeaf(from: Buffer, to: Buffer, walk: (start: Buffer, end: Buffer) => boolean): void {
     let start = from;
     for (;;) {

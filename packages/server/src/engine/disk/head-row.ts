@@ -1,18 +1,18 @@
 /**
- * What the store keeps of an entity besides rows and log. The journal carries bytes 8 to 80 in every commit, so that the
- * applier copies them without looking inside.
+ * The row with an entity's head, reminder and name. The journal carries bytes 8 to 80 in every commit, so that the applier copies
+ * them without decoding.
  *
  *    0  f64  rev: the lsn of the last commit
  *    8  f64  head: generation, last generation, last seq, bytes, at, start generation, start seq, start bytes
  *   72  f64  reminder, epoch ms; NaN for none
  *   80  u16  lengths of project, kind and id, then their UTF-8
  *
- * Numbers are little-endian doubles: exact up to 2^53, which no counter here reaches.
+ * Invariants: numbers are little-endian doubles: exact up to 2^53, which no counter here reaches.
  */
 import { type Entity, entity, type Head } from "../contract.ts";
 import { SEAL_BYTES } from "./sealed.ts";
 
-/** Head and reminder. */
+/** The bytes of head and reminder. */
 export const FIXED_BYTES = 72;
 const REV_BYTES = 8;
 const NAME_AT = REV_BYTES + FIXED_BYTES;
@@ -52,12 +52,12 @@ export function readReminder(from: Buffer, at: number): number | null {
   return Number.isNaN(atMs) ? null : atMs;
 }
 
-/** The length of a name as a commit and a head row carry it. */
+/** The length of a name in a commit and in a head row. */
 export function nameBytes(e: Entity): number {
   return 6 + Buffer.byteLength(e.project) + Buffer.byteLength(e.kind) + Buffer.byteLength(e.id);
 }
 
-/** Returns where the name ends. */
+/** Returns the end of the name. */
 export function writeName(into: Buffer, at: number, e: Entity): number {
   let to = at + 6;
   const parts = [e.project, e.kind, e.id];

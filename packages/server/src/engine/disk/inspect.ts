@@ -1,10 +1,9 @@
 /**
- * Looks at a data directory without changing it: format, journal, store. `sluice doctor` calls it while it holds the lock. It
- * judges with the code that opens a directory (`recover`, `verifyStore`), so that both always agree; only damage in what the store
- * has already, which is of no concern to opening, is found here.
+ * Inspects a data directory without changing it: format, journal, store. `sluice doctor` calls it while it holds the lock. It
+ * uses the code that opens a directory (`recover`, `verifyStore`), so both always agree. Only this code reports damage to journal
+ * frames that the store already has, because opening does not need them.
  *
- * Invariants: `cutTornTail` is the only function that writes, and it writes zeroes over what opening passes over,
- * nowhere else.
+ * Invariants: only `cutTornTail` writes, and it writes zeroes only over bytes that opening ignores.
  */
 import { type Files, readWhole } from "./files.ts";
 import { judgeFormat } from "./format.ts";
@@ -26,12 +25,12 @@ import { verifyStore } from "./verify/verify-store.ts";
 export interface JournalReport {
   readonly segments: number;
   readonly frames: number;
-  /** The greatest number of a commit that a frame proves, or 0. */
+  /** The greatest commit number in a valid frame, or 0. */
   readonly lastCommit: number;
-  /** Commits that the next start would bring into the store. */
+  /** Commits that the next start would apply to the store. */
   readonly unapplied: number;
   readonly torn: TornTail | undefined;
-  /** Places, as text, that are damaged; the store has what was there. */
+  /** Damaged places, as text, whose commits the store has. */
   readonly stored: readonly string[];
 }
 
@@ -60,15 +59,15 @@ export async function inspectJournal(files: Files, dir: string, appliedThrough: 
   return { segments: numbers.length, frames, lastCommit, unapplied, torn, stored };
 }
 
-/** Follows the chain of frames through segments that can be recovered, so that whatever is damaged is in the store. */
+/** Follows the chain of frames through segments that `recover` accepts, so the store has the commits of every damaged place. */
 class Walk {
   frames = 0;
   lastCommit = 0;
   readonly damages: string[] = [];
-  /** The checksum of the frame before, where it is known. */
+  /** The checksum of the frame before, if known. */
   private previous: number | undefined;
   private number = 0;
-  /** Where the frames of the segment before end, and whether something there claims to be one more. */
+  /** The end of the frames in the segment before, and whether the bytes there claim to be one more frame. */
   private end = { place: "", isDamaged: false };
 
   constructor(private readonly appliedThrough: number) {}
@@ -77,7 +76,7 @@ class Walk {
     const header = decodeSegmentHeader(bytes);
     const goesOn = header !== undefined && !header.chainStart && number === this.number + 1;
     this.number = number;
-    // Where another life begins, the one before it may have ended in the middle of a write.
+    // Where another process's journal begins, the previous one may have ended in the middle of a write.
     if (!goesOn) this.end = { place: "", isDamaged: false };
     if (!goesOn) this.previous = header?.chainStart ? chainSeed(header) : undefined;
     if (header === undefined) this.damages.push(`the header of ${path}`);
@@ -110,7 +109,7 @@ class Walk {
   private isStoredFrame(bytes: Buffer, at: number): boolean {
     if (at + FRAME_HEADER_BYTES > bytes.length) return false;
     const next = this.lastCommit + 1;
-    // Before the first frame of all nothing tells which commit is next, and a file that is used again begins with an old one.
+    // Before the first frame nothing tells which commit is next, and a recycled file begins with an old one.
     return this.frames > 0 && next <= this.appliedThrough && claimToFollow(bytes, at, this.previous, next) > 0;
   }
 
@@ -134,13 +133,13 @@ export interface StoreReport {
   readonly rows: number;
   readonly bytes: number;
   readonly appliedThrough: number;
-  /** How often the directory was opened by a server. */
+  /** The number of times that a server opened the directory. */
   readonly boots: number;
-  /** What is wrong, or the first of it (`MAX_TOLD`). */
+  /** The damages found, at most `MAX_TOLD`. */
   readonly damages: readonly string[];
 }
 
-/** Reads all of the store, without LMDB. Throws an EngineError with the place where more cannot be read. */
+/** Reads all of the store, without LMDB. Throws an EngineError with the place if damage prevents further reading. */
 export async function inspectStore(files: Files, path: string, wasUsed: boolean): Promise<StoreReport> {
   const damages: string[] = [];
   const found = await verifyStore(files, path, ({ message }) => {

@@ -1,4 +1,4 @@
-/** What the journal counts: every frame it flushes adds to it. Read by the engine's metrics; nothing is decided by it. */
+/** The counters of the journal: every flushed frame adds to them. The engine's metrics read them; no decision does. */
 import { counter, gauge, histogram, type Metric } from "../../core/metric.ts";
 import { SECONDS, SIZES, Tally } from "../../core/tally.ts";
 

@@ -1,10 +1,10 @@
 /**
- * The journal's writer: takes commits, writes all that wait as one frame, flushes once, and reports them durable. The engine
- * feeds it; nothing else writes segments.
+ * The writer of the journal: takes commits, writes all waiting ones as one frame, flushes once, and reports them durable. The
+ * engine feeds it.
  *
- * What must stay true: frame n+1 is written only after the flush of frame n returned. A commit is reported durable, refused
- * with certainty (then its frame can never be read back), or the journal stops for good. A failed flush is never retried:
- * the kernel may have dropped the pages and would call the next one a success.
+ * Invariants: no other code writes segments. Frame n+1 is written only after the flush of frame n returned. A commit is reported
+ * durable, or refused with certainty (no reader can ever decode its frame), or the journal stops for good. A failed flush is
+ * never retried, because the kernel may have dropped the pages and would report the next flush as a success.
  */
 import type { World } from "../../core/world.ts";
 import { EngineError } from "../contract.ts";
@@ -20,7 +20,7 @@ export interface QueuedCommit {
   refuse(error: EngineError): void;
 }
 
-/** Where frames lie that the store does not have yet. */
+/** The place of frames that the store does not have yet. */
 export interface Extent {
   readonly segment: number;
   readonly from: number;
@@ -49,10 +49,10 @@ export class Journal<C extends QueuedCommit> {
   private frame = Buffer.allocUnsafeSlow(256 * 1024);
   private idle: (() => void)[] = [];
   private failure: EngineError | undefined;
-  /** Why the last attempt was refused, until one succeeds. */
+  /** The reason for the last refusal, until a write succeeds. */
   private full: EngineError | undefined;
   private fullUntilMs = 0;
-  /** Why the store takes nothing for now. */
+  /** Why the store accepts nothing for now. */
   private storeRefusal: EngineError | undefined;
 
   constructor(
@@ -61,13 +61,13 @@ export class Journal<C extends QueuedCommit> {
     private readonly segments: Segments,
     private nextLsn: number,
     private readonly events: JournalEvents<C>,
-    /** Ms from any moment on, as finely as the machine can tell. */
+    /** A monotonic clock in ms, as fine as the machine has. */
     private readonly clock: () => number = () => world.now(),
   ) {
     this.sealedLsn = nextLsn;
   }
 
-  /** Opens the first segment of this life, so that a full or failing disk shows at once. */
+  /** Opens the first segment of this process, so that a full or failing disk shows at once. */
   async start(): Promise<void> {
     this.enter(await this.segments.next(0, true));
   }
@@ -85,22 +85,22 @@ export class Journal<C extends QueuedCommit> {
 
   private overloaded(): EngineError | undefined {
     if (this.queuedBytes < this.limits.queueBytes) return undefined;
-    return this.health() ?? new EngineError("overloaded", "Too many commits wait for the journal.");
+    return this.health() ?? new EngineError("overloaded", "Too many commits wait for the journal; retry later.");
   }
 
   health(): EngineError | undefined {
-    // Who is told that nothing is accepted sends nothing, so that nothing would ever show that there is room again.
+    // The refusal ends after `fullMs`, because a client that is told of a full disk sends no write that could show free room.
     const full = this.world.now() < this.fullUntilMs ? this.full : undefined;
     return this.failure ?? full ?? this.storeRefusal;
   }
 
-  /** The store has taken this much more of the journal. */
+  /** The store has applied this many more bytes of the journal. */
   applied(bytes: number): void {
     this.unappliedBytes -= bytes;
     this.kick();
   }
 
-  /** The store cannot take more for now, or can again. */
+  /** The store has no room for now, or has room again. */
   storeFull(error: EngineError | undefined): void {
     this.storeRefusal = error;
     this.kick();
@@ -117,7 +117,7 @@ export class Journal<C extends QueuedCommit> {
   private kick(): void {
     if (this.scheduled || this.writing || this.queue.length === 0) return;
     this.scheduled = true;
-    // Commits that are being made in this very turn join the batch; waiting for the next turn would cost its length.
+    // Commits of this very turn join the batch; waiting for the next turn would add its duration.
     queueMicrotask(() => {
       this.scheduled = false;
       void this.writeNext();
@@ -127,7 +127,7 @@ export class Journal<C extends QueuedCommit> {
   private async writeNext(): Promise<void> {
     if (this.writing || this.failure !== undefined || this.queue.length === 0) return;
     if (this.unappliedBytes > this.limits.lagBytes) {
-      // The applier's next report starts the batch, unless the store has no room to get there.
+      // The applier's next report starts the batch, unless the store has no room for it.
       if (this.storeRefusal !== undefined) this.refuseAll(this.queue.splice(0), this.storeRefusal);
       return;
     }
@@ -166,7 +166,7 @@ export class Journal<C extends QueuedCommit> {
     }
   }
 
-  /** Copies the blocks behind each other into the frame that is about to be written. */
+  /** Copies the blocks one behind the other into the frame. */
   private gather(batch: readonly C[]): number {
     let payload = 0;
     for (const { block } of batch) payload += block.length;
@@ -182,7 +182,7 @@ export class Journal<C extends QueuedCommit> {
     return payload;
   }
 
-  /** Writes and flushes one frame; the position moves only when both succeeded. */
+  /** Writes and flushes one frame; the position moves only if both succeed. */
   private async writeFrame(payload: number, count: number): Promise<Extent> {
     const bytes = frameBytes(payload);
     if (this.position + bytes > this.segment!.size) await this.turnPage(bytes);
@@ -207,7 +207,9 @@ export class Journal<C extends QueuedCommit> {
     return { segment: header.number, from, to: this.position };
   }
 
-  /** What was written of a frame that will be refused may never be taken for one: its header goes, or the journal stops. */
+  /**
+   * Erases the header of a frame that will be refused, so that no reader takes it for a frame. If that fails, the journal stops.
+   */
   private async erase(file: File, at: number): Promise<void> {
     await file.write(NO_HEADER, at).catch((fault) => {
       throw this.stop(fault);
@@ -218,7 +220,7 @@ export class Journal<C extends QueuedCommit> {
     const next = await this.segments.next(frame);
     const old = this.segment;
     this.enter(next);
-    // Everything in it is flushed; a fault of closing it concerns nobody.
+    // Everything in the old segment is flushed, so a failed close loses nothing.
     await old?.file.close().catch(() => undefined);
   }
 
@@ -228,7 +230,7 @@ export class Journal<C extends QueuedCommit> {
     if (segment.header.chainStart) this.previous = chainSeed(segment.header);
   }
 
-  /** A full disk may have room again later; anything else is the end of writing until a restart. */
+  /** A full disk may have room later; any other fault stops writes until a restart. */
   private judge(fault: unknown): EngineError {
     if (this.failure !== undefined) return this.failure;
     if (!isFull(fault)) return this.stop(fault);
@@ -237,7 +239,7 @@ export class Journal<C extends QueuedCommit> {
     return this.full;
   }
 
-  /** No more writes until a restart. */
+  /** Stops all writes until a restart. */
   stop(fault: unknown): EngineError {
     const reason = fault instanceof Error ? fault.message : String(fault);
     this.failure ??=
@@ -258,7 +260,7 @@ export class Journal<C extends QueuedCommit> {
     if (this.queue.length === 0 && !this.writing) for (const wake of this.idle.splice(0)) wake();
   }
 
-  /** One timer at a time: it looks whether the journal has been quiet, and waits on if not. */
+  /** One timer at a time: it seals if the journal has been quiet, and waits on if not. */
   private sealLater(): void {
     this.sealing ??= this.world.after(this.limits.sealAfterMs, () => {
       this.sealing = undefined;
@@ -268,7 +270,7 @@ export class Journal<C extends QueuedCommit> {
     });
   }
 
-  /** An empty frame: it proves that the batch before it was flushed, so that later damage to that one is noticed. */
+  /** An empty frame. It proves that the batch before it was flushed, so that later damage to that batch is detected. */
   private async seal(): Promise<void> {
     if (this.writing || this.failure !== undefined || this.sealedLsn === this.nextLsn) return;
     this.writing = true;
@@ -276,7 +278,7 @@ export class Journal<C extends QueuedCommit> {
       await this.writeFrame(0, 0);
       this.sealedLsn = this.nextLsn;
     } catch (fault) {
-      // Without room for a seal the journal stays unsealed; nothing is lost by that.
+      // Without room for a seal the journal stays unsealed, which loses nothing.
       if (!isFull(fault)) this.stop(fault);
     }
     this.rest();
@@ -288,7 +290,7 @@ export class Journal<C extends QueuedCommit> {
     this.wakeIdle();
   }
 
-  /** Writes what waits, seals, and lets go of the files. */
+  /** Writes the waiting commits, seals, and closes the files. */
   async close(): Promise<void> {
     while (this.writing || this.queue.length > 0) {
       await new Promise<void>((wake) => this.idle.push(wake));

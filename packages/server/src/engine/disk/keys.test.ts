@@ -24,7 +24,7 @@ const text = fc.string({ unit: "grapheme", maxLength: 12 });
 const sign = (n: number): number => Math.sign(n);
 
 describe("keys", () => {
-  it("sort as their numbers do, and give them back", () => {
+  it("sort like their numbers, and decode to them", () => {
     fc.assert(
       fc.property(number, number, number, number, (a, b, c, d) => {
         const bytes = Buffer.alloc(8);
@@ -59,13 +59,13 @@ describe("keys", () => {
     );
   });
 
-  it("between a prefix and its end are those that start with it", () => {
+  it("between a prefix and its end all start with the prefix", () => {
     fc.assert(
       fc.property(fc.uint8Array({ minLength: 1, maxLength: 4 }), fc.uint8Array({ maxLength: 6 }), (prefix, other) => {
         fc.pre(prefix.some((byte) => byte !== 0xff));
         const [first, key] = [Buffer.from(prefix), Buffer.from(other)];
         const inside = key.compare(first) >= 0 && key.compare(afterPrefix(first)) < 0;
-        // What a run of 0xff ends with has no next sibling; its end is that of the shorter prefix.
+        // A key that ends in a run of 0xff has no next sibling; its end is that of the shorter prefix.
         const trimmed = first.subarray(0, first.findLastIndex((byte) => byte !== 0xff) + 1);
         if (key.subarray(0, first.length).equals(first)) expect(inside).toBe(true);
         if (inside) expect(key.subarray(0, trimmed.length).equals(trimmed)).toBe(true);
@@ -74,7 +74,7 @@ describe("keys", () => {
     );
   });
 
-  it("take the longest names there are, and refuse what the store cannot hold", () => {
+  it("take the longest allowed names, and reject longer ones than the store holds", () => {
     expect(directoryKey("p".repeat(100), "subscription", "i".repeat(1_100)).length).toBeLessThan(MAX_KEY_BYTES);
     expect(rowKey(1, rowSuffix("t".repeat(100), "k".repeat(1_024))).length).toBeLessThan(MAX_KEY_BYTES);
     expect(() => directoryKey("p", "k", "i".repeat(2_000))).toThrow(RangeError);

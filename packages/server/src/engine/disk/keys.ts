@@ -1,8 +1,8 @@
 /**
- * The keys of the LMDB side, all in one database, told apart by their first byte. Numbers are 8 bytes big-endian and text is
- * UTF-8, so that bytewise order is numeric order and the order that `list` and `rows` promise.
+ * The keys of the LMDB side, all in one database, distinguished by their first byte. Numbers are 8 bytes big-endian and text is
+ * UTF-8, so bytewise order is numeric order and the order that `list` and `rows` promise.
  *
- *   m                                             meta: what the store knows of itself (meta.ts)
+ *   m                                             meta: the store's row about itself (meta.ts)
  *   d project 00 kind 00 id                       directory: the number of the entity with this name
  *   h number8                                     head: rev, head, reminder and name of the entity (head-row.ts)
  *   r number8 table 00 key                        a row's value
@@ -10,8 +10,8 @@
  *   t atMs8 number8                               a reminder; no value
  *   g number8 generation8                         garbage: log and rows that are still to be deleted (garbage.ts)
  *
- * Every incarnation of an entity has a number of its own, so that a new one never meets the remains of an old one.
- * What must stay true: no key is longer than LMDB takes (1,978 bytes); ids have up to 1,100 bytes, row keys up to 1,024.
+ * Invariants: every incarnation of an entity has a number of its own, so a new one never meets the remains of an old one. No key
+ * is longer than LMDB accepts (1,978 bytes); ids have up to 1,100 bytes, row keys up to 1,024.
  */
 export const MAX_KEY_BYTES = 1_978;
 
@@ -57,7 +57,7 @@ function numbersKey(first: number, ...numbers: number[]): Buffer {
   return key;
 }
 
-/** A text with a NUL inside would let two names share a key. */
+/** Rejects a NUL, because two names could then share a key. */
 function noNul(text: string): string {
   if (text.includes("\0")) throw new RangeError("projects, kinds and tables hold no NUL");
   return text;
@@ -72,7 +72,7 @@ export function directoryKey(project: string, kind: string, id: string): Buffer 
   return checked(Buffer.from(`d${noNul(project)}\0${noNul(kind)}\0${id}`));
 }
 
-/** Where the directory goes on after all entities of a project. */
+/** The first directory key after all entities of a project. */
 export function afterProject(project: string): Buffer {
   return Buffer.from(`d${project}\x01`);
 }
@@ -103,7 +103,7 @@ export function rowKey(number: number, suffix: Buffer): Buffer {
 export const rowsFirst = (number: number): Buffer => numbersKey(ROW, number);
 export const rowsEnd = (number: number): Buffer => numbersKey(ROW, number + 1);
 
-/** The end of everything whose key starts with these bytes. */
+/** The end of the range of keys that start with these bytes. */
 export function afterPrefix(prefix: Buffer): Buffer {
   let length = prefix.length;
   while (length > 0 && prefix[length - 1] === 0xff) length--;
@@ -133,7 +133,7 @@ export const GARBAGE_END = Buffer.from([GARBAGE + 1]);
 export const garbageNumber = (key: Buffer): number => readNumber(key, 1);
 export const garbageGeneration = (key: Buffer): number => readNumber(key, 9);
 
-/** The entity that a key belongs to; the meta row and the directory have none. */
+/** The number of the key's entity. The meta row and the directory have none. */
 export const numberOf = (key: Buffer): number => readNumber(key, key[0] === REMINDER ? 9 : 1);
-/** Table and key of a row, for people. */
+/** Table and key of a row, for error texts. */
 export const rowNameOf = (key: Buffer): string => key.toString("utf8", 9).replace("\0", "/");

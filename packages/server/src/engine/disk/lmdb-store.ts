@@ -1,11 +1,10 @@
 /**
- * LMDB behind the `Store` port. The engine's thread opens it to read (and to recover), the apply worker to write; both share
- * one environment of the process.
+ * LMDB behind the `Store` port. The engine's thread opens it to read (and to recover), the apply worker to write; both share one
+ * environment of the process.
  *
- * What must stay true: a committed transaction is flushed. lmdb-js makes commits visible before they are flushed unless
- * `overlappingSync` is off; with it off, and without `noSync`, the commit writes the pages, calls fdatasync and then writes
- * the meta page through a descriptor opened with O_DSYNC, all before it returns. The map grows by itself; old maps stay until
- * their readers are gone.
+ * Invariants: a committed transaction is flushed. lmdb-js makes commits visible before their flush unless `overlappingSync` is
+ * off. With it off, and without `noSync`, a commit writes the pages and calls fdatasync. It then writes the meta page through a
+ * descriptor opened with O_DSYNC, and returns. The map grows by itself; old maps stay until their readers are gone.
  */
 import { statfsSync } from "node:fs";
 import { dirname } from "node:path";
@@ -17,7 +16,7 @@ import { MAX_KEY_BYTES } from "./keys.ts";
 import { DEFAULT_LIMITS, PAGE_BYTES } from "./limits.ts";
 import type { Writing } from "./store.ts";
 
-/** Address space, not memory: growing the map from nothing would leave many old maps behind. */
+/** Address space, not memory. A map that grows from zero would leave many old maps behind. */
 const FIRST_MAP_BYTES = 1024 ** 3;
 
 type Binary = RootDatabase<Buffer, Key>;
@@ -34,7 +33,7 @@ export function openLmdb(path: string): Pinnable {
       noSubdir: true,
       pageSize: PAGE_BYTES,
       mapSize: FIRST_MAP_BYTES,
-      // Not in its types. Messages are nobody's business but their server's.
+      // Missing in its types. Only the server's user and group may read messages.
       ...{ permissionsMode: 0o640 },
     });
     const longest = (database as unknown as { maxKeySize: number }).maxKeySize;
@@ -45,14 +44,14 @@ export function openLmdb(path: string): Pinnable {
   }
 }
 
-/** Faults of LMDB carry numbers, its own (negative) or the operating system's, and a text. */
+/** LMDB's faults carry a number, its own (negative) or the operating system's, and a text. */
 function translate(fault: unknown, path: string): Error {
   if (fault instanceof EngineError) return fault;
   const message = fault instanceof Error ? fault.message : String(fault);
   if (
     isFull(fault) ||
     /no space left|MAP_FULL|quota/i.test(message) ||
-    (/input\/output/i.test(message) && nearlyFull(path))
+    (/input\/output/i.test(message) && isNearlyFull(path))
   ) {
     return new EngineError("storage-full", `The disk of ${path} is full: ${message}.`);
   }
@@ -63,10 +62,10 @@ function translate(fault: unknown, path: string): Error {
 }
 
 /**
- * A write that the disk took only in part is an input/output error to LMDB, whatever the reason. The transaction is undone
- * either way; when there is hardly any space, that was the reason, and trying again later makes sense.
+ * Whether the disk has hardly any space left. LMDB reports a partial write as an input/output error, whatever the reason, and
+ * undoes the transaction. Without space that was the reason, and a later retry makes sense.
  */
-function nearlyFull(path: string): boolean {
+function isNearlyFull(path: string): boolean {
   try {
     const { bavail, bsize } = statfsSync(dirname(path));
     return bavail * bsize < 4 * DEFAULT_LIMITS.transactionBytes;
@@ -143,7 +142,7 @@ class LmdbStore implements Pinnable, Writing {
     this.database.resetReadTxn();
   }
 
-  /** A reader of LMDB's own: what it may see is not used anew. */
+  /** Opens a read transaction of LMDB, so that LMDB does not reuse the pages of its snapshot. */
   pin(): () => void {
     const reader = this.database.useReadTransaction();
     return () => reader.done();
@@ -162,7 +161,7 @@ class LmdbStore implements Pinnable, Writing {
   }
 }
 
-/** lmdb-js gives plain byte arrays for copies. */
+/** lmdb-js returns copies as plain byte arrays. */
 function asBuffer(bytes: Uint8Array | undefined): Buffer | undefined {
   if (bytes === undefined || Buffer.isBuffer(bytes)) return bytes as Buffer | undefined;
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);

@@ -1,14 +1,14 @@
 /**
- * The lock of a data directory: one process owns it. `node-files` takes it first of all when an engine opens.
+ * The lock of a data directory: one process owns it. `node-files` takes it before an engine opens anything else.
  *
- * Node has no flock. A file with a pid lies after a crash, in another container (other pids) and when pids are reused. So the
- * lock is a listening unix socket *in* the directory: the kernel lets go of it when the process dies, however it dies, and
- * whoever can write the directory can ask it. The owner answers with its pid. Some shared mounts of virtual machines cannot
- * hold sockets; there an abstract socket named after the directory stands in, which does not reach into another container.
- * On Windows a named pipe plays the part.
+ * Node has no flock. A pid file survives a crash, is useless in another container (other pids) and misleads when pids are reused.
+ * So the lock is a listening unix socket *in* the directory. The kernel releases it when the process dies, however it dies, and
+ * every process that can write the directory can ask it. The owner answers with its pid. Some shared mounts of virtual machines
+ * cannot hold sockets. There an abstract socket named after the directory replaces it, which does not reach into another
+ * container. On Windows it is a named pipe.
  *
- * What must stay true: a living owner is never displaced. A dead socket is moved aside before it is replaced and asked
- * once more under its new name, so that of two processes starting at once none can remove the other's fresh lock unseen.
+ * Invariants: a living owner is never displaced. A dead socket is moved aside before it is replaced and asked once more under its
+ * new name. So of two processes that start at once, neither can remove the other's fresh lock unnoticed.
  */
 import { createHash, randomBytes } from "node:crypto";
 import * as fs from "node:fs";
@@ -19,11 +19,11 @@ import { faultCode, isFull, type Release } from "./files.ts";
 import { DEFAULT_LIMITS } from "./limits.ts";
 
 const NAME = "lock.sock";
-/** Each but the last has moved a dead lock aside, which takes another process that died in between. */
+/** Each attempt but the last has moved a dead lock aside, which takes another process that died in between. */
 const ATTEMPTS = 5;
-/** The kernel cuts longer socket paths; beyond it the directory is named through its descriptor. */
+/** The kernel truncates longer socket paths; beyond this length the path goes through the directory's descriptor. */
 const MAX_SOCKET_PATH = 100;
-/** What a file system says that knows no sockets. */
+/** The codes of a file system that does not support sockets. */
 const NO_SOCKETS = new Set(["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EINVAL"]);
 
 /** A living process owns the directory. */
@@ -33,7 +33,7 @@ export class DirectoryInUse extends EngineError {
   }
 }
 
-/** A server on an address, or undefined when the address is taken; throws the system's fault. */
+/** A server that listens on an address, or undefined if the address is taken; throws the system's fault. */
 export type Listen = (address: string) => Promise<net.Server | undefined>;
 
 export async function lockDirectory(
@@ -69,7 +69,7 @@ async function takeLock(dir: string, place: SocketPlace, listenAt: Listen): Prom
   throw new EngineError("storage-failed", `The lock of the data directory ${dir} could not be taken.`);
 }
 
-/** The kernel forgets an abstract name with its owner, so a taken one is a living one. */
+/** The kernel drops an abstract name with its owner, so a taken name has a living owner. */
 async function takeAbstract(dir: string, listenAt: Listen, answerMs: number): Promise<net.Server> {
   const address = `\0sluice-${digest(fs.realpathSync(dir))}`;
   const server = await listenAt(address);
@@ -78,7 +78,7 @@ async function takeAbstract(dir: string, listenAt: Listen, answerMs: number): Pr
   throw new EngineError("storage-failed", `The lock of the data directory ${dir} could not be taken.`);
 }
 
-/** A dead lock goes away; one that turns out to be alive is put back and obeyed. */
+/** Removes a dead lock. If its owner turns out to be alive, the lock is put back and obeyed. */
 async function moveAside(dir: string, place: SocketPlace): Promise<void> {
   const aside = `${NAME}.${randomBytes(6).toString("hex")}`;
   try {
@@ -100,7 +100,7 @@ export function listen(address: string): Promise<net.Server | undefined> {
   return new Promise((resolve, reject) => {
     const server = net.createServer((socket) => {
       socket.on("error", () => socket.destroy());
-      // Whoever asks gets the answer and nothing more, so that nobody can keep the lock from closing.
+      // The asking process gets the answer and the connection is destroyed, so that no client can keep the lock from closing.
       socket.end(String(process.pid), () => socket.destroy());
     });
     server.once("error", (fault) => {
@@ -129,7 +129,7 @@ function refuseIfAlive(dir: string, address: string, answerMs: number): Promise<
     });
     socket.on("end", refuse);
     socket.on("error", (fault) => {
-      // Nobody listens (ECONNREFUSED), the name is gone (ENOENT), or it is no socket at all (ENOTSOCK).
+      // No process listens (ECONNREFUSED), the name is gone (ENOENT), or it is no socket at all (ENOTSOCK).
       if (["ECONNREFUSED", "ENOENT", "ENOTSOCK"].includes(faultCode(fault))) resolve();
       else refuse();
     });
@@ -147,7 +147,7 @@ function unlock(server: net.Server, place: SocketPlace): Promise<void> {
 }
 
 interface SocketPlace {
-  /** How long an owner that is found there may take to answer. */
+  /** How long a found owner may take to answer. */
   readonly answerMs: number;
   address(name: string): string;
   close(): void;

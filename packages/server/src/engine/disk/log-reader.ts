@@ -1,7 +1,8 @@
 /**
- * Reads pages of a log: from the blocks of the tail where they reach back far enough, otherwise chunks of the store first.
+ * Reads pages of a log: from the tail cache if it reaches back far enough, otherwise from the store's chunks first. The engine
+ * calls it.
  *
- * What must stay true: messages come in order and without a hole; a hole is damage and is named, never skipped.
+ * Invariants: messages come in order and without a hole. A hole is damage and is reported, never skipped.
  */
 import type { Position } from "@sluice/protocol";
 import { EngineError, type Entity, type Head, type LoggedMessage, type Page } from "../contract.ts";
@@ -33,7 +34,7 @@ export function readPage(
   return { messages: page.messages, head, atTail: page.next > head.last.seq };
 }
 
-/** The number of the first message that is after the position and not trimmed. All messages are of the head's generation. */
+/** The number of the first untrimmed message after the position. All messages are of the head's generation. */
 function firstSeqAfter(head: Head, after: Position): number {
   if (head.last.generation !== head.generation || after.generation > head.generation) return MAX_NUMBER;
   return after.generation === head.generation ? Math.max(after.seq, head.start.seq) + 1 : head.start.seq + 1;
@@ -47,13 +48,13 @@ class PageBuilder {
   constructor(
     readonly e: Entity,
     readonly head: Head,
-    /** The number of the message that comes next. */
+    /** The number of the next message. */
     public next: number,
     private readonly maxBytes: number,
     private readonly maxMessages: number,
   ) {}
 
-  /** Takes messages from records of which the first has this number. */
+  /** Takes messages from records whose first one has this number. */
   take(records: Buffer, start: number, firstSeq: number, count: number): void {
     if (firstSeq > this.next) throw this.hole(firstSeq);
     let at = start;
@@ -76,7 +77,7 @@ class PageBuilder {
     if (this.next > this.head.last.seq || this.messages.length >= this.maxMessages) this.full = true;
   }
 
-  /** A page that is not full must have reached the tail. */
+  /** Checks that a page that is not full has reached the tail. */
   expectAll(): void {
     if (!this.full && this.next <= this.head.last.seq) throw this.hole(this.head.last.seq);
   }
@@ -92,7 +93,7 @@ class PageBuilder {
 
 function readChunks(store: Reading, e: Entity, number: number, page: PageBuilder, before: number): void {
   const { generation } = page.head;
-  // The chunk that holds the first message starts at or before it.
+  // The chunk with the first message starts at or before that message.
   const from = store.lastKey(logKey(number, generation, 0), logKey(number, generation, page.next + 1));
   if (from === undefined) return;
   store.scan(from, logKey(number, generation, before), (key, value) => {

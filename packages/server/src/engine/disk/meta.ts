@@ -1,11 +1,11 @@
 /**
- * What the store knows of itself, in one row that every transaction of the applier rewrites.
+ * The store's row about itself, which every transaction of the applier rewrites.
  *
  *    0  f64  format version
  *    8  f64  everything up to this lsn is in the store
- *   16  f64  the greatest generation of any entity that was destroyed
- *   24  f64  the greatest number that was given to an entity
- *   32  f64  how often the directory was opened
+ *   16  f64  the greatest generation of any destroyed entity
+ *   24  f64  the greatest number given to an entity
+ *   32  f64  the number of times the directory was opened
  */
 import { EngineError } from "../contract.ts";
 import { FORMAT_VERSION } from "./frame.ts";
@@ -27,7 +27,7 @@ export function readMeta(store: Reading): Meta {
   return decodeMeta(value && unseal(META_KEY, value, () => "the row about the store itself"));
 }
 
-/** The row without its seal; none is a store that was never written. */
+/** Decodes the row without its seal; undefined is a store that was never written. */
 export function decodeMeta(row: Buffer | undefined): Meta {
   if (row === undefined) return { appliedThrough: 0, destroyedGeneration: 0, lastNumber: 0, boots: 0 };
   const version = row.readDoubleLE(0);

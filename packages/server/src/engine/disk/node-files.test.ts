@@ -1,4 +1,4 @@
-/** The real file system behind the port, where a slip would show only after a power cut. */
+/** The real file system behind the port, where a mistake would show only after a power cut. */
 import { constants, readdirSync, readFileSync, readlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
@@ -6,7 +6,7 @@ import { temporaryDir } from "../../../../../test/support/disk.ts";
 import { flushing } from "./files.ts";
 import { nodeFiles } from "./node-files.ts";
 
-/** How the kernel has the file open, where it has. */
+/** The kernel's flags of the open file; undefined if it is not open. */
 function flagsOf(path: string): number | undefined {
   for (const fd of readdirSync("/proc/self/fd")) {
     try {
@@ -14,7 +14,7 @@ function flagsOf(path: string): number | undefined {
       const [, flags] = /^flags:\s*(\d+)/m.exec(readFileSync(`/proc/self/fdinfo/${fd}`, "utf8"))!;
       return Number.parseInt(flags!, 8);
     } catch {
-      // One that was open only to list the others.
+      // This descriptor was open only to list the others.
     }
   }
   return undefined;
@@ -42,7 +42,7 @@ it("has the kernel flush every write to a durable file, and to no other", async 
   expect(readFileSync(path, "utf8")).toBe("012ab56789");
 });
 
-it("flushes after every write where the kernel does not, and says when that failed", async () => {
+it("flushes after every write if the kernel does not, and reports a failed flush", async () => {
   const file = await nodeFiles.open(someFile(), "write");
   const calls: string[] = [];
   const watched = flushing({

@@ -1,9 +1,10 @@
 /**
- * Opens the store of a data directory. What LMDB believes is checked first, as far as a start can wait for it (`verify/`); the
- * rest is checked in the background, and until then a guard stands before LMDB. `open.ts` calls it, `worker.ts` for the applier.
+ * Opens the store of a data directory. It checks the structure that LMDB believes first, within the time budget of a start
+ * (`verify/`). The background check covers the rest, and until then a guard stands before LMDB. `open.ts` calls it; `worker.ts`
+ * calls `openGuarded` for the applier.
  *
- * Invariants: a directory that was used has a store. The first segment of the journal is made after the first transaction of
- * the store was flushed, so where there are segments, a store that is missing or empty was lost.
+ * Invariants: a used directory has a store. The first segment of the journal is made after the first transaction of the store was
+ * flushed. So a missing or empty store beside segments was lost.
  */
 import { closeSync, openSync } from "node:fs";
 import { EngineError } from "../contract.ts";
@@ -15,22 +16,22 @@ import { isLayoutKnown } from "./verify/layout.ts";
 import { PathGuard, type Proven } from "./verify/path-guard.ts";
 import { verifyOpening, verifyStore } from "./verify/verify-store.ts";
 
-/** LMDB makes the file 8,272 bytes long for the 126 readers that it has by default, and takes a longer one as it is. */
+/** LMDB creates this file with 8,272 bytes for its default 126 readers, and accepts a longer one as it is. */
 const LOCKS_BYTES = { least: 8_272, made: 12_288 };
 
 export interface StorePlace {
   readonly path: string;
-  /** Whether there are segments of a journal beside it. */
+  /** Whether segments of a journal exist beside the store. */
   readonly wasUsed: boolean;
-  /** Whether damage was found in an earlier life: then all of it is checked before it is opened. */
+  /** Whether an earlier process found damage: then the whole store is checked before it opens. */
   readonly wasDamaged: boolean;
-  /** How many bytes of leaves the start waits for. */
+  /** Bytes of leaves that the start checks. */
   readonly startBytes: number;
 }
 
 export async function openVerified(files: Files, place: StorePlace): Promise<Store> {
   const { path, wasUsed, wasDamaged, startBytes } = place;
-  // On a machine of 32 bits LMDB lays out its file in another way, which the verifier does not know.
+  // On a 32-bit machine LMDB uses another file layout, which the verifier does not know.
   if (!isLayoutKnown(process.arch)) return openLmdb(path);
   if (wasDamaged) {
     await verifyStore(files, path, (damage) => {
@@ -43,7 +44,7 @@ export async function openVerified(files: Files, place: StorePlace): Promise<Sto
   return found?.wasWritten ? openGuarded(path, found) : openLmdb(path);
 }
 
-/** For a store that an earlier life wrote and that is not checked to its end. */
+/** Opens a store that an earlier process wrote and whose check is not complete. */
 export function openGuarded(path: string, proven: Proven): Store {
   const { txn, lastPage, hasLeavesChecked } = proven;
   const store = openLmdb(path);
@@ -53,8 +54,8 @@ export function openGuarded(path: string, proven: Proven): Store {
 }
 
 /**
- * LMDB maps its file of locks without having room for it on the disk; if there is none, touching it ends the process. So
- * there is a file with room before LMDB looks for it. What is in it is of no concern: the first process to open it sets it up anew.
+ * Creates LMDB's lock file with its blocks allocated. LMDB maps the file without reserving space, and touching a page without
+ * space kills the process. The content does not matter, because the first process to open the file initializes it.
  */
 async function reserveLocks(files: Files, path: string): Promise<void> {
   try {

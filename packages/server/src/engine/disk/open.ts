@@ -1,15 +1,22 @@
 /**
  * Opens a data directory: lock, format, store, recovery, a fresh segment, then the engine. `compose` calls `openDisk`; a
- * simulation calls `openParts` with parts of its own.
+ * simulation calls `openParts` with its own parts.
  *
- *   <dir>/format               one line: what this directory is, and its version
+ *   <dir>/format               one line: the kind and version of this directory
  *   <dir>/lock.sock            held by the process that owns the directory (lock.ts)
  *   <dir>/journal/<n>.seg      segments of the journal (frame.ts)
  *   <dir>/store.mdb, -lock     LMDB (keys.ts)
- *   <dir>/damage               what the check in the background found, if it found damage
+ *   <dir>/damage               the damage that the background check found, if any
+ *
+ * The design is a journal in front and LMDB behind. All waiting commits are one batch: one write at the end of a preallocated
+ * segment, flushed when it returns (`O_DSYNC` on Linux, a separate flush elsewhere). Checksums are chained and salted per
+ * segment, so recovery tells a torn tail from damage. A worker thread of low priority applies the journal to LMDB, where
+ * consecutive messages of a stream share one value of up to one page. A segment is recycled once LMDB has flushed everything in
+ * it. Reads come from the overlay (commits that LMDB lacks), then the tail cache, then LMDB. `verify/verify-store.ts` explains
+ * how damage in LMDB's file is detected.
  *
  * Invariants: nothing is written before the lock is held, and nothing is replayed onto a directory of another format. Damage is
- * refused with its place; opening never repairs by forgetting.
+ * refused with its place; opening never repairs by dropping data.
  */
 import type { World } from "../../core/world.ts";
 import { type Engine, EngineError } from "../contract.ts";
@@ -34,9 +41,9 @@ export interface DiskOptions {
   readonly dir: string;
   readonly world: World;
   readonly limits?: Partial<Limits>;
-  /** Ms from any moment on, to measure with; the world's clock when nothing finer is given. */
+  /** A monotonic clock in ms, for measurements; defaults to the world's clock. */
   readonly clock?: (() => number) | undefined;
-  /** Told what the operator should know, and no program has to act on. */
+  /** Receives warnings for the operator. */
   readonly warn?: ((what: string, details: object) => void) | undefined;
   readonly info?: ((what: string, details: object) => void) | undefined;
 }
@@ -46,11 +53,11 @@ export interface DiskPorts {
   readonly files: Files;
   openStore(place: StorePlace): Store | Promise<Store>;
   startApply(place: WorkerPlace, store: Store): ApplyRunner;
-  /** What runs the check of a store of an earlier life; a simulated store needs none. */
+  /** Runs the background check of an earlier process's store; a simulated store needs none. */
   startCheck?(place: CheckPlace): CheckRunner;
 }
 
-/** What the engine is made of, once the directory is open. */
+/** The parts of the engine, once the directory is open. */
 export interface DiskParts {
   readonly world: World;
   readonly clock?: (() => number) | undefined;
@@ -60,7 +67,7 @@ export interface DiskParts {
   readonly runner: ApplyRunner;
   readonly checkRunner: CheckRunner | undefined;
   readonly meta: Meta;
-  /** Remembers damage for the next start. */
+  /** Records damage for the next start. */
   noteDamage(error: EngineError): Promise<void>;
   warn(what: string, details: object): void;
   info(what: string, details: object): void;
@@ -112,7 +119,7 @@ async function openLocked(
   const store = await ports.openStore({ path: storePath, wasUsed, wasDamaged, startBytes: limits.startBytes });
   try {
     if (wasDamaged) await files.remove(`${dir}/${DAMAGE}`);
-    // The names of journal and store must last before anything rests on them.
+    // The names of journal and store must be durable before any commit rests on them.
     await files.syncDir(dir);
     const { segments, torn } = await replay(files, journalDir, world, limits, store);
     if (torn !== undefined) warn(TORN, { segment: torn.path, at: torn.from, bytes: torn.to - torn.from });
@@ -127,7 +134,7 @@ async function openLocked(
     await engine.start();
     return engine;
   } catch (fault) {
-    // No thread was started yet: that waits for something to apply.
+    // No thread runs yet, because the first extent starts it.
     await store.close();
     throw fault;
   }
@@ -135,18 +142,21 @@ async function openLocked(
 
 const ignore = (): void => undefined;
 
-/** Names the damage that was found while the directory was in use: the next start reads all of the store before it opens it. */
+/**
+ * The file with the damage found while the directory was in use. If it exists, the next start reads all of the store before it
+ * opens it.
+ */
 const DAMAGE = "damage";
 
 const TORN =
-  "the journal ended in a frame that is not whole and was passed over: a write that a crash cut short and nobody was told of, or a last frame that the disk did not keep";
+  "the journal ends in a torn frame, which was passed over: a crash cut an unacknowledged write short, or the disk lost the last frame; check the disk if this host did not crash";
 
 interface Replayed {
   readonly segments: Segments;
   readonly torn: TornTail | undefined;
 }
 
-/** Brings the store up to the end of the journal; the old files become spares, in order from the oldest. */
+/** Applies the journal to the store up to its end; the old files become spares, oldest first. */
 async function replay(files: Files, dir: string, world: World, limits: Limits, store: Store): Promise<Replayed> {
   await files.remove(`${dir}/next.tmp`).catch(() => undefined);
   const { appliedThrough } = readMeta(store);
@@ -157,12 +167,12 @@ async function replay(files: Files, dir: string, world: World, limits: Limits, s
   return { segments, torn };
 }
 
-/** Only these are sent to the thread. */
+/** Only these limits are sent to the thread. */
 function applyLimits({ transactionBytes, garbageKeys, busyStreams, applyNice }: Limits): ApplyLimits {
   return { transactionBytes, garbageKeys, busyStreams, applyNice };
 }
 
-/** Every opening has a number of its own, and the claims of this life start from it. */
+/** Gives every opening a number of its own, from which the claims of this process count. */
 function countBoot(store: Store): Meta {
   const meta = readMeta(store);
   meta.boots++;

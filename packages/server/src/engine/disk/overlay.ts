@@ -1,8 +1,8 @@
 /**
- * What is committed but not in the store yet, and the cache of the newest messages. The engine puts every durable commit in
- * and reads through it; the applier's reports take things out.
+ * Committed state that the store lacks, and the cache of the newest messages. The engine adds every durable commit and reads
+ * through it; the applier's reports remove entries.
  *
- * What must stay true: whatever the store does not have is here, so nothing leaves before the store's readers were refreshed.
+ * Invariants: everything that the store lacks is here, so no entry leaves before the store's readers were refreshed.
  */
 import { NO_HEAD } from "../contract.ts";
 import { CREATED, DESTROYED, type Encoded, type Outcome, REMINDED } from "./commit-block.ts";
@@ -20,7 +20,7 @@ export interface DurableCommit {
   readonly outcome: Outcome;
 }
 
-/** An entity to look at again when the store has everything up to `lsn`. */
+/** An entity to check again when the store has everything up to `lsn`. */
 interface Awaited {
   readonly lsn: number;
   readonly state: EntityState;
@@ -28,7 +28,7 @@ interface Awaited {
 
 export class Overlay {
   readonly states = new Map<string, EntityState>();
-  /** States whose name appeared or vanished, or whose reminder moved, since the store was last told. */
+  /** States whose name appeared or vanished, or whose reminder moved, and which the store lacks. */
   readonly renamed = new Set<EntityState>();
   readonly reminded = new Set<EntityState>();
   appliedThrough: number;
@@ -65,13 +65,13 @@ export class Overlay {
     for (const { name, start, end } of rows)
       this.setRow(state, name, lsn, start < 0 ? undefined : block.subarray(start, end));
     for (const range of appends) {
-      // A commit may append and begin anew; then the first messages are gone already.
+      // A commit may append and then begin anew; readers never see the messages before the `begin`.
       if (range.generation === head.generation) this.tail.add(state, lsn, block, range);
     }
     if (head.start.generation === head.generation) this.tail.drop(state, head.start.seq);
   }
 
-  /** Keeps a copy, because a row waits for the store much longer than its commit for the journal. */
+  /** Keeps a copy, because a row waits for the store much longer than its commit waits for the journal. */
   private setRow(state: EntityState, name: string, lsn: number, value: Buffer | undefined): void {
     state.rows ??= new Map();
     let row = state.rows.get(name);
@@ -86,7 +86,7 @@ export class Overlay {
     row.piece = this.slab.lastPiece;
   }
 
-  /** Nobody else has a row's bytes: who reads one gets a copy. */
+  /** Releases a row's bytes at once, because a reader gets a copy. */
   private empty(row: OverlayRow): void {
     this.slab.giveBack(row.piece);
     row.lsn = IN_STORE;
@@ -115,7 +115,7 @@ export class Overlay {
     this.reminded.add(state);
   }
 
-  /** A busy entity waits once, not for each of its commits. */
+  /** A busy entity waits once, not once per commit. */
   private await(state: EntityState, lsn: number): void {
     if (state.awaited) return;
     state.awaited = true;
@@ -141,7 +141,7 @@ export class Overlay {
     this.settle(state);
   }
 
-  /** A few places are kept: the next commit mostly writes the same rows, and to make a map anew each time is much garbage. */
+  /** Keeps a few empty places, because the next commit mostly writes the same rows and a new map each time is garbage. */
   private forgetRows({ rows }: EntityState): void {
     if (rows === undefined) return;
     for (const [name, row] of rows) {
@@ -151,12 +151,12 @@ export class Overlay {
     }
   }
 
-  /** Forgets what the store tells just as well. */
+  /** Forgets the state if the store has all of it. */
   settle(state: EntityState): void {
     if (state.nameLsn <= this.appliedThrough) this.renamed.delete(state);
     if (state.reminderLsn <= this.appliedThrough) this.reminded.delete(state);
     const idle = !state.pending && state.waiting === undefined && state.lastLsn <= this.appliedThrough;
-    // Somebody may still know a state that was forgotten before; by now another may stand in its place.
+    // A caller may still hold a state that was forgotten before; another may have replaced it since.
     const isForgettable = idle && state.blocks.length === 0 && this.states.get(state.entity.key) === state;
     if (isForgettable) this.states.delete(state.entity.key);
   }

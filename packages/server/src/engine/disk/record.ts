@@ -1,6 +1,6 @@
 /**
- * A message as bytes. It is encoded once, when it is committed; the journal, the chunks in LMDB and the tail cache hold the
- * same bytes. Readers decode them where they lie: payloads are views, never copies.
+ * A message as bytes. The engine encodes it once, at commit; the journal, the chunks in LMDB and the tail cache hold the same
+ * bytes. Readers decode in place: payloads are views, never copies.
  *
  *    0  u32  length of the whole record
  *    4  u8   flags: 1 id, 2 key, 4 attributes
@@ -9,6 +9,8 @@
  *            with key: u16 length, UTF-8
  *            with attributes: u16 count, then for each u16 length, name, u32 length, value
  *            the payload, up to the end
+ *
+ * Invariants: part of the format; the bytes are never changed after their commit.
  */
 import type { LoggedMessage, Message } from "../contract.ts";
 
@@ -30,7 +32,7 @@ export function recordBytes(message: Message): number {
   return bytes;
 }
 
-/** Returns where the record ends. */
+/** Returns the end of the record. */
 export function writeRecord(into: Buffer, start: number, message: Message): number {
   const { id, key, attributes, payload } = message;
   let flags = 0;
@@ -74,7 +76,7 @@ function writeAttributes(into: Buffer, at: number, attributes: Readonly<Record<s
   return to;
 }
 
-/** The length of the record at `at`, zero when the bytes there cannot be one. */
+/** The length of the record at `at`; zero if the bytes cannot be a record. */
 export function recordLength(from: Buffer, at: number): number {
   if (at + FIXED_BYTES > from.length) return 0;
   const length = from.readUInt32LE(at);
@@ -127,7 +129,7 @@ function readFull(
   return { position, payload: from.subarray(to, start + length), at, id, key, attributes };
 }
 
-/** A plain assignment to a name like __proto__ would run a setter. */
+/** Defines the property, because an assignment to a name like __proto__ would run a setter. */
 function setOwn(attributes: Record<string, string>, name: string, value: string): void {
   if (name !== "__proto__") attributes[name] = value;
   else Object.defineProperty(attributes, name, { value, enumerable: true, writable: true, configurable: true });

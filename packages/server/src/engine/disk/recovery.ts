@@ -1,11 +1,11 @@
 /**
- * Reads the journal of an earlier life and brings into the store what is missing there. `openDisk` runs it before anything
- * else may read or write.
+ * Reads the journal of an earlier process and applies the commits that the store lacks. `openDisk` runs it before the engine
+ * reads or writes anything.
  *
- * What must stay true: frames count only as far as they follow each other. Where the chain breaks and a later frame can still
- * prove itself, something that was once good is damaged, and opening is refused with the place; where nothing provable
- * follows, the rest was never acknowledged (or is an old use of the file) and is ignored, unless it is a frame that was
- * whole before one of its bits changed.
+ * Invariants: frames count only while each follows its predecessor. If the chain breaks and a later frame is valid, a once valid
+ * frame is damaged, and opening is refused with the place. If no valid frame follows, the rest was never acknowledged (or is an
+ * old use of the file) and is ignored. The exception is a last frame that is whole except for one flipped bit: that is damage
+ * too.
  */
 import { EngineError } from "../contract.ts";
 import type { Applier, Commits } from "./applier.ts";
@@ -30,13 +30,13 @@ export interface OldSegment {
 }
 
 export interface Recovered {
-  /** All of them can be used again. */
+  /** All of them can be recycled. */
   readonly old: OldSegment[];
-  /** What was passed over at the very end. */
+  /** The torn end that recovery ignored. */
   readonly torn: TornTail | undefined;
 }
 
-/** Applies what the store does not have. */
+/** Applies the commits that the store lacks. */
 export async function recover(
   files: Files,
   dir: string,
@@ -56,7 +56,7 @@ export async function recover(
   return { old, torn: replay.torn };
 }
 
-/** A place where something is not as it should be; damage if it turns out that something good follows. */
+/** A suspect place; damage if a valid frame follows. */
 interface Doubt {
   readonly number: number;
   readonly position: number;
@@ -65,12 +65,14 @@ interface Doubt {
 
 class Replay {
   private doubt: Doubt | undefined;
-  /** A bad header is always damage, unless the store turns out to have the segment already. */
+  /** A bad header is always damage, unless the store already has the segment. */
   private badHeader: Doubt | undefined;
   private previous: number | undefined;
-  /** The end of this life, until something good follows; an earlier life's was passed over when the next one began. */
+  /**
+   * The torn end of this chain, until a valid frame follows. An earlier process's torn end was ignored when the next chain began.
+   */
   torn: TornTail | undefined;
-  /** A frame at the end that is whole but for one bit: no write was cut short there. */
+  /** A last frame that is whole except for one bit, so no write was cut short there. */
   private flipped: Doubt | undefined;
   private waiting: Commits[] = [];
   private waitingBytes = 0;
@@ -114,7 +116,7 @@ class Replay {
     }
   }
 
-  /** The next commits, in a frame that one changed bit makes invalid. A seal holds none, so that nothing is lost with it. */
+  /** The next commits, in a frame that one flipped bit makes invalid. A seal holds no commit, so its loss loses nothing. */
   private flippedFrame({ number, salt }: SegmentHeader, bytes: Buffer, at: number): Doubt | undefined {
     const isNext = (frame: Frame) => frame.previous === this.previous && frame.firstLsn === this.through + 1;
     const found = findFlippedBit(bytes, at, salt, isNext);
@@ -129,7 +131,7 @@ class Replay {
     this.torn = undefined;
     this.flipped = undefined;
     if (last <= this.through && frame.firstLsn <= this.through + 1) {
-      // The store has it, so whatever was doubtful before it is of no concern.
+      // The store has this commit, so every doubt before it is irrelevant.
       this.doubt = undefined;
       this.badHeader = undefined;
       return;

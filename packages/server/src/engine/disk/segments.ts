@@ -1,10 +1,10 @@
 /**
- * The files of the journal: which exist, which comes next, which can be used again. The journal takes the next one from here;
- * the applier's reports retire old ones.
+ * The files of the journal: which exist, which comes next, which can be recycled. The journal takes the next one from here; the
+ * applier's reports retire old ones.
  *
- * What must stay true: a file carries its final name only after its header (number and salt) and its full size were
- * flushed; so under a final name a bad header is damage, never a crash. A file is used again only when the store has all of
- * it, and only under a name that no crash can mistake.
+ * Invariants: a file gets its final name only after its header (number and salt) and its full size were flushed. So a bad header
+ * under a final name is damage, never a crash. A file is recycled only when the store has all of it, and under a name that no
+ * crash can confuse.
  */
 import type { World } from "../../core/world.ts";
 import type { File, Files } from "./files.ts";
@@ -17,14 +17,14 @@ const ZEROES = Buffer.alloc(1024 * 1024);
 
 export interface Segment {
   readonly header: SegmentHeader;
-  /** What is written to it is flushed when the write returns. */
+  /** A write to it is flushed when it returns. */
   readonly file: File;
   size: number;
 }
 
 export const segmentName = (number: number): string => `${String(number).padStart(16, "0")}${SUFFIX}`;
 
-/** The numbers of the segments in a directory, ascending. Names that are not ours are left alone. */
+/** The numbers of the segments in a directory, ascending. Foreign names are ignored. */
 export async function segmentNumbers(files: Files, dir: string): Promise<number[]> {
   const names = await files.names(dir);
   const numbers = names.filter((name) => /^\d{16}\.seg$/.test(name)).map((name) => Number(name.slice(0, 16)));
@@ -37,9 +37,9 @@ interface Used {
 }
 
 export class Segments {
-  /** In the directory and holding something that the store may not have, oldest first. */
+  /** Segments with commits that the store may lack, oldest first. */
   private readonly used: Used[] = [];
-  /** In the directory, wholly in the store. */
+  /** Segments whose commits the store has. */
   private readonly free: Used[] = [];
   private ready: Promise<Segment> | undefined;
   private chores: Promise<void> = Promise.resolve();
@@ -56,7 +56,7 @@ export class Segments {
     return `${this.dir}/${segmentName(number)}`;
   }
 
-  /** Files of an earlier life whose content the store has. */
+  /** Takes over a file of an earlier process whose commits the store has. */
   adopt(number: number, size: number): void {
     this.free.push({ number, size });
   }
@@ -80,7 +80,10 @@ export class Segments {
     return segment;
   }
 
-  /** Makes the next segment in the background. A failure is nobody's yet: whoever needs it tries again and is told. */
+  /**
+   * Makes the next segment in the background. A failure is ignored here, because the batch that needs the segment retries and
+   * reports it.
+   */
   prepareAhead(): void {
     if (this.ready !== undefined) return;
     const ready = this.prepare(false);
@@ -99,7 +102,7 @@ export class Segments {
   private async removeSpare(): Promise<void> {
     while (this.free.length > this.limits.spareSegments) {
       const { number } = this.free.shift()!;
-      // A file that cannot be removed now is adopted by the next life.
+      // The next process adopts a file that cannot be removed now.
       await this.files.remove(this.path(number)).catch(() => undefined);
     }
   }
@@ -134,19 +137,19 @@ export class Segments {
     return { header, file, size: this.limits.segmentBytes };
   }
 
-  /** A file under the temporary name: an old segment of the usual size, whose blocks are allocated already, or a new one. */
+  /** A file under the temporary name: an old segment of the usual size, whose blocks are already allocated, or a new file. */
   private async openSpare(): Promise<File> {
     const temporary = `${this.dir}/${TEMPORARY}`;
     const index = this.free.findIndex(({ size }) => size === this.limits.segmentBytes);
     if (index === -1) return this.files.open(temporary, "create");
     const [spare] = this.free.splice(index, 1);
     await this.files.rename(this.path(spare!.number), temporary);
-    // Before the header changes, the old name must be gone for good.
+    // The old name must be durably gone before the header changes.
     await this.files.syncDir(this.dir);
     return this.files.open(temporary, "write");
   }
 
-  /** Waits for what runs in the background and closes the file that was prepared for later. */
+  /** Waits for background work and closes the prepared file. */
   async close(): Promise<void> {
     await this.chores;
     const segment = await this.ready?.catch(() => undefined);

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { keepForReaders, OWN_BYTES, type Piece, Slab } from "./slab.ts";
 
-it("gives everybody a place of their own", () => {
+it("gives every taker a buffer of its own", () => {
   const sizes = fc.array(fc.oneof(fc.nat({ max: 300 }), fc.nat({ max: 2 * OWN_BYTES })), {
     size: "max",
     maxLength: 200,
@@ -20,7 +20,7 @@ it("gives everybody a place of their own", () => {
   );
 });
 
-it("uses a piece again when all of it was given back, and none that somebody keeps", () => {
+it("reuses a piece when all of it was given back, and never one that a reader keeps", () => {
   const slab = new Slab();
   const piecesOf = (count: number) => {
     const taken = Array.from({ length: count }, () => ({ bytes: slab.take(1_000), piece: slab.lastPiece! }));
@@ -36,7 +36,7 @@ it("uses a piece again when all of it was given back, and none that somebody kee
   expect(again).toHaveLength(first.buffers.size - 1);
 });
 
-it("gives nobody a place that another has not given back", () => {
+it("never gives out a buffer that was not given back", () => {
   const steps = fc.array(fc.record({ size: fc.nat({ max: 20_000 }), back: fc.nat() }), {
     size: "max",
     maxLength: 300,
@@ -55,7 +55,7 @@ it("gives nobody a place that another has not given back", () => {
   );
 });
 
-it("gives what is large memory that nobody shares", () => {
+it("gives a large buffer memory of its own", () => {
   const slab = new Slab();
   slab.take(100);
   expect(slab.take(OWN_BYTES).buffer.byteLength).toBe(OWN_BYTES);

@@ -1,31 +1,32 @@
 /**
- * Memory for small things that come and go in about the same order, as the blocks of commits and those of the tail cache do. Many
- * share one piece: one for each would be thousands per second, and both getting them and letting the collector of garbage count
- * them showed as pauses. A piece goes when the last of those in it has gone; or, where whoever took from it says so every time,
- * it is used again.
+ * Memory for small buffers that come and go in about the same order: the blocks of commits and those of the tail cache. Many
+ * buffers share one piece, because thousands of allocations per second caused visible garbage collection pauses.
+ *
+ * Invariants: a piece is collected when its last buffer is unreferenced. It is reused instead if every user of it has given its
+ * buffer back.
  */
 
 const PIECE_BYTES = 256 * 1_024;
-/** What is as large as this has memory of its own, so that it can be kept without keeping others. */
+/** A buffer of this size has memory of its own, so that keeping it keeps no other. */
 export const OWN_BYTES = 16 * 1_024;
-/** Pieces that wait to be used again; more of them are left to the collector. */
+/** Pieces that wait for reuse; the collector takes the rest. */
 const SPARE_PIECES = 16;
 
-/** Memory that many share. */
+/** Memory that many buffers share. */
 export interface Piece {
   readonly buffer: Buffer;
   used: number;
-  /** Those who have not given back what they took; for ever more than none once somebody has said that it is kept. */
+  /** Buffers that were not given back. It never falls to zero once `keepForReaders` was called. */
   takers: number;
 }
 
 export class Slab {
-  /** What the last one was taken from, to be named when it is given back; undefined when it has memory of its own. */
+  /** The piece of the last taken buffer, for `giveBack`; undefined if that buffer has memory of its own. */
   lastPiece: Piece | undefined;
   private piece: Piece = { buffer: Buffer.alloc(0), used: 0, takers: 0 };
   private readonly spare: Piece[] = [];
 
-  /** A place that nobody else has, until it is given back. */
+  /** A buffer that no other user has, until it is given back. */
   take(bytes: number): Buffer {
     if (bytes >= OWN_BYTES) {
       this.lastPiece = undefined;
@@ -41,7 +42,7 @@ export class Slab {
     return piece.buffer.subarray(piece.used - bytes, piece.used);
   }
 
-  /** One of those who took from it needs it no more, and nothing else refers to that place. */
+  /** Gives back one buffer of the piece. No other reference to that buffer may exist. */
   giveBack(piece: Piece | undefined): void {
     if (piece === undefined || --piece.takers > 0) return;
     piece.used = 0;
@@ -49,7 +50,7 @@ export class Slab {
   }
 }
 
-/** Somebody refers to a part of it for nobody knows how long: it is not used again, and goes when they have gone. */
+/** Marks a piece that readers refer to for an unknown time: it is never reused, and the collector frees it after them. */
 export function keepForReaders(piece: Piece): void {
   piece.takers = Number.POSITIVE_INFINITY;
 }

@@ -1,11 +1,11 @@
-/** Starts a thread of the disk engine: `apply-thread.ts` the applier's, `check-thread.ts` that of the check in the background. */
+/** Starts a thread of the disk engine: the applier's for `apply-thread.ts`, the background check's for `check-thread.ts`. */
 import { createRequire } from "node:module";
 import { Worker } from "node:worker_threads";
 
-/** `name` is that of the script beside this file, without its ending. */
+/** `name` is the script beside this file, without its extension. */
 export function startThread(name: string, workerData: unknown): Worker {
   if (!import.meta.url.endsWith(".ts")) return new Worker(new URL(`./${name}.js`, import.meta.url), { workerData });
-  // Run from source, the thread has to load TypeScript by itself.
+  // A thread that runs from source must load TypeScript by itself.
   const loader = createRequire(import.meta.url)
     .resolve("tsx/esm/api")
     .replace(/\.cjs$/, ".mjs");

@@ -1,9 +1,9 @@
 /**
- * What the engine needs of an ordered key-value store (LMDB, or a simulated one): synchronous reads, synchronous
- * transactions, bytewise order of keys.
+ * The ordered key-value store that the engine needs (LMDB, or a simulated one): synchronous reads, synchronous transactions,
+ * bytewise order of keys.
  *
- * Invariants: when `transact` returns, the transaction is flushed and survives a power cut; when it throws, nothing
- * of it happened. The bytes a read gives belong to the reader.
+ * Invariants: when `transact` returns, the transaction is flushed and survives a power cut; when it throws, it changed nothing.
+ * The bytes that a read returns belong to the reader.
  */
 import type { EngineError } from "../contract.ts";
 import type { Proven } from "./verify/path-guard.ts";
@@ -12,7 +12,7 @@ export interface Reading {
   get(key: Buffer): Buffer | undefined;
   /** Entries with from <= key < to in order, until `visit` returns false. */
   scan(from: Buffer, to: Buffer, visit: (key: Buffer, value: Buffer) => boolean): void;
-  /** The same without values. */
+  /** Like `scan`, without values. */
   keys(from: Buffer, to: Buffer, visit: (key: Buffer) => boolean): void;
   /** The greatest key with from <= key < to. */
   lastKey(from: Buffer, to: Buffer): Buffer | undefined;
@@ -25,20 +25,20 @@ export interface Writing extends Reading {
 
 export interface Store extends Reading {
   transact(change: (tx: Writing) => void): void;
-  /** Reads after this see everything that was committed before it, by whichever thread. */
+  /** Later reads see every earlier commit, of any thread. */
   refresh(): void;
   close(): Promise<void>;
-  /** Present in a store of an earlier life, until all of it was checked. */
+  /** Present for a store of an earlier process, until its check has passed. */
   readonly unchecked?: Unchecked;
 }
 
-/** What the check in the background and the store need of each other. */
+/** The background check's hold on the store. */
 export interface Unchecked {
   readonly proven: Proven;
-  /** Until it is released, no page of the newest snapshot is used anew. */
+  /** Until the release, LMDB reuses no page of the newest snapshot. */
   pin(): () => void;
-  /** All of it is whole. */
+  /** The whole store is undamaged. */
   passed(): void;
-  /** From now on every access is refused with this. */
+  /** Refuses every later access with this error. */
   refuse(error: EngineError): void;
 }

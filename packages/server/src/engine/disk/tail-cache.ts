@@ -1,26 +1,26 @@
 /**
  * The newest messages of streams, in memory and still encoded, so that readers at the tail never touch the store. The overlay
- * adds what becomes durable and says what was applied.
+ * adds durable messages and reports what was applied.
  *
- * What must stay true: the bytes are the cache's own, never a slice of a small commit's buffer. What is not applied stays; of
- * the rest the oldest go first once the budget is used up. A block holds many commits, so that a million small messages are
- * not a million objects.
+ * Invariants: the cache owns its bytes, which are never a slice of a small commit's buffer. Messages that are not applied stay;
+ * of the rest, the oldest are evicted once the budget is used up. A block holds many commits, so that a million small messages
+ * are not a million objects.
  */
 import type { AppendedRange } from "./commit-block.ts";
 import type { EntityState, TailBlock } from "./entity-state.ts";
 import { Fifo } from "./fifo.ts";
 import { OWN_BYTES, Slab } from "./slab.ts";
 
-/** What a block costs besides its bytes: the objects around it. */
+/** The cost of a block besides its bytes: the objects around it. */
 const BLOCK_COST = 256;
-/** Larger appends have a block of their own: the memory of their commit, which is nobody else's. */
+/** A larger append has a block of its own: its commit's memory, which no other block shares. */
 const BLOCK_BYTES = OWN_BYTES;
 const EMPTY = Buffer.alloc(0);
 
 export class TailCache {
   private readonly blocks = new Fifo<TailBlock>();
   private readonly slab = new Slab();
-  /** Counts what was dropped until its turn comes to be forgotten: until then others keep its piece of memory. */
+  /** Includes dropped blocks until their eviction, because other blocks keep their piece of memory alive. */
   private bytes = 0;
 
   constructor(
@@ -36,7 +36,9 @@ export class TailCache {
     else this.start(state, lsn, commit, range, this.room(bytes, last));
   }
 
-  /** Each block of a stream has room for twice what is in the one before, so that a busy one has few and an idle one little. */
+  /**
+   * Each block of a stream has twice the room of the one before. So a busy stream has few blocks and an idle one little memory.
+   */
   private room(bytes: number, last: TailBlock | undefined): number {
     if (bytes >= BLOCK_BYTES) return bytes;
     return Math.max(bytes, Math.min(BLOCK_BYTES, 2 * (last?.used ?? 0)));
@@ -45,7 +47,7 @@ export class TailCache {
   private start(state: EntityState, lsn: number, commit: Buffer, range: AppendedRange, room: number): void {
     const { firstSeq, count, start, end } = range;
     const used = end - start;
-    // Most of a large commit is its messages; copying them would gain nothing.
+    // Most of a large commit is its messages, so a copy would gain nothing.
     const isOwn = used >= BLOCK_BYTES;
     const buffer = isOwn ? commit.subarray(start, end) : this.slab.take(room);
     const piece = isOwn ? undefined : this.slab.lastPiece;
@@ -65,7 +67,7 @@ export class TailCache {
     block.lsn = lsn;
   }
 
-  /** Lets go of an entity's blocks whose messages are all at or before `seq`. */
+  /** Drops an entity's blocks whose messages are all at or before `seq`. */
   drop(state: EntityState, seq: number): void {
     let block = state.blocks.at(0);
     while (block !== undefined && block.firstSeq + block.count - 1 <= seq) {
@@ -76,7 +78,7 @@ export class TailCache {
     }
   }
 
-  /** Forgets the oldest blocks that the store has, down to the budget. */
+  /** Evicts the oldest applied blocks, down to the budget. */
   evict(appliedThrough: number): void {
     let block = this.blocks.at(0);
     while (

@@ -1,6 +1,7 @@
 /**
- * Looks an entity up, in the overlay first and in the store behind it. Every read of the engine starts here; all of it is
- * synchronous, so no read transaction lives across a turn.
+ * Looks an entity up, first in the overlay and then in the store. Every read of the engine starts here.
+ *
+ * Invariants: it is synchronous, so no read transaction lives across a turn.
  */
 import { type Entity, type Head, NO_HEAD, type RowKey } from "../contract.ts";
 import { type EntityState, IN_STORE } from "./entity-state.ts";
@@ -15,7 +16,7 @@ export interface View {
   readonly rev: number;
   readonly head: Head;
   readonly remindAtMs: number | null;
-  /** Undefined when memory holds nothing of the entity. */
+  /** Undefined if memory holds no state of the entity. */
   readonly state: EntityState | undefined;
 }
 
@@ -53,7 +54,7 @@ export class Viewer {
     return value && readHeadRow(unseal(key, value, () => `the head of ${name}`));
   }
 
-  /** A copy, because what a keeper remembers must not pin what lies beside it in memory. */
+  /** Returns a copy, because a row that a keeper remembers must not pin the memory around it. */
   row(e: Entity, { number, state }: View, { table, key }: RowKey): Uint8Array | undefined {
     const changed = state?.rows?.get(`${table}\0${key}`);
     if (changed !== undefined && changed.lsn !== IN_STORE)

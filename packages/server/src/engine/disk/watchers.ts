@@ -1,4 +1,4 @@
-/** Who wants to hear of commits to which entity. Wakes come in a turn of their own, so whoever is woken may do anything. */
+/** The watchers of each entity. Wakes come in a turn of their own, so a watcher may call the engine. */
 import type { Unwatch } from "../contract.ts";
 
 interface Watcher {

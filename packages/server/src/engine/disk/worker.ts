@@ -1,4 +1,4 @@
-/** The apply worker: opens the store and the journal, and applies the extents that it is told. Started by apply-thread.ts. */
+/** The apply worker: opens the store and the journal, and applies the extents that it receives. `apply-thread.ts` starts it. */
 import { parentPort, workerData } from "node:worker_threads";
 import { EngineError } from "../contract.ts";
 import { Applier } from "./applier.ts";

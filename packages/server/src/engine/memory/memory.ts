@@ -1,10 +1,10 @@
 /**
- * The memory engine: the contract in its plainest form, the reference that every other engine is tested against, and the
- * store of throw-away servers. `compose` opens it; keepers and features use it through the contract.
+ * The memory engine: the contract in its plainest form, the reference for every other engine's tests, and the store of throw-away
+ * servers. `compose` opens it; keepers and features use it through the contract.
  *
- * What must stay true: a commit that throws has changed nothing; what is kept is a copy, so callers may reuse their
- * buffers; revs are never given twice. Revs and generations start at the boot time, so that whatever a client remembers of an
- * earlier life of this server sorts below.
+ * Invariants: a commit that throws has changed nothing. The engine keeps copies, so callers may reuse their buffers. Revs are
+ * never given twice. Revs and generations start at the boot time, so an offset from an earlier life of this server sorts below
+ * all new ones.
  */
 
 import type { Position } from "@sluice/protocol";
@@ -41,7 +41,7 @@ import { Ownership } from "../ownership.ts";
 import { WindowCounter } from "../window-counter.ts";
 import { SortedMap } from "./sorted-map.ts";
 
-/** All there is of one entity. The log holds the messages after `head.start`, all of them of `head.generation`. */
+/** The whole state of one entity. The log holds the messages after `head.start`, all of them of `head.generation`. */
 interface State {
   readonly entity: Entity;
   rev: Rev;
@@ -68,14 +68,16 @@ class MemoryEngine implements Engine {
   readonly exclusive = true;
   readonly shards = 1;
   private readonly states = new Map<string, State>();
-  /** Kind, then project: the ids that exist. */
+  /** The existing ids, by kind, then by project. */
   private readonly directory = new Map<string, Map<string, SortedMap<true>>>();
   private readonly watchers = new Map<string, Set<Watcher>>();
   private readonly ownership: Ownership;
   private readonly self: SoleNode;
   private readonly counter: WindowCounter;
   private lastRev: Rev;
-  /** No generation of a destroyed entity was greater. One number for all of them, so that the destroyed leave nothing behind. */
+  /**
+   * No generation of a destroyed entity was greater. One number serves all entities, so a destroyed one leaves nothing behind.
+   */
   private destroyedGeneration: number;
 
   constructor(
@@ -104,7 +106,7 @@ class MemoryEngine implements Engine {
     };
   }
 
-  /** Async, so that the outcome arrives in a later turn however fast memory is. */
+  /** Async, so that the outcome arrives in a later turn, as on every other engine. */
   async commit(e: Entity, at: CommitAt, effects: readonly Effect[]): Promise<Done | Conflict | Fenced> {
     if (at.owner !== undefined && !this.ownership.stands(e.key, at.owner)) return { kind: "fenced" };
     const found = this.states.get(e.key);
@@ -114,7 +116,7 @@ class MemoryEngine implements Engine {
     }
     if (effects.length === 0) return { kind: "done", rev, head: found?.head ?? NO_HEAD };
     const head = headAfter(found?.head ?? NO_HEAD, effects);
-    // From here on nothing throws.
+    // No statement below throws.
     const state = found ?? this.create(e);
     for (const effect of effects) this.apply(state, effect);
     state.rev = this.states.has(e.key) ? ++this.lastRev : 0;
@@ -122,7 +124,7 @@ class MemoryEngine implements Engine {
     return { kind: "done", rev: state.rev, head };
   }
 
-  /** Since the caller saw no entity, one was created and destroyed: rev 0 cannot tell, the generation can. */
+  /** Detects an entity that was created and destroyed since the caller saw none. Rev 0 cannot tell; the generation can. */
   private beginsWithUsedGeneration(effects: readonly Effect[]): boolean {
     return effects.some((effect) => effect.op === "begin" && effect.generation <= this.destroyedGeneration);
   }
@@ -195,7 +197,7 @@ class MemoryEngine implements Engine {
     };
   }
 
-  /** In a turn of its own: whoever is woken may read, commit or unwatch. */
+  /** Wakes watchers in a turn of its own, because a watcher may read, commit or unwatch. */
   private wakeWatchers(key: string): void {
     const watchers = this.watchers.get(key);
     if (watchers === undefined) return;
@@ -294,7 +296,7 @@ function tableOf(state: State, name: string): SortedMap<Uint8Array> {
   return table;
 }
 
-/** The index in the log of the first message after a position, whatever generation that is from. */
+/** The index in the log of the first message after a position of any generation. */
 function indexAfter({ log, head }: State, after: Position): number {
   if (after.generation < head.generation) return 0;
   if (after.generation > head.generation) return log.length;

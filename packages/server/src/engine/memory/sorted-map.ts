@@ -1,6 +1,8 @@
 /**
- * A map whose keys are kept in bytewise order: the rows of a table, the ids of a directory. Lookups are a hash away, a
- * range is a binary search away; an insertion moves the keys behind it, which memory does fast enough for 100,000 keys.
+ * A map that keeps its keys in bytewise order, for the rows of a table and the ids of a directory of the memory engine.
+ *
+ * Invariants: a lookup is one hash access and a range one binary search. An insertion moves the keys behind it, which is fast
+ * enough for 100,000 keys.
  */
 import { compareBytewise } from "../../core/bytewise.ts";
 

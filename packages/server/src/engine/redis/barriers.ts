@@ -1,10 +1,11 @@
 /**
- * Waits until the replicas of a master have everything that it had when one asked. One barrier is in flight per master and serves
- * all who came while the one before was under way.
+ * Waits until the replicas of a master have everything that the master had at the time of the call. Operations call it before
+ * they release an answer. One barrier is in flight per master and serves every operation that arrived during the one before.
  *
- * A barrier is a small write followed by WAIT, on a connection of its own: WAIT holds up the connection it is on, and where
- * nothing was written it promises nothing. What must stay true: an answer given under one history is proved by a barrier of
- * the same history only.
+ * A barrier is a small write followed by WAIT, on a connection of its own: WAIT blocks its connection, and without an earlier
+ * write on that connection it proves nothing.
+ *
+ * Invariants: only a barrier of the same history proves an answer given under that history.
  */
 import type { World } from "../../core/world.ts";
 import type { Library } from "./functions.ts";
@@ -38,7 +39,7 @@ export class Barriers {
     private readonly limits: RedisLimits,
     private readonly library: Library,
     private readonly meter: RedisMeter,
-    /** Ms from any moment on, to measure with. */
+    /** A monotonic clock in ms, for measurements. */
     private readonly timer: () => number,
   ) {}
 
@@ -64,7 +65,7 @@ export class Barriers {
 
   private async run(gate: Gate): Promise<void> {
     gate.isRunning = true;
-    // What else is answered in this turn joins the first barrier.
+    // All answers of this turn join the first barrier.
     await new Promise<void>((resolve) => this.world.soon(resolve));
     while (gate.waiters.length > 0) {
       const waiters = gate.waiters;
@@ -79,7 +80,7 @@ export class Barriers {
     gate.isRunning = false;
   }
 
-  /** WAIT must answer before the connection is given up, or nobody learns what was missing. */
+  /** WAIT must answer before the connection is given up, because its answer says how many replicas were missing. */
   private async barrier(gate: Gate, bucket: number): Promise<[string, number]> {
     if (gate.node === undefined || gate.node.over) gate.node = this.topology.connectApart(gate.name);
     const { node } = gate;

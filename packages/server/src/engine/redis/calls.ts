@@ -1,6 +1,7 @@
 /**
- * How the rest of the engine reaches Redis: a function of the library, or a plain command, on the master of a bucket. Everything
- * sent here may safely be carried out twice; an operation sees to it that an answer comes by the deadline.
+ * The way of the engine to Redis: a function of the library, or a plain command, on the master of a bucket.
+ *
+ * Invariants: every call is idempotent, because operations repeat it. Every call is answered by the deadline.
  */
 import { Deadlines } from "../../core/deadlines.ts";
 import type { World } from "../../core/world.ts";
@@ -10,7 +11,7 @@ import { ClusterClock } from "./cluster-clock.ts";
 import { type FunctionName, type Library, libraryOf } from "./functions.ts";
 import type { Keys } from "./keys.ts";
 import type { RedisMeter } from "./meter.ts";
-import { type Means, Operation, type OperationKind, type Reply } from "./operation.ts";
+import { Operation, type OperationKind, type OperationParts, type Reply } from "./operation.ts";
 import type { RedisLimits } from "./options.ts";
 import { Pulse } from "./pulse.ts";
 import type { Argument } from "./resp.ts";
@@ -19,7 +20,7 @@ import type { Topology } from "./topology.ts";
 export type { Reply };
 
 export class Calls {
-  private readonly means: Means;
+  private readonly parts: OperationParts;
   private readonly library: Library;
   readonly clock: ClusterClock;
 
@@ -33,7 +34,7 @@ export class Calls {
   ) {
     this.library = libraryOf(limits);
     this.clock = new ClusterClock(world, limits.clockMs);
-    this.means = {
+    this.parts = {
       topology,
       world,
       limits,
@@ -47,20 +48,20 @@ export class Calls {
   }
 
   health(): EngineError | undefined {
-    return this.means.pulse.health();
+    return this.parts.pulse.health();
   }
 
-  /** A function whose answer must be on the replicas before it counts. */
+  /** Calls a function whose answer counts only once the replicas have it. */
   run(name: FunctionName, bucket: number, keys: readonly string[], args: readonly Argument[]): Promise<Reply> {
     return this.start(bucket, this.functionCall(name, keys, args), "durable", false) as Promise<Reply>;
   }
 
-  /** The same, for one whose answer is all ASCII. */
+  /** Like `run`, for an answer that is all ASCII. */
   runText(name: FunctionName, bucket: number, keys: readonly string[], args: readonly Argument[]): Promise<Reply> {
     return this.start(bucket, this.functionCall(name, keys, args), "durable", true) as Promise<Reply>;
   }
 
-  /** One that may be answered wrongly without harm. */
+  /** Calls a function whose answer may be wrong without harm. */
   runPassing(name: FunctionName, bucket: number, keys: readonly string[], args: readonly Argument[]): Promise<Reply> {
     return this.start(bucket, this.functionCall(name, keys, args), "passing", false) as Promise<Reply>;
   }
@@ -71,21 +72,21 @@ export class Calls {
   }
 
   close(): void {
-    this.means.barriers.close();
-    this.means.deadlines.stop();
+    this.parts.barriers.close();
+    this.parts.deadlines.stop();
   }
 
   private functionCall(name: FunctionName, keys: readonly string[], args: readonly Argument[]): Argument[] {
     const command: Argument[] = ["FCALL", this.library.functions[name], String(keys.length)];
     for (const key of keys) command.push(key);
-    // One by one: a large commit has more of them than a call may have arguments.
+    // One by one, because a large commit has more of them than a call may have arguments.
     for (const arg of args) command.push(arg);
     return command;
   }
 
   private start(bucket: number, command: readonly Argument[], kind: OperationKind, isText: boolean): Promise<unknown> {
     return new Promise((resolve, reject) => {
-      new Operation(this.means, bucket, command, kind, isText, resolve, reject).start();
+      new Operation(this.parts, bucket, command, kind, isText, resolve, reject).start();
     });
   }
 }

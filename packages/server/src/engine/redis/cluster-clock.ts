@@ -1,7 +1,8 @@
 /**
- * What time it is for the masters, as far as this node can tell: every reply carries a master's time, and the quickest of the last
- * seconds tells best. It never runs backwards. Nothing that must be right rests on it; the functions look at the
- * masters' own clock.
+ * This node's estimate of the masters' time. Every reply carries a master's time, and the fastest reply of the last seconds is
+ * the best estimate.
+ *
+ * Invariants: it never runs backwards. Safety never rests on it, because the functions read the masters' own clock.
  */
 import type { World } from "../../core/world.ts";
 
@@ -11,7 +12,7 @@ export class ClusterClock {
   private sampledMs = 0;
   private latestMs = 0;
 
-  /** `sampleMs`: after this long an old reply is worth less than a slow one, because clocks drift and masters change. */
+  /** `sampleMs`: the age at which a fast reply is worth less than a slow new one, because clocks drift and masters change. */
   constructor(
     private readonly world: World,
     private readonly sampleMs: number,
@@ -22,7 +23,7 @@ export class ClusterClock {
     return this.latestMs;
   }
 
-  /** A reply to what was sent at `sentMs` and has arrived now said that it was `masterMs` there. */
+  /** Takes a reply that has arrived now, to a call sent at `sentMs`, from a master whose time was `masterMs`. */
   learn(sentMs: number, now: number, masterMs: number): void {
     const tookMs = now - sentMs;
     if (tookMs > this.sampleTookMs && now - this.sampledMs < this.sampleMs) return;

@@ -1,8 +1,8 @@
 /**
- * Commits: which form one is sent in, and what its answer means. The engine passes every commit on to here.
+ * Chooses the form in which a commit is sent, and interprets its answer. The engine passes every commit to it.
  *
- * What must stay true: a commit has one number, under which it is sent as often as it takes; after one that was given up, nothing
- * is known of the entity, and a later commit closes what may still be on its way, even if it changes nothing.
+ * Invariants: a commit keeps its number however often it is sent. After an abandoned commit this node assumes nothing about the
+ * entity. The next commit closes the abandoned one, which may still arrive, even if it changes nothing itself.
  */
 import type { CommitAt, Conflict, Done, Effect, Entity, Fenced } from "../contract.ts";
 import type { Calls, Reply } from "./calls.ts";
@@ -15,10 +15,10 @@ import { snapshotOf, stateOf } from "./replies.ts";
 import type { Argument } from "./resp.ts";
 import { type KnownHead, knownHead, swapOf } from "./swap.ts";
 
-/** What takes nothing more of the memory, and may give some back. */
+/** Effects that take no memory, and may free some. */
 const FREEING: ReadonlySet<Effect["op"]> = new Set(["trim", "drop", "remind", "destroy"]);
 
-/** What this node knows of an entity that it commits to. */
+/** This node's knowledge of an entity that it commits to. */
 interface KnownEntity {
   head: KnownHead | undefined;
   calm: number;
@@ -26,17 +26,17 @@ interface KnownEntity {
 
 export class Commits {
   private number = 0;
-  /** How often in a row our commit to an entity has met another's. Few are ever in here; when too many are, all start over. */
+  /** Consecutive conflicts per entity. Few entities are in here; if there are too many, all counts restart. */
   private readonly losses = new Map<string, number>();
-  /** Entities whose last commit was rejected: whether it will still apply is unknown. */
+  /** Entities whose last commit was rejected, so that its outcome is unknown. */
   private readonly open = new Set<string>();
-  /** More were rejected than can be remembered. */
+  /** More commits were rejected than this node can remember. */
   private isAnythingOpen = false;
-  /** A keeper speaks of its entity by the same object again and again, and goes with it. */
+  /** A keeper passes the same object for its entity again and again; the entry goes when the object does. */
   private readonly known = new WeakMap<EntityKeys, KnownEntity>();
 
   constructor(
-    /** The id of this node, by which a commit that is sent again is recognized. */
+    /** The id of this node, by which Redis recognizes a repeated commit. */
     private readonly writer: string,
     private readonly calls: Calls,
     private readonly keys: Keys,
@@ -74,7 +74,7 @@ export class Commits {
     return made;
   }
 
-  /** Undefined when it takes the general commit, and nothing has been changed. */
+  /** Undefined if the commit needs the general form; then nothing has changed. */
   private async swap(
     keys: EntityKeys,
     known: KnownEntity,
@@ -119,7 +119,7 @@ export class Commits {
         known.calm = 0;
         return { kind: "conflict", snapshot: snapshotOf(reply) };
       default:
-        throw new Error(`${e.key}: commit ${number} came after a later one of its own`);
+        throw new Error(`${e.key}: commit ${number} reached Redis after a later commit of this node`);
     }
   }
 
@@ -151,13 +151,13 @@ export class Commits {
       String(wanted.length),
     ];
     for (const key of wanted) args.push(rowName(key));
-    // Most commits touch no index, and need not name them.
+    // Most commits touch no index, and need not name its keys.
     if (at.rev === 0 || effects.some(({ op }) => op === "remind" || op === "destroy")) {
       touched.push(this.keys.due(bucket), this.keys.ids(bucket, e.kind, e.project), this.keys.projects(bucket, e.kind));
       args.push(e.key, e.id, e.project);
     }
     pushEffects(args, effects);
-    // What was rejected before may still arrive; a later commit that changes nothing must close it all the same.
+    // A rejected commit may still arrive, so a later one that changes nothing must close it.
     if (effects.length === 0 && (this.isAnythingOpen || this.open.has(e.key))) args.push("mark");
     return [touched, args];
   }

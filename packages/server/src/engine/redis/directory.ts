@@ -1,6 +1,6 @@
 /**
- * The directory: the ids of every bucket, put together in order. A page asks each bucket for its share and a little more, and
- * goes on where a bucket had more than that.
+ * The directory: the ids of all buckets, merged in order. The engine calls it for `list` and `projects`. A page asks each bucket
+ * for its share and a little more, and asks again if a bucket has more than that.
  */
 import { compareBytewise } from "../../core/bytewise.ts";
 import type { Listing } from "../contract.ts";
@@ -17,7 +17,7 @@ export class Directory {
     const found: string[] = [];
     let from = after;
     let isEnd = false;
-    // One more than asked, to know whether there is a next page.
+    // One more than the limit, which shows whether there is a next page.
     while (found.length <= limit && !isEnd) {
       const share = Math.ceil((2 * (limit + 1 - found.length)) / BUCKETS) + 1;
       const page = await this.round(project, kind, prefix, from, share);
@@ -29,10 +29,10 @@ export class Directory {
     return { ids, next: found.length > limit ? ids.at(-1) : undefined };
   }
 
-  /** What is certain after each bucket gave `share` ids: everything up to the first end of a bucket that may have more. */
+  /** The ids that are certain after each bucket gave `share` ids: all up to the first end of a bucket that may have more. */
   private async round(project: string, kind: string, prefix: string, after: string, share: number) {
     const lowest = compareBytewise(after, prefix) < 0 ? `[${prefix}` : `(${after}`;
-    // No UTF-8 text holds this byte, so it sorts after everything that starts with the prefix.
+    // No UTF-8 text holds this byte, so it sorts after every id with the prefix.
     const highest = Buffer.concat([Buffer.from(`(${prefix}`), Buffer.of(0xff)]);
     const pages = await Promise.all(
       buckets().map(async (bucket) => {

@@ -1,9 +1,9 @@
-/** From effects to the arguments of the commit function, listed in lua/plan.lua. */
+/** Turns effects into the arguments of the commit function, which lua/plan.lua lists. */
 import type { Effect, Message } from "../contract.ts";
 import { rowName } from "./keys.ts";
 import type { Argument } from "./resp.ts";
 
-/** Payloads are not copied: a caller leaves its buffers alone until the commit has resolved. */
+/** Payloads are not copied, because a caller leaves its buffers unchanged until the commit has resolved. */
 export function pushEffects(args: Argument[], effects: readonly Effect[]): void {
   for (const [i, effect] of effects.entries()) {
     switch (effect.op) {
@@ -33,7 +33,7 @@ export function pushEffects(args: Argument[], effects: readonly Effect[]): void 
   }
 }
 
-/** Most messages come with others of the same moment and carry a payload only: then that is all there is to send of each. */
+/** Sends payloads only if all messages share one time and have no other field, which is the common case. */
 function pushMessages(args: Argument[], messages: readonly Message[]): void {
   const at = messages[0]?.at;
   if (messages.every((message) => message.at === at && isPlain(message))) {
@@ -49,7 +49,7 @@ export function isPlain({ id, key, attributes }: Message): boolean {
   return id === undefined && key === undefined && attributes === undefined;
 }
 
-/** The payload, the time, how many words follow, then those: fields of the log's entry, in pairs. */
+/** The payload, the time, the number of words that follow, then those words: fields of the log's entry, in pairs. */
 export function pushMessage(args: Argument[], { payload, at, id, key, attributes }: Message): void {
   const extra: string[] = [];
   if (id !== undefined) extra.push("i", id);
@@ -58,7 +58,10 @@ export function pushMessage(args: Argument[], { payload, at, id, key, attributes
   args.push(bufferOf(payload), whole(at), String(extra.length), ...extra);
 }
 
-/** What is no number would be found out half way through a commit, which is not rolled back. */
+/**
+ * Rejects a value that is not a whole number here, because Redis would find it half way through a commit, which is not rolled
+ * back.
+ */
 export function whole(value: number): string {
   if (!Number.isSafeInteger(value)) throw new Error(`${value} is not a whole number`);
   return String(value);

@@ -1,25 +1,25 @@
 /**
- * The function library that runs inside Redis, put together from lua/*.lua; each of those files lists its keys, arguments and
- * results. `calls.ts` loads it wherever it is missing. No rule of the product is in it.
+ * The function library that runs inside Redis, assembled from lua/*.lua; each of those files lists its keys, arguments and
+ * results. `node scripts/lua-module.mjs` makes them a module; `calls.ts` loads the library into a master that lacks it.
  *
- * Invariants: the library is named by a hash of its text, so nodes of two versions, or with other settings, use their own side
- * by side.
+ * Invariants: no rule of the product is in it. Its name is a hash of its text, so nodes of two versions, or with other settings,
+ * use their own libraries side by side.
  */
 import { createHash } from "node:crypto";
 import { NODE_ALIVE_MS } from "../contract.ts";
 import { LUA } from "./lua.ts";
 import type { RedisLimits } from "./options.ts";
 
-/** Files that define what the others use; they come first, in this order. */
+/** Files that define what the other files use; they come first, in this order. */
 const SHARED = ["shared", "plan"] as const;
 type SharedName = (typeof SHARED)[number];
 
-/** One function per file, under its name. `free` is `commit` under a second name. */
+/** One function per file, with the file's name. `free` is a second name of `commit`. */
 export type FunctionName = Exclude<keyof typeof LUA, SharedName> | "free";
 
 export interface Library {
   readonly source: string;
-  /** The functions, as they are called. */
+  /** The names by which the functions are called. */
   readonly functions: Readonly<Record<FunctionName, string>>;
 }
 

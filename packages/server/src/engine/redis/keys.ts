@@ -1,24 +1,26 @@
 /**
- * Where everything lies in Redis. Everything that one commit touches is in one slot: entities are spread over 64 buckets, and a
- * bucket's number is the hash tag of all its keys, the indexes included. So a reminder and a directory entry change in the
- * same step as the entity they belong to, and 64 pieces can be spread over the masters of a cluster.
+ * The names of all keys in Redis. The whole engine uses it.
  *
  *   sluice:{17}:default/stream/a/b:h   string   the head, drawn in lua/shared.lua
  *   sluice:{17}:default/stream/a/b:l   stream   the log; an entry's id is generation-sequence
  *   sluice:{17}:default/stream/a/b:r   hash     rows: table NUL key -> value
  *   sluice:{17}:default/stream/a/b:k   zset     the same names, all of score 0, for their order
- *   sluice:{17}:default/stream/a/b:o   string   who owns it: epoch nonce until node        expires
- *   sluice:{17}:default/stream/a/b:w   hash     engine -> its last commit, if no longer in the head   expires
- *   sluice:{17}:default/stream/a/b:t   string   what it was when it was destroyed: generation rev      expires
+ *   sluice:{17}:default/stream/a/b:o   string   the owner: epoch nonce until node                    expires
+ *   sluice:{17}:default/stream/a/b:w   hash     node -> its last commit, once the head names another one   expires
+ *   sluice:{17}:default/stream/a/b:t   string   the tombstone of a destroyed entity: generation rev    expires
  *   sluice:{17}:due                    zset     entity key -> when its reminder is due
  *   sluice:{17}:ids:stream:default     zset     the ids of a kind in a project, all of score 0
  *   sluice:{17}:projects:stream        set      the projects that have such ids
  *   sluice:{17}:hit:KEY                string   a window of the limiter                    expires
- *   sluice:{17}:barrier                string   written so that WAIT has something to wait for   expires
+ *   sluice:{17}:barrier                string   the write before a WAIT                    expires
  *   sluice:{0}:nodes                   zset     node -> until when its record stands, in ms     expires
  *
- * `sluice` is the prefix that a service may choose. A key without an expiry belongs to an entity and goes with it. The head's
- * name is also the channel of the entity's watchers; sluice:{17}:node:ID is the channel on which a node is told.
+ * `sluice` is the prefix, which a service may choose. A key without an expiry belongs to an entity and is deleted with it. The
+ * head's name is also the channel of the entity's watchers; sluice:{17}:node:ID is the channel of a node's messages.
+ *
+ * Invariants: all keys of one commit are in one slot. Entities spread over 64 buckets, and the bucket's number is the hash tag of
+ * all its keys, the indexes included. So a reminder and a directory entry change in the same step as their entity. A cluster can
+ * spread the 64 buckets over its masters.
  */
 import type { Entity, RowKey } from "../contract.ts";
 
@@ -38,17 +40,17 @@ export interface EntityKeys {
 }
 
 export function bucketOf(name: string): number {
-  // FNV-1a over UTF-16 units: names differ in their last letters, and those must count.
+  // FNV-1a over UTF-16 units: names differ in their last letters, which must count.
   let hash = 0x811c9dc5;
   for (let i = 0; i < name.length; i++) hash = Math.imul(hash ^ name.charCodeAt(i), 0x01000193);
   return (hash ^ (hash >>> 15)) & (BUCKETS - 1);
 }
 
 export class Keys {
-  /** A keeper speaks of its entity by the same object again and again. */
+  /** A keeper passes the same object for its entity again and again. */
   private readonly known = new WeakMap<Entity, EntityKeys>();
 
-  /** `prefix`: several services may share one Redis under different ones. */
+  /** `prefix`: services with different prefixes can share one Redis. */
   constructor(private readonly prefix: string) {}
 
   entity(e: Entity): EntityKeys {
@@ -98,7 +100,7 @@ export class Keys {
     return `${this.bucket(NODES_BUCKET)}nodes`;
   }
 
-  /** The channel on which a node is told. */
+  /** The channel of a node's messages. */
   node(id: string): string {
     return `${this.bucket(bucketOf(id))}node:${id}`;
   }
@@ -108,5 +110,5 @@ export class Keys {
   }
 }
 
-/** A table's rows lie together: no table's name holds a NUL, so none is the beginning of another's. */
+/** A table's rows are adjacent, because no table name holds a NUL and so none is a prefix of another with its NUL. */
 export const rowName = ({ table, key }: RowKey): string => `${table}\0${key}`;

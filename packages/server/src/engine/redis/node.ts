@@ -1,9 +1,9 @@
 /**
- * One master, as the engine talks to it: calls of one turn leave together, and a call that is not answered in time takes the
- * connection with it. `topology.ts` opens one per master; `operation.ts` calls through it and tries again.
+ * One master, as the engine talks to it: calls of one turn leave in one write, and a call that is not answered in time ends the
+ * connection. A reply costs no promise of its own. `topology.ts` opens one per master; `operation.ts` calls through it and retries.
  *
- * What must stay true: nothing is sent twice by itself. Whether a failed call was carried out is not known here; who calls
- * sees to it that a repetition does no harm. Everyone who called hears exactly once.
+ * Invariants: it never repeats a call by itself. It does not know whether a failed call was carried out, so callers must make a
+ * repetition harmless. Every call is answered exactly once.
  */
 import { connect as connectPlain, isIP, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
@@ -12,11 +12,11 @@ import { EngineError } from "../contract.ts";
 import type { RedisLimits } from "./options.ts";
 import { type Argument, Decoder, encode, type Receiver, RedisRefusal } from "./resp.ts";
 
-/** Who waits for the reply to one call. Neither may throw. */
+/** The receiver of the reply to one call. Its methods must not throw. */
 export interface Answer {
-  /** Whether the bytes of the reply are wanted as text (of ASCII only), which costs less. */
+  /** Whether the reply is wanted as text (ASCII only), which costs less than bytes. */
   readonly isText: boolean;
-  /** Nobody waits any more; what was not sent by then never is. */
+  /** Whether the operation has ended; an unsent call of an ended operation is never sent. */
   readonly isOver: boolean;
   done(reply: unknown): void;
   fail(error: Error): void;
@@ -33,7 +33,7 @@ export interface Access {
 interface Call {
   readonly args: readonly Argument[];
   readonly bytes: number;
-  /** For a slot that is on its way to this node. */
+  /** Set for a slot that is migrating to this node. */
   readonly asking: boolean;
   readonly answer: Answer;
   sentMs: number;
@@ -41,16 +41,16 @@ interface Call {
 
 type NodeLimits = Pick<RedisLimits, "commandMs" | "connectMs" | "flyingBytes" | "waitingBytes">;
 
-/** How many calls that were answered are still listed before those that were not. */
+/** The number of answered calls at which the list is compacted. */
 const MAX_ANSWERED = 1_000;
-const NOBODY: Answer = { isText: true, isOver: false, done() {}, fail() {} };
+const NO_RECEIVER: Answer = { isText: true, isOver: false, done() {}, fail() {} };
 
 export class RedisNode implements Receiver {
   private readonly socket: Socket;
   private readonly decoder = new Decoder(this);
   private waiting: Call[] = [];
   private waitingBytes = 0;
-  /** Sent and not answered, the oldest first; those before `answered` are. */
+  /** Calls that were sent, oldest first; calls before `answered` have their reply. */
   private flying: Call[] = [];
   private answered = 0;
   private flyingBytes = 0;
@@ -63,7 +63,7 @@ export class RedisNode implements Receiver {
     private readonly world: World,
     private readonly limits: NodeLimits,
     access: Access,
-    /** Hears when the connection is lost or given up. */
+    /** Called when the connection is lost or given up. */
     private readonly lost: () => void,
   ) {
     const { host, port, tls } = access;
@@ -78,7 +78,7 @@ export class RedisNode implements Receiver {
     this.socket.on("close", () => this.giveUp(new Error(`the connection to ${name} was lost`)));
   }
 
-  /** No more use: somebody else must be opened in its place. */
+  /** Whether this connection is unusable, so that another one must be opened. */
   get over(): boolean {
     return this.isOver;
   }
@@ -91,7 +91,7 @@ export class RedisNode implements Receiver {
     let bytes = 0;
     for (const arg of args) bytes += arg.length;
     if (this.waitingBytes + bytes > this.limits.waitingBytes && this.waiting.length > 0) {
-      answer.fail(new EngineError("overloaded", `too much waits to be sent to ${this.name}`));
+      answer.fail(new EngineError("overloaded", `too many bytes wait to be sent to ${this.name}; retry later`));
       return;
     }
     this.waiting.push({ args, bytes, asking, answer, sentMs: 0 });
@@ -107,7 +107,9 @@ export class RedisNode implements Receiver {
     this.giveUp(new Error(`the connection to ${this.name} was given up`));
   }
 
-  /** Destroyed, not ended: an end would wait for a node that hangs, and the system would go on sending to one that is cut off. */
+  /**
+   * Destroys the socket, because an end would wait for a hung master, and the system would keep sending to a cut-off one.
+   */
   private giveUp(reason: Error): void {
     if (this.isOver) return;
     this.isOver = true;
@@ -143,7 +145,7 @@ export class RedisNode implements Receiver {
     this.flush();
   }
 
-  /** Sends what waits, as far as there is room: what is not answered in time is sent again, so it must not be too much. */
+  /** Sends waiting calls as far as there is room. Unanswered calls are sent again, so their bytes are bounded. */
   private flush(): void {
     if (this.isOver || this.waiting.length === 0) return;
     const { waiting } = this;
@@ -167,14 +169,14 @@ export class RedisNode implements Receiver {
     const now = this.world.now();
     for (const call of calls) {
       call.sentMs = now;
-      if (call.asking) this.flying.push({ args: [], bytes: 0, asking: false, answer: NOBODY, sentMs: now });
+      if (call.asking) this.flying.push({ args: [], bytes: 0, asking: false, answer: NO_RECEIVER, sentMs: now });
       this.flying.push(call);
     }
     this.timer ??= this.watch(this.limits.commandMs);
     this.socket.write(encode(calls));
   }
 
-  /** One timer for all: it looks at the oldest of those that wait, and is set again for the next when that one was answered. */
+  /** One timer for all calls: it looks at the oldest waiting one, and is set again for the next if that one was answered. */
   private watch(ms: number): Cancel {
     return this.timeout(ms, () => {
       this.timer = undefined;
@@ -182,13 +184,16 @@ export class RedisNode implements Receiver {
       if (oldest === undefined) return;
       const waitedMs = this.world.now() - oldest.sentMs;
       const { commandMs } = this.limits;
-      // Less than nothing: the clock was set back.
+      // Negative if the clock was set back.
       if (waitedMs >= 0 && waitedMs < commandMs) this.timer = this.watch(commandMs - waitedMs);
       else this.giveUp(new Error(`${this.name} does not answer within ${commandMs} ms`));
     });
   }
 
-  /** What has arrived by then counts, even if this process was kept from taking it in: its own pause is not the other's silence. */
+  /**
+   * Replies that have arrived by then count, even if this process was too busy to read them: its own pause is not the master's
+   * silence.
+   */
   private timeout(ms: number, task: () => void): Cancel {
     let isCancelled = false;
     const cancel = this.world.after(ms, () => {
@@ -222,7 +227,7 @@ export class RedisNode implements Receiver {
 
   receive(reply: unknown): void {
     const call = this.flying[this.answered];
-    if (call === undefined) throw new Error(`${this.name} answers what was not asked`);
+    if (call === undefined) throw new Error(`${this.name} sent a reply without a call`);
     this.answered++;
     this.flyingBytes -= call.bytes;
     if (reply instanceof RedisRefusal) call.answer.fail(reply);
@@ -230,7 +235,7 @@ export class RedisNode implements Receiver {
   }
 }
 
-/** By its name a host that has several tells which one is meant; an address is no name. */
+/** The TLS server name, by which a host with several certificates chooses one; an address is not a name. */
 function nameOf(host: string): { servername?: string } {
   return isIP(host) === 0 ? { servername: host } : {};
 }

@@ -1,9 +1,27 @@
 /**
- * The engine on Redis 7, a cluster or a single one: any number of nodes over the same data. `compose` opens it; keepers and
- * features use it through the contract.
+ * The engine on Redis 7, a cluster or a single instance: any number of nodes over the same data. `compose` opens it; keepers and
+ * features use it through the contract. `test/failover` runs it while masters are killed, stopped, cut off and failed over.
  *
- * Invariants: a commit is one function call in one slot; sent again after a lost reply it is recognized by the number that this
- * engine gave it. Time is the masters'; nothing rests on this node's clock. A start that is refused leaves nothing running.
+ * - One generic function commits (`lua/commit.lua`): it checks the rev and the owner, plans all writes, then writes, all in one
+ *   slot (`keys.ts`). The node that committed last sends the whole head as it must be and as it becomes (`swap.ts`); Redis
+ *   compares and parses nothing, which halved a master's cost of an append. Any other case falls back to the generic function,
+ *   under the same number.
+ * - A rev check alone is not idempotent, because after a lost reply another node has often committed on top. So the head names
+ *   the last writer and its commit number; displaced writers are remembered beside it, also past a destroy.
+ * - An answer may rest on another node's commit that no replica has. If the operator asks for replicas, reads, conflicts and
+ *   fences pass the same barrier as commits (`barriers.ts`).
+ * - A lost tail shows as another `master_replid` than that of the last write. The next commit raises the generation and answers
+ *   `conflict`, so that rules run again with true positions; a reader beyond the surviving end is told (`410 history-lost`).
+ * - Deadlines are hard: an operation is refused when its time is up, and leaves every queue. The outcome of an abandoned commit
+ *   is unknown until the entity's next commit completes.
+ * - A node that has lost four races in a row gets a turn of a tenth of a second. Otherwise the node nearest to a master would win
+ *   every race.
+ * - Notifications are hints over sharded pub/sub. Watched entities are also compared with Redis every few seconds, hundreds of
+ *   one bucket in one command (`watchers.ts`). Nodes know each other through Redis alone (`peers.ts`).
+ *
+ * Invariants: a commit is one function call in one slot; after a lost reply Redis recognizes it by its number. Time is the
+ * masters'; no safety rests on this node's clock. A refused start leaves nothing running. `docs/redis.md` says what this
+ * promises.
  */
 import { comparePositions, type Position } from "@sluice/protocol";
 import { EMPTY, hex } from "../../core/bytes.ts";
@@ -37,7 +55,7 @@ import { newNodeId } from "../nodes.ts";
 import { Calls } from "./calls.ts";
 import { Commits } from "./commits.ts";
 import { Directory } from "./directory.ts";
-import { worriesAbout } from "./fitness.ts";
+import { warningsAbout } from "./fitness.ts";
 import { BUCKETS, bucketOf, Keys, rowName } from "./keys.ts";
 import { RedisMeter } from "./meter.ts";
 import { DEFAULT_PREFIX, REDIS_LIMITS, type RedisLimits, type RedisOptions } from "./options.ts";
@@ -46,7 +64,7 @@ import { isSuspect, pageOf, revIn, snapshotOf } from "./replies.ts";
 import { Topology } from "./topology.ts";
 import { Watchers } from "./watchers.ts";
 
-/** Rejects when no Redis answers, or none that can be used. */
+/** Rejects if no Redis answers, or none that the engine can use. */
 export async function openRedis({
   urls,
   world,
@@ -62,7 +80,7 @@ export async function openRedis({
   try {
     await complete(topology, world, all.deadlineMs);
     for (const worry of await engine.examineMasters()) warn?.(worry);
-    // Loads the library before the first request needs it, and fails when it may not be loaded.
+    // Loads the library before the first request needs it, and fails if the Redis user may not load it.
     await Promise.all(Array.from({ length: BUCKETS }, (_, bucket) => engine.probe(bucket)));
     await engine.rehearse();
     await engine.start();
@@ -113,18 +131,18 @@ class RedisEngine implements Engine {
     topology.onReconnect(() => this.watchers.subscribeAgain());
   }
 
-  /** Begins the work that goes on by itself. A start that is refused never comes this far, and leaves no timer behind. */
+  /** Starts the background work. A refused start never comes this far, so it leaves no timer behind. */
   async start(): Promise<void> {
     this.watchers.start();
     await this.peers.start();
   }
 
-  /** Each once, as the master of the first bucket that it has. */
+  /** Examines each master once, through the first bucket that it has. */
   async examineMasters(): Promise<string[]> {
     const buckets = new Map<string, number>();
     for (let bucket = BUCKETS - 1; bucket >= 0; bucket--) buckets.set(this.topology.nodeOf(bucket).name, bucket);
     const worries = [...buckets].map(async ([name, bucket]) => {
-      return worriesAbout(name, String(await this.calls.command(bucket, ["INFO"])), this.limits.waitReplicas);
+      return warningsAbout(name, String(await this.calls.command(bucket, ["INFO"])), this.limits.waitReplicas);
     });
     return (await Promise.all(worries)).flat();
   }
@@ -133,7 +151,10 @@ class RedisEngine implements Engine {
     await this.calls.runPassing("rows", bucket, [this.keys.due(bucket), this.keys.barrier(bucket)], ["[", "[", "0"]);
   }
 
-  /** Everything that a commit may do, once, on an entity that no other node knows: what this user may not do shows before it matters. */
+  /**
+   * Performs every effect of a commit once, on an entity that no other node knows, so that a missing Redis permission shows at
+   * the start.
+   */
   async rehearse(): Promise<void> {
     const e = entity("$", "rehearsal", this.node);
     const generation = this.now();
@@ -148,14 +169,16 @@ class RedisEngine implements Engine {
     if (begun?.kind === "done") await this.tryCommit(e, begun.rev, [{ op: "destroy" }]);
   }
 
-  /** A part of the cluster that does not answer is no reason not to start. */
+  /** A part of the cluster that does not answer does not prevent the start. */
   private async tryCommit(e: Entity, rev: number, effects: readonly Effect[]) {
     try {
       return await this.commit(e, { rev }, effects);
     } catch (fault) {
       if (fault instanceof EngineError && fault.code === "unavailable") return undefined;
       if (fault instanceof EngineError) throw fault;
-      throw new Error(`this user may not do everything on Redis that Sluice needs: ${(fault as Error).message}`);
+      throw new Error(
+        `the Redis user lacks a permission that Sluice needs (docs/redis.md lists them): ${(fault as Error).message}`,
+      );
     }
   }
 
@@ -190,7 +213,7 @@ class RedisEngine implements Engine {
     const reply = await look();
     const page = pageOf(reply);
     if (!isSuspect(reply) || comparePositions(after, page.head.last) <= 0) return page;
-    // The reader has seen what this master has not: the end was lost, and a commit of nothing makes that known.
+    // The reader has seen positions that this master lacks: the end was lost, and an empty commit makes the engine record that.
     await this.commit(e, { rev: 0 }, []);
     return pageOf(await look());
   }
@@ -259,7 +282,7 @@ class RedisEngine implements Engine {
     this.disconnect();
   }
 
-  /** As a kill would end it: nothing is told to Redis. */
+  /** Ends as a kill would: Redis hears nothing. */
   disconnect(): void {
     this.watchers.close();
     this.peers.stop();

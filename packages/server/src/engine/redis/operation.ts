@@ -1,9 +1,10 @@
 /**
- * One operation on the master of a bucket, over whatever happens to that master: a lost connection, a failover, a slot that
- * moved, a library that is gone, another node's turn. `calls.ts` starts them. Everything sent here may safely be carried out twice.
+ * One operation on the master of a bucket. It survives a lost connection, a failover, a moved slot, a missing library and another
+ * node's turn. `calls.ts` starts them.
  *
- * What must stay true: whoever waits hears exactly once, and at the deadline at the latest, whatever Redis does; an operation
- * that is over sends nothing any more. When replicas are waited for, an answer counts only once they have what it rests on.
+ * Invariants: every call is idempotent, because the operation repeats it. The caller is answered exactly once, and by the
+ * deadline, whatever Redis does. An ended operation sends nothing more. If replicas are waited for, an answer counts only once
+ * they have the state it rests on.
  */
 import { backoffMs } from "../../core/backoff.ts";
 import { Deadlined, type Deadlines } from "../../core/deadlines.ts";
@@ -19,11 +20,11 @@ import { isMissingLibrary, type Pulse } from "./pulse.ts";
 import type { Argument } from "./resp.ts";
 import type { Topology } from "./topology.ts";
 
-/** Every reply of a function starts with its kind, the history of the master that gave it, and its time in microseconds. */
+/** Every reply of a function starts with its kind, the history of its master, and the master's time in microseconds. */
 export type Reply = readonly [Buffer | string, Buffer | string, Buffer | string, ...unknown[]];
 
-/** What all operations of an engine share. */
-export interface Means {
+/** The parts that all operations of an engine share. */
+export interface OperationParts {
   readonly topology: Topology;
   readonly world: World;
   readonly limits: RedisLimits;
@@ -35,14 +36,17 @@ export interface Means {
   readonly meter: RedisMeter;
 }
 
-/** A function whose answer must be on the replicas, one of which a wrong answer does no harm, a plain command. */
+/**
+ * `durable`: a function whose answer must be on the replicas. `passing`: one whose wrong answer does no harm. `plain`: a plain
+ * command.
+ */
 export type OperationKind = "durable" | "passing" | "plain";
 
 export class Operation extends Deadlined implements Answer {
   isOver = false;
   private node: RedisNode | undefined = undefined;
   private sentMs = 0;
-  /** Who has the slot while it is on its way. */
+  /** The node that has the slot while the slot migrates. */
   private asked: string | undefined = undefined;
   private failures = 0;
   private library: "unknown" | "loading" | "loaded" = "unknown";
@@ -50,7 +54,7 @@ export class Operation extends Deadlined implements Answer {
   private fault: Error | undefined = undefined;
 
   constructor(
-    private readonly means: Means,
+    private readonly parts: OperationParts,
     private readonly bucket: number,
     private readonly command: readonly Argument[],
     private readonly kind: OperationKind,
@@ -62,14 +66,14 @@ export class Operation extends Deadlined implements Answer {
   }
 
   start(): void {
-    this.means.meter.open++;
-    this.means.deadlines.add(this);
+    this.parts.meter.open++;
+    this.parts.deadlines.add(this);
     this.attempt();
   }
 
   private attempt(): void {
     if (this.isOver) return;
-    const { topology, world } = this.means;
+    const { topology, world } = this.parts;
     try {
       this.node = this.asked === undefined ? topology.nodeOf(this.bucket) : topology.connect(this.asked);
     } catch (fault) {
@@ -81,12 +85,12 @@ export class Operation extends Deadlined implements Answer {
   }
 
   private attemptLater(ms: number): void {
-    this.means.world.after(ms, () => this.attempt());
+    this.parts.world.after(ms, () => this.attempt());
   }
 
   done(reply: unknown): void {
     if (this.isOver) return;
-    const { pulse, clock, world, limits, meter } = this.means;
+    const { pulse, clock, world, limits, meter } = this.parts;
     const now = world.now();
     pulse.answered(now);
     if (this.library === "loading") {
@@ -109,7 +113,7 @@ export class Operation extends Deadlined implements Answer {
   }
 
   private passBarrier(answer: Reply): void {
-    const { barriers, pulse } = this.means;
+    const { barriers, pulse } = this.parts;
     const { name } = this.node!;
     barriers.pass(name, this.bucket, String(answer[1])).then(
       () => {
@@ -125,7 +129,7 @@ export class Operation extends Deadlined implements Answer {
 
   fail(fault: Error): void {
     if (this.isOver) return;
-    const { topology, pulse } = this.means;
+    const { topology, pulse } = this.parts;
     const isMissing = isMissingLibrary(fault) && this.library === "unknown";
     const verdict = topology.isClosed ? new EngineError("unavailable", "the engine was closed") : pulse.verdict(fault);
     this.isOthersTurn = false;
@@ -136,11 +140,11 @@ export class Operation extends Deadlined implements Answer {
 
   private loadLibrary(): void {
     this.library = "loading";
-    this.node!.call(["FUNCTION", "LOAD", "REPLACE", this.means.library.source], false, this);
+    this.node!.call(["FUNCTION", "LOAD", "REPLACE", this.parts.library.source], false, this);
   }
 
   private tryAgain(fault: Error): void {
-    const { topology, pulse, world, limits, meter } = this.means;
+    const { topology, pulse, world, limits, meter } = this.parts;
     pulse.failed(fault);
     this.fault = fault;
     this.library = "unknown";
@@ -150,7 +154,7 @@ export class Operation extends Deadlined implements Answer {
       return;
     }
     const delayMs = backoffMs(++this.failures, { firstMs: limits.retryMs, maxMs: limits.retryMaxMs });
-    // What could be tried at the deadline only is told now.
+    // The next attempt would come at the deadline or later, so the operation fails now.
     if (world.now() + delayMs >= this.dueMs) {
       this.expire();
       return;
@@ -161,13 +165,13 @@ export class Operation extends Deadlined implements Answer {
   }
 
   expire(): void {
-    const { meter, limits } = this.means;
+    const { meter, limits } = this.parts;
     meter.expired++;
     const why = this.fault?.message ?? `${this.node?.name ?? "no master"} has not answered`;
     this.refuse(
       this.isOthersTurn
-        ? new EngineError("overloaded", "other nodes keep this to themselves")
-        : new EngineError("unavailable", `Redis, for ${limits.deadlineMs} ms: ${why}`),
+        ? new EngineError("overloaded", "other nodes won every attempt to write this entity; retry later")
+        : new EngineError("unavailable", `Redis did not complete the operation within ${limits.deadlineMs} ms: ${why}`),
     );
   }
 
@@ -183,12 +187,12 @@ export class Operation extends Deadlined implements Answer {
 
   private leave(): void {
     this.isOver = true;
-    this.means.meter.open--;
-    this.means.deadlines.remove(this);
+    this.parts.meter.open--;
+    this.parts.deadlines.remove(this);
   }
 }
 
-/** What only says that something else must be asked tells nobody anything. */
+/** Whether the reply only asks for another call, so that it is no answer for the caller. */
 function isNoAnswer([kind]: Reply): boolean {
   return kind === "other";
 }

@@ -1,6 +1,6 @@
 /**
- * What the engine on Redis can be told, with the defaults; the configuration takes its own from here. Every time is a bound on one
- * step, and the deadline one on all steps of an operation together.
+ * The options of the Redis engine, with their defaults; the configuration takes its own from here. Every time bounds one step;
+ * the deadline bounds all steps of an operation together.
  */
 import type { World } from "../../core/world.ts";
 import { ENGINE_BOUNDS, type EngineBounds } from "../bounds.ts";
@@ -11,32 +11,32 @@ export interface RedisLimits extends Pick<EngineBounds, "pageMessages"> {
   /** How long one call may take before its connection is given up. */
   readonly commandMs: number;
   readonly connectMs: number;
-  /** When an operation is refused as unavailable, whatever has become of it, and a request with it. */
+  /** When an operation, and its request, is refused as unavailable, whatever its outcome. */
   readonly deadlineMs: number;
-  /** How long to wait before the next attempt: at first, and at most. */
+  /** The wait before the next attempt: at first, and at most. */
   readonly retryMs: number;
   readonly retryMaxMs: number;
-  /** How long after a write that was refused no write counts as accepted. */
+  /** How long after a refused write the engine reports that it accepts none. */
   readonly refusalMs: number;
-  /** How often the cluster is asked which master has what. */
+  /** How often the engine asks the cluster which master has which slot. */
   readonly refreshMs: number;
-  /** What may be unanswered on one connection, and what may wait behind it. */
+  /** Bytes that may be unanswered on one connection, and bytes that may wait behind them. */
   readonly flyingBytes: number;
   readonly waitingBytes: number;
-  /** How often watched entities are compared with Redis, in case that a notification was lost, and how many in one command. */
+  /** How often watched entities are compared with Redis, in case a notification was lost, and how many per command. */
   readonly pollMs: number;
   readonly pollBatch: number;
-  /** Who has lost this often in a row to other nodes gets a turn this long; the others look this often whether it is over. */
+  /** A node that has lost this often in a row gets a turn of this length; other nodes check this often whether it is over. */
   readonly turnLosses: number;
   readonly turnMs: number;
   readonly turnLookMs: number;
-  /** After this many commits in a row that no other node disturbed, the quick way is tried again. */
+  /** After this many undisturbed commits in a row, the short form of a commit is tried again. */
   readonly calmCommits: number;
-  /** For how many entities it is remembered that others write to them too, or that a commit was given up. */
+  /** The number of entities for which this node remembers that other nodes write to them, or that a commit was abandoned. */
   readonly remembered: number;
-  /** How long the best estimate of the masters' clock is believed. */
+  /** How long the best estimate of the masters' clock is used. */
   readonly clockMs: number;
-  /** How long Redis remembers what an entity was when it was destroyed or owned, and which commits a node made. */
+  /** How long Redis remembers the last state of a destroyed or owned entity, and which commits a node made. */
   readonly tombstoneSeconds: number;
   readonly writerSeconds: number;
 }
@@ -68,14 +68,14 @@ export const REDIS_LIMITS: RedisLimits = {
 };
 
 export interface RedisOptions {
-  /** Any node of a cluster, or the one Redis that there is: redis://[user:password@]host[:port] or rediss://… */
+  /** Any node of a cluster, or the single Redis: redis://[user:password@]host[:port] or rediss://… */
   readonly urls: readonly string[];
-  /** What all keys start with. Services with different ones know nothing of each other. */
+  /** The prefix of all keys. Services with different prefixes do not see each other. */
   readonly prefix?: string | undefined;
   readonly world: World;
-  /** Ms from any moment on, to measure with; the world's clock when nothing finer is given. */
+  /** A monotonic clock in ms, for measurements; defaults to the world's clock. */
   readonly clock?: (() => number) | undefined;
   readonly limits?: Partial<RedisLimits> | undefined;
-  /** Hears, once and in words, of what the operator should know of this Redis. */
+  /** Receives warnings about this Redis for the operator, each once. */
   readonly warn?: ((text: string) => void) | undefined;
 }

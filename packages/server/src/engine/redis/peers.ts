@@ -1,9 +1,9 @@
 /**
- * This node among the others: its record, which it renews, and the channel on which it is told. `open.ts` starts it once Redis
- * has proved fit, and closes it.
+ * This node among the other nodes: it renews its record and listens on its channel. `open.ts` starts it once Redis has proved
+ * fit, and closes it.
  *
- * Invariants: a record lasts by the clock of the master that holds it (lua/alive.lua). Nodes open no connection to each other:
- * messages arrive where notifications do. A message is published once; a failure is silent and costs commits nothing.
+ * Invariants: a record expires by the clock of the master that holds it (lua/alive.lua). Nodes open no connection to each other:
+ * messages share the connection of notifications. A message is published once; its failure is silent and delays no commit.
  */
 import type { Cancel, World } from "../../core/world.ts";
 import { type LiveNode, NODE_RENEW_MS, type ToldListener, type Unwatch } from "../contract.ts";
@@ -12,9 +12,9 @@ import type { Calls } from "./calls.ts";
 import { bucketOf, type Keys, NODES_BUCKET } from "./keys.ts";
 import type { Topology } from "./topology.ts";
 
-/** Messages that no master has answered yet. More are dropped: they would wait in front of commits. */
+/** Bytes of messages that no master has answered yet. Further messages are dropped, because they would delay commits. */
 const MAX_SENDING_BYTES = 4 * 1024 * 1024;
-/** A message is the id of the node that tells, a space, and the bytes. */
+/** A message is the id of the sending node, a space, and the bytes. */
 const SEPARATOR = " ";
 
 export class Peers {
@@ -43,7 +43,7 @@ export class Peers {
     });
   }
 
-  /** Subscribes, then writes the record, so that a node that is listed hears. A renewal makes up for either if it fails. */
+  /** Subscribes, then writes the record, so that a listed node can be reached. If either fails, a renewal repeats it. */
   async start(): Promise<void> {
     this.topology.onReconnect(() => void this.subscribe());
     await this.atMost(this.connectMs, this.subscribe());
@@ -90,7 +90,7 @@ export class Peers {
     this.listeners.clear();
   }
 
-  /** Removes the record: tried once, because an unreachable Redis must not hold up the end of this node. */
+  /** Removes the record. Tried once, because an unreachable Redis must not delay the end of this node. */
   async close(): Promise<void> {
     this.stop();
     try {
@@ -127,7 +127,7 @@ export class Peers {
     await this.record();
     if (this.isClosed) return;
     try {
-      // An empty message reaches every listener of this node's channel: without one, the subscription was lost.
+      // An empty message counts the listeners of this node's channel: zero means that the subscription was lost.
       const listeners = await this.calls.command(this.bucket, ["SPUBLISH", this.channel, ""]);
       if (listeners === 0 && !this.isClosed) await this.subscribe();
     } catch {
@@ -143,7 +143,7 @@ export class Peers {
     }
   }
 
-  /** Anew, even if the client believes that the subscription stands: it keeps a list, which would grow by a second entry. */
+  /** Unsubscribes first, even if the client believes that the subscription stands, because its list would get a second entry. */
   private async subscribe(): Promise<void> {
     const { subscriber } = this.topology;
     try {

@@ -1,6 +1,8 @@
 /**
- * How Redis is doing, as far as what it answered shows: whether a fault may be gone at the next attempt, and whether writes are
- * accepted. Operations tell it what they meet; `/ready` asks.
+ * The state of Redis as its answers show it: whether a fault may pass, and whether writes are accepted. Operations report to it;
+ * `/ready` asks it.
+ *
+ * Invariants: a refusal of writes is forgotten after `refusalMs`, so that the engine tries again.
  */
 import type { World } from "../../core/world.ts";
 import { EngineError } from "../contract.ts";
@@ -10,7 +12,7 @@ import type { Topology } from "./topology.ts";
 export class Pulse {
   private lastAnswerMs: number;
   private lastFault: Error | undefined;
-  /** Masters whose replicas were waited for in vain, and when that was. */
+  /** Masters whose replicas did not confirm in time, and when that was. */
   private readonly shortOfReplicas = new Map<string, number>();
   private refusal: { readonly error: EngineError; readonly untilMs: number } | undefined;
 
@@ -22,13 +24,13 @@ export class Pulse {
     this.lastAnswerMs = world.now();
   }
 
-  /** Why writes are not accepted, as far as the last of them showed. */
+  /** Why writes are not accepted, as far as the last ones showed. */
   health(): EngineError | undefined {
     const now = this.world.now();
     if (this.refusal !== undefined && now < this.refusal.untilMs) return this.refusal.error;
     const isShort = (name: string) => now - (this.shortOfReplicas.get(name) ?? 0) < this.limits.refusalMs;
     if (this.shortOfReplicas.size > 0 && this.topology.masters().every(isShort)) {
-      return new EngineError("unavailable", "no master of Redis has the replicas that are waited for");
+      return new EngineError("unavailable", "no master of Redis has the replicas that commits wait for");
     }
     if (this.lastFault === undefined || now - this.lastAnswerMs <= this.limits.deadlineMs) return undefined;
     return new EngineError("unavailable", `Redis does not answer: ${this.lastFault.message}`);
@@ -51,7 +53,7 @@ export class Pulse {
     this.shortOfReplicas.set(name, this.world.now());
   }
 
-  /** What to refuse with when no repetition makes it better; undefined when one may. */
+  /** The error to refuse with if no retry can help; undefined if one may. */
   verdict(fault: Error): Error | undefined {
     const { message } = fault;
     if (fault instanceof EngineError) return fault.code === "unavailable" ? undefined : fault;
@@ -66,7 +68,7 @@ export class Pulse {
   }
 }
 
-/** Functions survive a failover; a flush, or a master that is new to the cluster, has none. */
+/** A flushed master, or one that is new to the cluster, lacks the library; functions survive a failover. */
 export function isMissingLibrary({ message }: Error): boolean {
   return /function not found/i.test(message);
 }
@@ -75,5 +77,5 @@ function refusalOf(message: string): EngineError | undefined {
   if (message.startsWith("OOM")) return new EngineError("storage-full", "Redis has no memory left for more data");
   if (message.startsWith("MISCONF")) return new EngineError("storage-failed", "Redis cannot write to its disk");
   if (!/^(NOAUTH|WRONGPASS|NOPERM)/.test(message)) return undefined;
-  return new EngineError("storage-failed", `Redis refuses us: ${message}`);
+  return new EngineError("storage-failed", `Redis refuses this user: ${message}`);
 }

@@ -1,4 +1,4 @@
-/** From the functions' replies to what the contract speaks of. */
+/** Decodes the functions' replies into the types of the contract. */
 import type { Position } from "@sluice/protocol";
 import type { Head, LoggedMessage, Message, Page, Rev, Snapshot } from "../contract.ts";
 import type { Reply } from "./operation.ts";
@@ -8,7 +8,7 @@ export interface State {
   readonly head: Head;
 }
 
-/** The eleven numbers that a head is shown as. */
+/** The eleven numbers of a head in a reply. */
 export function stateOf(words: unknown): State {
   const numbers = String(words).split(" ").map(Number);
   const at = (i: number): Position => ({ generation: numbers[i]!, seq: numbers[i + 1]! });
@@ -29,7 +29,7 @@ export function snapshotOf(reply: Reply): Snapshot {
   return { ...stateOf(reply[3]), nextGeneration: Number(reply[4]), rows: rows.map((value) => value ?? undefined) };
 }
 
-/** Whether another master wrote the head than the one that shows it. */
+/** Whether another master wrote the head than the one that returned it. */
 export function isSuspect(reply: Reply): boolean {
   return reply[5] === 1;
 }
@@ -40,7 +40,7 @@ export function pageOf(reply: Reply): Page {
   return { messages: entries.map(messageOf), head: stateOf(reply[3]).head, atTail: reply[7] === 0 };
 }
 
-/** The rev in a head as it is stored; null is the head of an entity that does not exist. */
+/** The rev in a stored head; null is the head of an entity that does not exist. */
 export function revIn(head: Buffer | null): string {
   return head === null ? "0" : head.toString("latin1", 0, head.indexOf(" "));
 }

@@ -9,7 +9,7 @@ function decoded(pieces: readonly Buffer[], isText = false): unknown[] {
   return replies;
 }
 
-/** What a Redis would send for this. */
+/** The bytes that a Redis would send for this reply. */
 function sent(reply: unknown): Buffer {
   if (reply === null) return Buffer.from("$-1\r\n");
   if (typeof reply === "number") return Buffer.from(`:${reply}\r\n`);
@@ -36,7 +36,7 @@ const { reply: anyReply } = fc.letrec<{ reply: unknown }>((tie) => ({
   ),
 }));
 
-test("replies are the same however the bytes were cut", () => {
+test("the replies are the same wherever the bytes were cut", () => {
   fc.assert(
     fc.property(fc.array(anyReply, { maxLength: 5 }), fc.array(fc.nat(), { maxLength: 20 }), (replies, places) => {
       expect(decoded(cut(Buffer.concat(replies.map(sent)), places))).toEqual(replies);
@@ -44,22 +44,22 @@ test("replies are the same however the bytes were cut", () => {
   );
 });
 
-test("a refusal is told as such, and the replies after it are read", () => {
+test("an error reply is reported as one, and the replies after it are read", () => {
   const [refusal, after] = decoded([Buffer.from("-MOVED 1 a:1\r\n:5\r\n")]);
   expect(refusal).toBeInstanceOf(RedisRefusal);
   expect((refusal as Error).message).toBe("MOVED 1 a:1");
   expect(after).toBe(5);
 });
 
-test("bytes come as text when that is wanted", () => {
+test("bytes come as text if the receiver wants text", () => {
   expect(decoded([sent([Buffer.from("done"), 1, [Buffer.from("7")]])], true)).toEqual([["done", 1, ["7"]]]);
 });
 
-test("what is not the protocol is an error", () => {
-  expect(() => decoded([Buffer.from("HTTP/1.1 400\r\n")])).toThrow(/no Redis/);
+test("bytes that violate the protocol are an error", () => {
+  expect(() => decoded([Buffer.from("HTTP/1.1 400\r\n")])).toThrow(/Redis protocol/);
 });
 
-test("a call is what Redis reads as the same call", () => {
+test("Redis reads an encoded call as the same call", () => {
   fc.assert(
     fc.property(
       fc.array(

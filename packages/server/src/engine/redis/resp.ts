@@ -1,6 +1,6 @@
 /**
- * The wire format of Redis: calls become bytes, bytes become replies. `node.ts` writes and reads with it. Written for what
- * the engine sends thousands of times a second; whoever has time uses the client library.
+ * The wire format of Redis: calls become bytes, bytes become replies. `node.ts` writes and reads with it. It is written for
+ * speed, because the engine sends thousands of calls per second; other code uses the client library.
  *
  *   a call    *3 CRLF $5 CRLF FCALL CRLF $4 CRLF name CRLF $1 CRLF 0 CRLF
  *   a reply   +text  -error  :number  $length, that many bytes  *count, that many replies; each ended by CRLF; length -1 is null
@@ -8,11 +8,11 @@
 
 export type Argument = string | Buffer;
 
-/** What Redis says when it refuses; the first word is its code. */
+/** An error reply of Redis; the first word is its code. */
 export class RedisRefusal extends Error {}
 
 const ASKING = "*1\r\n$6\r\nASKING\r\n";
-/** What the length of an argument takes at most, with what surrounds it. */
+/** The most bytes that an argument's length takes, with its delimiters. */
 const FRAME_BYTES = 20;
 const MAX_BYTES_PER_UNIT = 3;
 
@@ -47,7 +47,7 @@ function roomFor(calls: readonly { readonly args: readonly Argument[]; readonly 
   return room;
 }
 
-/** Who gets the replies, in the order of the calls. */
+/** Receives the replies, in the order of the calls. */
 export interface Receiver {
   /** Whether the reply that begins now is wanted as text; otherwise as bytes. */
   isText(): boolean;
@@ -62,20 +62,20 @@ interface Unfinished {
   readonly count: number;
 }
 
-/** Bytes come in pieces of any size; a piece that ends within a reply waits for the next. */
+/** Decodes bytes that come in pieces of any size. A piece that ends within a reply waits for the next. */
 export class Decoder {
   private pieces: Buffer[] = [];
   private heldBytes = 0;
-  /** With less than this nothing more can be read. */
+  /** The decoder cannot proceed with fewer bytes than this. */
   private neededBytes = 1;
-  /** The length of the bytes that come next; -1 when a line does. */
+  /** The length of the bytes that come next; -1 if a line comes next. */
   private bulk = -1;
   private readonly stack: Unfinished[] = [];
   private isText = false;
 
   constructor(private readonly receiver: Receiver) {}
 
-  /** Throws on what is not the protocol. */
+  /** Throws if the bytes violate the protocol. */
   push(piece: Buffer): void {
     this.pieces.push(piece);
     this.heldBytes += piece.length;
@@ -87,7 +87,7 @@ export class Decoder {
     this.heldBytes = rest.length;
   }
 
-  /** Returns how far it got, and notes what it needs to get further. */
+  /** Returns how far it got, and records how many bytes it needs to continue. */
   private read(bytes: Buffer): number {
     let at = 0;
     for (;;) {
@@ -125,10 +125,10 @@ export class Decoder {
     } else if (type === NUMBER) this.take(numberIn(bytes, at + 1, end));
     else if (type === TEXT) this.take(bytes.toString("utf8", at + 1, end));
     else if (type === ERROR) this.take(new RedisRefusal(bytes.toString("utf8", at + 1, end)));
-    else throw new Error("what answers is no Redis");
+    else throw new Error("the server does not speak the Redis protocol");
   }
 
-  /** Something is whole; with it, everything that it was the last part of. */
+  /** Takes a whole value, and completes every array of which it is the last element. */
   private take(value: unknown): void {
     let whole = value;
     for (let top = this.stack.at(-1); top !== undefined; top = this.stack.at(-1)) {
@@ -141,7 +141,7 @@ export class Decoder {
   }
 }
 
-/** Where the line ends that begins at `at`; -1 when that is not here yet. */
+/** The end of the line that begins at `at`; -1 if it has not arrived yet. */
 function lineEnd(bytes: Buffer, at: number): number {
   for (let i = at; i < bytes.length - 1; i++) if (bytes[i] === CR) return i;
   return -1;

@@ -1,10 +1,10 @@
 /**
- * Builds the commonest commit, and the cheapest (lua/swap.lua): this node committed last, knows the whole head, and only
- * appends, trims or changes rows. It sends the head as it must be and as it becomes. A head that differs is answered `other`
- * and nothing has changed; `commits.ts` then sends the general commit under the same number.
+ * Builds the most common and cheapest commit (lua/swap.lua): this node committed last, knows the whole head, and only appends,
+ * trims or changes rows. It sends the head as it must be and as it becomes. If the head differs, Redis answers `other` and
+ * changes nothing; `commits.ts` then sends the general commit under the same number.
  *
- * Invariants: the next head names this commit, so that the same commit sent again is recognized; the number in it makes every
- * head different from all others that an entity ever had.
+ * Invariants: the next head names this commit, so a repetition is recognized. The commit's number makes every head of an entity
+ * unique.
  */
 import type { Effect, Head, Message, Rev } from "../contract.ts";
 import { headAfter } from "../head.ts";
@@ -12,13 +12,13 @@ import { bufferOf, isPlain, pushMessage, whole } from "./effects.ts";
 import { type EntityKeys, rowName } from "./keys.ts";
 import type { Argument } from "./resp.ts";
 
-/** A head as this node left it. */
+/** The head that this node's last commit left. */
 export interface KnownHead {
   readonly rev: Rev;
   readonly head: Head;
   /** The history of the master that holds it. */
   readonly history: string;
-  /** As it is stored; lua/shared.lua draws it. */
+  /** The stored form, drawn in lua/shared.lua. */
   readonly text: string;
 }
 
@@ -35,7 +35,7 @@ export interface Swap {
   readonly next: KnownHead;
 }
 
-/** Undefined when these effects take more than that. */
+/** Undefined if these effects need the general commit. */
 export function swapOf(
   keys: EntityKeys,
   known: KnownHead,
@@ -49,14 +49,14 @@ export function swapOf(
   const { generation, last, bytes, at, start, startBytes } = headAfter(known.head, effects);
   // Written out, because this runs for every append.
   const head: Head = { generation, last, bytes, at, start, startBytes, survived: known.head.survived };
-  // Revs that the general commit gives are microseconds, so that one more each time never gets ahead of them.
+  // The general commit takes its revs from a microsecond clock, so adding one per commit never gets ahead of them.
   const next = knownHead(known.rev + 1, head, known.history, writer, number);
   args[1] = next.text;
   const touched = hasRows ? [keys.head, keys.log, keys.rows, keys.order] : [keys.head, keys.log];
   return { keys: touched, args, next };
 }
 
-/** Whether rows change; undefined when something else does. */
+/** Whether rows change; undefined if the effects need the general commit. */
 function pushEffects(args: Argument[], { generation, last }: Head, effects: readonly Effect[]): boolean | undefined {
   let hasRows = false;
   const log = new Additions(args, generation, last.seq);
@@ -77,7 +77,7 @@ function pushEffects(args: Argument[], { generation, last }: Head, effects: read
   return hasRows;
 }
 
-/** Messages of one moment that carry a payload only are sent as a run: append, how many, when, then an id and a payload each. */
+/** Groups payload-only messages of one moment into a run: append, how many, when, then an id and a payload each. */
 class Additions {
   private atMs = 0;
   private count = 0;

@@ -1,6 +1,6 @@
 /**
- * Which master has which bucket. On a cluster ioredis follows the slots, asking every second and when a node says that one has
- * moved; a single Redis has them all. Masters are connected to when they are first needed, and anew when they were lost.
+ * Knows which master has which bucket. On a cluster ioredis follows the slots: it asks every second, and when a node reports a
+ * moved slot. A single Redis has them all. It connects to a master at the first need, and again after a loss.
  */
 import { Cluster, Redis, type RedisOptions } from "ioredis";
 import type { World } from "../../core/world.ts";
@@ -10,7 +10,9 @@ import type { RedisMeter } from "./meter.ts";
 import { type Access, RedisNode } from "./node.ts";
 import type { RedisLimits } from "./options.ts";
 
-/** What speaks sharded pub/sub: a cluster's client does it over connections of its own, a single Redis needs a second one. */
+/**
+ * A client with sharded pub/sub. A cluster's client opens connections of its own for it; a single Redis needs a second client.
+ */
 export type Subscriber = Pick<Redis, "ssubscribe" | "sunsubscribe" | "on">;
 
 export class Topology {
@@ -28,7 +30,7 @@ export class Topology {
     private readonly meter: RedisMeter,
   ) {}
 
-  /** Asks the first address that answers whether it is of a cluster. */
+  /** Asks the first address that answers whether it belongs to a cluster. */
   static async open(urls: readonly string[], world: World, limits: RedisLimits, meter: RedisMeter): Promise<Topology> {
     const addresses = urls.map(parseAddress);
     const [seed, slots] = await firstThatAnswers(addresses, world, limits);
@@ -37,7 +39,7 @@ export class Topology {
         ...optionsOf(seed),
         connectTimeout: limits.connectMs,
         maxRetriesPerRequest: null,
-        // Left to itself it would subscribe anew without anybody to hear of a refusal.
+        // An automatic resubscription would hide a refusal.
         autoResubscribe: false,
       });
       subscriber.on("error", () => {});
@@ -49,8 +51,8 @@ export class Topology {
         slotsRefreshInterval: limits.refreshMs,
         slotsRefreshTimeout: limits.connectMs,
         shardedSubscribers: true,
-        // Names are left to the connection: one that cannot be resolved is then one node that cannot be reached, and a
-        // certificate is checked against the name.
+        // The connection resolves names itself. So an unresolvable name is one unreachable node, and certificates are checked
+        // against the name.
         dnsLookup: (host, done) => done(null, host),
         clusterRetryStrategy: () => Math.ceil(limits.refreshMs / 4),
         redisOptions: {
@@ -66,7 +68,7 @@ export class Topology {
     return new Topology(cluster as unknown as Subscriber, cluster, slots, seed, world, limits, meter);
   }
 
-  /** The master of a bucket as far as is known; throws when none is. */
+  /** The known master of a bucket; throws if none is known. */
   nodeOf(bucket: number): RedisNode {
     if (this.cluster === undefined) return this.connect(nameOf(this.seed));
     const name = this.cluster.slots[this.slots[bucket]!]?.[0];
@@ -75,7 +77,7 @@ export class Topology {
     return this.connect(name);
   }
 
-  /** A cluster's client subscribes anew by itself when a connection was lost; a single one tells. */
+  /** Runs the task after a reconnection of a single Redis. A cluster's client resubscribes by itself. */
   onReconnect(task: () => void): void {
     if (this.cluster === undefined) this.subscriber.on("ready", task);
   }
@@ -89,7 +91,7 @@ export class Topology {
     return node;
   }
 
-  /** A connection of one's own, for what blocks. */
+  /** Opens a separate connection, for commands that block. */
   connectApart(name: string): RedisNode {
     if (this.isClosed) throw new EngineError("unavailable", "the engine was closed");
     const [host, port] = splitName(name);
@@ -98,19 +100,19 @@ export class Topology {
     return new RedisNode(name, this.world, this.limits, { ...this.seed, host, port }, lost);
   }
 
-  /** The masters of all buckets, as far as they are known. */
+  /** The known masters of all buckets. */
   masters(): string[] {
     const { cluster } = this;
     if (cluster === undefined) return [nameOf(this.seed)];
     return [...new Set(this.slots.flatMap((slot) => cluster.slots[slot]?.[0] ?? []))];
   }
 
-  /** Something said that the slots are elsewhere by now. */
+  /** Asks for the slots again, because a reply says that they have moved. */
   refresh(): void {
     this.cluster?.refreshSlotsCache();
   }
 
-  /** Until every bucket has a master that we know of. */
+  /** Whether every bucket has a known master. */
   isComplete(): boolean {
     const { cluster } = this;
     return cluster === undefined || this.slots.every((slot) => cluster.slots[slot]?.[0] !== undefined);
@@ -143,7 +145,7 @@ export function parseAddress(text: string): Access {
   };
 }
 
-/** What every node of a cluster is opened with, wherever it is. */
+/** The credentials with which every node of a cluster is opened. */
 function accessOf({ username, password, tls }: Access): RedisOptions {
   return {
     ...(username === undefined ? {} : { username }),
@@ -160,7 +162,7 @@ function nameOf({ host, port }: Access): string {
   return `${host}:${port}`;
 }
 
-/** An IPv6 address has colons of its own. */
+/** Splits at the last colon, because an IPv6 address has colons of its own. */
 function splitName(name: string): [string, number] {
   const colon = name.lastIndexOf(":");
   return [name.slice(0, colon), Number(name.slice(colon + 1))];
@@ -179,10 +181,10 @@ async function firstThatAnswers(addresses: readonly Access[], world: World, limi
   throw new EngineError("unavailable", `no Redis answers (${reasons.join("; ")})`);
 }
 
-/** A Redis that answers, and that Sluice cannot use. */
+/** A Redis that answers and that Sluice cannot use. */
 class Unfit extends Error {}
 
-/** The slot of each bucket, if it is of a cluster. */
+/** The slot of each bucket; undefined for a single Redis. */
 async function examine(address: Access, world: World, limits: RedisLimits): Promise<number[] | undefined> {
   const node = new RedisNode(nameOf(address), world, limits, address, () => {});
   try {
@@ -190,7 +192,7 @@ async function examine(address: Access, world: World, limits: RedisLimits): Prom
     const version = /redis_version:(\d+)/.exec(info)?.[1];
     if (Number(version) < 7) throw new Unfit(`${nameOf(address)} runs Redis ${version}; Sluice needs 7 or later`);
     if (!/cluster_enabled:1/.test(info)) return undefined;
-    // The slot is that of the bucket's number; the prefix does not matter.
+    // The hash tag alone, which is the bucket's number, decides the slot; the prefix does not matter.
     const keys = new Keys("");
     const asked = Array.from({ length: BUCKETS }, (_, bucket) =>
       node.ask(["CLUSTER", "KEYSLOT", keys.barrier(bucket)]),

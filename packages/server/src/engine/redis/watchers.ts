@@ -1,9 +1,9 @@
 /**
- * Wakes the watchers of entities. A commit publishes on a channel of its entity, and this node subscribes to the channels that
- * it watches. `open.ts` owns it and starts it once Redis has proved fit.
+ * Wakes the watchers of entities. A commit publishes on its entity's channel, and this node subscribes to the channels that it
+ * watches. `open.ts` owns it and starts it once Redis has proved fit.
  *
- * Invariants: a notification that is lost costs latency, never the wake, because every watched entity is compared with Redis
- * every `pollMs`. A poll takes one call per bucket and `pollBatch` entities; a bucket that does not answer holds up no other.
+ * Invariants: a lost notification costs latency, never the wake, because every watched entity is compared with Redis every
+ * `pollMs`. A poll takes one call per bucket and `pollBatch` entities; a bucket that does not answer delays no other.
  */
 import type { Cancel, World } from "../../core/world.ts";
 import type { Entity, Unwatch } from "../contract.ts";
@@ -15,19 +15,19 @@ interface Watched {
   /** The name of the entity's head, which is also its channel. */
   readonly channel: string;
   readonly wakes: Set<{ readonly wake: () => void }>;
-  /** The newest rev heard of or seen; undefined before the first look. */
+  /** The newest known rev; undefined before the first comparison. */
   rev: string | undefined;
 }
 
-/** Entities of one bucket, and whether a poll of them is under way. */
+/** Watched entities of one bucket, and whether a poll of them is in flight. */
 interface Bucket {
   readonly watched: Set<Watched>;
   isPolling: boolean;
 }
 
 /**
- * The revs of many heads of a bucket, in their order. A plain command: a function that answers with the differences alone saves
- * bandwidth, but takes a master twice the time.
+ * The revs of many heads of a bucket, in their order. A plain command, because a function that returns only the differences saves
+ * bandwidth but takes a master twice the time.
  */
 export type LoadRevs = (bucket: number, heads: readonly string[]) => Promise<readonly string[]>;
 
@@ -82,7 +82,7 @@ export class Watchers {
     };
   }
 
-  /** After a commit of this node: quicker than the way around. */
+  /** Wakes after a commit of this node at once, without the way through Redis. */
   committed(channel: string, rev: number): void {
     const watched = this.watched.get(channel);
     if (watched !== undefined) queueMicrotask(() => this.heard(watched, String(rev)));
@@ -105,13 +105,13 @@ export class Watchers {
     wakeAll(watched);
   }
 
-  /** No notification tells of commits from before the subscription, so its watchers look once it stands. */
+  /** Subscribes and then wakes the watchers, because no notification reports commits from before the subscription. */
   private async subscribe(watched: Watched): Promise<void> {
     try {
       await this.subscriber.ssubscribe(watched.channel);
       wakeAll(watched);
     } catch {
-      // The poll finds what this entity's watchers miss.
+      // The poll finds the commits that this entity's watchers miss.
     }
   }
 
@@ -123,12 +123,15 @@ export class Watchers {
     }
   }
 
-  /** One bucket after the other, evenly spread: all at once would hold up a master, and with it the commits behind them. */
+  /**
+   * Polls one bucket after the other, evenly spread, because all at once would delay a master and the commits behind the polls.
+   */
   private pollNext(): void {
     const { pollMs } = this.limits;
     const now = this.world.now();
     const lateMs = now - this.pollDueMs;
-    // A late timer is made up for, so that a round takes no longer than `pollMs`; a clock that was set is not.
+    // The next poll makes up for a late timer, so that a round takes at most `pollMs`. It does not make up for a clock that was
+    // set.
     this.pollDueMs = (lateMs >= 0 && lateMs < pollMs ? this.pollDueMs : now) + pollMs / BUCKETS;
     this.timer = this.world.after(Math.max(0, this.pollDueMs - now), () => {
       this.lastPolled = (this.lastPolled + 1) % BUCKETS;
@@ -147,7 +150,7 @@ export class Watchers {
         await this.compare(number, all.slice(i, i + pollBatch));
       }
     } catch {
-      // Readers are told elsewhere that Redis does not answer; the next poll tries again.
+      // Operations report that Redis does not answer; the next poll tries again.
     }
     bucket.isPolling = false;
   }

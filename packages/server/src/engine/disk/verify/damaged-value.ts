@@ -1,4 +1,4 @@
-/** The refusal of a value that does not match its checksum: where it lies, and what it is, in words for the operator. */
+/** The error for a value that does not match its checksum. For the operator it names the place and the entity. */
 import { crc32 } from "node:zlib";
 import type { EngineError } from "../../contract.ts";
 import { readHeadRow } from "../head-row.ts";
@@ -9,7 +9,7 @@ import type { PageFile, Place } from "./page-file.ts";
 import { ROWS } from "./rows-tree.ts";
 import { TreeWalk } from "./tree-walk.ts";
 
-/** The snapshot must not change meanwhile: the name of the entity is looked up in it. */
+/** The snapshot must not change meanwhile, because the entity's name is read from it. */
 export async function damagedValue(
   file: PageFile,
   newest: NewestMeta,
@@ -20,7 +20,7 @@ export async function damagedValue(
   return file.damage(place, `${what} (key ${key.toString("hex")}) does not match its checksum`);
 }
 
-/** The name of the entity with this head, or undefined where the head is damaged too. */
+/** The name of the entity with this head, or undefined if the head is damaged too. */
 async function nameOf(file: PageFile, { rows, txn, page }: NewestMeta, head: Buffer): Promise<string | undefined> {
   let name: string | undefined;
   const walk = new TreeWalk(file, ROWS, rows, false);

@@ -1,8 +1,8 @@
 /**
- * The free list of the store: a tree of its own whose keys are transactions and whose values are lists of pages. A damaged list
- * would let LMDB write over pages that are in use, so every page that it names is entered into the ledger.
+ * The free list of the store: a tree whose keys are transactions and whose values are lists of pages. It enters every listed page
+ * into the ledger, because a damaged list would let LMDB overwrite pages in use.
  *
- *   value   0  u64  how many entries of the list count
+ *   value   0  u64  the number of valid entries in the list
  *           8  i64  entries: a page; or minus the length of a block, followed by its first page; or 0 for none
  */
 import { HEADER_BYTES, type TreeRecord, u64 } from "./layout.ts";
@@ -54,12 +54,12 @@ function enterList(file: PageFile, list: Buffer, { page, at }: Place): void {
     }
     if (++i > count) throw file.damage(place, "the free list has a block without its first page");
     const first = u64(list, 8 * i);
-    // The ledger refuses what is beyond its end, so that no length makes this loop long.
+    // The ledger refuses a page beyond its end, so no claimed length makes this loop long.
     for (let k = 0; k < length; k++) file.free(first + k, place);
   }
 }
 
-/** How long a block is told to begin at the next entry; 0 when this entry is none such. */
+/** The length of the block that begins at the next entry; 0 if this entry announces no block. */
 function blockLength(list: Buffer, at: number): number {
   const high = list.readInt32LE(at + 4);
   return high < 0 ? -(high * 2 ** 32 + list.readUInt32LE(at)) : 0;

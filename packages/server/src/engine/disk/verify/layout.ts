@@ -1,7 +1,7 @@
 /**
- * How LMDB lays out its file, as far as the verifier has to know: pages of one size, the first two of them metas, the others
- * parts of one of two trees (rows, free list), values too large for a leaf, or free. Learnt from LMDB's 64-bit little-endian
- * format, version 2, which is what the `lmdb` package writes on every platform that we run on.
+ * The layout of LMDB's file, as far as the verifier needs it. Pages have one size. The first two are metas. Every other page
+ * belongs to one of two trees (rows, free list), holds a value too large for a leaf, or is free. It is LMDB's 64-bit
+ * little-endian format, version 2, which the `lmdb` package writes on every supported platform.
  *
  *   any page            meta, behind the header           tree record, 48 bytes
  *    0  u64  number      0  u32  magic                     0  u32  size of a page (free list only)
@@ -14,12 +14,12 @@
  *   20  u32  pages      128 u64  txn                      40  u64  root page, all ones for none
  *                       136 u64  boot
  *
- * Branches and leaves: u16 places of their nodes from byte 24 up to `lower`, then room, then the nodes from `upper` to the end;
- * all three count from byte 24. A node starts at an even place:
+ * Branches and leaves: u16 places of their nodes from byte 24 up to `lower`, then room, then the nodes from `upper` to the end.
+ * All three count from byte 24. A node starts at an even place:
  *
  *   leaf node      0 u32 length of the value, 4 u16 flags, 6 u16 length of the key, 8 the key, then the value;
  *                  with flag 1 the value lies on overflow pages: u64 first page, u64 txn, u64 pages
- *   branch node    0 u48 page below, 6 u16 length of the key, 8 the key: nothing below the page sorts before it
+ *   branch node    0 u48 page below, 6 u16 length of the key, 8 the key: no key below the page sorts before it
  */
 import { PAGE_BYTES } from "../limits.ts";
 
@@ -27,7 +27,7 @@ export { PAGE_BYTES };
 export const HEADER_BYTES = 24;
 export const META_BYTES = 144;
 export const NODE_BYTES = 8;
-/** First page, txn and number of pages of a value that does not lie in its leaf. */
+/** The reference to a value on pages of its own: first page, txn and number of pages. */
 export const OVERFLOW_BYTES = 24;
 /** Places in a page count from the end of its header. */
 export const ROOM_BYTES = PAGE_BYTES - HEADER_BYTES;
@@ -65,12 +65,12 @@ export interface Meta {
   readonly txn: number;
 }
 
-/** Whether LMDB on this kind of processor uses the layout above: numbers of 64 bits, the low byte first. */
+/** Whether LMDB uses the layout above on this processor: 64-bit numbers, low byte first. */
 export const isLayoutKnown = (arch: string): boolean => ["x64", "arm64", "loong64", "riscv64"].includes(arch);
 
 const U32 = 2 ** 32;
 
-/** Exact up to 2^53; what is larger is not a number of anything here, and stays larger. All ones is `NO_PAGE`. */
+/** Exact up to 2^53. A larger number is no valid count here, and stays larger. All ones is `NO_PAGE`. */
 export function u64(from: Buffer, at: number): number {
   const low = u32(from, at);
   const high = u32(from, at + 4);
@@ -78,7 +78,7 @@ export function u64(from: Buffer, at: number): number {
   return high * U32 + low;
 }
 
-/** Like `u16`, without the checks of Buffer's own readers: the callers know that the place is within the page. */
+/** Like `u16`, without the checks of Buffer's own readers, because callers know that the place is within the page. */
 export const u32 = (from: Buffer, at: number): number =>
   (from[at]! | (from[at + 1]! << 8) | (from[at + 2]! << 16) | (from[at + 3]! << 24)) >>> 0;
 
@@ -112,5 +112,5 @@ function readRecord(page: Buffer, at: number): TreeRecord {
   };
 }
 
-/** How many pages a value takes; only the first has a header. */
+/** The number of pages of a value; only the first has a header. */
 export const overflowPages = (bytes: number): number => Math.floor((HEADER_BYTES - 1 + bytes) / PAGE_BYTES) + 1;

@@ -1,10 +1,10 @@
 /**
- * The two metas of the store, of which the newer one tells where everything is. LMDB writes them in turn and starts from the one
- * with the higher transaction; damage there could silently lead it back to an older state.
+ * The two metas of the store; the newer one says where everything is. LMDB writes them in turn and starts from the one with the
+ * higher transaction. So a damaged meta could silently lead it back to an older state.
  *
- * Invariants: the newest is named only if both are believable. Every transaction of ours rewrites the root of the
- * rows, and the root carries the transaction that wrote it, so a meta proves its own number. The snapshot before the newest
- * stays whole until the next transaction is done, so the other meta can prove itself too.
+ * Invariants: a newest meta is returned only if both are credible. Every transaction of the engine rewrites the root of the rows,
+ * and the root carries its transaction, so a meta proves its own number. The snapshot before the newest stays whole until the
+ * next transaction is done, so the other meta can prove itself too.
  */
 import { EngineError } from "../../contract.ts";
 import {
@@ -21,11 +21,11 @@ import {
 } from "./layout.ts";
 import type { PageFile } from "./page-file.ts";
 
-/** Pages that a transaction may have taken and given back without ever writing them. */
+/** The most pages that a transaction may have taken and returned without writing them. */
 const MAX_UNWRITTEN_PAGES = 2 ** 18;
 
 export interface NewestMeta extends Meta {
-  /** Which page it stands on. */
+  /** The page of this meta. */
   readonly page: number;
 }
 
@@ -86,7 +86,7 @@ function faultOf(meta: Meta, page: number): string | undefined {
   return undefined;
 }
 
-/** What never changes in the life of a file stands in both. */
+/** Compares the fields that never change in the life of a file. */
 function difference(one: Meta, other: Meta): string | undefined {
   return one.free.flags === other.free.flags ? undefined : "the flags of the metas differ";
 }

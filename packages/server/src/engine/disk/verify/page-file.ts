@@ -1,23 +1,23 @@
 /**
- * The store's file as pages, and the ledger of what each page is used for. The walks in `verify/` read through it.
+ * The store's file as pages, and the ledger of each page's use. The walks in `verify/` read through it.
  *
- * Invariants: a page is taken once, by one user. A second taker, or one of a page that the file does not have, has found
- * damage. Damage is told with the file, the page and the byte.
+ * Invariants: each page has one user. A second use of a page, or the use of a page beyond the file, is damage. An error names the
+ * file, the page and the byte.
  */
 import { EngineError } from "../../contract.ts";
 import type { File } from "../files.ts";
 import { OVERFLOW, PAGE_BYTES, u16, u64 } from "./layout.ts";
 
-/** Reads of neighbouring pages are joined up to this size. */
+/** Reads of adjacent pages are joined up to this size. */
 const RUN_PAGES = 256;
-/** Pages between two wanted ones that are read along, because that is cheaper than another read. */
+/** Unwanted pages between two wanted ones that one read includes, because another read would cost more. */
 const GAP_PAGES = 8;
 
 const UNKNOWN = 0;
 const USED = 1;
 const FREE = 2;
 
-/** The part of a file that checks need. */
+/** The part of a file that the checks need. */
 export type ReadableFile = Pick<File, "size" | "read">;
 
 export class PageFile {
@@ -39,13 +39,13 @@ export class PageFile {
     this.ledger.fill(USED, 0, 2);
   }
 
-  /** What stands at this place says that the page is part of the store. */
+  /** The entry at this place says that the page is part of the store. */
   use(page: number, at: Place): void {
     this.enter(page, USED, at);
     if (page >= this.pages) throw this.damage(at, `it names page ${page}, but the file ends before that`);
   }
 
-  /** What stands at this place says that the page is free; the file may end before it. */
+  /** The entry at this place says that the page is free; the file may end before it. */
   free(page: number, at: Place): void {
     this.enter(page, FREE, at);
   }
@@ -65,7 +65,7 @@ export class PageFile {
     return this.ledger[page] !== UNKNOWN;
   }
 
-  /** Pages that nothing uses and that are not free either: room that is lost, and nothing else. */
+  /** Pages that are neither used nor free: lost room, which is harmless. */
   get lostPages(): number {
     let lost = 0;
     for (const state of this.ledger) if (state === UNKNOWN) lost++;
@@ -99,7 +99,7 @@ export class PageFile {
     return wanted.map((page) => found.get(page)!);
   }
 
-  /** The head of pages that hold one value. */
+  /** Checks the head of the pages of one value. */
   checkOverflow(head: Buffer, page: number, pages: number, txn: number): void {
     if (!isOverflowHead(head, page, pages, txn))
       throw this.damage({ page, at: 0 }, "the head of a value's pages is not right");
@@ -110,7 +110,7 @@ export class PageFile {
   }
 }
 
-/** The refusal that every check of the store gives: file, byte and page. */
+/** The error of every check of the store: file, byte and page. */
 export function damageAt(path: string, { page, at }: Place, what: string): EngineError {
   const place = `${path} at byte ${page * PAGE_BYTES + at} (page ${page})`;
   return new EngineError("data-damaged", `The store is damaged: ${place}: ${what}.`);
@@ -120,7 +120,7 @@ export function damageAt(path: string, { page, at }: Place, what: string): Engin
 export const isOverflowHead = (head: Buffer, page: number, pages: number, txn: number): boolean =>
   u64(head, 0) === page && u64(head, 8) <= txn && u16(head, 18) === OVERFLOW && head.readUInt32LE(20) === pages;
 
-/** Where something stands: a page, and the byte within it. */
+/** A place: a page, and the byte within it. */
 export interface Place {
   readonly page: number;
   readonly at: number;
@@ -131,7 +131,7 @@ export interface Run {
   readonly last: number;
 }
 
-/** Ascending pages as stretches worth one read each. */
+/** Groups ascending pages into runs worth one read each. */
 export function runsOf(pages: readonly number[]): Run[] {
   const runs: { first: number; last: number }[] = [];
   for (const page of pages) {

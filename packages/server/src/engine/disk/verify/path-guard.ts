@@ -1,13 +1,12 @@
 /**
- * Stands before LMDB while the check in the background is still under way: whatever page LMDB is about to follow or to free on
- * its way to a key is checked first, once. `guarded-store.ts` asks it before every access, on the engine's thread and on the
- * applier's.
+ * Guards LMDB while the background check is running: it checks, once, every page that LMDB is about to follow or free on its way
+ * to a key. `guarded-store.ts` calls it before every access, on the engine's thread and on the applier's.
  *
- * The start has checked all branches. So what is left are leaves, where the start did not read them all, and the heads of values
- * on pages of their own, which LMDB believes when it frees them. A page that is newer than the start was written by this process.
+ * The start has checked all branches. What remains are leaves beyond the start's budget, and the heads of values on pages of
+ * their own, which LMDB believes when it frees them. A page newer than the start was written by this process.
  *
- * Invariants: it only reads, and synchronously. Its view is the last committed tree: a page that a running transaction has
- * changed was admitted before that.
+ * Invariants: it only reads, and synchronously. Its view is the last committed tree: it admitted a page before a running
+ * transaction changed that page.
  */
 import { readSync } from "node:fs";
 import {
@@ -25,7 +24,7 @@ import { damageAt, isOverflowHead, type Place } from "./page-file.ts";
 import { ROWS } from "./rows-tree.ts";
 import { type Entry, type Expected, type KeyPlace, TreePages } from "./tree-page.ts";
 
-/** What a start has proven, and the guard need not. */
+/** The start's findings, which the guard need not check again. */
 export interface Proven {
   /** Pages of later transactions were written by this process. */
   readonly txn: number;
@@ -41,10 +40,10 @@ interface Tree {
 
 export class PathGuard {
   private readonly pages: TreePages;
-  /** By page: whether it has been checked, or is newer than the start. */
+  /** By page: whether it was checked, or is newer than the start. */
   private readonly safe: Uint8Array;
   private tree: Tree = { txn: -1, root: NO_PAGE, depth: 0 };
-  /** Pages of this tree that were read; forgotten with the next transaction. */
+  /** Pages of this tree that were read; dropped at the next transaction. */
   private readonly read = new Map<number, Buffer>();
 
   constructor(
@@ -60,7 +59,7 @@ export class PathGuard {
     return damageAt(this.path, place, what);
   }
 
-  /** Must be called before `admit` when a transaction may have been committed since. */
+  /** Must be called before `admit` if a transaction may have been committed since. */
   refresh(): void {
     const [even, odd] = [this.meta(0), this.meta(1)];
     const newest = odd.txn > even.txn ? odd : even;
@@ -70,14 +69,14 @@ export class PathGuard {
   }
 
   /**
-   * The leaf of this key and its neighbours, which a cursor steps onto and a removal joins it with. Returns the first key that
-   * is not on the leaf; undefined for the last leaf.
+   * Checks the leaf of this key and its neighbors, because a cursor steps onto them and a removal merges with them. Returns the
+   * first key that is not on the leaf; undefined for the last leaf.
    */
   admit(key: Buffer): Buffer | undefined {
     if (this.proven.hasLeavesChecked || this.tree.root === NO_PAGE) return undefined;
     const leaf = this.leafOf(place(key), false);
     this.check(leaf);
-    // Two to the left: a reverse cursor looks at two keys, and a leaf may have one.
+    // Two to the left, because a reverse cursor looks at two keys and a leaf may have one.
     let { floor } = leaf;
     for (let i = 0; i < 2 && floor !== undefined; i++) {
       const before: Expected = this.leafOf(floor, true);
@@ -90,7 +89,7 @@ export class PathGuard {
     return bytes.subarray(from, from + length);
   }
 
-  /** The pages of the value that this key has, if any, which LMDB frees when it is removed or replaced. */
+  /** Checks the pages of this key's value, if it has any, because LMDB frees them when the value is removed or replaced. */
   admitChange(key: Buffer): void {
     this.admit(key);
     if (this.tree.root === NO_PAGE) return;
@@ -111,7 +110,7 @@ export class PathGuard {
     if (this.isSafe(leaf.number)) return;
     const page = this.page(leaf.number);
     const txn = u64(page, 8);
-    // LMDB writes into a page that seems to be of the running transaction, so no page may seem newer than what leads to it.
+    // LMDB writes into a page that seems to belong to the running transaction. So no page may seem newer than its parent.
     if (txn <= this.proven.txn || txn > leaf.above) this.pages.leaf(page, leaf, () => undefined);
     this.safe[leaf.number] = 1;
   }
@@ -120,7 +119,7 @@ export class PathGuard {
     return page > this.proven.lastPage || this.safe[page] === 1;
   }
 
-  /** The leaf where this key belongs; with `isBefore`, where the keys just before it do. */
+  /** The leaf where this key belongs; with `isBefore`, the leaf of the keys just before it. */
   private leafOf(key: KeyPlace, isBefore: boolean): Expected {
     let at: Expected = { number: this.tree.root, above: this.tree.txn, floor: undefined, ceiling: undefined };
     for (let level = 1; level < this.tree.depth; level++) at = this.childOf(at, key, isBefore);
@@ -148,7 +147,7 @@ export class PathGuard {
     };
   }
 
-  /** Read until two looks agree: one alone may fall into the moment when LMDB writes it. */
+  /** Reads until two reads agree, because one alone may see a meta that LMDB is writing. */
   private meta(page: number): Meta {
     let bytes = this.bytesAt(page * PAGE_BYTES, HEADER_BYTES + META_BYTES);
     for (;;) {
@@ -176,7 +175,7 @@ export class PathGuard {
   }
 }
 
-/** Pages kept of one tree, 4 MiB. */
+/** The most pages kept of one tree: 4 MiB. */
 const MAX_READ_PAGES = 256;
 
 const place = (key: Buffer): KeyPlace => ({ bytes: key, from: 0, length: key.length });

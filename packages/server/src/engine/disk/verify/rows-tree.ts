@@ -1,4 +1,4 @@
-/** The tree that holds the rows, as the checks of its pages need to know it: which keys there are, and how they sort. */
+/** The properties of the rows' tree that its page checks need: the valid keys, and their order. */
 import { MAX_KEY_BYTES } from "../keys.ts";
 import type { TreeKind } from "./tree-page.ts";
 

@@ -1,12 +1,12 @@
 /**
- * The check of a store that is in use, one step after the other in the order of the keys: every leaf with the branches above it,
- * every value against its checksum, and the free list against every page that the step meets. `check-worker.ts` runs the steps.
+ * Checks a store in use, step by step in key order: every leaf with the branches above it, every value against its checksum, and
+ * the free list against every page that the step meets. `check-worker.ts` runs the steps.
  *
- * Each step reads the newest snapshot of its own moment, so nothing is held between two steps. Rows that were written since the
- * start are met too; a row that moves between steps was written by this process, from pages that were checked before.
+ * Each step reads the newest snapshot of its own moment, so nothing is pinned between two steps. It meets rows that were written
+ * since the start too. A row that moves between steps was written by this process, from pages that were checked before.
  *
- * Invariants: the caller pins the store during a step (`Store.pin`), because LMDB would otherwise use pages of the snapshot
- * anew. A step only reads, and holds one step's worth of values in memory.
+ * Invariants: the caller pins the store during a step (`Store.pin`), because LMDB would otherwise reuse pages of the snapshot. A
+ * step only reads, and holds one step's values in memory.
  */
 import { crc32 } from "node:zlib";
 import { EngineError } from "../../contract.ts";
@@ -20,24 +20,24 @@ import { ROWS } from "./rows-tree.ts";
 import type { Entry } from "./tree-page.ts";
 import { TreeWalk } from "./tree-walk.ts";
 
-/** A meta that is read while LMDB writes it looks damaged once; one that is damaged looks so every time. */
+/** A meta that is read while LMDB writes it looks damaged once; a damaged one looks so every time. */
 const META_ATTEMPTS = 4;
-/** Values that lie side by side are read together up to this many pages. */
+/** Adjacent values are read together up to this many pages. */
 const RUN_PAGES = 64;
 
 export interface Checked {
   readonly kind: "checked";
-  /** Where the next step starts; undefined when this one was the last. */
+  /** The start of the next step; undefined after the last one. */
   readonly next: Uint8Array | undefined;
   readonly bytes: number;
   readonly rows: number;
-  /** What all steps together have to read, as of this snapshot. */
+  /** The bytes that all steps together read, as of this snapshot. */
   readonly totalBytes: number;
 }
 
 export interface FoundDamage {
   readonly kind: "damaged";
-  /** A damaged structure can hide rows; a damaged value is refused by every read of it, and harms no other. */
+  /** A damaged structure can hide rows. A damaged value affects only reads of that value, which refuse it. */
   readonly part: "structure" | "value";
   readonly message: string;
 }
@@ -55,7 +55,7 @@ export class StoreCheck {
     private readonly file: ReadableFile,
   ) {}
 
-  /** Checks about so many bytes, beginning with the first row whose key is at or after `from`. */
+  /** Checks about `maxBytes`, beginning with the first row at or after `from`. */
   async step(from: Uint8Array, maxBytes: number): Promise<Checked | FoundDamage> {
     try {
       const { file, newest } = await this.snapshot();
@@ -77,7 +77,7 @@ export class StoreCheck {
     for (let attempt = 1; ; attempt++) {
       try {
         const newest = await newestMeta(new PageFile(this.path, this.file, await this.file.size()));
-        // Measured after the meta was read: every page of its snapshot was written before it.
+        // Measured after the meta was read, because every page of its snapshot was written before it.
         const file = new PageFile(this.path, this.file, await this.file.size());
         file.expect(newest.lastPage);
         return { file, newest };
@@ -137,10 +137,10 @@ class Step {
       this.damagedInLeaf = { key: Buffer.from(key), page: entry.page, at: entry.at };
   }
 
-  /** Reads the values with pages of their own in the order of the file; the first that is damaged. */
+  /** Reads the values on pages of their own in file order; returns the first damage. */
   async values(): Promise<EngineError | undefined> {
     this.large.sort((a, b) => a.first - b.first);
-    for (const run of neighbours(this.large)) {
+    for (const run of adjacentValues(this.large)) {
       const { first } = run[0]!;
       const last = run.at(-1)!;
       const bytes = await this.file.read(first, last.first + last.pages - first);
@@ -156,8 +156,8 @@ class Step {
   }
 }
 
-/** Values in the order of their pages, as stretches worth one read each. */
-function neighbours(values: readonly LargeValue[]): LargeValue[][] {
+/** Groups values in page order into runs worth one read each. */
+function adjacentValues(values: readonly LargeValue[]): LargeValue[][] {
   const runs: LargeValue[][] = [];
   let end = -1;
   let pages = 0;

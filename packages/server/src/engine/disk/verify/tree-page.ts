@@ -1,9 +1,9 @@
 /**
- * One page of a tree, judged by what leads to it: its number, the transaction above it and the keys it may hold. The tree walk
- * and the path guard call it; nothing of a page is believed before it was checked here.
+ * Checks one page of a tree against the page above it: its number, its transaction and the keys it may hold. The tree walk and
+ * the path guard call it; no field of a page is used before its check here.
  *
- * Invariants: a branch or leaf that passes can neither lead LMDB outside the page nor hide an entry. Its nodes fill it without
- * a gap or an overlap, its keys ascend, and all of them lie between the separators around it.
+ * Invariants: a branch or leaf that passes can neither lead LMDB outside the page nor hide an entry. Its nodes fill it without a
+ * gap or an overlap, its keys ascend, and all of them lie between the separators around it.
  */
 import {
   BRANCH,
@@ -25,22 +25,22 @@ export interface TreeKind {
   readonly name: string;
   readonly minKey: number;
   readonly maxKey: number;
-  /** A branch of one child ends LMDB, unless it is in the free list. */
+  /** A branch with one child crashes LMDB, except in the free list. */
   readonly minChildren: number;
   compare(a: Buffer, aFrom: number, aLength: number, b: Buffer, bFrom: number, bLength: number): number;
 }
 
-/** A key, where it lies. */
+/** A key, by its place. */
 export interface KeyPlace {
   readonly bytes: Buffer;
   readonly from: number;
   readonly length: number;
 }
 
-/** A page as the page above it describes it. */
+/** A page as its parent describes it. */
 export interface Expected {
   readonly number: number;
-  /** The transaction of the page above, which no page below is newer than. */
+  /** The transaction of the page above. No page below is newer. */
   readonly above: number;
   /** No key of the page sorts before `floor`; every key sorts before `ceiling`. */
   readonly floor: KeyPlace | undefined;
@@ -48,22 +48,22 @@ export interface Expected {
 }
 
 export interface Child extends Expected {
-  /** Where its node starts in the page above. */
+  /** The start of its node in the page above. */
   readonly at: number;
 }
 
-/** An entry of a leaf, where it lies. One object serves all entries. */
+/** An entry of a leaf, by its place. One object serves all entries. */
 export interface Entry {
   bytes: Buffer;
   page: number;
-  /** Of the node within its page. */
+  /** The node's place within its page. */
   at: number;
   keyAt: number;
   keyLength: number;
-  /** Where the value starts, or the reference to its pages. */
+  /** The start of the value, or of the reference to its pages. */
   valueAt: number;
   valueLength: number;
-  /** Where the value's own pages start, 0 when it lies in the leaf, and how many they are. */
+  /** The first page of the value and the number of its pages; 0 if the value lies in the leaf. */
   overflow: number;
   overflowPages: number;
 }
@@ -102,7 +102,7 @@ export class TreePages {
     for (let i = 0; i < nodes; i++) {
       const at = this.nodeAt(number, page, i);
       this.measure(number, at, NODE_BYTES + u16(page, at + 6));
-      // The first child has no separator of its own: it starts where its parent does.
+      // The first child has no separator: it starts where its parent does.
       if (i > 0) floor = this.separator(page, expected, at, floor);
       children.push({
         number: page.readUInt32LE(at) + u16(page, at + 4) * 2 ** 32,
@@ -136,7 +136,7 @@ export class TreePages {
     return length < this.kind.minKey || length > this.kind.maxKey;
   }
 
-  /** Visits the entries of a leaf after all of it was checked. Returns how many there are. */
+  /** Visits the entries of a leaf after the check of the whole leaf. Returns their number. */
   leaf(page: Buffer, expected: Expected, visit: (entry: Entry) => void): number {
     const { number, floor, ceiling } = expected;
     const nodes = this.frame(page, expected, LEAF);
@@ -160,7 +160,7 @@ export class TreePages {
     }
     if (ceiling !== undefined && this.compare({ bytes: page, from: lastFrom, length: lastLength }, ceiling) >= 0)
       throw this.wrong(number, entry.at, "has a key out of order, behind the separator of the next page");
-    // Values are looked at only when the page as a whole has proven to be one.
+    // Values are read only after the page as a whole has passed.
     this.tile(number, page, nodes);
     for (let i = 0; i < nodes; i++) {
       this.place(page, HEADER_BYTES + u16(page, HEADER_BYTES + 2 * i));
@@ -169,7 +169,7 @@ export class TreePages {
     return nodes;
   }
 
-  /** The entry of this key on a leaf that was checked before, until the next call. */
+  /** The entry of this key on a checked leaf; valid until the next call. */
   find(page: Buffer, number: number, key: KeyPlace): Entry | undefined {
     const { entry, kind } = this;
     const txn = u64(page, 8);
@@ -188,7 +188,7 @@ export class TreePages {
     return undefined;
   }
 
-  /** Says where the parts of the node at this place lie; it may claim what is not in the page. */
+  /** Sets the places of the node's parts, which may claim bytes outside the page. */
   private place(page: Buffer, at: number): void {
     const { entry } = this;
     entry.at = at;
@@ -217,7 +217,7 @@ export class TreePages {
       throw this.wrong(number, valueAt + 16, `has a value of ${valueLength} bytes on too few pages`);
   }
 
-  /** Checks what all pages of a tree have in common, and returns the number of nodes. */
+  /** Checks the fields that all pages of a tree share; returns the number of nodes. */
   private frame(page: Buffer, { number, above }: Expected, kind: number): number {
     if (u64(page, 0) !== number) throw this.wrong(number, 0, "has a page that calls itself another");
     if (u64(page, 8) > above) throw this.wrong(number, 8, "has a page that is newer than what leads to it");
@@ -230,7 +230,7 @@ export class TreePages {
     return lower / 2;
   }
 
-  /** Where the i-th node of the page starts, from the page's first byte. */
+  /** The start of the i-th node, from the page's first byte. */
   private nodeAt(number: number, page: Buffer, i: number): number {
     const at = u16(page, HEADER_BYTES + 2 * i);
     if (at % 2 !== 0 || at < u16(page, 22) || at + NODE_BYTES > ROOM_BYTES)
@@ -249,7 +249,7 @@ export class TreePages {
   }
 }
 
-/** The nodes of one page: they must lie side by side from the end of the free room to the end of the page. */
+/** The nodes of one page, which must tile it from the end of the free room to the end of the page. */
 class Tiles {
   private readonly lengths = new Uint16Array(PAGE_BYTES / 2);
   private readonly rounds = new Uint32Array(PAGE_BYTES / 2);

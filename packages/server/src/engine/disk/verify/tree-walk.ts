@@ -1,20 +1,20 @@
 /**
- * Walks one tree of the store from its root in the order of its keys: all of it, its branches alone, or the leaves from one key
- * on. The verifier of a start, the doctor and the background check call it.
+ * Walks one tree of the store from its root in key order: all of it, its branches alone, or the leaves from one key on. The
+ * start's verifier, the doctor and the background check call it.
  *
- * Invariants: no damage can lead the walk outside the file, around in a circle or to an endless walk. A whole walk also proves
- * that the record of the tree counts what is really there.
+ * Invariants: no damage can lead the walk outside the file, into a cycle or to an endless walk. A whole walk also proves the
+ * counts in the tree's record.
  */
 import { HEADER_BYTES, NO_PAGE, type TreeRecord } from "./layout.ts";
 import type { PageFile } from "./page-file.ts";
 import { type Child, type Entry, type Expected, type KeyPlace, type TreeKind, TreePages } from "./tree-page.ts";
 
-/** Pages are read this many at a time, the next while the ones before are looked at; a walk that may end soon reads fewer. */
+/** Pages per read; the next group is read while the previous one is checked. A walk that may end soon reads fewer. */
 const GROUP_PAGES = { whole: 64, from: 8 };
 
 export type Visit = (entry: Entry) => void;
 
-/** Takes a leaf that was read; resolves to false when the walk may end there. */
+/** Takes a leaf; resolves to false to end the walk. */
 type TakeLeaf = (page: Buffer, leaf: Expected) => boolean | Promise<boolean>;
 
 export class TreeWalk {
@@ -29,13 +29,13 @@ export class TreeWalk {
     private readonly file: PageFile,
     kind: TreeKind,
     private readonly record: TreeRecord,
-    /** Whether pages are entered into the ledger; a second walk must not. */
+    /** Whether the walk enters pages into the ledger; a second walk must not. */
     private readonly takesPages: boolean,
   ) {
     this.pages = new TreePages(file, kind);
   }
 
-  /** Everything. `txn` is the transaction that wrote the record, `metaPage` the page where that stands. */
+  /** Walks everything. `txn` is the transaction that wrote the record, `metaPage` the page of that record. */
   async run(txn: number, metaPage: number, visit: Visit): Promise<void> {
     await this.descend(txn, metaPage, undefined, (page, leaf) => {
       this.leaf(page, leaf, visit);
@@ -47,14 +47,14 @@ export class TreeWalk {
     this.expectCount(metaPage, "entries", this.entries, this.record.entries);
   }
 
-  /** The branches, which name every leaf; the leaves themselves are not read. */
+  /** Walks the branches, which name every leaf, and reads no leaf. */
   async runBranches(txn: number, metaPage: number): Promise<void> {
     await this.descend(txn, metaPage, undefined, undefined);
     this.expectCount(metaPage, "branch pages", this.branches, this.record.branches);
     this.expectCount(metaPage, "leaf pages", this.leaves, this.record.leaves);
   }
 
-  /** The leaves that may hold this key or a later one, until `take` has had enough. */
+  /** Walks the leaves that may hold this key or a later one, until `take` ends the walk. */
   async runFrom(txn: number, metaPage: number, from: Buffer, take: TakeLeaf): Promise<void> {
     this.groupPages = GROUP_PAGES.from;
     await this.descend(txn, metaPage, { bytes: from, from: 0, length: from.length }, take);
@@ -85,7 +85,7 @@ export class TreeWalk {
     else await this.branch(await this.file.read(root), top, 1, from, take);
   }
 
-  /** False when the walk may end. */
+  /** False to end the walk. */
   private async branch(
     page: Buffer,
     expected: Expected,
@@ -98,7 +98,7 @@ export class TreeWalk {
     const all = this.pages.branch(page, expected);
     if (level + 1 > this.record.depth) throw this.pages.wrong(number, 18, "has a branch where a leaf belongs");
     const children = from === undefined ? all : all.filter((child) => this.reaches(child, from));
-    // Entered at once, so that a circle shows before it is walked.
+    // Entered at once, so that a cycle shows before it is walked.
     for (const child of children) this.take(child, number);
     if (level + 1 === this.record.depth) return this.leavesOf(children, take);
     for (const group of this.groupsOf(children)) {
@@ -125,7 +125,7 @@ export class TreeWalk {
       const next = groups[k + 1];
       if (next !== undefined) {
         coming = read(next);
-        // It is awaited in the next turn, unless this one finds damage.
+        // The next turn awaits it, unless this one finds damage.
         coming.catch(() => undefined);
       }
       for (const [i, leaf] of group.entries()) if (!(await take(pages[i]!, leaf))) return false;
@@ -143,7 +143,7 @@ export class TreeWalk {
   }
 
   private takeOverflow({ overflow, overflowPages: pages, page, valueAt }: Entry): void {
-    // The ledger refuses what is beyond its end, so that no number makes this loop long.
+    // The ledger refuses a page beyond its end, so no claimed number makes this loop long.
     for (let i = 0; i < pages && this.takesPages; i++) this.file.use(overflow + i, { page, at: valueAt });
     this.overflows += pages;
   }

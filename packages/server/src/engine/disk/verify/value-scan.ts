@@ -1,19 +1,19 @@
 /**
- * Values that lie on pages of their own, which the walk of the tree only takes note of: most of a store. `verifyStore` reads them
- * afterwards in the order of the file, so that a disk gives them as fast as it can.
+ * Checks values on pages of their own, which are most of a store. The walk of the tree only records them; `verifyStore` reads
+ * them afterwards in file order, because sequential reads are fastest.
  *
- * Invariants: a value costs a few bytes of memory per page of the file, whatever the size of the store.
+ * Invariants: memory is a few bytes per page of the file, whatever the size of the store.
  */
 import { isSealed } from "../sealed.ts";
 import { HEADER_BYTES, PAGE_BYTES } from "./layout.ts";
 import { type PageFile, type Run, runsOf } from "./page-file.ts";
 import type { Entry } from "./tree-page.ts";
 
-/** Told of a value that is not what was sealed; the scan goes on unless it throws. */
+/** Receives a value that fails its checksum; the scan continues unless this throws. */
 type Tell = (firstPage: number) => void;
 
 export class ValueScan {
-  /** By the first page of a value: its length, 0 for none, its pages, and the checksum of its key. */
+  /** By the first page of a value: its length (0 for none), its pages, and the checksum of its key. */
   private readonly lengths: Uint32Array;
   private readonly counts: Uint32Array;
   private readonly keySums: Uint32Array;
@@ -31,7 +31,7 @@ export class ValueScan {
   }
 
   async run(txn: number, tell: Tell): Promise<void> {
-    // One buffer is looked at while the other is filled.
+    // One buffer is checked while the other is filled.
     const buffers = [Buffer.alloc(0), Buffer.alloc(0)];
     let waiting: { readonly run: Run; readonly bytes: Buffer; readonly filled: Promise<void> } | undefined;
     let turn = 0;
@@ -50,7 +50,7 @@ export class ValueScan {
     this.check(waiting.bytes, waiting.run, txn, tell);
   }
 
-  /** Stretches of the file, each with whole values only. */
+  /** Runs of the file, each with whole values only. */
   private *runs(): Generator<Run> {
     let pages: number[] = [];
     for (let page = 0; page < this.lengths.length; page++) {

@@ -1,11 +1,22 @@
 /**
- * Proves that the store's file is whole before LMDB touches it. LMDB believes its pages: a damaged one can make rows look
- * absent, let LMDB write over others, or end the process. `open-store.ts` and the doctor call it; `store-check.ts` goes on
- * where a start stops.
+ * Proves that the store's file is whole before LMDB touches it. `open-store.ts` and the doctor call it.
  *
- * A start (`verifyOpening`) checks both metas, every branch, the free list against every page that the branches name, and the
- * leaves with the values in them as far as `leafBytes` allows: nearly all of LMDB's own structure, under one percent of a store
- * of messages. The doctor (`verifyStore`) checks everything. Room between nodes and free pages stay unchecked: nothing reads them.
+ * Every value in LMDB carries a checksum; LMDB's own pages carry none, and LMDB believes them. A flipped bit could hide rows,
+ * free pages in use, or end the process. So every page is checked before LMDB follows it, in three places:
+ *
+ * - A start (`verifyOpening`) checks both metas, every branch, the free list against every page that the branches name, and the
+ *   leaves up to `disk.startBytes`. That is nearly all of LMDB's structure, under one percent of a store of messages: a start of
+ *   10 GB reads about 70 MB.
+ * - The background check (`store-check.ts`, paced by `background-check.ts`) checks every leaf, key and value, and the free list
+ *   against them. Each step pins the newest snapshot, checks 8 MiB in key order and releases it, so that LMDB can reuse pages
+ *   between steps.
+ * - Until that check has passed, `path-guard.ts` checks a page that an access needs sooner.
+ *
+ * All three refuse damage alike, with page and byte. Damage found later stops all writes, and reads of the store too if rows
+ * could be hidden; the next start reads everything first. One gap remains: if a store has more leaves than `disk.startBytes`, a
+ * damaged free list may name a message's page. LMDB can overwrite that message before the check compares the two; then its
+ * checksum fails. The doctor (`verifyStore`) checks everything at once. Free pages and room between nodes stay unchecked, because
+ * nothing reads them.
  *
  * Invariants: it only reads. A file that passes `verifyStore` holds every row that the last transaction left, and only those.
  */
@@ -25,27 +36,27 @@ import type { Entry } from "./tree-page.ts";
 import { TreeWalk } from "./tree-walk.ts";
 import { ValueScan } from "./value-scan.ts";
 
-/** To name what a damaged value belongs to costs a walk; where so many are damaged, the rest needs no telling. */
+/** The most damaged values in one report, because naming each one costs a walk. */
 export const MAX_TOLD = 20;
 
 export interface VerifiedStore {
   readonly rows: number;
-  /** Of keys and values. */
+  /** The bytes of keys and values. */
   readonly bytes: number;
-  /** The row about the store itself, without its seal; undefined in a store that was never written. */
+  /** The store's row about itself, without its seal; undefined if the store was never written. */
   readonly meta: Buffer | undefined;
-  /** Pages that nothing uses and that are not free either. */
+  /** Pages that are neither used nor free. */
   readonly lostPages: number;
 }
 
 export interface OpeningStore extends Proven {
-  /** Whether the store holds the row about itself, or more leaves than a start reads. */
+  /** Whether the store holds its row about itself, or more leaves than a start reads. */
   readonly wasWritten: boolean;
 }
 
 /**
- * Everything. Undefined when there is no file, or an empty one. Damage of the structure is thrown; values that are damaged are
- * told, the first of them, unless `tell` throws.
+ * Checks everything. Undefined if there is no file, or an empty one. Throws on damage of the structure. Reports damaged values,
+ * up to `MAX_TOLD`, unless `tell` throws.
  */
 export function verifyStore(
   files: Files,
@@ -55,7 +66,7 @@ export function verifyStore(
   return withPages(files, path, (file) => new Verifier(file, tell).everything());
 }
 
-/** What a start waits for. Undefined when there is no file, or an empty one; damage is thrown. */
+/** Checks what a start waits for. Undefined if there is no file, or an empty one; throws on damage. */
 export function verifyOpening(files: Files, path: string, leafBytes: number): Promise<OpeningStore | undefined> {
   const refuse = (damage: EngineError): never => {
     throw damage;
@@ -117,7 +128,7 @@ class Verifier {
     return { rows: this.rows, bytes: this.bytes, meta: this.meta, lostPages: file.lostPages };
   }
 
-  /** Both trees, every page used once or free, and the values that lie in leaves; `large` is told of the others. */
+  /** Checks both trees, that every page is used once or free, and the values in leaves; passes all other values to `large`. */
   private async structure(newest: NewestMeta, large: (entry: Entry) => void): Promise<void> {
     const { file } = this;
     await this.walkRows(newest, true, (entry) => this.look(entry, large));

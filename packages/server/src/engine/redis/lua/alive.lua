@@ -8,7 +8,7 @@ local function alive(KEYS, A)
   local now = math.floor(us / 1000)
   redis.call("ZREMRANGEBYSCORE", KEYS[1], "-inf", text(now))
   redis.call("ZADD", KEYS[1], text(now + ALIVE_MS), A[1])
-  -- A record that lies further ahead was written by a master with another clock; its node renews it if it lives.
+  -- A record further ahead was written by a master with another clock; a living node renews its record.
   redis.call("ZREMRANGEBYSCORE", KEYS[1], "(" .. text(now + ALIVE_MS), "+inf")
   redis.call("PEXPIRE", KEYS[1], ALIVE_MS)
   return { "alive", replid(), text(us) }

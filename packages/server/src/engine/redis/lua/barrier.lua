@@ -1,7 +1,7 @@
--- A small write, so that the WAIT that follows it on the same connection has something to wait for.
+-- A small write, because a WAIT proves nothing on a connection without a write before it.
 --
 -- KEYS   barrier
--- Gives  the history that it was written in, and nothing else
+-- Gives  the history in which it was written, and nothing else
 local function barrier(KEYS)
   redis.call("SET", KEYS[1], 1, "EX", 60)
   return replid()

@@ -1,12 +1,14 @@
+-- Claims an entity for a node, or renews its ownership, by this master's clock.
+--
 -- KEYS   owner
--- ARGV   node ttlMs nonce; epoch and nonce of the ownership that is to be renewed, or nothing
+-- ARGV   node ttlMs nonce; epoch and nonce of the ownership to renew, or nothing
 -- Gives  { owner, replid, time, epoch, nonce } or { held, replid, time, node, until in ms }
 local function claim(KEYS, A)
   local us, id = clock(), replid()
   local now = math.floor(us / 1000)
   local epoch, nonce, till, node = owner_of(KEYS[1])
   local stands = epoch and tonumber(till) > now
-  -- The new nonce is there already when this very claim is sent again.
+  -- The new nonce is stored already if this is a repetition of the same claim.
   local is_own = stands and (nonce == A[3] or (epoch == A[4] and nonce == A[5]))
   if stands and not is_own then return { "held", id, text(us), node, till } end
   if not is_own then

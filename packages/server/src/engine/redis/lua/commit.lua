@@ -1,16 +1,16 @@
--- The general commit: all of its effects, or none. Registered a second time as `free`, for what only takes away: that goes on
--- when Redis has no memory left.
+-- The general commit: all of its effects, or none. Registered a second time as `free`, for effects that only free memory, because
+-- those must still work when Redis has none left.
 --
--- KEYS   head log rows order writers tombstone owner; and due ids projects when the commit may touch these: when it creates,
+-- KEYS   head log rows order writers tombstone owner; and due ids projects if the commit may touch these: if it creates,
 --        reminds or destroys
 -- ARGV   rev writer number; how often in a row this writer has lost; epoch and nonce of the owner, or nothing; how many rows a
 --        conflict shows, their names; then, with the last three keys, entity id project; effects, as plan.lua lists them, or
---        mark (alone: changes nothing, and closes what this writer sent before)
+--        mark (alone: changes nothing, and closes this writer's earlier commits)
 -- Gives  { done, replid, time, head }, or a snapshot whose kind is conflict, fenced, stale (a later commit of this writer came
 --        first), or wait (another node's turn: try again soon)
--- Invariants: a commit that is sent again under its number is answered as the first time and applies once.
+-- Invariants: a repeated commit, under the same number, gets the first answer and applies once.
 
--- Which of its commits a writer is known by, now that the head speaks of another, and what that one left.
+-- Remembers a writer's last commit and the head it left, because the head now names another writer.
 local function remember(key, writer, number, numbers)
   if writer == "-" then return end
   redis.call("HSET", key, writer, text(number) .. " " .. numbers)
@@ -50,9 +50,10 @@ local function commit(KEYS, A)
     local owner, till = string.match(redis.call("GET", K.owner) or "", "^(%S+ %S+) (%S+)")
     if owner ~= A[5] or tonumber(till) * 1000 <= us then return answer("fenced") end
   end
-  -- Another history than the one that wrote last: its end may be lost. What is appended from here on sorts above it.
+  -- The head is of another history, so the end of that history may be lost. The new generation makes later messages sort above
+  -- it.
   if h[1] ~= 0 and h[12] ~= id then
-    -- The writer of the last commit is told of that commit, not of this, when it asks again.
+    -- A repetition of the last commit must be answered with that commit, not with this one.
     remember(K.writers, h[13], h[14], shown(h))
     h[12], h[13], h[14], h[15] = id, "-", 0, "-"
     h[1] = math.max(h[1] + 1, us)
@@ -65,11 +66,11 @@ local function commit(KEYS, A)
     return answer("conflict")
   end
   local turn, turn_ends = string.match(h[15], "^(%w+):(%d+)$")
-  -- One that lies further ahead than any turn lasts was written under another clock.
+  -- A turn that ends later than any turn can last was written under another clock.
   if turn and (tonumber(turn_ends) < us or tonumber(turn_ends) > us + TURN_US) then turn = nil end
   if turn and turn ~= writer and h[1] == rev then return answer("wait") end
   if h[1] ~= rev then
-    -- A writer that has lost too often goes next: otherwise the node nearest to this master would win every time.
+    -- A writer that has lost too often gets the next turn; otherwise the node nearest to this master would win every race.
     if h[1] ~= 0 and tonumber(A[4]) >= PATIENCE and not turn then
       h[15] = writer .. ":" .. text(us + TURN_US)
       redis.call("SET", K.head, stored(h, shown(h)))
@@ -97,7 +98,7 @@ local function commit(KEYS, A)
     h = head_of(K.head)
     return answer("conflict")
   end
-  -- From here on nothing fails.
+  -- No statement below fails.
   local is_new = h[1] == 0
   h[1] = math.max(h[1] + 1, buried_rev + 1, us)
   h[12], h[13], h[14], h[15] = id, writer, number, "-"

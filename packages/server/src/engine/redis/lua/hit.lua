@@ -1,3 +1,5 @@
+-- Counts a hit in a fixed window, by this master's clock.
+--
 -- KEYS   window
 -- ARGV   limit windowMs
 -- Gives  { allowed, replid, time, remaining } or { limited, replid, time, ms left }

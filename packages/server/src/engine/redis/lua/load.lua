@@ -1,3 +1,5 @@
+-- The state of an entity and some of its rows.
+--
 -- KEYS   head rows tombstone
 -- ARGV   names of rows
 -- Gives  a snapshot, as shared.lua lists it

@@ -1,10 +1,10 @@
--- What the effects of a commit make of the head, and the writes that they take. Only commit.lua calls it. Registers nothing.
+-- Computes the head after the effects of a commit, and the writes that they need. Only commit.lua calls it. Registers nothing.
 --
 -- Effects, one after the other from A[i] on:
 --   begin generation atGeneration atSeq | append count at payload* | append-each count (payload at n n*word)*
 --   | put name value | drop name | trim generation seq bytes | remind at-or-nothing | destroy
--- Gives  the writes, as arguments of redis.call, and whether the entity is destroyed; or nil and why they cannot be made. Nil
---        without a reason is a conflict: the generation was used since the caller looked.
+-- Gives  the writes, as arguments of redis.call, and whether the entity is destroyed; or nil and the reason. Nil without a
+--        reason is a conflict: the generation was used since the caller loaded the entity.
 -- Invariants: writes nothing to Redis; changes h in place.
 local function plan(K, A, i, h, buried, name)
   local writes = {}

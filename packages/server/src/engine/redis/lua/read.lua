@@ -7,7 +7,7 @@ local function read(KEYS, A)
   local h, id = head_of(KEYS[1]), replid()
   local max_bytes, max_messages = tonumber(A[3]), tonumber(A[4])
   local from, found, bytes, more = "(" .. A[1] .. "-" .. A[2], {}, 0, 0
-  -- A few first, then more of them: entries beyond the page may be large, and reading them holds up all other clients.
+  -- A few entries first, then more, because entries beyond the page may be large and reading them blocks all other clients.
   local step = 1
   repeat
     step = math.min(step * 2, 256)

@@ -1,6 +1,8 @@
+-- Ends an ownership, if it still stands.
+--
 -- KEYS   owner
 -- ARGV   epoch nonce
--- Gives  { released, replid, time }, also when that ownership had ended
+-- Gives  { released, replid, time }, also if that ownership had ended
 local function release(KEYS, A)
   local epoch, nonce, _, node = owner_of(KEYS[1])
   if epoch == A[1] and nonce == A[2] then

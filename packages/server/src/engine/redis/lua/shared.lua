@@ -1,15 +1,15 @@
--- What every function of the library stands on: time, history, the head of an entity, snapshots. Registers nothing.
+-- The base of every function of the library: time, history, the head of an entity, snapshots. Registers nothing.
 -- functions.ts puts this file first, after the constants LIBRARY, TOMBSTONE_SECONDS, WRITER_SECONDS, PATIENCE, TURN_US, ALIVE_MS.
 --
 -- The head, one string of 15 words:
 --   rev generation lastGeneration lastSeq bytes at startGeneration startSeq startBytes survivedGeneration survivedSeq replid
 --   writer number turn
---   replid     the history of the master that wrote it. Another one now means that a failover has been, and that the end of
---              what was written before may be lost.
---   writer     the node that committed last, and which of its commits that was: the same commit sent again is told so.
---   turn       a node that lost again and again and whose turn it is now, and until when (us): other nodes wait that long.
+--   replid     the history of the master that wrote it. If the master's history differs, a failover has happened and the end of
+--              the earlier writes may be lost.
+--   writer     the node that committed last, and the number of that commit, by which a repetition is recognized.
+--   turn       a node that lost several times in a row and has the turn now, and until when (us): other nodes wait that long.
 --
--- Invariants: a function that fails half way is not rolled back, so each checks everything before it writes anything.
+-- Invariants: Redis does not roll back a function that fails half way, so each checks everything before it writes anything.
 -- Numbers are written by %.0f, because Lua would shorten large ones.
 -- Every reply starts with { kind, replid, time in us }.
 
@@ -28,8 +28,8 @@ local function replid()
   return string.sub(info, before + 1, before + 40)
 end
 
--- A hint, sent only when a node listens on this master: without a listener it would still go to every replica. A user who may
--- not publish can commit all the same.
+-- Sends a hint, if a node listens on this master, because without a listener it would still go to every replica. A Redis user
+-- without the right to publish can still commit.
 local function publish(channel, rev)
   local listeners = redis.pcall("PUBSUB", "SHARDNUMSUB", channel)
   if listeners.err or listeners[2] > 0 then redis.pcall("SPUBLISH", channel, rev) end
@@ -52,7 +52,7 @@ local function shown(h)
 end
 local function stored(h, numbers) return numbers .. " " .. h[12] .. " " .. h[13] .. " " .. text(h[14]) .. " " .. h[15] end
 
--- A log that was begun is later than anything buried.
+-- A log that was begun is later than any buried one.
 local function tombstone_of(key, h)
   local stored = h[2] == 0 and redis.call("GET", key)
   if not stored then return 0, 0 end
@@ -60,7 +60,7 @@ local function tombstone_of(key, h)
   return tonumber(generation), tonumber(rev)
 end
 
--- More than this many at once would not fit on Lua's stack.
+-- More rows at once would not fit on Lua's stack.
 local function rows_of(key, names, from, count)
   local found = {}
   for i = from, from + count - 1, 1000 do
@@ -78,7 +78,7 @@ local function snapshot(kind, K, names, from, count, h, id, us)
   return { kind, id, text(us), shown(h), text(next_generation), suspect and 1 or 0, rows_of(K.rows, names, from, count) }
 end
 
--- The owner of an entity: epoch, nonce, until when (ms), node; nothing when it was never owned.
+-- The owner of an entity: epoch, nonce, until when (ms), node; nothing if it was never owned.
 local function owner_of(key)
   return string.match(redis.call("GET", key) or "", "^(%S+) (%S+) (%S+) (.*)$")
 end

@@ -1,13 +1,13 @@
 -- The short form of a commit, for the node that committed last: compares the whole head, writes the next one, parses neither.
 -- swap.ts says when it is sent.
 --
--- KEYS   head log; and rows order when rows change
+-- KEYS   head log; and rows order if rows change
 -- ARGV   the head as it must be, as it becomes, and the history in both; effects
 --        append count at (id payload)* | append-one id payload at n n*word | put name value | drop name | trim id
 -- Gives  { done, replid, time }, or other instead of done: nothing was changed
 
--- INFO takes a while, so its answer is used for a millisecond: in less no master is voted out, follows another and is voted in
--- again.
+-- INFO is slow, so its answer is reused for a millisecond. In that time no master can be demoted, follow another one and be
+-- promoted again.
 local HISTORY_US = 1000
 local known_history, known_us = "", 0
 local function history(us)
