@@ -12,12 +12,12 @@ const LONG = [
   "test/cli/endings",
   "test/contract/redis.",
   "test/crash/power-cut",
-  "test/sessions/seed-faults",
+  "test/sessions/faults-and-kills",
   "test/crash/kill",
   "test/conformance/",
   "test/cli/",
   "test/client/resumable-stream",
-  "test/sessions/seed-process",
+  "test/sessions/server-process",
   "test/sessions/sweep",
 ];
 

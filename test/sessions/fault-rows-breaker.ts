@@ -34,7 +34,7 @@ export const BREAKER_ROWS = [
     (on, follow) => caughtUp(on, follow, upTo(7)),
   ),
   faultRow(
-    "Open: inline fan-out is skipped, the source write still succeeds; killed, and the copies follow (where the seed drops them)",
+    "Open: inline fan-out is skipped, the source write still succeeds; killed, and the copies follow",
     async (on) => {
       const follow = await opened(on, "open");
       for (const i of [6, 7]) expect(await on.api.published("open", String(i))).toEqual(OPEN);

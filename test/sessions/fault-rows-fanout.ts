@@ -47,7 +47,7 @@ export const FANOUT_ROWS = [
     },
   ),
   faultRow(
-    "Circuit breaker open: Circuit-open, and delivered later all the same (where the seed drops it)",
+    "Circuit breaker open: Circuit-open, and delivered later all the same",
     async (on) => {
       const follow = await followed(on, "circuit", 3);
       await on.server.copies("circuit", "lost");

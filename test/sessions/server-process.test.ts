@@ -262,7 +262,7 @@ const WITHOUT_QUEUE = [
     async (url) => expect((await fetch(`${url}/health`)).status).toBe(200),
   ),
   row(
-    "Skipped: without a queue, above MAX_INLINE_FANOUT; delivered by the next process (where the seed drops it)",
+    "Skipped: without a queue, above MAX_INLINE_FANOUT; delivered by the next process",
     async (url) => {
       const ada = await as(url, "read write");
       await ada.create("skipped");

@@ -41,7 +41,7 @@ describeOnEngines("Circuit breaker", (engine) => {
     for (let i = 0; i < 10; i++) expect(await on.api.published("s", "1")).toEqual(inline(2));
   });
 
-  it("Open: a publish does not wait, the source write still succeeds, and the copies follow (where the seed drops them)", async () => {
+  it("Open: a publish does not wait, the source write still succeeds, and the copies follow", async () => {
     const on = await stage(engine);
     const sessions = await withTwo(on);
     await opened(on);

@@ -1,4 +1,4 @@
-/** Every constant of the table: its default, and that it is a setting which takes effect. That the defaults do is in seed-faults. */
+/** Every constant of the table: its default, and that it is a setting which takes effect. That the defaults do is in `faults-and-kills`. */
 import { withDefaults } from "@sluice/server";
 import { describe, expect, it } from "vitest";
 import { describeOnEngines } from "../e2e/server.ts";

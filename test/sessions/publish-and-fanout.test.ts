@@ -109,7 +109,7 @@ describeOnEngines("Inline vs queued", (engine) => {
     });
   });
 
-  it("count > MAX_INLINE_FANOUT and no queue: skipped, and delivered later all the same (where the seed drops it)", async () => {
+  it("count > MAX_INLINE_FANOUT and no queue: skipped, and delivered later all the same", async () => {
     const { api, core, until } = await stage(engine, { fanout: { queue: false, queueThreshold: 1, maxInline: 3 } });
     await api.create("s");
     const sessions = await subscribers(api, "s", 3);
@@ -127,7 +127,7 @@ describeOnEngines("Inline vs queued", (engine) => {
     });
   });
 
-  it("Circuit breaker open: circuit-open, and delivered later all the same (where the seed drops it)", async () => {
+  it("Circuit breaker open: circuit-open, and delivered later all the same", async () => {
     const { api, core, until } = await stage(engine, { fanout: { breakerFailures: 2 } });
     await api.create("s");
     const sessions = await subscribers(api, "s", 2);

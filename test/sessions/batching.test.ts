@@ -1,4 +1,4 @@
-/** How much of a fan-out is under way at a time, and for how long. The constants by which that goes are in seed-constants. */
+/** How much of a fan-out is under way at a time, and for how long. The constants by which that goes are in `constants`. */
 import { afterEach, expect, it, vi } from "vitest";
 import { LocalQueue } from "../../packages/server/src/sessions/queue.ts";
 import { describeOnEngines } from "../e2e/server.ts";

@@ -1,4 +1,4 @@
-/** Sessions that are over: found through an index in the store, and cleaned up step by step. When and how many at a time is in seed-faults. */
+/** Sessions that are over: found through an index in the store, and cleaned up step by step. When and how many at a time is in `faults-and-kills`. */
 import { expect, it } from "vitest";
 import { describeOnEngines } from "../e2e/server.ts";
 import { stage, subscribers, typesOf, uuid } from "./stage.ts";
