@@ -1,7 +1,6 @@
 /** How much of a fan-out is under way at a time, and for how long. The constants by which that goes are in `constants`. */
-import { afterEach, expect, it, vi } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { LocalQueue } from "../../packages/server/src/sessions/queue.ts";
-import { describeOnEngines } from "../e2e/server.ts";
 import { inline } from "./api.ts";
 import { stage, subscribers } from "./stage.ts";
 
@@ -13,9 +12,9 @@ function watchQueue() {
   return { sent: () => send.mock.calls.map(([messages]) => messages) };
 }
 
-describeOnEngines("Fan-out batching", (engine) => {
+describe("Fan-out batching", () => {
   it("inline fan-out has a batch of copies under way at a time", async () => {
-    const { api, core } = await stage(engine, { fanout: { batch: 3 } });
+    const { api, core } = await stage("memory", { fanout: { batch: 3 } });
     await api.create("s");
     const sessions = await subscribers(api, "s", 10);
     core.atOnce = 0;
@@ -25,7 +24,7 @@ describeOnEngines("Fan-out batching", (engine) => {
   });
 
   it("one that fails keeps none of its batch from succeeding", async () => {
-    const { api, core } = await stage(engine, { fanout: { batch: 3 } });
+    const { api, core } = await stage("memory", { fanout: { batch: 3 } });
     await api.create("s");
     const sessions = await subscribers(api, "s", 7);
     core.fate = ({ method, id }) => (method === "deliver" && id === sessions[1] ? "refused" : undefined);
@@ -34,7 +33,7 @@ describeOnEngines("Fan-out batching", (engine) => {
   });
 
   it("each write has its time, and then the publish is answered without it", async () => {
-    const { api, core, pass, until } = await stage(engine, { fanout: { timeoutMs: 2_000 } });
+    const { api, core, pass, until } = await stage("memory", { fanout: { timeoutMs: 2_000 } });
     await api.create("s");
     const [stuck, well] = await subscribers(api, "s", 2);
     core.fate = ({ method, id }) => (method === "deliver" && id === stuck ? "stuck" : undefined);
@@ -59,7 +58,7 @@ describeOnEngines("Fan-out batching", (engine) => {
   it("queued: session ids are split into groups, one per queue message, with payload and fan-out sequence", async () => {
     const { sent } = watchQueue();
     const fanout = { queueThreshold: 5, queueBatch: 3, queueRestMs: 0 };
-    const { api, core, until } = await stage(engine, { fanout });
+    const { api, core, until } = await stage("memory", { fanout });
     await api.create("s", "text/plain");
     const sessions = await subscribers(api, "s", 8);
     await api.published("s", "hello", "text/plain");
@@ -80,7 +79,7 @@ describeOnEngines("Fan-out batching", (engine) => {
   it("queue messages of one fan-out are handed over together, and worked on some at a time", async () => {
     const { sent } = watchQueue();
     const fanout = { queueThreshold: 5, queueBatch: 2, queueConsumers: 2, queueRestMs: 0 };
-    const { api, core, until } = await stage(engine, { fanout });
+    const { api, core, until } = await stage("memory", { fanout });
     await api.create("s");
     const sessions = await subscribers(api, "s", 13);
     core.atOnce = 0;

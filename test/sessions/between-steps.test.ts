@@ -1,7 +1,7 @@
 /** Somebody comes between two steps of somebody else: what each of them was promised holds all the same. */
 import { afterEach, expect, it, vi } from "vitest";
 import { Roster } from "../../packages/server/src/sessions/roster.ts";
-import { describeOnEngines } from "../e2e/server.ts";
+import { describeAloneAndShared } from "../e2e/server.ts";
 import { inline } from "./api.ts";
 import { type Stage, stage, subscribers, uuid } from "./stage.ts";
 
@@ -27,7 +27,7 @@ async function halfway({ api, core, until }: Stage, from: string) {
 
 const upTo = (count: number) => Array.from({ length: count }, (_, i) => i);
 
-describeOnEngines("Between two steps", (engine) => {
+describeAloneAndShared("Between two steps", (engine) => {
   it("who subscribes while a large payload is on its way has a copy of its own, and keeps it when the others go", async () => {
     const on = await stage(engine);
     await on.api.create("s");

@@ -1,7 +1,7 @@
 /** What copies cost, and what they no longer depend on. */
 import { describe, expect, it } from "vitest";
 import type { Effect, Message } from "../../packages/server/src/engine/contract.ts";
-import { describeOnEngines } from "../e2e/server.ts";
+import { describeAloneAndShared } from "../e2e/server.ts";
 import { type Stage, stage, subscribers } from "./stage.ts";
 
 const SESSIONS = 100;
@@ -43,7 +43,7 @@ function journalOf({ engine }: Stage): { flushes: number; bytes: number } {
   return seen;
 }
 
-describeOnEngines("Copies are cheap", (engine) => {
+describeAloneAndShared("Copies are cheap", (engine) => {
   it("above 1 KiB the bytes written per copy do not depend on the payload", async () => {
     const on = await stage(engine);
     await on.api.create("s");
@@ -114,7 +114,7 @@ describe("Copies are cheap, in the journal of the disk", () => {
   });
 });
 
-describeOnEngines("A copy does not depend on its source any more", (engine) => {
+describeAloneAndShared("A copy does not depend on its source any more", (engine) => {
   const LARGE = "x".repeat(3 * KIB);
 
   it("the source's trimming takes no copy that is not yet read, small or large", async () => {

@@ -1,7 +1,6 @@
 /** Every constant of the table: its default, and that it is a setting which takes effect. That the defaults do is in `faults-and-kills`. */
 import { withDefaults } from "@sluice/server";
 import { describe, expect, it } from "vitest";
-import { describeOnEngines } from "../e2e/server.ts";
 import type { FanoutHeaders } from "./api.ts";
 import { stage, subscribers, uuid } from "./stage.ts";
 
@@ -26,9 +25,9 @@ describe("Defaults", () => {
   ])("%s is %s", (_, is, wanted) => expect(is).toBe(wanted));
 });
 
-describeOnEngines("Constants", (engine) => {
+describe("Constants", () => {
   it("DEFAULT_SESSION_TTL_SECONDS: 1800", async () => {
-    const { api, now, pass } = await stage(engine);
+    const { api, now, pass } = await stage("memory");
     const alice = uuid();
     await api.create("s");
     expect((await api.subscribed(alice, "s")).body.expiresAt).toBe(now() + 1_800_000);
@@ -39,7 +38,7 @@ describeOnEngines("Constants", (engine) => {
   });
 
   it("DEFAULT_SESSION_TTL_SECONDS: a setting", async () => {
-    const { api, now, pass } = await stage(engine, { sessionTtlSeconds: 60 });
+    const { api, now, pass } = await stage("memory", { sessionTtlSeconds: 60 });
     const alice = uuid();
     await api.create("s");
     expect((await api.subscribed(alice, "s")).body.expiresAt).toBe(now() + 60_000);
@@ -49,7 +48,7 @@ describeOnEngines("Constants", (engine) => {
   });
 
   it("FANOUT_QUEUE_THRESHOLD: a setting", async () => {
-    const { api } = await stage(engine, { fanout: { queueThreshold: 1 } });
+    const { api } = await stage("memory", { fanout: { queueThreshold: 1 } });
     await api.create("s");
     await api.subscribed(uuid(), "s");
     expect(mode(await api.published("s", "1"))).toBe("inline");
@@ -58,7 +57,7 @@ describeOnEngines("Constants", (engine) => {
   });
 
   it("MAX_INLINE_FANOUT: a setting", async () => {
-    const { api } = await stage(engine, { fanout: { queue: false, maxInline: 1 } });
+    const { api } = await stage("memory", { fanout: { queue: false, maxInline: 1 } });
     await api.create("s");
     await api.subscribed(uuid(), "s");
     expect(mode(await api.published("s", "1"))).toBe("inline");
@@ -67,7 +66,7 @@ describeOnEngines("Constants", (engine) => {
   });
 
   it("CIRCUIT_BREAKER_FAILURE_THRESHOLD and CIRCUIT_BREAKER_RECOVERY_MS: settings", async () => {
-    const { api, core, pass } = await stage(engine, { fanout: { breakerFailures: 1, breakerRecoveryMs: 1_000 } });
+    const { api, core, pass } = await stage("memory", { fanout: { breakerFailures: 1, breakerRecoveryMs: 1_000 } });
     await api.create("s");
     await subscribers(api, "s", 1);
     core.fate = ({ method }) => (method === "deliver" ? "refused" : undefined);

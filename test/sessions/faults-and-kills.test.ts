@@ -1,6 +1,6 @@
 /** The rows of the tables that need faults: on every engine, through a server process, killed in the middle of them. */
 import { expect } from "vitest";
-import { describeOnEngines } from "../e2e/server.ts";
+import { describeOnStores } from "../e2e/server.ts";
 import { inline } from "./api.ts";
 import { deferred, followed, have, logOf } from "./fault-rows.ts";
 import { BREAKER_ROWS } from "./fault-rows-breaker.ts";
@@ -79,4 +79,4 @@ const CHAPTERS: readonly Chapter[] = [
   { name: "with the constants as they are and no queue", fanout: { queue: false }, rows: WITHOUT_QUEUE },
 ];
 
-describeOnEngines("With faults, through a server process", (engine) => acrossKills(engine, CHAPTERS));
+describeOnStores("With faults, through a server process", (engine) => acrossKills(engine, CHAPTERS));

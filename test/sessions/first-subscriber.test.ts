@@ -1,9 +1,9 @@
 /** Whoever is the first to follow a stream: what was appended before anybody looked is owed all the same. */
 import { expect, it } from "vitest";
-import { describeOnEngines } from "../e2e/server.ts";
+import { describeAloneAndShared } from "../e2e/server.ts";
 import { stage, uuid } from "./stage.ts";
 
-describeOnEngines("The first subscriber of a stream", (engine) => {
+describeAloneAndShared("The first subscriber of a stream", (engine) => {
   it("gets what is appended while it subscribes, without another append", async () => {
     const { api, core, until } = await stage(engine);
     await api.create("s");

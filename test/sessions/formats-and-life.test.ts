@@ -1,6 +1,6 @@
 /** Sessions that follow streams of different content types; and how long a session lives. */
 import { expect, it } from "vitest";
-import { describeOnEngines } from "../e2e/server.ts";
+import { describeAloneAndShared } from "../e2e/server.ts";
 import { SseClient } from "../e2e/sse-client.ts";
 import { inline } from "./api.ts";
 import { stage, subscribers, uuid } from "./stage.ts";
@@ -12,7 +12,7 @@ const TYPES = [
   ["bin", "application/octet-stream"],
 ] as const;
 
-describeOnEngines("The format envelope", (engine) => {
+describeAloneAndShared("The format envelope", (engine) => {
   it("one session follows JSON, text and binary streams, and knows where each message came from", async () => {
     const { api } = await stage(engine);
     const id = uuid();
@@ -114,7 +114,7 @@ describeOnEngines("The format envelope", (engine) => {
   });
 });
 
-describeOnEngines("The life of a session", (engine) => {
+describeAloneAndShared("The life of a session", (engine) => {
   it("it does not expire while its stream is read", async () => {
     const { api, pass, sweep } = await stage(engine);
     await api.create("s");

@@ -1,6 +1,6 @@
 /** Nothing forgotten, nothing twice, whatever becomes of single copies; and nobody suffers for another. */
 import { expect, it } from "vitest";
-import { describeOnEngines } from "../e2e/server.ts";
+import { describeAloneAndShared } from "../e2e/server.ts";
 import { inline } from "./api.ts";
 import type { Call, Fate } from "./core.ts";
 import { type Stage, stage, subscribers, uuid } from "./stage.ts";
@@ -26,7 +26,7 @@ async function followed(on: Stage, count: number): Promise<string[]> {
   return subscribers(on.api, "s", count);
 }
 
-describeOnEngines("Nothing forgotten, nothing twice", (engine) => {
+describeAloneAndShared("Nothing forgotten, nothing twice", (engine) => {
   it("a failed copy followed by a successful one: the first is not lost, and the order holds", async () => {
     const on = await stage(engine);
     const sessions = await followed(on, 3);
@@ -131,7 +131,7 @@ describeOnEngines("Nothing forgotten, nothing twice", (engine) => {
   });
 });
 
-describeOnEngines("Nobody suffers for another", (engine) => {
+describeAloneAndShared("Nobody suffers for another", (engine) => {
   it("a dead session's 404 is stale and no failure: it never opens the circuit for the living", async () => {
     const on = await stage(engine, { fanout: { breakerFailures: 1 } });
     const [alive] = await followed(on, 1);

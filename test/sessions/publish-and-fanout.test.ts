@@ -1,6 +1,6 @@
 /** The way of a message from its publisher into session streams: the flow, the modes, what is retried and what is removed. */
 import { expect, it } from "vitest";
-import { describeOnEngines } from "../e2e/server.ts";
+import { describeAloneAndShared } from "../e2e/server.ts";
 import { inline } from "./api.ts";
 import { stage, subscribers, uuid } from "./stage.ts";
 
@@ -9,7 +9,7 @@ const EXPIRED_MS = 1_800_000 * 1.1;
 const SMALL_QUEUE = { fanout: { queueThreshold: 3 } };
 const deferred = (count: number, mode: string) => ({ count, successes: 0, failures: 0, mode });
 
-describeOnEngines("Publish and fan-out flow", (engine) => {
+describeAloneAndShared("Publish and fan-out flow", (engine) => {
   it("1. Write to source stream: the message is in the stream, whoever subscribes", async () => {
     const { api } = await stage(engine);
     await api.create("s");
@@ -85,7 +85,7 @@ describeOnEngines("Publish and fan-out flow", (engine) => {
   });
 });
 
-describeOnEngines("Inline vs queued", (engine) => {
+describeAloneAndShared("Inline vs queued", (engine) => {
   it("count <= FANOUT_QUEUE_THRESHOLD: inline, within the publish request", async () => {
     const { api, core } = await stage(engine, SMALL_QUEUE);
     await api.create("s");
@@ -142,7 +142,7 @@ describeOnEngines("Inline vs queued", (engine) => {
   });
 });
 
-describeOnEngines("Producer deduplication in fan-out", (engine) => {
+describeAloneAndShared("Producer deduplication in fan-out", (engine) => {
   it("fanoutSeq is in queued copies too, with the stream that they are of", async () => {
     const { api, core, until } = await stage(engine, SMALL_QUEUE);
     await api.create("a:b.c");
@@ -167,7 +167,7 @@ describeOnEngines("Producer deduplication in fan-out", (engine) => {
   });
 });
 
-describeOnEngines("Stale subscriber auto-clean-up", (engine) => {
+describeAloneAndShared("Stale subscriber auto-clean-up", (engine) => {
   it("sessions that are not found during fan-out are removed from the registry, all in one step", async () => {
     const { api, registry, trouble, pass } = await stage(engine);
     await api.create("s");
@@ -212,7 +212,7 @@ describeOnEngines("Stale subscriber auto-clean-up", (engine) => {
   });
 });
 
-describeOnEngines("Queue consumer", (engine) => {
+describeAloneAndShared("Queue consumer", (engine) => {
   it("1. decodes the payload: what is queued arrives byte by byte", async () => {
     const { api, until } = await stage(engine, SMALL_QUEUE);
     await api.create("bin", "application/octet-stream");

@@ -1,13 +1,13 @@
 /** Both registries and what changes them: subscribing, unsubscribing, the life of a session. */
 import { expect, it } from "vitest";
 import { registryEntity, subscriberTable } from "../../packages/server/src/sessions/state.ts";
-import { describeOnEngines } from "../e2e/server.ts";
+import { describeAloneAndShared } from "../e2e/server.ts";
 import { Api } from "./api.ts";
 import { stage, typesOf, uuid } from "./stage.ts";
 
 const TTL_MS = 1_800_000;
 
-describeOnEngines("Registries", (engine) => {
+describeAloneAndShared("Registries", (engine) => {
   it("SubscriptionDO, {projectId}/{streamId}: who subscribes to a stream, in its project", async () => {
     const { api, url, registry } = await stage(engine);
     const other = new Api(url, "other");
@@ -66,7 +66,7 @@ describeOnEngines("Registries", (engine) => {
   });
 });
 
-describeOnEngines("Subscribe flow", (engine) => {
+describeAloneAndShared("Subscribe flow", (engine) => {
   it("1. looks up the source's content type; fails when there is no such stream, and leaves nothing", async () => {
     const { api, core, registry, tracked } = await stage(engine);
     const alice = uuid();
@@ -192,7 +192,7 @@ describeOnEngines("Subscribe flow", (engine) => {
   });
 });
 
-describeOnEngines("Unsubscribe flow", (engine) => {
+describeAloneAndShared("Unsubscribe flow", (engine) => {
   it("1. removes the subscriber from the stream's registry", async () => {
     const { api, registry } = await stage(engine);
     const [alice, bob] = [uuid(), uuid()];
@@ -233,7 +233,7 @@ describeOnEngines("Unsubscribe flow", (engine) => {
   });
 });
 
-describeOnEngines("Session lifecycle", (engine) => {
+describeAloneAndShared("Session lifecycle", (engine) => {
   it("Get session: what it is and its active subscriptions", async () => {
     const { api, now } = await stage(engine);
     const alice = uuid();

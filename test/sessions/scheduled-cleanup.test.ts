@@ -1,6 +1,6 @@
 /** Sessions that are over: found through an index in the store, and cleaned up step by step. When and how many at a time is in `faults-and-kills`. */
 import { expect, it } from "vitest";
-import { describeOnEngines } from "../e2e/server.ts";
+import { describeAloneAndShared } from "../e2e/server.ts";
 import { stage, subscribers, typesOf, uuid } from "./stage.ts";
 
 const FIVE_MINUTES = 300_000;
@@ -11,7 +11,7 @@ const LATEST_MS = TTL_MS * 1.1 + FIVE_MINUTES;
 /** Where several nodes serve they look after each other's registries too, which is not what is counted here. */
 const ALONE = { fanout: { checkMs: 1_000_000_000 } };
 
-describeOnEngines("Scheduled clean-up", (engine) => {
+describeAloneAndShared("Scheduled clean-up", (engine) => {
   it("the interval is a setting", async () => {
     const { api, pass, sweep, points } = await stage(engine, { sessionTtlSeconds: 10, session: { cleanupMs: 1_000 } });
     await api.create("s");

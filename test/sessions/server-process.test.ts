@@ -1,7 +1,7 @@
 /** The rows of the tables through the real server process, and across kill -9 where there is a store. */
 import { expect } from "vitest";
 import { mint } from "../../packages/server/src/auth/mint.ts";
-import { describeOnEngines } from "../e2e/server.ts";
+import { describeOnStores } from "../e2e/server.ts";
 import { SseClient } from "../e2e/sse-client.ts";
 import { eventually } from "../support/eventually.ts";
 import { Api, fanoutOf, inline } from "./api.ts";
@@ -207,7 +207,7 @@ const ROWS = [
   ),
 ];
 
-describeOnEngines("Through the server process", (engine) => {
+describeOnStores("Through the server process", (engine) => {
   acrossKill(engine, { "fanout.queueThreshold": 3 }, [...ROWS, ...METRIC_ROWS]);
 });
 
@@ -282,7 +282,7 @@ const WITHOUT_QUEUE = [
   ),
 ];
 
-describeOnEngines("Through the server process, without a queue and with auth", (engine) => {
+describeOnStores("Through the server process, without a queue and with auth", (engine) => {
   const settings = { "fanout.queue": false, "fanout.maxInline": 3 };
   acrossKill(engine, settings, WITHOUT_QUEUE, { SLUICE_SECRET_default: SECRET });
 });
@@ -321,6 +321,6 @@ const SHORT_LIVED = [
   ),
 ];
 
-describeOnEngines("Through the server process, with sessions of a second", (engine) => {
+describeOnStores("Through the server process, with sessions of a second", (engine) => {
   acrossKill(engine, { sessionTtlSeconds: 1, "session.cleanupMs": 100 }, SHORT_LIVED);
 });

@@ -1,6 +1,6 @@
 /** Subscribing is atomic with the tail, may start earlier, and leaves no half state whichever step fails. */
 import { expect, it } from "vitest";
-import { describeOnEngines } from "../e2e/server.ts";
+import { describeAloneAndShared } from "../e2e/server.ts";
 import type { Fault } from "../e2e/stage.ts";
 import { inline } from "./api.ts";
 import type { Method } from "./core.ts";
@@ -8,7 +8,7 @@ import { type Stage, stage, subscribers, uuid } from "./stage.ts";
 
 const upTo = (count: number) => Array.from({ length: count }, (_, i) => i);
 
-describeOnEngines("Subscribe is atomic with the tail", (engine) => {
+describeAloneAndShared("Subscribe is atomic with the tail", (engine) => {
   it("what is published after it returned is delivered, what was published before is not", async () => {
     const { api } = await stage(engine);
     await api.create("s");
@@ -150,7 +150,7 @@ async function expectGood(on: Stage, id: string): Promise<void> {
   expect(await registry("s")).toBeUndefined();
 }
 
-describeOnEngines("No half state, whichever step of subscribing fails", (engine) => {
+describeAloneAndShared("No half state, whichever step of subscribing fails", (engine) => {
   for (const wasThere of [false, true]) {
     const who = wasThere ? "a session that exists" : "a new session";
 
@@ -230,7 +230,7 @@ describeOnEngines("No half state, whichever step of subscribing fails", (engine)
   });
 });
 
-describeOnEngines("A deleted and recreated session inherits nothing", (engine) => {
+describeAloneAndShared("A deleted and recreated session inherits nothing", (engine) => {
   it("neither messages nor subscriptions, and offsets of before mean nothing to it", async () => {
     const { api } = await stage(engine);
     for (const stream of ["a", "b"]) await api.create(stream);

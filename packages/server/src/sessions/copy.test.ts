@@ -1,4 +1,5 @@
 /** A copy on its way into an inbox: when it is taken, what it adds, and what the subscription notes of it. */
+import { formatOffset } from "@sluice/protocol";
 import { expect, it } from "vitest";
 import { RuleView } from "../../../../test/support/rule-view.ts";
 import { utf8 } from "../core/bytes.ts";
@@ -107,4 +108,17 @@ it("a copy beyond the kept messages trims the inbox", () => {
   expect(texts(view).at(-1)).toBe("m60");
   expect(view.log.length).toBeGreaterThanOrEqual(20);
   expect(view.log.length).toBeLessThan(25);
+});
+
+it("the first copy of an inbox is its first message", () => {
+  const view = following();
+  view.take(copyRule(view, 1, copyOf(11, 11), ADDRESSED));
+  expect(view.log.map(({ position }) => position)).toEqual([at(1)]);
+});
+
+it("a copy in an envelope tells its stream, its offset there and its content type", () => {
+  const view = following({ format: "envelope" });
+  view.take(copyRule(view, 1, copyOf(11, 11), ADDRESSED));
+  const wanted = { stream: "a", offset: formatOffset(at(11)), contentType: "text/plain", payload: "m11" };
+  expect(JSON.parse(texts(view)[0]!)).toEqual(wanted);
 });

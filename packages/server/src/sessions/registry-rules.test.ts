@@ -145,6 +145,13 @@ describe("adding a subscriber", () => {
       after(2, 0, 0, 4),
     ],
     [
+      "takes a departed borrower back under the same epoch",
+      registered(adding({ session: "t" }), removing({ keepsBorrowing: true })),
+      {},
+      { isKnown: false },
+      after(2, 0, 0, 4),
+    ],
+    [
       "refuses a registry that an earlier stream of the path still uses",
       registered(),
       { name: "later" },
@@ -329,6 +336,11 @@ describe("lending", () => {
     const view = registered((one) => void one.take(lendRule(one, "n", [payload], 100)));
     expect(view.take(lendRule(view, name, [payload], maxBytes))).toBeUndefined();
     expect(view.log.length).toBe(1);
+  });
+
+  it("takes payloads while the log holds exactly the limit", () => {
+    const view = registered((one) => void one.take(lendRule(one, "n", [payload], 100)));
+    expect(view.take(lendRule(view, "n", [payload], 5))).toEqual(at(2));
   });
 
   it("takes payloads again once earlier ones are trimmed", () => {
