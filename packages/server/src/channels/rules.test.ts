@@ -216,9 +216,9 @@ describe("message ids", () => {
   });
 
   it("ids of an earlier channel of the same name are not known", () => {
-    const channel = new Channel(start, delta(1, "one"), end(2));
-    channel.publishAt(1_000, message("START", 0, "one"), delta(1, "two"));
-    expect(channel.shown.map(({ messageId }) => messageId)).toEqual(["one", "two"]);
+    const channel = new Channel(message("START", 0, "one"), end(1));
+    channel.publishAt(1_000, start, delta(1, "one"));
+    expect(channel.shown.map(({ messageId }) => messageId)).toEqual(["2-0", "one"]);
   });
 });
 
