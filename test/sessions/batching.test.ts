@@ -13,7 +13,7 @@ function watchQueue() {
 }
 
 describe("Fan-out batching", () => {
-  it("inline fan-out has a batch of copies under way at a time", async () => {
+  it("an inline fan-out has at most one batch of copies under way", async () => {
     const { api, core } = await stage("memory", { fanout: { batch: 3 } });
     await api.create("s");
     const sessions = await subscribers(api, "s", 10);
@@ -23,7 +23,7 @@ describe("Fan-out batching", () => {
     expect(new Set(core.posts().map(({ id }) => id))).toEqual(new Set(sessions));
   });
 
-  it("one that fails keeps none of its batch from succeeding", async () => {
+  it("a copy that fails keeps no other copy of its batch from succeeding", async () => {
     const { api, core } = await stage("memory", { fanout: { batch: 3 } });
     await api.create("s");
     const sessions = await subscribers(api, "s", 7);
@@ -32,7 +32,7 @@ describe("Fan-out batching", () => {
     for (const [i, session] of sessions.entries()) expect(await api.messages(session)).toEqual(i === 1 ? [] : [1]);
   });
 
-  it("each write has its time, and then the publish is answered without it", async () => {
+  it("a copy that takes longer than its timeout is not waited for", async () => {
     const { api, core, pass, until } = await stage("memory", { fanout: { timeoutMs: 2_000 } });
     await api.create("s");
     const [stuck, well] = await subscribers(api, "s", 2);
@@ -55,7 +55,7 @@ describe("Fan-out batching", () => {
     await until(async () => expect(await api.messages(stuck!)).toEqual([1]));
   });
 
-  it("queued: session ids are split into groups, one per queue message, with payload and fan-out sequence", async () => {
+  it("a queued fan-out splits sessions into groups, one per queue message, with payload and fan-out sequence", async () => {
     const { sent } = watchQueue();
     const fanout = { queueThreshold: 5, queueBatch: 3, queueRestMs: 0 };
     const { api, core, until } = await stage("memory", { fanout });
@@ -76,7 +76,7 @@ describe("Fan-out batching", () => {
     }
   });
 
-  it("queue messages of one fan-out are handed over together, and worked on some at a time", async () => {
+  it("the queue messages of one fan-out are sent together, and consumed a few at a time", async () => {
     const { sent } = watchQueue();
     const fanout = { queueThreshold: 5, queueBatch: 2, queueConsumers: 2, queueRestMs: 0 };
     const { api, core, until } = await stage("memory", { fanout });

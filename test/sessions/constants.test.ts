@@ -26,7 +26,7 @@ describe("Defaults", () => {
 });
 
 describe("Constants", () => {
-  it("DEFAULT_SESSION_TTL_SECONDS: 1800", async () => {
+  it("a session lives for 1,800 seconds by default", async () => {
     const { api, now, pass } = await stage("memory");
     const alice = uuid();
     await api.create("s");
@@ -37,7 +37,7 @@ describe("Constants", () => {
     expect((await api.session(alice)).status).toBe(404);
   });
 
-  it("DEFAULT_SESSION_TTL_SECONDS: a setting", async () => {
+  it("the TTL of sessions is a setting", async () => {
     const { api, now, pass } = await stage("memory", { sessionTtlSeconds: 60 });
     const alice = uuid();
     await api.create("s");
@@ -47,7 +47,7 @@ describe("Constants", () => {
     expect((await api.session(alice)).status).toBe(404);
   });
 
-  it("FANOUT_QUEUE_THRESHOLD: a setting", async () => {
+  it("the threshold of the queue is a setting", async () => {
     const { api } = await stage("memory", { fanout: { queueThreshold: 1 } });
     await api.create("s");
     await api.subscribed(uuid(), "s");
@@ -56,7 +56,7 @@ describe("Constants", () => {
     expect(mode(await api.published("s", "1"))).toBe("queued");
   });
 
-  it("MAX_INLINE_FANOUT: a setting", async () => {
+  it("the limit of inline fan-out is a setting", async () => {
     const { api } = await stage("memory", { fanout: { queue: false, maxInline: 1 } });
     await api.create("s");
     await api.subscribed(uuid(), "s");
@@ -65,7 +65,7 @@ describe("Constants", () => {
     expect(mode(await api.published("s", "1"))).toBe("skipped");
   });
 
-  it("CIRCUIT_BREAKER_FAILURE_THRESHOLD and CIRCUIT_BREAKER_RECOVERY_MS: settings", async () => {
+  it("the failure threshold and the recovery time of the circuit breaker are settings", async () => {
     const { api, core, pass } = await stage("memory", { fanout: { breakerFailures: 1, breakerRecoveryMs: 1_000 } });
     await api.create("s");
     await subscribers(api, "s", 1);

@@ -89,7 +89,7 @@ export const BREAKER_ROWS = [
     async (on) => {
       const { stream, sessions } = await opened(on, "closing");
       const [, bob] = sessions as [string, string];
-      // What is tried by itself before the test comes fails too, so that nobody is known to lag by then.
+      // What is tried by itself before the test comes fails too, so that no session is known to lag by then.
       const fails = { method: "deliver", stream, fate: "refused" } as const;
       await on.server.rules(stream, { ...fails, sessions: [bob] }, { ...fails, lacking: "6" });
       await on.server.pass(RECOVERY_MS);

@@ -120,7 +120,7 @@ export const FANOUT_ROWS = [
     (on, follow) => caughtUp(on, follow, upTo(3)),
   ),
   faultRow(
-    "Stale subscriber auto-cleanup: who is not found is removed, the living are not; and does not come back",
+    "Stale subscriber auto-cleanup: a session that is not found is removed and does not come back, and the others stay",
     async (on) => {
       const { stream, sessions } = await followed(on, "stale", 3);
       const [stale, failing, well] = sessions as [string, string, string];
@@ -250,7 +250,7 @@ export const FANOUT_ROWS = [
     },
   ),
   faultRow(
-    "Queue consumer, 3. and 4.: removes the stale and acks; after a kill nobody is tried again",
+    "Queue consumer, 3. and 4.: removes stale sessions and acks; after a kill no copy is tried again",
     async (on) => {
       const { stream, sessions } = await followed(on, "acked", 4);
       const [stale, ...living] = sessions as [string, string, string, string];

@@ -5,7 +5,7 @@ import { Api, fanoutOf } from "./api.ts";
 import { stage, subscribers, uuid } from "./stage.ts";
 
 describe("HTTP API", () => {
-  it("POST /v1/:project/subscribe { sessionId, streamId }", async () => {
+  it("POST /v1/:project/subscribe { sessionId, streamId } subscribes", async () => {
     const { url } = await stage("memory");
     const api = new Api(url, "my_app-1");
     await api.create("s");
@@ -18,7 +18,7 @@ describe("HTTP API", () => {
     expect((await api.call("GET", `/stream/session:${sessionId}`)).status).toBe(200);
   });
 
-  it("DELETE /v1/:project/unsubscribe { sessionId, streamId }", async () => {
+  it("DELETE /v1/:project/unsubscribe { sessionId, streamId } unsubscribes", async () => {
     const { api } = await stage("memory");
     await api.create("s");
     const [session] = await subscribers(api, "s", 1);
@@ -30,7 +30,7 @@ describe("HTTP API", () => {
     expect(await api.unsubscribe(uuid(), "s")).toMatchObject({ status: 404, body: { code: "session-not-found" } });
   });
 
-  it("POST /v1/:project/publish/:streamId, a raw payload of any content type", async () => {
+  it("POST /v1/:project/publish/:streamId takes a raw payload of any content type", async () => {
     const { api } = await stage("memory");
     for (const [stream, type, body] of [
       ["json", "application/json", '{"a":[1]}'],
@@ -69,7 +69,7 @@ describe("HTTP API", () => {
     expect(body[1]).toMatchObject({ payload: 2, id: "m1", key: "k", attributes: { a: "b" } });
   });
 
-  it("GET /v1/:project/session/:sessionId", async () => {
+  it("GET /v1/:project/session/:sessionId shows the session", async () => {
     const { api } = await stage("memory");
     await api.create("s");
     const [session] = await subscribers(api, "s", 1);
@@ -83,7 +83,7 @@ describe("HTTP API", () => {
     });
   });
 
-  it("POST /v1/:project/session/:sessionId/touch", async () => {
+  it("POST /v1/:project/session/:sessionId/touch moves the expiry", async () => {
     const { api, now } = await stage("memory");
     await api.create("s");
     const [session] = await subscribers(api, "s", 1);
@@ -91,7 +91,7 @@ describe("HTTP API", () => {
     expect(await api.touch(uuid())).toMatchObject({ status: 404, body: { code: "session-not-found" } });
   });
 
-  it("DELETE /v1/:project/session/:sessionId", async () => {
+  it("DELETE /v1/:project/session/:sessionId deletes the session", async () => {
     const { api } = await stage("memory");
     await api.create("s");
     const [session] = await subscribers(api, "s", 1);
@@ -101,7 +101,7 @@ describe("HTTP API", () => {
     expect(await api.delete(session!)).toMatchObject({ status: 404, body: { code: "session-not-found" } });
   });
 
-  it("GET /health, without auth", async () => {
+  it("GET /health answers without authentication", async () => {
     const secret = "a secret that is long enough for it";
     const { url, api } = await stage("memory", { projects: { default: { secrets: [secret] } } });
     const response = await fetch(`${url}/health`);
@@ -109,7 +109,7 @@ describe("HTTP API", () => {
     expect((await api.session(uuid())).status).toBe(401);
   });
 
-  it("other methods are refused, with those that are known", async () => {
+  it("another method is refused, and the answer lists the allowed ones", async () => {
     const { api } = await stage("memory");
     for (const [method, path, allow] of [
       ["GET", "/subscribe", "POST, OPTIONS"],
@@ -124,7 +124,7 @@ describe("HTTP API", () => {
     expect((await api.call("POST", `/session/${uuid()}/else`)).status).toBe(404);
   });
 
-  it("the project ID matches ^[a-zA-Z0-9_-]+$", async () => {
+  it("a project id that does not match ^[a-zA-Z0-9_-]+$ is refused", async () => {
     const { url } = await stage("memory");
     for (const project of ["a.b", "a%20b", "ä"]) {
       const answer = await new Api(url, project).subscribe(uuid(), "s");
@@ -132,7 +132,7 @@ describe("HTTP API", () => {
     }
   });
 
-  it("session IDs are UUIDs", async () => {
+  it("a session id that is not a UUID is refused", async () => {
     const { api } = await stage("memory");
     for (const id of ["user-alice", "", "6f1c1f5e2a5b4c9e9d5e0a1b2c3d4e5f", `${uuid()}0`, 7, null, undefined]) {
       for (const [method, path] of [
@@ -150,7 +150,7 @@ describe("HTTP API", () => {
     }
   });
 
-  it("stream IDs are letters, digits, hyphens, underscores, colons, periods (and slashes, for streams have them)", async () => {
+  it("a stream id has letters, digits, hyphens, underscores, colons, periods and slashes; any other is refused", async () => {
     const { api } = await stage("memory");
     await api.create("Ab9-_:./x");
     await api.subscribed(uuid(), "Ab9-_:./x");
@@ -163,7 +163,7 @@ describe("HTTP API", () => {
     expect(await api.subscribe(uuid(), "a/../b")).toMatchObject({ status: 400, body: { code: "bad-path" } });
   });
 
-  it("what else is wrong with a body is said, with the field", async () => {
+  it("a malformed body is refused, and the answer names the field", async () => {
     const { api } = await stage("memory");
     const [sessionId, streamId] = [uuid(), "s"];
     for (const [body, detail] of [
@@ -184,7 +184,7 @@ describe("HTTP API", () => {
 });
 
 describe("Publish response headers", () => {
-  it("Stream-Fanout-Count: the total of subscribers", async () => {
+  it("Stream-Fanout-Count is the number of subscribers", async () => {
     const { api } = await stage("memory");
     await api.create("s");
     expect((await api.published("s", "1")).count).toBe(0);
@@ -192,7 +192,7 @@ describe("Publish response headers", () => {
     expect((await api.published("s", "1")).count).toBe(3);
   });
 
-  it("Stream-Fanout-Successes and Stream-Fanout-Failures: what became of the copies", async () => {
+  it("Stream-Fanout-Successes and Stream-Fanout-Failures count the copies", async () => {
     const { api, core } = await stage("memory");
     await api.create("s");
     const sessions = await subscribers(api, "s", 3);
@@ -202,7 +202,7 @@ describe("Publish response headers", () => {
     expect(await api.published("s", "1")).toMatchObject({ count: 3, successes: 2, failures: 1 });
   });
 
-  it("Stream-Fanout-Mode: inline, queued, circuit-open or skipped", async () => {
+  it("Stream-Fanout-Mode is inline, queued, circuit-open or skipped", async () => {
     const queued = await stage("memory", { fanout: { queueThreshold: 1, breakerFailures: 1 } });
     const skipped = await stage("memory", { fanout: { queue: false, maxInline: 1 } });
     for (const { api } of [queued, skipped]) await api.create("s");
@@ -220,7 +220,7 @@ describe("Publish response headers", () => {
     expect(modes).toEqual(["inline", "inline", "circuit-open", "queued", "skipped"]);
   });
 
-  it("only a publish has them: an append through the stream's own door reaches subscribers without", async () => {
+  it("an append reaches subscribers too, and its answer has no fan-out headers", async () => {
     const { api, until } = await stage("memory");
     await api.create("s");
     const [session] = await subscribers(api, "s", 1);
@@ -231,7 +231,7 @@ describe("Publish response headers", () => {
 });
 
 describe("Reading the session stream", () => {
-  it("GET /v1/:project/stream/session:<sessionId>, live and with offsets, as any stream", async () => {
+  it("GET /v1/:project/stream/session:<sessionId> reads live and from offsets, as for any stream", async () => {
     const { api } = await stage("memory");
     await api.create("s", "text/plain");
     const [session] = await subscribers(api, "s", 1);

@@ -4,7 +4,7 @@ import { describeAloneAndShared } from "../e2e/server.ts";
 import { stage, subscribers } from "./stage.ts";
 
 describeAloneAndShared("A registry that is read again", (engine) => {
-  it("never lacks anybody meanwhile: whoever looks in between finds all of them", async () => {
+  it("a registry that is being read again shows all of its subscribers meanwhile", async () => {
     const { api, engine: store } = await stage(engine);
     await api.create("s");
     const sessions = await subscribers(api, "s", 5);

@@ -12,7 +12,7 @@ const LATEST_MS = TTL_MS * 1.1 + FIVE_MINUTES;
 const ALONE = { fanout: { checkMs: 1_000_000_000 } };
 
 describeAloneAndShared("Scheduled clean-up", (engine) => {
-  it("the interval is a setting", async () => {
+  it("the cleanup interval is a setting", async () => {
     const { api, pass, sweep, points } = await stage(engine, { sessionTtlSeconds: 10, session: { cleanupMs: 1_000 } });
     await api.create("s");
     await api.subscribed(uuid(), "s");
@@ -21,7 +21,7 @@ describeAloneAndShared("Scheduled clean-up", (engine) => {
     expect(typesOf(points)).toContain("session_expire");
   });
 
-  it("1. finds expired sessions in an index of the store (instead of asking an analytics service), and no others", async () => {
+  it("the cleanup finds expired sessions in an index of the store, and no others", async () => {
     const { api, pass, sweep, tracked, points } = await stage(engine);
     await api.create("s");
     const old = await subscribers(api, "s", 3);
@@ -36,7 +36,7 @@ describeAloneAndShared("Scheduled clean-up", (engine) => {
     expect(left.sort()).toEqual([old[0]!, ...young].map((id) => `session:${id}`).sort());
   });
 
-  it("2c. deletes the session stream, last of all", async () => {
+  it("the cleanup deletes the session stream last", async () => {
     const { api, pass, sweep, core, trouble } = await stage(engine);
     const alice = uuid();
     await api.create("s");
@@ -54,7 +54,7 @@ describeAloneAndShared("Scheduled clean-up", (engine) => {
     expect((await api.inbox(alice)).status).toBe(404);
   });
 
-  it("a step that fails is reported and taken up again; the session is gone for its user meanwhile", async () => {
+  it("a step that fails is reported and repeated, and clients do not see the session meanwhile", async () => {
     const { api, pass, sweep, points, reports, trouble, registry } = await stage(engine, ALONE);
     const [alice, bob] = [uuid(), uuid()];
     for (const [session, stream] of [
@@ -81,7 +81,7 @@ describeAloneAndShared("Scheduled clean-up", (engine) => {
     expect(await registry("a")).toBeUndefined();
   });
 
-  it("needs no credentials and is never skipped: it works from the store alone, also after a restart", async () => {
+  it("the cleanup works from the store alone, after a restart too", async () => {
     const { api, pass, sweep, restart, points, registry } = await stage(engine);
     await api.create("s");
     await subscribers(api, "s", 3);
