@@ -17,8 +17,9 @@ const LONG = [
   "test/conformance/",
   "test/cli/",
   "test/client/resumable-stream",
+  "test/sessions/kill",
+  "test/channels/kill",
   "test/sessions/server-process",
-  "test/sessions/sweep",
 ];
 
 class LongestFirst extends BaseSequencer {
