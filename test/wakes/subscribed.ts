@@ -35,8 +35,8 @@ export const TOLD: Wake = {
 export function subscribed(type: "webhook" | "pull-wake", wake?: Wake, state: Partial<State> = {}): RuleView {
   const view = new RuleView();
   const config = { type, streams: ["a", "b"], leaseMs: LEASE_MS };
-  view.set(metaTable, "", { config, createdAt: 0, incarnation: "i", base: "http://a" });
-  view.set(stateTable, "", {
+  view.with(metaTable, "", { config, createdAt: 0, incarnation: "i", base: "http://a" });
+  view.with(stateTable, "", {
     generation: wake?.generation ?? 0,
     links: 2,
     status: "active",
@@ -44,7 +44,7 @@ export function subscribed(type: "webhook" | "pull-wake", wake?: Wake, state: Pa
     wake,
     ...state,
   });
-  for (const path of ["a", "b"]) view.set(linkTable, path, { acked: offset(5), explicit: true, glob: false });
+  for (const path of ["a", "b"]) view.with(linkTable, path, { acked: offset(5), explicit: true, glob: false });
   return view;
 }
 export const stateOf = (view: RuleView) => view.get(stateTable, "")!;

@@ -32,11 +32,11 @@ class Channel {
   }
 
   publishAt(now: number, ...messages: readonly NewMessage[]) {
-    return this.view.take(publishRule(this.view, now, { channel: "c", messages }, LIMITS));
+    return this.view.run(publishRule(this.view, now, { channel: "c", messages }, LIMITS));
   }
 
   sweep(now: number) {
-    return this.view.take(sweepRule(this.view, now, LIMITS));
+    return this.view.run(sweepRule(this.view, now, LIMITS));
   }
 
   get shown() {
@@ -321,7 +321,7 @@ describe("the sweep", () => {
       ],
       1_500,
       "abandoned",
-      null,
+      undefined,
     ],
     [
       "keeps an ended channel until its time is over",
@@ -341,9 +341,9 @@ describe("the sweep", () => {
       ],
       1_500,
       "ended",
-      null,
+      undefined,
     ],
-    ["removes an entry without a channel", [], 0, "ghost", null],
+    ["removes an entry without a channel", [], 0, "ghost", undefined],
   ] as const)("%s", (_name, steps, now, outcome, reminder) => {
     const channel = new Channel();
     for (const [published, one] of steps) channel.publishAt(published, one);
@@ -355,9 +355,9 @@ describe("the sweep", () => {
   it("notes a reminder that a new interval moves, so that the next publish in that interval writes no row", () => {
     const { view } = new Channel(start, delta(1));
     const limits = { ...LIMITS, cleanupMs: 5_000 };
-    expect(view.take(sweepRule(view, 900, limits))).toBe("kept");
+    expect(view.run(sweepRule(view, 900, limits))).toBe("kept");
     expect(view.reminder).toBe(5_000);
-    view.take(publishRule(view, 950, { channel: "c", messages: [delta(2)] }, limits));
+    view.run(publishRule(view, 950, { channel: "c", messages: [delta(2)] }, limits));
     expect(view.changes.map(({ op }) => op)).toEqual(["append"]);
   });
 

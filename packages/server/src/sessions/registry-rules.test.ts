@@ -37,18 +37,18 @@ const leaver = (input: Partial<RemoveSubscriber> = {}): RemoveSubscriber => ({
 /** A registry at cursor 10 with session "s", after the given steps. */
 function registered(...steps: readonly ((view: RuleView) => void)[]): RuleView {
   const view = new RuleView();
-  view.take(addRule(view, 0, subscriber()));
+  view.run(addRule(view, 0, subscriber()));
   for (const step of steps) step(view);
   return view;
 }
 const adding = (input: Partial<AddSubscriber>) => (view: RuleView) =>
-  void view.take(addRule(view, 0, subscriber(input)));
+  void view.run(addRule(view, 0, subscriber(input)));
 const removing = (input: Partial<RemoveSubscriber>) => (view: RuleView) =>
-  void view.take(removeRule(view, [leaver(input)]));
+  void view.run(removeRule(view, [leaver(input)]));
 const advancing =
   (to: number, ...lagging: readonly string[]) =>
   (view: RuleView) =>
-    void view.take(advanceRule(view, advance(view, { to: at(to), laggards: lagging.map((session) => lags(session)) })));
+    void view.run(advanceRule(view, advance(view, { to: at(to), laggards: lagging.map((session) => lags(session)) })));
 const lags = (session: string, who = ONE) => ({ session, ...who, at: at(10) });
 function advance(view: RuleView, input: Partial<Advance> = {}): Advance {
   return { name: "n", version: registry(view).version, to: at(20), laggards: [], ...input };
@@ -77,10 +77,10 @@ describe("adding a subscriber", () => {
 
   it.each([
     ["asks for a look at a new registry where other nodes exist", 5_000, 5_000],
-    ["asks for no look where no other node exists", null, null],
+    ["asks for no look where no other node exists", null, undefined],
   ])("%s", (_name, remindAtMs, wanted) => {
     const view = new RuleView();
-    view.take(addRule(view, 0, subscriber({ remindAtMs })));
+    view.run(addRule(view, 0, subscriber({ remindAtMs })));
     expect(view.reminder).toBe(wanted);
   });
 
@@ -167,13 +167,13 @@ describe("adding a subscriber", () => {
     ],
   ];
   it.each(rows)("%s", (_name, view, input, outcome, wanted) => {
-    expect(view.take(addRule(view, 1, subscriber(input)))).toMatchObject(outcome);
+    expect(view.run(addRule(view, 1, subscriber(input)))).toMatchObject(outcome);
     expect(counts(view)).toEqual(wanted);
   });
 
   it("lets a session borrow only what is lent after it came, and again what it could borrow before it left", () => {
     const view = registered();
-    view.take(lendRule(view, "n", [{ payload: utf8("x"), at: 0 }], 100));
+    view.run(lendRule(view, "n", [{ payload: utf8("x"), at: 0 }], 100));
     adding({ session: "t" })(view);
     adding({ session: "s", epoch: 2 })(view);
     expect(view.get(subscriberTable, "t")!.borrowsFrom).toBe(2);
@@ -220,35 +220,35 @@ describe("removing subscribers", () => {
     ],
   ];
   it.each(rows)("%s", (_name, view, input, outcome, [count, laggards, departedBorrowers, version]) => {
-    expect(view.take(removeRule(view, [leaver(input)]))).toMatchObject(outcome);
+    expect(view.run(removeRule(view, [leaver(input)]))).toMatchObject(outcome);
     expect(counts(view)).toEqual({ count, laggards, departedBorrowers, version });
     expect(view.get(laggardTable, "s")).toBeUndefined();
   });
 
   it("destroys the registry with the last subscriber", () => {
     const view = two();
-    expect(view.take(removeRule(view, [leaver(), leaver({ session: "t" })]))).toEqual({ kind: "emptied" });
+    expect(view.run(removeRule(view, [leaver(), leaver({ session: "t" })]))).toEqual({ kind: "emptied" });
     expect(view.exists).toBe(false);
   });
 
   it("keeps a registry without subscribers while a departed session borrows", () => {
     const view = registered(removing({ keepsBorrowing: true }));
     expect(counts(view)).toMatchObject({ count: 0, departedBorrowers: 1 });
-    expect(view.take(removeRule(view, [leaver()]))).toEqual({ kind: "emptied" });
+    expect(view.run(removeRule(view, [leaver()]))).toEqual({ kind: "emptied" });
   });
 
   it("finds nothing in the registry of another stream of the path", () => {
     const view = registered();
-    expect(view.take(removeRule(view, [leaver()], "later"))).toEqual({ kind: "absent" });
-    expect(view.take(removeRule(view, [leaver()], "n"))).toEqual({ kind: "emptied" });
-    expect(view.take(removeRule(view, [leaver()]))).toEqual({ kind: "absent" });
+    expect(view.run(removeRule(view, [leaver()], "later"))).toEqual({ kind: "absent" });
+    expect(view.run(removeRule(view, [leaver()], "n"))).toEqual({ kind: "emptied" });
+    expect(view.run(removeRule(view, [leaver()]))).toEqual({ kind: "absent" });
   });
 });
 
 describe("advancing the cursor", () => {
   it("counts the fan-out and keeps the version when every session was served", () => {
     const view = registered();
-    expect(view.take(advanceRule(view, advance(view)))).toMatchObject({ kind: "advanced", lagging: [] });
+    expect(view.run(advanceRule(view, advance(view)))).toMatchObject({ kind: "advanced", lagging: [] });
     expect(registry(view)).toMatchObject({ cursor: at(20), seq: 1, version: at(1) });
   });
 
@@ -270,7 +270,7 @@ describe("advancing the cursor", () => {
     ["a laggard a second time", registered(advancing(15, "s")), lags("s")],
   ])("does not note %s", (_name, view, laggard) => {
     const { laggards, version } = registry(view);
-    expect(view.take(advanceRule(view, advance(view, { laggards: [laggard] })))).toMatchObject({ lagging: [] });
+    expect(view.run(advanceRule(view, advance(view, { laggards: [laggard] })))).toMatchObject({ lagging: [] });
     expect(registry(view)).toMatchObject({ cursor: at(20), laggards, version });
   });
 
@@ -286,7 +286,7 @@ describe("advancing the cursor", () => {
     ["for another stream of the path", { name: "later" }, { kind: "gone" }],
   ])("changes nothing %s", (_name, input, outcome) => {
     const view = registered();
-    expect(view.take(advanceRule(view, advance(view, input)))).toMatchObject(outcome);
+    expect(view.run(advanceRule(view, advance(view, input)))).toMatchObject(outcome);
     expect(view.changes).toEqual([]);
   });
 
@@ -307,7 +307,7 @@ describe("a laggard", () => {
     ["of an earlier session is gone", { ...ONE, incarnation: "0" }, 20, "gone", at(10)],
   ])("%s", (_name, who, to, kind, noted) => {
     const view = lagging();
-    expect(view.take(caughtUpRule(view, "s", who, at(to)))).toMatchObject({ kind });
+    expect(view.run(caughtUpRule(view, "s", who, at(to)))).toMatchObject({ kind });
     expect(view.get(laggardTable, "s")?.at).toEqual(noted);
     const isJoined = kind === "joined";
     expect(counts(view)).toMatchObject({ laggards: isJoined ? 0 : 1, version: isJoined ? 3 : 2 });
@@ -315,7 +315,7 @@ describe("a laggard", () => {
 
   it("that is no laggard any more is gone", () => {
     const view = registered();
-    expect(view.take(caughtUpRule(view, "s", ONE, at(10)))).toEqual({ kind: "gone" });
+    expect(view.run(caughtUpRule(view, "s", ONE, at(10)))).toEqual({ kind: "gone" });
   });
 });
 
@@ -324,8 +324,8 @@ describe("lending", () => {
 
   it("appends the payloads and says where the first lies", () => {
     const view = registered();
-    expect(view.take(lendRule(view, "n", [payload, payload], 100))).toEqual(at(1));
-    expect(view.take(lendRule(view, "n", [payload], 100))).toEqual(at(3));
+    expect(view.run(lendRule(view, "n", [payload, payload], 100))).toEqual(at(1));
+    expect(view.run(lendRule(view, "n", [payload], 100))).toEqual(at(3));
     expect(view.log.length).toBe(3);
   });
 
@@ -333,30 +333,30 @@ describe("lending", () => {
     ["another stream of the path", "later", 100],
     ["a log that holds more than the limit", "n", 4],
   ])("takes nothing for %s", (_name, name, maxBytes) => {
-    const view = registered((one) => void one.take(lendRule(one, "n", [payload], 100)));
-    expect(view.take(lendRule(view, name, [payload], maxBytes))).toBeUndefined();
+    const view = registered((one) => void one.run(lendRule(one, "n", [payload], 100)));
+    expect(view.run(lendRule(view, name, [payload], maxBytes))).toBeUndefined();
     expect(view.log.length).toBe(1);
   });
 
   it("takes payloads while the log holds exactly the limit", () => {
-    const view = registered((one) => void one.take(lendRule(one, "n", [payload], 100)));
-    expect(view.take(lendRule(view, "n", [payload], 5))).toEqual(at(2));
+    const view = registered((one) => void one.run(lendRule(one, "n", [payload], 100)));
+    expect(view.run(lendRule(view, "n", [payload], 5))).toEqual(at(2));
   });
 
   it("takes payloads again once earlier ones are trimmed", () => {
-    const view = registered((one) => void one.take(lendRule(one, "n", [payload], 100)));
-    view.take(trimRule(view, "n", { position: at(1), bytes: 5 }));
+    const view = registered((one) => void one.run(lendRule(one, "n", [payload], 100)));
+    view.run(trimRule(view, "n", { position: at(1), bytes: 5 }));
     expect(view.log).toEqual([]);
-    expect(view.take(lendRule(view, "n", [payload], 4))).toEqual(at(2));
+    expect(view.run(lendRule(view, "n", [payload], 4))).toEqual(at(2));
   });
 
   it.each([
     ["what is trimmed already", "n", 1],
     ["the log of another stream of the path", "later", 2],
   ])("does not trim %s", (_name, name, seq) => {
-    const view = registered((one) => void one.take(lendRule(one, "n", [payload, payload], 100)));
-    view.take(trimRule(view, "n", { position: at(1), bytes: 5 }));
-    view.take(trimRule(view, name, { position: at(seq), bytes: 5 * seq }));
+    const view = registered((one) => void one.run(lendRule(one, "n", [payload, payload], 100)));
+    view.run(trimRule(view, "n", { position: at(1), bytes: 5 }));
+    view.run(trimRule(view, name, { position: at(seq), bytes: 5 * seq }));
     expect(view.changes).toEqual([]);
   });
 });
@@ -364,6 +364,6 @@ describe("lending", () => {
 it("a reminder is set only where a registry is", () => {
   expect(remindRule(new RuleView(), 5).changes).toBeUndefined();
   const view = registered();
-  view.take(remindRule(view, 5));
+  view.run(remindRule(view, 5));
   expect(view.reminder).toBe(5);
 });

@@ -43,9 +43,9 @@ const join = (input: Partial<Join> = {}): Join => ({
 /** A session of Ann's that follows stream "a" from position 10 on, with these fields of the subscription changed. */
 function following(changed: Partial<Subscription> = {}): RuleView {
   const view = new RuleView();
-  view.take(joinRule(view, 0, join(), LIMITS));
+  view.run(joinRule(view, 0, join(), LIMITS));
   const subscription = view.get(subscriptionTable, "a")!;
-  view.set(subscriptionTable, "a", { ...subscription, pending: undefined, ...changed });
+  view.with(subscriptionTable, "a", { ...subscription, pending: undefined, ...changed });
   return view;
 }
 
@@ -55,7 +55,7 @@ const count = (view: RuleView) => view.get(sessionTable, "")?.subscriptions;
 describe("opening", () => {
   it("makes a session without an inbox, which ends when its TTL has passed", () => {
     const view = new RuleView();
-    const outcome = view.take(openRule(view, 0, ANN, LIMITS));
+    const outcome = view.run(openRule(view, 0, ANN, LIMITS));
     expect(outcome).toEqual({ kind: "open", isNew: true, incarnation: "1", expiresAt: 100_000 });
     expect(view.get(metaTable, "")).toMatchObject({ inbox: "none", config: { ttlSeconds: 100 } });
     expect(view.get(sessionTable, "")).toEqual({ owner: "ann", incarnation: "1", epoch: 0, subscriptions: 0 });
@@ -63,7 +63,7 @@ describe("opening", () => {
 
   it("reminds at the first whole cleanup interval after the end", () => {
     const view = new RuleView();
-    view.take(openRule(view, 0, ANN, LIMITS));
+    view.run(openRule(view, 0, ANN, LIMITS));
     expect(view.reminder).toBe(120_000);
   });
 
@@ -85,15 +85,15 @@ describe("opening", () => {
     ["finds the session over once its end has passed", ANN, END, { kind: "over" }],
   ])("%s", (_name, asker, now, wanted) => {
     const view = following();
-    expect(view.take(openRule(view, now, asker, LIMITS))).toEqual(wanted);
+    expect(view.run(openRule(view, now, asker, LIMITS))).toEqual(wanted);
     expect(view.get(metaTable, "")!.touchedAt).toBe(wanted.kind === "open" ? now : 0);
   });
 
   it("gives a session that follows an ended one of the same id another incarnation", () => {
     const view = following();
-    view.take(deleteSessionRule(view, 1, ANN, LIMITS));
-    view.take(destroyRule(view, "1"));
-    expect(view.take(openRule(view, 2, ANN, LIMITS))).toMatchObject({ isNew: true, incarnation: "2" });
+    view.run(deleteSessionRule(view, 1, ANN, LIMITS));
+    view.run(destroyRule(view, "1"));
+    expect(view.run(openRule(view, 2, ANN, LIMITS))).toMatchObject({ isNew: true, incarnation: "2" });
   });
 });
 
@@ -101,7 +101,7 @@ describe("joining", () => {
   it("makes the session, its inbox and a pending subscription when there is no session", () => {
     const view = new RuleView();
     const made = { name: "n", epoch: 1, since: 5, format: "raw", at: at(10), pending: true };
-    const outcome = view.take(joinRule(view, 5, join(), LIMITS));
+    const outcome = view.run(joinRule(view, 5, join(), LIMITS));
     expect(outcome).toMatchObject({ kind: "joined", isNewSession: true, isNewSubscription: true, incarnation: "1" });
     expect(subscription(view)).toEqual(made);
     expect(view.get(metaTable, "")).toMatchObject({ inbox: true, config: { contentType: "text/plain" } });
@@ -109,8 +109,8 @@ describe("joining", () => {
 
   it("gives an opened session its inbox", () => {
     const view = new RuleView();
-    view.take(openRule(view, 0, ANN, LIMITS));
-    expect(view.take(joinRule(view, 1, join(), LIMITS))).toMatchObject({
+    view.run(openRule(view, 0, ANN, LIMITS));
+    expect(view.run(joinRule(view, 1, join(), LIMITS))).toMatchObject({
       isNewSession: false,
       isNewSubscription: true,
     });
@@ -119,7 +119,7 @@ describe("joining", () => {
 
   it("makes a JSON inbox for envelopes, whatever the stream's type is", () => {
     const view = new RuleView();
-    view.take(joinRule(view, 0, join({ format: "envelope" }), LIMITS));
+    view.run(joinRule(view, 0, join({ format: "envelope" }), LIMITS));
     expect(view.get(metaTable, "")!.config.contentType).toBe("application/json");
   });
 
@@ -151,23 +151,23 @@ describe("joining", () => {
   ];
   it.each(rows)("%s", (_name, changed, input, wanted, epoch) => {
     const view = following(changed);
-    expect(view.take(joinRule(view, 1_000, join({ start: at(20), ...input }), LIMITS))).toMatchObject(wanted);
+    expect(view.run(joinRule(view, 1_000, join({ start: at(20), ...input }), LIMITS))).toMatchObject(wanted);
     expect(subscription(view)).toMatchObject({ epoch, at: at(epoch === 1 ? 10 : 20) });
     expect(count(view)).toBe(input.stream === "b" ? 2 : 1);
   });
 
   it("keeps the note of borrowed payloads when a left subscription begins anew", () => {
     const view = following({ left: true, borrows: true });
-    view.take(joinRule(view, 1, join(), LIMITS));
+    view.run(joinRule(view, 1, join(), LIMITS));
     expect(subscription(view)).toMatchObject({ borrows: true, pending: true });
     expect(subscription(view)!.left).toBeUndefined();
   });
 
   it("refuses the first stream beyond the limit, and still confirms the others", () => {
     const view = following();
-    for (const stream of ["b", "c"]) view.take(joinRule(view, 1, join({ stream }), LIMITS));
-    expect(view.take(joinRule(view, 1, join({ stream: "d" }), LIMITS))).toEqual({ kind: "too-many" });
-    expect(view.take(joinRule(view, 1, join(), LIMITS))).toMatchObject({ kind: "joined" });
+    for (const stream of ["b", "c"]) view.run(joinRule(view, 1, join({ stream }), LIMITS));
+    expect(view.run(joinRule(view, 1, join({ stream: "d" }), LIMITS))).toEqual({ kind: "too-many" });
+    expect(view.run(joinRule(view, 1, join(), LIMITS))).toMatchObject({ kind: "joined" });
     expect(count(view)).toBe(3);
   });
 
@@ -176,8 +176,8 @@ describe("joining", () => {
     ["that is being deleted", true, 2],
   ])("finds a session over %s", (_name, isDeleted, now) => {
     const view = following();
-    if (isDeleted) view.take(deleteSessionRule(view, 1, ANN, LIMITS));
-    expect(view.take(joinRule(view, now, join(), LIMITS))).toEqual({ kind: "over" });
+    if (isDeleted) view.run(deleteSessionRule(view, 1, ANN, LIMITS));
+    expect(view.run(joinRule(view, now, join(), LIMITS))).toEqual({ kind: "over" });
   });
 });
 
@@ -191,15 +191,15 @@ describe("confirming", () => {
     ["finds one ended of an earlier session", { borrows: true }, { ...ADDRESSED, incarnation: "0" }, ended(false)],
   ] as const)("%s", (_name, changed, addressed, wanted) => {
     const view = following(changed);
-    expect(view.take(confirmRule(view, "a", addressed))).toEqual(wanted);
+    expect(view.run(confirmRule(view, "a", addressed))).toEqual(wanted);
     expect(view.changes.length).toBe("pending" in changed ? 1 : 0);
     if (wanted === "stands") expect(subscription(view)!.pending).toBeUndefined();
   });
 
   it("finds the subscription of a deleted session ended", () => {
     const view = following({ borrows: true });
-    view.take(deleteSessionRule(view, 1, ANN, LIMITS));
-    expect(view.take(confirmRule(view, "a", ADDRESSED))).toEqual(ended(false));
+    view.run(deleteSessionRule(view, 1, ANN, LIMITS));
+    expect(view.run(confirmRule(view, "a", ADDRESSED))).toEqual(ended(false));
   });
 });
 
@@ -230,7 +230,7 @@ describe("leaving", () => {
     ["finds no session once its end has passed", {}, ANN, END, { kind: "absent" }, {}, 1],
   ] as const)("%s", (_name, changed, asker, now, wanted, row, subscriptions) => {
     const view = following(changed);
-    expect(view.take(leaveRule(view, now, "a", asker))).toEqual(wanted);
+    expect(view.run(leaveRule(view, now, "a", asker))).toEqual(wanted);
     if (row === undefined) expect(subscription(view)).toBeUndefined();
     else expect(subscription(view)).toMatchObject(row);
     expect(count(view)).toBe(subscriptions);
@@ -238,7 +238,7 @@ describe("leaving", () => {
 
   it("a stream that the session does not follow finds nothing", () => {
     const view = following();
-    expect(view.take(leaveRule(view, 1, "b", ANN))).toEqual({ kind: "not-subscribed" });
+    expect(view.run(leaveRule(view, 1, "b", ANN))).toEqual({ kind: "not-subscribed" });
   });
 });
 
@@ -251,7 +251,7 @@ describe("a stream that has gone", () => {
     ["leaves a later session", { borrows: true }, "n", { ...ADDRESSED, incarnation: "0" }, false, { epoch: 1 }],
   ] as const)("%s", (_name, changed, name, addressed, borrows, row) => {
     const view = following(changed);
-    expect(view.take(dropRule(view, "a", name, addressed))).toEqual({ borrows });
+    expect(view.run(dropRule(view, "a", name, addressed))).toEqual({ borrows });
     if (row === undefined) expect([subscription(view), count(view)]).toEqual([undefined, 0]);
     else expect(subscription(view)).toMatchObject(row);
   });
@@ -265,8 +265,8 @@ describe("undoing a subscription", () => {
     ["leaves a later subscription alone", { epoch: 2 }, [], true, true, 1],
   ] as const)("%s", (_name, changed, others, withSession, exists, subscriptions) => {
     const view = following(changed);
-    for (const stream of others) view.take(joinRule(view, 1, join({ stream }), LIMITS));
-    view.take(undoRule(view, "a", ADDRESSED, withSession));
+    for (const stream of others) view.run(joinRule(view, 1, join({ stream }), LIMITS));
+    view.run(undoRule(view, "a", ADDRESSED, withSession));
     expect(view.exists).toBe(exists);
     expect(count(view)).toBe(subscriptions);
   });
@@ -280,7 +280,7 @@ describe("the end", () => {
     ["a use cannot move it once it has passed", ANN, END, undefined],
   ])("%s", (_name, asker, now, wanted) => {
     const view = following();
-    expect(view.take(touchSessionRule(view, now, asker))).toEqual(wanted);
+    expect(view.run(touchSessionRule(view, now, asker))).toEqual(wanted);
     expect(view.get(metaTable, "")!.touchedAt).toBe(wanted === undefined ? 0 : now);
   });
 
@@ -291,30 +291,30 @@ describe("the end", () => {
     ["a deletion finds no session once its end has passed", ANN, END, "absent"],
   ])("%s", (_name, asker, now, kind) => {
     const view = following();
-    expect(view.take(deleteSessionRule(view, now, asker, LIMITS)).kind).toBe(kind);
+    expect(view.run(deleteSessionRule(view, now, asker, LIMITS)).kind).toBe(kind);
     expect(view.get(metaTable, "")!.deleted).toBe(kind === "ending" ? true : undefined);
     expect(view.reminder).toBe(kind === "ending" ? now + 5_000 : 120_000);
   });
 
   it("a second deletion finds no session, and the sweep takes up the first one again", () => {
     const view = following();
-    view.take(deleteSessionRule(view, 1, ANN, LIMITS));
-    expect(view.take(deleteSessionRule(view, 2, ANN, LIMITS))).toEqual({ kind: "absent" });
-    expect(view.take(expireRule(view, 3, LIMITS))).toEqual({ kind: "ending", incarnation: "1" });
+    view.run(deleteSessionRule(view, 1, ANN, LIMITS));
+    expect(view.run(deleteSessionRule(view, 2, ANN, LIMITS))).toEqual({ kind: "absent" });
+    expect(view.run(expireRule(view, 3, LIMITS))).toEqual({ kind: "ending", incarnation: "1" });
     expect(view.reminder).toBe(5_003);
   });
 
   it("the sweep keeps a session that was used, and looks again after its new end", () => {
     const view = following();
-    view.take(touchSessionRule(view, 50_000, ANN));
-    expect(view.take(expireRule(view, END, LIMITS))).toEqual({ kind: "kept" });
+    view.run(touchSessionRule(view, 50_000, ANN));
+    expect(view.run(expireRule(view, END, LIMITS))).toEqual({ kind: "kept" });
     expect(view.reminder).toBe(180_000);
   });
 
   it("the sweep begins it once its time has passed, and not a millisecond before", () => {
     const view = following();
-    expect(view.take(expireRule(view, END - 1, LIMITS))).toEqual({ kind: "kept" });
-    expect(view.take(expireRule(view, END, LIMITS))).toEqual({ kind: "ending", incarnation: "1" });
+    expect(view.run(expireRule(view, END - 1, LIMITS))).toEqual({ kind: "kept" });
+    expect(view.run(expireRule(view, END, LIMITS))).toEqual({ kind: "ending", incarnation: "1" });
   });
 
   it("the sweep finds nothing where no session is", () => {
@@ -327,8 +327,8 @@ describe("the end", () => {
     ["leaves a session that is not deleted", "1", false, true],
   ])("the last step %s", (_name, incarnation, isDeleted, exists) => {
     const view = following();
-    if (isDeleted) view.take(deleteSessionRule(view, 1, ANN, LIMITS));
-    expect(view.take(destroyRule(view, incarnation))).toBe(!exists);
+    if (isDeleted) view.run(deleteSessionRule(view, 1, ANN, LIMITS));
+    expect(view.run(destroyRule(view, incarnation))).toBe(!exists);
     expect(view.exists).toBe(exists);
   });
 });

@@ -19,7 +19,7 @@ import type { Tail, Wake } from "./state.ts";
 
 describe("a claim", () => {
   const claim = (view: RuleView, now: number, tails: readonly Tail[]) =>
-    view.take(claimRule(view, now, { worker: "me", fresh: FRESH, tails }, LIMITS));
+    view.run(claimRule(view, now, { worker: "me", fresh: FRESH, tails }, LIMITS));
   const lease = { holder: "me", secret: "s2", tokenUntil: 9_010, leaseUntil: 1_010 };
   const held: Wake = { ...HELD, holder: "other" };
 
@@ -69,7 +69,7 @@ describe("proof", () => {
   const PROOF: Proof = { token, wakeId: "w1", generation: 1 };
   const acknowledge = (view: RuleView, now: number, proof: Proof, acks: readonly Ack[] = [], isDone = false) => {
     const tails = new Map([["a", position(9)]]);
-    return view.take(ackRule(view, now, { proof, pullOnly: false, acks, tails, done: isDone }));
+    return view.run(ackRule(view, now, { proof, pullOnly: false, acks, tails, done: isDone }));
   };
 
   it.each<readonly [string, Partial<Proof>, number, string]>([
@@ -104,8 +104,8 @@ describe("proof", () => {
   it("of a webhook is refused where only workers may act", () => {
     const view = subscribed("webhook", HELD);
     const input = { proof: PROOF, pullOnly: true, acks: [], tails: new Map(), done: false };
-    expect(view.take(ackRule(view, 10, input))).toEqual({ kind: "wrong-type" });
-    expect(view.take(releaseRule(view, 10, PROOF))).toEqual({ kind: "wrong-type" });
+    expect(view.run(ackRule(view, 10, input))).toEqual({ kind: "wrong-type" });
+    expect(view.run(releaseRule(view, 10, PROOF))).toEqual({ kind: "wrong-type" });
   });
 
   describe("an acknowledgement", () => {
@@ -197,9 +197,9 @@ describe("proof", () => {
 
   it("lets a worker release the wake unfinished, and only once", () => {
     const view = subscribed("pull-wake", { ...HELD, holder: "me" });
-    expect(view.take(releaseRule(view, 10, PROOF))).toEqual({ kind: "released" });
+    expect(view.run(releaseRule(view, 10, PROOF))).toEqual({ kind: "released" });
     expect(stateOf(view)).toMatchObject({ generation: 1 });
     expect(stateOf(view).wake).toBeUndefined();
-    expect(view.take(releaseRule(view, 10, PROOF))).toEqual({ kind: "fenced" });
+    expect(view.run(releaseRule(view, 10, PROOF))).toEqual({ kind: "fenced" });
   });
 });

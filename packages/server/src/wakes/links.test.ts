@@ -41,7 +41,7 @@ const link = (acked: string, isExplicit: boolean, isGlob: boolean): Link => ({
 /** A subscription with links to "a" (by name), "b" (by name and by pattern) and "logs/1" (by pattern). */
 function created(): RuleView {
   const view = new RuleView();
-  view.take(createRule(view, 5, create(), 10));
+  view.run(createRule(view, 5, create(), 10));
   return view;
 }
 const linked = (view: RuleView, path: string) => view.get(linkTable, path);
@@ -62,13 +62,13 @@ describe("creating", () => {
     ["takes as many links as the limit", 3, { kind: "created" }, true],
   ])("%s", (_name, maxLinks, outcome, isThere) => {
     const view = new RuleView();
-    expect(view.take(createRule(view, 5, create(), maxLinks))).toMatchObject(outcome);
+    expect(view.run(createRule(view, 5, create(), maxLinks))).toMatchObject(outcome);
     expect(known(view) !== undefined).toBe(isThere);
   });
 
   it("confirms a subscription that exists, whatever links it would have now", () => {
     const view = created();
-    const outcome = view.take(createRule(view, 6, create({ incarnation: "j", matching: [] }), 0));
+    const outcome = view.run(createRule(view, 6, create({ incarnation: "j", matching: [] }), 0));
     expect(outcome).toMatchObject({ kind: "exists", meta: { incarnation: "i", createdAt: 5 } });
     expect(links(view)).toBe(3);
   });
@@ -86,18 +86,18 @@ describe("a repeated PUT", () => {
     ["description", { description: undefined }],
   ])("with another %s differs", (_name, changed) => {
     const view = created();
-    expect(view.take(confirmRule(view, { ...CONFIG, ...changed }, "http://a"))).toEqual({ kind: "differs" });
+    expect(view.run(confirmRule(view, { ...CONFIG, ...changed }, "http://a"))).toEqual({ kind: "differs" });
   });
 
   it("with the same configuration exists and writes nothing", () => {
     const view = created();
-    expect(view.take(confirmRule(view, { ...CONFIG }, "http://a"))).toMatchObject({ kind: "exists" });
+    expect(view.run(confirmRule(view, { ...CONFIG }, "http://a"))).toMatchObject({ kind: "exists" });
     expect(view.changes).toEqual([]);
   });
 
   it("from another address keeps the new address", () => {
     const view = created();
-    expect(view.take(confirmRule(view, CONFIG, "http://b"))).toMatchObject({ meta: { base: "http://b" } });
+    expect(view.run(confirmRule(view, CONFIG, "http://b"))).toMatchObject({ meta: { base: "http://b" } });
     expect(view.get(metaTable, "")!.base).toBe("http://b");
   });
 
@@ -108,9 +108,9 @@ describe("a repeated PUT", () => {
 
 it("a deleted subscription is gone, and a second deletion finds nothing", () => {
   const view = created();
-  expect(view.take(deleteRule(view))).toBe("deleted");
+  expect(view.run(deleteRule(view))).toBe("deleted");
   expect(known(view)).toBeUndefined();
-  expect(view.take(deleteRule(view))).toBe("absent");
+  expect(view.run(deleteRule(view))).toBe("absent");
 });
 
 it("a subscription is known only under its own incarnation", () => {
@@ -175,7 +175,7 @@ describe("taking note of streams", () => {
   ] as const)("%s", (_name, note, maxLinks, path, wanted, count, refused) => {
     const view = created();
     const input = { incarnation: "i", unlink: [], link: [], ...note };
-    expect(view.take(noteRule(view, 9, input, maxLinks))).toEqual({ kind: "noted", isBusy: false, refused });
+    expect(view.run(noteRule(view, 9, input, maxLinks))).toEqual({ kind: "noted", isBusy: false, refused });
     expect(linked(view, path)).toEqual(wanted);
     expect(links(view)).toBe(count);
   });
@@ -187,15 +187,15 @@ describe("taking note of streams", () => {
   ])("%s", (_name, lease, isBusy) => {
     const view = created();
     const wake = { id: "w", generation: 1, trigger: "a", ...lease };
-    view.set(stateTable, "", { ...view.get(stateTable, "")!, wake });
+    view.with(stateTable, "", { ...view.get(stateTable, "")!, wake });
     const note = { incarnation: "i", unlink: [], link: [] };
-    expect(view.take(noteRule(view, 9, note, 10))).toMatchObject({ isBusy });
+    expect(view.run(noteRule(view, 9, note, 10))).toMatchObject({ isBusy });
   });
 
   it("finds no subscription of another incarnation", () => {
     const view = created();
     const note = { incarnation: "j", unlink: ["a"], link: [] };
-    expect(view.take(noteRule(view, 9, note, 10))).toEqual({ kind: "absent" });
+    expect(view.run(noteRule(view, 9, note, 10))).toEqual({ kind: "absent" });
     expect(linked(view, "a")).toBeDefined();
   });
 });
@@ -233,7 +233,7 @@ describe("linking by name", () => {
     ],
   ] as const)("%s", (_name, streams, maxLinks, outcome, path, wanted, count) => {
     const view = created();
-    expect(view.take(addStreamsRule(view, streams, maxLinks))).toBe(outcome);
+    expect(view.run(addStreamsRule(view, streams, maxLinks))).toBe(outcome);
     expect(linked(view, path)).toEqual(wanted);
     expect(links(view)).toBe(count);
   });
@@ -245,7 +245,7 @@ describe("linking by name", () => {
     ["is done already for a stream that is not linked", "x", undefined, 3],
   ])("taken back, %s", (_name, path, wanted, count) => {
     const view = created();
-    expect(view.take(removeStreamRule(view, path))).toBe("removed");
+    expect(view.run(removeStreamRule(view, path))).toBe("removed");
     expect(linked(view, path)).toEqual(wanted);
     expect(links(view)).toBe(count);
   });

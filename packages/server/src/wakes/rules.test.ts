@@ -18,7 +18,7 @@ import { type Link, linkTable, type Tail, type Wake } from "./state.ts";
 
 describe("a wake", () => {
   const begin = (view: RuleView, tails: readonly Tail[], now = 0, incarnation = "i") =>
-    view.take(wakeRule(view, now, { incarnation, fresh: FRESH, tails }, LIMITS));
+    view.run(wakeRule(view, now, { incarnation, fresh: FRESH, tails }, LIMITS));
 
   it.each([
     [
@@ -41,7 +41,7 @@ describe("a wake", () => {
 
   it("does not begin for an empty stream, whatever its generation is", () => {
     const view = subscribed("webhook");
-    view.set(linkTable, "a", { acked: BEGINNING, explicit: true, glob: false });
+    view.with(linkTable, "a", { acked: BEGINNING, explicit: true, glob: false });
     expect(begin(view, [{ path: "a", tail: { generation: 9, seq: 0 } }]).kind).toBe("idle");
   });
 
@@ -72,10 +72,21 @@ describe("a wake", () => {
 
 describe("background work", () => {
   const look = (view: RuleView, now: number, due: Partial<Due>) =>
-    view.take(dueRule(view, now, { incarnation: "i", why: "time", inFlight: undefined, ...due }, LIMITS));
+    view.run(dueRule(view, now, { incarnation: "i", why: "time", inFlight: undefined, ...due }, LIMITS));
 
-  it.each<readonly [string, Wake | undefined, number, number, Partial<Due>, string, Wake["attempt"], number | null]>([
-    ["waits before the attempt is due", TOLD, 0, 199, {}, "waiting", { number: 1, nextAt: 200 }, null],
+  it.each<
+    readonly [
+      string,
+      Wake | undefined,
+      number,
+      number,
+      Partial<Due>,
+      string,
+      Wake["attempt"],
+      number | null | undefined,
+    ]
+  >([
+    ["waits before the attempt is due", TOLD, 0, 199, {}, "waiting", { number: 1, nextAt: 200 }, undefined],
     ["attempts again when no result came in time", TOLD, 0, 200, {}, "attempt", { number: 2, nextAt: 400 }, 400],
     [
       "lets an attempt go on that is still under way",
@@ -105,7 +116,7 @@ describe("background work", () => {
       { why: "first-look" },
       "waiting",
       { number: 1, nextAt: 200 },
-      null,
+      undefined,
     ],
     [
       "attempts at once when a retry is asked for after a failure",
@@ -125,7 +136,7 @@ describe("background work", () => {
       { why: "retry" },
       "waiting",
       { number: 1, nextAt: 200 },
-      null,
+      undefined,
     ],
     [
       "sets a reminder again that came too early",
@@ -138,7 +149,7 @@ describe("background work", () => {
       200,
     ],
     ["drops a reminder that nothing is left of", undefined, 0, 10, { why: "swept" }, "waiting", undefined, null],
-    ["waits for the end of a lease", HELD, 0, 999, {}, "waiting", undefined, null],
+    ["waits for the end of a lease", HELD, 0, 999, {}, "waiting", undefined, undefined],
     ["ends a wake whose lease has ended", HELD, 0, 1_000, {}, "expired", undefined, null],
   ])("%s", (_name, wake, failures, now, due, kind, attempt, reminder) => {
     const view = subscribed("webhook", wake, { failures });
@@ -155,7 +166,7 @@ describe("background work", () => {
 
 describe("the result of an attempt", () => {
   const report = (view: RuleView, now: number, result: Partial<Result>) =>
-    view.take(
+    view.run(
       resultRule(
         view,
         now,
@@ -212,7 +223,7 @@ describe("the result of an attempt", () => {
     ["leaves a stream without a snapshot", {}, offset(5)],
   ])("that is done ends the wake and %s", (_name, changed, acked) => {
     const view = subscribed("webhook", TOLD);
-    view.set(linkTable, "a", { ...linkOf(view), ...changed });
+    view.with(linkTable, "a", { ...linkOf(view), ...changed });
     expect(report(view, 10, { kind: "done" })).toBe("ended");
     expect(linkOf(view).acked).toBe(acked);
     expect(stateOf(view).wake).toBeUndefined();
