@@ -1,4 +1,4 @@
-/** Every constant of the table: its default, and that it is a setting which takes effect. That the defaults do is in `faults-and-kills`. */
+/** Every constant of fan-out and sessions: its default, and that it is a setting which takes effect. `faults-and-kills` runs under the defaults. */
 import { withDefaults } from "@sluice/server";
 import { describe, expect, it } from "vitest";
 import type { FanoutHeaders } from "./api.ts";

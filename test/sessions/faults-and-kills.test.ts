@@ -48,26 +48,6 @@ const DEFAULT_ROWS = [
   ),
 ];
 
-const WITHOUT_QUEUE = [
-  faultRow(
-    "without a queue a publish to more than 1,000 sessions does not wait, copies go 50 at a time, and a kill in the first batch loses none",
-    async (on) => {
-      const { stream, sessions } = await followed(on, "larger-crowd", 1_000);
-      expect(await on.api.published(stream, "0")).toEqual(inline(1_000));
-      const last = await subscribers(on.api, stream, 1);
-      await on.server.copies(stream, "stuck");
-      for (const i of [1, 2]) expect(await on.api.published(stream, String(i))).toEqual(deferred(1_001, "skipped"));
-      await on.server.underWay(stream, 50);
-      return { stream, sessions, last };
-    },
-    async (on, { stream, sessions, last }) => {
-      expect(await logOf(on, stream)).toEqual([0, 1, 2]);
-      await have(on, sessions, [0, 1, 2]);
-      await have(on, last, [1, 2]);
-    },
-  ),
-];
-
 const CHAPTERS: readonly Chapter[] = [
   {
     name: "with a queue for more than three",
@@ -76,7 +56,6 @@ const CHAPTERS: readonly Chapter[] = [
     rows: [...POINT_ROWS, ...BREAKER_ROWS, ...FANOUT_ROWS, ...SESSION_ROWS],
   },
   { name: "with the constants as they are", fanout: {}, rows: [...DEFAULT_ROWS, ...CLEANUP_ROWS] },
-  { name: "with the constants as they are and no queue", fanout: { queue: false }, rows: WITHOUT_QUEUE },
 ];
 
 describeOnStores("With faults, through a server process", (engine) => acrossKills(engine, CHAPTERS));
