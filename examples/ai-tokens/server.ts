@@ -87,7 +87,7 @@ export async function startExample({
     url: web.url,
     sluiceUrl: server.url,
     get viewers() {
-      return server.live.readers;
+      return server.tail.readers;
     },
     close,
   };

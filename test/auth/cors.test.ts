@@ -28,9 +28,10 @@ describe("CORS", () => {
   });
 
   it("names an allowed origin in every answer, refusals and event streams included, and no other", async () => {
-    const cors = { origins: [PAGE, "http://localhost:5173"], credentials: true, maxAgeSeconds: 60 };
+    const cors = { origins: [PAGE, "http://localhost:5173"], credentials: true };
+    const internal = { cors: { maxAgeSeconds: 60 } };
     const projects = { p: { secrets: [SECRET] } };
-    const { url } = await serverForTest("memory", { cors, stream: { bodyBytes: 10 } });
+    const { url } = await serverForTest("memory", { cors, internal, stream: { bodyBytes: 10 } });
     const locked = await serverForTest("memory", { cors, projects });
     const stream = `${url}/v1/stream/s`;
     const asks: [number, string, RequestInit][] = [
@@ -98,6 +99,8 @@ describe("CORS", () => {
     ]) {
       expect(() => withDefaults({ cors: { origins: [origin] } }), origin).toThrow("cors.origins");
     }
-    expect(() => withDefaults({ cors: { maxAgeSeconds: Number.NaN } })).toThrow("cors.maxAgeSeconds");
+    expect(() => withDefaults({ internal: { cors: { maxAgeSeconds: Number.NaN } } })).toThrow(
+      "internal.cors.maxAgeSeconds",
+    );
   });
 });

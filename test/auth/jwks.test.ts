@@ -14,8 +14,9 @@ const LIST = "/v1/p/streams";
 
 const setOf = (...pairs: KeyPair[]) => JSON.stringify({ keys: pairs.map(({ jwk }) => jwk) });
 
-function appWith(more: object = {}): AuthApp {
-  return new AuthApp({ projects: { p: { jwks: URL_OF_KEYS, secrets: [SECRET] } }, auth: more });
+function appWith(internal: object = {}, auth: object = {}): AuthApp {
+  const projects = { p: { jwks: URL_OF_KEYS, secrets: [SECRET] } };
+  return new AuthApp({ projects, auth, internal: { auth: internal } });
 }
 
 function claimsAt(app: AuthApp, more: JWTPayload = {}): JWTPayload {
@@ -65,7 +66,7 @@ describe("keys given with the options", () => {
 describe("published keys", () => {
   it("are fetched once for many tokens, and again when they have grown old", async () => {
     const pair = await keyPair("a");
-    const app = appWith({ jwksCacheSeconds: 600 });
+    const app = appWith({}, { jwksCacheSeconds: 600 });
     app.published.set(URL_OF_KEYS, setOf(pair));
     expect(app.fetched).toHaveLength(0);
     const tokens = await Promise.all(
@@ -100,7 +101,7 @@ describe("published keys", () => {
 
   it("that were taken back stop counting as soon as anybody makes the server look again", async () => {
     const [old, next] = [await keyPair("old"), await keyPair("next")];
-    const app = appWith({ jwksCooldownSeconds: 10, jwksCacheSeconds: 600 });
+    const app = appWith({ jwksCooldownSeconds: 10 }, { jwksCacheSeconds: 600 });
     app.published.set(URL_OF_KEYS, setOf(old));
     const byOld = await signedBy(old, claimsAt(app));
     expect((await list(app, byOld)).status).toBe(200);
@@ -124,7 +125,7 @@ describe("published keys", () => {
     expect((await list(app, await signedBy(stranger, claimsAt(app)))).status).toBe(401);
     expect(app.fetched).toHaveLength(2);
 
-    const forgetful = appWith({ jwksCooldownSeconds: 10, jwksCacheSeconds: 1 });
+    const forgetful = appWith({ jwksCooldownSeconds: 10 }, { jwksCacheSeconds: 1 });
     forgetful.published.set(URL_OF_KEYS, setOf(ours));
     const token = await signedBy(ours, claimsAt(forgetful));
     for (let i = 0; i < 5; i++) {
@@ -159,7 +160,7 @@ describe("published keys", () => {
 
   it("go on counting for a while when they cannot be fetched again, then no more", async () => {
     const [pair, stranger] = [await keyPair("a"), await keyPair("b")];
-    const app = appWith({ jwksCacheSeconds: 600, jwksStaleSeconds: 3_600, jwksCooldownSeconds: 10 });
+    const app = appWith({ jwksStaleSeconds: 3_600, jwksCooldownSeconds: 10 }, { jwksCacheSeconds: 600 });
     app.published.set(URL_OF_KEYS, setOf(pair));
     const token = await signedBy(pair, claimsAt(app));
     expect((await list(app, token)).status).toBe(200);
@@ -213,7 +214,8 @@ describe("over the network", () => {
     const jwks = await publisher(() => ({ body }));
     const fixture = await openServer("memory", {
       projects: { p: { jwks } },
-      auth: { jwksCooldownSeconds: 0, jwksCacheSeconds: 1 },
+      auth: { jwksCacheSeconds: 1 },
+      internal: { auth: { jwksCooldownSeconds: 0 } },
     });
     onTestFinished(() => fixture.close());
     const status = async (pair: KeyPair) => {

@@ -1,6 +1,6 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { expect, it } from "vitest";
-import type { Sink } from "../../packages/server/src/core/http.ts";
+import type { Sink } from "../../packages/server/src/core/sink.ts";
 import { AuthApp } from "./app.ts";
 
 const STREAM = "/v1/p/stream/a";
@@ -31,7 +31,7 @@ class Taker implements Sink {
 }
 
 it("a live reader may outlive its token until its connection ends by itself, and then does not come back", async () => {
-  const app = new AuthApp({ live: { sseMs: 60_000 } });
+  const app = new AuthApp({ tail: { sseMs: 60_000 } });
   await app.prepare("PUT", STREAM);
   const token = await app.token({ scope: "read", ttlSeconds: 10 });
   const live = await app.reply("GET", `${STREAM}?offset=-1&live=sse`, { token });

@@ -11,8 +11,8 @@ const list = (app: AuthApp, token: string): Promise<Answer> => app.call("GET", L
 const inAnHour = (app: AuthApp) => Math.floor(app.world.now() / 1_000) + 3_600;
 const rememberedBy = (app: AuthApp) => (app.app.identity as TokenIdentity).remembered;
 
-function appWith(project: object, more: object = {}): AuthApp {
-  return new AuthApp({ projects: { p: project }, auth: more });
+function appWith(project: object, more: object = {}, internal: object = {}): AuthApp {
+  return new AuthApp({ projects: { p: project }, auth: more, internal: { auth: internal } });
 }
 
 describe("secrets", () => {
@@ -191,7 +191,7 @@ describe("a token that was verified", () => {
   });
 
   it("may be forgotten for another: only so many are remembered", async () => {
-    const app = appWith({ secrets: [SECRET] }, { cacheTokens: 10 });
+    const app = appWith({ secrets: [SECRET] }, {}, { cacheTokens: 10 });
     const tokens = await Promise.all(Array.from({ length: 50 }, (_, i) => app.token({ sub: `user ${i}` })));
     for (const token of [...tokens, ...tokens]) {
       expect((await list(app, token)).status).toBe(200);

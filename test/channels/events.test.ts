@@ -92,7 +92,7 @@ describeAloneAndShared("Following a channel", (engine) => {
     expect([response.status, await codeOf(response)]).toEqual([404, "channel-not-found"]);
     const waiting = await Promise.all([Reader.open(`${a.events}?wait=true`), Reader.open(`${a.events}?wait=true`)]);
     for (const { status } of waiting) expect(status).toBe(200);
-    expect(server.live.readers).toBe(2);
+    expect(server.tail.readers).toBe(2);
     await a.takes(START);
     await a.takes({ phase: "END", sequence: 1 });
     for (const reader of waiting) {
@@ -115,6 +115,24 @@ describeAloneAndShared("Following a channel", (engine) => {
     await a.takes({ phase: "START", sequence: 5 }, { phase: "END", sequence: 6 });
     await reader.untilEnded();
     expect(reader.sequences).toEqual([5, 6]);
+  });
+
+  it("readers that wait for a channel, one of whom has seen an earlier one, both get it", async () => {
+    const { channel, pass, sweep } = await stage(engine);
+    const a = channel("a");
+    const end = await a.takes(START, { phase: "END", sequence: 1 });
+    pass(120_000);
+    await sweep();
+    const readers = [
+      await Reader.open(`${a.events}?wait=true`, { "Last-Event-ID": end }),
+      await Reader.open(`${a.events}?wait=true`),
+    ];
+    await a.takes({ phase: "START", sequence: 5 }, { phase: "END", sequence: 6 });
+    for (const reader of readers) {
+      await reader.untilEnded();
+      expect(reader.sequences).toEqual([5, 6]);
+    }
+    expect(readers.map(({ gaps }) => gaps.length)).toEqual([1, 0]);
   });
 
   it("a late joiner is first told that the beginning is gone", async () => {
@@ -187,7 +205,7 @@ describeAloneAndShared("Following a channel", (engine) => {
   });
 
   it("a quiet connection gets comments at the interval of the settings, and is ended after a minute", async () => {
-    const { channel, pass } = await stage(engine, { channel: { heartbeatMs: 10_000 } });
+    const { channel, pass } = await stage(engine, { internal: { channel: { heartbeatMs: 10_000 } } });
     const a = channel("a");
     await a.takes(START);
     const reader = await Reader.open(a.events);
@@ -200,10 +218,11 @@ describeAloneAndShared("Following a channel", (engine) => {
     await reader.untilEnded();
     expect(reader.ended).toBe("end");
     expect(reader.sequences).toEqual([0]);
+    expect(reader.lastComment).toBe("ended: time");
   });
 
   it("readers of channels count among all live readers, and are ended at a shutdown", async () => {
-    const fixture = await serverForTest(engine, { live: { readers: 2 } });
+    const fixture = await serverForTest(engine, { tail: { readers: 2 } });
     const a = new Channel(fixture.url, "a");
     await a.takes(START);
     const readers = [await Reader.open(a.events), await Reader.open(a.events)];
@@ -211,7 +230,7 @@ describeAloneAndShared("Following a channel", (engine) => {
     expect([refused.status, await codeOf(refused)]).toEqual([503, "too-many-waiters"]);
     expect(refused.headers.get("retry-after")).toBe("1");
     readers[0]!.close();
-    await eventually(() => expect(fixture.server.live.readers).toBe(1));
+    await eventually(() => expect(fixture.server.tail.readers).toBe(1));
     const third = await Reader.open(a.events);
     await third.untilSequence(0);
     await fixture.close();
@@ -219,14 +238,14 @@ describeAloneAndShared("Following a channel", (engine) => {
       await reader.untilEnded();
       expect(reader.ended).toBe("end");
     }
-    expect(fixture.server.live.readers).toBe(0);
+    expect(fixture.server.tail.readers).toBe(0);
   });
 });
 
 it("a reader that does not read is cut off at the limit, and other readers get everything", async () => {
   const { url, server } = await serverForTest("memory", {
     channel: { rate: 1_000_000, messages: 10_000 },
-    live: { slowReaderBytes: 100_000 },
+    tail: { slowReaderBytes: 100_000 },
   });
   const a = new Channel(url, "a");
   await a.takes(START);
@@ -237,10 +256,10 @@ it("a reader that does not read is cut off at the limit, and other readers get e
   slow.incoming.socket.pause();
   let sequence = 0;
   // Until the socket buffers of both sides are full, and the limit after them.
-  while (server.live.readers === 2 && sequence < 5_000) {
+  while (server.tail.readers === 2 && sequence < 5_000) {
     for (let i = 0; i < 20; i++) expect((await a.send("DELTA", ++sequence, "x".repeat(15_000))).status).toBe(202);
   }
-  await eventually(() => expect(server.live.readers).toBe(1));
+  await eventually(() => expect(server.tail.readers).toBe(1));
   await quick.untilSequence(sequence);
   expect(quick.sequences).toEqual(upTo(sequence));
   expect(quick.gaps).toEqual([]);

@@ -57,7 +57,10 @@ describeAloneAndShared("Life and cleanup of a channel", (engine) => {
   });
 
   it("the cleanup interval and the idle threshold are settings", async () => {
-    const { channel, pass, sweep } = await stage(engine, { channel: { idleMs: 5_000, cleanupMs: 1_000 } });
+    const { channel, pass, sweep } = await stage(engine, {
+      channel: { idleMs: 5_000 },
+      internal: { channel: { cleanupMs: 1_000 } },
+    });
     const a = channel("a");
     await a.takes(START);
     pass(4_999);

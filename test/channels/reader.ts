@@ -15,6 +15,7 @@ const WAIT_MS = 15_000;
 export class Reader {
   readonly seen: Seen[] = [];
   comments = 0;
+  lastComment = "";
   /** How the connection ended: `end` when the server ended it properly. */
   ended: "end" | "cut" | undefined;
   private rest = "";
@@ -109,8 +110,10 @@ export class Reader {
     const fields = new Map<string, string>();
     for (const line of block.split("\n")) {
       const at = line.indexOf(":");
-      if (at === 0) this.comments++;
-      else fields.set(line.slice(0, at), line.slice(at + 1).replace(/^ /, ""));
+      if (at === 0) {
+        this.comments++;
+        this.lastComment = line.slice(1).trim();
+      } else fields.set(line.slice(0, at), line.slice(at + 1).replace(/^ /, ""));
     }
     const data = fields.get("data");
     if (data === undefined) return;

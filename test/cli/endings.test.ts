@@ -351,11 +351,16 @@ describe("a setting given to the command", () => {
     const sets = [
       "stream.bodyBytes=20",
       "list.streams=1",
-      "list.defaultStreams=1",
-      "live.readers=1",
-      "stream.forkDepth=1",
+      "internal.list.defaultStreams=1",
+      "tail.readers=1",
+      "internal.stream.forkDepth=1",
     ];
-    const more = ["wake.subscriptions=1", "wake.bodyBytes=500", "stream.bodyMessages=2", "http.headersMs=5000"];
+    const more = [
+      "wake.subscriptions=1",
+      "internal.wake.bodyBytes=500",
+      "stream.bodyMessages=2",
+      "internal.http.headersMs=5000",
+    ];
     const { url } = await serveInProcess(["--memory", ...[...sets, ...more].flatMap((text) => ["--set", text])]);
     const json = { "Content-Type": "application/json" };
     const send = (method: string, path: string, body?: string, headers: Record<string, string> = json) =>

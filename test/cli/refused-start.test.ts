@@ -5,7 +5,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { dirForTest, type Ended, serveInProcess, sluice } from "../support/sluice-process.ts";
 import { type SmallDisk, smallDisk } from "../support/small-disk.ts";
 
-const SMALL = ["--set", "disk.segmentBytes=65536"];
+const SMALL = ["--set", "internal.disk.segmentBytes=65536"];
 
 /** Fills a directory with streams, and ends the server as a crash would. */
 async function crashedServer(data: string, messages: number): Promise<void> {
@@ -72,7 +72,7 @@ describe("a restart on a full disk", () => {
     const data = join(disk.dir, "data");
     if (locks === "none") rmSync(join(data, "store.mdb-lock"));
     const ballast = disk.fill();
-    const args = ["--data", data, "--set", `disk.segmentBytes=${segment}`];
+    const args = ["--data", data, "--set", `internal.disk.segmentBytes=${segment}`];
     const started = await serveInProcess(args).catch((fault: Error) => fault);
     if (started instanceof Error) {
       expect(started.message).toMatch(/^the server ended with 1: /);

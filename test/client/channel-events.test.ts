@@ -102,14 +102,14 @@ test("a reader that waits for ever leaves the waiting to the server", async () =
   const { fetch, sent } = faultyFetch();
   const channel = openClient(url, { fetch }).channel("late");
   const text = channel.text({ waitMs: Number.POSITIVE_INFINITY });
-  await eventually(() => expect(server.live.readers).toBe(1));
+  await eventually(() => expect(server.tail.readers).toBe(1));
   await openClient(url).channel("late").publisher().end();
   expect(await within(10_000, "the channel", text)).toBe("");
   expect(sent.map(({ url: address }) => new URL(address).search)).toEqual(["?wait=true"]);
 });
 
 test("connections that the server ends now and then on a quiet channel are no failures", async () => {
-  const { url } = await serverForTest("memory", { live: { sseMs: 1_100 } });
+  const { url } = await serverForTest("memory", { tail: { sseMs: 1_100 } });
   const { fetch, sent } = faultyFetch();
   const failures: string[] = [];
   const retries = { minMs: 1, maxMs: 10, onRetry: ({ error }: { error: Error }) => void failures.push(error.message) };

@@ -12,7 +12,7 @@ function offsetOf(item: ChannelItem): string {
 describeOnEngines("a channel over the client", (engine) => {
   test("is written token by token and read by who is there, who comes late and who comes back", async () => {
     noUnhandledRejections();
-    const { url } = await serverForTest(engine);
+    const { url } = await serverForTest(engine, { internal: { channel: { heartbeatMs: 5 } } });
     const channel = openClient(url).channel("answer:1");
     const answer = channel.publisher({ start: { model: "m" } });
     await answer.write("Hel");

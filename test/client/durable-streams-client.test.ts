@@ -6,7 +6,7 @@ import { numbersTo, openClient, valuesOf } from "./open-client.ts";
 /** The public client of the protocol, as it is, against our server. */
 describeOnEngines("the public client @durable-streams/client", (engine) => {
   test("creates, appends, reads, learns of the end, and deletes", async () => {
-    const fixture = await serverForTest(engine);
+    const fixture = await serverForTest(engine, { tail: { heartbeatMs: 5 } });
     const url = `${fixture.url}/v1/stream/public/basic-${engine}`;
     const handle = await DurableStream.create({ url, contentType: "application/json", ttlSeconds: 3_600 });
     await handle.append(JSON.stringify({ n: 0 }), { seq: "0001" });

@@ -22,7 +22,11 @@ for (const engine of ["memory", "disk"] as const) {
   describe(`reading (${engine})`, () => {
     let fixture: Fixture;
     beforeAll(async () => {
-      fixture = await openServer(engine, { stream: { pageBytes: 1_000 }, live: { sseMs: 300 }, longPollMs: 200 });
+      fixture = await openServer(engine, {
+        stream: { pageBytes: 1_000 },
+        tail: { sseMs: 300, heartbeatMs: 20 },
+        longPollMs: 200,
+      });
     });
     closeAfterSuite(() => fixture);
 
@@ -202,7 +206,7 @@ describe("reading", () => {
   test.each([100_000, 20_000, 2_000])(
     "whoever does not read holds up nobody, and finds everything when it goes on (limit %i)",
     async (bytes) => {
-      const slow = await serverForTest("memory", { live: { slowReaderBytes: bytes }, stream: { pageBytes: bytes } });
+      const slow = await serverForTest("memory", { tail: { slowReaderBytes: bytes }, stream: { pageBytes: bytes } });
       const stream = openClient(slow.url).stream<{ n: number; text: string }>(freshPath());
       await stream.create();
       const text = "x".repeat(1_000);
@@ -234,7 +238,7 @@ describe("reading", () => {
     await expect(valuesOf(stream, { from: "nonsense" })).rejects.toMatchObject({ code: "bad-offset" });
     const reading = valuesOf(stream, { live: true });
     const failing = expect(reading).rejects.toMatchObject({ code: "stream-not-found" });
-    await eventually(() => expect(fixture.server.live.readers).toBe(1));
+    await eventually(() => expect(fixture.server.tail.readers).toBe(1));
     await stream.delete();
     await failing;
   });

@@ -3,9 +3,9 @@ import { describeOnEngines, serverForTest } from "../e2e/server.ts";
 
 const json = { "Content-Type": "application/json" };
 
-describeOnEngines("engine.pageMessages", (engine) => {
+describeOnEngines("internal.engine.pageMessages", (engine) => {
   it("bounds the page of a read, and the rest is read from there", async () => {
-    const { url } = await serverForTest(engine, { engine: { pageMessages: 3 } });
+    const { url } = await serverForTest(engine, { internal: { engine: { pageMessages: 3 } } });
     const stream = `${url}/v1/stream/effect-${engine}`;
     await fetch(stream, { method: "PUT", headers: json, body: "[1,2,3,4,5]" });
     const first = await fetch(`${stream}?offset=-1`);
@@ -25,9 +25,12 @@ describe("http.headerBytes", () => {
   });
 });
 
-describe("engine.windows", () => {
+describe("internal.engine.windows", () => {
   it("bounds the channels whose rate is counted: one more is refused, and told when to come back", async () => {
-    const { url } = await serverForTest("memory", { engine: { windows: 1 }, channel: { windowMs: 60_000 } });
+    const { url } = await serverForTest("memory", {
+      internal: { engine: { windows: 1 } },
+      channel: { windowMs: 60_000 },
+    });
     const publish = (channel: string) =>
       fetch(`${url}/v1/default/channels/${channel}/publish`, {
         method: "POST",
@@ -40,11 +43,11 @@ describe("engine.windows", () => {
   });
 });
 
-describe("auth.tokenChars", () => {
+describe("internal.auth.tokenChars", () => {
   it("bounds the length of a token", async () => {
     const secret = "a secret of more than 32 characters, for tests";
     const projects = { default: { secrets: [secret] } };
-    const { url } = await serverForTest("memory", { auth: { tokenChars: 20 }, projects });
+    const { url } = await serverForTest("memory", { internal: { auth: { tokenChars: 20 } }, projects });
     const answer = await fetch(`${url}/v1/stream/a`, { headers: { Authorization: `Bearer ${"a".repeat(21)}` } });
     expect([answer.status, ((await answer.json()) as { detail: string }).detail]).toEqual([
       401,
@@ -53,9 +56,9 @@ describe("auth.tokenChars", () => {
   });
 });
 
-describe("channel.runs", () => {
+describe("internal.channel.runs", () => {
   it("bounds the left-out sequences after which a late repetition is still known", async () => {
-    const { url } = await serverForTest("memory", { channel: { runs: 2 } });
+    const { url } = await serverForTest("memory", { internal: { channel: { runs: 2 } } });
     const publish = async (sequence: number) => {
       const phase = sequence === 0 ? "START" : "DELTA";
       const body = JSON.stringify({ phase, sequence, payload: "x" });

@@ -4,9 +4,10 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { allEntries } from "../../packages/server/src/config/catalogue.ts";
 import { parseConfig } from "../../packages/server/src/config/file.ts";
-import { type FlagGiven, type Loaded, loadSettings } from "../../packages/server/src/config/load.ts";
+import { type FlagGiven, type Loaded, loadSettings, settingsFrom } from "../../packages/server/src/config/load.ts";
 import { ConfigError } from "../../packages/server/src/config/problem.ts";
-import { schema } from "../../packages/server/src/config/schema.ts";
+import { effectiveSettings, referenceText } from "../../packages/server/src/config/reference.ts";
+import { limitsOf, schema } from "../../packages/server/src/config/schema.ts";
 import { dirForTest } from "../support/sluice-process.ts";
 
 const SECRET = "x".repeat(32);
@@ -108,7 +109,6 @@ function sampleOf(initial: unknown, key: string): string {
     "redis.urls": "redis://a:1,redis://b:2",
     "cors.origins": "https://a.example,https://b.example",
     "log.level": "warn",
-    "disk.verify": "structure",
   };
   return texts[key] ?? "elsewhere";
 }
@@ -131,6 +131,12 @@ describe("an unknown key", () => {
     expect(problems({ env: { SLUICE_PROT: "80" } })).toEqual([
       'SLUICE_PROT (from the variable SLUICE_PROT), which is "80", is not a setting; did you mean SLUICE_PORT?',
     ]);
+  });
+
+  it("that was renamed is refused with its new name", () => {
+    expect(problems({ env: { SLUICE_LIVE_SSE_MS: "1" } })[0]).toContain("did you mean SLUICE_TAIL_SSE_MS?");
+    expect(problems({ flags: ["--set=live.slowReaderBytes=1"] })[0]).toContain("did you mean tail.slowReaderBytes?");
+    expect(problems({ file: "live:\n  readers: 5\n" })[0]).toMatch(/^live \(from the file .*did you mean tail\?$/);
   });
 
   it("of --set is refused, also when it names a group or has no value", () => {
@@ -289,8 +295,38 @@ describe("where the data lives", () => {
 
 describe("settings that depend on each other", () => {
   it("are refused together", () => {
-    expect(problems({ flags: ["--set=wake.minLeaseMs=50000"] })[0]).toContain("at most wake.leaseMs (30000)");
-    expect(problems({ flags: ["--set=webhook.timeoutMs=30000"] })[0]).toContain("wake.lostAttemptMs");
+    expect(problems({ flags: ["--set=internal.wake.minLeaseMs=50000"] })[0]).toContain("at most wake.leaseMs (30000)");
+    expect(problems({ flags: ["--set=webhook.timeoutMs=30000"] })[0]).toContain("internal.wake.lostAttemptMs");
     expect(problems({ flags: ["--set=cors.origins=*", "--set=cors.credentials=true"] })[0]).toContain("cors.origins");
   });
+});
+
+describe("an internal setting", () => {
+  it("is checked like any other, from every source, and takes effect", () => {
+    const bySet = load({ flags: ["--set=internal.fanout.graceMs=7"] });
+    const byEnv = load({ env: { SLUICE_INTERNAL_FANOUT_GRACE_MS: "7" } });
+    const byFile = load({ file: "internal:\n  fanout:\n    graceMs: 7\n" });
+    for (const { settings } of [bySet, byEnv, byFile]) expect(limitsOf(settings).fanout.graceMs).toBe(7);
+    expect(problems({ flags: ["--set=internal.fanout.graceMs=soon"] })[0]).toContain("a whole number of milliseconds");
+    expect(problems({ flags: ["--set=internal.fanout.grace=1"] })[0]).toContain("internal.fanout.grace");
+    expect(problems({ flags: ["--set=fanout.graceMs=7"] })[0]).toContain("fanout.graceMs");
+  });
+
+  it("is named nowhere in the reference, and shown among the effective settings only when it is given", () => {
+    expect(referenceText()).not.toContain("internal.");
+    const shown = (given: Given) => effectiveSettings(load(given)).filter(({ key }) => key.startsWith("internal."));
+    expect(shown({})).toEqual([]);
+    expect(shown({ env: { SLUICE_INTERNAL_SWEEP_EVERY_MS: "9" } })).toMatchObject([
+      { key: "internal.sweep.everyMs", value: "9" },
+    ]);
+  });
+});
+
+it("an operator has about sixty settings to know", () => {
+  expect(allEntries().length).toBeLessThanOrEqual(95);
+});
+
+it("the settings of a server can be given to another one: every default is within its own range", () => {
+  const { settings } = load({});
+  expect(settingsFrom(settings)).toEqual(settings);
 });

@@ -8,6 +8,7 @@ import { directories } from "./suite/directories.ts";
 import { type Behaviour, Fixture, type OpenEngine } from "./suite/fixture.ts";
 import { hints } from "./suite/hints.ts";
 import { logs } from "./suite/logs.ts";
+import { nodes } from "./suite/nodes.ts";
 import { ownedEntities } from "./suite/owned-entities.ts";
 import { owners } from "./suite/owners.ts";
 import { reads } from "./suite/reads.ts";
@@ -36,5 +37,6 @@ export function describeEngine(name: string, open: OpenEngine, { isRemote = fals
     describe("watchers and reminders", () => hints(behaviour));
     describe("ownership and limits", () => owners(behaviour));
     describe("an owned entity", () => ownedEntities(behaviour));
+    describe("nodes", () => nodes(behaviour));
   });
 }

@@ -18,6 +18,7 @@ export function redisOpener(redis: () => EmptyRedis, limits: Partial<RedisLimits
     const world = realWorld();
     const open = (): Promise<Engine> => openRedis({ ...place, world, limits: { ...PATIENCE, ...limits } });
     let engine = await open();
+    const peers: Engine[] = [];
     return {
       engine,
       world,
@@ -28,7 +29,14 @@ export function redisOpener(redis: () => EmptyRedis, limits: Partial<RedisLimits
         engine = await open();
         return engine;
       },
-      close: () => engine.close(),
+      async openPeer() {
+        const peer = await open();
+        peers.push(peer);
+        return peer;
+      },
+      async close() {
+        await Promise.all([engine, ...peers].map((one) => one.close()));
+      },
     };
   };
 }

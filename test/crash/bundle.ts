@@ -1,5 +1,5 @@
 /**
- * Builds a child script and the apply worker into plain JavaScript, so that a child starts in a moment instead of loading
+ * Builds a child script and the engine's threads into plain JavaScript, so that a child starts in a moment instead of loading
  * TypeScript first. The files lie under node_modules, where the child finds lmdb.
  */
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
@@ -20,6 +20,7 @@ export async function bundle(script: string): Promise<string> {
     entryPoints: {
       child: join(ROOT, "test/crash", `${script}.ts`),
       worker: join(ROOT, "packages/server/src/engine/disk/worker.ts"),
+      "check-worker": join(ROOT, "packages/server/src/engine/disk/check-worker.ts"),
     },
     outdir,
     bundle: true,

@@ -1,29 +1,47 @@
 /**
  * Flips bits in copies of a directory, one after the other, and says for each what came of it when it was opened, read, written
- * to and opened again: `<n> same`, `<n> refused <code> <message>`, or anything else that must not be. It is a process of its
- * own, because LMDB may die of a damaged page; what it says last tells which flip that was.
+ * to, checked in the background and opened again: `<n> same`, `<n> refused <code> <message>`, or anything else that must not be. The
+ * check comes after all reads and writes of its life, so that nothing but the guard stands before LMDB until then. It is a process of its own, because
+ * LMDB may die of a damaged page; what it says last tells which flip that was.
  *
- * Arguments: the directory, which file in it, "all" or "structure". From standard input: lines of `<n> <byte> <bit>`.
+ * Arguments: the directory, which file in it, how many bytes of leaves a start checks. From standard input: lines of
+ * `<n> <byte> <bit>`.
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Engine, EngineError } from "../../packages/server/src/engine/contract.ts";
+import { InlineCheck } from "../../packages/server/src/engine/disk/check-runner.ts";
+import { nodeFiles } from "../../packages/server/src/engine/disk/node-files.ts";
 import { openWith } from "../../packages/server/src/engine/disk/open.ts";
 import { realWorld } from "../../packages/server/src/real-world.ts";
 import { inlinePorts } from "../support/disk.ts";
 import { copyOf } from "./damaged-dir.ts";
 import { compareFirst, compareLater, writeLater } from "./pages-data.ts";
 
-const [dir, file, verify] = process.argv.slice(2) as [string, string, "all" | "structure"];
-
-const open = (at: string): Promise<Engine> =>
-  openWith({ dir: at, world: realWorld(), limits: { verify, segmentBytes: 1 << 16 } }, inlinePorts());
+const [dir, file, startBytes] = process.argv.slice(2) as [string, string, string];
+const limits = { startBytes: Number(startBytes), segmentBytes: 1 << 16, applyAfterMs: 1 };
 
 async function live(at: string, run: (engine: Engine) => Promise<string | undefined>): Promise<string | undefined> {
-  const engine = await open(at);
+  let letCheck = (): void => undefined;
+  const mayCheck = new Promise<void>((resolve) => {
+    letCheck = resolve;
+  });
+  const startCheck = ({ path }: { path: string }) => {
+    const check = new InlineCheck(nodeFiles, path);
+    const step = (from: Uint8Array, maxBytes: number) => mayCheck.then(() => check.step(from, maxBytes));
+    return { startAfterMs: 0, step, close: () => check.close() };
+  };
+  const engine = await openWith({ dir: at, world: realWorld(), limits }, { ...inlinePorts(), startCheck });
   try {
-    return await run(engine);
+    const difference = await run(engine);
+    while (engine.lagBytes > 0 && engine.health() === undefined) await new Promise((done) => setTimeout(done, 1));
+    letCheck();
+    await engine.check?.ended;
+    const refusal = engine.health();
+    if (refusal !== undefined) throw refusal;
+    return difference;
   } finally {
+    letCheck();
     await engine.close();
   }
 }

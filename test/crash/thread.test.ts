@@ -6,6 +6,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { getPriority } from "node:os";
 import { describe, expect, it } from "vitest";
 import { type Engine, type Entity, entity } from "../../packages/server/src/engine/contract.ts";
+import type { DiskEngine } from "../../packages/server/src/engine/disk/engine.ts";
 import { openDisk } from "../../packages/server/src/engine/disk/open.ts";
 import { realWorld } from "../../packages/server/src/real-world.ts";
 import { temporaryDir } from "../support/disk.ts";
@@ -93,4 +94,29 @@ describe("with its thread", () => {
     await again.close();
     remove();
   });
+
+  it.each([0, 1 << 30])(
+    "what an earlier life left is checked on another thread while this one writes (%i bytes of leaves at the start)",
+    { timeout: 90_000 },
+    async (startBytes) => {
+      const { dir, remove } = temporaryDir();
+      const [first, second] = [entity("p", "stream", "first"), entity("p", "stream", "second")];
+      const engine = await openDisk({ dir, world: realWorld(), limits });
+      await write(engine, first);
+      await engine.close();
+      const told: string[] = [];
+      const info = (what: string) => told.push(what);
+      const again = await openDisk({ dir, world: realWorld(), limits: { ...limits, startBytes }, info });
+      const check = (again as DiskEngine).check!;
+      await Promise.all([write(again, second), readAlong(again, second), readAlong(again, first), check.ended]);
+      expect(again.health()).toBeUndefined();
+      expect(told.at(-1)).toContain("all of it is whole");
+      expect(check.meter.bytes).toBeGreaterThan(1 << 20);
+      // Without the guard it goes on as before.
+      await write(again, entity("p", "stream", "third"));
+      expect(await readAlong(again, first)).toBe(COMMITS * PER_COMMIT);
+      await again.close();
+      remove();
+    },
+  );
 });

@@ -5,10 +5,13 @@
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
+import { InlineCheck } from "../../packages/server/src/engine/disk/check-runner.ts";
+import type { File } from "../../packages/server/src/engine/disk/files.ts";
 import { openLmdb } from "../../packages/server/src/engine/disk/lmdb-store.ts";
 import { nodeFiles } from "../../packages/server/src/engine/disk/node-files.ts";
+import { openVerified } from "../../packages/server/src/engine/disk/open-store.ts";
 import { SEAL_BYTES, seal } from "../../packages/server/src/engine/disk/sealed.ts";
-import type { Writing } from "../../packages/server/src/engine/disk/store.ts";
+import type { Store, Writing } from "../../packages/server/src/engine/disk/store.ts";
 import { PAGE_BYTES, u16 } from "../../packages/server/src/engine/disk/verify/layout.ts";
 import { verifyStore } from "../../packages/server/src/engine/disk/verify/verify-store.ts";
 import { Random } from "../sim/random.ts";
@@ -74,13 +77,43 @@ class Workload {
   }
 }
 
+/** What a store shows through each way of reading it. */
+function compare(store: Store, { keys }: Workload, random: Random): void {
+  const sorted = [META, ...keys].sort(Buffer.compare);
+  const scanned: Buffer[] = [];
+  store.keys(Buffer.from([0]), Buffer.from([255]), (key) => scanned.push(key) > 0);
+  expect(scanned.length).toBe(sorted.length);
+  for (let i = 0; i < 20; i++) {
+    const at = random.between(0, sorted.length - 1);
+    expect(store.get(sorted[at]!)).toBeDefined();
+    expect(store.lastKey(Buffer.from([0]), sorted[at]!)).toEqual(sorted[at - 1]);
+    const seen: Buffer[] = [];
+    store.scan(sorted[at]!, Buffer.from([255]), (key) => seen.push(key) < 3);
+    expect(seen).toEqual(sorted.slice(at, at + 3));
+  }
+}
+
 const rowsIn = async (path: string): Promise<number | undefined> => {
-  const found = await verifyStore(nodeFiles, path, "all", (damage) => {
+  const found = await verifyStore(nodeFiles, path, (damage) => {
     throw damage;
   });
   if (found !== undefined) expect(found.lostPages).toBe(0);
   return found?.rows;
 };
+
+async function writingBetweenReads(path: string, write: () => void): Promise<File> {
+  const file = await nodeFiles.open(path, "read");
+  return {
+    size: () => file.size(),
+    async read(into, at) {
+      if (at > 2 * PAGE_BYTES) write();
+      return file.read(into, at);
+    },
+    write: (bytes, at) => file.write(bytes, at),
+    sync: () => file.sync(),
+    close: () => file.close(),
+  };
+}
 
 describe("a store that LMDB left", () => {
   it(`is found whole, whatever was put and removed (seed ${SEED})`, { timeout: 120_000 }, async () => {
@@ -89,18 +122,47 @@ describe("a store that LMDB left", () => {
       const { dir, remove } = temporaryDir();
       const path = `${dir}/store.mdb`;
       const work = new Workload(random, i % 2 === 0, i > 1);
-      let store = openLmdb(path);
+      let store: Store = openLmdb(path);
       for (let k = 0; k < TRANSACTIONS; k++) {
         store.transact((tx) => work.transact(tx));
+        store.refresh();
         expect(await rowsIn(path)).toBe(work.keys.length + 1);
-        if (k % 15 === 14) {
-          await store.close();
-          store = openLmdb(path);
-        }
+        if (k % 5 === 4) compare(store, work, random);
+        if (k % 15 !== 14) continue;
+        await store.close();
+        // With its leaves checked by the start, or by the guard when they are needed.
+        const startBytes = random.pick([0, 1 << 30]);
+        store = await openVerified(nodeFiles, { path, wasUsed: true, wasDamaged: false, startBytes });
+        expect(store.unchecked?.proven.hasLeavesChecked).toBe(startBytes > 0);
       }
       await store.close();
       remove();
     }
+  });
+
+  it(`is found whole step by step while it is written to (seed ${SEED})`, { timeout: 120_000 }, async () => {
+    const random = new Random(SEED);
+    const { dir, remove } = temporaryDir();
+    const path = `${dir}/store.mdb`;
+    const work = new Workload(random, true, false);
+    const store = openLmdb(path);
+    for (let k = 0; k < 30; k++) store.transact((tx) => work.transact(tx));
+    // Behind the metas each read comes after another transaction, so that freed pages are used again within a step.
+    const write = () => store.transact((tx) => work.transact(tx));
+    const check = new InlineCheck({ ...nodeFiles, open: (at) => writingBetweenReads(at, write) }, path);
+    let from: Uint8Array = Buffer.from([0]);
+    let ends = 0;
+    for (let k = 0; k < 60 && ends < 2; k++) {
+      const release = store.pin();
+      const found = await check.step(from, 400_000).finally(release);
+      expect(found).toMatchObject({ kind: "checked" });
+      const { next } = found as { next?: Uint8Array };
+      if (next === undefined) ends++;
+      from = next ?? Buffer.from([0]);
+    }
+    expect(ends).toBe(2);
+    await store.close();
+    remove();
   });
 
   it("is nothing before the first transaction, and is found whole after it", async () => {
@@ -168,8 +230,8 @@ describe("a page that was changed is refused", () => {
       const node = 24 + u16(page, placeOf(1));
       page[node + 8 + u16(page, node + 6) - 1]! += by;
     };
-    expect(await changed("branches", move(1))).toContain("has a key out of order");
-    expect(await changed("branches", move(-2))).toContain("has a separator out of order");
+    expect(await changed("branches", move(1))).toContain("before the separator of its page");
+    expect(await changed("branches", move(-2))).toContain("behind the separator of the next page");
   });
 
   it("when there is a gap between its free room and its nodes", async () => {
@@ -184,5 +246,26 @@ describe("a page that was changed is refused", () => {
       page.writeUInt16LE(u16(page, node + 6) - 2, node + 6);
     });
     expect(message).toContain("has a page whose nodes do not fill it");
+  });
+});
+
+describe("the layout of LMDB's pages", () => {
+  it("is that of one version of lmdb, which the package names exactly", () => {
+    const { dependencies } = JSON.parse(readFileSync("packages/server/package.json", "utf8"));
+    const { version } = JSON.parse(readFileSync("node_modules/lmdb/package.json", "utf8"));
+    expect(dependencies.lmdb).toBe(version);
+  });
+
+  it("is named when another version of LMDB wrote the store", async () => {
+    const { dir, remove } = temporaryDir();
+    const path = `${dir}/store.mdb`;
+    const store = openLmdb(path);
+    store.transact((tx) => tx.put(META, seal(META, Buffer.alloc(SEAL_BYTES + 40))));
+    await store.close();
+    const bytes = readFileSync(path);
+    for (const page of [0, 1]) bytes.writeUInt32LE(3, page * PAGE_BYTES + 24 + 4);
+    writeFileSync(path, bytes);
+    await expect(rowsIn(path)).rejects.toThrow(/has pages of LMDB's layout 3; this program knows layout 2/);
+    remove();
   });
 });

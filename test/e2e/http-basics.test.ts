@@ -234,7 +234,7 @@ describe("closing", () => {
     const other = await RawConnection.open(port);
     other.send(`GET ${new URL(stream).pathname}?offset=now&live=sse HTTP/1.1\r\nHost: a\r\n\r\n`);
     expect(await other.answer()).toMatchObject({ status: 200 });
-    await eventually(() => expect(server.live.readers).toBe(3));
+    await eventually(() => expect(server.tail.readers).toBe(3));
     const writer = await RawConnection.open(port);
     const head = `POST ${new URL(stream).pathname} HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\n`;
     writer.send(`${head}Content-Length: 6\r\n\r\naft`);
@@ -251,7 +251,7 @@ describe("closing", () => {
     await expect(fetch(`${url}/health`)).rejects.toThrow();
     await within(10_000, "the end of the server", closed);
     await other.closed;
-    expect([server.live.readers, server.live.watchedStreams]).toEqual([0, 0]);
+    expect([server.tail.readers, server.tail.watchedStreams]).toEqual([0, 0]);
   });
 
   it("lets a slow client read the whole answer, and a live one all that was written to it", async () => {
@@ -264,7 +264,7 @@ describe("closing", () => {
       client.socket.pause();
       client.send(`GET /v1/stream/s${i === 0 ? "" : "?offset=-1&live=sse"} HTTP/1.1\r\nHost: a\r\n\r\n`);
     }
-    await eventually(() => expect(server.live.readers).toBe(1));
+    await eventually(() => expect(server.tail.readers).toBe(1));
     const closed = server.close();
     await sleep(50);
     for (const client of clients) client.socket.resume();

@@ -34,16 +34,16 @@ async function deafReader(port: number, url: string, offset: string): Promise<Ra
 
 describeOnEngines("a reader that does not read", (engine) => {
   it("is cut off at the byte limit, while the others get every message", PATIENT, async () => {
-    const fixture = await serverForTest(engine, { live: { slowReaderBytes: MIB, sseMs: HOUR_MS } });
+    const fixture = await serverForTest(engine, { tail: { slowReaderBytes: MIB, sseMs: HOUR_MS } });
     const url = await createdStream(fixture, "s", TEXT);
     const good = await Promise.all(Array.from({ length: 5 }, () => SseClient.open(`${url}?offset=-1&live=sse`)));
     const deaf = await deafReader(fixture.port, url, "-1");
-    await eventually(() => expect(fixture.server.live.readers).toBe(6), PATIENCE_MS);
+    await eventually(() => expect(fixture.server.tail.readers).toBe(6), PATIENCE_MS);
     const chunk = "x".repeat(128 * 1024);
     let sent = 0;
     let last = "";
     // The kernel takes some megabytes of its own; beyond that it is the server's memory.
-    while (fixture.server.live.readers === 6) {
+    while (fixture.server.tail.readers === 6) {
       last = await appended(url, TEXT, chunk);
       sent += chunk.length;
       expect(sent, "bytes sent to a reader that reads nothing").toBeLessThan(64 * MIB);
@@ -58,24 +58,24 @@ describeOnEngines("a reader that does not read", (engine) => {
   });
 
   it("in the middle of catching up keeps its connection, while another gets the whole stream", PATIENT, async () => {
-    const fixture = await serverForTest(engine, { stream: { pageBytes: 256 * 1024 }, live: { sseMs: HOUR_MS } });
+    const fixture = await serverForTest(engine, { stream: { pageBytes: 256 * 1024 }, tail: { sseMs: HOUR_MS } });
     const url = await createdStream(fixture, "s", TEXT);
     const chunk = "x".repeat(MIB);
     let last = "";
     for (let i = 0; i < 25; i++) last = await appended(url, TEXT, chunk);
     const deaf = await Promise.all(Array.from({ length: 3 }, () => deafReader(fixture.port, url, "-1")));
-    await eventually(() => expect(fixture.server.live.readers).toBe(3), PATIENCE_MS);
+    await eventually(() => expect(fixture.server.tail.readers).toBe(3), PATIENCE_MS);
     const good = await SseClient.open(`${url}?offset=-1&live=sse`);
     await good.upTo(last, PATIENCE_MS);
     expect(good.text.length).toBe(25 * MIB);
     // A server that sent pages to the deaf readers without waiting for them would have cut them off at the byte limit by now.
-    expect(fixture.server.live.readers).toBe(4);
+    expect(fixture.server.tail.readers).toBe(4);
     for (const connection of [...deaf.map(({ socket }) => socket), good.incoming]) connection.destroy();
     await nobodyIsLeft(fixture, PATIENCE_MS);
   });
 
   it("is not waited for when its time is up", PATIENT, async () => {
-    const fixture = await serverForTest(engine, { live: { sseMs: 200 }, stream: { pageBytes: MIB } });
+    const fixture = await serverForTest(engine, { tail: { sseMs: 200 }, stream: { pageBytes: MIB } });
     const url = await createdStream(fixture, "s", TEXT);
     for (let i = 0; i < 4; i++) await appended(url, TEXT, "x".repeat(5 * MIB));
     const deaf = await Promise.all(Array.from({ length: 3 }, () => deafReader(fixture.port, url, "-1")));
@@ -93,7 +93,7 @@ describe("a reader that reads", () => {
   it("slowly gets all of a large stream, page by page, and then what is new", PATIENT, async () => {
     const fixture = await serverForTest("memory", {
       stream: { pageBytes: 128 * 1024 },
-      live: { slowReaderBytes: 256 * 1024 },
+      tail: { slowReaderBytes: 256 * 1024 },
     });
     const url = await createdStream(fixture, "s", TEXT);
     const chunk = "x".repeat(100_000);
@@ -114,10 +114,10 @@ describe("a reader that reads", () => {
   });
 
   it("is not taken for a slow one when a burst of many pages comes at once", PATIENT, async () => {
-    const fixture = await serverForTest("memory", { live: { slowReaderBytes: MIB } });
+    const fixture = await serverForTest("memory", { tail: { slowReaderBytes: MIB } });
     const url = await createdStream(fixture, "s", JSON_TYPE);
     const clients = await Promise.all(Array.from({ length: 2 }, () => SseClient.open(`${url}?offset=-1&live=sse`)));
-    await eventually(() => expect(fixture.server.live.readers).toBe(2), PATIENCE_MS);
+    await eventually(() => expect(fixture.server.tail.readers).toBe(2), PATIENCE_MS);
     const batch = JSON.stringify(Array.from({ length: 7_000 }, (_, i) => ({ i, pad: "x".repeat(1_000) })));
     let last = "";
     for (let burst = 0; burst < 2; burst++) last = await appended(url, JSON_TYPE, batch);
@@ -132,7 +132,7 @@ describe("a reader that reads", () => {
   });
 
   it("is not taken for a slow one when a message follows a page that is as large as the limit", PATIENT, async () => {
-    const fixture = await serverForTest("memory", { live: { slowReaderBytes: MIB }, stream: { pageBytes: MIB } });
+    const fixture = await serverForTest("memory", { tail: { slowReaderBytes: MIB }, stream: { pageBytes: MIB } });
     const url = await createdStream(fixture, "s", "application/octet-stream");
     let before = "-1";
     for (let i = 0; i < 6; i++) {
@@ -167,7 +167,7 @@ describe("a reader in the middle of catching up", () => {
   it("of a stream that is closed gets the rest and the word that it is closed, once", PATIENT, async () => {
     const fixture = await serverForTest("memory", {
       stream: { pageBytes: 64 * 1024 },
-      live: { slowReaderBytes: 128 * 1024 },
+      tail: { slowReaderBytes: 128 * 1024 },
     });
     const url = await createdStream(fixture, "s", TEXT);
     for (let i = 0; i < 24; i++) await appended(url, TEXT, "x".repeat(MIB));

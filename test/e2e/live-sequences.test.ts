@@ -58,7 +58,7 @@ describeOnEngines("live readers", (engine) => {
     const fixture = await serverForTest(engine, {
       longPollMs: 300,
       stream: { pageBytes: 4_096 },
-      live: { slowReaderBytes: 64 * 1024 * 1024 },
+      tail: { slowReaderBytes: 64 * 1024 * 1024 },
     });
     return { fixture, url: await createdStream(fixture, "s", JSON_TYPE) };
   }

@@ -17,17 +17,18 @@ import {
   within,
 } from "./server.ts";
 import { SseClient } from "./sse-client.ts";
+import { openStage } from "./stage.ts";
 
 const TEXT = "text/plain";
 
 describe("the number of live readers", () => {
   it("is bounded, whichever kind they are: the next one is told to come again later", async () => {
-    const fixture = await serverForTest("memory", { live: { readers: 3 } });
+    const fixture = await serverForTest("memory", { tail: { readers: 3 } });
     const url = await createdStream(fixture, "s", TEXT);
     const sse = await Promise.all([1, 2].map(() => SseClient.open(`${url}?offset=-1&live=sse`)));
     const leave = new AbortController();
     const poll = fetch(`${url}?offset=now&live=long-poll`, { signal: leave.signal }).catch(() => "left");
-    await eventually(() => expect(fixture.server.live.readers).toBe(3));
+    await eventually(() => expect(fixture.server.tail.readers).toBe(3));
 
     for (const mode of ["sse", "long-poll"]) {
       const refused = await fetch(`${url}?offset=-1&live=${mode}`);
@@ -39,7 +40,7 @@ describe("the number of live readers", () => {
 
     leave.abort();
     expect(await poll).toBe("left");
-    await eventually(() => expect(fixture.server.live.readers).toBe(2));
+    await eventually(() => expect(fixture.server.tail.readers).toBe(2));
     const next = await SseClient.open(`${url}?offset=-1&live=sse`);
     expect(next.status).toBe(200);
     for (const client of [...sse, next]) client.close();
@@ -52,7 +53,7 @@ describe("the number of live readers", () => {
     ["sse", "memory"],
     ["sse", "disk"],
   ] as const)("is bounded when they all come at the same moment: %s (%s)", async (mode, engine) => {
-    const fixture = await serverForTest(engine, { longPollMs: 500, live: { readers: 10, sseMs: 500 } });
+    const fixture = await serverForTest(engine, { longPollMs: 500, tail: { readers: 10, sseMs: 500 } });
     const url = await createdStream(fixture, "s", TEXT);
     const responses = await Promise.all(Array.from({ length: 60 }, () => fetch(`${url}?offset=now&live=${mode}`)));
     const refused = responses.filter(({ status }) => status === 503);
@@ -62,7 +63,7 @@ describe("the number of live readers", () => {
   });
 
   it("is not used up by reads that are refused or answered at once", async () => {
-    const fixture = await serverForTest("memory", { longPollMs: 5, live: { readers: 2 } });
+    const fixture = await serverForTest("memory", { longPollMs: 5, tail: { readers: 2 } });
     const url = await createdStream(fixture, "s", TEXT);
     await appended(url, TEXT, "x");
     for (let i = 0; i < 10; i++) {
@@ -79,7 +80,7 @@ describe("the number of live readers", () => {
 
 describeOnEngines("a client that goes away", (engine) => {
   it.each(["long-poll", "sse"])("leaves no trace, at whichever moment it goes: %s", async (mode) => {
-    const fixture = await serverForTest(engine, { longPollMs: 60_000, live: { sseMs: 60_000, readers: 1_000 } });
+    const fixture = await serverForTest(engine, { longPollMs: 60_000, tail: { sseMs: 60_000, readers: 1_000 } });
     const url = await createdStream(fixture, "s", TEXT);
     const request = `GET ${new URL(url).pathname}?offset=now&live=${mode} HTTP/1.1\r\nHost: a\r\n\r\n`;
     for (let round = 0; round < 30; round++) {
@@ -111,22 +112,22 @@ describeOnEngines("a client that goes away", (engine) => {
       onGone: (task) => void goneTasks.push(task),
     };
     const answer = Promise.resolve(app.router.route(request));
-    expect(app.live.readers).toBe(1);
+    expect(app.tail.readers).toBe(1);
     for (const task of goneTasks) task();
-    expect(app.live.readers).toBe(0);
+    expect(app.tail.readers).toBe(0);
     // Whatever the answer is, nobody will be there to write it to.
     await (mode === "sse" ? answer : Promise.race([answer, sleep(50)]));
-    expect([app.live.readers, app.live.watchedStreams]).toEqual([0, 0]);
+    expect([app.tail.readers, app.tail.watchedStreams]).toEqual([0, 0]);
   });
 
   it("leaves no trace when it had asked for a word before it sends a body that it has not", async () => {
-    const fixture = await serverForTest(engine, { longPollMs: 60_000, live: { sseMs: 60_000 } });
+    const fixture = await serverForTest(engine, { longPollMs: 60_000, tail: { sseMs: 60_000 } });
     const url = await createdStream(fixture, "s", TEXT);
     for (const mode of ["long-poll", "sse"]) {
       const connection = await RawConnection.open(fixture.port);
       const head = `GET ${new URL(url).pathname}?offset=now&live=${mode} HTTP/1.1\r\nHost: a\r\n`;
       connection.send(`${head}Expect: 100-continue\r\n\r\n`);
-      await eventually(() => expect(fixture.server.live.readers).toBe(1));
+      await eventually(() => expect(fixture.server.tail.readers).toBe(1));
       if (mode === "sse") expect(await connection.answer()).toMatchObject({ status: 200 });
       connection.destroy();
       await nobodyIsLeft(fixture);
@@ -134,7 +135,7 @@ describeOnEngines("a client that goes away", (engine) => {
   });
 
   it("leaves no trace when it had sent several live reads at once", async () => {
-    const fixture = await serverForTest(engine, { longPollMs: 60_000, live: { sseMs: 60_000 } });
+    const fixture = await serverForTest(engine, { longPollMs: 60_000, tail: { sseMs: 60_000 } });
     const url = await createdStream(fixture, "s", TEXT);
     const request = (mode: string) =>
       `GET ${new URL(url).pathname}?offset=now&live=${mode} HTTP/1.1\r\nHost: a\r\n\r\n`;
@@ -144,14 +145,14 @@ describeOnEngines("a client that goes away", (engine) => {
     ]) {
       const connection = await RawConnection.open(fixture.port);
       connection.send(modes.map(request).join(""));
-      await eventually(() => expect(fixture.server.live.readers).toBe(3));
+      await eventually(() => expect(fixture.server.tail.readers).toBe(3));
       connection.destroy();
       await nobodyIsLeft(fixture);
     }
   });
 
   it("during catch-up leaves no trace", async () => {
-    const fixture = await serverForTest(engine, { stream: { pageBytes: 64 * 1024 }, live: { sseMs: 60_000 } });
+    const fixture = await serverForTest(engine, { stream: { pageBytes: 64 * 1024 }, tail: { sseMs: 60_000 } });
     const url = await createdStream(fixture, "s", TEXT);
     for (let i = 0; i < 64; i++) await appended(url, TEXT, "x".repeat(256 * 1024));
     for (const offset of ["-1", "now"]) {
@@ -171,7 +172,7 @@ describeOnEngines("a live reader", (engine) => {
     const url = await createdStream(fixture, "s", TEXT);
     const sse = await SseClient.open(`${url}?offset=-1&live=sse`);
     const poll = fetch(`${url}?offset=now&live=long-poll`);
-    await eventually(() => expect(fixture.server.live.readers).toBe(2));
+    await eventually(() => expect(fixture.server.tail.readers).toBe(2));
     const last = await append(url, TEXT, "last", { "Stream-Closed": "true" });
     expect(last.headers.get("stream-closed")).toBe("true");
     expect(await sse.untilEnded()).toBe("end");
@@ -189,7 +190,7 @@ describeOnEngines("a live reader", (engine) => {
     const url = await createdStream(fixture, "s", TEXT);
     const sse = await SseClient.open(`${url}?offset=-1&live=sse`);
     const poll = fetch(`${url}?offset=now&live=long-poll`);
-    await eventually(() => expect(fixture.server.live.readers).toBe(2));
+    await eventually(() => expect(fixture.server.tail.readers).toBe(2));
     expect((await fetch(url, { method: "POST", headers: { "Stream-Closed": "true" } })).status).toBe(204);
     expect(await sse.untilEnded()).toBe("end");
     expect(sse.controls.at(-1)).toMatchObject({ streamClosed: true });
@@ -207,7 +208,7 @@ describeOnEngines("a live reader", (engine) => {
     const url = await createdStream(fixture, "s", TEXT);
     const sse = await SseClient.open(`${url}?offset=-1&live=sse`);
     const poll = fetch(`${url}?offset=now&live=long-poll`);
-    await eventually(() => expect(fixture.server.live.readers).toBe(2));
+    await eventually(() => expect(fixture.server.tail.readers).toBe(2));
     expect((await fetch(url, { method: "DELETE" })).status).toBe(204);
     expect(await sse.untilEnded()).toBe("end");
     await expectProblem(await within(10_000, "the answer to the long-poll", poll), 404, "stream-not-found");
@@ -227,8 +228,61 @@ describeOnEngines("a live reader", (engine) => {
     await nobodyIsLeft(fixture);
   });
 
+  it("is told why its connection ends, in a comment after everything else", async () => {
+    const { url, app, pass } = await openStage(engine);
+    const at = `${url}/v1/stream/`;
+    for (const path of ["time", "over", "gone"]) await create(at + path, { "Content-Type": TEXT });
+    const textOf = async (path: string) => (await fetch(`${at}${path}?offset=now&live=sse`)).text();
+    let quiet = "";
+    const time = (async () => {
+      const { body } = await fetch(`${at}time?offset=now&live=sse`);
+      for await (const piece of body!.pipeThrough(new TextDecoderStream())) quiet += piece;
+    })();
+    await eventually(() => expect(app.tail.watchedStreams).toBe(1));
+    const others = ["over", "gone"].map(textOf);
+    await eventually(() => expect(app.tail.watchedStreams).toBe(3));
+    await fetch(`${at}over`, { method: "POST", headers: { "Stream-Closed": "true" } });
+    await fetch(`${at}gone`, { method: "DELETE" });
+    for (const [i, text] of (await Promise.all(others)).entries()) {
+      expect(text.endsWith(`}\n\n: ended: ${["over", "gone"][i]}\n\n`), text).toBe(true);
+    }
+    // A comment every 15 s shows that the server is there.
+    for (let beats = 1; beats <= 3; beats++) {
+      pass(15_000);
+      await eventually(() => expect(quiet.split("\n\n").slice(1)).toEqual([...Array(beats).fill(":"), ""]));
+    }
+    pass(15_000);
+    await time;
+    expect(quiet.split("\n\n").slice(1)).toEqual([":", ":", ":", ": ended: time", ""]);
+    const last = textOf("time");
+    await eventually(() => expect(app.tail.watchedStreams).toBe(1));
+    app.drain();
+    expect((await last).endsWith("}\n\n: ended: drained\n\n")).toBe(true);
+  });
+
+  it("of one format and a reader of another share what is read from the store", async () => {
+    const { url, app, trouble } = await openStage(engine);
+    const at = `${url}/v1/stream/s`;
+    await create(at, { "Content-Type": TEXT });
+    const formats = ["raw", "raw", "envelope", "envelope"];
+    const clients = await Promise.all(
+      formats.map((format) => SseClient.open(`${at}?offset=-1&live=sse&format=${format}`)),
+    );
+    for (const client of clients) await client.until("its first event", ({ events }) => events.length > 0);
+    await eventually(() => expect([app.tail.readers, app.tail.watchedStreams]).toEqual([4, 1]));
+    await appended(at, TEXT, "warm");
+    for (const client of clients) await client.until("the first message", ({ data }) => data.length === 1);
+    trouble.taken();
+    await appended(at, TEXT, "once");
+    for (const client of clients) await client.until("the message", ({ data }) => data.length === 2);
+    expect(trouble.taken().filter((call) => call === "read").length).toBe(1);
+    expect(clients[0]!.text).toBe("warmonce");
+    expect(JSON.parse(clients[2]!.data[1]!)).toMatchObject([{ payload: "once" }]);
+    for (const client of clients) client.close();
+  });
+
   it("that is asked to come again after its time misses nothing, however often", async () => {
-    const fixture = await serverForTest(engine, { live: { sseMs: 40 } });
+    const fixture = await serverForTest(engine, { tail: { sseMs: 40 } });
     const url = await createdStream(fixture, "s", "application/json");
     const total = 150;
     const writing = (async () => {

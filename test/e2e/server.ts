@@ -113,7 +113,7 @@ export async function appended(
 /** Every live reader has left, and with it what the server kept for it. */
 export function nobodyIsLeft({ server }: Fixture, withinMs?: number): Promise<void> {
   return eventually(() => {
-    const { readers, watchedStreams } = server.live;
+    const { readers, watchedStreams } = server.tail;
     expect({ readers, watchedStreams }).toEqual({ readers: 0, watchedStreams: 0 });
   }, withinMs);
 }

@@ -186,7 +186,7 @@ describe.each(TROUBLES)("with $name", ({ name, begin }) => {
       expect((await tell("list", "default/streams")).status).toBe(200);
     }, 60_000);
     // Readers that were refused are counted no more.
-    await eventually(() => expect(node.live.readers).toBe(0), 30_000);
+    await eventually(() => expect(node.tail.readers).toBe(0), 30_000);
   });
 
   it("requests that queue for one stream are each refused by their own deadline, and what was given up is settled", {

@@ -62,15 +62,15 @@ describe("request lines", () => {
   });
 
   it("of live readers come when they end, and say why", async () => {
-    const fixture = await loggedServer({ live: { sseMs: 300 }, longPollMs: 10_000 });
+    const fixture = await loggedServer({ tail: { sseMs: 300 }, longPollMs: 10_000 });
     const url = await createdStream(fixture, "a", TEXT);
     await (await fetch(`${url}?offset=now&live=sse`)).text();
     const left = await fetch(`${url}?offset=now&live=sse`);
     await left.body!.cancel();
-    await eventually(() => expect(fixture.server.live.readers).toBe(0));
+    await eventually(() => expect(fixture.server.tail.readers).toBe(0));
     const poll = new AbortController();
     const polling = fetch(`${url}?offset=now&live=long-poll`, { signal: poll.signal }).catch(() => undefined);
-    await eventually(() => expect(fixture.server.live.readers).toBeGreaterThan(0));
+    await eventually(() => expect(fixture.server.tail.readers).toBeGreaterThan(0));
     poll.abort();
     await polling;
     await eventually(() => expect(fixture.requests()).toHaveLength(4));
@@ -81,14 +81,14 @@ describe("request lines", () => {
   });
 
   it("tell of a reader that was cut because it did not read", async () => {
-    const fixture = await loggedServer({ live: { slowReaderBytes: 64 * 1_024 } });
+    const fixture = await loggedServer({ tail: { slowReaderBytes: 64 * 1_024 } });
     const url = await createdStream(fixture, "a", TEXT);
     const socket = connect(fixture.port, "127.0.0.1");
     onTestFinished(() => void socket.destroy());
     socket.on("error", () => {});
     socket.pause();
     socket.write("GET /v1/stream/a?offset=now&live=sse HTTP/1.1\r\nHost: x\r\n\r\n");
-    await eventually(() => expect(fixture.server.live.watchedStreams).toBe(1));
+    await eventually(() => expect(fixture.server.tail.watchedStreams).toBe(1));
     const message = "x".repeat(1_024 * 1_024);
     const cut = () => fixture.requests().find(({ end }) => end === "slow-reader");
     for (let i = 0; i < 100 && cut() === undefined; i++) await appended(url, TEXT, message);

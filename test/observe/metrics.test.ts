@@ -89,6 +89,16 @@ describeOnEngines("metrics after some traffic", (engine) => {
     });
   });
 
+  it("count a reader of a channel as one, and not as a long-poll", async () => {
+    const fixture = await serverForTest(engine);
+    const events = await fetch(`${fixture.url}/v1/default/channels/a/events?wait=true`);
+    const found = await scrape(fixture);
+    expect(found.value("sluice_channel_readers")).toBe(1);
+    expect(found.value("sluice_live_readers", { kind: "long-poll" })).toBe(0);
+    expect(found.value("sluice_live_readers", { kind: "sse" })).toBe(0);
+    await events.body!.cancel();
+  });
+
   it("stay within the same label sets whatever clients send", async () => {
     const fixture = await serverForTest(engine);
     const size = 100;
@@ -153,7 +163,7 @@ describe("metrics", () => {
   });
 
   it("tell why live readers were sent home", async () => {
-    const fixture = await serverForTest("memory", { live: { sseMs: 50 } });
+    const fixture = await serverForTest("memory", { tail: { sseMs: 50 } });
     const url = await createdStream(fixture, "a", TEXT);
     await (await fetch(`${url}?offset=now&live=sse`)).text();
     const closing = fetch(`${url}?offset=now&live=sse`).then((response) => response.text());

@@ -65,7 +65,7 @@ describe("traces", () => {
 
   it("end with the live reader", async () => {
     const { exporter, provider } = memory();
-    const fixture = await serverForTest("memory", { tracing: provider, live: { sseMs: 50 } });
+    const fixture = await serverForTest("memory", { tracing: provider, tail: { sseMs: 50 } });
     const url = await createdStream(fixture, "a", "text/plain");
     exporter.reset();
     await (await fetch(`${url}?offset=now&live=sse`)).text();

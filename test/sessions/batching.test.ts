@@ -14,7 +14,7 @@ function watchQueue() {
 
 describe("Fan-out batching", () => {
   it("an inline fan-out has at most one batch of copies under way", async () => {
-    const { api, core } = await stage("memory", { fanout: { batch: 3 } });
+    const { api, core } = await stage("memory", { internal: { fanout: { batch: 3 } } });
     await api.create("s");
     const sessions = await subscribers(api, "s", 10);
     core.atOnce = 0;
@@ -24,7 +24,7 @@ describe("Fan-out batching", () => {
   });
 
   it("a copy that fails keeps no other copy of its batch from succeeding", async () => {
-    const { api, core } = await stage("memory", { fanout: { batch: 3 } });
+    const { api, core } = await stage("memory", { internal: { fanout: { batch: 3 } } });
     await api.create("s");
     const sessions = await subscribers(api, "s", 7);
     core.fate = ({ method, id }) => (method === "deliver" && id === sessions[1] ? "refused" : undefined);

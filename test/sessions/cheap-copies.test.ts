@@ -70,7 +70,7 @@ describeAloneAndShared("Copies are cheap", (engine) => {
   });
 
   it("the size from which a payload is shared is a setting", async () => {
-    const on = await stage(engine, { fanout: { shareBytes: 100 } });
+    const on = await stage(engine, { internal: { fanout: { shareBytes: 100 } } });
     await on.api.create("s");
     await subscribers(on.api, "s", SESSIONS);
     expect(await bytesPerCopy(on, 100)).toBeGreaterThan(100);

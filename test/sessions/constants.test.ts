@@ -11,17 +11,17 @@ const mode = ({ mode }: FanoutHeaders) => mode;
 describe("Defaults", () => {
   it.each([
     ["DEFAULT_SESSION_TTL_SECONDS", settings.sessionTtlSeconds, 1_800],
-    ["FANOUT_BATCH_SIZE", settings.fanout.batch, 50],
+    ["FANOUT_BATCH_SIZE", settings.internal.fanout.batch, 50],
     ["FANOUT_QUEUE_THRESHOLD", settings.fanout.queueThreshold, 200],
-    ["FANOUT_QUEUE_BATCH_SIZE", settings.fanout.queueBatch, 50],
+    ["FANOUT_QUEUE_BATCH_SIZE", settings.internal.fanout.queueBatch, 50],
     ["MAX_INLINE_FANOUT", settings.fanout.maxInline, 1_000],
     ["FANOUT_RPC_TIMEOUT_MS", settings.fanout.timeoutMs, 10_000],
     ["CIRCUIT_BREAKER_FAILURE_THRESHOLD", settings.fanout.breakerFailures, 5],
     ["CIRCUIT_BREAKER_RECOVERY_MS", settings.fanout.breakerRecoveryMs, 60_000],
     ["a queue is bound", settings.fanout.queue, true],
-    ["clean-up interval", settings.session.cleanupMs, 300_000],
-    ["sessions per clean-up batch", settings.session.cleanupSessions, 10],
-    ["registries per clean-up batch", settings.session.cleanupStreams, 20],
+    ["clean-up interval", settings.internal.session.cleanupMs, 300_000],
+    ["sessions per clean-up batch", settings.internal.session.cleanupSessions, 10],
+    ["registries per clean-up batch", settings.internal.session.cleanupStreams, 20],
   ])("%s is %s", (_, is, wanted) => expect(is).toBe(wanted));
 });
 

@@ -52,7 +52,8 @@ const CHAPTERS: readonly Chapter[] = [
   {
     name: "with a queue for more than three",
     // A queue message for each session, so that many of them are not many sessions.
-    fanout: { queueThreshold: 3, queueBatch: 1, queueConsumers: 200 },
+    fanout: { queueThreshold: 3 },
+    internal: { queueBatch: 1, queueConsumers: 200 },
     rows: [...POINT_ROWS, ...BREAKER_ROWS, ...FANOUT_ROWS, ...SESSION_ROWS],
   },
   { name: "with the constants as they are", fanout: {}, rows: [...DEFAULT_ROWS, ...CLEANUP_ROWS] },

@@ -166,6 +166,8 @@ const SOON = { retryMs: 20, maxRetryMs: 100, graceMs: 50, checkMs: 200 };
 export interface Chapter {
   readonly name: string;
   readonly fanout: object;
+  /** Internal settings of fan-out. */
+  readonly internal?: object;
   readonly rows: readonly AnyRow[];
 }
 
@@ -177,8 +179,9 @@ export function acrossKills(engine: EngineName, chapters: readonly Chapter[]): v
   let on: On;
   let options: ServerOptions = {};
 
-  const start = async ({ fanout }: Chapter, isNext: boolean) => {
-    server = await FaultyServer.start(script, { ...options, fanout: { ...SOON, ...fanout } });
+  const start = async ({ fanout, internal }: Chapter, isNext: boolean) => {
+    const inside = { session: { endAgainMs: 100 }, fanout: { ...SOON, ...internal } };
+    server = await FaultyServer.start(script, { ...options, fanout, internal: inside });
     on = { api: new Api(server.url), server, isNext };
     if (isNext) await server.heal();
   };
@@ -189,8 +192,7 @@ export function acrossKills(engine: EngineName, chapters: readonly Chapter[]): v
 
   beforeAll(async () => {
     script = await childScript(dir);
-    const place = engine === "redis" ? { redis: sharedRedis() } : { data: join(dir, "data") };
-    options = { ...place, session: { endAgainMs: 100 } };
+    options = engine === "redis" ? { redis: sharedRedis() } : { data: join(dir, "data") };
     await start(chapters[0]!, false);
   }, 60_000);
 

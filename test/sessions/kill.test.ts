@@ -7,9 +7,9 @@ import { SessionLoad } from "./load.ts";
 /** Each life of the server copies in another way. */
 const LIVES: readonly (readonly string[])[] = [
   [],
-  ["fanout.queueThreshold=2", "fanout.queueBatch=2"],
+  ["fanout.queueThreshold=2", "internal.fanout.queueBatch=2"],
   ["fanout.queue=false", "fanout.maxInline=1"],
-  ["fanout.roundBytes=1", "fanout.batch=1"],
+  ["internal.fanout.roundBytes=1", "internal.fanout.batch=1"],
 ];
 
 it("after every kill, inboxes are caught up from the logs, without a gap and without a repetition", async () => {
@@ -18,7 +18,10 @@ it("after every kill, inboxes are caught up from the logs, without a gap and wit
   const urls = () => (url === undefined ? [] : [url]);
   const load = new SessionLoad({ urls, streams: ["a", "b"], publishers: 2, staying: 4, restless: 3 });
   const serve = async (settings: readonly string[]) => {
-    const flags = ["fanout.retryMs=50", "fanout.maxRetryMs=500", ...settings].flatMap((setting) => ["--set", setting]);
+    const flags = ["internal.fanout.retryMs=50", "internal.fanout.maxRetryMs=500", ...settings].flatMap((setting) => [
+      "--set",
+      setting,
+    ]);
     const running = await serveInProcess(["--data", data, ...flags]);
     url = running.url;
     return running;

@@ -16,7 +16,14 @@ import { uuid } from "./stage.ts";
 const FANOUT = { checkMs: 300, retryMs: 50, maxRetryMs: 500 };
 
 async function node(redis: ReturnType<typeof sharedRedis>): Promise<RunningServer> {
-  const server = await createServer({ port: 0, redis, log: false, drainMs: 2_000, fanout: FANOUT, report: () => {} });
+  const server = await createServer({
+    port: 0,
+    redis,
+    log: false,
+    drainMs: 2_000,
+    internal: { fanout: FANOUT },
+    report: () => {},
+  });
   onTestFinished(() => server.close());
   return server;
 }
@@ -54,7 +61,7 @@ it("what a node had stored and not copied when it died is copied by another", as
 
 it("a node that is killed under load takes nothing with it, and nothing comes twice", async () => {
   const redis = sharedRedis();
-  const flags = Object.entries(FANOUT).flatMap(([name, ms]) => ["--set", `fanout.${name}=${ms}`]);
+  const flags = Object.entries(FANOUT).flatMap(([name, ms]) => ["--set", `internal.fanout.${name}=${ms}`]);
   const settings = ["commandMs", "deadlineMs", "prefix"] as const;
   const shared = settings.flatMap((name) => ["--set", `redis.${name}=${redis[name]}`]);
   const { url: stays } = await node(redis);

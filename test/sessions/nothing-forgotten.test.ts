@@ -39,7 +39,7 @@ describeAloneAndShared("Nothing forgotten, nothing twice", (engine) => {
   });
 
   it.each<Fate>(["refused", "lost", "stuck"])("every third copy is %s, for many publishes", async (fate) => {
-    const on = await stage(engine, { fanout: { retryMs: 50 } });
+    const on = await stage(engine, { internal: { fanout: { retryMs: 50 } } });
     const sessions = await followed(on, 4);
     let calls = 0;
     on.core.fate = (call) => (call.method === "deliver" && calls++ % 3 === 1 ? fate : undefined);
@@ -111,7 +111,7 @@ describeAloneAndShared("Nothing forgotten, nothing twice", (engine) => {
   });
 
   it("a laggard that keeps failing is retried with growing delays, and never given up", async () => {
-    const on = await stage(engine, { fanout: { retryMs: 100, maxRetryMs: 1_000 } });
+    const on = await stage(engine, { internal: { fanout: { retryMs: 100, maxRetryMs: 1_000 } } });
     const sessions = await followed(on, 2);
     on.core.fate = posts("refused", sessions[0]!);
     await on.api.published("s", "0");
@@ -206,7 +206,7 @@ describeAloneAndShared("A failing session slows no other", (engine) => {
   });
 
   it("a stream whose sessions are all stuck delays no other stream", async () => {
-    const on = await stage(engine, { fanout: { queueThreshold: 3, queueConsumers: 1 } });
+    const on = await stage(engine, { fanout: { queueThreshold: 3 }, internal: { fanout: { queueConsumers: 1 } } });
     const stuck = await followed(on, 4);
     await on.api.create("other");
     const well = await subscribers(on.api, "other", 4);

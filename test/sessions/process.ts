@@ -48,10 +48,9 @@ export function acrossKill(
   beforeAll(async () => {
     const { dir, remove } = temporaryDir();
     cleanUps.push(remove);
-    const sets = Object.entries({ "fanout.graceMs": PATIENT.graceMs, ...settings }).flatMap(([name, value]) => [
-      "--set",
-      `${name}=${value}`,
-    ]);
+    const sets = Object.entries({ "internal.fanout.graceMs": PATIENT.graceMs, ...settings }).flatMap(
+      ([name, value]) => ["--set", `${name}=${value}`],
+    );
     const args = [...placeOf(engine, dir), ...sets];
     const first = await begin(args);
     for (const { name, before } of rows) {

@@ -229,7 +229,8 @@ describeAloneAndShared("Queue consumer", (engine) => {
 
   it("a queued copy that is stuck ends at its timeout, as an inline copy does", async () => {
     const { api, core, pass, registry, until } = await stage(engine, {
-      fanout: { queueThreshold: 3, graceMs: 60_000 },
+      fanout: { queueThreshold: 3 },
+      internal: { fanout: { graceMs: 60_000 } },
     });
     await api.create("s");
     const sessions = await subscribers(api, "s", 4);

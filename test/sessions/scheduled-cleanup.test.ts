@@ -9,11 +9,14 @@ const TTL_MS = 1_800_000;
 const LATEST_MS = TTL_MS * 1.1 + FIVE_MINUTES;
 
 /** Where several nodes serve they look after each other's registries too, which is not what is counted here. */
-const ALONE = { fanout: { checkMs: 1_000_000_000 } };
+const ALONE = { internal: { fanout: { checkMs: 1_000_000_000 } } };
 
 describeAloneAndShared("Scheduled clean-up", (engine) => {
   it("the cleanup interval is a setting", async () => {
-    const { api, pass, sweep, points } = await stage(engine, { sessionTtlSeconds: 10, session: { cleanupMs: 1_000 } });
+    const { api, pass, sweep, points } = await stage(engine, {
+      sessionTtlSeconds: 10,
+      internal: { session: { cleanupMs: 1_000 } },
+    });
     await api.create("s");
     await api.subscribed(uuid(), "s");
     pass(12_000);

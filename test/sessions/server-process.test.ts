@@ -326,5 +326,5 @@ const SHORT_LIVED = [
 ];
 
 describeOnStores("Through the server process, with sessions of a second", (engine) => {
-  acrossKill(engine, { sessionTtlSeconds: 1, "session.cleanupMs": 100 }, SHORT_LIVED);
+  acrossKill(engine, { sessionTtlSeconds: 1, "internal.session.cleanupMs": 100 }, SHORT_LIVED);
 });

@@ -10,7 +10,7 @@ import { stage, uuid } from "./stage.ts";
 
 async function nodes(count: number): Promise<Api[]> {
   const redis = sharedRedis();
-  const options = { port: 0, redis, log: false, drainMs: 2_000, fanout: PATIENT } as const;
+  const options = { port: 0, redis, log: false, drainMs: 2_000, internal: { fanout: PATIENT } } as const;
   const servers = await Promise.all(Array.from({ length: count }, () => createServer(options)));
   onTestFinished(async () => {
     for (const server of servers) await server.close();

@@ -78,7 +78,7 @@ describeAloneAndShared("Subscribe is atomic with the tail", (engine) => {
   });
 
   it("a long history is copied in pieces while publishes go on, and other sessions do not wait for it", async () => {
-    const { api, until } = await stage(engine, { fanout: { roundBytes: 100 } });
+    const { api, until } = await stage(engine, { internal: { fanout: { roundBytes: 100 } } });
     await api.create("s");
     await api.append("s", JSON.stringify(upTo(100)));
     const [late, other] = [uuid(), uuid()];

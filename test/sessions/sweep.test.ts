@@ -45,9 +45,9 @@ it.each([
 ] as const)(
   "on %s, %i sessions that end in one minute are cleaned up in batches from the index while publishes go on",
   async (engineName, count) => {
-    const settings = { sessionTtlSeconds: TTL_SECONDS, session: { cleanupMs: MINUTE } };
+    const internal = { session: { cleanupMs: MINUTE }, fanout: { queueRestMs: 0 } };
     // The clock stands still while they are cleaned up.
-    const on = await stage(engineName, { ...settings, fanout: { queueRestMs: 0 } });
+    const on = await stage(engineName, { sessionTtlSeconds: TTL_SECONDS, internal });
     const { api, engine, pass, sweep, points } = on;
     for (const stream of STREAMS) await api.create(stream);
     await subscribeAll(on, Array.from({ length: count }, uuid));

@@ -12,8 +12,8 @@ import { Topic } from "./topic.ts";
 
 async function twoNodes(path: string, shards: number, redis = sharedRedis()): Promise<[Topic, Topic]> {
   const node = async () => {
-    const stream = { shardCheckMs: 1_000 };
-    const server = await createServer({ port: 0, redis, log: false, drainMs: 2_000, stream, report: () => {} });
+    const internal = { stream: { shardCheckMs: 1_000 } };
+    const server = await createServer({ port: 0, redis, log: false, drainMs: 2_000, internal, report: () => {} });
     onTestFinished(() => server.close());
     return new Topic(server.url, path, shards);
   };

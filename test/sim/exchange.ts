@@ -5,7 +5,8 @@
  * What must stay true: after the client has gone nothing reaches it, and the server hears of it once, some time later; after
  * the server has died nothing of this exchange runs in it any more.
  */
-import type { Body, HttpRequest, Reply, Sink } from "../../packages/server/src/core/http.ts";
+import type { Body, HttpRequest, Reply } from "../../packages/server/src/core/http.ts";
+import type { Sink } from "../../packages/server/src/core/sink.ts";
 import type { Listener, Network, ReplyHead, Spec } from "./network.ts";
 import type { Process } from "./world.ts";
 

@@ -76,7 +76,7 @@ function doorOf(hosts: readonly Host[], random: Random): Door {
 
 /** Live readers leave no trace. */
 function leftovers({ app, watches }: Host): string[] {
-  const { readers, watchedStreams } = app!.live;
+  const { readers, watchedStreams } = app!.tail;
   if (readers === 0 && watchedStreams === 0 && watches === 0) return [];
   const left = `${readers} readers, ${watchedStreams} streams that are read, ${watches} watches`;
   return [`[waiters] all clients have gone, and there are ${left}`];

@@ -14,16 +14,19 @@ import type {
   Held,
   Hit,
   Listing,
+  LiveNode,
   Owner,
   Page,
   Row,
   RowKey,
   Snapshot,
+  ToldListener,
   Unwatch,
 } from "../../packages/server/src/engine/contract.ts";
 import { EngineError } from "../../packages/server/src/engine/contract.ts";
 import { openMemory } from "../../packages/server/src/engine/memory/memory.ts";
-import type { Random } from "./random.ts";
+import { NodeNetwork, type SimNode } from "./node-network.ts";
+import { Random } from "./random.ts";
 import type { Process, SimWorld } from "./world.ts";
 
 export type Death = "kill" | "power-cut";
@@ -77,11 +80,14 @@ function openMemoryStorage(world: SimWorld, exclusive: boolean): Storage {
   const random = world.random.branch();
   const engine = openMemory({ world: world.process("memory") });
   let pace = drawPace(random);
+  // Chances of its own: what nodes tell each other, or whether they do, changes nothing in the rest of a run.
+  const nodes = new NodeNetwork(world, new Random(~world.seed));
   return {
-    open: async (process) => new SlowEngine(engine, process, () => pace, random, exclusive),
+    open: async (process) => new SlowEngine(engine, process, nodes.join(process), () => pace, random, exclusive),
     died() {},
     calm() {
       pace = CALM;
+      nodes.calm();
     },
     beneath: engine,
   };
@@ -94,6 +100,7 @@ class SlowEngine implements Engine {
   constructor(
     private readonly inner: Engine,
     private readonly process: Process,
+    private readonly self: SimNode,
     private readonly pace: () => Pace,
     private readonly random: Random,
     readonly exclusive: boolean,
@@ -133,7 +140,7 @@ class SlowEngine implements Engine {
     return this.far(`release ${e.key}`, () => this.inner.release(e, owner));
   }
 
-  /** Hints come late and sometimes twice, and never to somebody who has stopped watching. */
+  /** Hints come late and sometimes twice, and never to a watcher that has left. */
   watch(e: Entity, wake: () => void): Unwatch {
     let watches = true;
     const tell = () => this.process.schedule(`wake ${e.key}`, this.delayMs(), () => watches && wake());
@@ -166,6 +173,22 @@ class SlowEngine implements Engine {
     return this.far("hit", () => this.inner.hit(key, limit, windowMs));
   }
 
+  get node(): string {
+    return this.self.id;
+  }
+
+  nodes(): Awaitable<readonly LiveNode[]> {
+    return this.look("nodes", () => this.self.nodes());
+  }
+
+  tell(node: string, bytes: Uint8Array): void {
+    this.self.tell(node, bytes);
+  }
+
+  onTold(listener: ToldListener): Unwatch {
+    return this.self.onTold(listener);
+  }
+
   health(): EngineError | undefined {
     return undefined;
   }
@@ -173,6 +196,7 @@ class SlowEngine implements Engine {
   /** What the process held open goes; the data stays. */
   async close(): Promise<void> {
     this.unwatchAll();
+    this.self.close();
   }
 
   private unwatchAll(): void {

@@ -25,7 +25,7 @@ export class SimWorld {
 
   /** `log` is left out where nobody reads it: building the lines would cost more than the run. */
   constructor(
-    seed: number,
+    readonly seed: number,
     readonly log?: Log | undefined,
   ) {
     this.random = new Random(seed);

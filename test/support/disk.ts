@@ -4,18 +4,20 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Applier } from "../../packages/server/src/engine/disk/applier.ts";
 import { InlineRunner } from "../../packages/server/src/engine/disk/apply-runner.ts";
+import { InlineCheck } from "../../packages/server/src/engine/disk/check-runner.ts";
 import { ExtentReader } from "../../packages/server/src/engine/disk/extent-reader.ts";
 import type { Files } from "../../packages/server/src/engine/disk/files.ts";
 import { nodeFiles } from "../../packages/server/src/engine/disk/node-files.ts";
 import type { DiskPorts } from "../../packages/server/src/engine/disk/open.ts";
 import { openVerified } from "../../packages/server/src/engine/disk/open-store.ts";
 
-/** Real files and LMDB, with the applier on the same thread: no thread to start, and the same order every time. */
+/** Real files and LMDB, with applier and check on the same thread: no thread to start, and the same order every time. */
 export function inlinePorts(files: Files = nodeFiles): DiskPorts {
   return {
     files,
     openStore: (place) => openVerified(nodeFiles, place),
     startApply: ({ journalDir }, store) => new InlineRunner(new Applier(store), new ExtentReader(files, journalDir)),
+    startCheck: ({ path }) => new InlineCheck(nodeFiles, path),
   };
 }
 

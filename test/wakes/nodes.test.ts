@@ -14,7 +14,7 @@ describe("Wake subscriptions on two nodes", () => {
   beforeEach(async () => {
     reports = [];
     const report = (what: string, fault: unknown) => void reports.push(`${what}: ${fault}`);
-    const options = { port: 0, redis: sharedRedis(), drainMs: 2_000, wake: { discoverMs: 100 }, report };
+    const options = { port: 0, redis: sharedRedis(), drainMs: 2_000, internal: { wake: { discoverMs: 100 } }, report };
     nodes = [await createServer(options), await createServer(options)];
   });
   afterEach(async () => {

@@ -223,7 +223,7 @@ test("streams beyond the limit of links are refused, all of one request together
 });
 
 test("a pattern that matches more streams than the limit is refused, and later streams wait for room", async () => {
-  const app = await TestApp.open({ wake: { links: 10, streamsPerWake: 4 } });
+  const app = await TestApp.open({ wake: { links: 10 }, internal: { wake: { streamsPerWake: 4 } } });
   const { streams } = app.app;
   const config = { contentType: "application/json" };
   const create = (i: number) => streams.create("default", `events/${i}`, { config, closed: false, payloads: [] });

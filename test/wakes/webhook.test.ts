@@ -186,7 +186,7 @@ test("a hundred attempts are under way at most, and each of the others gets its 
 });
 
 test("a wake takes on at most as many streams as the limit, and the others follow in the next wakes", async () => {
-  const app = await opened({}, { wake: { streamsPerWake: 10 } });
+  const app = await opened({}, { internal: { wake: { streamsPerWake: 10 } } });
   app.receiver.reply = answered({ done: true });
   const config = { contentType: "application/json" };
   const payloads = [new TextEncoder().encode("1")];

@@ -13,7 +13,7 @@ import { channelsFeature } from "./channels/feature.ts";
 import type { ProjectLimits } from "./channels/limits.ts";
 import { settingsFrom } from "./config/load.ts";
 import { ConfigError } from "./config/problem.ts";
-import type { Settings, SettingsInput } from "./config/schema.ts";
+import { type Limits, limitsOf, type Settings, type SettingsInput } from "./config/schema.ts";
 import { exposureOf } from "./config/together.ts";
 import { Audience } from "./core/audience.ts";
 import { Deadlines } from "./core/deadlines.ts";
@@ -41,7 +41,6 @@ import type { CoreService } from "./sessions/core-service.ts";
 import type { MetricSink } from "./sessions/events.ts";
 import { sessionsFeature } from "./sessions/feature.ts";
 import { streamsFeature } from "./streams/feature.ts";
-import type { CensusLimits } from "./streams/limits.ts";
 import type { WebhookSender } from "./wakes/delivery.ts";
 import { wakesFeature } from "./wakes/feature.ts";
 
@@ -81,7 +80,7 @@ export function withDefaults(given: ServerOptions = {}): ServerSettings {
   return {
     ...settings,
     authorize,
-    log: log === false ? false : { ...settings.log, ...(logger && { logger }) },
+    log: log === false ? false : { ...settings.internal.log, ...settings.log, ...(logger && { logger }) },
     ...(tracing !== undefined && { tracing }),
     ...(onSessionEvent !== undefined && { onSessionEvent }),
     report: report ?? ((what, fault) => console.error(what, fault)),
@@ -93,8 +92,8 @@ export const DEFAULTS: ServerSettings = withDefaults();
 export interface RunningServer {
   readonly url: string;
   readonly port: number;
-  /** Live readers and the streams they read; for tests and metrics. */
-  readonly live: { readonly readers: number; readonly watchedStreams: number };
+  /** Clients that wait at the tail of a stream, and the streams they read; for tests and metrics. */
+  readonly tail: { readonly readers: number; readonly watchedStreams: number };
   /** What `GET /metrics` answers. */
   metrics(): Promise<string>;
   /** Logs what ends the process, and returns when that is written. */
@@ -110,7 +109,8 @@ export async function createServer(options: ServerOptions = {}, outside: TestOut
   if (exposure.kind === "refused") throw new ConfigError([exposure.why]);
   const world = realWorld();
   const clock = () => performance.now();
-  const { log, tracing, metrics: limits } = asked;
+  const { log, tracing } = asked;
+  const { metrics: limits } = limitsOf(asked);
   const watch = new Watch({ log, tracing, report: options.report, world, clock, engine: engineOf(asked), limits });
   const settings = { ...asked, report: watch.report };
   try {
@@ -137,13 +137,14 @@ function openEngine(
   clock: () => number,
   { log }: Pick<Watch, "log">,
 ): Promise<Engine> | Engine {
-  const { engine: bounds } = settings;
-  const { urls, prefix, ...redis } = settings.redis;
+  const { engine: bounds, disk, redis: onRedis } = limitsOf(settings);
+  const { urls, prefix, ...redis } = onRedis;
   const limits = { ...redis, pageMessages: bounds.pageMessages };
   const warn = (what: string, details: object = {}) => log.warn(what, details);
   if (urls.length > 0) return openRedis({ urls, prefix, world, limits, clock, warn });
   if (settings.memory) return openMemory({ world, bounds });
-  return openDisk({ dir: settings.data, world, limits: { ...settings.disk, ...bounds }, clock, warn });
+  const info = (what: string, details: object) => log.info(what, details);
+  return openDisk({ dir: settings.data, world, limits: { ...disk, ...bounds }, clock, warn, info });
 }
 
 async function serve(
@@ -155,7 +156,7 @@ async function serve(
 ): Promise<RunningServer> {
   const app = buildApp(settings, outside.world ?? world, engine, { ...outside, watching: watch });
   const door = await HttpDoor.open({
-    ...settings.http,
+    ...limitsOf(settings).http,
     host: settings.host,
     port: settings.port,
     handle: (request) => app.router.route(request),
@@ -173,7 +174,7 @@ async function serve(
   watch.log.info("listening", { url, engine: engineOf(settings), pid: process.pid, node: process.versions.node });
   const close = async () => {
     const askedAt = world.now();
-    watch.log.info("draining", { readers: app.live.readers, drainMs: settings.drainMs });
+    watch.log.info("draining", { readers: app.tail.readers, drainMs: settings.drainMs });
     const cancel = world.after(settings.drainMs, () => {
       watch.log.warn("the time to drain is up", { connections: door.connections });
       door.cut();
@@ -191,7 +192,7 @@ async function serve(
   return {
     url,
     port: door.port,
-    live: app.live,
+    tail: app.tail,
     metrics: () => watch.metrics(),
     lastWords: (what, fault) => watch.log.lastWords(what, fault),
     close: () => (closing ??= close()),
@@ -221,18 +222,15 @@ export interface TestOutside extends Omit<Outside, "watching"> {
 const UNWATCHED: Watching = { metrics: async () => "" };
 
 /** Everything between an engine and a door; the simulator runs exactly this, with an outside of its own. */
-export function buildApp(
-  settings: ServerSettings,
-  world: World,
-  engine: Engine,
-  {
+export function buildApp(given: ServerSettings, world: World, engine: Engine, outside: Outside = {}) {
+  const settings = limitsOf(given);
+  const { report } = settings;
+  const {
     sender = new NodeWebhookSender({ ...settings.webhook, world }),
     fetchKeys = keysFetcher(world, settings.auth.jwksBytes),
     watching = UNWATCHED,
     coreOf = (local) => local,
-  }: Outside = {},
-) {
-  const { report } = settings;
+  } = outside;
   const keepers = new Keepers(
     engine,
     (task) => world.soon(task),
@@ -240,14 +238,14 @@ export function buildApp(
     settings.keeper,
     watching.around,
   );
-  const audience = new Audience(settings.live.readers);
+  const audience = new Audience(settings.tail.readers);
   const kernel: Kernel = { engine, keepers, world, audience, report };
 
   const streams = streamsFeature(kernel, {
     stream: settings.stream,
     list: settings.list,
-    live: { ...settings.live, longPollMs: settings.longPollMs },
-    census: censusLimits(settings),
+    tail: { ...settings.tail, longPollMs: settings.longPollMs },
+    census: settings.census,
   });
   const wakes = wakesFeature(kernel, settings, { streams: streams.service, sender, ed25519: nodeEd25519 });
   const sessions = sessionsFeature(
@@ -258,7 +256,7 @@ export function buildApp(
   const channels = channelsFeature(kernel, {
     channel: settings.channel,
     projects: ownChannelLimits(settings),
-    readers: { ...settings.live, pageBytes: settings.stream.pageBytes },
+    readers: { ...settings.tail, pageBytes: settings.stream.pageBytes },
   });
 
   let draining = false;
@@ -284,7 +282,7 @@ export function buildApp(
     // What tests and the simulator look at from inside.
     identity,
     streams: streams.service,
-    live: streams.live,
+    tail: streams.tail,
     wakes: wakes.service,
     keys: wakes.keys,
     sessions,
@@ -313,18 +311,17 @@ export function buildApp(
   };
 }
 
-function censusLimits({ metrics }: ServerSettings): CensusLimits {
-  const { countPage, countPauseMs, countKeepMs, countKeepFactor } = metrics;
-  return { page: countPage, pauseMs: countPauseMs, keepMs: countKeepMs, keepFactor: countKeepFactor };
-}
-
-function ownChannelLimits({ projects }: ServerSettings): ReadonlyMap<string, ProjectLimits> {
+function ownChannelLimits({ projects }: Pick<ServerSettings, "projects">): ReadonlyMap<string, ProjectLimits> {
   return new Map(
     Object.entries(projects).flatMap(([name, { channel }]) => (channel ? [[name, channel] as const] : [])),
   );
 }
 
-function identityOf(settings: ServerSettings, world: World, fetchKeys: KeysFetcher): Identity {
+function identityOf(
+  settings: Omit<ServerSettings, keyof Limits> & Limits,
+  world: World,
+  fetchKeys: KeysFetcher,
+): Identity {
   if (settings.authorize !== undefined) return new CallbackIdentity(settings.authorize);
   const auth = { ...settings.auth, projects: settings.projects };
   if (auth.off || !Object.values(auth.projects).some(hasKeys)) return new OpenIdentity();

@@ -41,15 +41,9 @@ function settings(random: Random, { lifeMs, messages }: Profile): HostSettings {
   return {
     drainMs: 1_000,
     stream: { pageBytes: random.pick([1, 200, 100_000]) },
-    live: { sseMs: 6_000, slowReaderBytes: random.pick([100, 1_000, 100_000]) },
-    channel: {
-      rate: random.pick([3, 1_000]),
-      messages: random.pick(messages),
-      ttlMs: lifeMs,
-      idleMs: lifeMs,
-      cleanupMs: Math.min(lifeMs, 1_000),
-      heartbeatMs: random.pick([100, 5_000]),
-    },
+    tail: { sseMs: 6_000, slowReaderBytes: random.pick([100, 1_000, 100_000]) },
+    channel: { rate: random.pick([3, 1_000]), messages: random.pick(messages), ttlMs: lifeMs, idleMs: lifeMs },
+    internal: { channel: { cleanupMs: Math.min(lifeMs, 1_000), heartbeatMs: random.pick([100, 5_000]) } },
   };
 }
 

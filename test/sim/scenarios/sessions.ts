@@ -2,6 +2,7 @@
  * Sessions under publishers, owners who come and go, faults at every step and restarts: every inbox holds exactly what its
  * subscriptions owe it, in order, once; a stuck session holds up nobody; what is over leaves nothing.
  */
+import { limitsOf } from "../../../packages/server/src/config/schema.ts";
 import type { HostSettings } from "../host.ts";
 import type { Random } from "../random.ts";
 import type { Play, Scenario, Stage } from "../scenario.ts";
@@ -101,34 +102,39 @@ function settings(random: Random, { ttlSeconds, keptMessages, holdBytes, sizes }
   return {
     drainMs: 1_000,
     sessionTtlSeconds: random.pick(ttlSeconds),
-    sweep: { everyMs: 1_000 },
+
     stream: { pageBytes: random.pick([1, 300, 100_000]), holdBytes: random.pick(holdBytes) },
-    session: {
-      keptMessages: random.pick(keptMessages),
-      cleanupMs: 1_000,
-      cleanupSessions: random.pick([1, 10]),
-      cleanupStreams: random.pick([1, 20]),
-      endAgainMs: random.pick([200, 2_000]),
-      pageRows: random.pick([1, 2, 1_000]),
-    },
+    session: { keptMessages: random.pick(keptMessages) },
     fanout: {
-      batch: random.pick([1, 2, 50]),
       queue: random.chance(0.5),
       queueThreshold: random.pick([1, 2, 200]),
-      queueBatch: random.pick([1, 2, 50]),
-      queueConsumers: random.pick([1, 4]),
       maxInline: random.pick([1, 2, 1_000]),
       timeoutMs: random.pick([50, 500, 5_000]),
-      graceMs: random.pick([5, 50, 250]),
       breakerFailures: random.pick([1, 5]),
       breakerRecoveryMs: random.pick([100, 5_000]),
-      retryMs: random.pick([5, 100]),
-      maxRetryMs: random.pick([200, 1_000]),
-      checkMs: lends ? random.pick([1, 100]) : 1_000,
-      roundBytes: random.pick([1, 200, 100_000]),
-      shareBytes: lends ? 0 : random.pick([0, 50, 1_024]),
-      sharedBytes: lends ? random.pick([5_000, 100_000]) : random.pick([500, 100_000]),
-      pageRows: random.pick([1, 2, 1_000]),
+    },
+    internal: {
+      sweep: { everyMs: 1_000 },
+      session: {
+        cleanupMs: 1_000,
+        cleanupSessions: random.pick([1, 10]),
+        cleanupStreams: random.pick([1, 20]),
+        endAgainMs: random.pick([200, 2_000]),
+        pageRows: random.pick([1, 2, 1_000]),
+      },
+      fanout: {
+        batch: random.pick([1, 2, 50]),
+        queueBatch: random.pick([1, 2, 50]),
+        queueConsumers: random.pick([1, 4]),
+        graceMs: random.pick([5, 50, 250]),
+        retryMs: random.pick([5, 100]),
+        maxRetryMs: random.pick([200, 1_000]),
+        checkMs: lends ? random.pick([1, 100]) : 1_000,
+        roundBytes: random.pick([1, 200, 100_000]),
+        shareBytes: lends ? 0 : random.pick([0, 50, 1_024]),
+        sharedBytes: lends ? random.pick([5_000, 100_000]) : random.pick([500, 100_000]),
+        pageRows: random.pick([1, 2, 1_000]),
+      },
     },
   };
 }
@@ -225,7 +231,7 @@ class SessionPlay implements Play {
   async audit(): Promise<void> {
     const { core, story, owners, sources, stage } = this;
     core.calm();
-    const { timeoutMs, maxRetryMs } = stage.host.settings.fanout;
+    const { timeoutMs, maxRetryMs } = limitsOf(stage.host.settings).fanout;
     // Whatever was tried last is tried once more within this time.
     await stage.world.sleep(2 * (timeoutMs + maxRetryMs) + 3_000);
     for (const owner of owners) {

@@ -148,8 +148,9 @@ function settings(random: Random): HostSettings {
     longPollMs: LONG_POLL_MS,
     drainMs: 1_000,
     stream: { bodyBytes: 4_096, pageBytes: random.pick([1, 40, 200, 100_000]) },
-    live: {
+    tail: {
       sseMs: 6_000,
+      heartbeatMs: random.pick([500, 15_000]),
       readers: random.pick([2, 100, 100]),
       slowReaderBytes: random.pick([100, 1_000, 100_000]),
     },
@@ -182,7 +183,7 @@ class StreamPlay implements Play {
 
   async audit(): Promise<void> {
     const { cast } = this;
-    this.problems.push(...(await checkWaiters(cast, this.stage.host.settings.live.readers)));
+    this.problems.push(...(await checkWaiters(cast, this.stage.host.settings.tail.readers)));
     await auditAll(cast);
     if (cast.random.chance(0.3)) this.problems.push(...(await takeDown(cast)));
     else await leaveInTheMiddle(cast);

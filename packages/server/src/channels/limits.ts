@@ -2,6 +2,7 @@
  * The bounds of channels, with their defaults. The configuration takes its defaults from here and may set others for a
  * project, and within it for the channels whose ids match a topic filter; service, rules and routes ask `limitsFor`.
  */
+import { CONNECTION_LIMITS } from "../core/connection.ts";
 import { matchesFilter, parseFilter, type TopicFilter } from "../core/topic.ts";
 
 export interface ChannelLimits {
@@ -32,7 +33,7 @@ export const CHANNEL_LIMITS: ChannelLimits = {
   ttlMs: 120_000,
   idleMs: 120_000,
   cleanupMs: 120_000,
-  heartbeatMs: 15_000,
+  heartbeatMs: CONNECTION_LIMITS.heartbeatMs,
   runs: 64,
 };
 

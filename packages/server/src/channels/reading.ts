@@ -1,18 +1,17 @@
 /**
- * A channel's log as its readers see it: pages, as server-sent events. Everything here is committed state straight from the
- * engine; keepers are not involved. The service reads, the routes open one source per connection.
+ * A channel's log as its readers see it: pages, as server-sent events. It reads committed state straight from the engine, without
+ * keepers. The service reads pages; the routes open one log per connection.
  *
- * Invariants: a reader that is not shown something that was there is told so, in an event of its own, before what
- * follows; after END nothing is left to wait for.
+ * Invariants: a reader that misses messages gets a gap event before the messages that follow. After END nothing follows.
  */
 import { comparePositions, formatOffset, type Position } from "@sluice/protocol";
 import { concat, EMPTY, utf8 } from "../core/bytes.ts";
-import type { LivePage, LiveSource } from "../core/feed.ts";
-import { type Engine, type Entity, type Head, type LoggedMessage, NO_HEAD } from "../engine/contract.ts";
+import type { Codec, Log, LogPage } from "../core/feed.ts";
+import type { Engine, Entity, Head, LoggedMessage } from "../engine/contract.ts";
 import { isNeverGiven } from "../engine/other-nodes.ts";
 import { alive, channelEntity, META, type Meta, metaTable } from "./state.ts";
 
-export interface ChannelPage extends LivePage {
+export interface ChannelPage extends LogPage {
   readonly kind: "page";
   readonly channel: string;
   readonly head: Head;
@@ -42,8 +41,12 @@ export async function readPage(
   if (head.generation === 0) return { kind: "absent" };
   const last = messages.at(-1);
   if (last === undefined) {
-    const meta = await metaOf(engine, e, ttlMs);
+    const { meta, head: later } = await look(engine, e, ttlMs);
     if (meta === undefined) return { kind: "absent" };
+    // Messages, END perhaps, came between the two looks: the reader must get them before it learns that the channel is over.
+    if (comparePositions(later.last, head.last) > 0) {
+      return { kind: "page", channel: e.id, head, messages, next: after, atTail: false, isOver: false };
+    }
     // A reader that is beyond the tail and may have been given its position waits: what comes next sorts after it.
     if (isNeverGiven(engine, head, after)) return { kind: "ahead", tail: head.last };
     // A channel that began since then is another one.
@@ -57,8 +60,12 @@ export async function readPage(
 
 /** What is stored of a channel; undefined when there is none, or it is over. */
 export async function metaOf(engine: Engine, e: Entity, ttlMs: number): Promise<Meta | undefined> {
-  const { rows } = await engine.load(e, [META]);
-  return alive(rows[0] && metaTable.decode(rows[0]), ttlMs, engine.now());
+  return (await look(engine, e, ttlMs)).meta;
+}
+
+async function look(engine: Engine, e: Entity, ttlMs: number): Promise<{ meta: Meta | undefined; head: Head }> {
+  const { rows, head } = await engine.load(e, [META]);
+  return { meta: alive(rows[0] && metaTable.decode(rows[0]), ttlMs, engine.now()), head };
 }
 
 /** A reader from the beginning has missed something when the log was cut; another one when it stood before the cut. */
@@ -67,45 +74,32 @@ function missed(after: Position, start: Position): Position | null | undefined {
   return comparePositions(after, start) < 0 ? after : undefined;
 }
 
-export interface SourceParts {
+export interface ChannelLogParts {
   readonly engine: Engine;
   readonly project: string;
   readonly channel: string;
   readonly pageBytes: number;
   readonly ttlMs: number;
-  /** Whether a reader of a channel that does not exist waits for it. */
-  readonly wait: boolean;
 }
 
-export class ChannelSource implements LiveSource<ChannelPage> {
+export class ChannelLog implements Log<ChannelPage> {
   readonly key: string;
   private readonly entity: Entity;
 
-  constructor(private readonly parts: SourceParts) {
+  constructor(private readonly parts: ChannelLogParts) {
     this.entity = channelEntity(parts.project, parts.channel);
-    // Readers that wait and readers that do not are told different things when a channel goes.
-    this.key = parts.wait ? `${this.entity.key} wait` : this.entity.key;
+    this.key = this.entity.key;
   }
 
   async read(after: Position): Promise<ChannelPage | undefined> {
     const { engine, pageBytes, ttlMs } = this.parts;
     const page = await readPage(engine, this.entity, after, pageBytes, ttlMs);
-    if (page.kind === "page") return page;
-    return page.kind === "absent" ? this.nothingYet(after) : undefined;
-  }
-
-  /** The empty page of a channel that has not started, for a reader that waits; it stays where it stood in an earlier one. */
-  nothingYet(after: Position): ChannelPage | undefined {
-    const { channel, wait } = this.parts;
-    if (!wait) return undefined;
-    return { kind: "page", channel, head: NO_HEAD, messages: [], next: after, atTail: true, isOver: false };
+    return page.kind === "page" ? page : undefined;
   }
 
   watch(wake: () => void): () => void {
     return this.parts.engine.watch(this.entity, wake);
   }
-
-  render = renderEvents;
 
   isOver({ isOver }: ChannelPage): boolean {
     return isOver;
@@ -114,8 +108,10 @@ export class ChannelSource implements LiveSource<ChannelPage> {
 
 const END_OF_EVENT = utf8("\n\n");
 
+export const CHANNEL_EVENTS: Codec<ChannelPage> = { encode: renderEvents };
+
 /** A stored message is the JSON that readers get, on one line. */
-export function renderEvents({ channel, head, messages, missedAfter }: ChannelPage): Uint8Array {
+function renderEvents({ channel, head, messages, missedAfter }: ChannelPage): Uint8Array {
   if (messages.length === 0) return EMPTY;
   const parts: Uint8Array[] = [];
   if (missedAfter !== undefined) parts.push(renderGap(channel, missedAfter, head.start));
@@ -125,7 +121,7 @@ export function renderEvents({ channel, head, messages, missedAfter }: ChannelPa
   return concat(parts);
 }
 
-/** Its id is where what is kept begins, so that a reader that comes back is not told again. */
+/** The id is where the kept messages begin, so that a reader that resumes there is not told again. */
 function renderGap(channelId: string, after: Position | null, start: Position): Uint8Array {
   const earliest = formatOffset(start);
   const data = { channelId, after: after === null ? null : formatOffset(after), earliest };

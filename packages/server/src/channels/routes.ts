@@ -1,43 +1,47 @@
 /**
  * The HTTP routes of channels: parse, call the service, render. A publish goes through its checks in the order that the
- * service's comment gives; a reader is counted with all other live readers and sent home with them.
+ * service's comment gives. Readers of events are counted with all other waiting clients and drained with them.
  */
 import { BEGINNING, formatOffset, header, NOW, type Position, ZERO } from "@sluice/protocol";
 import type { Audience } from "../core/audience.ts";
+import { type ConnectionLimits, Connections } from "../core/connection.ts";
 import { Feeds } from "../core/feed.ts";
-import type { Headers, HttpRequest, Reply, Sink } from "../core/http.ts";
+import { Follower } from "../core/follower.ts";
+import type { Headers, HttpRequest, Reply } from "../core/http.ts";
 import { Refusal } from "../core/refusal.ts";
-import { SseReader } from "../core/sse-reader.ts";
+import type { Sink } from "../core/sink.ts";
+import { endWith, SSE, sseHeaders } from "../core/sse.ts";
 import type { World } from "../core/world.ts";
 import type { ChannelLimits } from "./limits.ts";
 import { type From, parseFrom, parseMessages, parseWait } from "./parse.ts";
-import { type ChannelPage, ChannelSource } from "./reading.ts";
+import { CHANNEL_EVENTS, ChannelLog, type ChannelPage } from "./reading.ts";
 import type { PublishRefusal } from "./rules.ts";
 import type { Channels } from "./service.ts";
 
 export const PUBLISH_ADDRESS = "/v1/{project}/channels/{channel}/publish";
 export const EVENTS_ADDRESS = "/v1/{project}/channels/{channel}/events";
 
-export interface ReaderLimits {
+export interface ReaderLimits extends Omit<ConnectionLimits, "lifetimeMs"> {
   readonly sseMs: number;
-  readonly slowReaderBytes: number;
   readonly pageBytes: number;
 }
 
 export class ChannelRoutes {
   private readonly feeds = new Feeds<ChannelPage>();
-  private count = 0;
+  private readonly connections: Connections;
 
   constructor(
     private readonly channels: Channels,
-    private readonly world: World,
+    world: World,
     private readonly audience: Audience,
     private readonly limits: ReaderLimits,
-  ) {}
+  ) {
+    this.connections = new Connections(world, audience, { ...limits, lifetimeMs: limits.sseMs });
+  }
 
   /** Connections that follow a channel now, and the channels that are followed. */
   get readers(): number {
-    return this.count;
+    return this.connections.size;
   }
 
   get watched(): number {
@@ -80,16 +84,16 @@ export class ChannelRoutes {
       const limits = this.channels.limitsFor(project, channel);
       const { engine } = this.channels;
       const { pageBytes } = this.limits;
-      const source = new ChannelSource({ engine, project, channel, pageBytes, ttlMs: limits.ttlMs, wait });
-      const stood = from === BEGINNING || from === NOW ? ZERO : from;
-      const page = (await this.start(project, channel, from, limits)) ?? source.nothingYet(stood);
-      if (page === undefined) throw absent(channel);
-      if (page.isOver && page.messages.length === 0) {
+      const page = await this.start(project, channel, from, limits);
+      if (page === undefined && !wait) throw absent(channel);
+      if (page?.isOver && page.messages.length === 0) {
         leave();
         // What tells an EventSource that it need not come back.
         return { status: 204, headers: [header.cacheControl, "no-store"] };
       }
-      return this.follow(source, page, limits, leave);
+      const log = new ChannelLog({ engine, project, channel, pageBytes, ttlMs: limits.ttlMs });
+      const stood = from === BEGINNING || from === NOW ? ZERO : from;
+      return this.follow(log, wait, page ?? stood, limits, leave);
     } catch (fault) {
       leave();
       throw fault;
@@ -116,23 +120,23 @@ export class ChannelRoutes {
     return page.kind === "page" ? page : undefined;
   }
 
-  private follow(source: ChannelSource, page: ChannelPage, { heartbeatMs }: ChannelLimits, leave: () => void): Reply {
-    const headers: Headers = [header.contentType, "text/event-stream", header.cacheControl, "no-cache, no-transform"];
-    const live = (sink: Sink) => {
-      const { feeds, world } = this;
-      const reader = new SseReader({ source, feeds, world, limits: { ...this.limits, heartbeatMs } }, sink);
-      this.count++;
-      const unstay = this.audience.stay(() => reader.end("drained"));
-      sink.onGone(() => {
-        this.count--;
-        leave();
-        unstay();
-        reader.leave();
+  /** From a page that was read already, or from where the reader stood when there is no channel yet. */
+  private follow(
+    log: ChannelLog,
+    waits: boolean,
+    from: ChannelPage | Position,
+    { heartbeatMs }: ChannelLimits,
+    leave: () => void,
+  ): Reply {
+    const live = (sink: Sink) =>
+      this.connections.open({ sink, framing: SSE, heartbeatMs, onGone: leave }, (connection) => {
+        const { feeds } = this;
+        const onEnd = endWith(connection);
+        const follower = new Follower({ log, feeds, connection, codec: CHANNEL_EVENTS, waits, onEnd });
+        if ("messages" in from) follower.begin(from);
+        else follower.resume(from);
       });
-      reader.begin(page);
-      if (this.audience.draining) reader.end("drained");
-    };
-    return { status: 200, headers, live };
+    return { status: 200, headers: sseHeaders(), live };
   }
 }
 

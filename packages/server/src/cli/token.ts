@@ -1,6 +1,6 @@
 /** `sluice token`: mints a token with the first secret of a project, as the server would accept it. */
 import type { Command } from "commander";
-import { isProjectName } from "../config/operator-schema.ts";
+import { isProjectName } from "../core/project.ts";
 import { parseFilter } from "../core/topic.ts";
 import { parseSeconds } from "./duration.ts";
 import { usage } from "./exit.ts";

@@ -3,9 +3,10 @@
  * up, says what was probably meant, or lists everything goes through here.
  */
 import { z } from "zod";
-import { isProjectName, projectShape } from "./operator-schema.ts";
+import { isProjectName } from "../core/project.ts";
+import { type About, aboutOf } from "../core/setting.ts";
 import { schema } from "./schema.ts";
-import { type About, aboutOf } from "./setting.ts";
+import { projectShape } from "./server-settings.ts";
 
 export interface Entry extends About {
   /** With dots between groups: `stream.bodyBytes`. */
@@ -39,9 +40,14 @@ const byKey = new Map(entries.map((entry) => [entry.key, entry]));
 const byEnv = new Map(entries.map((entry) => [entry.env, entry]));
 const byFlag = new Map(entries.flatMap((entry) => (entry.flag === undefined ? [] : [[entry.flag, entry]])));
 
-/** Every setting, in the order of the schema; those of projects once, under `projects.P`. */
+/** Every public setting, in the order of the schema; those of projects once, under `projects.P`. */
 export function allEntries(): readonly Entry[] {
-  return entries;
+  return entries.filter(({ key }) => !isInternal(key));
+}
+
+/** Whether a setting is checked like the others but documented nowhere. */
+export function isInternal(key: string): boolean {
+  return key.startsWith("internal.");
 }
 
 function entriesOf(shape: Readonly<Record<string, z.core.$ZodType>>, prefix: string): Entry[] {
@@ -106,8 +112,18 @@ export function isGroup(key: string): boolean {
   );
 }
 
-/** The name that was probably meant, if one is near. */
+/** Old names of groups and settings, and what they are called now. */
+const RENAMED: ReadonlyMap<string, string> = new Map(
+  ["readers", "sseMs", "slowReaderBytes"].flatMap((name): [string, string][] => [
+    [`live.${name}`, `tail.${name}`],
+    [envName(`live.${name}`), envName(`tail.${name}`)],
+  ]),
+).set("live", "tail");
+
+/** The name that was probably meant: the new one of an old name, or else one that is near. */
 export function nearest(name: string, names: readonly string[]): string | undefined {
+  const renamed = RENAMED.get(name);
+  if (renamed !== undefined) return renamed;
   const plain = (text: string) => text.toLowerCase().replace(/[^a-z0-9]/g, "");
   const wanted = plain(name);
   let best: string | undefined;
@@ -119,8 +135,8 @@ export function nearest(name: string, names: readonly string[]): string | undefi
   return best;
 }
 
-export const allKeys = (): string[] => entries.map(({ key }) => key);
-export const allVariables = (): string[] => [...entries.map(({ env }) => env), ...Object.keys(OTHER_VARIABLES)];
+export const allKeys = (): string[] => allEntries().map(({ key }) => key);
+export const allVariables = (): string[] => [...allEntries().map(({ env }) => env), ...Object.keys(OTHER_VARIABLES)];
 
 /** How many letters must be put in, taken out or changed. */
 function editDistance(a: string, b: string): number {

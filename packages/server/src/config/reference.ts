@@ -2,11 +2,11 @@
  * Settings for people: the reference of all that exist (`config docs`, docs/configuration.md) and the effective ones with where
  * each came from (`config print`). Secrets are masked in both.
  */
-import { ANY_PROJECT, allEntries, type Entry, entryOfKey, OTHER_VARIABLES } from "./catalogue.ts";
+import { ANY_PROJECT, allEntries, type Entry, entryOfKey, isInternal, OTHER_VARIABLES } from "./catalogue.ts";
 import type { Loaded } from "./load.ts";
-import { projectShape } from "./operator-schema.ts";
 import { shownValue, sourceText } from "./problem.ts";
-import { GROUPS } from "./schema.ts";
+import { HEADINGS } from "./schema.ts";
+import { projectShape } from "./server-settings.ts";
 
 export interface Effective {
   readonly key: string;
@@ -20,7 +20,9 @@ export function effectiveSettings({ settings, origins }: Loaded): Effective[] {
     Object.keys(projectShape).map((name) => entryOfKey(`projects.${project}.${name}`)!),
   );
   const general = allEntries().filter(({ key }) => !key.startsWith(`projects.${ANY_PROJECT}.`));
-  return [...general, ...projects.filter(({ key }) => origins.has(key))].map((entry) => {
+  // An internal setting is shown when it was given: an operator must see what differs.
+  const internal = [...origins.keys()].filter(isInternal).map((key) => entryOfKey(key)!);
+  return [...general, ...projects.filter(({ key }) => origins.has(key)), ...internal].map((entry) => {
     const origin = origins.get(entry.key);
     const value = shownValue(entry, valueAt(settings, entry.key));
     return { key: entry.key, value, from: origin === undefined ? "default" : sourceText(origin) };
@@ -63,7 +65,7 @@ In Kubernetes, a service named \`sluice\` puts variables like \`SLUICE_PORT=tcp:
 `;
 
 export function referenceText(): string {
-  const sections = Object.entries(GROUPS).map(([group, title]) => section(group, title));
+  const sections = Object.entries(HEADINGS).map(([group, title]) => section(group, title));
   return `${[INTRODUCTION, ...sections, otherVariables()].join("\n")}`;
 }
 

@@ -2,21 +2,21 @@
  * What settings must fulfil together, whoever gave them: limits that depend on each other, and who may reach a server that has
  * no keys. Loading and `createServer` ask here; nobody else decides it.
  */
-import type { Settings } from "./schema.ts";
+import { limitsOf, type Settings } from "./schema.ts";
 
 /** Why the settings cannot work together; empty when they can. */
 export function disagreements(settings: Settings): string[] {
-  const { cors, wake, webhook, list } = settings;
+  const { cors, wake, webhook, list } = limitsOf(settings);
   const problems: string[] = [];
   const atMost = (low: string, lowValue: number, high: string, highValue: number) => {
     if (lowValue > highValue) problems.push(`${low} (${lowValue}) must be at most ${high} (${highValue})`);
   };
-  atMost("wake.minLeaseMs", wake.minLeaseMs, "wake.leaseMs", wake.leaseMs);
+  atMost("internal.wake.minLeaseMs", wake.minLeaseMs, "wake.leaseMs", wake.leaseMs);
   atMost("wake.leaseMs", wake.leaseMs, "wake.maxLeaseMs", wake.maxLeaseMs);
-  atMost("wake.retryMs", wake.retryMs, "wake.maxRetryMs", wake.maxRetryMs);
-  atMost("wake.recheckMs", wake.recheckMs, "wake.maxRecheckMs", wake.maxRecheckMs);
-  atMost("webhook.timeoutMs", webhook.timeoutMs, "wake.lostAttemptMs", wake.lostAttemptMs);
-  atMost("list.defaultStreams", list.defaultStreams, "list.streams", list.streams);
+  atMost("internal.wake.retryMs", wake.retryMs, "internal.wake.maxRetryMs", wake.maxRetryMs);
+  atMost("internal.wake.recheckMs", wake.recheckMs, "internal.wake.maxRecheckMs", wake.maxRecheckMs);
+  atMost("webhook.timeoutMs", webhook.timeoutMs, "internal.wake.lostAttemptMs", wake.lostAttemptMs);
+  atMost("internal.list.defaultStreams", list.defaultStreams, "list.streams", list.streams);
   if (cors.credentials && cors.origins.includes("*")) {
     problems.push("cors.origins must not hold * when cors.credentials is true: any page could act for its visitor");
   }

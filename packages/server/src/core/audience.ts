@@ -1,19 +1,27 @@
 /**
- * Everybody who waits for what comes, on this node: long-polls and SSE connections of streams and channels. The routes count
- * each in before its first look, so that a crowd that comes at once is counted too; compose sends them all home at a shutdown.
+ * All clients that wait on this node: long-polls and open connections of every feature. Routes count a client in before its first
+ * read, so that clients that arrive together are counted too. Compose drains the audience at shutdown.
+ *
+ * Invariants: never more clients than the limit; after `drain` no client is let in, and every guest has been told.
  */
-import type { HttpRequest } from "./http.ts";
 import { Refusal } from "./refusal.ts";
+import type { Departing } from "./sink.ts";
+
+/** What waits, and must be told when the server shuts down. */
+export interface Guest {
+  /** Must not throw. */
+  sendHome(): void;
+}
 
 export class Audience {
   private count = 0;
   private isDraining = false;
-  private readonly farewells = new Set<() => void>();
+  private readonly guests = new Set<Guest>();
 
-  /** `max`: beyond it, the next one is refused. */
+  /** A client beyond `max` is refused. */
   constructor(private readonly max: number) {}
 
-  /** How many there are now; back to zero when the clients have gone. */
+  /** Clients counted now; zero once all have gone. */
   get size(): number {
     return this.count;
   }
@@ -22,8 +30,8 @@ export class Audience {
     return this.isDraining;
   }
 
-  /** Throws a Refusal when there is no room, or soon nobody to answer. Returns how to leave, which may be called twice. */
-  enter(request: HttpRequest): () => void {
+  /** Throws a Refusal when the node is full or shuts down. Returns how to leave, which may be called twice. */
+  enter(client: Departing): () => void {
     if (this.isDraining) throw new Refusal("draining", "the server is shutting down");
     if (this.count >= this.max) {
       throw new Refusal("too-many-waiters", `${this.max} readers are waiting already`);
@@ -34,19 +42,22 @@ export class Audience {
       if (!left) this.count--;
       left = true;
     };
-    request.onGone(leave);
+    client.onGone(leave);
     return leave;
   }
 
-  /** `farewell` runs at a shutdown, unless what is returned was called before. */
-  stay(farewell: () => void): () => void {
-    this.farewells.add(farewell);
-    return () => void this.farewells.delete(farewell);
+  /** The guest is sent home at shutdown, unless it goes before. */
+  stay(guest: Guest): void {
+    this.guests.add(guest);
   }
 
-  /** Sends everyone home: they reconnect elsewhere, from where they are. */
+  go(guest: Guest): void {
+    this.guests.delete(guest);
+  }
+
+  /** Sends every guest home: the clients reconnect to another node, from where they are. */
   drain(): void {
     this.isDraining = true;
-    for (const farewell of [...this.farewells]) farewell();
+    for (const guest of [...this.guests]) guest.sendHome();
   }
 }

@@ -44,7 +44,7 @@ test("each is told at its own time, in the order of their coming", () => {
   expect(told).toEqual(["a", "b"]);
 });
 
-test("whoever was taken out is not told, wherever it stood, and taking out twice does no harm", () => {
+test("an item that was taken out is not told, wherever it stood, and taking out twice does no harm", () => {
   const { world, told, deadlines, add } = setUp();
   const items = ["a", "b", "c", "d", "e"].map((name) => add(name));
   for (const i of [0, 2, 4]) {
@@ -77,7 +77,35 @@ test("one that is added by another's end is told in its turn", () => {
   expect(told).toEqual(["a", "b"]);
 });
 
-test("a clock that is set back makes nobody wait for it to catch up", () => {
+test("one that comes back when its time is up delays none of those that were added before", () => {
+  const { world, told, deadlines, add } = setUp();
+  const again = add("a", () => deadlines.add(again));
+  world.advance(40);
+  add("b");
+  world.advance(60);
+  expect(told).toEqual(["a"]);
+  world.advance(40);
+  expect(told).toEqual(["a", "b"]);
+  world.advance(60);
+  expect(told).toEqual(["a", "b", "a"]);
+});
+
+test("items that come back are told once per span, though the clock goes on while they are told", () => {
+  const { world, told, deadlines, add } = setUp();
+  const slow = Object.assign(Object.create(world), { passedMs: 0, now: () => world.now() + slow.passedMs });
+  Object.assign(deadlines, { world: slow });
+  const again = ["a", "b", "c"].map((name, i) => {
+    return add(name, () => {
+      slow.passedMs++;
+      if (told.length > 20) throw new Error("told without end");
+      deadlines.add(again[i]!);
+    });
+  });
+  world.advance(100);
+  expect(told).toEqual(["a", "b", "c"]);
+});
+
+test("a clock that is set back makes no item wait for it to catch up", () => {
   const { world, told, deadlines, add } = setUp();
   add("a");
   const now = world.now();

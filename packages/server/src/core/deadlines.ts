@@ -1,20 +1,20 @@
 /**
- * Many things that must each be over within the same span of time, under one timer. The HTTP door keeps its open requests here, and
- * the engine on Redis its operations.
+ * Many items with the same span of time each, under one timer. The HTTP door keeps its open requests here, the engine on Redis its
+ * operations, and connections their lifetimes and heartbeats.
  *
- * What must stay true: adding and removing cost next to nothing, because both happen for every request; what was removed
- * is not held on to; what is left is told that its time is up, once.
+ * Invariants: adding and removing cost next to nothing, because both happen for every request. A removed item is not held
+ * on to. An item that is left is told once that its time is up.
  */
 import type { Cancel, World } from "./world.ts";
 
 /** Something with a deadline. It is in one list at most. */
 export abstract class Deadlined {
-  /** Who belongs to these three is the list alone. */
+  /** Only the list uses these three. */
   dueMs = 0;
   before: Deadlined | undefined = undefined;
   after: Deadlined | undefined = undefined;
 
-  /** The time is up; it has been taken out already. Must not throw. */
+  /** The time is up, and the item is in no list any more, so it may be added again. Must not throw. */
   abstract expire(): void;
 }
 
@@ -35,7 +35,7 @@ export class Deadlines {
     if (this.last === undefined) this.first = item;
     else this.last.after = item;
     this.last = item;
-    // The timer stays when the one it was set for is over: it looks who is next, and is set once per span.
+    // The timer stays when the item that it was set for is removed: it finds the next one, and is set once per span.
     this.timer ??= this.world.after(this.spanMs, this.look);
   }
 
@@ -51,25 +51,24 @@ export class Deadlines {
     item.after = undefined;
   }
 
-  /** Lets the process end: nobody who is still in here is told any more, unless another comes. */
+  /** Lets the process end: no item that is left is told, unless another is added. */
   stop(): void {
     this.timer?.();
     this.timer = undefined;
   }
 
   private readonly look = (): void => {
-    this.timer = undefined;
-    const now = this.world.now();
-    for (let item = this.first; item !== undefined && this.isDue(item, now); item = this.first) {
+    // The clock is read for each: an item that comes back would seem to be from the future of an earlier reading.
+    for (let item = this.first; item !== undefined && this.isDue(item, this.world.now()); item = this.first) {
       this.remove(item);
       item.expire();
     }
-    // Who was expired may have added another and set the timer; then that is early enough for all.
-    if (this.first === undefined) return;
-    this.timer ??= this.world.after(Math.max(1, this.first.dueMs - now), this.look);
+    // Set only now, for the first of all: an item that was added by an expired one is due later than those that were left.
+    const next = this.first;
+    this.timer = next && this.world.after(Math.max(1, next.dueMs - this.world.now()), this.look);
   };
 
-  /** Further away than the span is only what came before the clock was set back; nobody waits for the clock to catch up. */
+  /** An item further away than the span was added before the clock was set back, and must not wait for the clock to catch up. */
   private isDue({ dueMs }: Deadlined, now: number): boolean {
     return dueMs <= now || dueMs > now + this.spanMs;
   }

@@ -3,6 +3,7 @@
  * adapter can put it on `fetch`. Routes parse a request, call a service and return a reply; they know no socket.
  */
 import { Refusal } from "./refusal.ts";
+import type { Sink } from "./sink.ts";
 
 export interface HttpRequest {
   readonly method: string;
@@ -38,23 +39,6 @@ export interface Reply {
   readonly body?: Uint8Array | string | undefined;
   /** Takes over the open connection after the headers are out. */
   readonly live?: ((sink: Sink) => void) | undefined;
-}
-
-/** Why a live response ended: its stream has no more to tell, the time for one connection was up, the server goes, … */
-export type LiveEnd = "stream" | "time" | "drained" | "slow-reader" | "fault";
-
-/** An open response that is written to over time. */
-export interface Sink {
-  /** Bytes handed over and not yet taken by the network. */
-  readonly buffered: number;
-  write(bytes: Uint8Array): void;
-  /** Runs once when `buffered` has fallen to nothing. */
-  onDrain(task: () => void): void;
-  /** Runs once when the connection is gone, whoever ended it. */
-  onGone(task: () => void): void;
-  end(why?: LiveEnd): void;
-  /** Drops the connection with whatever is still buffered. */
-  cut(why?: LiveEnd): void;
 }
 
 /** The values of a query parameter, decoded; [] when absent. Malformed escapes are left as they are. */

@@ -9,7 +9,8 @@
  * What is durable: a commit, before its promise resolves. `read`, `rows`, `load`, a conflict and a fence show durable state
  *                  only: an answer that rests on a commit waits for that commit, another caller's included.
  * What is a hint:  `watch`, `remind` and `due` may come late, twice or for nothing. `list` and `projects` never miss what
- *                  existed throughout, and may name what has just gone.
+ *                  existed throughout, and may name what has just gone. `nodes` may list a node that has just died.
+ * What may be lost: a message from node to node (`tell`). It may also come twice, late or out of order.
  *
  * One suite (test/contract) runs on every engine, and every engine must agree with `memory`.
  */
@@ -129,7 +130,7 @@ export interface Done {
 }
 
 /**
- * Somebody else committed first, or the engine itself raised the generation. Carries what `load` would now return for the
+ * Another caller committed first, or the engine itself raised the generation. Carries what `load` would now return for the
  * keys the commit named.
  */
 export interface Conflict {
@@ -144,7 +145,7 @@ export interface Fenced {
 
 /**
  * Ownership of what must have one keeper in the whole cluster: (epoch, nonce), compared for equality. It ends by release or
- * by time, whether or not somebody else claims; it does not change the entity's rev.
+ * by time, whether or not another node claims; it does not change the entity's rev.
  */
 export interface Owner {
   readonly kind: "owner";
@@ -186,6 +187,24 @@ export type Hit =
   | { readonly kind: "limited"; readonly retryAfterMs: number };
 
 export type Unwatch = () => void;
+
+/** A node that is running, or was until a moment ago. */
+export interface LiveNode {
+  /** What the node calls itself in `Engine.node`, and `Held.node` when it owns something. */
+  readonly id: string;
+  /** By the clock of `Engine.now`: without a renewal the node is listed no longer. */
+  readonly aliveUntilMs: number;
+}
+
+/** How often a node renews its record. Two renewals may fail before the record ends. */
+export const NODE_RENEW_MS = 2_000;
+/** How long a record lasts after its last renewal. */
+export const NODE_ALIVE_MS = 6_000;
+/** The longest message that `tell` takes. Larger things belong into a log; the message then says where. */
+export const MAX_TOLD_BYTES = 65_536;
+
+/** `from` is the node that told. */
+export type ToldListener = (bytes: Uint8Array, from: string) => void;
 
 /** Thrown by engines; everything else that an engine throws is a defect. */
 export class EngineError extends Error {
@@ -234,7 +253,7 @@ export interface Engine {
    */
   read(e: Entity, after: Position, maxBytes: number): Awaitable<Page>;
 
-  /** With `held`, that ownership is renewed; it stays the same one. */
+  /** `node` is the claimant's `Engine.node`. With `held`, that ownership is renewed; it stays the same one. */
   claim(e: Entity, node: string, ttlMs: number, held?: Owner): Promise<Owner | Held>;
   release(e: Entity, owner: Owner): Promise<void>;
 
@@ -252,10 +271,32 @@ export interface Engine {
   /** A fixed window counter: at most `limit` hits per window, counted atomically for all nodes. */
   hit(key: string, limit: number, windowMs: number): Promise<Hit>;
 
+  /**
+   * The id of this node, in `claim`, in `nodes` and for `tell`. It names one opening of an engine and is never given twice: a
+   * node that restarts has another, so nothing meant for its earlier life reaches the later one.
+   */
+  readonly node: string;
+  /**
+   * The nodes whose record stands, this one included, in any order. A node writes its record before it takes its first
+   * request, renews it every NODE_RENEW_MS, and removes it when it closes. A node that dies is listed until NODE_ALIVE_MS after
+   * its last renewal. A node that lives is missing while it has not reached the store for that long. Records expire by the
+   * store's clock, never by a node's.
+   */
+  nodes(): Awaitable<readonly LiveNode[]>;
+  /**
+   * Sends bytes to a node, which may be this one. Best effort: the message may be lost, come twice, late, or after a later one;
+   * it comes whole or not at all. Returns before it was sent, and says nothing about its fate: a message to a node that is
+   * unknown, dead or unreachable is lost in silence. The bytes are the caller's again at once. Throws only on more than
+   * MAX_TOLD_BYTES.
+   */
+  tell(node: string, bytes: Uint8Array): void;
+  /** Calls `listener` with every message to this node that arrives. Must not throw; called outside of `tell`. */
+  onTold(listener: ToldListener): Unwatch;
+
   /** Undefined while writes are accepted; otherwise why not. */
   health(): EngineError | undefined;
   /**
-   * Whether more is committed than is put away in time. Soon everybody will have to wait; so work that nobody waits for should
+   * Whether more is committed than is put away in time. Soon every commit will have to wait; so background work should
    * leave the room that there still is to the others. A hint.
    */
   isBehind?(): boolean;

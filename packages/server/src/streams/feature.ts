@@ -1,21 +1,21 @@
-/** Streams: the Durable Streams protocol, listing, and live reads. Every other feature stands on its service. */
+/** Streams: the Durable Streams protocol, listing, and reads that wait. Every other feature stands on its service. */
 import { type AddressName, READING, route } from "../core/route.ts";
 import { type Feature, type Kernel, kindOf } from "../feature.ts";
 import { Census } from "./census.ts";
 import { describeStreams } from "./describe.ts";
-import type { CensusLimits, ListLimits, LiveLimits, StreamLimits } from "./limits.ts";
+import type { CensusLimits, ListLimits, StreamLimits, TailLimits } from "./limits.ts";
 import { listStreams, STREAMS_ADDRESS } from "./listing.ts";
-import { LiveRoutes } from "./live-routes.ts";
 import { streamMetrics } from "./metrics.ts";
 import { parsePath } from "./parse.ts";
 import { STREAM_ADDRESS, StreamRoutes } from "./routes.ts";
 import { APPEND_TO_STREAM, READ_STREAM, Streams } from "./service.ts";
 import { STREAM, sessionOf } from "./state.ts";
+import { TailRoutes } from "./tail-routes.ts";
 
 export interface StreamSettings {
   readonly stream: StreamLimits;
   readonly list: ListLimits;
-  readonly live: LiveLimits;
+  readonly tail: TailLimits;
   readonly census: CensusLimits;
 }
 
@@ -31,8 +31,8 @@ const path: AddressName = {
 export function streamsFeature({ engine, keepers, world, audience }: Kernel, settings: StreamSettings) {
   const { stream: limits, list } = settings;
   const service = new Streams(engine, keepers, world, limits);
-  const live = new LiveRoutes(service, world, { ...settings.live, pageBytes: limits.pageBytes }, audience);
-  const routes = new StreamRoutes(service, live, limits);
+  const tail = new TailRoutes(service, world, { ...settings.tail, pageBytes: limits.pageBytes }, audience);
+  const routes = new StreamRoutes(service, tail, limits);
   const census = new Census(engine, service.meter, world, settings.census);
   const describe = describeStreams(list);
   return {
@@ -89,9 +89,9 @@ export function streamsFeature({ engine, keepers, world, audience }: Kernel, set
         describe: describe["streams.list"],
       }),
     ],
-    metrics: streamMetrics(service.meter, live, census),
+    metrics: streamMetrics(service.meter, tail, census),
     stop: () => census.stop(),
     service,
-    live,
+    tail,
   } satisfies Feature & Record<string, unknown>;
 }

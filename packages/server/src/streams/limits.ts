@@ -1,7 +1,9 @@
 /**
- * The bounds of streams and of those who read them live, with their defaults. Compose hands them to the service and the
+ * The bounds of streams and of the clients that wait at their tail, with their defaults. Compose hands them to the service and the
  * routes; the configuration takes its defaults from here, so that a default exists once.
  */
+import { CONNECTION_LIMITS, type ConnectionLimits } from "../core/connection.ts";
+
 export interface StreamLimits {
   /** The body of one request. */
   readonly bodyBytes: number;
@@ -50,21 +52,20 @@ export interface ListLimits {
 
 export const LIST_LIMITS: ListLimits = { defaultStreams: 100, streams: 1_000, scanned: 10_000 };
 
-export interface LiveLimits {
+/** Reads that wait at the tail of a stream. */
+export interface TailLimits extends Omit<ConnectionLimits, "lifetimeMs"> {
   readonly longPollMs: number;
   /** An SSE connection is ended after this time, so that proxies and balancers can move it. */
   readonly sseMs: number;
-  /** Long-polls and SSE connections together. */
+  /** Long-polls and SSE connections together, those of channels included. */
   readonly readers: number;
-  /** What may wait in the socket of a reader that does not read. */
-  readonly slowReaderBytes: number;
 }
 
-export const LIVE_LIMITS: LiveLimits = {
+export const TAIL_LIMITS: TailLimits = {
+  ...CONNECTION_LIMITS,
   longPollMs: 20_000,
   sseMs: 60_000,
   readers: 50_000,
-  slowReaderBytes: 1024 * 1024,
 };
 
 /** How streams are counted, for a gauge. */

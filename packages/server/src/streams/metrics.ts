@@ -1,10 +1,10 @@
-/** The metrics of streams: their names, what they mean, and where the numbers are. Compose hands them to whoever renders them. */
+/** The metrics of streams: their names, what they mean, and where the numbers are. Compose collects them. */
 import { counter, counters, gauge, type Metric } from "../core/metric.ts";
 import type { Census } from "./census.ts";
-import type { LiveRoutes } from "./live-routes.ts";
 import type { StreamMeter } from "./meter.ts";
+import type { TailRoutes } from "./tail-routes.ts";
 
-export function streamMetrics(meter: StreamMeter, live: LiveRoutes, census: Census): readonly Metric[] {
+export function streamMetrics(meter: StreamMeter, tail: TailRoutes, census: Census): readonly Metric[] {
   return [
     counters("sluice_appends_total", "Append requests that were decided, by outcome.", "outcome", () => meter.appends),
     counter("sluice_messages_total", "Messages appended, those a stream was created with included.", () => {
@@ -28,11 +28,11 @@ export function streamMetrics(meter: StreamMeter, live: LiveRoutes, census: Cens
       name: "sluice_live_readers",
       help: "Live reads that are open now, by kind.",
       read(observe) {
-        observe(live.sseReaders, { kind: "sse" });
-        observe(live.readers - live.sseReaders, { kind: "long-poll" });
+        observe(tail.sseReaders, { kind: "sse" });
+        observe(tail.polls, { kind: "long-poll" });
       },
     },
-    gauge("sluice_waiters", "Long-polls that wait for a message now.", () => live.waiters),
-    gauge("sluice_watched_streams", "Streams that SSE readers stand at the tail of.", () => live.watchedStreams),
+    gauge("sluice_waiters", "Long-polls that wait for a message now.", () => tail.waiters),
+    gauge("sluice_watched_streams", "Streams that SSE readers stand at the tail of.", () => tail.watchedStreams),
   ];
 }

@@ -33,12 +33,16 @@ export type From = typeof BEGINNING | typeof NOW | Position;
 /** Where else a GET may start: with the last so many messages, or with those of the time since. */
 export type Back = { readonly last: number } | { readonly sinceMs: number } | { readonly agoMs: number };
 
+export function isBack(from: From | Back | undefined): from is Back {
+  return typeof from === "object" && !("seq" in from);
+}
+
 export function parseFrom(search: string): From | Back | undefined {
   const last = queryValue(search, "last");
   const since = queryValue(search, "since");
   const offset = queryValue(search, "offset");
   const given = [last, since, offset].filter((text) => text !== undefined).length;
-  if (given > 1) throw new Refusal("bad-query", "offset, last and since exclude each other; give one of them");
+  if (given > 1) throw new Refusal("bad-query", "the query parameter offset excludes last and since, and they exclude each other; give one of the three");
   if (last !== undefined) return parseLast(last);
   return since === undefined ? parseOffsetParameter(offset) : parseSince(since);
 }

@@ -1,6 +1,6 @@
 /**
  * The Durable Streams protocol over the request/reply shape: parse, call the service, render. One route, one function.
- * Live reads are in live-routes.ts.
+ * Reads that wait are in tail-routes.ts.
  */
 import { BEGINNING, formatOffset, header, NOW, type Position } from "@sluice/protocol";
 import { type Headers, type HttpRequest, queryValue, type Reply } from "../core/http.ts";
@@ -10,10 +10,9 @@ import type { CallTo } from "../core/route.ts";
 import type { AppendOutcome } from "./append.ts";
 import { type AppendRequest, checkPath, tooLarge } from "./intake.ts";
 import type { StreamLimits } from "./limits.ts";
-import type { LiveRoutes } from "./live-routes.ts";
 import {
   type Back,
-  type From,
+  isBack,
   parseClosed,
   parseConfig,
   parseContentType,
@@ -29,6 +28,7 @@ import { absent, appendRefusal, createRefusal, gone, refuseTopic, unreadable } f
 import { contentTypeFor, type Format, renderBody } from "./render.ts";
 import type { Fork, Streams } from "./service.ts";
 import type { Meta } from "./state.ts";
+import type { TailRoutes } from "./tail-routes.ts";
 
 /** Where a stream is. */
 export const STREAM_ADDRESS = "/v1/{project}/stream/{path}";
@@ -39,7 +39,7 @@ export type RouteLimits = Pick<StreamLimits, "bodyBytes" | "pageBytes">;
 export class StreamRoutes {
   constructor(
     private readonly streams: Streams,
-    private readonly live: LiveRoutes,
+    private readonly tail: TailRoutes,
     private readonly limits: RouteLimits,
   ) {}
 
@@ -91,10 +91,12 @@ export class StreamRoutes {
 
   async read({ project, stream: path, access }: StreamCall, request: HttpRequest): Promise<Reply> {
     if (isSessionPath(path)) await this.streams.demandReader(project, path, access);
-    const from = await this.resolve(project, path, parseFrom(request.search));
+    const asked = parseFrom(request.search);
+    // Nothing is waited for without need: a reader that will wait is counted in the turn in which it came.
+    const from = isBack(asked) ? await this.resolve(project, path, asked) : asked;
     const format = parseFormat(request.search);
     const live = queryValue(request.search, "live");
-    if (live !== undefined) return this.live.handle(live, project, path, from, format, request);
+    if (live !== undefined) return this.tail.handle(live, project, path, from, format, request);
     if (from === NOW) return this.readNow(project, path, format);
     const after = from === BEGINNING ? undefined : from;
     const page = await this.streams.read(project, path, after, this.limits.pageBytes);
@@ -104,8 +106,7 @@ export class StreamRoutes {
   }
 
   /** Turns a time or a count into a position. */
-  private async resolve(project: string, path: string, from: From | Back | undefined): Promise<From | undefined> {
-    if (typeof from !== "object" || "seq" in from) return from;
+  private async resolve(project: string, path: string, from: Back): Promise<Position> {
     const located =
       "last" in from
         ? await this.streams.positionBack(project, path, from.last)

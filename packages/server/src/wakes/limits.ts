@@ -68,3 +68,12 @@ export const WAKE_LIMITS: WakeLimits = {
   rememberedPaths: 10_000,
   page: 200,
 };
+
+export interface WebhookLimits {
+  /** From the look-up of the name to the end of the answer. */
+  readonly timeoutMs: number;
+  /** What is read of an answer. */
+  readonly answerBytes: number;
+}
+
+export const WEBHOOK_LIMITS: WebhookLimits = { timeoutMs: 10_000, answerBytes: 64 * 1_024 };

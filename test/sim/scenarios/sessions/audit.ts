@@ -1,4 +1,5 @@
 /** What is looked at when nothing fails any more: that a stuck session holds up nobody, and that what is over leaves nothing. */
+import { limitsOf } from "../../../../packages/server/src/config/schema.ts";
 import type { Stage } from "../../scenario.ts";
 import type { Core } from "./faulty-core.ts";
 import type { Owner, SourceSpec } from "./owner.ts";
@@ -24,7 +25,7 @@ function followersOf({ owners }: AuditParts, path: string): Owner[] {
 /** With one session stuck, the others get what is published within the grace time, and it gets it once it is not. */
 export async function auditStuck(parts: AuditParts): Promise<void> {
   const { stage, story, core, sources } = parts;
-  const { graceMs, timeoutMs, maxRetryMs } = stage.host.settings.fanout;
+  const { graceMs, timeoutMs, maxRetryMs } = limitsOf(stage.host.settings).fanout;
   for (const source of sources) {
     const [stuck, ...others] = followersOf(parts, source.path);
     if (stuck === undefined || others.length === 0) continue;
@@ -58,7 +59,7 @@ export async function auditBorrowing({ stage, story, owners }: AuditParts): Prom
   const last = stage.random.pick(living);
   for (const owner of owners) if (owner !== last) await owner.leave();
   await last.read();
-  await stage.world.sleep(2 * stage.host.settings.fanout.checkMs + SLACK_MS);
+  await stage.world.sleep(2 * limitsOf(stage.host.settings).fanout.checkMs + SLACK_MS);
   if (last.life === undefined) return;
   const before = last.life.seen.map(({ id }) => id);
   const after = await last.readAgain();
@@ -68,7 +69,7 @@ export async function auditBorrowing({ stage, story, owners }: AuditParts): Prom
 /** Sessions that were deleted or have expired are nowhere any more, once their streams were published to. */
 export async function auditEmptiness(parts: AuditParts): Promise<void> {
   const { stage, story, sources, owners } = parts;
-  const { sessionTtlSeconds: ttl, session, fanout } = stage.host.settings;
+  const { sessionTtlSeconds: ttl, session, fanout } = limitsOf(stage.host.settings);
   const isShort = ttl < 1_000;
   if (isShort) await stage.world.sleep(ttl * 1_200 + 2 * session.cleanupMs + session.endAgainMs);
   else for (const owner of owners) await owner.leave();

@@ -4,7 +4,8 @@
  * something to happen: that has a limit of its own.
  */
 import { Deadlined, type Deadlines } from "../../core/deadlines.ts";
-import type { HttpRequest, Sink } from "../../core/http.ts";
+import type { HttpRequest } from "../../core/http.ts";
+import type { Sink } from "../../core/sink.ts";
 
 export class AnswerClock extends Deadlined {
   /** The request has been refused; what its handler still comes to is for nobody. */

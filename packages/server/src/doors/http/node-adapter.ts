@@ -6,8 +6,9 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { type AddressInfo, Server as NetServer, type Socket } from "node:net";
 import type { ErrorCode } from "@sluice/protocol";
 import type { Deadlines } from "../../core/deadlines.ts";
-import type { Headers, HttpRequest, LiveEnd, Reply, Sink } from "../../core/http.ts";
+import type { Headers, HttpRequest, Reply } from "../../core/http.ts";
 import { Refusal } from "../../core/refusal.ts";
+import type { EndReason, Sink } from "../../core/sink.ts";
 import { EngineError } from "../../engine/contract.ts";
 import { AnswerClock, NOBODY } from "./answer-clock.ts";
 import { HTTP_LIMITS, type HttpLimits } from "./limits.ts";
@@ -351,12 +352,12 @@ class NodeSink implements Sink {
     onOver(this.request, task);
   }
 
-  end(why?: LiveEnd): void {
+  end(why?: EndReason): void {
     this.request.endedBy ??= why;
     this.outgoing.end();
   }
 
-  cut(why?: LiveEnd): void {
+  cut(why?: EndReason): void {
     if (!this.outgoing.destroyed && why !== undefined) this.request.endedBy = why;
     this.outgoing.destroy();
   }

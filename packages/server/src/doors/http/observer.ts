@@ -2,7 +2,8 @@
  * What a door tells of its requests, and to whom: the port that `observe` fills with logs, metrics and traces. Called for
  * every request, so an observer counts and hands on, and never waits or throws.
  */
-import type { HttpRequest, LiveEnd, Reply } from "../../core/http.ts";
+import type { HttpRequest, Reply } from "../../core/http.ts";
+import type { EndReason } from "../../core/sink.ts";
 
 /** A request with what an observer notes on it. */
 export interface ObservedRequest extends HttpRequest {
@@ -13,7 +14,7 @@ export interface ObservedRequest extends HttpRequest {
 export type Handle = (request: HttpRequest) => Promise<Reply> | Reply;
 
 /** `gone`: the client left by itself. */
-export type RequestEnd = LiveEnd | "gone";
+export type RequestEnd = EndReason | "gone";
 
 export interface HttpObserver {
   /** A request has arrived; exactly one of `answered` and `ended` will follow. */

@@ -11,6 +11,7 @@ import { request as httpsRequest } from "node:https";
 import type { LookupFunction } from "node:net";
 import type { Cancel, World } from "../../core/world.ts";
 import type { WebhookAnswer, WebhookRequest, WebhookSender } from "../../wakes/delivery.ts";
+import { WEBHOOK_LIMITS } from "../../wakes/limits.ts";
 import { checkWebhookUrl, hostOf, isAddress, mayConnect } from "../../wakes/targets.ts";
 
 export interface ResolvedAddress {
@@ -29,15 +30,6 @@ export interface NodeWebhookOptions {
   /** Whether a connection for this URL may go to this address. */
   readonly mayConnect?: typeof mayConnect;
 }
-
-export interface WebhookLimits {
-  /** From the look-up of the name to the end of the answer. */
-  readonly timeoutMs: number;
-  /** What is read of an answer. */
-  readonly answerBytes: number;
-}
-
-export const WEBHOOK_LIMITS: WebhookLimits = { timeoutMs: 10_000, answerBytes: 64 * 1_024 };
 
 const FORBIDDEN: WebhookAnswer = { kind: "failed", why: "the name stands for an address that webhooks must not go to" };
 

@@ -22,6 +22,8 @@ export interface ApplyRunner {
   apply(extents: readonly Extent[], report: (applied: Applied) => void): Promise<boolean>;
   /** Whether applying what is left at the end of a life is worth it; the next life replays it otherwise. */
   readonly worthDraining: boolean;
+  /** All of the store was checked: no access to it needs a guard any more. */
+  passed?(): void;
   close(): Promise<void>;
 }
 

@@ -119,6 +119,12 @@ export class ApplyScheduler {
     } else this.events.failed(error);
   }
 
+  /** Nothing more is applied in this life; the transaction under way is finished. */
+  stop(): void {
+    this.failed = true;
+    this.timer?.();
+  }
+
   /** Applies what is left where that is cheap, so that the next start has nothing to replay, and stops. */
   async close(): Promise<void> {
     this.closing = true;

@@ -2,15 +2,16 @@
  * The apply worker seen from the engine's thread: starts it when there is something to apply, hands extents over, passes its
  * reports on. A worker that dies is a storage failure; it is not started again, because what killed it is not known.
  */
-import { createRequire } from "node:module";
-import { Worker } from "node:worker_threads";
+import type { Worker } from "node:worker_threads";
 import { EngineError } from "../contract.ts";
 import type { Applied, ApplyRunner } from "./apply-runner.ts";
 import type { Extent } from "./journal.ts";
 import type { ApplyLimits } from "./limits.ts";
+import { startThread } from "./start-thread.ts";
+import type { Proven } from "./verify/path-guard.ts";
 
-/** What the engine's thread sends: extents, or `close`. */
-export type ToWorker = { readonly extents: readonly Extent[] } | "close";
+/** What the engine's thread sends: extents, that all of the store was checked, or `close`. */
+export type ToWorker = { readonly extents: readonly Extent[] } | "passed" | "close";
 
 /** What the worker answers. */
 export type FromWorker =
@@ -22,6 +23,8 @@ export interface WorkerPlace {
   readonly journalDir: string;
   readonly storePath: string;
   readonly limits: ApplyLimits;
+  /** What was proven of a store that is still being checked; undefined when nothing is left to check. */
+  readonly proven?: Proven | undefined;
 }
 
 interface Call {
@@ -35,6 +38,7 @@ export class ApplyThread implements ApplyRunner {
   private call: Call | undefined;
   private dead: EngineError | undefined;
   private exited: Promise<void> = Promise.resolve();
+  private isPassed = false;
 
   constructor(private readonly place: WorkerPlace) {}
 
@@ -53,8 +57,14 @@ export class ApplyThread implements ApplyRunner {
     });
   }
 
+  passed(): void {
+    this.isPassed = true;
+    if (this.dead === undefined) this.worker?.postMessage("passed" satisfies ToWorker);
+  }
+
   private start(): Worker {
-    const worker = startWorker(this.place);
+    const { place, isPassed } = this;
+    const worker = startThread("worker", isPassed ? { ...place, proven: undefined } : place);
     worker.on("message", (message: FromWorker) => this.hear(message));
     worker.on("error", (fault) => this.die(`The apply worker failed: ${fault.message}`));
     this.exited = new Promise((resolve) => {
@@ -91,16 +101,4 @@ export class ApplyThread implements ApplyRunner {
     }
     await this.exited;
   }
-}
-
-function startWorker(place: WorkerPlace): Worker {
-  if (!import.meta.url.endsWith(".ts"))
-    return new Worker(new URL("./worker.js", import.meta.url), { workerData: place });
-  // Run from source, the thread has to load TypeScript by itself.
-  const loader = createRequire(import.meta.url)
-    .resolve("tsx/esm/api")
-    .replace(/\.cjs$/, ".mjs");
-  const entry = new URL("./worker.ts", import.meta.url).href;
-  const script = `import(${JSON.stringify(loader)}).then(({ register }) => (register(), import(${JSON.stringify(entry)})))`;
-  return new Worker(script, { eval: true, workerData: place, execArgv: [] });
 }

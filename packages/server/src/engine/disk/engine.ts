@@ -20,19 +20,24 @@ import {
   type Held,
   type Hit,
   type Listing,
+  type LiveNode,
   NO_HEAD,
   type Owner,
   type Page,
   type Row,
   type RowKey,
   type Snapshot,
+  type ToldListener,
   type Unwatch,
 } from "../contract.ts";
 import { headAfter } from "../head.ts";
+import { SoleNode } from "../nodes.ts";
 import { Ownership } from "../ownership.ts";
 import { WindowCounter } from "../window-counter.ts";
 import type { Applied } from "./apply-runner.ts";
 import { type ApplyEvents, ApplyScheduler } from "./apply-scheduler.ts";
+import { BackgroundCheck } from "./background-check.ts";
+import { CheckMeter } from "./check-meter.ts";
 import { CREATED, DESTROYED, type Encoded, encodeCommit, type Outcome, REMINDED } from "./commit-block.ts";
 import { Directory } from "./directory.ts";
 import { EntityState } from "./entity-state.ts";
@@ -84,7 +89,11 @@ export class DiskEngine implements Engine {
   private readonly directory: Directory;
   private readonly journal: Journal<Commit>;
   private readonly scheduler: ApplyScheduler;
+  /** Undefined when no earlier life left anything to check. */
+  readonly check: BackgroundCheck | undefined;
+  private noted: Promise<void> = Promise.resolve();
   private readonly ownership: Ownership;
+  private readonly self: SoleNode;
   private readonly counter: WindowCounter;
   private readonly watchers = new Watchers();
   private lastNumber: number;
@@ -97,6 +106,7 @@ export class DiskEngine implements Engine {
     this.overlay = new Overlay(limits.tailBytes, meta);
     this.viewer = new Viewer(store, this.overlay);
     this.directory = new Directory(store, this.overlay, this.viewer);
+    this.self = new SoleNode(world);
     this.ownership = new Ownership(world, meta.boots * CLAIMS_PER_BOOT, limits.claims);
     this.counter = new WindowCounter(limits.windows);
     this.lastNumber = meta.lastNumber;
@@ -105,14 +115,39 @@ export class DiskEngine implements Engine {
     const events: ApplyEvents = {
       applied: (applied) => this.applied(applied),
       full: (error) => this.journal.storeFull(error),
-      failed: (error) => void this.journal.stop(error),
+      failed: (error) => this.stop(error),
     };
     this.scheduler = new ApplyScheduler(world, limits, parts.runner, events, hasGarbage(store));
+    this.check = this.checkOf(parts);
+  }
+
+  private checkOf({ world, limits, store, checkRunner, runner, info, warn }: DiskParts): BackgroundCheck | undefined {
+    const { unchecked } = store;
+    if (unchecked === undefined || checkRunner === undefined) return undefined;
+    return new BackgroundCheck(world, limits.checkRateBytes, unchecked, checkRunner, {
+      isBehind: () => this.isBehind(),
+      passed: () => runner.passed?.(),
+      failed: (error, part) => {
+        warn("the check of the store has ended: writes are refused until a restart", { reason: error.message });
+        // A damaged structure can hide rows; a damaged value is refused by its checksum, and others are read as before.
+        if (part === "structure") unchecked.refuse(error);
+        this.stop(error);
+      },
+      log: info,
+    });
+  }
+
+  /** No more writes until a restart, to the journal or to the store. */
+  private stop(error: EngineError): void {
+    this.journal.stop(error);
+    this.scheduler.stop();
+    if (error.code === "data-damaged") this.noted = this.parts.noteDamage(error).catch(() => undefined);
   }
 
   /** Must have resolved before the first commit. */
-  start(): Promise<void> {
-    return this.journal.start();
+  async start(): Promise<void> {
+    await this.journal.start();
+    this.check?.start();
   }
 
   now(): number {
@@ -282,6 +317,22 @@ export class DiskEngine implements Engine {
     return this.counter.hit(key, limit, windowMs, this.world.now());
   }
 
+  get node(): string {
+    return this.self.id;
+  }
+
+  nodes(): readonly LiveNode[] {
+    return this.self.nodes();
+  }
+
+  tell(node: string, bytes: Uint8Array): void {
+    this.self.tell(node, bytes);
+  }
+
+  onTold(listener: ToldListener): Unwatch {
+    return this.self.onTold(listener);
+  }
+
   isBehind(): boolean {
     return this.journal.lagBytes > this.parts.limits.lagBytes / 2;
   }
@@ -291,7 +342,7 @@ export class DiskEngine implements Engine {
   }
 
   metrics(): readonly Metric[] {
-    return this.journal.meter.metrics(this.journal);
+    return [...this.journal.meter.metrics(this.journal), ...(this.check?.meter ?? new CheckMeter()).metrics()];
   }
 
   /** What is in the journal and not in the store yet. */
@@ -302,9 +353,12 @@ export class DiskEngine implements Engine {
   async close(): Promise<void> {
     if (this.closed) return;
     this.closed = true;
+    this.self.close();
     try {
+      await this.check?.close();
       await this.journal.close();
       await this.scheduler.close();
+      await this.noted;
       await this.store.close();
     } finally {
       await this.parts.unlock();

@@ -3,7 +3,7 @@
  * judges with the code that opens a directory (`recover`, `verifyStore`), so that both always agree; only damage in what the store
  * has already, which is of no concern to opening, is found here.
  *
- * What must stay true: `cutTornTail` is the only function that writes, and it writes zeroes over what opening passes over,
+ * Invariants: `cutTornTail` is the only function that writes, and it writes zeroes over what opening passes over,
  * nowhere else.
  */
 import { type Files, readWhole } from "./files.ts";
@@ -143,7 +143,7 @@ export interface StoreReport {
 /** Reads all of the store, without LMDB. Throws an EngineError with the place where more cannot be read. */
 export async function inspectStore(files: Files, path: string, wasUsed: boolean): Promise<StoreReport> {
   const damages: string[] = [];
-  const found = await verifyStore(files, path, "all", ({ message }) => {
+  const found = await verifyStore(files, path, ({ message }) => {
     damages.push(message);
   });
   if (wasUsed && found?.meta === undefined && damages.length === 0) throw lostStore(path, found === undefined);

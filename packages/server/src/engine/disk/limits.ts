@@ -39,8 +39,10 @@ export interface Limits extends EngineBounds {
   readonly busyStreams: number;
   /** By how much the applier's thread is nicer than the others, where threads have priorities of their own. */
   readonly applyNice: number;
-  /** What is read of the store before it is opened: everything, or all but messages on pages of their own. */
-  readonly verify: "structure" | "all";
+  /** How many bytes of the store's leaves a start checks before it is ready; beyond it they are checked when they are needed. */
+  readonly startBytes: number;
+  /** What the check in the background reads of the store in a second. */
+  readonly checkRateBytes: number;
 }
 
 /** What the applier is told, in its own thread too. */
@@ -68,7 +70,8 @@ export const DEFAULT_LIMITS: Limits = {
   garbageKeys: 512,
   busyStreams: 20_000,
   applyNice: 10,
-  verify: "all",
+  startBytes: 128 * MIB,
+  checkRateBytes: 64 * MIB,
 };
 
 /** The page of the store; part of the format. */

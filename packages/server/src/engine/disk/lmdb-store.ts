@@ -12,16 +12,17 @@ import { dirname } from "node:path";
 import { type Database, type Key, open, type RootDatabase } from "lmdb";
 import { EngineError } from "../contract.ts";
 import { isFull } from "./files.ts";
+import type { Pinnable } from "./guarded-store.ts";
 import { MAX_KEY_BYTES } from "./keys.ts";
 import { DEFAULT_LIMITS, PAGE_BYTES } from "./limits.ts";
-import type { Store, Writing } from "./store.ts";
+import type { Writing } from "./store.ts";
 
 /** Address space, not memory: growing the map from nothing would leave many old maps behind. */
 const FIRST_MAP_BYTES = 1024 ** 3;
 
 type Binary = RootDatabase<Buffer, Key>;
 
-export function openLmdb(path: string): Store {
+export function openLmdb(path: string): Pinnable {
   try {
     const database = open<Buffer, Key>({
       path,
@@ -74,7 +75,7 @@ function nearlyFull(path: string): boolean {
   }
 }
 
-class LmdbStore implements Store, Writing {
+class LmdbStore implements Pinnable, Writing {
   constructor(
     private readonly database: Binary,
     private readonly path: string,
@@ -140,6 +141,12 @@ class LmdbStore implements Store, Writing {
 
   refresh(): void {
     this.database.resetReadTxn();
+  }
+
+  /** A reader of LMDB's own: what it may see is not used anew. */
+  pin(): () => void {
+    const reader = this.database.useReadTransaction();
+    return () => reader.done();
   }
 
   close(): Promise<void> {

@@ -1,16 +1,19 @@
 /**
- * Opens the store of a data directory: first the verifier reads its file, and only what has proven to be whole is given to LMDB.
- * `open.ts` calls it.
+ * Opens the store of a data directory. What LMDB believes is checked first, as far as a start can wait for it (`verify/`); the
+ * rest is checked in the background, and until then a guard stands before LMDB. `open.ts` calls it, `worker.ts` for the applier.
  *
- * What must stay true: a directory that was used has a store. The first segment of the journal is made after the first
- * transaction of the store was flushed, so where there are segments, a store that is missing or empty was lost.
+ * Invariants: a directory that was used has a store. The first segment of the journal is made after the first transaction of
+ * the store was flushed, so where there are segments, a store that is missing or empty was lost.
  */
+import { closeSync, openSync } from "node:fs";
 import { EngineError } from "../contract.ts";
 import { type Files, faultCode } from "./files.ts";
+import { GuardedStore } from "./guarded-store.ts";
 import { openLmdb } from "./lmdb-store.ts";
 import type { Store } from "./store.ts";
 import { isLayoutKnown } from "./verify/layout.ts";
-import { type VerifyDepth, verifyStore } from "./verify/verify-store.ts";
+import { PathGuard, type Proven } from "./verify/path-guard.ts";
+import { verifyOpening, verifyStore } from "./verify/verify-store.ts";
 
 /** LMDB makes the file 8,272 bytes long for the 126 readers that it has by default, and takes a longer one as it is. */
 const LOCKS_BYTES = { least: 8_272, made: 12_288 };
@@ -19,23 +22,39 @@ export interface StorePlace {
   readonly path: string;
   /** Whether there are segments of a journal beside it. */
   readonly wasUsed: boolean;
-  readonly verify: VerifyDepth;
+  /** Whether damage was found in an earlier life: then all of it is checked before it is opened. */
+  readonly wasDamaged: boolean;
+  /** How many bytes of leaves the start waits for. */
+  readonly startBytes: number;
 }
 
-export async function openVerified(files: Files, { path, wasUsed, verify }: StorePlace): Promise<Store> {
+export async function openVerified(files: Files, place: StorePlace): Promise<Store> {
+  const { path, wasUsed, wasDamaged, startBytes } = place;
   // On a machine of 32 bits LMDB lays out its file in another way, which the verifier does not know.
   if (!isLayoutKnown(process.arch)) return openLmdb(path);
-  const found = await verifyStore(files, path, verify, (damage) => {
-    throw damage;
-  });
-  if (wasUsed && found?.meta === undefined) throw lostStore(path, found === undefined);
+  if (wasDamaged) {
+    await verifyStore(files, path, (damage) => {
+      throw damage;
+    });
+  }
+  const found = await verifyOpening(files, path, startBytes);
+  if (wasUsed && !found?.wasWritten) throw lostStore(path, found === undefined);
   await reserveLocks(files, `${path}-lock`);
-  return openLmdb(path);
+  return found?.wasWritten ? openGuarded(path, found) : openLmdb(path);
+}
+
+/** For a store that an earlier life wrote and that is not checked to its end. */
+export function openGuarded(path: string, proven: Proven): Store {
+  const { txn, lastPage, hasLeavesChecked } = proven;
+  const store = openLmdb(path);
+  const fd = openSync(path, "r");
+  const guard = new PathGuard(path, fd, { txn, lastPage, hasLeavesChecked });
+  return new GuardedStore(store, guard, () => closeSync(fd));
 }
 
 /**
  * LMDB maps its file of locks without having room for it on the disk; if there is none, touching it ends the process. So
- * there is a file with room before LMDB looks for it. What is in it is of no concern: whoever is first sets it up anew.
+ * there is a file with room before LMDB looks for it. What is in it is of no concern: the first process to open it sets it up anew.
  */
 async function reserveLocks(files: Files, path: string): Promise<void> {
   try {

@@ -6,15 +6,18 @@
  *   <dir>/lock.sock            held by the process that owns the directory (lock.ts)
  *   <dir>/journal/<n>.seg      segments of the journal (frame.ts)
  *   <dir>/store.mdb, -lock     LMDB (keys.ts)
+ *   <dir>/damage               what the check in the background found, if it found damage
  *
- * What must stay true: nothing is written before the lock is held, and nothing is replayed onto a directory of another
- * format. Whatever is wrong is told with the place; opening never repairs by forgetting.
+ * Invariants: nothing is written before the lock is held, and nothing is replayed onto a directory of another format. Damage is
+ * refused with its place; opening never repairs by forgetting.
  */
 import type { World } from "../../core/world.ts";
 import { type Engine, EngineError } from "../contract.ts";
 import { Applier } from "./applier.ts";
 import type { ApplyRunner } from "./apply-runner.ts";
 import { ApplyThread, type WorkerPlace } from "./apply-thread.ts";
+import type { CheckRunner } from "./check-runner.ts";
+import { type CheckPlace, CheckThread } from "./check-thread.ts";
 import { DiskEngine } from "./engine.ts";
 import { type Files, faultCode, isFull, type Release, readWhole, writeWhole } from "./files.ts";
 import { FORMAT_TEXT, judgeFormat } from "./format.ts";
@@ -33,8 +36,9 @@ export interface DiskOptions {
   readonly limits?: Partial<Limits>;
   /** Ms from any moment on, to measure with; the world's clock when nothing finer is given. */
   readonly clock?: (() => number) | undefined;
-  /** Told what the owner of the directory should know and nobody has to act on. */
+  /** Told what the operator should know, and no program has to act on. */
   readonly warn?: ((what: string, details: object) => void) | undefined;
+  readonly info?: ((what: string, details: object) => void) | undefined;
 }
 
 /** The outside of the engine: real in a server, simulated in tests. */
@@ -42,6 +46,8 @@ export interface DiskPorts {
   readonly files: Files;
   openStore(place: StorePlace): Store | Promise<Store>;
   startApply(place: WorkerPlace, store: Store): ApplyRunner;
+  /** What runs the check of a store of an earlier life; a simulated store needs none. */
+  startCheck?(place: CheckPlace): CheckRunner;
 }
 
 /** What the engine is made of, once the directory is open. */
@@ -52,7 +58,12 @@ export interface DiskParts {
   readonly store: Store;
   readonly segments: Segments;
   readonly runner: ApplyRunner;
+  readonly checkRunner: CheckRunner | undefined;
   readonly meta: Meta;
+  /** Remembers damage for the next start. */
+  noteDamage(error: EngineError): Promise<void>;
+  warn(what: string, details: object): void;
+  info(what: string, details: object): void;
   readonly unlock: Release;
 }
 
@@ -60,6 +71,7 @@ const REAL_PORTS: DiskPorts = {
   files: nodeFiles,
   openStore: (place) => openVerified(nodeFiles, place),
   startApply: (place) => new ApplyThread(place),
+  startCheck: (place) => new CheckThread(place),
 };
 
 export function openDisk(options: DiskOptions): Promise<Engine> {
@@ -86,7 +98,7 @@ export async function openWith(options: DiskOptions, ports: DiskPorts): Promise<
 }
 
 async function openLocked(
-  { dir, world, clock, warn }: DiskOptions,
+  { dir, world, clock, warn = ignore, info = ignore }: DiskOptions,
   limits: Limits,
   ports: DiskPorts,
   unlock: Release,
@@ -96,16 +108,22 @@ async function openLocked(
   const storePath = `${dir}/store.mdb`;
   await files.makeDir(journalDir);
   const wasUsed = (await segmentNumbers(files, journalDir)).length > 0;
-  const store = await ports.openStore({ path: storePath, wasUsed, verify: limits.verify });
+  const wasDamaged = (await files.names(dir)).includes(DAMAGE);
+  const store = await ports.openStore({ path: storePath, wasUsed, wasDamaged, startBytes: limits.startBytes });
   try {
+    if (wasDamaged) await files.remove(`${dir}/${DAMAGE}`);
     // The names of journal and store must last before anything rests on them.
     await files.syncDir(dir);
     const { segments, torn } = await replay(files, journalDir, world, limits, store);
-    if (torn !== undefined) warn?.(TORN, { segment: torn.path, at: torn.from, bytes: torn.to - torn.from });
+    if (torn !== undefined) warn(TORN, { segment: torn.path, at: torn.from, bytes: torn.to - torn.from });
     const meta = countBoot(store);
     store.refresh();
-    const runner = ports.startApply({ journalDir, storePath, limits: applyLimits(limits) }, store);
-    const engine = new DiskEngine({ world, clock, limits, store, segments, runner, meta, unlock });
+    const proven = store.unchecked?.proven;
+    const runner = ports.startApply({ journalDir, storePath, limits: applyLimits(limits), proven }, store);
+    const checkRunner = ports.startCheck?.({ path: storePath, nice: limits.applyNice });
+    const noteDamage = ({ message }: EngineError) => writeWhole(files, dir, DAMAGE, Buffer.from(`${message}\n`));
+    const parts = { world, clock, limits, store, segments, runner, checkRunner, meta, noteDamage, warn, info, unlock };
+    const engine = new DiskEngine(parts);
     await engine.start();
     return engine;
   } catch (fault) {
@@ -114,6 +132,11 @@ async function openLocked(
     throw fault;
   }
 }
+
+const ignore = (): void => undefined;
+
+/** Names the damage that was found while the directory was in use: the next start reads all of the store before it opens it. */
+const DAMAGE = "damage";
 
 const TORN =
   "the journal ended in a frame that is not whole and was passed over: a write that a crash cut short and nobody was told of, or a last frame that the disk did not keep";

@@ -8,11 +8,12 @@ import { ExtentReader } from "./extent-reader.ts";
 import { giveWay } from "./give-way.ts";
 import { openLmdb } from "./lmdb-store.ts";
 import { nodeFiles } from "./node-files.ts";
+import { openGuarded } from "./open-store.ts";
 
 const port = parentPort!;
 const place = workerData as WorkerPlace;
 giveWay(place.limits.applyNice);
-const store = openLmdb(place.storePath);
+const store = place.proven === undefined ? openLmdb(place.storePath) : openGuarded(place.storePath, place.proven);
 const runner = new InlineRunner(
   new Applier(store, place.limits),
   new ExtentReader(nodeFiles, place.journalDir, place.limits),
@@ -20,6 +21,10 @@ const runner = new InlineRunner(
 const tell = (message: FromWorker): void => port.postMessage(message);
 
 port.on("message", async (message: ToWorker) => {
+  if (message === "passed") {
+    store.unchecked?.passed();
+    return;
+  }
   if (message === "close") {
     await runner.close();
     await store.close();

@@ -22,6 +22,7 @@ import type {
   Held,
   Hit,
   Listing,
+  LiveNode,
   LoggedMessage,
   Message,
   Owner,
@@ -30,10 +31,12 @@ import type {
   Row,
   RowKey,
   Snapshot,
+  ToldListener,
   Unwatch,
 } from "../contract.ts";
 import { NO_HEAD } from "../contract.ts";
 import { headAfter, headStep } from "../head.ts";
+import { SoleNode } from "../nodes.ts";
 import { Ownership } from "../ownership.ts";
 import { WindowCounter } from "../window-counter.ts";
 import { SortedMap } from "./sorted-map.ts";
@@ -69,6 +72,7 @@ class MemoryEngine implements Engine {
   private readonly directory = new Map<string, Map<string, SortedMap<true>>>();
   private readonly watchers = new Map<string, Set<Watcher>>();
   private readonly ownership: Ownership;
+  private readonly self: SoleNode;
   private readonly counter: WindowCounter;
   private lastRev: Rev;
   /** No generation of a destroyed entity was greater. One number for all of them, so that the destroyed leave nothing behind. */
@@ -80,6 +84,7 @@ class MemoryEngine implements Engine {
   ) {
     this.lastRev = world.now();
     this.destroyedGeneration = world.now();
+    this.self = new SoleNode(world);
     this.ownership = new Ownership(world, world.now(), bounds.claims);
     this.counter = new WindowCounter(bounds.windows);
   }
@@ -227,6 +232,22 @@ class MemoryEngine implements Engine {
     return this.counter.hit(key, limit, windowMs, this.world.now());
   }
 
+  get node(): string {
+    return this.self.id;
+  }
+
+  nodes(): readonly LiveNode[] {
+    return this.self.nodes();
+  }
+
+  tell(node: string, bytes: Uint8Array): void {
+    this.self.tell(node, bytes);
+  }
+
+  onTold(listener: ToldListener): Unwatch {
+    return this.self.onTold(listener);
+  }
+
   health(): undefined {
     return undefined;
   }
@@ -235,6 +256,7 @@ class MemoryEngine implements Engine {
     this.states.clear();
     this.directory.clear();
     this.watchers.clear();
+    this.self.close();
   }
 
   private create(e: Entity): State {

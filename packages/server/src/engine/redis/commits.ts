@@ -4,8 +4,6 @@
  * What must stay true: a commit has one number, under which it is sent as often as it takes; after one that was given up, nothing
  * is known of the entity, and a later commit closes what may still be on its way, even if it changes nothing.
  */
-import { hex } from "../../core/bytes.ts";
-import type { World } from "../../core/world.ts";
 import type { CommitAt, Conflict, Done, Effect, Entity, Fenced } from "../contract.ts";
 import type { Calls, Reply } from "./calls.ts";
 import { pushEffects } from "./effects.ts";
@@ -27,12 +25,10 @@ interface KnownEntity {
 }
 
 export class Commits {
-  /** Who commits, for recognising a commit that is sent again. */
-  readonly writer: string;
   private number = 0;
   /** How often in a row our commit to an entity has met another's. Few are ever in here; when too many are, all start over. */
   private readonly losses = new Map<string, number>();
-  /** Entities whose last commit was rejected, so that nobody knows yet whether it will apply. */
+  /** Entities whose last commit was rejected: whether it will still apply is unknown. */
   private readonly open = new Set<string>();
   /** More were rejected than can be remembered. */
   private isAnythingOpen = false;
@@ -40,15 +36,14 @@ export class Commits {
   private readonly known = new WeakMap<EntityKeys, KnownEntity>();
 
   constructor(
+    /** The id of this node, by which a commit that is sent again is recognized. */
+    private readonly writer: string,
     private readonly calls: Calls,
     private readonly keys: Keys,
-    world: World,
     private readonly limits: Pick<RedisLimits, "remembered" | "calmCommits">,
     private readonly meter: RedisMeter,
     private readonly timer: () => number,
-  ) {
-    this.writer = hex(world.randomBytes(8));
-  }
+  ) {}
 
   async commit(e: Entity, at: CommitAt, effects: readonly Effect[]): Promise<Done | Conflict | Fenced> {
     const keys = this.keys.entity(e);
@@ -137,7 +132,7 @@ export class Commits {
     return { kind: "done", rev, head };
   }
 
-  /** Keys and arguments, as functions.ts lists them. */
+  /** Keys and arguments, as lua/commit.lua lists them. */
   private generalCommit(
     e: Entity,
     { bucket, head, log, rows, order, owner, writers, tombstone }: EntityKeys,

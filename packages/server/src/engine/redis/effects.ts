@@ -1,4 +1,4 @@
-/** From effects to the arguments of the commit function, whose header in functions.ts lists them. */
+/** From effects to the arguments of the commit function, listed in lua/plan.lua. */
 import type { Effect, Message } from "../contract.ts";
 import { rowName } from "./keys.ts";
 import type { Argument } from "./resp.ts";

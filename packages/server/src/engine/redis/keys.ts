@@ -3,7 +3,7 @@
  * bucket's number is the hash tag of all its keys, the indexes included. So a reminder and a directory entry change in the
  * same step as the entity they belong to, and 64 pieces can be spread over the masters of a cluster.
  *
- *   sluice:{17}:default/stream/a/b:h   string   the head, drawn in functions.ts
+ *   sluice:{17}:default/stream/a/b:h   string   the head, drawn in lua/shared.lua
  *   sluice:{17}:default/stream/a/b:l   stream   the log; an entry's id is generation-sequence
  *   sluice:{17}:default/stream/a/b:r   hash     rows: table NUL key -> value
  *   sluice:{17}:default/stream/a/b:k   zset     the same names, all of score 0, for their order
@@ -15,12 +15,16 @@
  *   sluice:{17}:projects:stream        set      the projects that have such ids
  *   sluice:{17}:hit:KEY                string   a window of the limiter                    expires
  *   sluice:{17}:barrier                string   written so that WAIT has something to wait for   expires
+ *   sluice:{0}:nodes                   zset     node -> until when its record stands, in ms     expires
  *
- * `sluice` is the prefix that a service may choose. What has no expiry belongs to an entity and goes with it. The head's name is also the channel of the entity's watchers.
+ * `sluice` is the prefix that a service may choose. A key without an expiry belongs to an entity and goes with it. The head's
+ * name is also the channel of the entity's watchers; sluice:{17}:node:ID is the channel on which a node is told.
  */
 import type { Entity, RowKey } from "../contract.ts";
 
 export const BUCKETS = 64;
+/** One bucket holds the records of all nodes, so that one call lists them. */
+export const NODES_BUCKET = 0;
 
 export interface EntityKeys {
   readonly bucket: number;
@@ -88,6 +92,15 @@ export class Keys {
 
   barrier(bucket: number): string {
     return `${this.bucket(bucket)}barrier`;
+  }
+
+  nodes(): string {
+    return `${this.bucket(NODES_BUCKET)}nodes`;
+  }
+
+  /** The channel on which a node is told. */
+  node(id: string): string {
+    return `${this.bucket(bucketOf(id))}node:${id}`;
   }
 
   private bucket(bucket: number): string {

@@ -2,8 +2,8 @@
  * The engine on Redis 7, a cluster or a single one: any number of nodes over the same data. `compose` opens it; keepers and
  * features use it through the contract.
  *
- * What must stay true: a commit is one function call in one slot; sent again after a lost reply it is recognised by the number
- * that this engine gave it. Time is the masters'; nothing rests on this node's clock.
+ * Invariants: a commit is one function call in one slot; sent again after a lost reply it is recognized by the number that this
+ * engine gave it. Time is the masters'; nothing rests on this node's clock. A start that is refused leaves nothing running.
  */
 import { comparePositions, type Position } from "@sluice/protocol";
 import { EMPTY, hex } from "../../core/bytes.ts";
@@ -24,13 +24,16 @@ import {
   type Held,
   type Hit,
   type Listing,
+  type LiveNode,
   type Owner,
   type Page,
   type Row,
   type RowKey,
   type Snapshot,
+  type ToldListener,
   type Unwatch,
 } from "../contract.ts";
+import { newNodeId } from "../nodes.ts";
 import { Calls } from "./calls.ts";
 import { Commits } from "./commits.ts";
 import { Directory } from "./directory.ts";
@@ -38,7 +41,8 @@ import { worriesAbout } from "./fitness.ts";
 import { BUCKETS, bucketOf, Keys, rowName } from "./keys.ts";
 import { RedisMeter } from "./meter.ts";
 import { DEFAULT_PREFIX, REDIS_LIMITS, type RedisLimits, type RedisOptions } from "./options.ts";
-import { isSuspect, pageOf, snapshotOf } from "./replies.ts";
+import { Peers } from "./peers.ts";
+import { isSuspect, pageOf, revIn, snapshotOf } from "./replies.ts";
 import { Topology } from "./topology.ts";
 import { Watchers } from "./watchers.ts";
 
@@ -54,16 +58,17 @@ export async function openRedis({
   const all = { ...REDIS_LIMITS, ...limits };
   const meter = new RedisMeter();
   const topology = await Topology.open(urls, world, all, meter);
+  const engine = new RedisEngine(topology, new Keys(prefix), world, all, meter, clock);
   try {
     await complete(topology, world, all.deadlineMs);
-    const engine = new RedisEngine(topology, new Keys(prefix), world, all, meter, clock);
     for (const worry of await engine.examineMasters()) warn?.(worry);
-    // The library is loaded, and may be, before the first request needs it.
+    // Loads the library before the first request needs it, and fails when it may not be loaded.
     await Promise.all(Array.from({ length: BUCKETS }, (_, bucket) => engine.probe(bucket)));
     await engine.rehearse();
+    await engine.start();
     return engine;
   } catch (fault) {
-    topology.close();
+    engine.disconnect();
     throw fault;
   }
 }
@@ -80,9 +85,11 @@ class RedisEngine implements Engine {
   readonly exclusive = false;
   readonly shards = BUCKETS;
   readonly deadline: Deadline;
+  readonly node: string;
   private readonly calls: Calls;
   private readonly directory: Directory;
   private readonly watchers: Watchers;
+  private readonly peers: Peers;
   private readonly commits: Commits;
 
   constructor(
@@ -96,12 +103,20 @@ class RedisEngine implements Engine {
     this.deadline = { ms: limits.deadlineMs, now: () => world.now() };
     this.calls = new Calls(topology, keys, world, limits, meter, timer);
     this.directory = new Directory(this.calls, keys);
-    this.commits = new Commits(this.calls, keys, world, limits, meter, timer);
-    this.watchers = new Watchers(topology.subscriber, keys, world, limits, async (bucket, channel) => {
-      const head = await this.calls.command(bucket, ["GETRANGE", channel, "0", "19"]);
-      return String(head).split(" ")[0] || "0";
+    this.node = newNodeId(world);
+    this.commits = new Commits(this.node, this.calls, keys, limits, meter, timer);
+    this.watchers = new Watchers(topology.subscriber, keys, world, limits, async (bucket, heads) => {
+      const found = (await this.calls.command(bucket, ["MGET", ...heads])) as readonly (Buffer | null)[];
+      return found.map(revIn);
     });
+    this.peers = new Peers(this.node, topology, this.calls, keys, world, limits.connectMs);
     topology.onReconnect(() => this.watchers.subscribeAgain());
+  }
+
+  /** Begins the work that goes on by itself. A start that is refused never comes this far, and leaves no timer behind. */
+  async start(): Promise<void> {
+    this.watchers.start();
+    await this.peers.start();
   }
 
   /** Each once, as the master of the first bucket that it has. */
@@ -118,9 +133,9 @@ class RedisEngine implements Engine {
     await this.calls.runPassing("rows", bucket, [this.keys.due(bucket), this.keys.barrier(bucket)], ["[", "[", "0"]);
   }
 
-  /** Everything that a commit may do, once, on something that nobody else knows: what this user may not do shows before it matters. */
+  /** Everything that a commit may do, once, on an entity that no other node knows: what this user may not do shows before it matters. */
   async rehearse(): Promise<void> {
-    const e = entity("$", "rehearsal", this.commits.writer);
+    const e = entity("$", "rehearsal", this.node);
     const generation = this.now();
     const begun = await this.tryCommit(e, 0, [
       { op: "begin", generation, at: { generation, seq: 0 } },
@@ -219,6 +234,18 @@ class RedisEngine implements Engine {
     return { kind: "limited", retryAfterMs: count };
   }
 
+  nodes(): Promise<readonly LiveNode[]> {
+    return this.peers.nodes();
+  }
+
+  tell(node: string, bytes: Uint8Array): void {
+    this.peers.tell(node, bytes);
+  }
+
+  onTold(listener: ToldListener): Unwatch {
+    return this.peers.onTold(listener);
+  }
+
   health(): EngineError | undefined {
     return this.calls.health();
   }
@@ -228,7 +255,14 @@ class RedisEngine implements Engine {
   }
 
   async close(): Promise<void> {
+    await this.peers.close();
+    this.disconnect();
+  }
+
+  /** As a kill would end it: nothing is told to Redis. */
+  disconnect(): void {
     this.watchers.close();
+    this.peers.stop();
     this.calls.close();
     this.topology.close();
   }

@@ -23,7 +23,7 @@ export interface RedisLimits extends Pick<EngineBounds, "pageMessages"> {
   /** What may be unanswered on one connection, and what may wait behind it. */
   readonly flyingBytes: number;
   readonly waitingBytes: number;
-  /** How often what is watched is looked at, in case that a notification was lost, and how many at a time. */
+  /** How often watched entities are compared with Redis, in case that a notification was lost, and how many in one command. */
   readonly pollMs: number;
   readonly pollBatch: number;
   /** Who has lost this often in a row to other nodes gets a turn this long; the others look this often whether it is over. */

@@ -40,6 +40,11 @@ export function pageOf(reply: Reply): Page {
   return { messages: entries.map(messageOf), head: stateOf(reply[3]).head, atTail: reply[7] === 0 };
 }
 
+/** The rev in a head as it is stored; null is the head of an entity that does not exist. */
+export function revIn(head: Buffer | null): string {
+  return head === null ? "0" : head.toString("latin1", 0, head.indexOf(" "));
+}
+
 function messageOf([id, fields]: readonly [Buffer, readonly Buffer[]]): LoggedMessage {
   const message: { -readonly [K in keyof Message]: Message[K] } & { position: Position } = {
     position: positionOf(id),

@@ -1,10 +1,10 @@
 /**
- * The commonest commit, and the cheapest: this node committed last, knows the whole head, and only appends, trims or changes rows. It
- * sends the head as it must be and as it becomes; Redis compares the one, writes the other, and parses neither. Whatever is
- * not so is answered `other` and has changed nothing: then the general commit is sent under the same number.
+ * Builds the commonest commit, and the cheapest (lua/swap.lua): this node committed last, knows the whole head, and only
+ * appends, trims or changes rows. It sends the head as it must be and as it becomes. A head that differs is answered `other`
+ * and nothing has changed; `commits.ts` then sends the general commit under the same number.
  *
- * What must stay true: the head as it becomes names this commit, so that the same one sent again is recognised; the number in
- * it makes every head different from all others that an entity ever had.
+ * Invariants: the next head names this commit, so that the same commit sent again is recognized; the number in it makes every
+ * head different from all others that an entity ever had.
  */
 import type { Effect, Head, Message, Rev } from "../contract.ts";
 import { headAfter } from "../head.ts";
@@ -18,7 +18,7 @@ export interface KnownHead {
   readonly head: Head;
   /** The history of the master that holds it. */
   readonly history: string;
-  /** As it is stored; functions.ts draws it. */
+  /** As it is stored; lua/shared.lua draws it. */
   readonly text: string;
 }
 
@@ -113,60 +113,3 @@ class Additions {
     this.count = 0;
   }
 }
-
-/**
- * `clock`, `replid` and `publish` are those of functions.ts.
- *
- * Which history this is takes a while to ask, so the answer is used for a millisecond: in less no master is voted out, follows
- * another and is voted in again.
- */
-export const SWAP = `
-local HISTORY_US = 1000
-local known_history, known_us = "", 0
-local function history(us)
-  if us < known_us or us > known_us + HISTORY_US then
-    known_history, known_us = replid(), us
-  end
-  return known_history
-end
-
--- KEYS  head log, and rows order when rows change
--- ARGV  the head as it must be, as it becomes, and the history in both; effects
---       append count at (id payload)* | append-one id payload at n n*word | put name value | drop name | trim id
--- gives { done, replid, time }, or other instead of done: nothing was changed
-local function swap(KEYS, A)
-  local us = clock()
-  local id = history(us)
-  local head, log = redis.call("GET", KEYS[1]), KEYS[2]
-  if head == A[2] then return { "done", id, text(us) } end
-  if head ~= A[1] or id ~= A[3] then return { "other", id, text(us) } end
-  local i, last = 4, #A
-  while i <= last do
-    local op = A[i]
-    if op == "append" then
-      local at, past = A[i + 2], i + 3 + 2 * tonumber(A[i + 1])
-      for j = i + 3, past - 1, 2 do redis.call("XADD", log, A[j], "p", A[j + 1], "a", at) end
-      i = past
-    elseif op == "append-one" then
-      local past = i + 5 + tonumber(A[i + 4])
-      redis.call("XADD", log, A[i + 1], "p", A[i + 2], "a", A[i + 3], unpack(A, i + 5, past - 1))
-      i = past
-    elseif op == "put" then
-      redis.call("HSET", KEYS[3], A[i + 1], A[i + 2])
-      redis.call("ZADD", KEYS[4], 0, A[i + 1])
-      i = i + 3
-    elseif op == "drop" then
-      redis.call("HDEL", KEYS[3], A[i + 1])
-      redis.call("ZREM", KEYS[4], A[i + 1])
-      i = i + 2
-    else
-      redis.call("XTRIM", log, "MINID", A[i + 1])
-      i = i + 2
-    end
-  end
-  redis.call("SET", KEYS[1], A[2])
-  publish(KEYS[1], string.match(A[2], "^%d+"))
-  return { "done", id, text(us) }
-end
-redis.register_function("@_swap", swap)
-`;

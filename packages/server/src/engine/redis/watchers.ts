@@ -1,24 +1,45 @@
 /**
- * Who wants to hear of commits. A commit publishes on a channel of its entity; this node listens to the channels of what it watches.
- * A notification can be lost with a connection, so watched entities are also looked at every few seconds: a loss costs
- * latency, never a message.
+ * Wakes the watchers of entities. A commit publishes on a channel of its entity, and this node subscribes to the channels that
+ * it watches. `open.ts` owns it and starts it once Redis has proved fit.
+ *
+ * Invariants: a notification that is lost costs latency, never the wake, because every watched entity is compared with Redis
+ * every `pollMs`. A poll takes one call per bucket and `pollBatch` entities; a bucket that does not answer holds up no other.
  */
 import type { Cancel, World } from "../../core/world.ts";
 import type { Entity, Unwatch } from "../contract.ts";
-import { bucketOf, type Keys } from "./keys.ts";
+import { BUCKETS, type Keys } from "./keys.ts";
 import type { RedisLimits } from "./options.ts";
 import type { Subscriber } from "./topology.ts";
 
 interface Watched {
-  readonly key: string;
-  readonly bucket: number;
+  /** The name of the entity's head, which is also its channel. */
+  readonly channel: string;
   readonly wakes: Set<{ readonly wake: () => void }>;
   /** The newest rev heard of or seen; undefined before the first look. */
   rev: string | undefined;
 }
 
+/** Entities of one bucket, and whether a poll of them is under way. */
+interface Bucket {
+  readonly watched: Set<Watched>;
+  isPolling: boolean;
+}
+
+/**
+ * The revs of many heads of a bucket, in their order. A plain command: a function that answers with the differences alone saves
+ * bandwidth, but takes a master twice the time.
+ */
+export type LoadRevs = (bucket: number, heads: readonly string[]) => Promise<readonly string[]>;
+
 export class Watchers {
   private readonly watched = new Map<string, Watched>();
+  private readonly buckets: readonly Bucket[] = Array.from({ length: BUCKETS }, () => ({
+    watched: new Set<Watched>(),
+    isPolling: false,
+  }));
+  private lastPolled = 0;
+  /** When the next bucket should be polled. */
+  private pollDueMs = 0;
   private timer: Cancel | undefined;
   private isClosed = false;
 
@@ -27,61 +48,70 @@ export class Watchers {
     private readonly keys: Keys,
     private readonly world: World,
     private readonly limits: Pick<RedisLimits, "pollMs" | "pollBatch">,
-    /** The start of an entity's head, by the head's name. */
-    private readonly peek: (bucket: number, channel: string) => Promise<string>,
+    private readonly loadRevs: LoadRevs,
   ) {
-    subscriber.on("smessage", (channel: string, rev: string) => this.heard(channel, rev));
-    this.lookLater();
+    subscriber.on("smessageBuffer", (channel: Buffer, rev: Buffer) => {
+      const watched = this.watched.get(String(channel));
+      if (watched !== undefined) this.heard(watched, String(rev));
+    });
+  }
+
+  start(): void {
+    this.pollDueMs = this.world.now();
+    this.pollNext();
   }
 
   watch(e: Entity, wake: () => void): Unwatch {
-    const channel = this.keys.entity(e).head;
+    const { bucket, head: channel } = this.keys.entity(e);
     let found = this.watched.get(channel);
     if (found === undefined) {
-      found = { key: e.key, bucket: bucketOf(e.key), wakes: new Set(), rev: undefined };
+      found = { channel, wakes: new Set(), rev: undefined };
       this.watched.set(channel, found);
-      void this.subscribe(channel, found);
+      this.buckets[bucket]!.watched.add(found);
+      void this.subscribe(found);
     }
-    const { wakes } = found;
+    const watched = found;
     const watcher = { wake };
-    wakes.add(watcher);
+    watched.wakes.add(watcher);
     return () => {
-      wakes.delete(watcher);
-      if (wakes.size > 0 || this.watched.get(channel) !== found) return;
+      watched.wakes.delete(watcher);
+      if (watched.wakes.size > 0 || this.watched.get(channel) !== watched) return;
       this.watched.delete(channel);
+      this.buckets[bucket]!.watched.delete(watched);
       void this.unsubscribe(channel);
     };
   }
 
   /** After a commit of this node: quicker than the way around. */
   committed(channel: string, rev: number): void {
-    if (this.watched.has(channel)) queueMicrotask(() => this.heard(channel, String(rev)));
+    const watched = this.watched.get(channel);
+    if (watched !== undefined) queueMicrotask(() => this.heard(watched, String(rev)));
+  }
+
+  subscribeAgain(): void {
+    for (const watched of this.watched.values()) void this.subscribe(watched);
   }
 
   close(): void {
     this.isClosed = true;
     this.timer?.();
     this.watched.clear();
+    for (const { watched } of this.buckets) watched.clear();
   }
 
-  private heard(channel: string, rev: string): void {
-    const watched = this.watched.get(channel);
-    if (watched === undefined || watched.rev === rev) return;
+  private heard(watched: Watched, rev: string): void {
+    if (watched.rev === rev) return;
     watched.rev = rev;
     wakeAll(watched);
   }
 
-  subscribeAgain(): void {
-    for (const [channel, watched] of this.watched) void this.subscribe(channel, watched);
-  }
-
-  /** What was committed before the subscription stood, nobody told us. */
-  private async subscribe(channel: string, watched: Watched): Promise<void> {
+  /** No notification tells of commits from before the subscription, so its watchers look once it stands. */
+  private async subscribe(watched: Watched): Promise<void> {
     try {
-      await this.subscriber.ssubscribe(channel);
+      await this.subscriber.ssubscribe(watched.channel);
       wakeAll(watched);
     } catch {
-      // It is looked at every so often all the same.
+      // The poll finds what this entity's watchers miss.
     }
   }
 
@@ -89,32 +119,43 @@ export class Watchers {
     try {
       await this.subscriber.sunsubscribe(channel);
     } catch {
-      // What is still heard is for nobody.
+      // A notification without a watcher is ignored.
     }
   }
 
-  private lookLater(): void {
-    this.timer = this.world.after(this.limits.pollMs, () => {
-      void this.look().finally(() => {
-        if (!this.isClosed) this.lookLater();
-      });
+  /** One bucket after the other, evenly spread: all at once would hold up a master, and with it the commits behind them. */
+  private pollNext(): void {
+    const { pollMs } = this.limits;
+    const now = this.world.now();
+    const lateMs = now - this.pollDueMs;
+    // A late timer is made up for, so that a round takes no longer than `pollMs`; a clock that was set is not.
+    this.pollDueMs = (lateMs >= 0 && lateMs < pollMs ? this.pollDueMs : now) + pollMs / BUCKETS;
+    this.timer = this.world.after(Math.max(0, this.pollDueMs - now), () => {
+      this.lastPolled = (this.lastPolled + 1) % BUCKETS;
+      const bucket = this.buckets[this.lastPolled]!;
+      if (bucket.watched.size > 0 && !bucket.isPolling) void this.poll(this.lastPolled, bucket);
+      this.pollNext();
     });
   }
 
-  private async look(): Promise<void> {
-    const all = [...this.watched];
+  private async poll(number: number, bucket: Bucket): Promise<void> {
+    bucket.isPolling = true;
+    const all = [...bucket.watched];
     const { pollBatch } = this.limits;
-    for (let i = 0; i < all.length && !this.isClosed; i += pollBatch) {
-      await Promise.all(
-        all.slice(i, i + pollBatch).map(async ([channel, { bucket }]) => {
-          try {
-            this.heard(channel, await this.peek(bucket, channel));
-          } catch {
-            // Whoever reads will be told that Redis does not answer; this is a hint.
-          }
-        }),
-      );
+    try {
+      for (let i = 0; i < all.length && !this.isClosed; i += pollBatch) {
+        await this.compare(number, all.slice(i, i + pollBatch));
+      }
+    } catch {
+      // Readers are told elsewhere that Redis does not answer; the next poll tries again.
     }
+    bucket.isPolling = false;
+  }
+
+  private async compare(number: number, batch: readonly Watched[]): Promise<void> {
+    const heads = batch.map(({ channel }) => channel);
+    const revs = await this.loadRevs(number, heads);
+    for (const [i, watched] of batch.entries()) this.heard(watched, revs[i]!);
   }
 }
 

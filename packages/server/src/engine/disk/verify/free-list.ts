@@ -7,7 +7,8 @@
  */
 import { HEADER_BYTES, type TreeRecord, u64 } from "./layout.ts";
 import type { PageFile, Place } from "./page-file.ts";
-import { type Entry, type TreeKind, TreeWalk } from "./tree-walk.ts";
+import type { Entry, TreeKind } from "./tree-page.ts";
+import { TreeWalk } from "./tree-walk.ts";
 
 const FREE_LIST: TreeKind = {
   name: "the free list",

@@ -72,11 +72,15 @@ const U32 = 2 ** 32;
 
 /** Exact up to 2^53; what is larger is not a number of anything here, and stays larger. All ones is `NO_PAGE`. */
 export function u64(from: Buffer, at: number): number {
-  const low = from.readUInt32LE(at);
-  const high = from.readUInt32LE(at + 4);
+  const low = u32(from, at);
+  const high = u32(from, at + 4);
   if (low === U32 - 1 && high === U32 - 1) return NO_PAGE;
   return high * U32 + low;
 }
+
+/** Like `u16`, without the checks of Buffer's own readers: the callers know that the place is within the page. */
+export const u32 = (from: Buffer, at: number): number =>
+  (from[at]! | (from[at + 1]! << 8) | (from[at + 2]! << 16) | (from[at + 3]! << 24)) >>> 0;
 
 export const u16 = (from: Buffer, at: number): number => from[at]! | (from[at + 1]! << 8);
 

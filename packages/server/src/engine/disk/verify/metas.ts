@@ -2,10 +2,11 @@
  * The two metas of the store, of which the newer one tells where everything is. LMDB writes them in turn and starts from the one
  * with the higher transaction; damage there could silently lead it back to an older state.
  *
- * What must stay true: the newest is named only if both are believable. Every transaction of ours rewrites the root of the
+ * Invariants: the newest is named only if both are believable. Every transaction of ours rewrites the root of the
  * rows, and the root carries the transaction that wrote it, so a meta proves its own number. The snapshot before the newest
  * stays whole until the next transaction is done, so the other meta can prove itself too.
  */
+import { EngineError } from "../../contract.ts";
 import {
   HEADER_BYTES,
   MAGIC,
@@ -33,6 +34,7 @@ export async function newestMeta(file: PageFile): Promise<NewestMeta> {
     throw file.damage({ page: file.pages, at: 0 }, "the file ends before its first two pages are whole");
   const pages = await file.readAll([0, 1]);
   const metas = pages.map((page) => readMetaPage(page)) as [Meta, Meta];
+  checkVersion(file.path, metas);
   for (const [i, meta] of metas.entries()) {
     const wrong = faultOf(meta, i) ?? difference(metas[0], meta);
     if (wrong !== undefined) throw damage(file, i, wrong);
@@ -46,6 +48,15 @@ export async function newestMeta(file: PageFile): Promise<NewestMeta> {
   const newest = metas[page]!;
   file.expect(newest.lastPage);
   return { ...newest, page };
+}
+
+/** One meta of another version is damage; two that agree were written by another version of LMDB. */
+function checkVersion(path: string, [even, odd]: readonly [Meta, Meta]): void {
+  if (even.version !== odd.version || even.version === VERSION || even.magic !== MAGIC || odd.magic !== MAGIC) return;
+  throw new EngineError(
+    "storage-failed",
+    `The store ${path} has pages of LMDB's layout ${even.version}; this program knows layout ${VERSION}. Start it with the version of Sluice that wrote it.`,
+  );
 }
 
 async function checkRoot(file: PageFile, { rows, txn, lastPage }: Meta, page: number): Promise<void> {

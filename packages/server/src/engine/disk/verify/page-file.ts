@@ -1,8 +1,8 @@
 /**
- * The store's file as pages, and the ledger of what each page is used for. Everything in `verify/` reads through it.
+ * The store's file as pages, and the ledger of what each page is used for. The walks in `verify/` read through it.
  *
- * What must stay true: a page is taken once, by one user; whoever takes a second time, or takes what the file does not have,
- * has found damage. Damage is told with the file, the page and the byte.
+ * Invariants: a page is taken once, by one user. A second taker, or one of a page that the file does not have, has found
+ * damage. Damage is told with the file, the page and the byte.
  */
 import { EngineError } from "../../contract.ts";
 import type { File } from "../files.ts";
@@ -17,6 +17,9 @@ const UNKNOWN = 0;
 const USED = 1;
 const FREE = 2;
 
+/** The part of a file that checks need. */
+export type ReadableFile = Pick<File, "size" | "read">;
+
 export class PageFile {
   /** Pages that the file holds whole. */
   readonly pages: number;
@@ -24,7 +27,7 @@ export class PageFile {
 
   constructor(
     readonly path: string,
-    private readonly file: File,
+    private readonly file: ReadableFile,
     bytes: number,
   ) {
     this.pages = Math.floor(bytes / PAGE_BYTES);
@@ -36,13 +39,13 @@ export class PageFile {
     this.ledger.fill(USED, 0, 2);
   }
 
-  /** Somebody at this place says that the page is part of the store. */
+  /** What stands at this place says that the page is part of the store. */
   use(page: number, at: Place): void {
     this.enter(page, USED, at);
     if (page >= this.pages) throw this.damage(at, `it names page ${page}, but the file ends before that`);
   }
 
-  /** Somebody at this place says that the page is free; the file may end before it. */
+  /** What stands at this place says that the page is free; the file may end before it. */
   free(page: number, at: Place): void {
     this.enter(page, FREE, at);
   }
@@ -96,18 +99,26 @@ export class PageFile {
     return wanted.map((page) => found.get(page)!);
   }
 
-  /** The head of pages that hold one value: LMDB believes it when it frees them. */
+  /** The head of pages that hold one value. */
   checkOverflow(head: Buffer, page: number, pages: number, txn: number): void {
-    const isRight =
-      u64(head, 0) === page && u64(head, 8) <= txn && u16(head, 18) === OVERFLOW && head.readUInt32LE(20) === pages;
-    if (!isRight) throw this.damage({ page, at: 0 }, "the head of a value's pages is not right");
+    if (!isOverflowHead(head, page, pages, txn))
+      throw this.damage({ page, at: 0 }, "the head of a value's pages is not right");
   }
 
-  damage({ page, at }: Place, what: string): EngineError {
-    const place = `${this.path} at byte ${page * PAGE_BYTES + at} (page ${page})`;
-    return new EngineError("data-damaged", `The store is damaged: ${place}: ${what}.`);
+  damage(place: Place, what: string): EngineError {
+    return damageAt(this.path, place, what);
   }
 }
+
+/** The refusal that every check of the store gives: file, byte and page. */
+export function damageAt(path: string, { page, at }: Place, what: string): EngineError {
+  const place = `${path} at byte ${page * PAGE_BYTES + at} (page ${page})`;
+  return new EngineError("data-damaged", `The store is damaged: ${place}: ${what}.`);
+}
+
+/** LMDB believes this head when it frees the pages: a wrong one would free pages of other values. */
+export const isOverflowHead = (head: Buffer, page: number, pages: number, txn: number): boolean =>
+  u64(head, 0) === page && u64(head, 8) <= txn && u16(head, 18) === OVERFLOW && head.readUInt32LE(20) === pages;
 
 /** Where something stands: a page, and the byte within it. */
 export interface Place {

@@ -1,12 +1,13 @@
 /**
- * Values that lie on pages of their own, which the walk of the tree only takes note of: most of a store. They are read
+ * Values that lie on pages of their own, which the walk of the tree only takes note of: most of a store. `verifyStore` reads them
  * afterwards in the order of the file, so that a disk gives them as fast as it can.
  *
- * What must stay true: what is noted of a value is a few bytes per page of the file, whatever the size of the store.
+ * Invariants: a value costs a few bytes of memory per page of the file, whatever the size of the store.
  */
 import { isSealed } from "../sealed.ts";
 import { HEADER_BYTES, PAGE_BYTES } from "./layout.ts";
 import { type PageFile, type Run, runsOf } from "./page-file.ts";
+import type { Entry } from "./tree-page.ts";
 
 /** Told of a value that is not what was sealed; the scan goes on unless it throws. */
 type Tell = (firstPage: number) => void;
@@ -23,10 +24,10 @@ export class ValueScan {
     this.keySums = new Uint32Array(file.pages);
   }
 
-  note(firstPage: number, pages: number, length: number, keySum: number): void {
-    this.lengths[firstPage] = length;
-    this.counts[firstPage] = pages;
-    this.keySums[firstPage] = keySum;
+  note({ overflow, overflowPages, valueLength }: Entry, keySum: number): void {
+    this.lengths[overflow] = valueLength;
+    this.counts[overflow] = overflowPages;
+    this.keySums[overflow] = keySum;
   }
 
   async run(txn: number, tell: Tell): Promise<void> {

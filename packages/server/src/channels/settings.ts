@@ -1,10 +1,11 @@
-/** The settings of channels; a part of the schema. The defaults are those of the channels feature. */
+/** The settings of channels, for all of them and for those of one project. */
 import { z } from "zod";
-import { CHANNEL_LIMITS as CHANNEL } from "../channels/limits.ts";
+import { bytes, count, jsonObject, ms } from "../core/setting.ts";
+import { settingGroup } from "../core/setting-group.ts";
 import { parseFilter } from "../core/topic.ts";
-import { bytes, count, jsonObject, ms } from "./setting.ts";
+import { CHANNEL_LIMITS as CHANNEL } from "./limits.ts";
 
-export const channel = {
+const channel = {
   bodyBytes: bytes(CHANNEL.bodyBytes, "The largest body of one publish."),
   rate: count(CHANNEL.rate, "Publishes to one channel within a window, on all nodes together."),
   windowMs: ms(CHANNEL.windowMs, "How long such a window is."),
@@ -13,17 +14,9 @@ export const channel = {
   }),
   ttlMs: ms(CHANNEL.ttlMs, "How long a channel is kept after its END."),
   idleMs: ms(CHANNEL.idleMs, "A channel without END that was not published to for this long is abandoned."),
-  cleanupMs: ms(CHANNEL.cleanupMs, "How often a channel is looked at to find out whether it is abandoned."),
-  heartbeatMs: ms(
-    CHANNEL.heartbeatMs,
-    "How often readers of a channel get a comment that keeps their connection open.",
-  ),
-  runs: count(
-    CHANNEL.runs,
-    "Unbroken runs of sequences that are remembered of a channel; a publisher that leaves some out starts another, and a repetition from before all of them is not known any more.",
-    { max: 10_000 },
-  ),
 };
+
+export const channelSettings = { channel: settingGroup("Channels", CHANNEL, channel) };
 
 const MAX_FILTERS = 1_000;
 
@@ -40,7 +33,7 @@ const filters = z
   .refine((all) => Object.keys(all).length <= MAX_FILTERS);
 
 /** What a project may have instead, and within it the channels whose ids match a filter. */
-export const ownLimits = jsonObject(
+export const ownChannelLimits = jsonObject(
   some.extend({ filters: filters.optional() }),
   `an object of settings of the group channel, and filters, an object of such objects by topic filter, like {"rate": 50, "filters": {"chat/#": {"rate": 100}}}`,
   "Limits of the channels of this project, where they differ from the general ones.",

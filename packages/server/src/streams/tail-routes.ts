@@ -1,22 +1,27 @@
 /**
- * Live reads: long-poll and SSE. A live reader waits for commits, is counted against a limit, and leaves no trace when its
- * client goes away. A reader that does not read is cut off at a byte limit; nobody else notices.
+ * Reads that wait at the tail of a stream: long-poll and SSE, the protocol's `live` modes. The stream routes call it.
+ *
+ * Invariants: every reader is counted against the limit of the audience before its first read. A reader whose client has gone
+ * leaves no watch, timer or count behind.
  */
 import { BEGINNING, formatOffset, header, NOW, type Position } from "@sluice/protocol";
 import { Audience } from "../core/audience.ts";
+import { Connections } from "../core/connection.ts";
 import { Feeds } from "../core/feed.ts";
-import { type Headers, type HttpRequest, queryValue, type Reply, type Sink } from "../core/http.ts";
+import { Follower } from "../core/follower.ts";
+import { type Headers, type HttpRequest, queryValue, type Reply } from "../core/http.ts";
 import { Refusal } from "../core/refusal.ts";
-import { SseReader } from "../core/sse-reader.ts";
+import type { Sink } from "../core/sink.ts";
+import { endWith, SSE, sseHeaders } from "../core/sse.ts";
 import type { World } from "../core/world.ts";
 import { nextCursor } from "./cursor.ts";
-import type { LiveLimits, StreamLimits } from "./limits.ts";
-import { controlTrailer, StreamSource } from "./live-source.ts";
+import type { StreamLimits, TailLimits } from "./limits.ts";
 import type { From } from "./parse.ts";
 import type { StreamPage } from "./reading.ts";
 import { refuseTopic, unreadable } from "./refusals.ts";
 import { contentTypeFor, type Format, needsBase64, renderBody } from "./render.ts";
 import type { Streams } from "./service.ts";
+import { cursorFrom, SSE_CODECS, StreamLog } from "./tail-log.ts";
 
 /** Where a reader stands, and whether a page at hand already answers it. */
 interface Start {
@@ -24,26 +29,33 @@ interface Start {
   readonly page: StreamPage;
 }
 
-export class LiveRoutes {
-  private readonly feeds = new Feeds<StreamPage>();
-  /** Of the readers: SSE connections, and long-polls that wait. */
-  sseReaders = 0;
+export class TailRoutes {
+  private readonly connections: Connections;
+  /** Long-polls: those that are open, and of them those that wait. */
+  polls = 0;
   waiters = 0;
 
   constructor(
     private readonly streams: Streams,
     private readonly world: World,
-    private readonly limits: LiveLimits & Pick<StreamLimits, "pageBytes">,
+    private readonly limits: TailLimits & Pick<StreamLimits, "pageBytes">,
     private readonly audience = new Audience(limits.readers),
-  ) {}
+    private readonly feeds = new Feeds<StreamPage>(),
+  ) {
+    this.connections = new Connections(world, audience, { ...limits, lifetimeMs: limits.sseMs });
+  }
 
-  /** Live readers now, and streams they read: both return to zero when the clients have gone. */
+  /** Clients that wait on this node, whatever for. Zero once all have gone, like the streams that they read. */
   get readers(): number {
     return this.audience.size;
   }
 
   get watchedStreams(): number {
     return this.feeds.size;
+  }
+
+  get sseReaders(): number {
+    return this.connections.size;
   }
 
   handle(
@@ -62,7 +74,11 @@ export class LiveRoutes {
     const cursor = queryValue(request.search, "cursor");
     const leave = this.audience.enter(request);
     if (mode === "sse") return this.sse(project, path, from, format, cursor, leave);
-    return this.longPoll(project, path, from, format, cursor, request).finally(leave);
+    this.polls++;
+    return this.longPoll(project, path, from, format, cursor, request).finally(() => {
+      this.polls--;
+      leave();
+    });
   }
 
   private async start(project: string, path: string, from: From): Promise<Start> {
@@ -134,7 +150,7 @@ export class LiveRoutes {
       const leave = () => {
         if (left) return;
         left = true;
-        unstay();
+        this.audience.go(guest);
         this.waiters--;
         unwatch();
         cancel();
@@ -143,7 +159,8 @@ export class LiveRoutes {
         leave();
         resolve(last);
       };
-      const unstay = this.audience.stay(finish);
+      const guest = { sendHome: finish };
+      this.audience.stay(guest);
       this.waiters++;
       request.onGone(finish);
       // Something may have been committed between the first read and the watch.
@@ -175,24 +192,17 @@ export class LiveRoutes {
       throw fault;
     });
     this.streams.meter.reads.sse++;
-    const headers: Headers = [header.contentType, "text/event-stream", header.cacheControl, "no-cache, no-transform"];
+    const headers = sseHeaders();
     if (needsBase64(page.meta.config.contentType, format)) headers.push(header.sseDataEncoding, "base64");
     const floor = nextCursor(cursor, this.world.now(), this.world.random());
-    const live = (sink: Sink) => {
-      const source = new StreamSource(this.streams, project, path, format, this.limits.pageBytes);
-      const { feeds, world, limits } = this;
-      const reader = new SseReader({ source, feeds, world, limits, trailer: controlTrailer(world, floor) }, sink);
-      const unstay = this.audience.stay(() => reader.end("drained"));
-      this.sseReaders++;
-      sink.onGone(() => {
-        this.sseReaders--;
-        leave();
-        unstay();
-        reader.leave();
+    const live = (sink: Sink) =>
+      this.connections.open({ sink, framing: SSE, onGone: leave }, (connection) => {
+        const { feeds, world, streams } = this;
+        const log = new StreamLog(streams, project, path, this.limits.pageBytes);
+        const variant = cursorFrom(world, floor);
+        const onEnd = endWith(connection);
+        new Follower({ log, feeds, connection, codec: SSE_CODECS[format], variant, onEnd }).begin(page);
       });
-      reader.begin(page);
-      if (this.audience.draining) reader.end("drained");
-    };
     return { status: 200, headers, live };
   }
 }

@@ -1,0 +1,147 @@
+/** The settings of the parts around the features: engines, the HTTP door, auth, CORS, logs. A part of the schema. */
+import { z } from "zod";
+import { AUTH_DEFAULTS } from "../auth/options.ts";
+import { ownChannelLimits } from "../channels/settings.ts";
+import { isProjectName } from "../core/project.ts";
+import {
+  bytes,
+  choice,
+  count,
+  isAddress,
+  keySet,
+  list,
+  ms,
+  optionalText,
+  seconds,
+  secrets,
+  word,
+  yesNo,
+} from "../core/setting.ts";
+import { settingGroup } from "../core/setting-group.ts";
+import { CORS_DEFAULTS } from "../doors/http/cors.ts";
+import { HTTP_LIMITS } from "../doors/http/limits.ts";
+import { ENGINE_BOUNDS } from "../engine/bounds.ts";
+import { DEFAULT_LIMITS as DISK } from "../engine/disk/limits.ts";
+import { KEEPER_LIMITS, MAX_KEEPERS } from "../engine/keeper.ts";
+import { DEFAULT_PREFIX, REDIS_LIMITS } from "../engine/redis/options.ts";
+import { SWEEP_LIMITS } from "../engine/sweeper.ts";
+import { LOG_LIMITS, METRIC_LIMITS } from "../observe/limits.ts";
+
+/** HS256 signs with 256 bits; a shorter secret can be guessed from a single token. */
+const MIN_SECRET_CHARS = 32;
+
+const { pageMessages: _, windows: __, claims: ___, ...diskLimits } = { ...ENGINE_BOUNDS, ...DISK };
+const { pageMessages: ____, ...redisLimits } = { ...ENGINE_BOUNDS, ...REDIS_LIMITS };
+
+const isOrigin = (value: string): boolean =>
+  value === "*" || (isAddress(value, ["http:", "https:"]) && new URL(value).origin === value);
+
+export const operatorSettings = {
+  redis: settingGroup("Redis Cluster as the engine", redisLimits, {
+    urls: list(
+      (url) => isAddress(url, ["redis:", "rediss:"]),
+      "a list of addresses like redis://HOST:PORT",
+      "Nodes of the Redis Cluster, or the one Redis, that holds the data instead of a directory.",
+      { flag: "--redis", operand: "URL[,URL...]", env: "SLUICE_REDIS", secrecy: "address" },
+    ),
+    waitReplicas: count(
+      REDIS_LIMITS.waitReplicas,
+      "Replicas that must have a write before it is acknowledged.",
+      { min: 0, max: 100 },
+      { flag: "--redis-wait-replicas" },
+    ),
+    prefix: word(DEFAULT_PREFIX, "What all keys start with, for services that share one Redis."),
+    commandMs: ms(REDIS_LIMITS.commandMs, "How long one command may take before its connection is given up."),
+    deadlineMs: ms(
+      REDIS_LIMITS.deadlineMs,
+      "How long a request may wait for Redis, attempts and failovers included; then it is refused with 503.",
+      { max: 60_000 },
+    ),
+  }),
+  auth: settingGroup("Who may do what", AUTH_DEFAULTS, {
+    off: yesNo(false, "Lets every caller do everything, whatever keys there are.", {
+      flag: "--no-auth",
+      env: "SLUICE_NO_AUTH",
+    }),
+    clockSkewSeconds: seconds(
+      AUTH_DEFAULTS.clockSkewSeconds,
+      "How far the clock of the program that signs tokens may be from the server's.",
+      { min: 0, max: 3_600 },
+    ),
+    jwksCacheSeconds: seconds(
+      AUTH_DEFAULTS.jwksCacheSeconds,
+      "How long a fetched key set is used before it is fetched again.",
+    ),
+  }),
+};
+
+const project = z.strictObject({
+  secrets: secrets(MIN_SECRET_CHARS, "Secrets that sign tokens with HS256. The first signs, all of them verify."),
+  jwks: keySet("Public keys that verify tokens (RS, PS, ES, EdDSA)."),
+  issuer: optionalText("a text", "What the claim iss of a token must say, where the keys sign for other services too."),
+  audience: optionalText(
+    "a text",
+    "What the claim aud of a token must say, where the keys sign for other services too.",
+  ),
+  channel: ownChannelLimits,
+});
+
+export const projects = z.record(z.string().refine(isProjectName), project).default({});
+/** What one project may have. */
+export const projectShape = project.shape;
+
+export const doorSettings = {
+  cors: settingGroup("Browsers of other origins", CORS_DEFAULTS, {
+    origins: list(
+      isOrigin,
+      "a list of origins like https://app.example.com, or *",
+      "Origins whose pages may use this server.",
+    ),
+    credentials: yesNo(false, "Whether those pages may send cookies; not together with the origin *."),
+  }),
+  log: settingGroup("Logs", LOG_LIMITS, {
+    level: choice(
+      ["fatal", "error", "warn", "info", "debug", "trace", "silent"],
+      "info",
+      "What is logged, to standard error.",
+      { flag: "--log-level", operand: "LEVEL" },
+    ),
+    requests: yesNo(true, "Whether every request is logged, at info."),
+  }),
+  metrics: settingGroup("Metrics", METRIC_LIMITS, {}),
+  http: settingGroup("HTTP connections", HTTP_LIMITS, {
+    requestMs: ms(HTTP_LIMITS.requestMs, "A request must have arrived whole within this time."),
+    keepAliveMs: ms(HTTP_LIMITS.keepAliveMs, "How long a connection may wait for its next request."),
+    headerBytes: bytes(HTTP_LIMITS.headerBytes, "The request line and the headers of a request together.", {
+      min: 1_024,
+      max: 1_048_576,
+    }),
+  }),
+};
+
+export const engineSettings = {
+  keeper: settingGroup(
+    "Work on one stream at a time",
+    { ...KEEPER_LIMITS, kept: MAX_KEEPERS },
+    {
+      kept: count(MAX_KEEPERS, "Streams and subscriptions whose state is kept at hand when idle.", { min: 10 }),
+      queuedInputs: count(
+        KEEPER_LIMITS.queuedInputs,
+        "Requests that may wait for one stream; beyond it they are refused.",
+      ),
+    },
+  ),
+  sweep: settingGroup("Background work", SWEEP_LIMITS, {}),
+  engine: settingGroup("Every engine", ENGINE_BOUNDS, {}),
+  disk: settingGroup("The engine on disk", diskLimits, {
+    tailBytes: bytes(DISK.tailBytes, "Recent messages kept in memory for readers.", { min: 0 }),
+    lagBytes: bytes(
+      DISK.lagBytes,
+      "What may be in the journal and not yet in the store; beyond it writes wait. It bounds what a start after a crash replays.",
+    ),
+    checkRateBytes: bytes(
+      DISK.checkRateBytes,
+      "How much of the store is checked for damage in a second after a start; a tenth of it while writes wait.",
+    ),
+  }),
+};

@@ -1,0 +1,246 @@
+/**
+ * One open connection to a client, and all connections of a feature. A connection owns its lifetime, back-pressure, slow-reader limit,
+ * heartbeats and end; followers (`follower.ts`) bring it the messages of any number of logs. Routes open one per SSE response.
+ *
+ * Invariants: at most `slowReaderBytes` and one page wait for a client. Followers that catch up take turns: one page each, read
+ * only when the client has taken everything before it. An ended connection has no follower and one deadline: the time left to its
+ * client to take what is buffered. It knows no framing: what it says itself goes through `Framing`.
+ */
+import type { Audience, Guest } from "./audience.ts";
+import { Deadlined, Deadlines } from "./deadlines.ts";
+import type { EndReason, Sink } from "./sink.ts";
+import type { World } from "./world.ts";
+
+export interface ConnectionLimits {
+  /** The connection is ended after this time, and cut when the client has not taken what is left after as much again. */
+  readonly lifetimeMs: number;
+  /** What may wait for a client that does not read. */
+  readonly slowReaderBytes: number;
+  /** How often the client hears something, so that no proxy takes a quiet connection for a dead one. */
+  readonly heartbeatMs: number;
+}
+
+export const CONNECTION_LIMITS: Omit<ConnectionLimits, "lifetimeMs"> = {
+  slowReaderBytes: 1024 * 1024,
+  heartbeatMs: 15_000,
+};
+
+/** What a connection says for itself, in the terms of its protocol. */
+export interface Framing {
+  beat(sink: Sink): void;
+  /** The last thing that the client gets. */
+  farewell(sink: Sink, why: string): void;
+}
+
+/** What brings a connection its messages. */
+export interface Paced {
+  /** Reads and sends one page at most. Must not reject; asks for the next turn by itself. */
+  turn(): Promise<void>;
+  /** The connection has ended. */
+  stop(): void;
+}
+
+export interface Opening {
+  readonly sink: Sink;
+  readonly framing: Framing;
+  /** Where it differs from the general one. */
+  readonly heartbeatMs?: number | undefined;
+  /** Runs once when the client has gone. */
+  onGone(): void;
+}
+
+/** The connections of one feature, which share timers. */
+export class Connections {
+  private count = 0;
+  private readonly lifetimes: Deadlines;
+  /** By interval. */
+  private readonly heartbeats = new Map<number, Deadlines>();
+
+  constructor(
+    private readonly world: World,
+    private readonly audience: Audience,
+    private readonly limits: ConnectionLimits,
+  ) {
+    this.lifetimes = new Deadlines(world, limits.lifetimeMs);
+  }
+
+  /** Connections whose client has not gone. */
+  get size(): number {
+    return this.count;
+  }
+
+  /** `begin` gives the connection its followers. When the server is shutting down, what they send at once is all. */
+  open(opening: Opening, begin: (connection: Connection) => void): void {
+    const { sink, framing, heartbeatMs = this.limits.heartbeatMs } = opening;
+    const { audience, lifetimes, limits } = this;
+    const heartbeats = this.heartbeatsEvery(heartbeatMs);
+    const connection = new Connection(sink, framing, { audience, lifetimes, heartbeats, limits });
+    this.count++;
+    sink.onGone(() => {
+      connection.gone();
+      opening.onGone();
+      this.count--;
+      if (this.count === 0) this.stopTimers();
+    });
+    begin(connection);
+    if (audience.draining) connection.end("drained");
+  }
+
+  private heartbeatsEvery(ms: number): Deadlines {
+    let found = this.heartbeats.get(ms);
+    if (found === undefined) {
+      found = new Deadlines(this.world, ms);
+      this.heartbeats.set(ms, found);
+    }
+    return found;
+  }
+
+  /** A timer without connections would keep the process from ending. */
+  private stopTimers(): void {
+    this.lifetimes.stop();
+    for (const heartbeats of this.heartbeats.values()) heartbeats.stop();
+    this.heartbeats.clear();
+  }
+}
+
+interface Surroundings {
+  readonly audience: Audience;
+  readonly lifetimes: Deadlines;
+  readonly heartbeats: Deadlines;
+  readonly limits: ConnectionLimits;
+}
+
+/** Its own deadline is the end of its lifetime. */
+export class Connection extends Deadlined implements Guest {
+  private readonly followers = new Set<Paced>();
+  /** Followers that catch up and wait for their turn, in order. */
+  private waiting: Set<Paced> | undefined = undefined;
+  private isInTurn = false;
+  private awaitsDrain = false;
+  private isOver = false;
+  private readonly heartbeat = new Heartbeat(this);
+
+  /** Only `Connections` makes one. */
+  constructor(
+    private readonly sink: Sink,
+    private readonly framing: Framing,
+    private readonly around: Surroundings,
+  ) {
+    super();
+    around.audience.stay(this);
+    around.lifetimes.add(this);
+    around.heartbeats.add(this.heartbeat);
+  }
+
+  get hasEnded(): boolean {
+    return this.isOver;
+  }
+
+  /** Whether so much is buffered that one more frame might exceed the limit, though the client reads as fast as it can. */
+  get isLoaded(): boolean {
+    return this.sink.buffered > this.around.limits.slowReaderBytes / 2;
+  }
+
+  /** Whether a follower catches up, so that part of what is buffered is its pages. */
+  get isPacing(): boolean {
+    return this.isInTurn || (this.waiting !== undefined && this.waiting.size > 0);
+  }
+
+  add(follower: Paced): void {
+    this.followers.add(follower);
+  }
+
+  remove(follower: Paced): void {
+    this.followers.delete(follower);
+    this.waiting?.delete(follower);
+  }
+
+  /** Cuts the connection when its client has not taken what was sent before. The bytes alone may exceed the limit. */
+  send(bytes: Uint8Array): void {
+    if (this.isOver || bytes.length === 0) return;
+    if (this.sink.buffered <= this.around.limits.slowReaderBytes) this.sink.write(bytes);
+    else {
+      this.close();
+      this.sink.cut("slow-reader");
+    }
+  }
+
+  /** The follower gets a turn after all that asked before it, when the client has taken everything. */
+  queue(follower: Paced): void {
+    if (this.isOver) return;
+    this.waiting ??= new Set();
+    this.waiting.add(follower);
+    this.giveTurn();
+  }
+
+  private giveTurn(): void {
+    if (this.isInTurn || this.awaitsDrain || this.waiting === undefined) return;
+    const [next] = this.waiting;
+    if (next === undefined) return;
+    if (this.sink.buffered > 0) {
+      this.awaitsDrain = true;
+      this.sink.onDrain(() => {
+        this.awaitsDrain = false;
+        this.giveTurn();
+      });
+      return;
+    }
+    this.waiting.delete(next);
+    this.isInTurn = true;
+    void next.turn().then(() => {
+      this.isInTurn = false;
+      this.giveTurn();
+    });
+  }
+
+  /** `told` is what the client is told, where that is more precise than the reason that is counted. */
+  end(why: EndReason, told: string = why): void {
+    if (this.isOver) return;
+    this.close();
+    this.framing.farewell(this.sink, told);
+    this.sink.end(why);
+    this.around.lifetimes.add(this);
+  }
+
+  sendHome(): void {
+    this.end("drained");
+  }
+
+  override expire(): void {
+    if (this.isOver) this.sink.cut("slow-reader");
+    else this.end("time");
+  }
+
+  beat(): void {
+    // Bytes on their way show as well that the server is there.
+    if (this.sink.buffered === 0) this.framing.beat(this.sink);
+    this.around.heartbeats.add(this.heartbeat);
+  }
+
+  /** The client has gone. */
+  gone(): void {
+    this.close();
+    this.around.lifetimes.remove(this);
+  }
+
+  private close(): void {
+    if (this.isOver) return;
+    this.isOver = true;
+    const { audience, lifetimes, heartbeats } = this.around;
+    audience.go(this);
+    lifetimes.remove(this);
+    heartbeats.remove(this.heartbeat);
+    this.waiting = undefined;
+    for (const follower of this.followers) follower.stop();
+  }
+}
+
+class Heartbeat extends Deadlined {
+  constructor(private readonly connection: Connection) {
+    super();
+  }
+
+  override expire(): void {
+    this.connection.beat();
+  }
+}

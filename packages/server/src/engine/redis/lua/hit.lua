@@ -1,0 +1,15 @@
+-- KEYS   window
+-- ARGV   limit windowMs
+-- Gives  { allowed, replid, time, remaining } or { limited, replid, time, ms left }
+local function hit(KEYS, A)
+  local function answer(kind, count) return { kind, replid(), text(clock()), text(count) } end
+  local limit, hits, left = tonumber(A[1]), tonumber(redis.call("GET", KEYS[1]) or "0"), redis.call("PTTL", KEYS[1])
+  if left < 0 then
+    hits, left = 0, tonumber(A[2])
+    redis.call("SET", KEYS[1], 0, "PX", A[2])
+  end
+  if hits >= limit then return answer("limited", math.min(left + 1, tonumber(A[2]))) end
+  redis.call("INCR", KEYS[1])
+  return answer("allowed", limit - hits - 1)
+end
+register("hit", hit, { "allow-oom" })

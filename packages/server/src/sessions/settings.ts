@@ -1,0 +1,37 @@
+/** The settings of sessions and of fan-out into their inboxes. */
+import { bytes, count, ms, yesNo } from "../core/setting.ts";
+import { settingGroup } from "../core/setting-group.ts";
+import { FANOUT_LIMITS as FANOUT, SESSION_LIMITS as SESSION } from "./limits.ts";
+
+const { ttlSeconds: _, ...sessionLimits } = SESSION;
+
+export const sessionSettings = {
+  session: settingGroup("Sessions", sessionLimits, {
+    subscriptions: count(SESSION.subscriptions, "Streams that one session may be subscribed to."),
+    keptMessages: count(
+      SESSION.keptMessages,
+      "Copies that are kept in a session's stream; up to a twentieth more are.",
+    ),
+    keptBytes: bytes(
+      SESSION.keptBytes,
+      "Bytes of copies that are kept in a session's stream, large payloads not counted.",
+    ),
+  }),
+  fanout: settingGroup("Copying to sessions", FANOUT, {
+    queue: yesNo(FANOUT.queue, "Whether there is a queue."),
+    queueThreshold: count(
+      FANOUT.queueThreshold,
+      "With more subscribers a publish does not wait, and copies are queued.",
+    ),
+    maxInline: count(FANOUT.maxInline, "Without a queue, a publish to more subscribers than this does not wait."),
+    timeoutMs: ms(FANOUT.timeoutMs, "How long one copy may take."),
+    breakerFailures: count(
+      FANOUT.breakerFailures,
+      "Fan-outs with failures in a row after which publishes do not wait.",
+    ),
+    breakerRecoveryMs: ms(
+      FANOUT.breakerRecoveryMs,
+      "After this time one publish waits again, to see whether it works.",
+    ),
+  }),
+};

@@ -1,0 +1,25 @@
+/** The settings of wake subscriptions and of the webhooks that they call. */
+import { count, ms, yesNo } from "../core/setting.ts";
+import { settingGroup } from "../core/setting-group.ts";
+import { KEY_SETTINGS } from "./keys.ts";
+import { WAKE_LIMITS, WEBHOOK_LIMITS } from "./limits.ts";
+
+export const wakeSettings = {
+  wake: settingGroup("Wake subscriptions", WAKE_LIMITS, {
+    leaseMs: ms(WAKE_LIMITS.leaseMs, "How long a wake is held when the subscription does not say."),
+    maxLeaseMs: ms(WAKE_LIMITS.maxLeaseMs, "The longest lease that a subscription may ask for."),
+    subscriptions: count(
+      WAKE_LIMITS.subscriptions,
+      "Subscriptions that one server takes on, in all projects together.",
+    ),
+    links: count(WAKE_LIMITS.links, "Streams that one subscription is linked to."),
+  }),
+  webhook: settingGroup(
+    "Webhooks",
+    { ...WEBHOOK_LIMITS, ...KEY_SETTINGS },
+    {
+      allowLoopback: yesNo(true, "Whether webhooks may be plain http to this machine, as in development."),
+      timeoutMs: ms(WEBHOOK_LIMITS.timeoutMs, "How long a webhook may take to answer."),
+    },
+  ),
+};

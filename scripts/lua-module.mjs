@@ -1,0 +1,32 @@
+// Writes engine/redis/lua.ts from the files of engine/redis/lua/; with --check it only says whether that would change anything.
+// Another folder than engine/redis may be named.
+//
+// The functions of Redis are a module, checked in: `tsc` copies no .lua files, and a module reaches dist, the npm package, the
+// container and the tests like all other code, without a build step or a file to read at run time. test/tidy runs --check.
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const isCheck = process.argv.includes("--check");
+const named = process.argv.slice(2).find((word) => word !== "--check");
+const folder = named ?? fileURLToPath(new URL("../packages/server/src/engine/redis", import.meta.url));
+const target = join(folder, "lua.ts");
+
+const names = readdirSync(join(folder, "lua"))
+  .filter((name) => name.endsWith(".lua"))
+  .sort();
+const lines = names.map((name) => {
+  const text = readFileSync(join(folder, "lua", name), "utf8");
+  return `  ${name.slice(0, -".lua".length)}: ${JSON.stringify(text)},\n`;
+});
+const text = `// Made by scripts/lua-module.mjs from lua/*.lua: edit those, then run it again.
+// biome-ignore-all format: made by a script
+export const LUA = {
+${lines.join("")}};
+`;
+
+if (!isCheck) writeFileSync(target, text);
+else if (readFileSync(target, "utf8") !== text) {
+  console.error("engine/redis/lua.ts is stale: run node scripts/lua-module.mjs");
+  process.exitCode = 1;
+}

@@ -1,0 +1,150 @@
+/**
+ * A log for followers whose every read the test answers, in the order that it chooses: messages are numbers, a page holds a few of
+ * them, and a codec writes them as text, so that what a client saw can be read back.
+ */
+import { type Position, ZERO } from "@sluice/protocol";
+import { utf8 } from "../../packages/server/src/core/bytes.ts";
+import type { Codec, Log, LogPage } from "../../packages/server/src/core/feed.ts";
+
+export interface HandPage extends LogPage {
+  readonly name: string;
+  readonly messages: readonly number[];
+  readonly isOver: boolean;
+}
+
+/** How long the messages are, so that a page has a size. */
+export const MESSAGE_BYTES = 10;
+
+/** Pages as `name:1,2;`, padded, and a count of how often pages were encoded. */
+export class HandCodec implements Codec<HandPage> {
+  encoded = 0;
+
+  constructor(private readonly format = "") {}
+
+  encode({ name, messages }: HandPage): Uint8Array {
+    this.encoded++;
+    return utf8(messages.map((message) => `${`${this.format}${name}:${message};`.padStart(MESSAGE_BYTES)}`).join(""));
+  }
+}
+
+/** The messages of a log among what a client was sent. */
+export function seenOf(text: string, name: string): number[] {
+  return [...text.matchAll(/([a-z]+):(\d+);/g)].filter(([, log]) => log === name).map(([, , number]) => Number(number));
+}
+
+interface Pending {
+  readonly after: Position;
+  /** What the store has found, if it has looked already. */
+  found?: { readonly page: HandPage | undefined };
+  resolve(page: HandPage | undefined): void;
+  reject(fault: Error): void;
+}
+
+export class LogByHand implements Log<HandPage> {
+  readonly key: string;
+  reads = 0;
+  private generation = 1;
+  private last = 0;
+  private isGone = false;
+  private isClosed = false;
+  private readonly wakes = new Set<() => void>();
+  private readonly pending: Pending[] = [];
+
+  constructor(
+    private readonly name: string,
+    private readonly pageMessages = 2,
+  ) {
+    this.key = name;
+  }
+
+  get watchers(): number {
+    return this.wakes.size;
+  }
+
+  get waiting(): number {
+    return this.pending.length;
+  }
+
+  read(after: Position): Promise<HandPage | undefined> {
+    this.reads++;
+    return new Promise((resolve, reject) => this.pending.push({ after, resolve, reject }));
+  }
+
+  watch(wake: () => void): () => void {
+    this.wakes.add(wake);
+    return () => void this.wakes.delete(wake);
+  }
+
+  isOver({ isOver }: HandPage): boolean {
+    return isOver;
+  }
+
+  append(count: number): void {
+    this.last += count;
+    this.wake();
+  }
+
+  close(): void {
+    this.isClosed = true;
+    this.wake();
+  }
+
+  delete(): void {
+    this.isGone = true;
+    this.wake();
+  }
+
+  /** Another incarnation, in which numbers start again. */
+  createAnew(messages: number): void {
+    this.isGone = false;
+    this.generation++;
+    this.last = messages;
+    this.wake();
+  }
+
+  private wake(): void {
+    for (const wake of [...this.wakes]) wake();
+  }
+
+  pageAfter(after: Position): HandPage {
+    const from = after.generation === this.generation ? after.seq : 0;
+    const to = Math.min(from + this.pageMessages, this.last);
+    const messages = Array.from({ length: to - from }, (_, i) => from + i + 1);
+    const next = messages.length === 0 ? after : { generation: this.generation, seq: to };
+    const atTail = to === this.last;
+    const { name, generation, isClosed } = this;
+    return { name, head: { generation }, messages, next, atTail, isOver: atTail && isClosed };
+  }
+
+  firstPage(): HandPage {
+    return this.pageAfter(ZERO);
+  }
+
+  /** The store looks for the answer to a read, and keeps it to itself: what is appended now is not in it. */
+  look(which = 0): void {
+    const pending = this.pending[which]!;
+    pending.found ??= { page: this.isGone ? undefined : this.pageAfter(pending.after) };
+  }
+
+  /** Answers a read, the one that has waited longest unless said otherwise, and lets the code go on. */
+  async answer(which = 0): Promise<void> {
+    this.look(which);
+    const [{ found, resolve }] = this.pending.splice(which, 1) as [Pending];
+    resolve(found!.page);
+    await goOn();
+  }
+
+  async fail(): Promise<void> {
+    this.pending.shift()!.reject(new Error("the store says no"));
+    await goOn();
+  }
+
+  async answerAll(): Promise<void> {
+    while (this.pending.length > 0) await this.answer();
+  }
+}
+
+/** Lets everything happen that waits for nothing but its turn. */
+export function goOn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
