@@ -12,13 +12,14 @@ const LONG = [
   "test/cli/endings",
   "test/contract/redis.",
   "test/crash/power-cut",
-  "test/sessions/seed-faults",
+  "test/sessions/faults-and-kills",
   "test/crash/kill",
   "test/conformance/",
   "test/cli/",
   "test/client/resumable-stream",
-  "test/sessions/seed-process",
-  "test/sessions/sweep",
+  "test/sessions/kill",
+  "test/channels/kill",
+  "test/sessions/server-process",
 ];
 
 class LongestFirst extends BaseSequencer {

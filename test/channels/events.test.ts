@@ -1,14 +1,14 @@
-/** Following a channel: what readers get, when they come, come back, fall behind, or do not read at all. */
+/** Readers of a channel: what they get when they come, come back, fall behind, or do not read at all. */
 import { expect, it } from "vitest";
-import { describeOnEngines, eventually, serverForTest } from "../e2e/server.ts";
+import { describeAloneAndShared, eventually, serverForTest } from "../e2e/server.ts";
 import { Reader, readAll } from "./reader.ts";
 import { Channel, codeOf, START, stage } from "./stage.ts";
 
 const OFTEN = { channel: { rate: 1_000_000 } };
 const upTo = (last: number, from = 0) => Array.from({ length: last - from + 1 }, (_, i) => from + i);
 
-describeOnEngines("Following a channel", (engine) => {
-  it("brings what is there and what comes, as events with an offset, and ends after END", async () => {
+describeAloneAndShared("Following a channel", (engine) => {
+  it("a reader gets what is there and what comes, as events with an offset, and is ended after END", async () => {
     const { url } = await serverForTest(engine, OFTEN);
     const a = new Channel(url, "a");
     const offset = await a.takes({ phase: "START", sequence: 0, messageId: "s", payload: { model: "m" } });
@@ -53,7 +53,7 @@ describeOnEngines("Following a channel", (engine) => {
     expect((await readAll(a.events)).seen).toEqual(early.seen);
   });
 
-  it("resumes after Last-Event-ID, or after from; the header goes before", async () => {
+  it("a reader resumes after Last-Event-ID, or after from when the header is absent", async () => {
     const { url } = await serverForTest(engine, OFTEN);
     const a = new Channel(url, "a");
     await a.takes(START);
@@ -76,7 +76,7 @@ describeOnEngines("Following a channel", (engine) => {
     expect(twice.status).toBe(400);
   });
 
-  it("who has seen END is told that nothing follows, so that a browser does not come back", async () => {
+  it("a reader that has seen END is told that nothing follows, so that a browser does not come back", async () => {
     const { url } = await serverForTest(engine);
     const a = new Channel(url, "a");
     const end = await a.takes(START, { phase: "END", sequence: 1 });
@@ -85,7 +85,7 @@ describeOnEngines("Following a channel", (engine) => {
     expect((await readAll(a.events)).sequences).toEqual([0, 1]);
   });
 
-  it("a channel that is not there is 404, unless the reader waits for it", async () => {
+  it("a channel that does not exist is 404, unless the reader waits for it", async () => {
     const { url, server } = await serverForTest(engine);
     const a = new Channel(url, "a");
     const response = await fetch(a.events);
@@ -103,7 +103,7 @@ describeOnEngines("Following a channel", (engine) => {
     expect((await fetch(`${a.events}?wait=maybe`)).status).toBe(400);
   });
 
-  it("who waits for a channel is not given one that is over, though no sweep has come yet", async () => {
+  it("a reader that waits for a channel is not given one that is over, although no sweep has come yet", async () => {
     const { channel, pass } = await stage(engine);
     const a = channel("a");
     const end = await a.takes(START, { phase: "END", sequence: 1 });
@@ -154,7 +154,7 @@ describeOnEngines("Following a channel", (engine) => {
     expect(again.seen).toEqual(reader.messages);
   });
 
-  it("who comes back after the log was cut further is told so, and gets what is kept", async () => {
+  it("a reader that comes back after the log was trimmed further is told so, and gets what is kept", async () => {
     const { url } = await serverForTest(engine, { channel: { rate: 1_000_000, messages: 100 } });
     const a = new Channel(url, "a");
     await a.takes(START);
@@ -167,7 +167,7 @@ describeOnEngines("Following a channel", (engine) => {
     expect(back.sequences.at(-1)).toBe(510);
   });
 
-  it("who was in an earlier channel of that id is told, and gets the new one", async () => {
+  it("a reader of an earlier channel of the same id is told so, and gets the new one", async () => {
     const { channel, pass, sweep } = await stage(engine);
     const a = channel("a");
     await a.takes(START, { phase: "DELTA", sequence: 1 });
@@ -178,7 +178,7 @@ describeOnEngines("Following a channel", (engine) => {
     const back = await readAll(a.events, 0, { "Last-Event-ID": lastId });
     expect(back.seen.map(({ event }) => event)).toEqual(["gap", "stream"]);
     expect(back.messages[0]!.data.payload).toBe("new");
-    // Also who came back in between and waited.
+    // So is a reader that came back in between and waited.
     pass(120_000);
     await sweep();
     const waiting = await Reader.open(`${a.events}?wait=true`, { "Last-Event-ID": back.lastId });
@@ -187,7 +187,7 @@ describeOnEngines("Following a channel", (engine) => {
     expect(waiting.seen.map(({ event }) => event)).toEqual(["gap", "stream", "stream"]);
   });
 
-  it("readers of a channel that is cleaned up are let go", async () => {
+  it("readers of a channel that is cleaned up are ended", async () => {
     const { channel, pass, sweep, app } = await stage(engine);
     const a = channel("a");
     await a.takes(START);
@@ -221,7 +221,7 @@ describeOnEngines("Following a channel", (engine) => {
     expect(reader.lastComment).toBe("ended: time");
   });
 
-  it("counts with all live readers, and is sent home at a shutdown", async () => {
+  it("readers of channels count among all live readers, and are ended at a shutdown", async () => {
     const fixture = await serverForTest(engine, { tail: { readers: 2 } });
     const a = new Channel(fixture.url, "a");
     await a.takes(START);
@@ -240,72 +240,72 @@ describeOnEngines("Following a channel", (engine) => {
     }
     expect(fixture.server.tail.readers).toBe(0);
   });
-
-  it("a reader that does not read is cut off at the limit, and nobody else notices", async () => {
-    const { url, server } = await serverForTest(engine, {
-      channel: { rate: 1_000_000, messages: 10_000 },
-      tail: { slowReaderBytes: 100_000 },
-    });
-    const a = new Channel(url, "a");
-    await a.takes(START);
-    const slow = await Reader.open(a.events);
-    const quick = await Reader.open(a.events);
-    await Promise.all([slow.untilSequence(0), quick.untilSequence(0)]);
-    slow.incoming.pause();
-    slow.incoming.socket.pause();
-    let sequence = 0;
-    // Until the socket buffers of both sides are full, and the limit after them.
-    while (server.tail.readers === 2 && sequence < 5_000) {
-      for (let i = 0; i < 20; i++) expect((await a.send("DELTA", ++sequence, "x".repeat(15_000))).status).toBe(202);
-    }
-    await eventually(() => expect(server.tail.readers).toBe(1));
-    await quick.untilSequence(sequence);
-    expect(quick.sequences).toEqual(upTo(sequence));
-    expect(quick.gaps).toEqual([]);
-    slow.close();
-  }, 60_000);
-
-  it("a reader that falls behind the trim is told what it missed, in its place", async () => {
-    const { url } = await serverForTest(engine, {
-      channel: { rate: 1_000_000, messages: 20 },
-      stream: { pageBytes: 64 * 1024 },
-    });
-    const a = new Channel(url, "a");
-    await a.takes(START);
-    const reader = await Reader.open(a.events);
-    await reader.untilSequence(0);
-    reader.incoming.pause();
-    reader.incoming.socket.pause();
-    let sequence = 0;
-    // More than the socket buffers of both sides hold.
-    for (let i = 0; i < 700; i++) expect((await a.send("DELTA", ++sequence, "x".repeat(16_000))).status).toBe(202);
-    reader.incoming.socket.resume();
-    reader.incoming.resume();
-    await reader
-      .until(
-        "the last message or the end",
-        ({ sequences, ended }) => ended !== undefined || sequences.at(-1) === sequence,
-      )
-      .catch(() => {});
-    const all = [...reader.seen];
-    // It may have been cut off for being slow; then it comes back.
-    if (reader.sequences.at(-1) !== sequence) {
-      all.push(...(await readAll(a.events, sequence, { "Last-Event-ID": reader.lastId })).seen);
-    }
-    let expected = 0;
-    for (const { event, data } of all) {
-      if (event === "gap") expected = -1;
-      else {
-        if (expected >= 0) expect(data.sequence).toBe(expected);
-        expected = data.sequence + 1;
-      }
-    }
-    expect(all.filter(({ event }) => event === "gap").length).toBeGreaterThan(0);
-    expect(expected).toBe(sequence + 1);
-  }, 60_000);
 });
 
-it("a draining server takes no readers, and says when to come back", async () => {
+it("a reader that does not read is cut off at the limit, and other readers get everything", async () => {
+  const { url, server } = await serverForTest("memory", {
+    channel: { rate: 1_000_000, messages: 10_000 },
+    tail: { slowReaderBytes: 100_000 },
+  });
+  const a = new Channel(url, "a");
+  await a.takes(START);
+  const slow = await Reader.open(a.events);
+  const quick = await Reader.open(a.events);
+  await Promise.all([slow.untilSequence(0), quick.untilSequence(0)]);
+  slow.incoming.pause();
+  slow.incoming.socket.pause();
+  let sequence = 0;
+  // Until the socket buffers of both sides are full, and the limit after them.
+  while (server.tail.readers === 2 && sequence < 5_000) {
+    for (let i = 0; i < 20; i++) expect((await a.send("DELTA", ++sequence, "x".repeat(15_000))).status).toBe(202);
+  }
+  await eventually(() => expect(server.tail.readers).toBe(1));
+  await quick.untilSequence(sequence);
+  expect(quick.sequences).toEqual(upTo(sequence));
+  expect(quick.gaps).toEqual([]);
+  slow.close();
+}, 60_000);
+
+it("a reader that falls behind the trim is told what it missed, in its place", async () => {
+  const { url } = await serverForTest("memory", {
+    channel: { rate: 1_000_000, messages: 20 },
+    stream: { pageBytes: 64 * 1024 },
+  });
+  const a = new Channel(url, "a");
+  await a.takes(START);
+  const reader = await Reader.open(a.events);
+  await reader.untilSequence(0);
+  reader.incoming.pause();
+  reader.incoming.socket.pause();
+  let sequence = 0;
+  // More than the socket buffers of both sides hold.
+  for (let i = 0; i < 700; i++) expect((await a.send("DELTA", ++sequence, "x".repeat(16_000))).status).toBe(202);
+  reader.incoming.socket.resume();
+  reader.incoming.resume();
+  await reader
+    .until(
+      "the last message or the end",
+      ({ sequences, ended }) => ended !== undefined || sequences.at(-1) === sequence,
+    )
+    .catch(() => {});
+  const all = [...reader.seen];
+  // It may have been cut off for being slow; then it comes back.
+  if (reader.sequences.at(-1) !== sequence) {
+    all.push(...(await readAll(a.events, sequence, { "Last-Event-ID": reader.lastId })).seen);
+  }
+  let expected = 0;
+  for (const { event, data } of all) {
+    if (event === "gap") expected = -1;
+    else {
+      if (expected >= 0) expect(data.sequence).toBe(expected);
+      expected = data.sequence + 1;
+    }
+  }
+  expect(all.filter(({ event }) => event === "gap").length).toBeGreaterThan(0);
+  expect(expected).toBe(sequence + 1);
+}, 60_000);
+
+it("a draining server refuses readers", async () => {
   const { channel, app } = await stage("memory");
   const a = channel("a");
   await a.takes(START);

@@ -1,14 +1,13 @@
 /**
- * What happens when a step of the publish path fails, step by step, on every engine: size, rate, load, track, append, trim, expire,
- * untrack. Each fails in both ways, with nothing done (`refused`) and with the word of it lost (`lost`); each time the client is told,
- * and what it does again leaves the channel as if nothing had been wrong.
+ * Each step of the publish path fails in turn: size, rate, load, track, append, trim, expire, untrack. A step fails with nothing done
+ * (`refused`) or with its reply lost (`lost`). Each time the client is told, and its retry leaves the channel as if nothing had failed.
  */
 import { connect } from "node:net";
 import { expect, it } from "vitest";
 import { channelEntity } from "../../packages/server/src/channels/state.ts";
 import type { Effect } from "../../packages/server/src/engine/contract.ts";
 import { bucketOf } from "../../packages/server/src/engine/redis/keys.ts";
-import { describeOnEngines } from "../e2e/server.ts";
+import { describeAloneAndShared } from "../e2e/server.ts";
 import { eventually } from "../support/eventually.ts";
 import { readAll } from "./reader.ts";
 import { type Answer, type Channel, type Fault, START, type Stage, stage } from "./stage.ts";
@@ -83,31 +82,28 @@ async function sequencesOf(a: Channel, wanted: readonly number[]): Promise<numbe
 
 const idsOf = async ({ tracked }: Stage) => (await tracked()).map(({ id }) => id);
 
-describeOnEngines("A fault at a step of the publish path", (engine) => {
+describeAloneAndShared("A fault at a step of the publish path", (engine) => {
   for (const { step, effect, prepare, publish, before, after } of STEPS) {
-    it.each<Fault>(["refused", "lost"])(
-      `${step} (%s): the client is told, and its retry makes it good`,
-      async (fault) => {
-        const on = await stage(engine, OFTEN);
-        const a = on.channel("a");
-        await prepare(a);
-        on.trouble.effect = effect;
-        on.trouble.commit = fault;
-        const failed = await publish(a);
-        expect([failed.status, failed.headers.has("retry-after")]).toEqual([503, true]);
-        on.trouble.commit = undefined;
-        // All or nothing: what is not appended is not tracked either, and the other way round.
-        const seen = fault === "refused" ? before : after;
-        expect(await sequencesOf(a, seen)).toEqual(seen);
-        expect(await idsOf(on)).toEqual(seen.length > 0 ? ["a"] : []);
-        expect((await publish(a)).status).toBe(202);
-        expect(await sequencesOf(a, after)).toEqual(after);
-        expect(await idsOf(on)).toEqual(["a"]);
-      },
-    );
+    it.each<Fault>(["refused", "lost"])(`${step} (%s): the client is told, and its retry succeeds`, async (fault) => {
+      const on = await stage(engine, OFTEN);
+      const a = on.channel("a");
+      await prepare(a);
+      on.trouble.effect = effect;
+      on.trouble.commit = fault;
+      const failed = await publish(a);
+      expect([failed.status, failed.headers.has("retry-after")]).toEqual([503, true]);
+      on.trouble.commit = undefined;
+      // All or nothing: what is not appended is not tracked either, and the other way round.
+      const seen = fault === "refused" ? before : after;
+      expect(await sequencesOf(a, seen)).toEqual(seen);
+      expect(await idsOf(on)).toEqual(seen.length > 0 ? ["a"] : []);
+      expect((await publish(a)).status).toBe(202);
+      expect(await sequencesOf(a, after)).toEqual(after);
+      expect(await idsOf(on)).toEqual(["a"]);
+    });
   }
 
-  it("size: a body that breaks off costs no rate and no work", async () => {
+  it("size: a body that breaks off counts against no rate limit and causes no work", async () => {
     const { url, trouble, channel } = await stage(engine, { channel: { rate: 1, windowMs: 60_000 } });
     const { hostname, port } = new URL(url);
     const socket = connect(Number(port), hostname);
@@ -142,49 +138,27 @@ describeOnEngines("A fault at a step of the publish path", (engine) => {
     await on.channel("a").takes(START);
   });
 
-  it.each<Fault>(["refused", "lost"])(
-    "untracking (%s): the next clean-up finds nothing left or takes it",
-    async (fault) => {
-      const on = await stage(engine);
-      await on.channel("ended").takes(START, { phase: "END", sequence: 1 });
-      await on.channel("left").takes(START);
-      on.pass(TTL_MS);
-      on.trouble.effect = "destroy";
-      on.trouble.commit = fault;
-      await on.sweep();
-      expect(on.reports.splice(0).length).toBe(2);
-      expect((await idsOf(on)).sort()).toEqual(fault === "refused" ? ["ended", "left"] : []);
-      on.trouble.commit = undefined;
-      await on.sweep();
-      expect(await idsOf(on)).toEqual([]);
-      expect((await on.engine.list("default", "channel", "", "", 10)).ids).toEqual([]);
-      // Both ids are free again.
-      for (const id of ["ended", "left"]) await on.channel(id).takes(START);
-    },
-  );
+  it.each<Fault>(["refused", "lost"])("untracking (%s): the next cleanup removes what is left", async (fault) => {
+    const on = await stage(engine);
+    await on.channel("ended").takes(START, { phase: "END", sequence: 1 });
+    await on.channel("left").takes(START);
+    on.pass(TTL_MS);
+    on.trouble.effect = "destroy";
+    on.trouble.commit = fault;
+    await on.sweep();
+    expect(on.reports.splice(0).length).toBe(2);
+    expect((await idsOf(on)).sort()).toEqual(fault === "refused" ? ["ended", "left"] : []);
+    on.trouble.commit = undefined;
+    await on.sweep();
+    expect(await idsOf(on)).toEqual([]);
+    expect((await on.engine.list("default", "channel", "", "", 10)).ids).toEqual([]);
+    // Both ids are free again.
+    for (const id of ["ended", "left"]) await on.channel(id).takes(START);
+  });
 });
 
-describeOnEngines("The bounds of a channel", (engine) => {
-  it("1,200 messages of 16 KB bound a channel to about 19.2 MB", async () => {
-    const { channel, app } = await stage(engine, { channel: { rate: 1_000_000 } });
-    const a = channel("a");
-    await a.takes(START);
-    const frame = JSON.stringify({ phase: "DELTA", sequence: 1_000, payload: "" }).length;
-    const payload = "x".repeat(16 * 1_024 - frame);
-    let biggest = 0;
-    for (let from = 1_000; from < 2_400; from += 50) {
-      const answers = [];
-      for (const sequence of upTo(from + 49, from)) answers.push(await a.send("DELTA", sequence, payload));
-      for (const { status } of answers) expect(status).toBe(202);
-      const { head } = await app.channels.engine.load(channelEntity("default", "a"), []);
-      biggest = Math.max(biggest, head.bytes - head.startBytes);
-    }
-    // A twentieth more messages than asked for, and what each is wrapped into.
-    expect(biggest).toBeGreaterThan(19_000_000);
-    expect(biggest).toBeLessThan(19_200_000 * 1.1);
-  }, 120_000);
-
-  it("a window is fixed: publishes that are refused do not prolong it", async () => {
+describeAloneAndShared("The bounds of a channel", (engine) => {
+  it("a rate window is fixed: refused publishes do not prolong it", async () => {
     const { channel, pass } = await stage(engine, { channel: { rate: 2, windowMs: 1_000 } });
     const a = channel("a");
     await a.takes(START);
@@ -199,7 +173,7 @@ describeOnEngines("The bounds of a channel", (engine) => {
     });
   });
 
-  it("clean-up asks all shards in parallel", async () => {
+  it("the cleanup asks all shards in parallel", async () => {
     const { trouble, sweep, engine: store } = await stage(engine);
     await sweep();
     expect(trouble.askedAtOnce).toBe(store.shards);

@@ -24,7 +24,24 @@ export interface Fixture {
 
 /** The same behaviours on every engine. */
 export function describeOnEngines(name: string, body: (engine: EngineName) => void): void {
-  for (const engine of ["memory", "disk", "redis"] as const) describe(`${name} (${engine})`, () => body(engine));
+  describeOn(["memory", "disk", "redis"], name, body);
+}
+
+/** The same behaviours on every engine that outlives its process. */
+export function describeOnStores(name: string, body: (engine: EngineName) => void): void {
+  describeOn(["disk", "redis"], name, body);
+}
+
+/**
+ * The same behaviours where one process has the data alone and where nodes share it. A feature cannot tell more of its engine
+ * (`engine/other-nodes.ts`), and the contract suite shows that engines of a kind agree.
+ */
+export function describeAloneAndShared(name: string, body: (engine: EngineName) => void): void {
+  describeOn(["memory", "redis"], name, body);
+}
+
+function describeOn(engines: readonly EngineName[], name: string, body: (engine: EngineName) => void): void {
+  for (const engine of engines) describe(`${name} (${engine})`, () => body(engine));
 }
 
 export async function openServer(engine: EngineName, options: ServerOptions = {}): Promise<Fixture> {

@@ -1,7 +1,7 @@
-/** Somebody comes between two steps of somebody else: what each of them was promised holds all the same. */
+/** Another client acts between two steps of a request: what each client was promised holds. */
 import { afterEach, expect, it, vi } from "vitest";
 import { Roster } from "../../packages/server/src/sessions/roster.ts";
-import { describeOnEngines } from "../e2e/server.ts";
+import { describeAloneAndShared } from "../e2e/server.ts";
 import { inline } from "./api.ts";
 import { type Stage, stage, subscribers, uuid } from "./stage.ts";
 
@@ -27,8 +27,8 @@ async function halfway({ api, core, until }: Stage, from: string) {
 
 const upTo = (count: number) => Array.from({ length: count }, (_, i) => i);
 
-describeOnEngines("Between two steps", (engine) => {
-  it("who subscribes while a large payload is on its way has a copy of its own, and keeps it when the others go", async () => {
+describeAloneAndShared("Between two steps", (engine) => {
+  it("a session that subscribes while a large payload is copied gets a copy of its own, and keeps it when the others go", async () => {
     const on = await stage(engine);
     await on.api.create("s");
     const early = await subscribers(on.api, "s", 2);
@@ -44,12 +44,12 @@ describeOnEngines("Between two steps", (engine) => {
     for (const session of early) expect((await on.api.delete(session)).status).toBe(204);
     on.core.fate = () => undefined;
     on.core.release();
-    // Nobody is left who could have borrowed it.
+    // No session is left that could have borrowed it.
     await on.until(async () => expect((await on.registry("s"))!.lent).toBe(0), 10_000);
     expect(await on.api.messages(late)).toEqual([LARGE]);
   });
 
-  it("what a subscription asks for is kept until it is there, though others are copied to meanwhile", async () => {
+  it("the source keeps what a new subscription starts from, although other sessions are copied to meanwhile", async () => {
     const on = await stage(engine);
     await on.api.create("s", "application/json", FEW);
     await subscribers(on.api, "s", 1);
@@ -62,7 +62,7 @@ describeOnEngines("Between two steps", (engine) => {
     expect((await on.api.session(late.id)).body.subscriptions[0].missed).toBeUndefined();
   });
 
-  it("what a subscription asks for is kept until it is there, though nobody else follows any more", async () => {
+  it("the source keeps what a new subscription starts from, although no other session follows any more", async () => {
     const on = await stage(engine);
     await on.api.create("s", "application/json", FEW);
     const [gone] = await subscribers(on.api, "s", 1);
@@ -76,7 +76,7 @@ describeOnEngines("Between two steps", (engine) => {
     expect((await on.api.session(late.id)).body.subscriptions[0].missed).toBeUndefined();
   });
 
-  it("what retention takes before a subscription could hold it is refused, rather than missed", async () => {
+  it("a subscription is refused when retention trims its start before the subscription could hold it", async () => {
     const on = await stage(engine);
     await on.api.create("s", "application/json", FEW);
     const from = await on.api.append("s", "0");
@@ -92,7 +92,7 @@ describeOnEngines("Between two steps", (engine) => {
     expect((await on.api.session(id)).status).toBe(404);
   });
 
-  it("who follows a stream that was made anew is not taken for a follower of the old one, whose end is still being seen to", async () => {
+  it("a session that follows a recreated stream is not removed with the followers of the deleted one", async () => {
     const on = await stage(engine);
     await on.api.create("s");
     const [old] = await subscribers(on.api, "s", 1);
@@ -100,7 +100,7 @@ describeOnEngines("Between two steps", (engine) => {
     const held = new Promise<void>((resolve) => {
       go = resolve;
     });
-    // Whoever asks first, which is who sees to the end, gets its answer late.
+    // The first read, which is that of the cleanup, is answered late.
     const { engine: store } = on;
     const rows = store.rows.bind(store);
     let asked = 0;
@@ -121,7 +121,7 @@ describeOnEngines("Between two steps", (engine) => {
     expect(await on.api.messages(old!)).toEqual([]);
   });
 
-  it("what was kept for the followers of a stream is not kept of the next one of its path, which nobody follows", async () => {
+  it("a recreated stream without followers keeps nothing for the followers of the deleted one", async () => {
     const on = await stage(engine);
     await on.api.create("s", "application/json", FEW);
     await subscribers(on.api, "s", 1);
@@ -142,7 +142,7 @@ describeOnEngines("Between two steps", (engine) => {
     expect((await on.api.call("GET", "/stream/s?offset=-1")).body.length).toBeLessThan(10);
   });
 
-  it("an attempt to subscribe that comes late does not undo the one that has succeeded meanwhile", async () => {
+  it("a late attempt to subscribe does not undo a later one that has succeeded", async () => {
     const on = await stage(engine);
     await on.api.create("s");
     const { add } = Roster.prototype;

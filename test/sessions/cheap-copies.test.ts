@@ -1,7 +1,7 @@
-/** What copies cost, and what they no longer depend on. */
+/** The cost of copies in bytes and commits, and that a copy outlives its source. */
 import { describe, expect, it } from "vitest";
 import type { Effect, Message } from "../../packages/server/src/engine/contract.ts";
-import { describeOnEngines } from "../e2e/server.ts";
+import { describeAloneAndShared } from "../e2e/server.ts";
 import { type Stage, stage, subscribers } from "./stage.ts";
 
 const SESSIONS = 100;
@@ -43,7 +43,7 @@ function journalOf({ engine }: Stage): { flushes: number; bytes: number } {
   return seen;
 }
 
-describeOnEngines("Copies are cheap", (engine) => {
+describeAloneAndShared("Copies are cheap", (engine) => {
   it("above 1 KiB the bytes written per copy do not depend on the payload", async () => {
     const on = await stage(engine);
     await on.api.create("s");
@@ -59,7 +59,7 @@ describeOnEngines("Copies are cheap", (engine) => {
     expect(lengths).toEqual([KIB, KIB + 1, 4 * KIB, 64 * KIB]);
   });
 
-  it("a large payload is written once for all of them", async () => {
+  it("a large payload is written once for all copies", async () => {
     const on = await stage(engine);
     await on.api.create("s");
     await subscribers(on.api, "s", SESSIONS);
@@ -69,7 +69,7 @@ describeOnEngines("Copies are cheap", (engine) => {
     expect(large.map(({ entity }) => entity.kind).sort()).toEqual(["fanout", "stream"]);
   });
 
-  it("from which size on is a setting", async () => {
+  it("the size from which a payload is shared is a setting", async () => {
     const on = await stage(engine, { internal: { fanout: { shareBytes: 100 } } });
     await on.api.create("s");
     await subscribers(on.api, "s", SESSIONS);
@@ -78,7 +78,7 @@ describeOnEngines("Copies are cheap", (engine) => {
     expect(Math.abs(one - other)).toBeLessThan(16);
   });
 
-  it("a fan-out is one commit per session and a few besides, whatever its subscribers follow", async () => {
+  it("a fan-out takes one commit per session and a few more, however many streams its sessions follow", async () => {
     const on = await stage(engine);
     await on.api.create("s");
     await subscribers(on.api, "s", SESSIONS);
@@ -114,10 +114,10 @@ describe("Copies are cheap, in the journal of the disk", () => {
   });
 });
 
-describeOnEngines("A copy does not depend on its source any more", (engine) => {
+describeAloneAndShared("A copy outlives its source", (engine) => {
   const LARGE = "x".repeat(3 * KIB);
 
-  it("the source's trimming takes no copy that is not yet read, small or large", async () => {
+  it("trimming the source removes no copy, small or large", async () => {
     const { api, until } = await stage(engine);
     await api.create("s", "application/json", { "Stream-Max-Messages": "5" });
     const sessions = await subscribers(api, "s", 3);
@@ -135,7 +135,7 @@ describeOnEngines("A copy does not depend on its source any more", (engine) => {
     for (const session of sessions) expect(await api.messages(session)).toEqual(sent);
   });
 
-  it("nor does its deletion, nor a new stream of the same path", async () => {
+  it("deleting the source, or recreating it, removes no copy", async () => {
     const { api, until, registry } = await stage(engine);
     await api.create("s");
     const sessions = await subscribers(api, "s", 3);
@@ -152,7 +152,7 @@ describeOnEngines("A copy does not depend on its source any more", (engine) => {
     expect((await registry("s"))!.subscribers).toContain(other);
   });
 
-  it("nor does unsubscribing, by itself or by the others", async () => {
+  it("unsubscribing removes no copy, neither the session's own nor those of other sessions", async () => {
     const { api, pass, until, registry } = await stage(engine);
     await api.create("s");
     const [left, deleted, kept] = (await subscribers(api, "s", 3)) as [string, string, string];
@@ -169,7 +169,7 @@ describeOnEngines("A copy does not depend on its source any more", (engine) => {
     expect(await registry("s")).toBeUndefined();
   });
 
-  it("what nobody borrows any more is let go", async () => {
+  it("a shared payload is removed when no session borrows it any more", async () => {
     const on = await stage(engine);
     await on.api.create("s");
     const [first, second] = await subscribers(on.api, "s", 2);
@@ -183,7 +183,7 @@ describeOnEngines("A copy does not depend on its source any more", (engine) => {
     for (const session of later) expect(await on.api.messages(session)).toEqual([LARGE]);
   });
 
-  it("retention waits for a session that lags: the source keeps what it is still owed", async () => {
+  it("the source keeps what a lagging session has not got yet, beyond its retention", async () => {
     const on = await stage(engine);
     await on.api.create("s", "application/json", { "Stream-Max-Messages": "5" });
     const sessions = await subscribers(on.api, "s", 2);
@@ -202,7 +202,7 @@ describeOnEngines("A copy does not depend on its source any more", (engine) => {
     }, 2_000);
   });
 
-  it("up to a limit in bytes: what was lost to it is told, and the rest follows", async () => {
+  it("beyond a limit in bytes the source is trimmed, the lagging session is told its gap, and the rest follows", async () => {
     const on = await stage(engine, { stream: { holdBytes: 10 } });
     await on.api.create("s", "application/json", { "Stream-Max-Messages": "5" });
     const sessions = await subscribers(on.api, "s", 2);
@@ -230,7 +230,7 @@ describeOnEngines("A copy does not depend on its source any more", (engine) => {
     expect((await on.api.session(sessions[1]!)).body.subscriptions[0].missed).toBeUndefined();
   });
 
-  it("what an inbox keeps is a setting, and a reader that stood before that is told", async () => {
+  it("the number of messages that an inbox keeps is a setting, and a reader before them is told", async () => {
     const { api } = await stage(engine, { session: { keptMessages: 10 } });
     await api.create("s");
     const [session] = await subscribers(api, "s", 1);

@@ -34,7 +34,7 @@ export const BREAKER_ROWS = [
     (on, follow) => caughtUp(on, follow, upTo(7)),
   ),
   faultRow(
-    "Open: inline fan-out is skipped, the source write still succeeds; killed, and the copies follow (where the seed drops them)",
+    "Open: inline fan-out is skipped, the source write still succeeds; killed, and the copies follow",
     async (on) => {
       const follow = await opened(on, "open");
       for (const i of [6, 7]) expect(await on.api.published("open", String(i))).toEqual(OPEN);
@@ -89,7 +89,7 @@ export const BREAKER_ROWS = [
     async (on) => {
       const { stream, sessions } = await opened(on, "closing");
       const [, bob] = sessions as [string, string];
-      // What is tried by itself before the test comes fails too, so that nobody is known to lag by then.
+      // What is tried by itself before the test comes fails too, so that no session is known to lag by then.
       const fails = { method: "deliver", stream, fate: "refused" } as const;
       await on.server.rules(stream, { ...fails, sessions: [bob] }, { ...fails, lacking: "6" });
       await on.server.pass(RECOVERY_MS);

@@ -1,9 +1,6 @@
 /**
  * Rows of the tables that need faults, through a whole server in a process of its own: what each row does first, then `kill -9` in
  * the middle of all of it and a new process whose steps all work, then what each row finds.
- *
- * Memory keeps nothing. There the faults end instead, each row finds the same in the process that goes on, and a kill comes last:
- * what starts then knows nothing of what was, and serves.
  */
 import { type ChildProcess, fork } from "node:child_process";
 import { join, relative, resolve } from "node:path";
@@ -16,9 +13,8 @@ import { temporaryDir } from "../support/disk.ts";
 import { eventually } from "../support/eventually.ts";
 import { sharedRedis } from "../support/shared-redis.ts";
 import { cleanEnv } from "../support/sluice-process.ts";
-import { Api, inline } from "./api.ts";
+import { Api } from "./api.ts";
 import type { Ask, Rule, Seen } from "./faulty-server.ts";
-import { subscribers } from "./stage.ts";
 
 const SOURCES = resolve(import.meta.dirname, "../../packages/server/src");
 const BUILT = resolve(SOURCES, "../dist");
@@ -165,7 +161,6 @@ type Was = { readonly value: unknown } | { readonly fault: unknown };
 
 /** What was not delivered is tried again soon. */
 const SOON = { retryMs: 20, maxRetryMs: 100, graceMs: 50, checkMs: 200 };
-const HOUR_MS = 3_600_000;
 
 /** Rows that are played under the same settings. */
 export interface Chapter {
@@ -182,8 +177,7 @@ export function acrossKills(engine: EngineName, chapters: readonly Chapter[]): v
   let script = "";
   let server: FaultyServer;
   let on: On;
-  const place = engine === "disk" ? { data: join(dir, "data") } : { memory: true };
-  let options: ServerOptions = place;
+  let options: ServerOptions = {};
 
   const start = async ({ fanout, internal }: Chapter, isNext: boolean) => {
     const inside = { session: { endAgainMs: 100 }, fanout: { ...SOON, ...internal } };
@@ -198,7 +192,7 @@ export function acrossKills(engine: EngineName, chapters: readonly Chapter[]): v
 
   beforeAll(async () => {
     script = await childScript(dir);
-    options = engine === "redis" ? { redis: sharedRedis() } : place;
+    options = engine === "redis" ? { redis: sharedRedis() } : { data: join(dir, "data") };
     await start(chapters[0]!, false);
   }, 60_000);
 
@@ -215,10 +209,7 @@ export function acrossKills(engine: EngineName, chapters: readonly Chapter[]): v
         on = { ...on, isNext: false };
         await server.freeze();
         for (const row of chapter.rows) done.set(row.name, await play(row, on));
-        if (engine !== "memory") return next(following);
-        await server.heal();
-        // So that every circuit that is open is tried.
-        await server.pass(HOUR_MS);
+        await next(following);
       }, 60_000);
 
       for (const { name, after } of chapter.rows) {
@@ -226,15 +217,6 @@ export function acrossKills(engine: EngineName, chapters: readonly Chapter[]): v
           const was = done.get(name)!;
           if ("fault" in was) throw was.fault;
           await after(on, was.value);
-        });
-      }
-
-      if (engine === "memory") {
-        it("a kill loses all: the next process begins without streams and sessions, and serves", async () => {
-          await on.api.create("unkept");
-          const [session] = await subscribers(on.api, "unkept", 1);
-          await next(following);
-          await beginsAnew(on, session!, "unkept");
         });
       }
     });
@@ -247,14 +229,4 @@ async function play({ before }: AnyRow, on: On): Promise<Was> {
   } catch (fault) {
     return { fault };
   }
-}
-
-async function beginsAnew({ api }: On, session: string, stream: string): Promise<void> {
-  expect((await api.publish(stream, "1")).status).toBe(404);
-  expect((await api.session(session)).status).toBe(404);
-  await api.create(stream);
-  expect((await api.subscribed(session, stream)).body.isNewSession).toBe(true);
-  expect(await api.published(stream, "2")).toEqual(inline(1));
-  expect(await api.messages(session)).toEqual([2]);
-  await api.call("DELETE", `/stream/${stream}`);
 }

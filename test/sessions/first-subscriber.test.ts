@@ -1,10 +1,10 @@
-/** Whoever is the first to follow a stream: what was appended before anybody looked is owed all the same. */
+/** The first subscriber of a stream gets what was appended before fan-out began to follow that stream. */
 import { expect, it } from "vitest";
-import { describeOnEngines } from "../e2e/server.ts";
+import { describeAloneAndShared } from "../e2e/server.ts";
 import { stage, uuid } from "./stage.ts";
 
-describeOnEngines("The first subscriber of a stream", (engine) => {
-  it("gets what is appended while it subscribes, without another append", async () => {
+describeAloneAndShared("The first subscriber of a stream", (engine) => {
+  it("the first subscriber gets what is appended while it subscribes, without another append", async () => {
     const { api, core, until } = await stage(engine);
     await api.create("s");
     const session = uuid();
@@ -19,7 +19,7 @@ describeOnEngines("The first subscriber of a stream", (engine) => {
     await until(async () => expect(await api.messages(session)).toEqual(["meanwhile"]));
   });
 
-  it("gets what the stream holds when it asks for it, without another append", async () => {
+  it("the first subscriber gets what the stream holds when it asks for that, without another append", async () => {
     const { api, until } = await stage(engine);
     await api.create("s");
     const first = await api.append("s", '"one"');

@@ -1,6 +1,6 @@
 /** Sessions that follow streams of different content types; and how long a session lives. */
 import { expect, it } from "vitest";
-import { describeOnEngines } from "../e2e/server.ts";
+import { describeAloneAndShared } from "../e2e/server.ts";
 import { SseClient } from "../e2e/sse-client.ts";
 import { inline } from "./api.ts";
 import { stage, subscribers, uuid } from "./stage.ts";
@@ -12,7 +12,7 @@ const TYPES = [
   ["bin", "application/octet-stream"],
 ] as const;
 
-describeOnEngines("The format envelope", (engine) => {
+describeAloneAndShared("The format envelope", (engine) => {
   it("one session follows JSON, text and binary streams, and knows where each message came from", async () => {
     const { api } = await stage(engine);
     const id = uuid();
@@ -53,7 +53,7 @@ describeOnEngines("The format envelope", (engine) => {
     expect((await api.call("GET", `/stream/json?offset=${first!.offset}`)).body).toEqual(["b"]);
   });
 
-  it("the same with payloads that are written once for all, and over SSE", async () => {
+  it("envelopes carry payloads that are written once for all sessions, over SSE too", async () => {
     const { api } = await stage(engine);
     const [id, other] = [uuid(), uuid()];
     const large = "ü".repeat(2_000);
@@ -75,7 +75,7 @@ describeOnEngines("The format envelope", (engine) => {
     expect(envelopes.map(({ payload }: { payload: object }) => payload)).toMatchObject(wanted);
   });
 
-  it("raw and envelope exclude each other where content types differ, and say so", async () => {
+  it("a session whose inbox is raw refuses envelopes of another content type, and the other way round", async () => {
     const { api } = await stage(engine);
     for (const [stream, type] of TYPES) await api.create(stream, type);
     const id = uuid();
@@ -103,7 +103,7 @@ describeOnEngines("The format envelope", (engine) => {
     ]);
   });
 
-  it("how many streams a session may follow is a setting", async () => {
+  it("the number of streams that a session may follow is a setting", async () => {
     const { api } = await stage(engine, { session: { subscriptions: 2 } });
     const id = uuid();
     for (const stream of ["a", "b", "c"]) await api.create(stream);
@@ -114,8 +114,8 @@ describeOnEngines("The format envelope", (engine) => {
   });
 });
 
-describeOnEngines("The life of a session", (engine) => {
-  it("it does not expire while its stream is read", async () => {
+describeAloneAndShared("The life of a session", (engine) => {
+  it("a session does not expire while its stream is read", async () => {
     const { api, pass, sweep } = await stage(engine);
     await api.create("s");
     const [id] = await subscribers(api, "s", 1);
@@ -127,7 +127,7 @@ describeOnEngines("The life of a session", (engine) => {
     }
   });
 
-  it("it expires when only fan-out writes happen", async () => {
+  it("a session expires when only copies are written to it", async () => {
     const { api, pass, sweep } = await stage(engine);
     await api.create("s");
     const [id] = await subscribers(api, "s", 1);
@@ -178,7 +178,7 @@ describeOnEngines("The life of a session", (engine) => {
     expect((await api.session(id!)).status).toBe(404);
   });
 
-  it("expiresAt is never later than when it ends", async () => {
+  it("expiresAt is never later than the end of the session", async () => {
     const { api, pass, now } = await stage(engine);
     await api.create("s");
     const [id] = await subscribers(api, "s", 1);

@@ -1,6 +1,6 @@
-/** Nothing forgotten, nothing twice, whatever becomes of single copies; and nobody suffers for another. */
+/** Every session gets every message once and in order although single copies fail, and a failing session slows no other. */
 import { expect, it } from "vitest";
-import { describeOnEngines } from "../e2e/server.ts";
+import { describeAloneAndShared } from "../e2e/server.ts";
 import { inline } from "./api.ts";
 import type { Call, Fate } from "./core.ts";
 import { type Stage, stage, subscribers, uuid } from "./stage.ts";
@@ -13,7 +13,7 @@ const posts =
   ({ method, id }: Call): Fate | undefined =>
     method === "deliver" && (sessions.length === 0 || sessions.includes(id)) ? fate : undefined;
 
-/** All of them have exactly these, in this order, at last; and nobody lags any more. */
+/** All sessions have exactly these, in this order, at last; and no session lags any more. */
 async function allHave(on: Stage, sessions: readonly string[], messages: unknown[], stepMs = 500): Promise<void> {
   await on.until(async () => {
     for (const session of sessions) expect(await on.api.messages(session)).toEqual(messages);
@@ -26,8 +26,8 @@ async function followed(on: Stage, count: number): Promise<string[]> {
   return subscribers(on.api, "s", count);
 }
 
-describeOnEngines("Nothing forgotten, nothing twice", (engine) => {
-  it("a failed copy followed by a successful one: the first is not lost, and the order holds", async () => {
+describeAloneAndShared("Nothing forgotten, nothing twice", (engine) => {
+  it("a failed copy is not lost when the next one succeeds, and the order holds", async () => {
     const on = await stage(engine);
     const sessions = await followed(on, 3);
     on.core.fate = posts("refused", sessions[0]!);
@@ -53,7 +53,7 @@ describeOnEngines("Nothing forgotten, nothing twice", (engine) => {
     await allHave(on, sessions, source);
   });
 
-  it("a timed-out delivery that comes through after all is there once", async () => {
+  it("a copy that is stored after its timeout is stored once", async () => {
     const on = await stage(engine, { fanout: { timeoutMs: 1_000 } });
     const sessions = await followed(on, 2);
     on.core.fate = posts("stuck", sessions[0]!);
@@ -68,7 +68,7 @@ describeOnEngines("Nothing forgotten, nothing twice", (engine) => {
     await allHave(on, sessions, [0, 1]);
   });
 
-  it("a crash between source write and fan-out: the next start makes it good", async () => {
+  it("after a crash between the source write and the fan-out, the next start fans out", async () => {
     const on = await stage(engine);
     const sessions = await followed(on, 3);
     on.core.fate = posts("refused");
@@ -78,7 +78,7 @@ describeOnEngines("Nothing forgotten, nothing twice", (engine) => {
     await allHave(on, sessions, [0, 1]);
   });
 
-  it("a crash while somebody lags: the laggard and where it is are durable", async () => {
+  it("a laggard and its position survive a crash", async () => {
     const on = await stage(engine);
     const sessions = await followed(on, 3);
     on.core.fate = posts("refused", sessions[1]!);
@@ -110,7 +110,7 @@ describeOnEngines("Nothing forgotten, nothing twice", (engine) => {
     expect(await on.api.messages(sessions[5]!)).toEqual(source.slice(30));
   });
 
-  it("a laggard that fails again and again is tried later and later, and never given up", async () => {
+  it("a laggard that keeps failing is retried with growing delays, and never given up", async () => {
     const on = await stage(engine, { internal: { fanout: { retryMs: 100, maxRetryMs: 1_000 } } });
     const sessions = await followed(on, 2);
     on.core.fate = posts("refused", sessions[0]!);
@@ -131,8 +131,8 @@ describeOnEngines("Nothing forgotten, nothing twice", (engine) => {
   });
 });
 
-describeOnEngines("Nobody suffers for another", (engine) => {
-  it("a dead session's 404 is stale and no failure: it never opens the circuit for the living", async () => {
+describeAloneAndShared("A failing session slows no other", (engine) => {
+  it("a session that is gone is no failure, and never opens the circuit for the others", async () => {
     const on = await stage(engine, { fanout: { breakerFailures: 1 } });
     const [alive] = await followed(on, 1);
     for (const i of upTo(10)) {
@@ -144,11 +144,11 @@ describeOnEngines("Nobody suffers for another", (engine) => {
     expect(await on.api.messages(alive!)).toEqual(upTo(10));
   });
 
-  it("when everybody is dead, the circuit stays closed and the registry goes", async () => {
+  it("when every session of a stream is gone, the circuit stays closed and the registry is removed", async () => {
     const on = await stage(engine, { fanout: { breakerFailures: 1 } });
     await followed(on, 3);
     on.core.fate = posts("stale");
-    // The round may be over, and nobody left, before the publish asks who there is.
+    // The round may have removed all subscribers before the publish counts them.
     expect([inline(3, 0, 0), inline(0)]).toContainEqual(await on.api.published("s", "0"));
     await on.until(async () => expect(await on.registry("s")).toBeUndefined(), 0);
     on.core.fate = () => undefined;
@@ -185,7 +185,7 @@ describeOnEngines("Nobody suffers for another", (engine) => {
     on.reports.length = 0;
   });
 
-  it("a session that is stuck never holds up the others: they have everything while it has nothing", async () => {
+  it("a session that is stuck does not delay the others, which have everything while it has nothing", async () => {
     const on = await stage(engine, { fanout: { timeoutMs: 1_000_000_000 } });
     const sessions = await followed(on, 3);
     const [stuck, ...others] = sessions as [string, string, string];
@@ -198,14 +198,14 @@ describeOnEngines("Nobody suffers for another", (engine) => {
       expect((await on.registry("s"))!.lagging).toEqual([stuck]);
     });
     expect(await on.api.messages(stuck)).toEqual([]);
-    // A publish waits for nobody who is known to lag.
+    // A publish does not wait for a session that is known to lag.
     expect(await on.api.published("s", "5")).toEqual(inline(3, 2, 1));
     on.core.fate = () => undefined;
     on.core.release();
     await allHave(on, sessions, [...source, 5], 5_000);
   });
 
-  it("a stream whose sessions are all stuck holds up no other stream", async () => {
+  it("a stream whose sessions are all stuck delays no other stream", async () => {
     const on = await stage(engine, { fanout: { queueThreshold: 3 }, internal: { fanout: { queueConsumers: 1 } } });
     const stuck = await followed(on, 4);
     await on.api.create("other");

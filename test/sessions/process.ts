@@ -1,6 +1,6 @@
 /**
- * A real server process, used by all rows of a suite: what each row does first, then `kill -9` and a new process where the engine
- * keeps anything, then what each row finds. Memory keeps nothing, so there both happen to the same process.
+ * A real server process, used by all rows of a suite: what each row does first, then `kill -9` and a new process over the same data,
+ * then what each row finds.
  */
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, inject, it } from "vitest";
@@ -46,12 +46,12 @@ export function acrossKill(
   };
 
   beforeAll(async () => {
-    const disk = engine === "disk" ? temporaryDir() : undefined;
-    if (disk) cleanUps.push(disk.remove);
+    const { dir, remove } = temporaryDir();
+    cleanUps.push(remove);
     const sets = Object.entries({ "internal.fanout.graceMs": PATIENT.graceMs, ...settings }).flatMap(
       ([name, value]) => ["--set", `${name}=${value}`],
     );
-    const args = [...placeOf(engine, disk?.dir), ...sets];
+    const args = [...placeOf(engine, dir), ...sets];
     const first = await begin(args);
     for (const { name, before } of rows) {
       done.set(
@@ -62,7 +62,6 @@ export function acrossKill(
         ),
       );
     }
-    if (engine === "memory") return;
     first.child.kill("SIGKILL");
     await first.ended;
     await begin(args);
@@ -81,11 +80,11 @@ export function acrossKill(
   }
 }
 
-function placeOf(engine: EngineName, dir: string | undefined): string[] {
+function placeOf(engine: EngineName, dir: string): string[] {
   if (engine === "redis") {
     const prefix = `p${randomUUID().slice(0, 8)}`;
     const patience = ["--set", "redis.commandMs=10000", "--set", "redis.deadlineMs=25000"];
     return ["--redis", inject("redisUrls").join(","), "--set", `redis.prefix=${prefix}`, ...patience];
   }
-  return dir === undefined ? ["--memory"] : ["--data", dir];
+  return ["--data", dir];
 }

@@ -1,6 +1,6 @@
 /** Subscribing is atomic with the tail, may start earlier, and leaves no half state whichever step fails. */
 import { expect, it } from "vitest";
-import { describeOnEngines } from "../e2e/server.ts";
+import { describeAloneAndShared } from "../e2e/server.ts";
 import type { Fault } from "../e2e/stage.ts";
 import { inline } from "./api.ts";
 import type { Method } from "./core.ts";
@@ -8,8 +8,8 @@ import { type Stage, stage, subscribers, uuid } from "./stage.ts";
 
 const upTo = (count: number) => Array.from({ length: count }, (_, i) => i);
 
-describeOnEngines("Subscribe is atomic with the tail", (engine) => {
-  it("what is published after it returned is delivered, what was published before is not", async () => {
+describeAloneAndShared("Subscribe is atomic with the tail", (engine) => {
+  it("a session gets what is published after its subscription is answered, and nothing published before", async () => {
     const { api } = await stage(engine);
     await api.create("s");
     await api.published("s", "[0,1,2]");
@@ -52,7 +52,7 @@ describeOnEngines("Subscribe is atomic with the tail", (engine) => {
     }
   });
 
-  it("from: an offset: what came after it arrives first, and the new messages after that", async () => {
+  it("with from set to an offset, the messages after it arrive first and new messages after them", async () => {
     const { api, until } = await stage(engine);
     await api.create("s");
     await api.append("s", "[0,1]");
@@ -64,7 +64,7 @@ describeOnEngines("Subscribe is atomic with the tail", (engine) => {
     await until(async () => expect(await api.messages(id)).toEqual([3, 4, 5]));
   });
 
-  it('from: "-1" is everything that is kept, "now" is as if it were left out', async () => {
+  it('from "-1" is everything that is kept, and from "now" is the default', async () => {
     const { api, until } = await stage(engine);
     await api.create("s");
     await api.append("s", "[0,1,2]");
@@ -77,7 +77,7 @@ describeOnEngines("Subscribe is atomic with the tail", (engine) => {
     expect(await api.messages(none)).toEqual([3]);
   });
 
-  it("from: a long history is brought up in pieces while publishes go on, and others do not wait for it", async () => {
+  it("a long history is copied in pieces while publishes go on, and other sessions do not wait for it", async () => {
     const { api, until } = await stage(engine, { internal: { fanout: { roundBytes: 100 } } });
     await api.create("s");
     await api.append("s", JSON.stringify(upTo(100)));
@@ -89,7 +89,7 @@ describeOnEngines("Subscribe is atomic with the tail", (engine) => {
     await until(async () => expect(await api.messages(late)).toEqual(upTo(110)));
   });
 
-  it("from: what is trimmed is 410 with the earliest offset, what is ahead is refused; nothing is left", async () => {
+  it("from a trimmed offset is 410 with the earliest one, from an offset ahead is refused, and nothing is left", async () => {
     const { api, registry } = await stage(engine);
     await api.create("s", "application/json", { "Stream-Max-Messages": "10" });
     const trimmed = await api.append("s", "0");
@@ -105,7 +105,7 @@ describeOnEngines("Subscribe is atomic with the tail", (engine) => {
     expect(await registry("s")).toBeUndefined();
   });
 
-  it("from counts for a new subscription only: a repetition copies nothing again", async () => {
+  it("from counts for a new subscription only, and a repetition copies nothing again", async () => {
     const { api, until } = await stage(engine);
     await api.create("s");
     await api.append("s", "[0,1]");
@@ -150,7 +150,7 @@ async function expectGood(on: Stage, id: string): Promise<void> {
   expect(await registry("s")).toBeUndefined();
 }
 
-describeOnEngines("No half state, whichever step of subscribing fails", (engine) => {
+describeAloneAndShared("No half state, whichever step of subscribing fails", (engine) => {
   for (const wasThere of [false, true]) {
     const who = wasThere ? "a session that exists" : "a new session";
 
@@ -195,7 +195,7 @@ describeOnEngines("No half state, whichever step of subscribing fails", (engine)
   }
 
   it.each<Fault>(["refused", "lost"])(
-    "who was told that it subscribed misses nothing when it does so again: the last step is %s",
+    "a session that subscribed misses nothing when it subscribes again and the last step is %s",
     async (fault) => {
       const on = await stage(engine);
       await on.api.create("s");
@@ -215,11 +215,11 @@ describeOnEngines("No half state, whichever step of subscribing fails", (engine)
     },
   );
 
-  it("what a failed attempt left in the registry is found stale and removed", async () => {
+  it("a subscriber that a failed attempt left in the registry is found stale and removed", async () => {
     const on = await stage(engine);
     await on.api.create("s");
     const id = uuid();
-    // The registry has it, but the word of that was lost, so the session is taken back.
+    // The registry has it, but the reply was lost, so the session is rolled back.
     on.trouble.fate = ({ entity }) => (entity.kind === "fanout" ? "lost" : undefined);
     expect((await on.api.subscribe(id, "s")).status).toBe(503);
     on.trouble.fate = undefined;
@@ -230,8 +230,8 @@ describeOnEngines("No half state, whichever step of subscribing fails", (engine)
   });
 });
 
-describeOnEngines("A deleted and recreated session inherits nothing", (engine) => {
-  it("neither messages nor subscriptions, and offsets of before mean nothing to it", async () => {
+describeAloneAndShared("A deleted and recreated session inherits nothing", (engine) => {
+  it("a recreated session has neither messages nor subscriptions, and offsets of the old one mean nothing to it", async () => {
     const { api } = await stage(engine);
     for (const stream of ["a", "b"]) await api.create(stream);
     const id = uuid();
@@ -249,7 +249,7 @@ describeOnEngines("A deleted and recreated session inherits nothing", (engine) =
     expect(resumed.status === 200 ? resumed.body : [3]).toEqual([3]);
   });
 
-  it("a copy that was on its way to the old one does not reach the new one", async () => {
+  it("a copy on its way to the deleted session does not reach the recreated one", async () => {
     const on = await stage(engine);
     await on.api.create("s");
     const [id] = await subscribers(on.api, "s", 1);
@@ -265,7 +265,7 @@ describeOnEngines("A deleted and recreated session inherits nothing", (engine) =
     expect((await on.registry("s"))!.subscribers).toEqual([id]);
   });
 
-  it("one that expired and was not cleaned up yet makes room for a new one", async () => {
+  it("a session that expired and was not cleaned up yet makes room for a new one", async () => {
     const { api, pass, points } = await stage(engine);
     for (const stream of ["a", "b"]) await api.create(stream);
     const id = uuid();
@@ -279,7 +279,7 @@ describeOnEngines("A deleted and recreated session inherits nothing", (engine) =
     expect(await api.messages(id)).toEqual([3]);
   });
 
-  it("a stream that is deleted and created anew has no subscribers of the old one", async () => {
+  it("a recreated stream has no subscribers of the deleted one", async () => {
     const { api, until, registry } = await stage(engine);
     await api.create("s");
     const [id] = await subscribers(api, "s", 1);

@@ -1,4 +1,6 @@
-import { expect, test } from "vitest";
+/** Following streams: which subscriptions an event concerns, and what becomes of links when streams come and go. */
+import { expect, onTestFinished, test, vi } from "vitest";
+import { TopicIndex } from "../../packages/server/src/core/topic-index.ts";
 import { Follower } from "../../packages/server/src/wakes/following.ts";
 import { SubscriptionIndex } from "../../packages/server/src/wakes/matching.ts";
 import { Subscription } from "../../packages/server/src/wakes/subscription.ts";
@@ -15,7 +17,7 @@ function subscription(id: string, pattern: string | undefined, explicit: readonl
 
 const ids = (found: Iterable<Subscription>) => [...found].map(({ id }) => id).sort();
 
-test("the index finds who wants a stream, by pattern and by name", () => {
+test("the index finds the subscriptions that want a stream, by pattern and by name", () => {
   const index = new SubscriptionIndex();
   index.add(subscription("literal", "events/*"));
   index.add(subscription("wild", "*/a"));
@@ -55,6 +57,15 @@ test("what the index remembers is corrected when subscriptions and links change"
   index.add(again);
   expect(ids(index.match("p", "events/a"))).toEqual([]);
   expect([index.size, index.explicitLinks]).toEqual([2, 0]);
+});
+
+test("a path that was asked for before is not matched again", () => {
+  const matched = vi.spyOn(TopicIndex.prototype, "match");
+  onTestFinished(() => matched.mockRestore());
+  const index = new SubscriptionIndex();
+  for (let i = 0; i < 100; i++) index.add(subscription(`s${i}`, `**/${i}`));
+  for (let i = 0; i < 1_000; i++) expect(ids(index.match("p", "a/b/7"))).toEqual(["s7"]);
+  expect(matched).toHaveBeenCalledTimes(1);
 });
 
 test("remembered answers stay bounded", () => {
@@ -100,7 +111,7 @@ test("an append neither matches nor waits: all of it happens in a later turn, on
   expect([...one.toLink]).toEqual(["events/a"]);
 });
 
-test("the last word on a stream counts, and a deletion in between is not forgotten", () => {
+test("the last event of a stream counts, and a deletion before it is not forgotten", () => {
   const { index, follower: it } = follower();
   const one = subscription("s", "events/*");
   index.add(one);
@@ -162,7 +173,7 @@ test("a deleted stream is unlinked, and one created anew under its name is new",
   expect((await app.shown("s")).streams.map(({ path }: { path: string }) => path)).toEqual(["events/a"]);
 });
 
-test("a stream that is deleted and created in one breath starts over", async () => {
+test("a stream that is deleted and created between two looks starts over", async () => {
   const app = await TestApp.open();
   app.receiver.reply = answered({ done: true });
   await app.webhook("s");
@@ -180,7 +191,7 @@ test("a stream that is deleted and created in one breath starts over", async () 
   expect(app.receiver.last.streams[0]).toMatchObject({ path: "events/a", acked_offset: "-1", has_pending: true });
 });
 
-test("a fault of the store is reported once, and everything is looked at again until it is over", async () => {
+test("a fault of the store is reported once, and every stream is looked at again until the fault is over", async () => {
   const app = await TestApp.open();
   await app.webhook("s");
   app.receiver.reply = answered({ done: true });

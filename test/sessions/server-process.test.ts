@@ -1,7 +1,7 @@
-/** The rows of the tables through the real server process, and across kill -9 where there is a store. */
+/** Sessions and fan-out through the real server process, across kill -9, on every engine that keeps data. */
 import { expect } from "vitest";
 import { mint } from "../../packages/server/src/auth/mint.ts";
-import { describeOnEngines } from "../e2e/server.ts";
+import { describeOnStores } from "../e2e/server.ts";
 import { SseClient } from "../e2e/sse-client.ts";
 import { eventually } from "../support/eventually.ts";
 import { Api, fanoutOf, inline } from "./api.ts";
@@ -18,7 +18,7 @@ async function followed(url: string, stream: string, count: number) {
   return { api, sessions: await subscribers(api, stream, count) };
 }
 
-/** Every one of them has exactly these, at last. */
+/** Every session has exactly these, at last. */
 async function have(api: Api, sessions: readonly string[], messages: unknown[]): Promise<void> {
   await eventually(async () => {
     for (const session of sessions) expect(await api.messages(session)).toEqual(messages);
@@ -37,7 +37,7 @@ async function refusesIds(url: string): Promise<void> {
 
 const ROWS = [
   row(
-    "SubscriptionDO: a stream's registry is durable",
+    "a stream's registry survives a kill",
     async (url) => (await followed(url, "registry", 2)).sessions,
     async (url, sessions) => {
       const api = new Api(url);
@@ -46,7 +46,7 @@ const ROWS = [
     },
   ),
   row(
-    "SessionDO, Get session, GET /v1/:project/session/:sessionId: a session's subscriptions are durable",
+    "a session and its subscriptions survive a kill",
     async (url) => {
       const { api, sessions } = await followed(url, "kept", 1);
       return { id: sessions[0]!, body: (await api.session(sessions[0]!)).body };
@@ -54,7 +54,7 @@ const ROWS = [
     async (url, { id, body }) => expect((await new Api(url).session(id)).body).toEqual(body),
   ),
   row(
-    "Publish and fan-out flow, POST /v1/:project/publish/:streamId: source and copies are durable, in order, once; and it goes on from there",
+    "source and copies survive a kill, in order and once, and fan-out goes on from there",
     async (url) => {
       const { api, sessions } = await followed(url, "flow", 3);
       for (let i = 0; i < 10; i++) expect(await api.published("flow", String(i))).toEqual(inline(3));
@@ -69,7 +69,7 @@ const ROWS = [
     },
   ),
   row(
-    "Copies of payloads above 1 KiB are durable, byte by byte",
+    "copies of payloads above 1 KiB survive a kill, byte by byte",
     async (url) => {
       const { api, sessions } = await followed(url, "large", 3);
       await api.published("large", JSON.stringify("x".repeat(5_000)));
@@ -82,7 +82,7 @@ const ROWS = [
     },
   ),
   row(
-    "Producer deduplication: what was copied before is not copied again",
+    "what was copied before a kill is not copied again",
     async (url) => {
       const { api, sessions } = await followed(url, "once", 2);
       await api.published("once", "1");
@@ -96,7 +96,7 @@ const ROWS = [
     },
   ),
   row(
-    "Subscribe flow, POST /v1/:project/subscribe: a session that exists is known again, and a second subscription joins the first",
+    "after a kill a session is known again, and a second subscription joins the first",
     async (url) => {
       const { api, sessions } = await followed(url, "again-1", 1);
       await api.create("again-2");
@@ -114,7 +114,7 @@ const ROWS = [
     },
   ),
   row(
-    "Unsubscribe flow, DELETE /v1/:project/unsubscribe: what has ended stays ended",
+    "a subscription that ended before a kill stays ended",
     async (url) => {
       const { api, sessions } = await followed(url, "left", 2);
       expect((await api.unsubscribe(sessions[0]!, "left")).status).toBe(204);
@@ -129,7 +129,7 @@ const ROWS = [
     },
   ),
   row(
-    "Touch session, POST /v1/:project/session/:sessionId/touch: the expiry is durable, and moves",
+    "the expiry of a session survives a kill, and moves when the session is touched",
     async (url) => {
       const { api, sessions } = await followed(url, "touched", 1);
       return (await api.touch(sessions[0]!)).body;
@@ -141,7 +141,7 @@ const ROWS = [
     },
   ),
   row(
-    "Delete session, DELETE /v1/:project/session/:sessionId: it does not come back, and a new one of its id inherits nothing",
+    "a deleted session does not come back after a kill, and a new one of its id inherits nothing",
     async (url) => {
       const { api, sessions } = await followed(url, "deleted", 1);
       await api.published("deleted", "1");
@@ -159,7 +159,7 @@ const ROWS = [
     },
   ),
   row(
-    "Publish response headers: inline, with count, successes and failures",
+    "a publish answers with mode, count, successes and failures, before and after a kill",
     async (url) => {
       const { api } = await followed(url, "headers", 3);
       expect(fanoutOf(await api.publish("headers", "1"))).toEqual(inline(3));
@@ -167,7 +167,7 @@ const ROWS = [
     async (url) => expect(fanoutOf(await new Api(url).publish("headers", "1"))).toEqual(inline(3)),
   ),
   row(
-    "Reading the session stream, GET /v1/:project/stream/session:<sessionId>: live, and on from an offset after a kill",
+    "the session stream is read live, and from an offset after a kill",
     async (url) => {
       const api = new Api(url);
       await api.create("read", "text/plain");
@@ -187,9 +187,9 @@ const ROWS = [
       expect((await api.inbox(session)).text).toBe("onetwo");
     },
   ),
-  row("Project IDs, session IDs and stream IDs: what is none is refused, in either process", refusesIds, refusesIds),
+  row("malformed project, session and stream ids are refused, before and after a kill", refusesIds, refusesIds),
   row(
-    "Inline vs queued: what was queued when the process was killed is delivered by the next",
+    "what was queued when the process was killed is delivered by the next process",
     async (url) => {
       const { api, sessions } = await followed(url, "queued", 40);
       for (let i = 0; i < 20; i++) {
@@ -207,7 +207,7 @@ const ROWS = [
   ),
 ];
 
-describeOnEngines("Through the server process", (engine) => {
+describeOnStores("Through the server process", (engine) => {
   acrossKill(engine, { "fanout.queueThreshold": 3 }, [...ROWS, ...METRIC_ROWS]);
 });
 
@@ -226,7 +226,7 @@ const sessionOfAda = (stream: string) => async (url: string) => {
 
 const WITHOUT_QUEUE = [
   row(
-    "publish: write",
+    "publishing needs the scope write",
     async (url) => (await as(url, "write")).create("written"),
     async (url) => {
       expect((await (await as(url, "read")).publish("written", "1")).status).toBe(403);
@@ -234,35 +234,39 @@ const WITHOUT_QUEUE = [
       expect((await (await as(url, "write")).publish("written", "1")).status).toBe(204);
     },
   ),
-  row("unsubscribe, deleteSession: write", sessionOfAda("owned"), async (url, id) => {
+  row("unsubscribing and deleting a session need the scope write", sessionOfAda("owned"), async (url, id) => {
     const [read, write] = [await as(url, "read"), await as(url, "write")];
     expect((await read.unsubscribe(id, "owned")).status).toBe(403);
     expect((await read.delete(id)).status).toBe(403);
     expect((await write.unsubscribe(id, "owned")).status).toBe(204);
     expect((await write.delete(id)).status).toBe(204);
   }),
-  row("subscribe, getSession, touchSession: read or write", sessionOfAda("read"), async (url, id) => {
-    for (const scope of ["read", "write"]) {
-      const api = await as(url, scope);
-      expect((await api.subscribe(id, "read")).status).toBe(200);
-      expect((await api.session(id)).status).toBe(200);
-      expect((await api.touch(id)).status).toBe(200);
-    }
-    expect((await new Api(url).session(id)).status).toBe(401);
-  }),
-  row("Authentication: whose a session is, is durable", sessionOfAda("hers"), async (url, id) => {
+  row(
+    "subscribing, reading and touching a session need the scope read or write",
+    sessionOfAda("read"),
+    async (url, id) => {
+      for (const scope of ["read", "write"]) {
+        const api = await as(url, scope);
+        expect((await api.subscribe(id, "read")).status).toBe(200);
+        expect((await api.session(id)).status).toBe(200);
+        expect((await api.touch(id)).status).toBe(200);
+      }
+      expect((await new Api(url).session(id)).status).toBe(401);
+    },
+  ),
+  row("the owner of a session survives a kill", sessionOfAda("hers"), async (url, id) => {
     const bob = await as(url, "read write", "bob");
     expect((await bob.session(id)).status).toBe(404);
     expect((await bob.inbox(id)).status).toBe(404);
     expect((await bob.subscribe(id, "hers")).status).toBe(403);
   }),
   row(
-    "GET /health: bypasses auth",
+    "GET /health answers without authentication",
     async (url) => expect((await fetch(`${url}/health`)).status).toBe(200),
     async (url) => expect((await fetch(`${url}/health`)).status).toBe(200),
   ),
   row(
-    "Skipped: without a queue, above MAX_INLINE_FANOUT; delivered by the next process (where the seed drops it)",
+    "copies that were skipped above the inline limit without a queue are delivered by the next process",
     async (url) => {
       const ada = await as(url, "read write");
       await ada.create("skipped");
@@ -282,14 +286,14 @@ const WITHOUT_QUEUE = [
   ),
 ];
 
-describeOnEngines("Through the server process, without a queue and with auth", (engine) => {
+describeOnStores("Through the server process, without a queue and with auth", (engine) => {
   const settings = { "fanout.queue": false, "fanout.maxInline": 3 };
   acrossKill(engine, settings, WITHOUT_QUEUE, { SLUICE_SECRET_default: SECRET });
 });
 
 const SHORT_LIVED = [
   row(
-    "Session expiry, scheduled clean-up, session_expire, cleanup_batch: a session that ran out while nobody served is gone, and its subscription with it",
+    "a session that expired while no process served is removed with its subscription, and counted",
     async (url) => {
       const { sessions } = await followed(url, "s", 12);
       return sessions;
@@ -309,7 +313,7 @@ const SHORT_LIVED = [
     },
   ),
   row(
-    "DEFAULT_SESSION_TTL_SECONDS: what was promised is kept",
+    "expiresAt follows from the TTL that is set",
     async (url) => (await followed(url, "t", 1)).sessions[0]!,
     async (url) => {
       const api = new Api(url);
@@ -321,6 +325,6 @@ const SHORT_LIVED = [
   ),
 ];
 
-describeOnEngines("Through the server process, with sessions of a second", (engine) => {
+describeOnStores("Through the server process, with sessions of a second", (engine) => {
   acrossKill(engine, { sessionTtlSeconds: 1, "internal.session.cleanupMs": 100 }, SHORT_LIVED);
 });

@@ -1,14 +1,14 @@
-/** Both registries and what changes them: subscribing, unsubscribing, the life of a session. */
+/** What subscribing, unsubscribing and the life of a session make of the session and of the stream's registry, step by step. */
 import { expect, it } from "vitest";
 import { registryEntity, subscriberTable } from "../../packages/server/src/sessions/state.ts";
-import { describeOnEngines } from "../e2e/server.ts";
+import { describeAloneAndShared } from "../e2e/server.ts";
 import { Api } from "./api.ts";
 import { stage, typesOf, uuid } from "./stage.ts";
 
 const TTL_MS = 1_800_000;
 
-describeOnEngines("Registries", (engine) => {
-  it("SubscriptionDO, {projectId}/{streamId}: who subscribes to a stream, in its project", async () => {
+describeAloneAndShared("Registries", (engine) => {
+  it("a stream's registry names the sessions that follow it, of its own project only", async () => {
     const { api, url, registry } = await stage(engine);
     const other = new Api(url, "other");
     const [alice, bob, eve] = [uuid(), uuid(), uuid()];
@@ -27,7 +27,7 @@ describeOnEngines("Registries", (engine) => {
     expect((await api.session(eve)).status).toBe(404);
   });
 
-  it("subscribers: the session and when it subscribed", async () => {
+  it("a registry stores each session and when it subscribed", async () => {
     const { api, engine: store, now } = await stage(engine);
     const alice = uuid();
     await api.create("s");
@@ -36,7 +36,7 @@ describeOnEngines("Registries", (engine) => {
     expect(rows.map(({ key, value }) => [key, subscriberTable.decode(value).since])).toEqual([[alice, now()]]);
   });
 
-  it("fanout_state: one counter of fan-outs, that only grows", async () => {
+  it("a registry counts fan-outs, and the count only grows", async () => {
     const { api, registry } = await stage(engine);
     await api.create("s");
     await api.subscribed(uuid(), "s");
@@ -48,7 +48,7 @@ describeOnEngines("Registries", (engine) => {
     expect(seen).toEqual([0, 1, 2, 3]);
   });
 
-  it("SessionDO, {projectId}/{sessionId}: which streams a session subscribes to, and since when", async () => {
+  it("a session names the streams that it follows, and since when", async () => {
     const { api, pass, now } = await stage(engine);
     const alice = uuid();
     const startedAt = now();
@@ -66,8 +66,8 @@ describeOnEngines("Registries", (engine) => {
   });
 });
 
-describeOnEngines("Subscribe flow", (engine) => {
-  it("1. looks up the source's content type; fails when there is no such stream, and leaves nothing", async () => {
+describeAloneAndShared("Subscribe flow", (engine) => {
+  it("subscribing to a stream that does not exist fails and leaves nothing", async () => {
     const { api, core, registry, tracked } = await stage(engine);
     const alice = uuid();
     expect(await api.subscribe(alice, "none")).toMatchObject({ status: 404, body: { code: "stream-not-found" } });
@@ -77,7 +77,7 @@ describeOnEngines("Subscribe flow", (engine) => {
     expect(await tracked()).toEqual([]);
   });
 
-  it("2. creates the session stream, of the source's content type, with an expiry", async () => {
+  it("the first subscription creates the session stream, of the source's content type, with an expiry", async () => {
     const { api, now } = await stage(engine);
     const alice = uuid();
     await api.create("s", "text/plain; charset=utf-8");
@@ -88,7 +88,7 @@ describeOnEngines("Subscribe flow", (engine) => {
     expect(head.headers.get("content-type")).toBe("text/plain; charset=utf-8");
   });
 
-  it("2. touches a session stream that exists", async () => {
+  it("a further subscription, or the same one again, is a use of the session", async () => {
     const { api, pass, now } = await stage(engine);
     const alice = uuid();
     await api.create("a");
@@ -104,7 +104,7 @@ describeOnEngines("Subscribe flow", (engine) => {
     expect((await api.session(alice)).body.subscriptions).toHaveLength(2);
   });
 
-  it("2. verifies that content types are compatible: 409 otherwise, and nothing has changed", async () => {
+  it("a stream of another content type than the session's is refused with 409, and nothing changes", async () => {
     const { api, registry } = await stage(engine);
     const alice = uuid();
     await api.create("json");
@@ -119,7 +119,7 @@ describeOnEngines("Subscribe flow", (engine) => {
     expect(await api.published("text", "hello", "text/plain")).toMatchObject({ count: 0 });
   });
 
-  it("3. adds the subscriber to the stream's registry", async () => {
+  it("subscribing adds the session to the stream's registry", async () => {
     const { api, registry } = await stage(engine);
     const alice = uuid();
     await api.create("s");
@@ -128,7 +128,7 @@ describeOnEngines("Subscribe flow", (engine) => {
     expect(await registry("s")).toMatchObject({ count: 1, subscribers: [alice], lagging: [] });
   });
 
-  it("4. tracks the subscription on the session", async () => {
+  it("subscribing adds the stream to the session", async () => {
     const { api } = await stage(engine);
     const alice = uuid();
     await api.create("s");
@@ -136,7 +136,7 @@ describeOnEngines("Subscribe flow", (engine) => {
     expect((await api.session(alice)).body.subscriptions).toMatchObject([{ streamId: "s" }]);
   });
 
-  it("5. records a subscribe event, and a session create event for a new session", async () => {
+  it("subscribing records a subscribe event, and a session_create event for a new session", async () => {
     const { api, points } = await stage(engine);
     const alice = uuid();
     await api.create("a");
@@ -147,7 +147,7 @@ describeOnEngines("Subscribe flow", (engine) => {
     expect(typesOf(points.splice(0))).toEqual(["subscribe", "http"]);
   });
 
-  it("when step 3 fails, a session that was just created is rolled back", async () => {
+  it("when the registry cannot be written, a session that was created for it is rolled back", async () => {
     const { api, trouble, registry, tracked, points } = await stage(engine);
     const alice = uuid();
     await api.create("s");
@@ -162,7 +162,7 @@ describeOnEngines("Subscribe flow", (engine) => {
     expect((await api.subscribed(alice, "s")).body.isNewSession).toBe(true);
   });
 
-  it("when step 3 fails, a session that was there before stays as it was", async () => {
+  it("when the registry cannot be written, a session that existed before stays as it was", async () => {
     const { api, trouble, registry } = await stage(engine);
     const alice = uuid();
     await api.create("a");
@@ -178,7 +178,7 @@ describeOnEngines("Subscribe flow", (engine) => {
     expect(await api.messages(alice)).toEqual([1]);
   });
 
-  it("answers sessionId, streamId, sessionStreamPath, expiresAt, isNewSession", async () => {
+  it("the answer to a subscription has sessionId, streamId, sessionStreamPath, expiresAt and isNewSession", async () => {
     const { api, now } = await stage(engine);
     const alice = uuid();
     await api.create("chat-room-1");
@@ -192,8 +192,8 @@ describeOnEngines("Subscribe flow", (engine) => {
   });
 });
 
-describeOnEngines("Unsubscribe flow", (engine) => {
-  it("1. removes the subscriber from the stream's registry", async () => {
+describeAloneAndShared("Unsubscribe flow", (engine) => {
+  it("unsubscribing removes the session from the stream's registry", async () => {
     const { api, registry } = await stage(engine);
     const [alice, bob] = [uuid(), uuid()];
     await api.create("s");
@@ -208,7 +208,7 @@ describeOnEngines("Unsubscribe flow", (engine) => {
     expect(await registry("s")).toBeUndefined();
   });
 
-  it("2. removes the subscription from the session; what was copied stays", async () => {
+  it("unsubscribing removes the stream from the session, and copies stay", async () => {
     const { api } = await stage(engine);
     const alice = uuid();
     await api.create("s");
@@ -220,7 +220,7 @@ describeOnEngines("Unsubscribe flow", (engine) => {
     expect(await api.messages(alice)).toEqual([1]);
   });
 
-  it("3. records an unsubscribe event, when there was something to end", async () => {
+  it("unsubscribing records an unsubscribe event when the session followed the stream", async () => {
     const { api, points } = await stage(engine);
     const alice = uuid();
     await api.create("s");
@@ -233,8 +233,8 @@ describeOnEngines("Unsubscribe flow", (engine) => {
   });
 });
 
-describeOnEngines("Session lifecycle", (engine) => {
-  it("Get session: what it is and its active subscriptions", async () => {
+describeAloneAndShared("Session lifecycle", (engine) => {
+  it("a session can be read with its active subscriptions", async () => {
     const { api, now } = await stage(engine);
     const alice = uuid();
     await api.create("s");
@@ -250,7 +250,7 @@ describeOnEngines("Session lifecycle", (engine) => {
     });
   });
 
-  it("Touch session: resets the expiry of its stream", async () => {
+  it("touching a session moves its expiry", async () => {
     const { api, pass, now, sweep } = await stage(engine);
     const [alice, bob] = [uuid(), uuid()];
     await api.create("s");
@@ -270,7 +270,7 @@ describeOnEngines("Session lifecycle", (engine) => {
     expect((await api.touch(alice)).status).toBe(404);
   });
 
-  it("Delete session: its stream and every subscription are gone", async () => {
+  it("deleting a session removes its stream and every subscription", async () => {
     const { api, registry, tracked } = await stage(engine);
     const [alice, bob] = [uuid(), uuid()];
     for (const stream of ["a", "b"]) {

@@ -1,13 +1,12 @@
 /** The HTTP API of sessions, row by row, the headers of a publish, and what ids are. */
-import { expect, it } from "vitest";
-import { describeOnEngines } from "../e2e/server.ts";
+import { describe, expect, it } from "vitest";
 import { SseClient } from "../e2e/sse-client.ts";
 import { Api, fanoutOf } from "./api.ts";
 import { stage, subscribers, uuid } from "./stage.ts";
 
-describeOnEngines("HTTP API", (engine) => {
-  it("POST /v1/:project/subscribe { sessionId, streamId }", async () => {
-    const { url } = await stage(engine);
+describe("HTTP API", () => {
+  it("POST /v1/:project/subscribe { sessionId, streamId } subscribes", async () => {
+    const { url } = await stage("memory");
     const api = new Api(url, "my_app-1");
     await api.create("s");
     const sessionId = uuid();
@@ -19,8 +18,8 @@ describeOnEngines("HTTP API", (engine) => {
     expect((await api.call("GET", `/stream/session:${sessionId}`)).status).toBe(200);
   });
 
-  it("DELETE /v1/:project/unsubscribe { sessionId, streamId }", async () => {
-    const { api } = await stage(engine);
+  it("DELETE /v1/:project/unsubscribe { sessionId, streamId } unsubscribes", async () => {
+    const { api } = await stage("memory");
     await api.create("s");
     const [session] = await subscribers(api, "s", 1);
     const answer = await api.unsubscribe(session!, "s");
@@ -31,8 +30,8 @@ describeOnEngines("HTTP API", (engine) => {
     expect(await api.unsubscribe(uuid(), "s")).toMatchObject({ status: 404, body: { code: "session-not-found" } });
   });
 
-  it("POST /v1/:project/publish/:streamId, a raw payload of any content type", async () => {
-    const { api } = await stage(engine);
+  it("POST /v1/:project/publish/:streamId takes a raw payload of any content type", async () => {
+    const { api } = await stage("memory");
     for (const [stream, type, body] of [
       ["json", "application/json", '{"a":[1]}'],
       ["text", "text/plain", "héllo"],
@@ -54,7 +53,7 @@ describeOnEngines("HTTP API", (engine) => {
   });
 
   it("a publish is an append: producer headers, message metadata and closing work as on the stream", async () => {
-    const { api } = await stage(engine);
+    const { api } = await stage("memory");
     await api.create("s");
     const [session] = await subscribers(api, "s", 1);
     const producer = { "Producer-Id": "p", "Producer-Epoch": "0", "Producer-Seq": "0" };
@@ -70,8 +69,8 @@ describeOnEngines("HTTP API", (engine) => {
     expect(body[1]).toMatchObject({ payload: 2, id: "m1", key: "k", attributes: { a: "b" } });
   });
 
-  it("GET /v1/:project/session/:sessionId", async () => {
-    const { api } = await stage(engine);
+  it("GET /v1/:project/session/:sessionId shows the session", async () => {
+    const { api } = await stage("memory");
     await api.create("s");
     const [session] = await subscribers(api, "s", 1);
     expect(await api.session(session!)).toMatchObject({ status: 200, body: { sessionId: session } });
@@ -84,16 +83,16 @@ describeOnEngines("HTTP API", (engine) => {
     });
   });
 
-  it("POST /v1/:project/session/:sessionId/touch", async () => {
-    const { api, now } = await stage(engine);
+  it("POST /v1/:project/session/:sessionId/touch moves the expiry", async () => {
+    const { api, now } = await stage("memory");
     await api.create("s");
     const [session] = await subscribers(api, "s", 1);
     expect((await api.touch(session!)).body).toEqual({ sessionId: session, expiresAt: now() + 1_800_000 });
     expect(await api.touch(uuid())).toMatchObject({ status: 404, body: { code: "session-not-found" } });
   });
 
-  it("DELETE /v1/:project/session/:sessionId", async () => {
-    const { api } = await stage(engine);
+  it("DELETE /v1/:project/session/:sessionId deletes the session", async () => {
+    const { api } = await stage("memory");
     await api.create("s");
     const [session] = await subscribers(api, "s", 1);
     const answer = await api.delete(session!);
@@ -102,16 +101,16 @@ describeOnEngines("HTTP API", (engine) => {
     expect(await api.delete(session!)).toMatchObject({ status: 404, body: { code: "session-not-found" } });
   });
 
-  it("GET /health, without auth", async () => {
+  it("GET /health answers without authentication", async () => {
     const secret = "a secret that is long enough for it";
-    const { url, api } = await stage(engine, { projects: { default: { secrets: [secret] } } });
+    const { url, api } = await stage("memory", { projects: { default: { secrets: [secret] } } });
     const response = await fetch(`${url}/health`);
     expect([response.status, await response.json()]).toEqual([200, { status: "ok" }]);
     expect((await api.session(uuid())).status).toBe(401);
   });
 
-  it("other methods are refused, with those that are known", async () => {
-    const { api } = await stage(engine);
+  it("another method is refused, and the answer lists the allowed ones", async () => {
+    const { api } = await stage("memory");
     for (const [method, path, allow] of [
       ["GET", "/subscribe", "POST, OPTIONS"],
       ["POST", "/unsubscribe", "DELETE, OPTIONS"],
@@ -125,16 +124,16 @@ describeOnEngines("HTTP API", (engine) => {
     expect((await api.call("POST", `/session/${uuid()}/else`)).status).toBe(404);
   });
 
-  it("the project ID matches ^[a-zA-Z0-9_-]+$", async () => {
-    const { url } = await stage(engine);
+  it("a project id that does not match ^[a-zA-Z0-9_-]+$ is refused", async () => {
+    const { url } = await stage("memory");
     for (const project of ["a.b", "a%20b", "ä"]) {
       const answer = await new Api(url, project).subscribe(uuid(), "s");
       expect(answer, project).toMatchObject({ status: 400, body: { code: "bad-project" } });
     }
   });
 
-  it("session IDs are UUIDs", async () => {
-    const { api } = await stage(engine);
+  it("a session id that is not a UUID is refused", async () => {
+    const { api } = await stage("memory");
     for (const id of ["user-alice", "", "6f1c1f5e2a5b4c9e9d5e0a1b2c3d4e5f", `${uuid()}0`, 7, null, undefined]) {
       for (const [method, path] of [
         ["POST", "/subscribe"],
@@ -151,8 +150,8 @@ describeOnEngines("HTTP API", (engine) => {
     }
   });
 
-  it("stream IDs are letters, digits, hyphens, underscores, colons, periods (and slashes, for streams have them)", async () => {
-    const { api } = await stage(engine);
+  it("a stream id has letters, digits, hyphens, underscores, colons, periods and slashes; any other is refused", async () => {
+    const { api } = await stage("memory");
     await api.create("Ab9-_:./x");
     await api.subscribed(uuid(), "Ab9-_:./x");
     for (const streamId of ["a b", "ä", "", "a?b", "a#", "x".repeat(1_025), 7, undefined]) {
@@ -164,8 +163,8 @@ describeOnEngines("HTTP API", (engine) => {
     expect(await api.subscribe(uuid(), "a/../b")).toMatchObject({ status: 400, body: { code: "bad-path" } });
   });
 
-  it("what else is wrong with a body is said, with the field", async () => {
-    const { api } = await stage(engine);
+  it("a malformed body is refused, and the answer names the field", async () => {
+    const { api } = await stage("memory");
     const [sessionId, streamId] = [uuid(), "s"];
     for (const [body, detail] of [
       ["{", "the body must be JSON"],
@@ -184,17 +183,17 @@ describeOnEngines("HTTP API", (engine) => {
   });
 });
 
-describeOnEngines("Publish response headers", (engine) => {
-  it("Stream-Fanout-Count: the total of subscribers", async () => {
-    const { api } = await stage(engine);
+describe("Publish response headers", () => {
+  it("Stream-Fanout-Count is the number of subscribers", async () => {
+    const { api } = await stage("memory");
     await api.create("s");
     expect((await api.published("s", "1")).count).toBe(0);
     await subscribers(api, "s", 3);
     expect((await api.published("s", "1")).count).toBe(3);
   });
 
-  it("Stream-Fanout-Successes and Stream-Fanout-Failures: what became of the copies", async () => {
-    const { api, core } = await stage(engine);
+  it("Stream-Fanout-Successes and Stream-Fanout-Failures count the copies", async () => {
+    const { api, core } = await stage("memory");
     await api.create("s");
     const sessions = await subscribers(api, "s", 3);
     core.fate = ({ method, id }) => (method === "deliver" && id === sessions[0] ? "refused" : undefined);
@@ -203,9 +202,9 @@ describeOnEngines("Publish response headers", (engine) => {
     expect(await api.published("s", "1")).toMatchObject({ count: 3, successes: 2, failures: 1 });
   });
 
-  it("Stream-Fanout-Mode: inline, queued, circuit-open or skipped", async () => {
-    const queued = await stage(engine, { fanout: { queueThreshold: 1, breakerFailures: 1 } });
-    const skipped = await stage(engine, { fanout: { queue: false, maxInline: 1 } });
+  it("Stream-Fanout-Mode is inline, queued, circuit-open or skipped", async () => {
+    const queued = await stage("memory", { fanout: { queueThreshold: 1, breakerFailures: 1 } });
+    const skipped = await stage("memory", { fanout: { queue: false, maxInline: 1 } });
     for (const { api } of [queued, skipped]) await api.create("s");
     const modes: string[] = [];
     const publish = async ({ api }: typeof queued) => modes.push((await api.published("s", "1")).mode);
@@ -221,8 +220,8 @@ describeOnEngines("Publish response headers", (engine) => {
     expect(modes).toEqual(["inline", "inline", "circuit-open", "queued", "skipped"]);
   });
 
-  it("only a publish has them: an append through the stream's own door reaches subscribers without", async () => {
-    const { api, until } = await stage(engine);
+  it("an append reaches subscribers too, and its answer has no fan-out headers", async () => {
+    const { api, until } = await stage("memory");
     await api.create("s");
     const [session] = await subscribers(api, "s", 1);
     const answer = await api.call("POST", "/stream/s", "1", { "Content-Type": "application/json" });
@@ -231,9 +230,9 @@ describeOnEngines("Publish response headers", (engine) => {
   });
 });
 
-describeOnEngines("Reading the session stream", (engine) => {
-  it("GET /v1/:project/stream/session:<sessionId>, live and with offsets, as any stream", async () => {
-    const { api } = await stage(engine);
+describe("Reading the session stream", () => {
+  it("GET /v1/:project/stream/session:<sessionId> reads live and from offsets, as for any stream", async () => {
+    const { api } = await stage("memory");
     await api.create("s", "text/plain");
     const [session] = await subscribers(api, "s", 1);
     const live = await SseClient.open(`${api.base}/stream/session:${session}?offset=-1&live=sse`);

@@ -1,6 +1,6 @@
 /** The way of a message from its publisher into session streams: the flow, the modes, what is retried and what is removed. */
 import { expect, it } from "vitest";
-import { describeOnEngines } from "../e2e/server.ts";
+import { describeAloneAndShared } from "../e2e/server.ts";
 import { inline } from "./api.ts";
 import { stage, subscribers, uuid } from "./stage.ts";
 
@@ -9,8 +9,8 @@ const EXPIRED_MS = 1_800_000 * 1.1;
 const SMALL_QUEUE = { fanout: { queueThreshold: 3 } };
 const deferred = (count: number, mode: string) => ({ count, successes: 0, failures: 0, mode });
 
-describeOnEngines("Publish and fan-out flow", (engine) => {
-  it("1. Write to source stream: the message is in the stream, whoever subscribes", async () => {
+describeAloneAndShared("Publish and fan-out flow", (engine) => {
+  it("a publish appends to the source stream, with and without subscribers", async () => {
     const { api } = await stage(engine);
     await api.create("s");
     expect(await api.published("s", "1")).toEqual(inline(0));
@@ -20,7 +20,7 @@ describeOnEngines("Publish and fan-out flow", (engine) => {
     expect((await api.publish("none", "1")).status).toBe(404);
   });
 
-  it("2. Clone payload: source and every copy have the publisher's bytes, small and large", async () => {
+  it("the source and every copy have the publisher's bytes, small and large", async () => {
     const { api } = await stage(engine);
     await api.create("bin", "application/octet-stream");
     const sessions = await subscribers(api, "bin", 3);
@@ -36,7 +36,7 @@ describeOnEngines("Publish and fan-out flow", (engine) => {
     }
   });
 
-  it("3. Assign fanout sequence: monotonic, persisted, and in every copy", async () => {
+  it("every copy has the number of its fan-out, which only grows and survives a restart", async () => {
     const { api, core, restart } = await stage(engine);
     await api.create("room/1");
     await subscribers(api, "room/1", 2);
@@ -49,7 +49,7 @@ describeOnEngines("Publish and fan-out flow", (engine) => {
     expect([...copies].map((one) => Number(one.split(" ")[0]))).toEqual([1, 1, 2, 2, 3, 3]);
   });
 
-  it("4. Get subscribers: those who subscribe at that moment", async () => {
+  it("a publish reaches the sessions that follow the stream at that moment", async () => {
     const { api, core } = await stage(engine);
     await api.create("s");
     const [alice, bob] = (await subscribers(api, "s", 2)) as [string, string];
@@ -63,7 +63,7 @@ describeOnEngines("Publish and fan-out flow", (engine) => {
     expect([...sent].sort()).toEqual([`1 ${alice}`, `1 ${bob}`, `2 ${alice}`, `3 ${alice}`, `3 ${carol}`].sort());
   });
 
-  it("5. Fan out: one copy into the stream of each session, in order", async () => {
+  it("each session gets one copy of each message, in order", async () => {
     const { api } = await stage(engine);
     await api.create("s");
     const sessions = await subscribers(api, "s", 5);
@@ -71,7 +71,7 @@ describeOnEngines("Publish and fan-out flow", (engine) => {
     for (const session of sessions) expect(await api.messages(session)).toEqual([0, 1, 2, 3, 4]);
   });
 
-  it("fan-out failures never cause a publish to fail", async () => {
+  it("a fan-out that fails never fails its publish", async () => {
     const { api, core, until } = await stage(engine);
     await api.create("s");
     const sessions = await subscribers(api, "s", 3);
@@ -85,8 +85,8 @@ describeOnEngines("Publish and fan-out flow", (engine) => {
   });
 });
 
-describeOnEngines("Inline vs queued", (engine) => {
-  it("count <= FANOUT_QUEUE_THRESHOLD: inline, within the publish request", async () => {
+describeAloneAndShared("Inline vs queued", (engine) => {
+  it("up to the threshold of the queue, copies are made within the publish request", async () => {
     const { api, core } = await stage(engine, SMALL_QUEUE);
     await api.create("s");
     const sessions = await subscribers(api, "s", 3);
@@ -95,7 +95,7 @@ describeOnEngines("Inline vs queued", (engine) => {
     for (const session of sessions) expect(await api.messages(session)).toEqual([1]);
   });
 
-  it("count > threshold: queued, and a consumer delivers after the publish was answered", async () => {
+  it("above the threshold, copies are queued and made after the publish is answered", async () => {
     const { api, core, until } = await stage(engine, SMALL_QUEUE);
     await api.create("s");
     const sessions = await subscribers(api, "s", 4);
@@ -109,7 +109,7 @@ describeOnEngines("Inline vs queued", (engine) => {
     });
   });
 
-  it("count > MAX_INLINE_FANOUT and no queue: skipped, and delivered later all the same (where the seed drops it)", async () => {
+  it("above the inline limit without a queue, the publish does not wait and the copies follow", async () => {
     const { api, core, until } = await stage(engine, { fanout: { queue: false, queueThreshold: 1, maxInline: 3 } });
     await api.create("s");
     const sessions = await subscribers(api, "s", 3);
@@ -127,7 +127,7 @@ describeOnEngines("Inline vs queued", (engine) => {
     });
   });
 
-  it("Circuit breaker open: circuit-open, and delivered later all the same (where the seed drops it)", async () => {
+  it("with an open circuit, the publish does not wait and the copies follow", async () => {
     const { api, core, until } = await stage(engine, { fanout: { breakerFailures: 2 } });
     await api.create("s");
     const sessions = await subscribers(api, "s", 2);
@@ -142,8 +142,8 @@ describeOnEngines("Inline vs queued", (engine) => {
   });
 });
 
-describeOnEngines("Producer deduplication in fan-out", (engine) => {
-  it("fanoutSeq is in queued copies too, with the stream that they are of", async () => {
+describeAloneAndShared("Producer deduplication in fan-out", (engine) => {
+  it("a queued copy has the number of its fan-out and the name of its stream", async () => {
     const { api, core, until } = await stage(engine, SMALL_QUEUE);
     await api.create("a:b.c");
     const sessions = await subscribers(api, "a:b.c", 4);
@@ -153,7 +153,7 @@ describeOnEngines("Producer deduplication in fan-out", (engine) => {
     expect([copy!.stream, copy!.fanoutSeq]).toEqual(["a:b.c", 1]);
   });
 
-  it("a retried copy is absorbed: what was written and not heard of is not there twice (by position, invariant 4)", async () => {
+  it("a copy that is retried because its reply was lost is stored once", async () => {
     const { api, core, until, registry } = await stage(engine);
     await api.create("s");
     const sessions = await subscribers(api, "s", 3);
@@ -167,8 +167,8 @@ describeOnEngines("Producer deduplication in fan-out", (engine) => {
   });
 });
 
-describeOnEngines("Stale subscriber auto-clean-up", (engine) => {
-  it("sessions that are not found during fan-out are removed from the registry, all in one step", async () => {
+describeAloneAndShared("Stale subscriber auto-clean-up", (engine) => {
+  it("sessions that a fan-out does not find are removed from the registry in one commit", async () => {
     const { api, registry, trouble, pass } = await stage(engine);
     await api.create("s");
     const gone = await subscribers(api, "s", 3);
@@ -186,7 +186,7 @@ describeOnEngines("Stale subscriber auto-clean-up", (engine) => {
     expect(await api.published("s", "2")).toEqual(inline(1));
   });
 
-  it("the queue consumer removes them too", async () => {
+  it("sessions that a queue consumer does not find are removed too", async () => {
     const { api, registry, pass, until } = await stage(engine, SMALL_QUEUE);
     await api.create("s");
     await subscribers(api, "s", 3);
@@ -197,7 +197,7 @@ describeOnEngines("Stale subscriber auto-clean-up", (engine) => {
     expect(await api.messages(alive!)).toEqual([1]);
   });
 
-  it("a stale session beside one that fails: the failure is counted, and the living one is kept", async () => {
+  it("a failed copy is counted and its session kept, although a stale session is removed beside it", async () => {
     const { api, core, registry, until } = await stage(engine);
     await api.create("s");
     const [stale, failing, well] = (await subscribers(api, "s", 3)) as [string, string, string];
@@ -212,8 +212,8 @@ describeOnEngines("Stale subscriber auto-clean-up", (engine) => {
   });
 });
 
-describeOnEngines("Queue consumer", (engine) => {
-  it("1. decodes the payload: what is queued arrives byte by byte", async () => {
+describeAloneAndShared("Queue consumer", (engine) => {
+  it("a queued payload arrives byte by byte", async () => {
     const { api, until } = await stage(engine, SMALL_QUEUE);
     await api.create("bin", "application/octet-stream");
     const sessions = await subscribers(api, "bin", 4);
@@ -227,7 +227,7 @@ describeOnEngines("Queue consumer", (engine) => {
     });
   });
 
-  it("2. calls the same function as inline fan-out: a session that is stuck gets its time and no more", async () => {
+  it("a queued copy that is stuck ends at its timeout, as an inline copy does", async () => {
     const { api, core, pass, registry, until } = await stage(engine, {
       fanout: { queueThreshold: 3 },
       internal: { fanout: { graceMs: 60_000 } },
@@ -242,7 +242,7 @@ describeOnEngines("Queue consumer", (engine) => {
     await until(async () => expect((await registry("s"))!.lagging).toEqual([sessions[0]]), 0);
   });
 
-  it("4. ack: nobody is tried again when all writes succeeded or found nobody", async () => {
+  it("a queue message is done when each of its copies succeeded or found no session", async () => {
     const { api, core, registry, until, pass } = await stage(engine, SMALL_QUEUE);
     await api.create("s");
     const sessions = await subscribers(api, "s", 4);
@@ -257,7 +257,7 @@ describeOnEngines("Queue consumer", (engine) => {
     expect(core.posts()).toEqual([]);
   });
 
-  it("5. retry: writes that failed are tried again until they succeed, and only those", async () => {
+  it("failed copies of a queue message, and no others, are retried until they succeed", async () => {
     const { api, core, until, registry } = await stage(engine, SMALL_QUEUE);
     await api.create("s");
     const sessions = await subscribers(api, "s", 4);

@@ -1,7 +1,7 @@
-/** What the publish lifecycle promises, statement by statement, on every engine, with faults at each step of the path. */
+/** The life of a channel: activity, cleanup, rate and size limits, trimming, and tracking that comes with the publish. */
 import { Redis } from "ioredis";
-import { expect, inject, it, onTestFinished } from "vitest";
-import { describeOnEngines, sleep } from "../e2e/server.ts";
+import { describe, expect, inject, it, onTestFinished } from "vitest";
+import { describeAloneAndShared, sleep } from "../e2e/server.ts";
 import { eventually } from "../support/eventually.ts";
 import { Reader, readAll } from "./reader.ts";
 import { type Answer, START, stage } from "./stage.ts";
@@ -24,7 +24,7 @@ function expectRefusal({ status, body, headers }: Answer, wanted: number, code: 
   if (wanted === 429 || wanted === 503) expect(Number(headers.get("retry-after"))).toBeGreaterThanOrEqual(1);
 }
 
-describeOnEngines("Stream lifecycle and clean-up", (engine) => {
+describeAloneAndShared("Life and cleanup of a channel", (engine) => {
   it("each publish updates the activity timestamp, so a channel that is published to is not cleaned up", async () => {
     const { channel, pass, sweep } = await stage(engine);
     const a = channel("a");
@@ -56,7 +56,7 @@ describeOnEngines("Stream lifecycle and clean-up", (engine) => {
     expect(app.channels.counters.abandoned).toBe(1);
   });
 
-  it("interval and threshold are settings", async () => {
+  it("the cleanup interval and the idle threshold are settings", async () => {
     const { channel, pass, sweep } = await stage(engine, {
       channel: { idleMs: 5_000 },
       internal: { channel: { cleanupMs: 1_000 } },
@@ -85,7 +85,7 @@ describeOnEngines("Stream lifecycle and clean-up", (engine) => {
     expect((await readAll(a.events, 10)).sequences).toEqual([10]);
   });
 
-  it("a channel that has expired is untracked with it, in one step", async () => {
+  it("an expired channel is removed together with its entry in the index", async () => {
     const { channel, pass, sweep, tracked, app, engine: store } = await stage(engine);
     await channel("a").takes(START, { phase: "END", sequence: 1 });
     expect((await tracked()).map(({ id }) => id)).toEqual(["a"]);
@@ -96,7 +96,7 @@ describeOnEngines("Stream lifecycle and clean-up", (engine) => {
     expect(app.channels.counters).toMatchObject({ ended: 1, abandoned: 0, ghosts: 0 });
   });
 
-  it("when setting the TTL fails at END, the clean-up takes the channel all the same", async () => {
+  it("when an END cannot be stored, the cleanup removes the channel once it is idle", async () => {
     const { channel, trouble, pass, sweep, tracked } = await stage(engine);
     const a = channel("a");
     await a.takes(START);
@@ -112,7 +112,7 @@ describeOnEngines("Stream lifecycle and clean-up", (engine) => {
     expect(await tracked()).toEqual([]);
   });
 
-  it("ERROR does not end the stream", async () => {
+  it("an ERROR does not end the channel", async () => {
     const { channel, pass } = await stage(engine);
     const a = channel("a");
     await a.takes(START, { phase: "ERROR", sequence: 1, payload: "slow" }, { phase: "ERROR", sequence: 2 });
@@ -124,7 +124,7 @@ describeOnEngines("Stream lifecycle and clean-up", (engine) => {
     expect(ended).toBe("end");
   });
 
-  it("clean-up scans every shard", async () => {
+  it("the cleanup scans every shard of the index", async () => {
     const { channel, pass, sweep, tracked, engine: store } = await stage(engine, OFTEN);
     const ids = Array.from({ length: 200 }, (_, i) => `c${i}`);
     await Promise.all(ids.map((id) => channel(id).takes(START)));
@@ -146,7 +146,7 @@ describeOnEngines("Stream lifecycle and clean-up", (engine) => {
   });
 });
 
-describeOnEngines("Rate limiting", (engine) => {
+describeAloneAndShared("Rate limiting", (engine) => {
   it("a channel takes 20 requests per second, and Retry-After tells when to come back", async () => {
     const { channel, pass, app } = await stage(engine);
     const a = channel("a");
@@ -165,7 +165,7 @@ describeOnEngines("Rate limiting", (engine) => {
     expect((await a.send("DELTA", 1)).status).toBe(202);
   });
 
-  it("runs before tracking and publishing, so a limited publish does no other work", async () => {
+  it("the rate limit comes before tracking and publishing, so a limited publish causes no other work", async () => {
     const { channel, trouble } = await stage(engine, { channel: { rate: 1, windowMs: 60_000 } });
     const a = channel("a");
     await a.takes(START);
@@ -175,7 +175,7 @@ describeOnEngines("Rate limiting", (engine) => {
     expect(trouble.taken()).toEqual(["hit", "hit"]);
   });
 
-  it("fails closed: when the limiter cannot answer, nothing is published", async () => {
+  it("the rate limit fails closed: when the limiter cannot answer, nothing is published", async () => {
     const { channel, trouble, app, tracked } = await stage(engine);
     const a = channel("a");
     for (const fault of ["refused", "lost"] as const) {
@@ -189,7 +189,7 @@ describeOnEngines("Rate limiting", (engine) => {
     await a.takes(START);
   });
 
-  it("counts a request once, however many messages it carries", async () => {
+  it("the rate limit counts a request once, however many messages it carries", async () => {
     const { channel } = await stage(engine, { channel: { rate: 3, windowMs: 60_000 } });
     const a = channel("a");
     await a.takes(START);
@@ -200,9 +200,9 @@ describeOnEngines("Rate limiting", (engine) => {
   });
 });
 
-describeOnEngines("Message size", (engine) => {
+describe("Message size", () => {
   it("publishes are limited to 16 KB; one byte more is 413, and says the limit", async () => {
-    const { channel, app } = await stage(engine);
+    const { channel, app } = await stage("memory");
     const a = channel("a");
     await a.takes(START);
     expect((await a.post(deltaOf(KIB_16))).status).toBe(202);
@@ -213,8 +213,8 @@ describeOnEngines("Message size", (engine) => {
     expect((await readAll(a.events, 1)).sequences).toEqual([0, 1]);
   });
 
-  it("is checked before anything else: a publish that is too large costs no rate and no work", async () => {
-    const { channel, trouble } = await stage(engine, { channel: { rate: 1, windowMs: 60_000 } });
+  it("the size is checked first: a publish that is too large counts against no rate limit and causes no work", async () => {
+    const { channel, trouble } = await stage("memory", { channel: { rate: 1, windowMs: 60_000 } });
     trouble.hit = "refused";
     for (let i = 0; i < 3; i++) expectRefusal(await channel("a").post(deltaOf(KIB_16 + 1)), 413, "too-large");
     expect(trouble.taken()).toEqual([]);
@@ -223,7 +223,7 @@ describeOnEngines("Message size", (engine) => {
   });
 
   it("large data is chunked into several DELTAs, and a reader puts it together", async () => {
-    const { channel } = await stage(engine, OFTEN);
+    const { channel } = await stage("memory", OFTEN);
     const text = Array.from({ length: 5_000 }, (_, i) => `${i} `).join("");
     const a = channel("a");
     await a.takes(START);
@@ -237,8 +237,8 @@ describeOnEngines("Message size", (engine) => {
   });
 });
 
-describeOnEngines("Stream length", (engine) => {
-  it("is trimmed to about 1,200 messages, older ones first", async () => {
+describeAloneAndShared("Stream length", (engine) => {
+  it("a channel is trimmed to about 1,200 messages, older ones first", async () => {
     const { channel } = await stage(engine, OFTEN);
     const a = channel("a");
     await a.takes(START);
@@ -247,11 +247,11 @@ describeOnEngines("Stream length", (engine) => {
     expect(sequences.length).toBeGreaterThanOrEqual(1_200);
     expect(sequences.length).toBeLessThanOrEqual(1_320);
     expect(sequences).toEqual(Array.from({ length: sequences.length }, (_, i) => 3_001 - sequences.length + i));
-    // Who comes late is told first that the beginning is gone.
+    // A late reader is told first that the beginning is gone.
     expect(gaps).toEqual([seen[0]]);
   });
 
-  it("at 20 per second leaves a consumer about 60 seconds to come back without a loss", async () => {
+  it("at 20 messages per second a reader has about 60 seconds to come back without a loss", async () => {
     const { channel } = await stage(engine, OFTEN);
     const a = channel("a");
     await a.takes(START);
@@ -264,7 +264,7 @@ describeOnEngines("Stream length", (engine) => {
   });
 });
 
-describeOnEngines("Track before publish", (engine) => {
+describeAloneAndShared("Track before publish", (engine) => {
   it("a publish is tracked before it is appended, in the same commit", async () => {
     const { channel, trouble } = await stage(engine);
     await channel("a").takes(START);
@@ -290,7 +290,7 @@ describeOnEngines("Track before publish", (engine) => {
     expect((await readAll(a.events, 1)).sequences).toEqual([0, 1]);
   });
 
-  it("when the word of a publish is lost, the retry appends nothing twice", async () => {
+  it("when the reply to a publish is lost, the retry appends nothing twice", async () => {
     const { channel, trouble } = await stage(engine);
     const a = channel("a");
     trouble.commit = "lost";
@@ -306,7 +306,7 @@ describeOnEngines("Track before publish", (engine) => {
     expect(reader.seen[0]!.id).toBe(offset);
   });
 
-  it("a tracking failure near the threshold is made good by the retry, and the channel is not deleted too early", async () => {
+  it("a failed publish near the idle threshold is repeated in time, and the channel is not removed too early", async () => {
     const { channel, trouble, pass, sweep } = await stage(engine);
     const a = channel("a");
     await a.takes(START);
@@ -320,7 +320,7 @@ describeOnEngines("Track before publish", (engine) => {
     expect((await readAll(a.events, 1)).sequences).toEqual([0, 1]);
   });
 
-  it("a sweep that fails leaves the channel tracked, and the next one takes it", async () => {
+  it("a sweep that fails leaves the channel tracked, and the next sweep removes it", async () => {
     const { channel, trouble, pass, sweep, tracked, reports } = await stage(engine);
     await channel("a").takes(START);
     pass(IDLE_MS);

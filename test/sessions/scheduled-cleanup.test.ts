@@ -1,6 +1,6 @@
-/** Sessions that are over: found through an index in the store, and cleaned up step by step. When and how many at a time is in seed-faults. */
+/** Sessions that are over: found through an index in the store, and cleaned up step by step. When and how many at a time is in `faults-and-kills`. */
 import { expect, it } from "vitest";
-import { describeOnEngines } from "../e2e/server.ts";
+import { describeAloneAndShared } from "../e2e/server.ts";
 import { stage, subscribers, typesOf, uuid } from "./stage.ts";
 
 const FIVE_MINUTES = 300_000;
@@ -11,8 +11,8 @@ const LATEST_MS = TTL_MS * 1.1 + FIVE_MINUTES;
 /** Where several nodes serve they look after each other's registries too, which is not what is counted here. */
 const ALONE = { internal: { fanout: { checkMs: 1_000_000_000 } } };
 
-describeOnEngines("Scheduled clean-up", (engine) => {
-  it("the interval is a setting", async () => {
+describeAloneAndShared("Scheduled clean-up", (engine) => {
+  it("the cleanup interval is a setting", async () => {
     const { api, pass, sweep, points } = await stage(engine, {
       sessionTtlSeconds: 10,
       internal: { session: { cleanupMs: 1_000 } },
@@ -24,7 +24,7 @@ describeOnEngines("Scheduled clean-up", (engine) => {
     expect(typesOf(points)).toContain("session_expire");
   });
 
-  it("1. finds expired sessions in an index of the store (instead of asking an analytics service), and no others", async () => {
+  it("the cleanup finds expired sessions in an index of the store, and no others", async () => {
     const { api, pass, sweep, tracked, points } = await stage(engine);
     await api.create("s");
     const old = await subscribers(api, "s", 3);
@@ -39,7 +39,7 @@ describeOnEngines("Scheduled clean-up", (engine) => {
     expect(left.sort()).toEqual([old[0]!, ...young].map((id) => `session:${id}`).sort());
   });
 
-  it("2c. deletes the session stream, last of all", async () => {
+  it("the cleanup deletes the session stream last", async () => {
     const { api, pass, sweep, core, trouble } = await stage(engine);
     const alice = uuid();
     await api.create("s");
@@ -57,7 +57,7 @@ describeOnEngines("Scheduled clean-up", (engine) => {
     expect((await api.inbox(alice)).status).toBe(404);
   });
 
-  it("a step that fails is reported and taken up again; the session is gone for its user meanwhile", async () => {
+  it("a step that fails is reported and repeated, and clients do not see the session meanwhile", async () => {
     const { api, pass, sweep, points, reports, trouble, registry } = await stage(engine, ALONE);
     const [alice, bob] = [uuid(), uuid()];
     for (const [session, stream] of [
@@ -84,7 +84,7 @@ describeOnEngines("Scheduled clean-up", (engine) => {
     expect(await registry("a")).toBeUndefined();
   });
 
-  it("needs no credentials and is never skipped: it works from the store alone, also after a restart", async () => {
+  it("the cleanup works from the store alone, after a restart too", async () => {
     const { api, pass, sweep, restart, points, registry } = await stage(engine);
     await api.create("s");
     await subscribers(api, "s", 3);

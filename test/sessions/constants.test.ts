@@ -1,7 +1,6 @@
-/** Every constant of the table: its default, and that it is a setting which takes effect. That the defaults do is in seed-faults. */
+/** Every constant of fan-out and sessions: its default, and that it is a setting which takes effect. `faults-and-kills` runs under the defaults. */
 import { withDefaults } from "@sluice/server";
 import { describe, expect, it } from "vitest";
-import { describeOnEngines } from "../e2e/server.ts";
 import type { FanoutHeaders } from "./api.ts";
 import { stage, subscribers, uuid } from "./stage.ts";
 
@@ -26,9 +25,9 @@ describe("Defaults", () => {
   ])("%s is %s", (_, is, wanted) => expect(is).toBe(wanted));
 });
 
-describeOnEngines("Constants", (engine) => {
-  it("DEFAULT_SESSION_TTL_SECONDS: 1800", async () => {
-    const { api, now, pass } = await stage(engine);
+describe("Constants", () => {
+  it("a session lives for 1,800 seconds by default", async () => {
+    const { api, now, pass } = await stage("memory");
     const alice = uuid();
     await api.create("s");
     expect((await api.subscribed(alice, "s")).body.expiresAt).toBe(now() + 1_800_000);
@@ -38,8 +37,8 @@ describeOnEngines("Constants", (engine) => {
     expect((await api.session(alice)).status).toBe(404);
   });
 
-  it("DEFAULT_SESSION_TTL_SECONDS: a setting", async () => {
-    const { api, now, pass } = await stage(engine, { sessionTtlSeconds: 60 });
+  it("the TTL of sessions is a setting", async () => {
+    const { api, now, pass } = await stage("memory", { sessionTtlSeconds: 60 });
     const alice = uuid();
     await api.create("s");
     expect((await api.subscribed(alice, "s")).body.expiresAt).toBe(now() + 60_000);
@@ -48,8 +47,8 @@ describeOnEngines("Constants", (engine) => {
     expect((await api.session(alice)).status).toBe(404);
   });
 
-  it("FANOUT_QUEUE_THRESHOLD: a setting", async () => {
-    const { api } = await stage(engine, { fanout: { queueThreshold: 1 } });
+  it("the threshold of the queue is a setting", async () => {
+    const { api } = await stage("memory", { fanout: { queueThreshold: 1 } });
     await api.create("s");
     await api.subscribed(uuid(), "s");
     expect(mode(await api.published("s", "1"))).toBe("inline");
@@ -57,8 +56,8 @@ describeOnEngines("Constants", (engine) => {
     expect(mode(await api.published("s", "1"))).toBe("queued");
   });
 
-  it("MAX_INLINE_FANOUT: a setting", async () => {
-    const { api } = await stage(engine, { fanout: { queue: false, maxInline: 1 } });
+  it("the limit of inline fan-out is a setting", async () => {
+    const { api } = await stage("memory", { fanout: { queue: false, maxInline: 1 } });
     await api.create("s");
     await api.subscribed(uuid(), "s");
     expect(mode(await api.published("s", "1"))).toBe("inline");
@@ -66,8 +65,8 @@ describeOnEngines("Constants", (engine) => {
     expect(mode(await api.published("s", "1"))).toBe("skipped");
   });
 
-  it("CIRCUIT_BREAKER_FAILURE_THRESHOLD and CIRCUIT_BREAKER_RECOVERY_MS: settings", async () => {
-    const { api, core, pass } = await stage(engine, { fanout: { breakerFailures: 1, breakerRecoveryMs: 1_000 } });
+  it("the failure threshold and the recovery time of the circuit breaker are settings", async () => {
+    const { api, core, pass } = await stage("memory", { fanout: { breakerFailures: 1, breakerRecoveryMs: 1_000 } });
     await api.create("s");
     await subscribers(api, "s", 1);
     core.fate = ({ method }) => (method === "deliver" ? "refused" : undefined);

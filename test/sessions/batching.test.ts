@@ -1,7 +1,6 @@
-/** How much of a fan-out is under way at a time, and for how long. The constants by which that goes are in seed-constants. */
-import { afterEach, expect, it, vi } from "vitest";
+/** How much of a fan-out is under way at a time, and for how long. The constants by which that goes are in `constants`. */
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { LocalQueue } from "../../packages/server/src/sessions/queue.ts";
-import { describeOnEngines } from "../e2e/server.ts";
 import { inline } from "./api.ts";
 import { stage, subscribers } from "./stage.ts";
 
@@ -13,9 +12,9 @@ function watchQueue() {
   return { sent: () => send.mock.calls.map(([messages]) => messages) };
 }
 
-describeOnEngines("Fan-out batching", (engine) => {
-  it("inline fan-out has a batch of copies under way at a time", async () => {
-    const { api, core } = await stage(engine, { internal: { fanout: { batch: 3 } } });
+describe("Fan-out batching", () => {
+  it("an inline fan-out has at most one batch of copies under way", async () => {
+    const { api, core } = await stage("memory", { internal: { fanout: { batch: 3 } } });
     await api.create("s");
     const sessions = await subscribers(api, "s", 10);
     core.atOnce = 0;
@@ -24,8 +23,8 @@ describeOnEngines("Fan-out batching", (engine) => {
     expect(new Set(core.posts().map(({ id }) => id))).toEqual(new Set(sessions));
   });
 
-  it("one that fails keeps none of its batch from succeeding", async () => {
-    const { api, core } = await stage(engine, { internal: { fanout: { batch: 3 } } });
+  it("a copy that fails keeps no other copy of its batch from succeeding", async () => {
+    const { api, core } = await stage("memory", { internal: { fanout: { batch: 3 } } });
     await api.create("s");
     const sessions = await subscribers(api, "s", 7);
     core.fate = ({ method, id }) => (method === "deliver" && id === sessions[1] ? "refused" : undefined);
@@ -33,8 +32,8 @@ describeOnEngines("Fan-out batching", (engine) => {
     for (const [i, session] of sessions.entries()) expect(await api.messages(session)).toEqual(i === 1 ? [] : [1]);
   });
 
-  it("each write has its time, and then the publish is answered without it", async () => {
-    const { api, core, pass, until } = await stage(engine, { fanout: { timeoutMs: 2_000 } });
+  it("a copy that takes longer than its timeout is not waited for", async () => {
+    const { api, core, pass, until } = await stage("memory", { fanout: { timeoutMs: 2_000 } });
     await api.create("s");
     const [stuck, well] = await subscribers(api, "s", 2);
     core.fate = ({ method, id }) => (method === "deliver" && id === stuck ? "stuck" : undefined);
@@ -56,10 +55,10 @@ describeOnEngines("Fan-out batching", (engine) => {
     await until(async () => expect(await api.messages(stuck!)).toEqual([1]));
   });
 
-  it("queued: session ids are split into groups, one per queue message, with payload and fan-out sequence", async () => {
+  it("a queued fan-out splits sessions into groups, one per queue message, with payload and fan-out sequence", async () => {
     const { sent } = watchQueue();
-    const fanout = { queueThreshold: 5, queueBatch: 3, queueRestMs: 0 };
-    const { api, core, until } = await stage(engine, { fanout });
+    const settings = { fanout: { queueThreshold: 5 }, internal: { fanout: { queueBatch: 3, queueRestMs: 0 } } };
+    const { api, core, until } = await stage("memory", settings);
     await api.create("s", "text/plain");
     const sessions = await subscribers(api, "s", 8);
     await api.published("s", "hello", "text/plain");
@@ -77,10 +76,11 @@ describeOnEngines("Fan-out batching", (engine) => {
     }
   });
 
-  it("queue messages of one fan-out are handed over together, and worked on some at a time", async () => {
+  it("the queue messages of one fan-out are sent together, and consumed a few at a time", async () => {
     const { sent } = watchQueue();
-    const fanout = { queueThreshold: 5, queueBatch: 2, queueConsumers: 2, queueRestMs: 0 };
-    const { api, core, until } = await stage(engine, { fanout });
+    const inside = { queueBatch: 2, queueConsumers: 2, queueRestMs: 0 };
+    const settings = { fanout: { queueThreshold: 5 }, internal: { fanout: inside } };
+    const { api, core, until } = await stage("memory", settings);
     await api.create("s");
     const sessions = await subscribers(api, "s", 13);
     core.atOnce = 0;

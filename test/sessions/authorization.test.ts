@@ -1,8 +1,7 @@
-/** Which scope each action needs, row by row, and what a callback of the embedding program is asked. */
-import { expect, it } from "vitest";
+/** The scope that each action on sessions needs, and what a callback of the embedding program is asked. */
+import { describe, expect, it } from "vitest";
 import { mint } from "../../packages/server/src/auth/mint.ts";
 import type { Action } from "../../packages/server/src/core/action.ts";
-import { describeOnEngines } from "../e2e/server.ts";
 import { Api } from "./api.ts";
 import { type Stage, stage, uuid } from "./stage.ts";
 
@@ -13,7 +12,7 @@ async function as(on: Stage, scope: string, sub = "ada"): Promise<Api> {
   return new Api(on.url, "default", await mint(SECRET, { scope, sub, ttlSeconds: 3_600 }, on.now()));
 }
 
-/** Those who may and those who may not, and a session of all of them. */
+/** Clients with and without scopes, and a session that each of them may name. */
 async function callers(on: Stage) {
   const both = await as(on, "read write");
   const session = uuid();
@@ -22,31 +21,31 @@ async function callers(on: Stage) {
   return { session, both, read: await as(on, "read"), write: await as(on, "write"), nobody: on.api };
 }
 
-describeOnEngines("Authentication", (engine) => {
-  it("publish: write", async () => {
-    const { read, write, nobody } = await callers(await stage(engine, AUTH));
+describe("Authentication", () => {
+  it("publishing needs the scope write", async () => {
+    const { read, write, nobody } = await callers(await stage("memory", AUTH));
     expect((await nobody.publish("s", "1")).status).toBe(401);
     expect(await read.publish("s", "1")).toMatchObject({ status: 403, body: { code: "forbidden" } });
     expect((await write.publish("s", "1")).status).toBe(204);
   });
 
-  it("unsubscribe: write", async () => {
-    const { session, read, write, nobody } = await callers(await stage(engine, AUTH));
+  it("unsubscribing needs the scope write", async () => {
+    const { session, read, write, nobody } = await callers(await stage("memory", AUTH));
     expect((await nobody.unsubscribe(session, "s")).status).toBe(401);
     expect((await read.unsubscribe(session, "s")).status).toBe(403);
     expect((await read.session(session)).body.subscriptions).toHaveLength(1);
     expect((await write.unsubscribe(session, "s")).status).toBe(204);
   });
 
-  it("deleteSession: write", async () => {
-    const { session, read, write, nobody } = await callers(await stage(engine, AUTH));
+  it("deleting a session needs the scope write", async () => {
+    const { session, read, write, nobody } = await callers(await stage("memory", AUTH));
     expect((await nobody.delete(session)).status).toBe(401);
     expect((await read.delete(session)).status).toBe(403);
     expect((await write.delete(session)).status).toBe(204);
   });
 
-  it("subscribe, getSession, touchSession: read or write", async () => {
-    const { session, read, write, nobody } = await callers(await stage(engine, AUTH));
+  it("subscribing, reading a session and touching it need the scope read or write", async () => {
+    const { session, read, write, nobody } = await callers(await stage("memory", AUTH));
     for (const [caller, status] of [
       [nobody, 401],
       [read, 200],
@@ -58,8 +57,8 @@ describeOnEngines("Authentication", (engine) => {
     }
   });
 
-  it("reading the session stream: read, as for any stream", async () => {
-    const { session, read, write, nobody } = await callers(await stage(engine, AUTH));
+  it("reading the session stream needs the scope read, as for any stream", async () => {
+    const { session, read, write, nobody } = await callers(await stage("memory", AUTH));
     expect((await nobody.inbox(session)).status).toBe(401);
     expect((await write.inbox(session)).status).toBe(403);
     expect((await read.inbox(session)).status).toBe(200);
@@ -67,7 +66,7 @@ describeOnEngines("Authentication", (engine) => {
 
   it("a custom callback receives the action, parsed: project and ids, whatever the spelling", async () => {
     const asked: Action[] = [];
-    const { api, url } = await stage(engine, {
+    const { api, url } = await stage("memory", {
       authorize: (action) => {
         asked.push(action);
         return { subject: "ada" };
