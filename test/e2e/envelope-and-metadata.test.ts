@@ -1,5 +1,8 @@
-/** `?format=envelope` in every way of reading, and the metadata that a message carries: key, id, attributes. */
-import { beforeAll, expect, it } from "vitest";
+/**
+ * `?format=envelope` in every way of reading, and the metadata that a message carries: key, id, attributes. Only storing the
+ * metadata is an engine's part, so only that runs on every engine.
+ */
+import { beforeAll, describe, expect, it } from "vitest";
 import { expectProblem } from "./problem.ts";
 import {
   append,
@@ -9,6 +12,7 @@ import {
   describeOnEngines,
   type Fixture,
   openServer,
+  serverForTest,
 } from "./server.ts";
 import { SseClient } from "./sse-client.ts";
 
@@ -31,11 +35,11 @@ const TYPES = [
   ["application/octet-stream", "\u0000\u0001", Buffer.from("\u0000\u0001").toString("base64"), "base64"],
 ] as const;
 
-describeOnEngines("an envelope", (engine) => {
+describe("an envelope", () => {
   let fixture: Fixture;
   let count = 0;
   beforeAll(async () => {
-    fixture = await openServer(engine, { longPollMs: 5_000 });
+    fixture = await openServer("memory", { longPollMs: 5_000 });
   });
   closeAfterSuite(() => fixture);
 
@@ -79,7 +83,7 @@ describeOnEngines("an envelope", (engine) => {
     },
   );
 
-  it("of nothing is an empty array, and at the tail there is nothing to tell", async () => {
+  it("is an empty array where there are no messages, and nothing at the tail of a closed stream", async () => {
     const url = await createdStream(fixture, `s${count++}`, "text/plain");
     for (const offset of ["-1", "now"]) {
       const response = await fetch(`${url}?offset=${offset}&format=envelope`);
@@ -127,20 +131,13 @@ describeOnEngines("an envelope", (engine) => {
   });
 });
 
-describeOnEngines("metadata", (engine) => {
-  let fixture: Fixture;
-  let count = 0;
-  beforeAll(async () => {
-    fixture = await openServer(engine);
-  });
-  closeAfterSuite(() => fixture);
+async function envelopesOf(url: string): Promise<Envelope[]> {
+  return (await (await fetch(`${url}?offset=-1&format=envelope`)).json()) as Envelope[];
+}
 
-  async function envelopesOf(url: string): Promise<Envelope[]> {
-    return (await (await fetch(`${url}?offset=-1&format=envelope`)).json()) as Envelope[];
-  }
-
-  it("comes back with the message it was sent with, and with no other", async () => {
-    const url = await createdStream(fixture, `s${count++}`, "text/plain");
+describeOnEngines("stored metadata", (engine) => {
+  it("comes back with the message that it was sent with, and with no other", async () => {
+    const url = await createdStream(await serverForTest(engine), "s", "text/plain");
     const sent = String.raw`{"":"empty name","a\nb":"\" and \\","\u00e9":"\ud83c\udf0a","__proto__":"x","toString":"y"}`;
     await appended(url, "text/plain", "1", { "Message-Key": "k 1", "Message-Id": "id/1", "Message-Attributes": sent });
     await appended(url, "text/plain", "2");
@@ -154,11 +151,20 @@ describeOnEngines("metadata", (engine) => {
     expect(second).not.toHaveProperty("attributes");
     expect(third!.key).toBe("caf\u00e9");
     expect(fourth!.attributes ?? {}).toEqual({});
-    // A plain read knows nothing of it.
+    // A plain read does not show it.
     expect(await (await fetch(url)).text()).toBe("1234");
   });
+});
 
-  it("of a batch belongs to each of its messages", async () => {
+describe("metadata", () => {
+  let fixture: Fixture;
+  let count = 0;
+  beforeAll(async () => {
+    fixture = await openServer("memory");
+  });
+  closeAfterSuite(() => fixture);
+
+  it("belongs to each message of a batch", async () => {
     const url = await createdStream(fixture, `s${count++}`, "application/json");
     await appended(url, "application/json", "[1,2,3]", { "Message-Key": "all", "Message-Attributes": '{"a":"b"}' });
     const envelopes = await envelopesOf(url);
@@ -195,14 +201,14 @@ describeOnEngines("metadata", (engine) => {
     ["Message-Attributes", '{"a":null}', "null in it"],
     ["Message-Attributes", '{"a":{}}', "an object in it"],
     ["Message-Attributes", JSON.stringify({ a: "x".repeat(4_096 - 7) }), "too long"],
-  ])("that is malformed is refused by its header's name: %s %#", async (name, value) => {
+  ])("is refused by its header's name when it is malformed: %s %#", async (name, value) => {
     const url = await createdStream(fixture, `s${count++}`, "text/plain");
     const refused = await append(url, "text/plain", "x", { [name]: value });
     expect((await expectProblem(refused, 400, "bad-header")).detail).toContain(name);
     expect(await (await fetch(url)).text()).toBe("");
   });
 
-  it("of the greatest length is taken, all of it at once", async () => {
+  it("is taken at its greatest length, all of it at once", async () => {
     const url = await createdStream(fixture, `s${count++}`, "text/plain");
     const attributes = JSON.stringify({ a: "x".repeat(4_096 - 8) });
     expect(attributes.length).toBe(4_096);

@@ -1,19 +1,13 @@
-/** `GET /v1/{project}/streams`: by prefix, by topic filter, page by page, each stream once, and never what is reserved. */
+/**
+ * `GET /v1/{project}/streams`: by prefix, by topic filter, page by page, each stream once, and never what is reserved. That an
+ * engine lists in order and page by page is in `test/contract`, so one engine is enough here.
+ */
 import type { ListedStream } from "@sluice/protocol";
-import { beforeAll, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { appInTime } from "./app-in-time.ts";
 import { expectProblem } from "./problem.ts";
 import { RawConnection } from "./raw-http.ts";
-import {
-  append,
-  appended,
-  closeAfterSuite,
-  create,
-  createdStream,
-  describeOnEngines,
-  type Fixture,
-  openServer,
-} from "./server.ts";
+import { append, appended, closeAfterSuite, create, createdStream, type Fixture, openServer } from "./server.ts";
 import { openStage } from "./stage.ts";
 
 interface Page {
@@ -65,7 +59,7 @@ async function createAll(fixture: Fixture, project: string, names: readonly stri
 
 const byBytes = (a: string, b: string) => Buffer.compare(Buffer.from(a), Buffer.from(b));
 
-describeOnEngines("a listing", (engine) => {
+describe("a listing", () => {
   let fixture: Fixture;
   const many = Array.from({ length: 2_500 }, (_, i) => `t${i % 7}/item-${i}`);
   const TOPICS = [
@@ -86,7 +80,7 @@ describeOnEngines("a listing", (engine) => {
   ];
 
   beforeAll(async () => {
-    fixture = await openServer(engine);
+    fixture = await openServer("memory");
     await createAll(fixture, "many", many);
     await createAll(fixture, "filters", TOPICS);
   });
@@ -100,7 +94,7 @@ describeOnEngines("a listing", (engine) => {
     },
   );
 
-  it("pages through what a prefix or a filter leaves of them", async () => {
+  it("pages through the streams that a prefix or a filter matches", async () => {
     const expected = many.filter((name) => name.startsWith("t3/")).sort(byBytes);
     for (const query of [{ prefix: "t3/" }, { filter: "t3/+" }, { filter: "t3/#" }, { prefix: "t", filter: "t3/+" }]) {
       expect(await allPaths(fixture.url, { ...query, limit: "50" }, "many")).toEqual(expected);
@@ -111,7 +105,7 @@ describeOnEngines("a listing", (engine) => {
     }
   });
 
-  it("goes on after a stream that has gone in the meantime", async () => {
+  it("goes on after a stream that was deleted between two pages", async () => {
     const names = ["gone/1", "gone/2", "gone/3"];
     await createAll(fixture, "going", names);
     const first = await list(fixture.url, { limit: "2" }, "going");
@@ -164,14 +158,14 @@ describeOnEngines("a listing", (engine) => {
     expect((await expectProblem(response, 400, "bad-query")).detail).toContain(`query parameter ${name}`);
   });
 
-  it("of a project without streams is empty", async () => {
-    expect(await list(fixture.url, {}, "nobody")).toEqual({ streams: [] });
+  it("is empty for a project without streams", async () => {
+    expect(await list(fixture.url, {}, "empty")).toEqual({ streams: [] });
   });
 });
 
-describeOnEngines("an entry of a listing", (engine) => {
-  it("tells what there is to know of a stream", async () => {
-    const { url: base, now, pass } = await openStage(engine);
+describe("an entry of a listing", () => {
+  it("tells type, tail, size, closure and times of a stream", async () => {
+    const { url: base, now, pass } = await openStage("memory");
     const createdAt = now();
     const expiresAt = createdAt + 3_600_000;
     await createdStream({ url: base }, "plain", "text/plain; charset=utf-8");
@@ -202,8 +196,8 @@ describeOnEngines("an entry of a listing", (engine) => {
     expect(ttl).toMatchObject({ createdAt: createdAt + 2_000, expiresAt: createdAt + 2_000 + 110_000 });
   });
 
-  it("appears with its stream and goes with it, by deletion, by time, and when only forks keep it", async () => {
-    const { url, now, pass } = await openStage(engine);
+  it("appears with its stream and goes with it, by deletion, by expiry, and when only forks keep it", async () => {
+    const { url, now, pass } = await openStage("memory");
     const soon = { "Stream-Expires-At": new Date(now() + 2_000).toISOString() };
     await createdStream({ url }, "brief", "text/plain", soon);
     const deleted = await createdStream({ url }, "deleted", "text/plain");
@@ -218,8 +212,8 @@ describeOnEngines("an entry of a listing", (engine) => {
     expect(await paths(url)).toEqual(["fork"]);
   });
 
-  it("is never one of the server's own, and no client can make one", async () => {
-    const { url, streams } = await appInTime(engine);
+  it("is never a reserved stream, and no client can create one", async () => {
+    const { url, streams } = await appInTime("memory");
     const own = ["session:1", "session:", "$", "$shard", "__ds", "__dsx", "__ds/x"];
     for (const name of own) {
       const response = await create(`${url}/v1/stream/${encodeURIComponent(name)}`);

@@ -1,6 +1,14 @@
 /** Many live readers of one stream under concurrent appends: all of them see the same messages, each once, in the order of the log. */
-import { expect, it } from "vitest";
-import { appended, createdStream, describeOnEngines, type Fixture, nobodyIsLeft, serverForTest } from "./server.ts";
+import { describe, expect, it } from "vitest";
+import {
+  appended,
+  createdStream,
+  describeOnEngines,
+  type EngineName,
+  type Fixture,
+  nobodyIsLeft,
+  serverForTest,
+} from "./server.ts";
 import { SseClient } from "./sse-client.ts";
 
 const JSON_TYPE = "application/json";
@@ -52,19 +60,19 @@ async function longPollUntil(url: string, last: string, isWritten: () => boolean
   }
 }
 
-describeOnEngines("live readers", (engine) => {
-  async function open(): Promise<{ fixture: Fixture; url: string }> {
-    // Small pages, so that bursts span several of them; a generous limit, so that nobody is slow.
-    const fixture = await serverForTest(engine, {
-      longPollMs: 300,
-      stream: { pageBytes: 4_096 },
-      tail: { slowReaderBytes: 64 * 1024 * 1024 },
-    });
-    return { fixture, url: await createdStream(fixture, "s", JSON_TYPE) };
-  }
+async function open(engine: EngineName): Promise<{ fixture: Fixture; url: string }> {
+  // Small pages, so that bursts span several of them; a generous limit, so that no reader counts as slow.
+  const fixture = await serverForTest(engine, {
+    longPollMs: 300,
+    stream: { pageBytes: 4_096 },
+    tail: { slowReaderBytes: 64 * 1024 * 1024 },
+  });
+  return { fixture, url: await createdStream(fixture, "s", JSON_TYPE) };
+}
 
-  it("that were there from the start see exactly the log", async () => {
-    const { fixture, url } = await open();
+describeOnEngines("live readers", (engine) => {
+  it("see exactly the log when they were there from the start", async () => {
+    const { fixture, url } = await open(engine);
     const clients = await Promise.all(Array.from({ length: 15 }, () => SseClient.open(`${url}?offset=-1&live=sse`)));
     let isWritten = false;
     const poll = longPollUntil(url, "-1", () => isWritten);
@@ -80,8 +88,8 @@ describeOnEngines("live readers", (engine) => {
     await nobodyIsLeft(fixture);
   });
 
-  it("that join while it grows, from the beginning, from the middle or from now on, miss nothing and see nothing twice", async () => {
-    const { fixture, url } = await open();
+  it("miss nothing and see nothing twice when they join while the log grows, from wherever they start", async () => {
+    const { fixture, url } = await open(engine);
     const early = await write(url, 2, 20);
     const middle = (await fetch(`${url}?offset=-1`)).headers.get("stream-next-offset")!;
     const writing = write(url, 4, 40);
@@ -101,9 +109,11 @@ describeOnEngines("live readers", (engine) => {
     }
     await nobodyIsLeft(fixture);
   });
+});
 
-  it("are told after every data event where they stand, and each such place reads on seamlessly", async () => {
-    const { url } = await open();
+describe("a live reader", () => {
+  it("is told after every data event where it stands, and a read from there goes on seamlessly", async () => {
+    const { url } = await open("memory");
     const client = await SseClient.open(`${url}?offset=-1&live=sse`);
     const last = await write(url, 2, 20);
     await client.upTo(last);

@@ -1,4 +1,7 @@
-/** Live readers come and go: how many there may be, that none is left behind when its client has gone, and how a stream's end reaches them. */
+/**
+ * Live readers come and go: how many there may be, that none is left behind when its client has gone, and how a stream's end
+ * reaches them. Only what an engine's notifications bring about runs on every engine.
+ */
 import { describe, expect, it } from "vitest";
 import type { HttpRequest } from "../../packages/server/src/core/http.ts";
 import { appInTime } from "./app-in-time.ts";
@@ -22,7 +25,7 @@ import { openStage } from "./stage.ts";
 const TEXT = "text/plain";
 
 describe("the number of live readers", () => {
-  it("is bounded, whichever kind they are: the next one is told to come again later", async () => {
+  it("is bounded, whichever kind they are, and the next reader is told to come again later", async () => {
     const fixture = await serverForTest("memory", { tail: { readers: 3 } });
     const url = await createdStream(fixture, "s", TEXT);
     const sse = await Promise.all([1, 2].map(() => SseClient.open(`${url}?offset=-1&live=sse`)));
@@ -35,7 +38,7 @@ describe("the number of live readers", () => {
       expect(refused.headers.get("retry-after")).toMatch(/^[1-9]\d*$/);
       expect((await expectProblem(refused, 503, "too-many-waiters")).detail).toContain("3 readers");
     }
-    // Whoever does not wait is not concerned.
+    // A read that does not wait is not counted.
     expect((await fetch(url)).status).toBe(200);
 
     leave.abort();
@@ -47,13 +50,8 @@ describe("the number of live readers", () => {
     await nobodyIsLeft(fixture);
   });
 
-  it.each([
-    ["long-poll", "memory"],
-    ["long-poll", "disk"],
-    ["sse", "memory"],
-    ["sse", "disk"],
-  ] as const)("is bounded when they all come at the same moment: %s (%s)", async (mode, engine) => {
-    const fixture = await serverForTest(engine, { longPollMs: 500, tail: { readers: 10, sseMs: 500 } });
+  it.each(["long-poll", "sse"])("is bounded when they all come at the same moment: %s", async (mode) => {
+    const fixture = await serverForTest("memory", { longPollMs: 500, tail: { readers: 10, sseMs: 500 } });
     const url = await createdStream(fixture, "s", TEXT);
     const responses = await Promise.all(Array.from({ length: 60 }, () => fetch(`${url}?offset=now&live=${mode}`)));
     const refused = responses.filter(({ status }) => status === 503);
@@ -78,9 +76,9 @@ describe("the number of live readers", () => {
   });
 });
 
-describeOnEngines("a client that goes away", (engine) => {
+describe("a client that goes away", () => {
   it.each(["long-poll", "sse"])("leaves no trace, at whichever moment it goes: %s", async (mode) => {
-    const fixture = await serverForTest(engine, { longPollMs: 60_000, tail: { sseMs: 60_000, readers: 1_000 } });
+    const fixture = await serverForTest("memory", { longPollMs: 60_000, tail: { sseMs: 60_000, readers: 1_000 } });
     const url = await createdStream(fixture, "s", TEXT);
     const request = `GET ${new URL(url).pathname}?offset=now&live=${mode} HTTP/1.1\r\nHost: a\r\n\r\n`;
     for (let round = 0; round < 30; round++) {
@@ -99,7 +97,7 @@ describeOnEngines("a client that goes away", (engine) => {
   });
 
   it.each(["long-poll", "sse"])("leaves no trace when it goes before its answer is ready: %s", async (mode) => {
-    const { url, app } = await appInTime(engine);
+    const { url, app } = await appInTime("memory");
     await create(`${url}/v1/stream/s`);
     const goneTasks: (() => void)[] = [];
     const request: HttpRequest = {
@@ -115,13 +113,13 @@ describeOnEngines("a client that goes away", (engine) => {
     expect(app.tail.readers).toBe(1);
     for (const task of goneTasks) task();
     expect(app.tail.readers).toBe(0);
-    // Whatever the answer is, nobody will be there to write it to.
+    // Whatever the answer is, no client is left to write it to.
     await (mode === "sse" ? answer : Promise.race([answer, sleep(50)]));
     expect([app.tail.readers, app.tail.watchedStreams]).toEqual([0, 0]);
   });
 
-  it("leaves no trace when it had asked for a word before it sends a body that it has not", async () => {
-    const fixture = await serverForTest(engine, { longPollMs: 60_000, tail: { sseMs: 60_000 } });
+  it("leaves no trace when it had asked for 100-continue although it has no body", async () => {
+    const fixture = await serverForTest("memory", { longPollMs: 60_000, tail: { sseMs: 60_000 } });
     const url = await createdStream(fixture, "s", TEXT);
     for (const mode of ["long-poll", "sse"]) {
       const connection = await RawConnection.open(fixture.port);
@@ -135,7 +133,7 @@ describeOnEngines("a client that goes away", (engine) => {
   });
 
   it("leaves no trace when it had sent several live reads at once", async () => {
-    const fixture = await serverForTest(engine, { longPollMs: 60_000, tail: { sseMs: 60_000 } });
+    const fixture = await serverForTest("memory", { longPollMs: 60_000, tail: { sseMs: 60_000 } });
     const url = await createdStream(fixture, "s", TEXT);
     const request = (mode: string) =>
       `GET ${new URL(url).pathname}?offset=now&live=${mode} HTTP/1.1\r\nHost: a\r\n\r\n`;
@@ -151,8 +149,8 @@ describeOnEngines("a client that goes away", (engine) => {
     }
   });
 
-  it("during catch-up leaves no trace", async () => {
-    const fixture = await serverForTest(engine, { stream: { pageBytes: 64 * 1024 }, tail: { sseMs: 60_000 } });
+  it("leaves no trace when it goes during catch-up", async () => {
+    const fixture = await serverForTest("memory", { stream: { pageBytes: 64 * 1024 }, tail: { sseMs: 60_000 } });
     const url = await createdStream(fixture, "s", TEXT);
     for (let i = 0; i < 64; i++) await appended(url, TEXT, "x".repeat(256 * 1024));
     for (const offset of ["-1", "now"]) {
@@ -185,7 +183,7 @@ describeOnEngines("a live reader", (engine) => {
     await nobodyIsLeft(fixture);
   });
 
-  it("that waits on a stream which is closed without another message is told so", async () => {
+  it("is told that the stream was closed without another message, waiting or coming later", async () => {
     const fixture = await serverForTest(engine);
     const url = await createdStream(fixture, "s", TEXT);
     const sse = await SseClient.open(`${url}?offset=-1&live=sse`);
@@ -196,14 +194,14 @@ describeOnEngines("a live reader", (engine) => {
     expect(sse.controls.at(-1)).toMatchObject({ streamClosed: true });
     expect((await poll).status).toBe(204);
     expect((await poll).headers.get("stream-closed")).toBe("true");
-    // And whoever comes later learns it at once.
+    // A reader that comes later learns it at once.
     const late = await SseClient.open(`${url}?offset=now&live=sse`);
     expect(await late.untilEnded()).toBe("end");
     expect(late.controls).toMatchObject([{ streamClosed: true }]);
     await nobodyIsLeft(fixture);
   });
 
-  it("of a stream that is deleted is sent home", async () => {
+  it("is ended, or answered 404, when its stream is deleted", async () => {
     const fixture = await serverForTest(engine);
     const url = await createdStream(fixture, "s", TEXT);
     const sse = await SseClient.open(`${url}?offset=-1&live=sse`);
@@ -215,9 +213,11 @@ describeOnEngines("a live reader", (engine) => {
     await nobodyIsLeft(fixture);
     expect((await SseClient.open(`${url}?offset=-1&live=sse`)).status).toBe(404);
   });
+});
 
-  it("of a stream that runs out of time is sent home", async () => {
-    const fixture = await serverForTest(engine);
+describe("a live reader over time", () => {
+  it("is ended, or answered 404, when its stream expires", async () => {
+    const fixture = await serverForTest("memory");
     const url = await createdStream(fixture, "s", TEXT, {
       "Stream-Expires-At": new Date(Date.now() + 1_500).toISOString(),
     });
@@ -229,7 +229,7 @@ describeOnEngines("a live reader", (engine) => {
   });
 
   it("is told why its connection ends, in a comment after everything else", async () => {
-    const { url, app, pass } = await openStage(engine);
+    const { url, app, pass } = await openStage("memory");
     const at = `${url}/v1/stream/`;
     for (const path of ["time", "over", "gone"]) await create(at + path, { "Content-Type": TEXT });
     const textOf = async (path: string) => (await fetch(`${at}${path}?offset=now&live=sse`)).text();
@@ -260,8 +260,8 @@ describeOnEngines("a live reader", (engine) => {
     expect((await last).endsWith("}\n\n: ended: drained\n\n")).toBe(true);
   });
 
-  it("of one format and a reader of another share what is read from the store", async () => {
-    const { url, app, trouble } = await openStage(engine);
+  it("shares what is read from the store with readers of another format", async () => {
+    const { url, app, trouble } = await openStage("memory");
     const at = `${url}/v1/stream/s`;
     await create(at, { "Content-Type": TEXT });
     const formats = ["raw", "raw", "envelope", "envelope"];
@@ -281,8 +281,8 @@ describeOnEngines("a live reader", (engine) => {
     for (const client of clients) client.close();
   });
 
-  it("that is asked to come again after its time misses nothing, however often", async () => {
-    const fixture = await serverForTest(engine, { tail: { sseMs: 40 } });
+  it("misses nothing when its connection is ended by age, however often", async () => {
+    const fixture = await serverForTest("memory", { tail: { sseMs: 40 } });
     const url = await createdStream(fixture, "s", "application/json");
     const total = 150;
     const writing = (async () => {

@@ -1,16 +1,19 @@
-/** `?last=N` and `?since=T`: reading from elsewhere than an offset, in every mode and format, on a clock that the test moves. */
-import { expect, it } from "vitest";
+/**
+ * `?last=N` and `?since=T`: reading from elsewhere than an offset, in every mode and format, on a clock that the test moves. How
+ * the position is found is in `streams/positions.test.ts`.
+ */
+import { describe, expect, it } from "vitest";
 import { appInTime } from "./app-in-time.ts";
 import { expectProblem } from "./problem.ts";
-import { appended, create, describeOnEngines } from "./server.ts";
+import { appended, create } from "./server.ts";
 import { SseClient } from "./sse-client.ts";
 
 const JSON_TYPE = "application/json";
 const MINUTE_MS = 60_000;
 
 /** Ten messages, a minute apart: the last one is as old as the clock. */
-async function tenMinutes(engine: Parameters<typeof appInTime>[0], headers: Record<string, string> = {}) {
-  const on = await appInTime(engine);
+async function tenMinutes(headers: Record<string, string> = {}) {
+  const on = await appInTime("memory");
   const url = `${on.url}/v1/stream/log`;
   expect((await create(url, { "Content-Type": JSON_TYPE, ...headers })).status).toBe(201);
   const at: number[] = [];
@@ -29,9 +32,9 @@ async function messagesOf(response: Response): Promise<any[]> {
   return (await response.json()) as never;
 }
 
-describeOnEngines("a read from elsewhere than an offset", (engine) => {
+describe("a read from elsewhere than an offset", () => {
   it("starts with the last so many messages, or with those since a time or a duration", async () => {
-    const { url, at } = await tenMinutes(engine);
+    const { url, at } = await tenMinutes();
     const read = async (query: string) => messagesOf(await fetch(`${url}?${query}`));
     expect(await read("last=3")).toEqual([8, 9, 10]);
     expect(await read("last=0")).toEqual([]);
@@ -52,7 +55,7 @@ describeOnEngines("a read from elsewhere than an offset", (engine) => {
   });
 
   it("goes on live from there: SSE and long-poll", async () => {
-    const { url } = await tenMinutes(engine);
+    const { url } = await tenMinutes();
     const sse = await SseClient.open(`${url}?last=2&live=sse`);
     const polled = await fetch(`${url}?since=0m&live=long-poll`);
     expect(await messagesOf(polled)).toEqual([10]);
@@ -64,7 +67,7 @@ describeOnEngines("a read from elsewhere than an offset", (engine) => {
   });
 
   it("knows retention and forks", async () => {
-    const { url, at } = await tenMinutes(engine, { "Stream-Max-Messages": "5" });
+    const { url, at } = await tenMinutes({ "Stream-Max-Messages": "5" });
     const kept = await messagesOf(await fetch(url));
     expect(kept.length).toBeLessThan(10);
     expect(await messagesOf(await fetch(`${url}?last=99`))).toEqual(kept);
@@ -77,7 +80,7 @@ describeOnEngines("a read from elsewhere than an offset", (engine) => {
   });
 
   it("is refused when it is malformed, given twice, or of a topic or nothing", async () => {
-    const { url } = await tenMinutes(engine);
+    const { url } = await tenMinutes();
     for (const query of ["last=", "last=-1", "last=1.5", "last=x", "since=", "since=10w", "since=-1", "since=1e3"]) {
       await expectProblem(await fetch(`${url}?${query}`), 400, "bad-query");
     }

@@ -1,14 +1,14 @@
 /**
- * The server dies, or loses the engine, between two steps of a topic: after every single commit, once with the commit
- * refused (`refused`) and once with its acknowledgement lost (`lost`). The next caller finds the topic whole or gone.
+ * What happens when the server dies, or loses the engine, between two steps of a topic: after every single commit, in both ways,
+ * with nothing done (`refused`) and with its answer lost (`lost`). The next request or sweep finds the topic whole or gone. The
+ * faults are put between the server and its engine, so one engine shows what there is to see; `storm.test.ts` runs on all.
  */
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { utf8 } from "../../packages/server/src/core/bytes.ts";
 import { Keepers } from "../../packages/server/src/engine/keeper.ts";
 import { STREAM_LIMITS } from "../../packages/server/src/streams/limits.ts";
 import { makeShardRule } from "../../packages/server/src/streams/shards.ts";
 import { META, streamEntity } from "../../packages/server/src/streams/state.ts";
-import { describeOnEngines, type EngineName } from "../e2e/server.ts";
 import { type Fault, openStage, type Stage } from "../e2e/stage.ts";
 import type { Answer } from "../sessions/api.ts";
 import { stored, Topic } from "./topic.ts";
@@ -47,17 +47,17 @@ async function settle(on: Stage): Promise<void> {
   }
 }
 
-describeOnEngines("A topic that is interrupted", (engine) => {
-  const staged = async (name: EngineName) => {
-    const on = await openStage(name);
+describe("A topic that is cut short", () => {
+  const staged = async () => {
+    const on = await openStage("memory");
     return { on, topic: new Topic(on.url, "orders", SHARDS) };
   };
   const whole = (topic: Topic) => [topic.path, ...topic.paths];
 
   it.each(everyStep(STEPS))(
-    "while it is made, at step $at ($fault), is completed by a repeated PUT",
+    "while it is made, at step $at ($fault): a repeated PUT makes it whole",
     async ({ at, fault }) => {
-      const { on, topic } = await staged(engine);
+      const { on, topic } = await staged();
       expect((await cut(on, at, fault, () => topic.put())).status).toBe(503);
       const isNew = at === 0 && fault === "refused";
       expect((await topic.put()).status).toBe(isNew ? 201 : 200);
@@ -69,9 +69,9 @@ describeOnEngines("A topic that is interrupted", (engine) => {
   );
 
   it.each(everyStep(STEPS))(
-    "while it is made, at step $at ($fault), takes an append or does not exist",
+    "while it is made, at step $at ($fault): an append makes it whole",
     async ({ at, fault }) => {
-      const { on, topic } = await staged(engine);
+      const { on, topic } = await staged();
       await cut(on, at, fault, () => topic.put());
       const answer = await topic.post("x", { "Message-Key": "k" });
       expect(answer.status).toBe(at === 0 && fault === "refused" ? 404 : 204);
@@ -82,9 +82,9 @@ describeOnEngines("A topic that is interrupted", (engine) => {
   );
 
   it.each(everyStep(STEPS))(
-    "while it is made, at step $at ($fault), is completed or removed by the sweep alone",
+    "while it is made, at step $at ($fault): the sweep makes it whole",
     async ({ at, fault }) => {
-      const { on, topic } = await staged(engine);
+      const { on, topic } = await staged();
       await cut(on, at, fault, () => topic.put());
       await settle(on);
       expect(await stored(on.app.streams)).toEqual(at === 0 && fault === "refused" ? [] : whole(topic));
@@ -92,25 +92,28 @@ describeOnEngines("A topic that is interrupted", (engine) => {
     },
   );
 
-  it.each(everyStep(STEPS))("while it is made, at step $at ($fault), can be deleted", async ({ at, fault }) => {
-    const { on, topic } = await staged(engine);
-    await cut(on, at, fault, () => topic.put());
-    expect((await topic.delete()).status).toBe(at === 0 && fault === "refused" ? 404 : 204);
-    expect(await stored(on.app.streams)).toEqual([]);
-    await settle(on);
-    expect(await on.tracked()).toEqual([]);
-  });
+  it.each(everyStep(STEPS))(
+    "while it is made, at step $at ($fault): deleting it leaves nothing",
+    async ({ at, fault }) => {
+      const { on, topic } = await staged();
+      await cut(on, at, fault, () => topic.put());
+      expect((await topic.delete()).status).toBe(at === 0 && fault === "refused" ? 404 : 204);
+      expect(await stored(on.app.streams)).toEqual([]);
+      await settle(on);
+      expect(await on.tracked()).toEqual([]);
+    },
+  );
 
   it.each(everyStep(STEPS))(
-    "while it is deleted, at step $at ($fault), leaves nothing behind",
+    "while it is deleted, at step $at ($fault): the sweep leaves nothing of it",
     async ({ at, fault }) => {
-      const { on, topic } = await staged(engine);
+      const { on, topic } = await staged();
       await topic.create();
       await topic.add("x");
       await settle(on);
       expect((await cut(on, at, fault, () => topic.delete())).status).toBe(503);
       const stands = at === 0 && fault === "refused";
-      // From its first step on it is gone for every caller.
+      // From its first step on no request finds it.
       expect((await topic.head()).status).toBe(stands ? 200 : 404);
       expect((await topic.post("y")).status).toBe(stands ? 204 : 404);
       await settle(on);
@@ -119,26 +122,29 @@ describeOnEngines("A topic that is interrupted", (engine) => {
     },
   );
 
-  it.each(everyStep(STEPS))("while it is deleted, at step $at ($fault), can be made anew", async ({ at, fault }) => {
-    const { on, topic } = await staged(engine);
-    await topic.create();
-    for (let i = 0; i < SHARDS; i++) await topic.add("old");
-    await cut(on, at, fault, () => topic.delete());
-    const stands = at === 0 && fault === "refused";
-    const bigger = new Topic(on.url, "orders", SHARDS + 1);
-    expect((await bigger.put()).status).toBe(stands ? 409 : 201);
-    if (stands) return;
-    expect((await bigger.messages()).flat()).toEqual([]);
-    await settle(on);
-    expect(await stored(on.app.streams)).toEqual(whole(bigger));
-    expect(await bigger.add("new", { "Message-Key": "k" })).toBeGreaterThanOrEqual(0);
-    expect((await bigger.messages()).flat()).toEqual(["new"]);
-  });
+  it.each(everyStep(STEPS))(
+    "while it is deleted, at step $at ($fault): a new topic of its name is empty",
+    async ({ at, fault }) => {
+      const { on, topic } = await staged();
+      await topic.create();
+      for (let i = 0; i < SHARDS; i++) await topic.add("old");
+      await cut(on, at, fault, () => topic.delete());
+      const stands = at === 0 && fault === "refused";
+      const bigger = new Topic(on.url, "orders", SHARDS + 1);
+      expect((await bigger.put()).status).toBe(stands ? 409 : 201);
+      if (stands) return;
+      expect((await bigger.messages()).flat()).toEqual([]);
+      await settle(on);
+      expect(await stored(on.app.streams)).toEqual(whole(bigger));
+      expect(await bigger.add("new", { "Message-Key": "k" })).toBeGreaterThanOrEqual(0);
+      expect((await bigger.messages()).flat()).toEqual(["new"]);
+    },
+  );
 
   it.each(everyStep(STEPS))(
-    "while it is closed, at step $at ($fault), ends with all shards closed or none",
+    "while it is closed, at step $at ($fault): all of its shards are closed, or none",
     async ({ at, fault }) => {
-      const { on, topic } = await staged(engine);
+      const { on, topic } = await staged();
       await topic.create();
       expect((await cut(on, at, fault, () => topic.close())).status).toBe(503);
       const isOpen = at === 0 && fault === "refused";
@@ -150,9 +156,9 @@ describeOnEngines("A topic that is interrupted", (engine) => {
   );
 
   it.each(everyStep(STEPS))(
-    "while it is closed, at step $at ($fault), is closed completely by the sweep",
+    "while it is closed, at step $at ($fault): the sweep closes the rest",
     async ({ at, fault }) => {
-      const { on, topic } = await staged(engine);
+      const { on, topic } = await staged();
       await topic.create();
       await cut(on, at, fault, () => topic.close());
       await settle(on);
@@ -162,9 +168,9 @@ describeOnEngines("A topic that is interrupted", (engine) => {
     },
   );
 
-  it("while it expires loses its remains to the next sweep, or when its name is used again", async () => {
+  it("while it ends by its TTL: the rest goes with the next sweep, or when its name is used again", async () => {
     for (const { at, fault } of everyStep(STEPS)) {
-      const { on, topic } = await staged(engine);
+      const { on, topic } = await staged();
       await topic.create({ "Stream-TTL": "60" });
       await settle(on);
       on.pass(70_000);
@@ -180,10 +186,10 @@ describeOnEngines("A topic that is interrupted", (engine) => {
   });
 });
 
-describeOnEngines("A leftover shard", (engine) => {
-  /** Leaves a shard as a slow node would: it saw a topic that is gone by the time of its commit. */
+describe("A shard that is left over", () => {
+  /** As a slow node makes one: it saw a topic that has gone by the time its commit comes. */
   async function leftOver() {
-    const on = await openStage(engine);
+    const on = await openStage("memory");
     const topic = new Topic(on.url, "orders", SHARDS);
     const keepers = new Keepers(on.engine, (task) => setImmediate(task));
     const make = { topicId: "gone", config: { contentType: "application/json", shards: SHARDS }, closed: false };
@@ -216,8 +222,8 @@ describeOnEngines("A leftover shard", (engine) => {
     expect(await stored(on.app.streams)).toEqual([topic.path, ...topic.paths]);
   });
 
-  it("that its topic has lost is made anew by the append that needs it", async () => {
-    const on = await openStage(engine);
+  it("is made anew, where a topic has lost one, by the append that needs it", async () => {
+    const on = await openStage("memory");
     const topic = await new Topic(on.url, "orders", SHARDS).create();
     const shard = await topic.add("lost", { "Message-Key": "k" });
     // As a failover loses it.

@@ -1,13 +1,12 @@
-/** Topics over time: all shards expire as one, and any use of a shard is a use of the topic. */
-import { expect, it } from "vitest";
+/** What time does to topics: they end as one, and any use of a shard is a use of the topic. */
+import { describe, expect, it } from "vitest";
 import { appInTime } from "../e2e/app-in-time.ts";
-import { describeOnEngines } from "../e2e/server.ts";
 import { openStage } from "../e2e/stage.ts";
 import { stored, Topic } from "./topic.ts";
 
-describeOnEngines("A sharded topic over time", (engine) => {
+describe("The time of a sharded topic", () => {
   const staged = async (headers: Record<string, string>) => {
-    const { url, streams, advance } = await appInTime(engine);
+    const { url, streams, advance } = await appInTime("memory");
     const topic = new Topic(url, "orders", 3);
     await topic.create(headers);
     return { topic, streams, advance };
@@ -40,8 +39,8 @@ describeOnEngines("A sharded topic over time", (engine) => {
     expect((await topic.messages()).flat()).toEqual([]);
   });
 
-  it.each(["the topic", "a shard"])("keeps an append to %s that comes when its expiry has begun", async (to) => {
-    const on = await openStage(engine);
+  it.each(["the topic", "a shard"])("an append to %s that comes when the end has begun is kept", async (to) => {
+    const on = await openStage("memory");
     const topic = await new Topic(on.url, "orders", 3).create({ "Stream-TTL": "20" });
     const key = { "Message-Key": "k" };
     const shard = await topic.add("old", key);
@@ -66,8 +65,8 @@ describeOnEngines("A sharded topic over time", (engine) => {
     expect((await topic.messages()).flat()).toEqual(["old", "new"]);
   });
 
-  it("ends at one moment for the topic and its shards, swept or not", async () => {
-    const { url, app, pass, now, sweep } = await openStage(engine);
+  it("an expiry ends the topic and its shards at one moment, swept or not", async () => {
+    const { url, app, pass, now, sweep } = await openStage("memory");
     const expires = new Date(now() + 20_000).toISOString();
     const topic = await new Topic(url, "orders", 3).create({ "Stream-Expires-At": expires });
     await topic.add("x");

@@ -1,14 +1,18 @@
+/**
+ * Sharded topics through HTTP, on one engine: creating, appending, closing, deleting, listing, and every refusal. The rules have
+ * their tables in `streams/shards.test.ts`; `property.test.ts` and `storm.test.ts` run topics on the other engines.
+ */
 import { describe, expect, it } from "vitest";
-import { describeOnEngines, serverForTest } from "../e2e/server.ts";
+import { serverForTest } from "../e2e/server.ts";
 import { Api } from "../sessions/api.ts";
 import { Topic } from "./topic.ts";
 
 const UUID = "6f1c1f5e-2a5b-4c9e-9d5e-0a1b2c3d4e5f";
 
-describeOnEngines("A sharded topic", (engine) => {
-  const open = async (path?: string, shards?: number) => new Topic((await serverForTest(engine)).url, path, shards);
+describe("A sharded topic", () => {
+  const open = async (path?: string, shards?: number) => new Topic((await serverForTest("memory")).url, path, shards);
 
-  it("is made with its shards, confirmed by the same PUT, and refused to a different one", async () => {
+  it("is created with its shards, confirmed by the same PUT, and refused to a different one", async () => {
     const topic = await open();
     const created = await topic.put();
     expect([created.status, created.headers.get("stream-shards")]).toEqual([201, "4"]);
@@ -46,7 +50,7 @@ describeOnEngines("A sharded topic", (engine) => {
     const byProducer = await topic.add("p1", producer);
     expect(byProducer).not.toBe(byKey);
     expect(await topic.add("p2", { ...producer, "Producer-Seq": "1" })).toBe(byProducer);
-    // These shards are part of the contract: a client that knows the key knows the shard.
+    // These are part of the contract: a client that knows the key knows the shard.
     expect([byKey, byProducer]).toEqual([0x92005a9c % 4, 0x1a80b1b3 % 4]);
     const rounds = [];
     for (let i = 0; i < 8; i++) rounds.push(await topic.add(i));
@@ -56,7 +60,7 @@ describeOnEngines("A sharded topic", (engine) => {
     expect(messages.flat().length).toBe(13);
   });
 
-  it("uses all its shards when appends alternate with those to another topic", async () => {
+  it("uses all its shards even when appends to another topic come in between", async () => {
     const a = await (await open("a", 2)).create();
     const b = await a.another("b", 2).create();
     const taken: number[] = [];
@@ -64,7 +68,7 @@ describeOnEngines("A sharded topic", (engine) => {
     expect(taken).toEqual([0, 0, 1, 1, 0, 0, 1, 1]);
   });
 
-  it("answers as the shard does: producers, repetitions, gaps, content types, batches", async () => {
+  it("answers as its shard does: producers, duplicates, gaps, content types, batches", async () => {
     const topic = await (await open()).create();
     const by = (seq: number, epoch = 0) => ({
       "Producer-Id": "p",
@@ -88,7 +92,7 @@ describeOnEngines("A sharded topic", (engine) => {
     expect((await topic.messages()).flat()).toEqual([1, 2, 3]);
   });
 
-  it("has no log to read: every way to read answers 409 with the shards", async () => {
+  it("has no log, so every way of reading is refused with 409 and the paths of the shards", async () => {
     const topic = await (await open()).create();
     for (const query of [
       "",
@@ -111,7 +115,7 @@ describeOnEngines("A sharded topic", (engine) => {
     expect((await topic.head("orders/$shard/0")).headers.get("stream-shards")).toBeNull();
   });
 
-  it("has shards that are read, followed and appended to like any stream", async () => {
+  it("has shards that are read, followed and appended to as any stream is", async () => {
     const topic = await (await open()).create();
     const shard = "orders/$shard/2";
     const waiting = topic.get("?offset=-1&live=long-poll", shard);
@@ -123,7 +127,7 @@ describeOnEngines("A sharded topic", (engine) => {
     expect(encoded.body).toEqual([1]);
   });
 
-  it("refuses every creation and deletion under the paths of its shards", async () => {
+  it("reserves the paths of its shards: no client creates or deletes there", async () => {
     const topic = await (await open()).create();
     for (const path of [
       "orders/$shard/0",
@@ -161,7 +165,7 @@ describeOnEngines("A sharded topic", (engine) => {
     expect((await topic.get()).status).toBe(200);
   });
 
-  it("is closed as a whole, with or without a last message, and idempotently", async () => {
+  it("is closed as a whole, with or without a last message, and may be closed again", async () => {
     const topic = await (await open()).create();
     const last = await topic.post("bye", { "Message-Key": "order-1", "Stream-Closed": "true" });
     expect([last.status, last.headers.get("stream-closed")]).toEqual([204, "true"]);
@@ -177,7 +181,7 @@ describeOnEngines("A sharded topic", (engine) => {
     expect((await topic.put({ "Stream-Closed": "true" })).status).toBe(200);
   });
 
-  it("accepts a producer's repeated closing request", async () => {
+  it("lets a producer repeat its closing request", async () => {
     const topic = await (await open()).create();
     const closing = { "Producer-Id": "p", "Producer-Epoch": "0", "Producer-Seq": "0", "Stream-Closed": "true" };
     expect((await topic.post("bye", closing)).status).toBe(200);
@@ -187,7 +191,7 @@ describeOnEngines("A sharded topic", (engine) => {
     expect((await topic.messages()).flat()).toEqual(["bye"]);
   });
 
-  it("can be made closed", async () => {
+  it("can be created closed", async () => {
     const topic = await (await open()).create({ "Stream-Closed": "true" });
     expect(await topic.closed()).toEqual([true, true, true, true]);
     expect((await topic.post("x")).status).toBe(409);
@@ -219,7 +223,7 @@ describeOnEngines("A sharded topic", (engine) => {
     expect(filtered.body.streams.length).toBe(4);
   });
 
-  it("cannot be forked, but its shards can, and then its name waits for their forks", async () => {
+  it("cannot be forked, but its shards can, and then its name stays taken until their forks go", async () => {
     const topic = await (await open()).create();
     const fork = (from: string, headers = {}) =>
       topic.api.call("PUT", "/stream/fork", undefined, { "Stream-Forked-From": from, ...headers });
@@ -239,7 +243,7 @@ describeOnEngines("A sharded topic", (engine) => {
     expect((await topic.messages()).flat()).toEqual([]);
   });
 
-  it("cannot be subscribed to by a session, but published to", async () => {
+  it("cannot be subscribed to by a session, but can be published to", async () => {
     const topic = await (await open()).create();
     for (const from of [undefined, "-1"]) {
       const body = { sessionId: UUID, streamId: "orders", from };
@@ -254,7 +258,7 @@ describeOnEngines("A sharded topic", (engine) => {
     expect((await topic.messages()).flat()).toEqual([7]);
   });
 
-  it("works the same with 256 shards and with one", async () => {
+  it("works with 256 shards and with one as with any other number", async () => {
     const many = await (await open("many", 256)).create();
     expect((await many.closed()).every((closed) => closed === false)).toBe(true);
     expect(await many.add("x", { "Message-Key": "order-1" })).toBe(156);
