@@ -6,10 +6,10 @@ import { Keepers } from "../../packages/server/src/engine/keeper.ts";
 import { openMemory } from "../../packages/server/src/engine/memory/memory.ts";
 import { realWorld } from "../../packages/server/src/real-world.ts";
 import { Copy } from "../../packages/server/src/sessions/copy.ts";
-import { LocalCore } from "../../packages/server/src/sessions/core-service.ts";
 import { SESSION_LIMITS } from "../../packages/server/src/sessions/limits.ts";
 import { type Joined, leaveRule } from "../../packages/server/src/sessions/session-rules.ts";
 import { SESSION_ROW, sessionEntity, subscriptionTable } from "../../packages/server/src/sessions/state.ts";
+import { LocalStreamPort } from "../../packages/server/src/sessions/stream-port.ts";
 import { Streams } from "../../packages/server/src/streams/service.ts";
 import { META } from "../../packages/server/src/streams/state.ts";
 import { uuid } from "./stage.ts";
@@ -29,20 +29,20 @@ function copyOf(prev: number, through: number): Copy {
 describe("A copy into an inbox", () => {
   let engine: Engine;
   let keepers: Keepers;
-  let core: LocalCore;
+  let core: LocalStreamPort;
   let id: string;
   let joined: Joined;
 
   async function join(start: number): Promise<Joined> {
     const ask = { asker: ASKER, stream: "s", name: "n", format: "raw", contentType: "text/plain", start: at(start) };
-    return (await core.join("p", id, ask as Parameters<LocalCore["join"]>[2])) as Joined;
+    return (await core.join("p", id, ask as Parameters<LocalStreamPort["join"]>[2])) as Joined;
   }
 
   beforeEach(async () => {
     const world = realWorld();
     engine = openMemory({ world });
     keepers = new Keepers(engine, (task) => world.soon(task));
-    core = new LocalCore(new Streams(engine, keepers, world), keepers, SESSION_LIMITS);
+    core = new LocalStreamPort(new Streams(engine, keepers, world), keepers, SESSION_LIMITS);
     id = uuid();
     joined = await join(10);
   });
@@ -113,7 +113,7 @@ describe("A copy into an inbox", () => {
   it("in an envelope tells where it comes from", async () => {
     id = uuid();
     const ask = { asker: ASKER, stream: "s", name: "n", format: "envelope", contentType: "text/plain", start: at(0) };
-    const wrapped = (await core.join("p", id, ask as Parameters<LocalCore["join"]>[2])) as Joined;
+    const wrapped = (await core.join("p", id, ask as Parameters<LocalStreamPort["join"]>[2])) as Joined;
     await core.deliver("p", id, copyOf(0, 1), addressOf(wrapped));
     expect(JSON.parse(await inbox())).toEqual({
       stream: "s",

@@ -37,9 +37,9 @@ import type { LogOptions } from "./observe/log.ts";
 import type { TracerProvider } from "./observe/traces.ts";
 import { Watch } from "./observe/watch.ts";
 import { realWorld } from "./real-world.ts";
-import type { CoreService } from "./sessions/core-service.ts";
 import type { MetricSink } from "./sessions/events.ts";
 import { sessionsFeature } from "./sessions/feature.ts";
+import type { StreamPort } from "./sessions/stream-port.ts";
 import { streamsFeature } from "./streams/feature.ts";
 import type { WebhookSender } from "./wakes/delivery.ts";
 import { wakesFeature } from "./wakes/feature.ts";
@@ -208,7 +208,7 @@ interface Watching {
 /** What an app reaches outside of its engine, and who looks at it. */
 export interface Outside {
   /** Stands between fan-out and the streams it copies into. */
-  readonly coreOf?: (local: CoreService) => CoreService;
+  readonly streamPortOf?: (local: StreamPort) => StreamPort;
   readonly sender?: WebhookSender;
   readonly fetchKeys?: KeysFetcher;
   readonly watching?: Watching;
@@ -229,7 +229,7 @@ export function buildApp(given: ServerSettings, world: World, engine: Engine, ou
     sender = new NodeWebhookSender({ ...settings.webhook, world }),
     fetchKeys = keysFetcher(world, settings.auth.jwksBytes),
     watching = UNWATCHED,
-    coreOf = (local) => local,
+    streamPortOf = (local) => local,
   } = outside;
   const keepers = new Keepers(
     engine,
@@ -251,7 +251,7 @@ export function buildApp(given: ServerSettings, world: World, engine: Engine, ou
   const sessions = sessionsFeature(
     kernel,
     { ...settings, session: { ...settings.session, ttlSeconds: settings.sessionTtlSeconds } },
-    { streams: streams.service, coreOf, onEvent: settings.onSessionEvent },
+    { streams: streams.service, streamPortOf, onEvent: settings.onSessionEvent },
   );
   const channels = channelsFeature(kernel, {
     channel: settings.channel,

@@ -3,7 +3,7 @@
  * something, and some sessions are stuck: a copy to them is not answered for as long as that lasts, and done only then.
  */
 import { EngineError } from "../../../../packages/server/src/engine/contract.ts";
-import type { CoreService } from "../../../../packages/server/src/sessions/core-service.ts";
+import type { StreamPort } from "../../../../packages/server/src/sessions/stream-port.ts";
 import type { Random } from "../../random.ts";
 import type { Process } from "../../world.ts";
 
@@ -62,7 +62,7 @@ export class Core {
   }
 
   /** The core of one process. */
-  of(local: CoreService, process: Process): CoreService {
+  of(local: StreamPort, process: Process): StreamPort {
     const call = <T>(work: () => Promise<T>) => this.call(process, work);
     return {
       follow: (...args) => call(() => local.follow(...args)),
