@@ -152,7 +152,7 @@ function parseFrom(text: string | undefined): Subscribe["from"] {
   if (position === undefined)
     throw new Refusal(
       "bad-body",
-      `from must be an offset from this server, ${BEGINNING} or ${NOW}; got ${JSON.stringify(text.slice(0, 40))}`,
+      `from must be an offset, ${BEGINNING} or ${NOW}; got ${JSON.stringify(text.slice(0, 40))}`,
     );
   return position;
 }
