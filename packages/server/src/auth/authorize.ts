@@ -14,8 +14,8 @@ import { areWithin, ELSEWHERE, isWithin } from "./decide.ts";
 import type { AuthorizeRequest, Credentials, Identity } from "./identity.ts";
 
 /**
- * `false` is 403, `"unauthenticated"` is 401. An object allows: `streams` confines the caller to topic filters,
- * `subject` owns the sessions that the caller creates and may use, and `admin` opens the sessions of all subjects.
+ * `false` is 403, `"unauthenticated"` is 401. An object allows: `streams` confines the caller to topic filters; `subject` owns
+ * the sessions that the caller creates and may use; `admin` opens the sessions of all subjects.
  * `true` allows an anonymous caller. A throw, a rejection or any other value is a fault: the request is refused with
  * 500 and the fault is reported.
  */

@@ -1,9 +1,9 @@
 /**
- * Verifies the tokens of one project and remembers those that passed. `TokenIdentity` calls `known` first, which is
+ * Verifies the tokens of one project and remembers the valid ones. `TokenIdentity` calls `known` first, which is
  * synchronous and cheap, and `verify` only for a token that is not remembered.
  *
- * Invariants: the kind of key fixes the algorithm (a secret HS256, a public key an asymmetric one), so neither `none`
- * nor a public key used as a secret ever verifies. A remembered token is valid no longer than the token itself and the
+ * Invariants: the kind of key fixes the algorithm: a secret HS256, a public key an asymmetric one. So neither `none` nor
+ * a public key used as a secret ever verifies. A remembered token is valid no longer than the token itself and the
  * keys that verified it. No response or report contains any part of a token or key.
  */
 import { decodeProtectedHeader, errors, type JWTPayload, type JWTVerifyOptions, jwtVerify } from "jose";

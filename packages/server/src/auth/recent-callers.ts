@@ -32,7 +32,7 @@ export class RecentCallers {
   }
 }
 
-/** The last characters of a signature vary as much as any others. */
+/** The last characters of a signature vary as much as its first ones. */
 function slotOf(text: string): number {
   const { length } = text;
   if (length < 4) return 0;

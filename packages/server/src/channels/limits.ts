@@ -1,6 +1,5 @@
 /**
- * The limits of channels, with their defaults. The configuration takes its defaults from here. It may set others for a
- * project, and within it for channels whose ids match a topic filter. Service, rules and routes call `limitsFor`.
+ * The limits of channels, with their defaults. The configuration takes its defaults from here. It may set other limits for a project, and within it for channels whose ids match a topic filter. Service, rules and routes call `limitsFor`.
  */
 import { CONNECTION_LIMITS } from "../core/connection.ts";
 import { matchesFilter, parseFilter, type TopicFilter } from "../core/topic.ts";

@@ -19,7 +19,7 @@ export function sessionMetrics(events: Events, fanout: Fanout, queue: LocalQueue
     })),
     counter("sluice_fanout_messages_total", "Messages copied into sessions' streams.", () => meter.messages),
     gauge("sluice_fanout_sources", "Streams with subscribers that this process remembers.", () => fanout.size),
-    gauge("sluice_fanout_laggards", "Sessions that are behind the others and catching up.", () => fanout.laggards),
+    gauge("sluice_fanout_laggards", "Sessions that are behind the cursor and catching up.", () => fanout.laggards),
     gauge(
       "sluice_fanout_queue_messages",
       "Messages of the fan-out queue that are not being worked on yet.",

@@ -1,6 +1,6 @@
 /**
- * The queue behind a large fan-out. It cuts the copies of a round into messages of some sessions each and works on a
- * few at a time, so that the publish need not wait and other streams get their turn. Sources send to it. It lives in
+ * The queue behind a large fan-out. It cuts the copies of a round into messages of some sessions each
+ * and works on a few at a time. So the publish need not wait, and other streams get their turn. Sources send to it. It lives in
  * memory, because a lost message costs nothing: copies that are owed follow from the log.
  */
 import type { Cancel } from "../core/world.ts";

@@ -266,8 +266,8 @@ export function watchForksRule(view: View, now: number, { forkCheckMs }: StreamL
 
 /**
  * A holder needs the messages after `position`; undefined releases the hold. Retention waits for the lowest hold.
- * With `name`, the hold applies only to the stream that the holder follows under this name, because it would never
- * release a later stream at the same path.
+ * With `name`, the hold applies only to the stream that the holder follows under this name. It would never release a
+ * hold on a later stream at the same path.
  */
 export function holdRule(
   view: View,

@@ -315,7 +315,7 @@ export class Streams {
     return this.keepers.submit(stream, [META, HOLDS], (view, now) => keepRule(view, now, follow));
   }
 
-  /** Sessions supply `check`. It decides which callers may read an inbox, and throws a Refusal for the others. */
+  /** Sessions supply `check`. It decides which callers may read an inbox, and throws a Refusal for any other caller. */
   guardInboxes(check: (project: string, path: string, access: Access) => Promise<void>): void {
     this.checkInbox = check;
   }

@@ -121,7 +121,7 @@ export class Sharded {
     return { kind: "appended", next: outcome.next, closed: true, isCloseOnly: true };
   }
 
-  /** Creates the missing shards and closes those that must be closed. Afterwards the topic is whole, or absent. */
+  /** Creates the missing shards and closes the open ones of a closed topic. Afterwards the topic is whole, or absent. */
   private async mend(project: string, path: string): Promise<Mended> {
     const topic = streamEntity(project, path);
     for (;;) {
@@ -141,8 +141,7 @@ export class Sharded {
       );
       if (outcome === "whole") return { kind: "whole", meta: found.meta };
       if (outcome === "changed") continue;
-      // The topic went meanwhile. A shard created just now may have come too late for the request that deleted the
-      // others.
+      // The topic went meanwhile. A shard created just now may have come too late for the request that deleted the topic.
       await this.dropShards(project, paths, make.topicId);
       return { kind: "absent" };
     }
@@ -160,8 +159,8 @@ export class Sharded {
         makeShardRule(view, now, make, this.limits),
       );
       if (outcome.kind === "others") {
-        // The topic is read after the shard. If the topic is still ours, the shard's topic is gone; if not, this
-        // request is late.
+        // The topic is read after the shard. If it still has this id, the shard belongs to a topic that is gone; if
+        // not, this request is late.
         if ((await this.metaOf(project, topicPath))?.topic?.id !== make.topicId) return "others";
         await this.dropShard(project, path, outcome.topicId);
         continue;

@@ -3,8 +3,8 @@
  * including none, `%2A` for a literal star. Used by parsing and linking; the index matches many patterns at once.
  *
  * Invariants: matching costs at most levels of the pattern times levels of the path, and agrees with
- * `core/topic-index.ts`. `*` does not match `$shard`, because a client that may follow the level two below `a` may lack
- * access to `a` itself, whose shards lie there.
+ * `core/topic-index.ts`. `*` does not match `$shard`, because the shards of `a` lie two levels
+ * below it, and a client that may follow that level may lack access to `a`.
  */
 import { SHARD_LEVEL } from "../core/shard-path.ts";
 import type { PatternLevels } from "../core/topic-index.ts";

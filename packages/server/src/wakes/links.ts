@@ -65,7 +65,7 @@ export interface Create {
   readonly config: Config;
   readonly base: string;
   readonly incarnation: string;
-  /** The explicit streams, and those that match the pattern now, each at its tail. */
+  /** The explicit streams, and the streams that match the pattern now, each at its tail. */
   readonly explicit: readonly Tail[];
   readonly matching: readonly Tail[];
 }

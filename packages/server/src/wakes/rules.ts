@@ -4,7 +4,7 @@
  * waker and `Holding` submit them to the subscription's keeper.
  *
  * Invariants: at most one wake is in progress. Each wake has a greater generation than the one before. A request for a
- * wake must carry its current id, generation and secret; all others are fenced.
+ * wake must carry its current id, generation and secret; any other request is fenced.
  */
 import { BEGINNING, comparePositions, formatOffset, type Position, parseOffset, ZERO } from "@sluice/protocol";
 import { backoffMs } from "../core/backoff.ts";
