@@ -4,7 +4,7 @@
  *
  * A publish passes these steps in order, and a step that fails prevents the later ones:
  * - The door checks the size of the body.
- * - `admit` counts the publish against the channel's rate. It is a commit of its own and fails closed.
+ * - `admit` counts the publish against the channel's rate. It is a separate step and fails closed.
  * - The publish rule appends the messages, trims the log and moves the reminder, in one commit.
  *
  * A channel is tracked by its publishes. An index of active channels beside the data could disagree with the data: an

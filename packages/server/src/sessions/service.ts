@@ -1,6 +1,7 @@
 /**
  * Sessions as every door uses them: subscribe, unsubscribe, publish, get, touch, delete, sweep. It strings idempotent
  * steps on sessions and registries together; the next step detects what a crash left between two of them.
+ *
  * Invariants: a subscription is stored in the session before the registry, so that no copy meets a session that would
  * refuse it. It is removed from the session before the registry, so that no copy is applied afterwards.
  */
@@ -186,9 +187,8 @@ export class Sessions {
       await undo();
       return false;
     }
-    // The subscription is complete, but no client may learn of it before this step. Until then a repeated subscribe
-    // starts over and would forget messages published in between. If it fails, the first copy or the next subscribe
-    // confirms it.
+    // No client may learn of the subscription before this step, because until then a repeated subscribe starts over and
+    // would forget messages. If it fails, the first copy or the next subscribe confirms it.
     const outcome = await keepers.submit(e, keys, (view) => confirmRule(view, streamId, who));
     if (outcome !== "stands") {
       // It ended meanwhile, and the step that ended it may not have found it in the registry.
