@@ -41,7 +41,7 @@ describe("streams from afar", () => {
 
   test("a fork begins with what its source holds", async () => {
     const sluice = openClient(fixture.url, { project: "other" });
-    const source = sluice.stream("calls/ä source");
+    const source = sluice.stream("calls/ä-source");
     await source.create();
     const { offset } = await source.append(1);
     await source.append(2);
@@ -51,9 +51,9 @@ describe("streams from afar", () => {
     expect(await valuesOf(fork)).toEqual([1, 3]);
   });
 
-  test("any path that an address can express is the stream's own, in its own project", async () => {
+  test("any path that a stream may have is the stream's own, in its own project", async () => {
     const [mine, other] = [openClient(fixture.url, { project: "p1" }), openClient(fixture.url, { project: "p2" })];
-    const paths = ["a b/ü?#%/+&=", "x//y", "%2F", "…", "a/b/"];
+    const paths = ["a-b/ü?%/&=", "x//y", "%2F", "…", "a/b/"];
     for (const path of paths) {
       await mine.stream(path).create();
       await mine.stream(path).append(path);

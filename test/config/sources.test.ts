@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { allEntries } from "../../packages/server/src/config/catalog.ts";
 import { parseConfig } from "../../packages/server/src/config/file.ts";
-import { type FlagGiven, type Loaded, loadSettings } from "../../packages/server/src/config/load.ts";
+import { type FlagGiven, type Loaded, loadSettings, settingsFrom } from "../../packages/server/src/config/load.ts";
 import { ConfigError } from "../../packages/server/src/config/problem.ts";
 import { effectiveSettings, referenceText } from "../../packages/server/src/config/reference.ts";
 import { limitsOf, schema } from "../../packages/server/src/config/schema.ts";
@@ -324,4 +324,9 @@ describe("an internal setting", () => {
 
 it("an operator has about sixty settings to know", () => {
   expect(allEntries().length).toBeLessThanOrEqual(95);
+});
+
+it("the settings of a server can be given to another one: every default is within its own range", () => {
+  const { settings } = load({});
+  expect(settingsFrom(settings)).toEqual(settings);
 });

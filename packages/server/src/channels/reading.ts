@@ -42,8 +42,12 @@ export async function readPage(
   if (head.generation === 0) return { kind: "absent" };
   const last = messages.at(-1);
   if (last === undefined) {
-    const meta = await metaOf(engine, e, ttlMs);
+    const { meta, head: later } = await look(engine, e, ttlMs);
     if (meta === undefined) return { kind: "absent" };
+    // Messages, perhaps END, were committed between the two loads. The reader must get them before it learns of the end.
+    if (comparePositions(later.last, head.last) > 0) {
+      return { kind: "page", channel: e.id, head, messages, next: after, atTail: false, isOver: false };
+    }
     // A reader beyond the tail waits if it may have received its position, because the next message sorts after it.
     if (isNeverGiven(engine, head, after)) return { kind: "ahead", tail: head.last };
     // A channel that began later is another channel.
@@ -57,8 +61,12 @@ export async function readPage(
 
 /** What is stored of a channel; undefined if it does not exist or has expired. */
 export async function metaOf(engine: Engine, e: Entity, ttlMs: number): Promise<Meta | undefined> {
-  const { rows } = await engine.load(e, [META]);
-  return alive(rows[0] && metaTable.decode(rows[0]), ttlMs, engine.now());
+  return (await look(engine, e, ttlMs)).meta;
+}
+
+async function look(engine: Engine, e: Entity, ttlMs: number): Promise<{ meta: Meta | undefined; head: Head }> {
+  const { rows, head } = await engine.load(e, [META]);
+  return { meta: alive(rows[0] && metaTable.decode(rows[0]), ttlMs, engine.now()), head };
 }
 
 /** A reader from the beginning missed messages if the log was trimmed; any other, if it stood before the trim. */

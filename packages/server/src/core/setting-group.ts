@@ -6,7 +6,7 @@
  * Invariants: a default is the constant of the part that it belongs to, so that it exists once.
  */
 import type { z } from "zod";
-import { bytes, count, ms, seconds, yesNo } from "./setting.ts";
+import { bytes, count, MAX_TIMER_MS, ms, seconds, yesNo } from "./setting.ts";
 
 /** The limits of a part: numbers and switches by name, with their defaults. */
 export type LimitsObject = Readonly<Record<string, unknown>>;
@@ -44,10 +44,12 @@ export function settingGroup<S extends z.ZodRawShape, L extends object>(
 
 const INTERNAL = "Internal; may change or go in any version.";
 const FROM_ZERO = { min: 0 };
+/** What is never a single timer may be longer than one: up to ten years. */
+const LONG = { min: 0, max: 10 * 365 * 24 * 3_600_000 };
 
 /** The unit is the end of the name. */
 function numberOf(name: string, initial: number): z.ZodType {
-  if (name.endsWith("Ms")) return ms(initial, INTERNAL, FROM_ZERO);
+  if (name.endsWith("Ms")) return ms(initial, INTERNAL, initial > MAX_TIMER_MS ? LONG : FROM_ZERO);
   if (name.endsWith("Seconds")) return seconds(initial, INTERNAL, FROM_ZERO);
   if (name.endsWith("Bytes")) return bytes(initial, INTERNAL, FROM_ZERO);
   return count(initial, INTERNAL, FROM_ZERO);

@@ -66,10 +66,10 @@ export function bytes(initial: number, meaning: string, range: Range = {}) {
 }
 
 /** The longest time that a timer can be set to. */
-const MAX_MS = 2 ** 31 - 1;
+export const MAX_TIMER_MS = 2 ** 31 - 1;
 
 export function ms(initial: number, meaning: string, range: Range = {}, extra: Extra = {}) {
-  return whole("milliseconds", initial, meaning, { max: MAX_MS, ...range }, extra);
+  return whole("milliseconds", initial, meaning, { max: MAX_TIMER_MS, ...range }, extra);
 }
 
 export function seconds(initial: number, meaning: string, range: Range = {}, extra: Extra = {}) {

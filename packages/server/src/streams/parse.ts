@@ -42,7 +42,11 @@ export function parseFrom(search: string): From | Back | undefined {
   const since = queryValue(search, "since");
   const offset = queryValue(search, "offset");
   const given = [last, since, offset].filter((text) => text !== undefined).length;
-  if (given > 1) throw new Refusal("bad-query", "offset, last and since exclude each other; give one of them");
+  if (given > 1)
+    throw new Refusal(
+      "bad-query",
+      "the query parameter offset excludes last and since, and they exclude each other; give one of the three",
+    );
   if (last !== undefined) return parseLast(last);
   return since === undefined ? parseOffsetParameter(offset) : parseSince(since);
 }
