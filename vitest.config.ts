@@ -4,7 +4,7 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 const src = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
-/** What takes longest, so that it does not begin when everything else is done. */
+/** The longest files, which start first so that they do not run alone at the end. */
 const LONG = [
   "test/cli/commands",
   "test/failover/",
@@ -46,10 +46,10 @@ export default defineConfig({
     testTimeout: 30_000,
     hookTimeout: 60_000,
     pool: "forks",
-    // Nothing here is global, so files may share a process; to load everything anew for each took a sixth of the time.
+    // No test changes global state, so files may share a process; isolating each cost a sixth of the time.
     isolate: false,
     sequence: { sequencer: LongestFirst },
-    // One more than the processors that it must do with: many tests wait for something to happen most of the time.
+    // One more than the processors, because many tests mostly wait.
     maxWorkers: 3,
   },
 });

@@ -1,7 +1,9 @@
-// `npm run bench`: makes sure that everything a benchmark needs is there, then runs bench/main.ts with the arguments.
-// Needs are met in this order: this repository's packages and build, the peers in bench/package.json (installed into
-// bench/node_modules, so that nobody who does not benchmark has to fetch them), and wrk and Redis from the system.
-// What cannot be installed is named; the benchmark then leaves out what needs it and says so in its result.
+// `npm run bench`: installs what a benchmark needs, then runs bench/main.ts with the arguments.
+// It checks in this order: this repository's packages and build, the peers in bench/package.json, and wrk and Redis from the
+// system.
+// The peers go into bench/node_modules, so that other developers need not fetch them.
+// Invariants: the script names a program that it cannot install; the benchmark skips the parts that need it and says so in
+// its result.
 
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";

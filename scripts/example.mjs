@@ -14,6 +14,6 @@ if (!names.includes(name)) {
 
 installAndBuild();
 const child = spawn(process.execPath, ["--import", "tsx", mainOf(name), ...args], { cwd: root, stdio: "inherit" });
-// A signal to npm's process group reaches the child by itself; one to us alone is passed on.
+// A signal to npm's process group reaches the child by itself; this passes on a signal to this process alone.
 for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => child.kill(signal));
 child.on("exit", (code, signal) => process.exit(signal ? 1 : (code ?? 1)));

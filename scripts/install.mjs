@@ -1,11 +1,12 @@
-// Makes a fresh clone ready: installs what package-lock.json names, then builds. Does nothing that is done already.
+// Makes a fresh clone ready: installs the packages of package-lock.json, then builds. The other scripts call it first.
+// Invariants: a step that is already done is not repeated.
 import { spawnSync } from "node:child_process";
 import { existsSync, statSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 export const root = fileURLToPath(new URL("..", import.meta.url));
 
-/** Runs a command with our standard streams; ends this process when it fails. */
+/** Runs a command on this process's standard streams; exits this process when the command fails. */
 export function run(command, args, options = {}) {
   const { status, error } = spawnSync(command, args, { cwd: root, stdio: "inherit", ...options });
   if (error) console.error(`${command}: ${error.message}`);
@@ -20,7 +21,7 @@ function changedAt(path) {
   return existsSync(path) ? statSync(path).mtimeMs : 0;
 }
 
-/** Output of the steps goes to stderr, so that stdout belongs to what runs afterwards. */
+/** The steps write to stderr, so that stdout belongs to the command that runs afterwards. */
 const quiet = { stdio: ["ignore", 2, 2] };
 
 export function installAndBuild() {
@@ -30,7 +31,7 @@ export function installAndBuild() {
     process.exit(1);
   }
   if (changedAt(`${root}node_modules/.package-lock.json`) < changedAt(`${root}package-lock.json`)) {
-    // Not `npm ci`: it insists on every platform's binaries being in the lockfile, even those a registry does not have.
+    // Not `npm ci`: it requires every platform's binaries in the lockfile, even those that a registry lacks.
     run("npm", ["install", "--no-save", "--no-audit", "--no-fund"], quiet);
   }
   run(bin("tsc"), ["-b"], quiet);

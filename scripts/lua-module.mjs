@@ -1,8 +1,8 @@
-// Writes engine/redis/lua.ts from the files of engine/redis/lua/; with --check it only says whether that would change anything.
-// Another folder than engine/redis may be named.
+// Writes engine/redis/lua.ts from the files of engine/redis/lua/; with --check it only says whether the module is stale.
+// An argument names another folder than engine/redis. Developers run it after a change; test/tidy runs --check.
 //
-// The functions of Redis are a module, checked in: `tsc` copies no .lua files, and a module reaches dist, the npm package, the
-// container and the tests like all other code, without a build step or a file to read at run time. test/tidy runs --check.
+// The functions of Redis are a checked-in module because `tsc` copies no .lua files. A module reaches dist, the npm package,
+// the container and the tests like other code, without a build step or a file to read at run time.
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";

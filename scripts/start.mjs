@@ -1,10 +1,12 @@
-// `npm start`: installs and builds what is missing, then becomes `sluice` itself. A first argument without a dash is a command;
-// without arguments, or with a flag first, the command is `serve`. It starts no child process for that, so that a signal to this
-// process reaches the server, with its drain and its exit code.
+// `npm start`: installs and builds what is missing, then becomes `sluice` itself. A first argument without a dash is a
+// command;
+// without arguments, or with a flag first, the command is `serve`.
+// Invariants: it starts no child process, so that a signal to this process reaches the server, with its drain and its exit
+// code.
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { installAndBuild, root } from "./install.mjs";
 
-/** Flags of `sluice` itself and not of a command. */
+/** Flags of `sluice` itself, which belong to no command. */
 const OWN_FLAGS = ["--help", "-h", "--version", "-V"];
 
 installAndBuild();

@@ -1,9 +1,9 @@
-// `npm test`: installs and builds what is missing, then everything that must hold, the quick checks first.
-// `--deep` runs the randomised suites with many more seeds. Other arguments go to vitest, to run a part.
+// `npm test`: installs and builds what is missing, then runs every check and suite, the quick ones first.
+// `--deep` runs the randomized suites with many more seeds. Other arguments go to vitest, to run a part.
 import { spawnSync } from "node:child_process";
 import { bin, installAndBuild, root, run } from "./install.mjs";
 
-/** What suites use of the system, and the Debian package that has it. */
+/** Programs that the suites need from the system, with the Debian package of each. */
 const programs = { bash: "bash", chromium: "chromium", curl: "curl", "redis-server": "redis-server" };
 
 const isThere = (command, ...args) => spawnSync(command, args, { stdio: "ignore" }).status === 0;

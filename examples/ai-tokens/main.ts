@@ -1,4 +1,4 @@
-/** `npm run example ai-tokens`: starts everything, prints where the page is, and stops on Ctrl-C. */
+/** `npm run example ai-tokens`: starts everything, prints the address of the page, and stops on Ctrl-C. */
 import { runExample } from "../web/run.ts";
 import { startExample } from "./server.ts";
 

@@ -1,8 +1,8 @@
 /**
- * Everything behind the page, in one process: a Sluice server, a web server for three files, and the publisher of the answers.
- * `main.ts` starts it.
+ * Everything behind the page, in one process: a Sluice server, a web server for three files, and the publisher of the
+ * answers. `main.ts` starts it.
  *
- * What must stay true: an answer is written to its end whoever watches; the number of answers in the making is bounded.
+ * Invariants: an answer is written to its end, with or without viewers. The number of answers in progress is bounded.
  */
 import { randomUUID } from "node:crypto";
 import { Sluice } from "@sluice/client";
@@ -11,15 +11,15 @@ import { PageServer } from "../web/page-server.ts";
 import { type Model, madeUpModel } from "./answer.ts";
 
 export interface ExampleOptions {
-  /** Of the page; any free one by default. */
+  /** Port of the page; any free one by default. */
   readonly port?: number | undefined;
   readonly model?: Model | undefined;
-  /** Where browsers find Sluice, when something stands in between. */
+  /** The address of Sluice for browsers, when a proxy stands in between. */
   readonly publicUrl?: ((sluiceUrl: string) => Promise<string>) | undefined;
 }
 
 export interface RunningExample {
-  /** Of the page. */
+  /** Address of the page. */
   readonly url: string;
   readonly sluiceUrl: string;
   /** Connections that follow an answer at this moment. */
@@ -39,7 +39,7 @@ export async function startExample({
 
   const web = await PageServer.listen(port);
 
-  // Nothing is kept on disk. The page has another origin than Sluice, so Sluice is told to let it read.
+  // Nothing is kept on disk. The page has another origin than Sluice, so CORS must allow it.
   const server = await createSluice({
     port: 0,
     memory: true,
@@ -54,24 +54,24 @@ export async function startExample({
     return { status: 503, headers: { "Retry-After": "10" }, body: "Too many answers at once." };
   });
 
-  /** Opens a channel and leaves the publisher to itself: nothing ties it to the request, or to the tab that made it. */
+  /** Opens a channel and lets the publisher run: it depends neither on the request nor on the tab that made it. */
   async function ask(): Promise<string | undefined> {
     if (inTheMaking.size >= ANSWERS_AT_ONCE) return undefined;
     const id = randomUUID();
     const answer = sluice.channel(id).publisher({ start: { model: "made-up-1" } });
     const publishing = (async () => {
       try {
-        // Small requests, 16 a second, each repeated until it is acknowledged: the publisher sees to that.
+        // The publisher sends small requests, 16 a second, and retries each until it is acknowledged.
         for await (const token of model(closing.signal)) await answer.write(token);
         await answer.end();
       } catch (error) {
-        // Readers are told. If not even that works, they see the end of the server itself.
+        // Readers get the error. If that fails too, they see the server itself disconnect.
         await answer.fail(error).catch(() => {});
       }
     })();
     inTheMaking.add(publishing);
     void publishing.finally(() => inTheMaking.delete(publishing));
-    // The channel is there before anybody is told of it.
+    // The channel exists before any viewer learns its id.
     await answer.flush();
     return id;
   }

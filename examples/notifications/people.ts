@@ -1,6 +1,5 @@
 /**
- * Who is told what: three people, the streams that each of them follows, and a made-up day of notices. The server and the page
- * both know them.
+ * Three people, the streams that each of them follows, and an invented day of notices. The server and the page import it.
  */
 export interface Person {
   readonly id: string;
@@ -9,7 +8,7 @@ export interface Person {
   readonly follows: readonly string[];
 }
 
-/** What is published, and what the page shows. */
+/** The published value, which the page shows. */
 export interface Notice {
   readonly text: string;
 }
@@ -39,7 +38,7 @@ export const DAY: readonly (readonly [string, string])[] = [
   ["support", "Ticket 481 has been waiting for an hour."],
   ["design", "Ada approved the new icons."],
   ["bob", "Lunch with Ada in ten minutes."],
-  ["cy", "Somebody signed in from a new device."],
+  ["cy", "Your account was used on a new device."],
   ["everyone", "Version 4.2 is out. Thank you all!"],
   ["ada", "Three people liked your sketch."],
   ["support", "The queue is empty. Well done."],

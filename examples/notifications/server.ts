@@ -1,8 +1,8 @@
 /**
- * Everything behind the page, in one process: a Sluice server, a web server for three files, and the publisher of the notices.
- * `main.ts` starts it.
+ * Everything behind the page, in one process: a Sluice server, a web server for three files, and the publisher of the
+ * notices. `main.ts` starts it.
  *
- * What must stay true: only this program publishes; the page says what it would like to be told, and reads.
+ * Invariants: only this program publishes; the page subscribes and reads.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { Sluice } from "@sluice/client";
@@ -11,23 +11,23 @@ import { type Answer, PageServer } from "../web/page-server.ts";
 import { DAY, type Notice, streamOf, TOPICS } from "./people.ts";
 
 export interface ExampleOptions {
-  /** Of the page; any free one by default. */
+  /** Port of the page; any free one by default. */
   readonly port?: number | undefined;
-  /** How long the day waits between two notices. */
+  /** Time between two notices of the day. */
   readonly paceMs?: number | undefined;
-  /** Where browsers find Sluice, when something stands in between. */
+  /** The address of Sluice for browsers, when a proxy stands in between. */
   readonly publicUrl?: ((sluiceUrl: string) => Promise<string>) | undefined;
 }
 
 export interface RunningExample {
-  /** Of the page. */
+  /** Address of the page. */
   readonly url: string;
   readonly sluiceUrl: string;
   publish(topic: string, notice: Notice): Promise<Told>;
   close(): Promise<void>;
 }
 
-/** Into how many inboxes a notice goes, and how many have it by now. */
+/** How many inboxes a notice goes to, and how many have it by now. */
 export interface Told {
   readonly inboxes: number;
   readonly reached: number;
@@ -42,17 +42,17 @@ export async function startExample({
   publicUrl,
 }: ExampleOptions = {}): Promise<RunningExample> {
   const web = await PageServer.listen(port);
-  // Nothing is kept on disk. The page has another origin than Sluice, so Sluice is told to let it read.
+  // Nothing is kept on disk. The page has another origin than Sluice, so CORS must allow it.
   const server = await createSluice({ port: 0, memory: true, cors: { origins: web.origins } });
   const sluice = new Sluice({ url: server.url });
   const closing = new AbortController();
   let day: Promise<void> | undefined;
 
-  // One stream per topic. Who follows it is not the publisher's business.
+  // One stream per topic. The publisher does not know its followers.
   for (const topic of TOPICS) await sluice.stream(streamOf(topic)).create({ maxMessages: 1_000 });
   await web.show(new URL("page/", import.meta.url), (await publicUrl?.(server.url)) ?? server.url);
 
-  /** Written once, to the stream of the topic; Sluice copies it into the inbox of everybody who follows it. */
+  /** Appends the notice once, to the stream of the topic; Sluice copies it into the inbox of every follower. */
   async function publish(topic: string, notice: Notice): Promise<Told> {
     const response = await fetch(`${server.url}/v1/default/publish/${streamOf(topic)}`, {
       method: "POST",
@@ -71,7 +71,7 @@ export async function startExample({
     return { status: 200, body: await publish(topic, { text: text.slice(0, MAX_TEXT) }) };
   }
 
-  /** The whole day, once at a time. It goes on whoever watches. */
+  /** Publishes the whole day, one run at a time, with or without viewers. */
   async function runDay(): Promise<void> {
     for (const [topic, text] of DAY) {
       await publish(topic, { text });

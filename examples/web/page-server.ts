@@ -1,8 +1,8 @@
 /**
- * The web server of an example: a page of three files that talks to Sluice, and what the page may ask the example to do. Every
+ * The web server of an example: a page of three files that talks to Sluice, and the actions that the page may request. Every
  * example starts one.
  *
- * What must stay true: the page loads nothing from anywhere else and talks to nobody but this server and Sluice.
+ * Invariants: the page loads its files from this server only, and talks to no server but this one and Sluice.
  */
 import { readFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
@@ -16,7 +16,7 @@ const MAX_BODY_BYTES = 4_096;
 export interface Answer {
   readonly status: number;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Sent as JSON, or as it is when it is a string. */
+  /** A string is sent unchanged, any other value as JSON. */
   readonly body?: unknown;
 }
 
@@ -50,17 +50,19 @@ export class PageServer {
     return `http://${HOST}:${this.port}/`;
   }
 
-  /** What Sluice is told to let read, since the page comes from elsewhere. */
+  /** The origins of the page, which Sluice's CORS settings must allow. */
   get origins(): string[] {
     return [`http://${HOST}:${this.port}`, `http://localhost:${this.port}`];
   }
 
-  /** What a POST to this path does. */
+  /** Registers the action of a POST to this path. */
   on(path: string, deed: Deed): void {
     this.deeds.set(path, deed);
   }
 
-  /** Serves the page of a folder as a browser takes it: TypeScript and the client in one file, and where Sluice is. */
+  /**
+   * Serves the page of a folder as a browser needs it: TypeScript and the client in one file, with the address of Sluice.
+   */
   async show(folder: URL, sluiceUrl: string): Promise<void> {
     const path = (name: string) => fileURLToPath(new URL(name, folder));
     const { outputFiles } = await build({
@@ -114,7 +116,7 @@ export class PageServer {
   }
 }
 
-/** What is longer than anything the page sends is cut, and is then no JSON. */
+/** Truncates a body that is longer than any the page sends; it is then invalid JSON. */
 async function bodyOf(request: IncomingMessage): Promise<string> {
   const pieces: Buffer[] = [];
   let size = 0;

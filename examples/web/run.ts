@@ -1,4 +1,4 @@
-/** What the `main.ts` of every example does: starts it, prints where the page is, and stops it on Ctrl-C. */
+/** The common part of every example's `main.ts`: starts the example, prints the address of the page, and stops on Ctrl-C. */
 import { parseArgs } from "node:util";
 
 export interface Startable {
@@ -23,7 +23,7 @@ export async function runExample(name: string, start: (port: number) => Promise<
 
   let isStopping = false;
   const stop = async () => {
-    // Ctrl-C reaches us twice: from the terminal, and from the script that started us.
+    // Ctrl-C arrives twice: from the terminal, and from the script that started this process.
     if (isStopping) return;
     isStopping = true;
     setTimeout(() => process.exit(1), PATIENCE_MS).unref();

@@ -1,6 +1,8 @@
 /**
- * The server between engine and door with auth on, for tests: in memory, on a clock that the test moves, with key sets that
- * the test publishes. Two projects have a secret each, `open` has none.
+ * The server between engine and door with auth on, in memory, on a clock that the test moves, with key sets that the test
+ * publishes. The suites of test/auth use it.
+ *
+ * Invariants: projects `p` and `q` have one secret each; `open` has none. No socket is opened.
  */
 import { Buffer } from "node:buffer";
 import { expect } from "vitest";
@@ -33,12 +35,12 @@ export interface Asked {
 export class AuthApp {
   readonly world: ManualWorld = manualWorld(3);
   readonly reports: string[] = [];
-  /** What is published at an address; fails when there is nothing. */
+  /** The key set published at an address; the fetch fails when there is none. */
   readonly published = new Map<string, string>();
-  /** The addresses that were fetched, in their order. */
+  /** The addresses fetched so far, in order. */
   readonly fetched: string[] = [];
   readonly app: ReturnType<typeof buildApp>;
-  /** The latest request, with what the router noted on it. */
+  /** The latest request, with the fields that the router set on it. */
   last: HttpRequest | undefined;
 
   constructor(settings: ServerOptions = {}) {
@@ -48,12 +50,12 @@ export class AuthApp {
     const fetchKeys: KeysFetcher = async (url) => {
       this.fetched.push(url);
       const text = this.published.get(url);
-      return text === undefined ? { kind: "failed", why: "nobody answers" } : { kind: "fetched", text };
+      return text === undefined ? { kind: "failed", why: "no server answers" } : { kind: "fetched", text };
     };
     this.app = buildApp(withDefaults({ projects, ...settings, report }), this.world, engine, { fetchKeys });
   }
 
-  /** A token of project p, unless told otherwise. */
+  /** A token of project p, unless the request says otherwise. */
   token(request: Partial<MintRequest> = {}, secret = SECRET, atMs = this.world.now()): Promise<string> {
     return mint(secret, { scope: "read write", ttlSeconds: 3_600, ...request }, atMs);
   }
@@ -66,7 +68,7 @@ export class AuthApp {
     return { status: reply.status, headers: answered, text, body: parsed(text) };
   }
 
-  /** As the door gets it, an open connection included. */
+  /** The reply as the door gets it, an open connection included. */
   reply(method: string, target: string, { token, headers = {}, body }: Asked = {}): Promise<Reply> {
     const [path, search = ""] = target.split("?");
     const named: Record<string, string> = { "content-type": "application/json", ...headers };
@@ -87,7 +89,7 @@ export class AuthApp {
       .catch((fault) => renderFault(fault, (unexpected) => this.reports.push(String(unexpected))));
   }
 
-  /** Sets the stage: a call by the project's admin, which must succeed. */
+  /** Prepares state: a call by the project's admin, which must succeed. */
   async prepare(method: string, target: string, asked: Asked = {}): Promise<Answer> {
     const answer = await this.call(method, target, { token: await this.token({ scope: "admin" }), ...asked });
     expect(answer.status, `${method} ${target}: ${answer.text}`).toBeLessThan(300);

@@ -10,7 +10,7 @@ function appWith(authorize: Authorize): AuthApp {
 }
 
 describe("a callback of the embedding program", () => {
-  it("decides instead of tokens, at once or later, on the parsed action", async () => {
+  it("decides instead of tokens, synchronously or asynchronously, on the parsed action", async () => {
     for (const later of [false, true]) {
       const asked: Action[] = [];
       const app = appWith((action, request) => {
@@ -27,15 +27,15 @@ describe("a callback of the embedding program", () => {
     }
   });
 
-  it("may answer with anything that can be waited for", async () => {
+  it("may answer with any thenable", async () => {
     const later = (verdict: boolean) =>
-      // biome-ignore lint/suspicious/noThenProperty: this is the point of it.
+      // biome-ignore lint/suspicious/noThenProperty: a thenable is the case under test.
       ({ then: (resolve: (value: boolean) => void) => resolve(verdict) }) as PromiseLike<boolean>;
     expect((await appWith(() => later(true)).call("PUT", STREAM)).status).toBe(201);
     expect((await appWith(() => later(false)).call("PUT", STREAM)).status).toBe(403);
   });
 
-  it("can say that it does not know the caller", async () => {
+  it("can answer that it does not know the caller", async () => {
     const answer = await appWith(() => "unauthenticated").call("GET", STREAM);
     expect(answer).toMatchObject({ status: 401, body: { code: "unauthenticated" } });
     expect(answer.headers["www-authenticate"]).toBe("Bearer");
@@ -56,7 +56,7 @@ describe("a callback of the embedding program", () => {
     ["returns an object of another kind", () => ({ allowed: true })],
     ["returns filters that are none", () => ({ streams: ["a#"] })],
     ["returns nothing later", () => Promise.resolve()],
-  ])("never allows when it %s: 500, and reported", async (_, wrong) => {
+  ])("never allows a request when it %s: the answer is 500, and the fault is reported", async (_, wrong) => {
     const app = appWith(wrong as () => AuthorizeVerdict);
     const answer = await app.call("PUT", STREAM);
     expect(answer).toMatchObject({ status: 500, body: { code: "internal" } });
@@ -64,7 +64,7 @@ describe("a callback of the embedding program", () => {
     expect(app.reports).toHaveLength(1);
   });
 
-  it("is not asked about what is open to everybody", async () => {
+  it("is not asked about routes that are open to every caller", async () => {
     const app = appWith(() => false);
     for (const path of ["/health", "/ready", "/openapi.json", "/v1/p/stream/__ds/jwks.json"]) {
       expect((await app.call("GET", path)).status).toBe(200);
@@ -102,8 +102,8 @@ describe("a callback of the embedding program", () => {
     const app = appWith(() => ({ streams: ["a/#"] }));
     expect((await app.call("PUT", STREAM)).status).toBe(201);
     expect((await app.call("PUT", "/v1/p/stream/b")).status).toBe(403);
-    const everybody = appWith(() => true);
-    expect((await everybody.call("PUT", "/v1/p/stream/b")).status).toBe(201);
+    const allowing = appWith(() => true);
+    expect((await allowing.call("PUT", "/v1/p/stream/b")).status).toBe(201);
     const { body } = await app.call("GET", "/v1/p/streams");
     expect(body.streams.map(({ path }: { path: string }) => path)).toEqual(["a/b"]);
   });

@@ -11,7 +11,7 @@ async function appWithStreams(...paths: string[]): Promise<AuthApp> {
 }
 
 describe("a fork", () => {
-  it("needs both ends within the confinement, and the right to read the source", async () => {
+  it("needs source and target within the confinement, and the right to read the source", async () => {
     const app = await appWithStreams("a/x", "b/x");
     const token = await app.token({ streams: ["a/#"] });
     const fork = (to: string, from: string, by = token) =>
@@ -27,7 +27,7 @@ describe("a fork", () => {
 });
 
 describe("a spelling of the path", () => {
-  it("makes no difference", async () => {
+  it("makes no difference to the confinement", async () => {
     const app = await appWithStreams("a/x", "b/x");
     const token = await app.token({ streams: ["a/#"] });
     const status = async (path: string) => (await app.call("GET", path, { token })).status;
@@ -37,7 +37,7 @@ describe("a spelling of the path", () => {
     for (const path of ["/v1/p/stream/a/x", "/v1/p/stream/a%2Fx", "/v1/p/stream/%61/x"]) {
       expect(await status(path), path).toBe(200);
     }
-    // A wildcard in a path is a character like any other.
+    // A wildcard in a path is an ordinary character.
     expect(await status("/v1/p/stream/+/x")).toBe(403);
     expect(await status("/v1/p/stream/%23")).toBe(403);
   });
@@ -61,7 +61,7 @@ describe("a listing", () => {
   };
   const paths = ["a", "a/1", "a/2/x", "a/2/y", "ab", "b/1", "b/2", "c", "d/1/x", "d/2/y", "d/3/x", "ä/1"];
 
-  it("shows what lies within the confinement, in order, each once", async () => {
+  it("shows the streams within the confinement, in order, each once", async () => {
     const app = await appWithStreams(...paths);
     expect(await listed(app, "", ["#"])).toEqual(paths);
     expect(await listed(app, "", ["a/#"])).toEqual(["a", "a/1", "a/2/x", "a/2/y"]);
@@ -79,7 +79,7 @@ describe("a listing", () => {
     expect(await listed(app, "filter=%23", ["c"])).toEqual(["c"]);
   });
 
-  it("names no other stream when it goes on", async () => {
+  it("names no stream outside the confinement in its cursor", async () => {
     const app = await appWithStreams(...paths);
     for (const limit of [1, 2, 3]) {
       const names = await listed(app, `limit=${limit}`, ["d/+/x", "a/2/#"]);
@@ -89,7 +89,7 @@ describe("a listing", () => {
     }
   });
 
-  it("says so instead when too many others lie between", async () => {
+  it("is refused, or ends its page early, when too many streams outside the confinement lie between", async () => {
     const app = await appWithStreams();
     const create = app.app.streams.create.bind(app.app.streams);
     const config = { contentType: "text/plain", ttlSeconds: undefined, expiresAt: undefined, retention: undefined };
@@ -98,7 +98,7 @@ describe("a listing", () => {
     expect(answer).toMatchObject({ status: 400, body: { code: "bad-query" } });
     expect(answer.text).not.toContain('other"');
     expect(answer.body.detail).toContain("longer prefix");
-    // What was found before them is shown, and the next page starts at a name that the caller knows.
+    // The page shows the streams found before them, and the next page starts at a name that the caller knows.
     await app.prepare("PUT", `${STREAM}t/!/mine`);
     const first = await app.call("GET", "/v1/p/streams", { token: await app.token({ streams: ["t/+/mine"] }) });
     expect(first).toMatchObject({ status: 200, body: { streams: [{ path: "t/!/mine" }], next: "t/!/mine" } });
@@ -109,7 +109,7 @@ describe("a subscription", () => {
   const put = async (app: AuthApp, body: object, streams: readonly string[] = ["a/#"]) =>
     app.call("PUT", SUBSCRIPTION, { token: await app.token({ streams }), body: { type: "pull-wake", ...body } });
 
-  it("may name only streams within the confinement, in its body as in its pattern", async () => {
+  it("may name only streams within the confinement, in its body and in its pattern", async () => {
     const app = await appWithStreams("a/x", "b/x");
     const own = { wake_stream: "a/wakes" };
     for (const body of [
@@ -138,7 +138,7 @@ describe("a subscription", () => {
     }
   });
 
-  it("that follows other streams too is out of reach, and tells nothing of them", async () => {
+  it("that also follows streams outside the confinement is out of reach, and reveals none of them", async () => {
     const app = await appWithStreams("a/x", "hidden/x");
     const token = await app.token({ streams: ["a/#"] });
     await put(app, { streams: ["a/x"], wake_stream: "a/wakes" });

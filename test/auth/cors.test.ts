@@ -9,7 +9,7 @@ const from = (origin: string, more: Record<string, string> = {}) => ({ headers: 
 const TEXT = { "Content-Type": "text/plain" };
 
 describe("CORS", () => {
-  it("allows no origin by default, and answers preflights all the same", async () => {
+  it("allows no origin by default, and still answers preflights", async () => {
     const { url } = await serverForTest("memory");
     for (const path of ["/v1/stream/s", "/v1/p/streams", "/nowhere", "/health"]) {
       const preflight = await fetch(url + path, {
@@ -27,7 +27,7 @@ describe("CORS", () => {
     expect(answer.headers.has("vary")).toBe(false);
   });
 
-  it("names an allowed origin in every answer, refusals and event streams included, and no other", async () => {
+  it("names an allowed origin in every answer, refusals and event streams included, and never another origin", async () => {
     const cors = { origins: [PAGE, "http://localhost:5173"], credentials: true };
     const internal = { cors: { maxAgeSeconds: 60 } };
     const projects = { p: { secrets: [SECRET] } };
@@ -85,7 +85,7 @@ describe("CORS", () => {
     expect(refused.headers.get("access-control-allow-origin")).toBe("*");
   });
 
-  it("refuses to start with * and credentials, or with what is no origin", async () => {
+  it("refuses to start with * and credentials, or with a malformed origin", async () => {
     const start = createServer({ port: 0, memory: true, cors: { origins: [PAGE, "*"], credentials: true } });
     await expect(start).rejects.toThrow(/cors.*\*/);
     for (const origin of [

@@ -10,7 +10,7 @@ describe("the cookie", () => {
     return app.call(method, STREAM, { headers: { cookie, ...headers } });
   };
 
-  it("is as good as the header for reading, without an Origin or with an allowed one", async () => {
+  it("counts like the header for reading, without an Origin or with an allowed one", async () => {
     const app = new AuthApp({ cors });
     await app.prepare("PUT", STREAM);
     for (const headers of [{}, { origin: ORIGIN }, { origin: "https://app.example" }] as Record<string, string>[]) {
@@ -38,29 +38,29 @@ describe("the cookie", () => {
     "http://app.example",
     "https://app.example:444",
     "https://app.example.evil",
-  ])("is not for pages of %j", async (origin) => {
+  ])("is refused from pages of the origin %j", async (origin) => {
     const app = new AuthApp({ cors });
     await app.prepare("PUT", STREAM);
     for (const method of ["GET", "HEAD", "PUT", "POST", "DELETE"]) {
       expect((await withCookie(app, method, { origin })).status).toBe(403);
     }
-    // With a header of their own they are as good as anybody: no browser sends that by itself.
+    // A page with a header of its own counts like any client, because no browser sends that header by itself.
     expect((await app.call("GET", STREAM, { token: await app.token(), headers: { origin } })).status).toBe(200);
   });
 
-  it("is not for pages that CORS lets read without credentials, * included", async () => {
+  it("is refused from pages that CORS lets read without credentials, * included", async () => {
     for (const origins of [["https://app.example"], ["*"]]) {
       const app = new AuthApp({ cors: { origins, credentials: false } });
       expect((await withCookie(app, "PUT", { origin: "https://app.example" })).status).toBe(403);
     }
   });
 
-  it("is for pages of the public address", async () => {
+  it("is accepted from pages of the public address", async () => {
     const app = new AuthApp({ publicUrl: "https://streams.example" });
     expect((await withCookie(app, "PUT", { origin: "https://streams.example" })).status).toBe(201);
   });
 
-  it("does not count when there are two of the name, or the name is another's", async () => {
+  it("does not count when two cookies have its name, or the name differs", async () => {
     const app = new AuthApp();
     const token = await app.token();
     for (const cookie of [
@@ -73,7 +73,7 @@ describe("the cookie", () => {
     }
   });
 
-  it("gives way to the header", async () => {
+  it("yields to the header", async () => {
     const app = new AuthApp();
     const cookie = `sluice_token=${await app.token()}`;
     expect((await app.call("PUT", STREAM, { token: "x.y.z", headers: { cookie, origin: ORIGIN } })).status).toBe(401);
@@ -81,7 +81,7 @@ describe("the cookie", () => {
 });
 
 describe("a token in the address", () => {
-  it("is refused when it is an ordinary one, wherever it is", async () => {
+  it("is refused when it is an ordinary token, in every spelling of the parameter", async () => {
     const app = new AuthApp();
     await app.prepare("PUT", STREAM);
     const token = await app.token();

@@ -31,11 +31,11 @@ describe("keys given with the options", () => {
     const app = new AuthApp({ projects: { p: { jwks: { keys: [ours.jwk as never] } } } });
     expect((await list(app, await signedBy(ours, claimsAt(app)))).status).toBe(200);
     expect((await list(app, await signedBy(theirs, claimsAt(app)))).body.code).toBe("token-invalid");
-    // Secrets are another matter: there are none here.
+    // This project has no secrets, so a token signed with one does not count.
     expect((await list(app, signed(claimsAt(app)))).body.code).toBe("token-invalid");
   });
 
-  it("are tried one by one when the token does not say which", async () => {
+  it("are tried one by one when the token does not name its key", async () => {
     const pairs = [await keyPair("a"), await keyPair("b"), await keyPair("c")];
     const app = new AuthApp({ projects: { p: { jwks: { keys: pairs.map(({ jwk }) => jwk as never) } } } });
     for (const pair of pairs) {
@@ -45,7 +45,7 @@ describe("keys given with the options", () => {
     expect((await list(app, await signedBy(stranger, claimsAt(app), { kid: undefined }))).status).toBe(401);
   });
 
-  it("are refused at the start when they could sign, are secrets, or are none", async () => {
+  it("are refused at the start when they are private keys, secrets, or no keys at all", async () => {
     const { jwk } = await keyPair("a");
     const check = (jwks: unknown) => () => withDefaults({ projects: { p: { jwks: jwks as never } } });
     expect(check({ keys: [jwk] })).not.toThrow();
@@ -83,7 +83,7 @@ describe("published keys", () => {
     expect(app.fetched).toHaveLength(2);
   });
 
-  it("that are new are found by the first token that names them; old ones stop counting, remembered or not", async () => {
+  it("that are new are found by the first token that names them; retired keys stop counting, for remembered tokens too", async () => {
     const [old, next] = [await keyPair("old"), await keyPair("next")];
     const app = appWith({ jwksCooldownSeconds: 10 });
     app.published.set(URL_OF_KEYS, setOf(old));
@@ -99,7 +99,7 @@ describe("published keys", () => {
     expect((await list(app, byNext)).status).toBe(200);
   });
 
-  it("that were taken back stop counting as soon as anybody makes the server look again", async () => {
+  it("that were withdrawn stop counting as soon as any token makes the server fetch again", async () => {
     const [old, next] = [await keyPair("old"), await keyPair("next")];
     const app = appWith({ jwksCooldownSeconds: 10 }, { jwksCacheSeconds: 600 });
     app.published.set(URL_OF_KEYS, setOf(old));
@@ -112,7 +112,7 @@ describe("published keys", () => {
     expect((await list(app, byOld)).status).toBe(401);
   });
 
-  it("are not fetched more often than the cool-down allows, whatever tokens come", async () => {
+  it("are not fetched more often than the cool-down allows, whichever tokens come", async () => {
     const [ours, stranger] = [await keyPair("ours"), await keyPair("stranger")];
     const app = appWith({ jwksCooldownSeconds: 10 });
     app.published.set(URL_OF_KEYS, setOf(ours));
@@ -138,7 +138,7 @@ describe("published keys", () => {
     expect(forgetful.fetched).toHaveLength(2);
   });
 
-  it("that cannot be fetched are 503 for tokens that need them, and for no other", async () => {
+  it("that cannot be fetched cause 503 for tokens that need them, and for no other token", async () => {
     const pair = await keyPair("a");
     const app = appWith({ jwksCooldownSeconds: 10 });
     const token = await signedBy(pair, claimsAt(app));
@@ -158,7 +158,7 @@ describe("published keys", () => {
     expect((await list(app, token)).status).toBe(200);
   });
 
-  it("go on counting for a while when they cannot be fetched again, then no more", async () => {
+  it("still count for a while when they cannot be fetched again, and then stop counting", async () => {
     const [pair, stranger] = [await keyPair("a"), await keyPair("b")];
     const app = appWith({ jwksStaleSeconds: 3_600, jwksCooldownSeconds: 10 }, { jwksCacheSeconds: 600 });
     app.published.set(URL_OF_KEYS, setOf(pair));
@@ -168,13 +168,13 @@ describe("published keys", () => {
     app.world.advance(600_000);
     for (let i = 0; i < 5; i++) expect((await list(app, token)).status).toBe(200);
     expect(app.fetched).toHaveLength(2);
-    // A key that may have been published since is nobody's fault.
+    // The key may have been published since, so the answer is 503 and not 401.
     expect((await list(app, await signedBy(stranger, claimsAt(app)))).status).toBe(503);
     app.world.advance(3_000_000);
     expect((await list(app, token)).status).toBe(503);
   });
 
-  it.each(["", "no JSON", "[]", "{}", '{"keys":7}', "null"])("are none when %j is published", async (text) => {
+  it.each(["", "no JSON", "[]", "{}", '{"keys":7}', "null"])("are empty when %j is published", async (text) => {
     const pair = await keyPair("a");
     const app = appWith();
     app.published.set(URL_OF_KEYS, text);
@@ -191,8 +191,8 @@ describe("published keys", () => {
   });
 });
 
-describe("over the network", () => {
-  /** Publishes what `answer` says at an address of its own. */
+describe("over the network,", () => {
+  /** Serves the result of `answer` at an address of its own. */
   async function publisher(
     answer: (url: string) => { status?: number; body?: string; headers?: Record<string, string> } | "hang",
   ) {
@@ -247,8 +247,8 @@ describe("over the network", () => {
     expect(await why("/large")).toContain("more than 262144 bytes");
     expect(await why("/moved")).toContain("cannot be fetched");
     expect(await why("/error")).toBe("the server of the key set answered with status 500");
-    const nobody = await fetchKeys("http://user:hunter2@127.0.0.1:1/", 20_000);
-    expect(nobody.kind).toBe("failed");
-    expect(JSON.stringify(nobody)).not.toContain("hunter2");
+    const unreachable = await fetchKeys("http://user:hunter2@127.0.0.1:1/", 20_000);
+    expect(unreachable.kind).toBe("failed");
+    expect(JSON.stringify(unreachable)).not.toContain("hunter2");
   });
 });

@@ -5,7 +5,7 @@ import { AuthApp } from "./app.ts";
 
 const STREAM = "/v1/p/stream/a";
 
-/** A client that takes everything at once. */
+/** A client that takes all bytes at once. */
 class Taker implements Sink {
   readonly buffered = 0;
   text = "";
@@ -30,7 +30,7 @@ class Taker implements Sink {
   }
 }
 
-it("a live reader may outlive its token until its connection ends by itself, and then does not come back", async () => {
+it("a live reader may outlive its token until its connection ends by itself, and cannot reconnect with it", async () => {
   const app = new AuthApp({ tail: { sseMs: 60_000 } });
   await app.prepare("PUT", STREAM);
   const token = await app.token({ scope: "read", ttlSeconds: 10 });

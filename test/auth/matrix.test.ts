@@ -11,7 +11,7 @@ it("the matrix has a row for every route, and no other", () => {
   }
 });
 
-it("the request says which route and project it was, whoever asked", async () => {
+it("a request is noted with its route and project, with and without a valid token", async () => {
   const app = new AuthApp();
   for (const [name, { method, target }] of Object.entries(MATRIX)) {
     await app.call(method, target);
@@ -29,7 +29,7 @@ it("the request says which route and project it was, whoever asked", async () =>
   expect(app.last!.route).toBe("preflight");
 });
 
-/** A stage with the row's request on it. Each case has its own, so that none depends on what another did. */
+/** Prepares the row's request on an app of its own, so that no case depends on another. */
 async function stage({ method, target, body, before }: Row) {
   const app = new AuthApp();
   const prepared = ((await before?.(app)) ?? {}) as Asked;
@@ -49,8 +49,8 @@ const HOUR_MS = 3_600_000;
 
 for (const [name, row] of Object.entries(MATRIX)) {
   const { lets, right } = row;
-  if (lets === "anybody") {
-    it(`${name}: anybody, whatever token is shown`, async () => {
+  if (lets === "every-caller") {
+    it(`${name} lets every caller in, with any token`, async () => {
       const { app, ask } = await stage(row);
       for (const token of [undefined, "nonsense", await app.token({}, OTHER_SECRET)]) {
         expect(right).toContain((await ask({ token })).status);
@@ -59,14 +59,14 @@ for (const [name, row] of Object.entries(MATRIX)) {
     continue;
   }
   if (lets === "own-proof") {
-    describe(`${name}: who shows the token of the wake`, () => {
-      it("is let in", async () => {
+    describe(`${name}, which needs the token of the wake,`, () => {
+      it("lets in the caller with that token", async () => {
         const { ask, prepared } = await stage(row);
         const answer = await ask({ token: prepared.token });
         expect(right, answer.text).toContain(answer.status);
       });
 
-      it("and nobody else, an admin's own token included", async () => {
+      it("refuses every other token, an admin's included", async () => {
         const { app, ask } = await stage(row);
         for (const token of [undefined, "a.b", await app.token({ scope: "admin" })]) {
           expectRefusal(await ask({ token }), 401, "token-invalid");
@@ -76,24 +76,24 @@ for (const [name, row] of Object.entries(MATRIX)) {
     continue;
   }
   describe(name, () => {
-    it("no token: 401", async () => {
+    it("answers 401 without a token", async () => {
       expectRefusal(await (await stage(row)).ask(), 401, "unauthenticated");
     });
 
-    it("an expired token: 401", async () => {
+    it("answers 401 to an expired token", async () => {
       const { app, ask } = await stage(row);
       const token = await app.token({ scope: "admin", ttlSeconds: 60 }, undefined, app.world.now() - HOUR_MS);
       expectRefusal(await ask({ token }), 401, "token-expired");
     });
 
-    it("a token that another project's key has signed: 401", async () => {
+    it("answers 401 to a token signed with another project's key", async () => {
       const { app, ask } = await stage(row);
       const token = await app.token({ scope: "admin" }, OTHER_SECRET);
       if (name === "metrics") expect(right).toContain((await ask({ token })).status);
       else expectRefusal(await ask({ token }), 401, "token-invalid");
     });
 
-    it("a token for another project: 403", async () => {
+    it("answers 403 to a token for another project", async () => {
       const { app, ask } = await stage(row);
       const token = await app.token({ scope: "admin", project: "q" });
       if (name === "metrics") expect(right).toContain((await ask({ token })).status);
@@ -101,14 +101,14 @@ for (const [name, row] of Object.entries(MATRIX)) {
     });
 
     for (const scope of ALL_SCOPES.filter((scope) => !lets.includes(scope))) {
-      it(`the scope ${JSON.stringify(scope)}: 403`, async () => {
+      it(`answers 403 to the scope ${JSON.stringify(scope)}`, async () => {
         const { app, ask } = await stage(row);
         const token = tokenWithScope(app, scope);
         expectRefusal(await ask({ token }), 403, "forbidden");
       });
     }
 
-    it(`confined to other streams: ${row.confined}`, async () => {
+    it(`is ${row.confined} to a token confined to other streams`, async () => {
       const { app, ask } = await stage(row);
       const elsewhere = row.inside === undefined ? ["a", "a/b/+"] : ["a/#", "channels", "channels/+"];
       for (const streams of [[], ["b/#"], ...elsewhere.map((filter) => [filter])]) {
@@ -120,7 +120,7 @@ for (const [name, row] of Object.entries(MATRIX)) {
     });
 
     for (const scope of [...lets, "admin"]) {
-      it(`the scope ${JSON.stringify(scope)}: let in, and nothing of those before was done`, async () => {
+      it(`lets in the scope ${JSON.stringify(scope)}, after refused requests that changed nothing`, async () => {
         const { app, ask } = await stage(row);
         for (const token of [undefined, "x.y.z", await app.token({}, OTHER_SECRET)]) {
           if (name !== "metrics") expect((await ask({ token })).status).toBe(401);
@@ -132,7 +132,7 @@ for (const [name, row] of Object.entries(MATRIX)) {
     }
 
     if (row.confined !== "forbidden" || name === "metrics") return;
-    it("confined to these streams: let in", async () => {
+    it("lets in a token confined to its streams", async () => {
       for (const streams of row.inside ?? [["a/#"], ["x", "a/+"], ["#"]]) {
         const { app, ask } = await stage(row);
         const answer = await ask({ token: await app.token({ streams, project: "p" }) });
@@ -142,7 +142,7 @@ for (const [name, row] of Object.entries(MATRIX)) {
   });
 }
 
-/** Signed as ours are, with words in the scope that `mint` would not write. */
+/** Signs like the server does, with scope words that `mint` would refuse. */
 function tokenWithScope(app: AuthApp, scope: string): string {
   return signed({ scope, exp: Math.floor(app.world.now() / 1_000) + 600 });
 }

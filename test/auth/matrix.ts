@@ -1,6 +1,9 @@
 /**
- * The auth matrix: for every route, a request, the scopes that suffice and those that do not. Written by hand and not read off
- * the code under test, so that it is an independent witness. A route without a row fails the matrix test.
+ * The auth matrix: for every route, a request, the scopes that suffice and those that do not. The matrix, session and
+ * OpenAPI tests read it.
+ *
+ * Invariants: rows are written by hand and not derived from the code under test, so that they are an independent witness. A
+ * route without a row fails the matrix test.
  */
 import type { Asked, AuthApp } from "./app.ts";
 
@@ -8,15 +11,15 @@ export interface Row {
   readonly method: string;
   readonly target: string;
   readonly body?: unknown;
-  /** The statuses of who is let in. */
+  /** The possible statuses of an allowed request. */
   readonly right: readonly number[];
-  /** Who is let in: anybody at all, who shows the wake's own token, or who has one of these scopes. */
-  readonly lets: "anybody" | "own-proof" | readonly string[];
-  /** What a token that is confined to other streams gets. */
+  /** The callers that are let in: every caller, the holder of the wake's own token, or a token with one of these scopes. */
+  readonly lets: "every-caller" | "own-proof" | readonly string[];
+  /** The answer to a token that is confined to other streams. */
   readonly confined: "forbidden" | "hidden" | "allowed";
-  /** Filters that a token may be confined to and still be let in; those of the stream a/b unless given. */
+  /** Filters that a token may be confined to and still be let in; by default those of the stream a/b. */
   readonly inside?: readonly string[][];
-  /** Of a route that names a session: what somebody gets who does not own it. */
+  /** For a route that names a session: the answer to a caller that does not own it. */
   readonly others?: "unknown" | "forbidden";
   readonly before?: (app: AuthApp) => Promise<Asked | void>;
 }
@@ -70,7 +73,7 @@ const open = (target: string): Row => ({
   method: "GET",
   target,
   right: [200],
-  lets: "anybody",
+  lets: "every-caller",
   confined: "allowed",
 });
 
@@ -211,7 +214,7 @@ export const MATRIX: Readonly<Record<string, Row>> = {
     confined: "forbidden",
     before: withSession,
   },
-  // What is in a session was asked about when it was subscribed to; whose it is decides.
+  // Only session ownership is checked here; access to its streams was checked at subscribe time.
   unsubscribe: {
     method: "DELETE",
     target: "/v1/p/unsubscribe",
@@ -271,7 +274,7 @@ export const MATRIX: Readonly<Record<string, Row>> = {
   health: open("/health"),
   ready: open("/ready"),
   openapi: open("/openapi.json"),
-  // A server that keeps no metrics says so to whom it lets in.
+  // A server that keeps no metrics answers 404 to an allowed caller.
   metrics: { method: "GET", target: "/metrics", right: [200, 404], lets: [], confined: "forbidden" },
 };
 

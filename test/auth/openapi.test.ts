@@ -33,7 +33,7 @@ beforeAll(async () => {
 const ajv = new Ajv2020({ strict: false, validateFormats: false });
 const compiled = new Map<string, ReturnType<typeof ajv.compile>>();
 
-/** Why the value does not fit the schema, or undefined. */
+/** Returns why the value does not fit the schema, or undefined. */
 function misfit(schema: object, value: unknown): string | undefined {
   const text = JSON.stringify(schema).replaceAll("#/components/schemas/Problem", "#/$defs/Problem");
   const validate = compiled.get(text) ?? ajv.compile({ ...JSON.parse(text), $defs: document.components.schemas });
@@ -46,7 +46,7 @@ function operationOf(name: string): Operation {
   return document.paths[address]![methods[0]!.toLowerCase()]!;
 }
 
-/** The answer is one that the document announces for the route: status, media type, shape, headers. */
+/** Expects the document to announce the answer for the route: status, media type, shape, headers. */
 function expectAnnounced(name: string, { status, headers, text, body }: Answer): void {
   const announced = operationOf(name).responses[status];
   expect(announced, `${name} ${status}: ${text}`).toBeDefined();
@@ -85,10 +85,10 @@ describe("the OpenAPI document", () => {
     for (const name of ROUTES.keys()) expect(ids).toContain(name);
   });
 
-  it("says which routes are open, as the matrix has it", () => {
+  it("marks the same routes as open as the matrix does", () => {
     for (const [name, { lets }] of Object.entries(MATRIX)) {
       const schemes = operationOf(name as string).security.flatMap(Object.keys);
-      const expected = lets === "anybody" ? [] : lets === "own-proof" ? ["wake"] : ["bearer", "cookie"];
+      const expected = lets === "every-caller" ? [] : lets === "own-proof" ? ["wake"] : ["bearer", "cookie"];
       expect(schemes, name).toEqual(expected);
     }
   });
@@ -110,7 +110,7 @@ describe("the OpenAPI document", () => {
     }
   });
 
-  it("announces what streams answer and refuse", async () => {
+  it("announces the answers and refusals of streams", async () => {
     const app = new AuthApp({ projects: {} });
     const ask = async (name: string, method: string, target: string, asked: Asked = {}, status?: number) => {
       const answer = await app.call(method, target, asked);
@@ -151,7 +151,7 @@ describe("the OpenAPI document", () => {
     await ask("stream.read", "GET", `${stream}?offset=-1&live=sse`, {}, 503);
   });
 
-  it("announces what channels answer and refuse", async () => {
+  it("announces the answers and refusals of channels", async () => {
     const app = new AuthApp({ projects: {}, channel: { rate: 9, windowMs: 1_000, bodyBytes: 200 } });
     const channel = "/v1/p/channels/c";
     const publish = async (body: unknown, status: number) => {
@@ -187,7 +187,7 @@ describe("the OpenAPI document", () => {
     await events("", 503);
   });
 
-  it("holds the schemas that channels are published by", async () => {
+  it("holds the schemas that validate a channel publish", async () => {
     const { schema } = operationOf("channel.publish").requestBody!.content["application/json"]!;
     const app = new AuthApp({ projects: {}, channel: { rate: 1_000 } });
     const good = { phase: "START", sequence: 0, messageId: "m", payload: { any: [null] } };
@@ -212,7 +212,7 @@ describe("the OpenAPI document", () => {
     }
   });
 
-  it("announces what sessions answer and refuse", async () => {
+  it("announces the answers and refusals of sessions", async () => {
     const app = new AuthApp({ projects: {}, session: { subscriptions: 2 }, internal: { session: { bodyBytes: 500 } } });
     const ask = async (name: string, target: string, status: number, asked: Asked = {}) => {
       const answer = await app.call(ROUTES.get(name)!.methods[0]!, `/v1/p${target}`, asked);
@@ -237,7 +237,7 @@ describe("the OpenAPI document", () => {
     await subscribe(400, { from: `${early.split("_")[0]}_0000000000009999` });
     for (let i = 0; i < 9; i++) {
       await ask("publish", "/publish/s", 204, { body: [i] });
-      // The hold of fan-out moves every few seconds.
+      // Fan-out renews its hold every few seconds.
       app.world.advance(5_000);
     }
     await subscribe(410, { from: early });
@@ -269,7 +269,7 @@ describe("the OpenAPI document", () => {
     await ask("session.delete", `/session/${sessionId}`, 204);
   });
 
-  it("holds the schemas that subscribing is validated by", async () => {
+  it("holds the schemas that validate a subscribe", async () => {
     const app = new AuthApp({ projects: {} });
     await app.call("PUT", "/v1/p/stream/s");
     const good = { sessionId: SESSION_ID, streamId: "s", format: "raw", from: "-1" };
@@ -303,7 +303,7 @@ describe("the OpenAPI document", () => {
     }
   });
 
-  it("holds the schemas that the bodies are validated by", async () => {
+  it("holds the schemas that validate request bodies", async () => {
     const { schema } = operationOf("ds.subscription.put").requestBody!.content["application/json"]!;
     const good = { type: "pull-wake", streams: ["a"], wake_stream: "w" };
     const app = new AuthApp({ projects: {} });
@@ -326,7 +326,7 @@ describe("the OpenAPI document", () => {
     }
   });
 
-  it("is served to anybody, and its headers are known to browsers", async () => {
+  it("is served to every caller, and browsers may read its headers", async () => {
     const { url } = await serverForTest("memory", { cors: { origins: ["*"] } });
     const response = await fetch(`${url}/openapi.json`);
     expect(await response.json()).toEqual(document);

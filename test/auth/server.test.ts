@@ -9,7 +9,7 @@ const TEXT = { "Content-Type": "text/plain" };
 const bearer = (token: string) => ({ Authorization: `Bearer ${token}` });
 const token = (scope: string, ttlSeconds = 600) => mint(SECRET, { scope, ttlSeconds }, Date.now());
 
-it("a running server asks for tokens, and takes those of its projects", async () => {
+it("a running server requires tokens, and accepts those of its projects", async () => {
   const { url } = await serverForTest("disk", { projects });
   const stream = `${url}/v1/p/stream/a`;
   const writer = bearer(await token("write"));
@@ -26,7 +26,7 @@ it("a running server asks for tokens, and takes those of its projects", async ()
   await expectProblem(await fetch(`${url}/metrics`, { headers: writer }), 403, "forbidden");
 });
 
-it("a refused body is not waited for, and the connection goes on", async () => {
+it("a refused request is answered without waiting for its body, and the connection stays usable", async () => {
   const { url } = await serverForTest("memory", { projects });
   const body = "x".repeat(1_000_000);
   for (let i = 0; i < 3; i++) {
@@ -49,7 +49,7 @@ it("several servers in one process keep their keys apart", async () => {
   expect((await fetch(`${two.url}/v1/p/streams`, { headers })).status).toBe(401);
 });
 
-it("does not start with keys that cannot work, and does not repeat them", async () => {
+it("a server does not start with unusable keys, and its error does not repeat them", async () => {
   const start = (wrong: object) => createServer({ port: 0, memory: true, projects: wrong as never });
   for (const wrong of [{ secrets: ["hunter2", ""] }, { secrets: ["hunter2"] }, { jwks: "not-a-url-but-hunter2" }]) {
     const message = await start({ p: wrong }).then(String, String);

@@ -13,7 +13,7 @@ interface SessionCall extends Asked {
   readonly others: "unknown" | "forbidden";
 }
 
-/** Every way to name a session: the routes of the matrix that do, and the reads of its stream. */
+/** Every way to name a session: the matrix routes with a session, and the reads of its stream. */
 const CALLS: readonly SessionCall[] = [
   ...Object.entries(MATRIX).flatMap(([name, { method, target, body, others }]) =>
     others === undefined ? [] : [{ name, method, target, body, others }],
@@ -36,7 +36,7 @@ const CALLS: readonly SessionCall[] = [
   })),
 ];
 
-/** The same call about another session. */
+/** The same call on another session. */
 function about(call: SessionCall, id: string): SessionCall {
   const { body, ...rest } = JSON.parse(JSON.stringify(call).replaceAll(HERS, id)) as SessionCall;
   return body === undefined ? rest : { ...rest, body };
@@ -58,7 +58,7 @@ const ask = (app: AuthApp, { method, target, body }: SessionCall, token: string 
   app.call(method, target, { token, ...(body !== undefined && { body }) });
 
 describe("another owner's session", () => {
-  it.each(CALLS)("$name: $others", async (call) => {
+  it.each(CALLS)("is $others to $name by a caller that does not own it", async (call) => {
     const app = new AuthApp();
     const hers = await herSession(app);
     const before = (await app.call("GET", `/v1/p/session/${HERS}`, { token: hers })).body;
@@ -74,12 +74,12 @@ describe("another owner's session", () => {
       const unknown = await ask(app, about(call, UNKNOWN), token);
       expect(withoutId(answer, HERS)).toEqual(withoutId(unknown, UNKNOWN));
     }
-    // And nothing of it has happened.
+    // The refused call changed nothing.
     expect((await app.call("GET", `/v1/p/session/${HERS}`, { token: hers })).body).toEqual(before);
     expect(app.reports).toEqual([]);
   });
 
-  it.each(CALLS)("$name: its owner and an admin may", async (call) => {
+  it.each(CALLS)("allows $name to its owner and to an admin", async (call) => {
     for (const [sub, scope] of [
       ["ada", "read write"],
       ["root", "admin"],
@@ -94,7 +94,7 @@ describe("another owner's session", () => {
     }
   });
 
-  it("a session made by a token without sub is of those without", async () => {
+  it("belongs to tokens without sub when such a token made it", async () => {
     const app = new AuthApp();
     await herSession(app, {});
     const get = async (sub?: string) =>
@@ -115,7 +115,7 @@ describe("another owner's session", () => {
     expect((await app.call("GET", `/v1/q/session/${HERS}`)).status).toBe(200);
   });
 
-  it("is free again for somebody else when it has been deleted", async () => {
+  it("is free for another owner once it was deleted", async () => {
     const app = new AuthApp();
     const hers = await herSession(app);
     await app.prepare("DELETE", `/v1/p/session/${HERS}`, { token: hers });
@@ -146,7 +146,7 @@ describe("a callback of the embedding program, for sessions", () => {
     return call;
   }
 
-  it("subject says whose it is, admin opens those of everybody, true is nobody in particular", async () => {
+  it("names the owner with subject, opens all sessions with admin, and names no owner with true", async () => {
     const call = await appOfAda();
     for (const [user, status] of [
       ["ada", 200],
@@ -162,7 +162,7 @@ describe("a callback of the embedding program, for sessions", () => {
     expect((await call("stranger", "GET", `/v1/p/session/${HERS}`)).status).toBe(401);
   });
 
-  it("streams confines what may be subscribed to", async () => {
+  it("confines subscriptions with streams", async () => {
     const call = await appOfAda();
     await call("ada", "PUT", "/v1/p/stream/x/y");
     const subscribe = (streamId: string) => call("confined", "POST", "/v1/p/subscribe", { sessionId: HERS, streamId });
@@ -175,7 +175,7 @@ describe("a callback of the embedding program, for sessions", () => {
     ["an admin that is no yes or no", { subject: "ada", admin: "yes" }],
     ["a misspelt field", { subjekt: "ada" }],
     ["an empty object", {}],
-  ])("%s never allows: 500, and reported", async (_, verdict) => {
+  ])("never allows a request with %s: the answer is 500, and the fault is reported", async (_, verdict) => {
     const app = new AuthApp({ authorize: () => verdict as AuthorizeVerdict });
     expect((await app.call("GET", `/v1/p/session/${HERS}`)).status).toBe(500);
     expect(app.reports).toHaveLength(1);
@@ -183,7 +183,7 @@ describe("a callback of the embedding program, for sessions", () => {
 });
 
 describe("a token that is confined to some streams", () => {
-  it("may subscribe and publish to those, and read its session whatever that follows", async () => {
+  it("may subscribe and publish to those, and may read its session whichever streams that follows", async () => {
     const app = new AuthApp();
     await herSession(app);
     await app.prepare("PUT", "/v1/p/stream/x/y");
@@ -202,7 +202,7 @@ describe("a token that is confined to some streams", () => {
   });
 });
 
-describe("paths of sessions are the server's own", () => {
+describe("the server's own session paths", () => {
   const reserved = { status: 403, body: { code: "reserved-name" } };
 
   async function withAll(): Promise<{ app: AuthApp; tokens: (string | undefined)[] }> {
@@ -211,7 +211,7 @@ describe("paths of sessions are the server's own", () => {
     return { app, tokens: [await app.token({ sub: "ada" }), await app.token({ scope: "admin" })] };
   }
 
-  it("nobody writes, creates or deletes them, not their owner and not an admin", async () => {
+  it("cannot be written, created or deleted, by their owner or by an admin", async () => {
     const { app, tokens } = await withAll();
     for (const token of tokens) {
       for (const path of [`session:${HERS}`, `session:${UNKNOWN}`, "session:x", `session%3A${HERS}`]) {
@@ -224,7 +224,7 @@ describe("paths of sessions are the server's own", () => {
     expect((await app.call("GET", `${INBOX}?offset=-1`, { token: tokens[0] })).body).toEqual([1]);
   });
 
-  it("no listing names them", async () => {
+  it("appear in no listing", async () => {
     const { app, tokens } = await withAll();
     for (const token of tokens) {
       for (const query of [
@@ -242,7 +242,7 @@ describe("paths of sessions are the server's own", () => {
     }
   });
 
-  it("none can be followed, forked or woken for", async () => {
+  it("can be neither followed, nor forked, nor named by a wake subscription", async () => {
     const { app, tokens } = await withAll();
     await app.prepare("PUT", "/v1/p/stream/w");
     for (const token of tokens) {
@@ -263,7 +263,7 @@ describe("paths of sessions are the server's own", () => {
     }
   });
 
-  it("no pattern wakes for them", async () => {
+  it("match no wake pattern", async () => {
     const { app, tokens } = await withAll();
     const token = tokens[1]!;
     for (const pattern of ["**", "*", "session*", `session:${HERS}`]) {
@@ -279,7 +279,7 @@ describe("paths of sessions are the server's own", () => {
     }
   });
 
-  it("Producer-Id: fanout:* is the server's own", async () => {
+  it("are protected by reserving every Producer-Id that starts with fanout:", async () => {
     const { app, tokens } = await withAll();
     for (const token of tokens) {
       for (const id of ["fanout:a/b", "fanout:", "fanout:x"]) {

@@ -11,7 +11,7 @@ async function withTopic(app = new AuthApp()): Promise<AuthApp> {
   return app;
 }
 
-/** What a shard is asked for, and what who may use its topic gets. */
+/** A request to a shard, and its answer to a caller that may use the topic. */
 const ROWS = [
   { method: "GET", path: "a/b/$shard/0?offset=-1", right: 200 },
   { method: "GET", path: "a%2Fb%2F%24shard%2F0?offset=-1", right: 200 },
@@ -19,12 +19,12 @@ const ROWS = [
   { method: "POST", path: "a/b/$shard/0", right: 204 },
   { method: "POST", path: "a/b", right: 204 },
   { method: "PUT", path: "a/c?", right: 201, headers: { "stream-forked-from": "a/b/$shard/0" } },
-  // Nobody deletes a shard, but who may not use the topic does not even learn that.
+  // No caller may delete a shard; a caller without access to the topic does not even learn that.
   { method: "DELETE", path: "a/b/$shard/0", right: 403, code: "reserved-name" },
 ];
 
 for (const { method, path, right, code, headers } of ROWS) {
-  it(`${method} ${path}: decided as on the topic`, async () => {
+  it(`${method} ${path} is decided as on the topic`, async () => {
     const ask = async (streams: string[]) => {
       const app = await withTopic();
       const token = await app.token({ streams });
@@ -39,7 +39,7 @@ for (const { method, path, right, code, headers } of ROWS) {
       expect(answer.status, `${streams}: ${answer.text}`).toBe(right);
       if (code !== undefined) expect(answer.body.code).toBe(code);
     }
-    // The last two would match the path of the shard, were it any stream's.
+    // The last two filters would match the path of the shard as an ordinary stream.
     for (const streams of [[], ["b/#"], ["a"], ["a/b/+/+"], ["a/b/$shard/#"], ["a/b/$shard/0"]]) {
       const answer = await ask(["a/c", ...streams]);
       expect(answer, String(streams)).toMatchObject({ status: 403, body: { code: "forbidden" } });
@@ -47,7 +47,7 @@ for (const { method, path, right, code, headers } of ROWS) {
   });
 }
 
-it("a listing shows shards to who may see their topic", async () => {
+it("a listing shows shards to a caller that may see their topic", async () => {
   const app = await withTopic();
   const listed = async (...streams: string[]) => {
     const { body } = await app.call("GET", "/v1/p/streams", { token: await app.token({ streams }) });
@@ -60,7 +60,7 @@ it("a listing shows shards to who may see their topic", async () => {
   expect(await listed("a/b/$shard/0")).toEqual([]);
 });
 
-it("a pattern of a wake subscription that names shards needs their topics", async () => {
+it("a pattern of a wake subscription that names shards needs access to their topics", async () => {
   const subscribe = async (pattern: string, ...streams: string[]) => {
     const app = await withTopic();
     const token = await app.token({ streams: ["a/wakes", ...streams] });
@@ -76,7 +76,7 @@ it("a pattern of a wake subscription that names shards needs their topics", asyn
   expect(await subscribe("a/*/$shard/*", "a/b")).toBe(403);
 });
 
-it("a callback is asked about the topic", async () => {
+it("a callback is asked about the topic, not the shard", async () => {
   const asked: (string | undefined)[] = [];
   const authorize = ({ stream }: Action) => {
     asked.push(stream);

@@ -1,9 +1,13 @@
-/** Tokens as others may sign them, right or wrong: with any claims, any algorithm and any key. */
+/**
+ * Signs tokens as another issuer might, right or wrong: any claims, any algorithm, any key. The suites of test/auth use it.
+ *
+ * Invariants: it checks nothing, so that a test can sign what the server must refuse.
+ */
 import { createHmac, generateKeyPairSync, type KeyObject } from "node:crypto";
 import { exportJWK, type JWK, type JWTPayload, SignJWT } from "jose";
 import { SECRET } from "./app.ts";
 
-/** HS256 unless the header says otherwise; nothing is checked. */
+/** Signs with HS256 unless the header says otherwise. */
 export function signed(claims: JWTPayload, secret: string | Buffer = SECRET, header: object = {}): string {
   const part = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
   const content = `${part({ alg: "HS256", typ: "JWT", ...header })}.${part(claims)}`;

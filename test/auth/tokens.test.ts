@@ -26,7 +26,7 @@ describe("secrets", () => {
     expect((await list(app, await app.token({}, "a third one"))).body.code).toBe("token-invalid");
   });
 
-  it("are the project's own: a project without keys is closed when another has some", async () => {
+  it("belong to one project: a project without keys is closed when another project has keys", async () => {
     const app = new AuthApp();
     for (const project of ["open", "never-heard-of", "default"]) {
       const answer = await app.call("GET", `/v1/${project}/streams`, { token: await app.token() });
@@ -38,7 +38,7 @@ describe("secrets", () => {
     }
   });
 
-  it("are not asked for when nobody has any, or auth is off", async () => {
+  it("are not required when no project has any, or auth is off", async () => {
     const settings: ServerOptions[] = [
       { projects: {} },
       { projects: { p: {} } },
@@ -57,12 +57,12 @@ describe("a token is refused", () => {
     const answer = await list(app, token);
     expect(answer).toMatchObject({ status: 401, body: { code } });
     expect(answer.body.detail).toContain(says);
-    // Nothing of it comes back.
+    // The refusal repeats no part of the token.
     for (const part of token.split(".")) if (part.length > 8) expect(answer.text).not.toContain(part);
     expect(rememberedBy(app)).toBe(0);
   };
 
-  it("without a signature, however that is spelled", async () => {
+  it("without a signature, in any spelling of the algorithm none", async () => {
     const app = new AuthApp();
     const part = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
     const claims = { scope: "admin", exp: inAnHour(app) };
@@ -72,7 +72,7 @@ describe("a token is refused", () => {
     }
   });
 
-  it("when its algorithm is not that of the key: a public key is no secret", async () => {
+  it("when its algorithm is not that of the key, because a public key is no secret", async () => {
     const pair = await keyPair("k", "RS256");
     const app = appWith({ jwks: { keys: [pair.jwk] } });
     const claims = { scope: "admin", exp: inAnHour(app) };
@@ -86,7 +86,7 @@ describe("a token is refused", () => {
     await refused(withSecret, signed(claims, pem, { kid: "k" }), "not signed with a key of this project");
   });
 
-  it("when it says another algorithm than it was signed with", async () => {
+  it("when it names another algorithm than it was signed with", async () => {
     const app = new AuthApp();
     const claims = { scope: "admin", exp: inAnHour(app) };
     for (const alg of ["HS384", "HS512", "RS256", "ES256", "EdDSA", "A128KW", "dir", "x"]) {
@@ -109,7 +109,7 @@ describe("a token is refused", () => {
     await refused(app, signed({ scope: "admin", exp: inAnHour(app), nbf }), "not valid yet");
   });
 
-  it("with claims of the wrong kind, naming the claim", async () => {
+  it("with claims of the wrong type, and the refusal names the claim", async () => {
     const app = new AuthApp();
     const exp = inAnHour(app);
     await refused(app, signed({ exp, scope: ["admin"] as never }), "scope");
@@ -120,7 +120,7 @@ describe("a token is refused", () => {
     }
   });
 
-  it("when it was made for another service, if the project says which is its own", async () => {
+  it("when it was made for another audience, if the project names its own", async () => {
     const app = appWith({ secrets: [SECRET], issuer: "https://login.example", audience: "sluice" });
     const good = { scope: "admin", exp: inAnHour(app), iss: "https://login.example", aud: ["other", "sluice"] };
     for (const wrong of [{ aud: "other" }, { aud: undefined }, { aud: [] }]) {
@@ -132,7 +132,7 @@ describe("a token is refused", () => {
     expect((await list(app, signed(good))).status).toBe(200);
   });
 
-  it("when it is no token at all, or far too long", async () => {
+  it("when it is malformed or too long", async () => {
     const app = new AuthApp();
     const whole = await app.token();
     for (const token of [
@@ -160,7 +160,7 @@ describe("a token is refused", () => {
 });
 
 describe("a token that was verified", () => {
-  it("is remembered, and counts not one millisecond longer than it says", async () => {
+  it("is remembered, and expires on the exact millisecond", async () => {
     const app = appWith({ secrets: [SECRET] }, { clockSkewSeconds: 5 });
     const token = await app.token({ ttlSeconds: 60 });
     expect((await list(app, token)).status).toBe(200);
@@ -190,7 +190,7 @@ describe("a token that was verified", () => {
     expect(access.demand({ action: "streams.list", need: "read", project: "p" })).toBeUndefined();
   });
 
-  it("may be forgotten for another: only so many are remembered", async () => {
+  it("may be evicted for another, because the cache is bounded", async () => {
     const app = appWith({ secrets: [SECRET] }, {}, { cacheTokens: 10 });
     const tokens = await Promise.all(Array.from({ length: 50 }, (_, i) => app.token({ sub: `user ${i}` })));
     for (const token of [...tokens, ...tokens]) {
@@ -207,7 +207,7 @@ describe("a token that was verified", () => {
     expect((await app.call("GET", "/v1/q/streams", { token })).status).toBe(401);
   });
 
-  it("may be shown with any number of spaces and in any case of Bearer", async () => {
+  it("may be sent with any number of spaces and in any case of Bearer", async () => {
     const app = new AuthApp();
     const token = await app.token();
     for (const authorization of [
@@ -234,7 +234,7 @@ describe("a token that was verified", () => {
 });
 
 describe("minting", () => {
-  it("writes what it was asked for", async () => {
+  it("writes the requested claims", async () => {
     const request = { scope: "read,write", ttlSeconds: 60, sub: "ada", project: "p", streams: ["a/#"] };
     const token = await mint(SECRET, request, 5_000);
     const claims = JSON.parse(Buffer.from(token.split(".")[1]!, "base64url").toString());
@@ -247,7 +247,7 @@ describe("minting", () => {
     [{ ttlSeconds: 0 }, "time to live"],
     [{ ttlSeconds: Number.NaN }, "time to live"],
     [{ streams: ["a#"] }, "streams[0]"],
-  ])("refuses %j", async (wrong, says) => {
+  ])("refuses %j with a reason", async (wrong, says) => {
     await expect(mint(SECRET, { scope: "read", ttlSeconds: 60, ...wrong }, 0)).rejects.toThrow(says);
     await expect(mint("", { scope: "read", ttlSeconds: 60 }, 0)).rejects.toThrow("secret is empty");
   });

@@ -1,4 +1,8 @@
-/** The rows of channels in the table of commands: each does what its help says. */
+/**
+ * The rows of channels in the table of commands; commands.test.ts runs them.
+ *
+ * Invariants: each row does what the command's help says, against a real server.
+ */
 import { expect } from "vitest";
 import { eventually } from "../e2e/server.ts";
 import { type Ended, start } from "../support/sluice-process.ts";
@@ -7,7 +11,7 @@ const OFFSET = /^\d{16}_\d{16}\n$/;
 
 type Ok = (args: readonly string[], stdin?: string) => Promise<Ended>;
 
-/** What a channel that has ended holds. */
+/** The events of a channel that has ended. */
 async function eventsOf(url: string, channel: string): Promise<string[]> {
   const text = await (await fetch(`${url}/v1/default/channels/${encodeURIComponent(channel)}/events`)).text();
   return [...text.matchAll(/^data: (.*)$/gm)].map(([, data]) => {
@@ -20,7 +24,7 @@ export const channelRows = (url: () => string, ok: Ok): Readonly<Record<string, 
   async "channel publish"() {
     expect((await ok(["channel", "publish", "said/a", "Hällo 🌍"])).stdout).toMatch(OFFSET);
     expect(await eventsOf(url(), "said/a")).toEqual(["START null", 'DELTA "Hällo 🌍"', "END null"]);
-    // Standard input as text, whatever its size and wherever its pieces are cut.
+    // Standard input becomes text, at any size and with cuts anywhere.
     const long = "🌍ä".repeat(9_000);
     expect((await ok(["channel", "publish", "said/long"], long)).stdout).toMatch(OFFSET);
     const deltas = (await eventsOf(url(), "said/long")).slice(1, -1);
@@ -34,7 +38,7 @@ export const channelRows = (url: () => string, ok: Ok): Readonly<Record<string, 
       'DELTA ["x"]',
       "END null",
     ]);
-    // Step by step; a step that is repeated adds nothing.
+    // Message by message; a repeated message adds nothing.
     const step = (phase: string, sequence: number, ...more: string[]) =>
       ok(["channel", "publish", "said/steps", ...more, "--phase", phase, "--sequence", String(sequence)]);
     await step("start", 5);
@@ -55,7 +59,7 @@ export const channelRows = (url: () => string, ok: Ok): Readonly<Record<string, 
     expect(second).toMatchObject({ event: "stream", channelId: "tail/a", sequence: 1, payload: "Hel" });
     expect((await ok(["channel", "tail", "tail/a", "--from", offset])).stdout).toBe('lo{"tool":1}\n');
     expect((await ok(["channel", "tail", "tail/a", "--limit", "2"])).stdout).toBe("Hel");
-    // One that is not there yet is waited for, and followed while it goes on.
+    // The command waits for a channel that does not exist yet, and follows it while it grows.
     const tail = start(["channel", "tail", "tail/late", "--wait"], { env: { SLUICE_URL: url() } });
     const publisher = start(["channel", "publish", "tail/late"], { env: { SLUICE_URL: url() } });
     publisher.child.stdin!.write("one ");

@@ -1,4 +1,4 @@
-/** How the commands of channels end: errors, interruptions, input that is wrong, a server that goes away. */
+/** How the channel commands end: errors, interruptions, malformed input, a server that goes away. */
 import { createServer, type RunningServer } from "@sluice/server";
 import { beforeAll, describe, expect, it } from "vitest";
 import { eventually } from "../e2e/server.ts";
@@ -17,18 +17,18 @@ describe("an error", () => {
   it.each([
     ["a channel that is not there", ["channel", "tail", "none"], 3, /there is no channel none/],
     ["a channel without a name", ["channel", "tail", ""], 2, /the id of a channel must not be empty/],
-    ["a phase that is none", ["channel", "publish", "c", "--phase", "STOP", "--sequence", "1"], 2, /START, DELTA, END/],
-    ["a phase without its place", ["channel", "publish", "c", "--phase", "END"], 2, /--phase needs --sequence/],
-    ["a place that is none", ["channel", "publish", "c", "x", "--sequence", "-1"], 2, /--sequence must be a whole/],
-    ["an id of many", ["channel", "publish", "c", "x", "--id", "m"], 2, /--id is for one message/],
-    ["a start that is no JSON", ["channel", "publish", "c", "x", "--start", "{"], 2, /--start is not JSON/],
+    ["an unknown phase", ["channel", "publish", "c", "--phase", "STOP", "--sequence", "1"], 2, /START, DELTA, END/],
+    ["a phase without its sequence", ["channel", "publish", "c", "--phase", "END"], 2, /--phase needs --sequence/],
+    ["a negative sequence", ["channel", "publish", "c", "x", "--sequence", "-1"], 2, /--sequence must be a whole/],
+    ["an id for many messages", ["channel", "publish", "c", "x", "--id", "m"], 2, /--id is for one message/],
+    ["a start payload that is not JSON", ["channel", "publish", "c", "x", "--start", "{"], 2, /--start is not JSON/],
     [
       "a DELTA before its START",
       ["channel", "publish", "errors/early", "x", "--phase", "DELTA", "--sequence", "1"],
       5,
       /begins with a START \(409 channel-not-started\)/,
     ],
-  ])("is one line on standard error, and a code: %s", async (_, args, code, says) => {
+  ])("is one line on standard error and an exit code: %s", async (_, args, code, says) => {
     const ended = await sluice(args, here());
     expect(ended.stderr).toMatch(says);
     expect(ended).toMatchObject({ code, stdout: "" });
@@ -42,7 +42,7 @@ describe("a channel", () => {
     return [...text.matchAll(/^data: (.*)$/gm)].map(([, data]) => JSON.parse(data!));
   };
 
-  it("is not left open when its publisher is interrupted", async () => {
+  it("gets its END when its publisher is interrupted", async () => {
     const running = start(["channel", "publish", "interrupted"], here());
     running.child.stdin!.write("half an ans");
     await eventually(async () =>
@@ -55,14 +55,14 @@ describe("a channel", () => {
     expect(seen.map(({ phase }) => phase).filter((phase) => phase !== "DELTA")).toEqual(["START", "ERROR", "END"]);
   });
 
-  it("that has ended refuses another publisher before it waits for input", async () => {
+  it("that has ended refuses another publisher before the command waits for input", async () => {
     expect(await sluice(["channel", "publish", "ended", "x"], here())).toMatchObject({ code: 0 });
     const running = start(["channel", "publish", "ended", "--sequence", "7"], here());
     const ended = await running.ended;
     expect([ended.code, ended.stderr]).toEqual([5, expect.stringContaining("(409 channel-")]);
   });
 
-  it("gets an ERROR and its END when the input is wrong, after all that came before", async () => {
+  it("gets an ERROR and its END when the input is malformed, after all messages before it", async () => {
     const ended = await sluice(["channel", "publish", "wrong", "--json"], { ...here(), stdin: "1\n2\n{\n4\n" });
     expect([ended.code, ended.stderr]).toEqual([1, expect.stringContaining("line 3 is not JSON")]);
     expect((await phases("wrong")).map(({ phase, payload }) => `${phase} ${JSON.stringify(payload)}`)).toEqual([

@@ -1,4 +1,4 @@
-/** Every command in the help, run for real: the tree of commands is walked, and a command without a row here fails. */
+/** Runs every command of the help for real: it walks the tree of commands, and a command without a row fails. */
 import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Command } from "commander";
@@ -22,7 +22,7 @@ beforeAll(async () => {
   return () => close();
 });
 
-/** A command that must succeed, against the server of this file. */
+/** Runs a command that must succeed, against the server of this file. */
 async function ok(args: readonly string[], stdin: string | Uint8Array = "", env: Env = {}): Promise<Ended> {
   const ended = await sluice(args, { stdin, env: { SLUICE_URL: url, ...env } });
   expect(ended.code, `sluice ${args.join(" ")}: ${ended.stderr}`).toBe(0);
@@ -106,7 +106,7 @@ const rows: Readonly<Record<string, () => Promise<void>>> = {
 
     await created("append/text", "text/plain");
     await ok(["stream", "append", "append/text", "--lines"], "a\r\n\nb\n");
-    // Byte for byte, white space and what is no UTF-8 included; a return counts as a line end only before a line feed.
+    // Byte for byte, white space and invalid UTF-8 included; a CR belongs to the line end only before an LF.
     const odd = Buffer.from([0xff, 0x0a, 0x20, 0x20, 0x0a, 0x0a, 0x61, 0x0d, 0x62, 0x0d]);
     await created("append/odd", "application/octet-stream");
     await ok(["stream", "append", "append/odd", "--lines"], odd);
@@ -293,7 +293,7 @@ const rows: Readonly<Record<string, () => Promise<void>>> = {
       contexts: { here: { url, project: "shop", token: "a-token" } },
     });
     expect(statSync(path).mode & 0o777).toBe(0o600);
-    // What is not given stays; a token does not move to another server.
+    // An option that is not given stays; a token does not move to another server.
     const context = () => JSON.parse(readFileSync(path, "utf8")).contexts.here;
     expect(await sluice(["context", "add", "here", "--token", "b"], { env })).toMatchObject({ code: 0 });
     expect(context()).toEqual({ url, project: "shop", token: "b" });
@@ -346,7 +346,7 @@ async function twoContexts(): Promise<Env> {
   return env;
 }
 
-/** The names of the commands that do something themselves. */
+/** The names of the commands that have an action of their own. */
 function leaves(command: Command, prefix = ""): string[] {
   return command.commands.flatMap((child) => {
     const name = `${prefix}${child.name()}`;
@@ -361,7 +361,7 @@ test.each(leaves(program))("sluice %s does what its help says", async (name) => 
   await rows[name]!();
 });
 
-test("sluice help COMMAND is the help of that command, and does not repeat the flags of another", async () => {
+test("sluice help COMMAND prints the help of that command, without the flags of another", async () => {
   expect((await sluice(["help", "stream", "create"])).stdout).toBe(
     (await sluice(["stream", "create", "--help"])).stdout,
   );
@@ -372,11 +372,11 @@ test("sluice help COMMAND is the help of that command, and does not repeat the f
   }
 });
 
-test("no row is about a command that does not exist", () => {
+test("every row is about an existing command", () => {
   expect(Object.keys(rows).sort()).toEqual(leaves(program).sort());
 });
 
-test("every command has a help with a description and an example that starts with its name", async () => {
+test("every command has a help text with a description and an example that starts with its name", async () => {
   for (const name of leaves(program)) {
     const { code, stdout } = await sluice([...name.split(" "), "--help"]);
     expect(code).toBe(0);

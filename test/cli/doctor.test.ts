@@ -1,4 +1,7 @@
-/** `sluice doctor` on directories that a crash, a bit flip or a stranger left: it tells the place, and repairs a torn tail only. */
+/**
+ * `sluice doctor` on directories after a crash, a bit flip or a foreign write: it reports the place, and repairs only a torn
+ * tail.
+ */
 import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -10,7 +13,7 @@ import { dirForTest, sluice } from "../support/sluice-process.ts";
 import { manualWorld } from "../support/world.ts";
 
 const MESSAGES = 12;
-/** What a crash leaves while nothing has moved to the store, and after everything has. */
+/** The directory after a crash, before any commit was applied to the store and after all were. */
 let fresh: string;
 let settled: string;
 
@@ -37,7 +40,7 @@ function damaged(start: string, damage: (dir: string) => void): string {
 
 const journal = (dir: string): string => segmentPaths(dir)[0]!;
 
-/** Everything in the directory but what only opening touches. */
+/** Every file of the directory except those that opening alone changes. */
 function contentOf(dir: string): Record<string, string> {
   const names = readdirSync(dir, { recursive: true, encoding: "utf8" }).filter((name) => !/lock/.test(name));
   const files = names.filter((name) => statSync(join(dir, name)).isFile()).sort();
@@ -57,8 +60,8 @@ function tear(dir: string): number {
   return last;
 }
 
-describe("a directory that was opened again", () => {
-  it("is fine, though its newest segment is a file that was used before", async () => {
+describe("a directory that was opened twice", () => {
+  it("is healthy, though its newest segment is a recycled file", async () => {
     const dir = damaged(fresh, () => {});
     for (let life = 0; life < 3; life++) {
       await (await openAt(dir, manualWorld(4 + life), { segmentBytes: 65_536 })).close();
@@ -70,7 +73,7 @@ describe("a directory that was opened again", () => {
 });
 
 describe("a directory after a crash", () => {
-  it("is well, and tells what the next start will bring into the store", async () => {
+  it("is healthy, and doctor reports how much the next start will apply to the store", async () => {
     const dir = damaged(fresh, () => {});
     const before = contentOf(dir);
     const { code, stdout } = await sluice(["doctor", dir]);
@@ -80,7 +83,7 @@ describe("a directory after a crash", () => {
     expect(contentOf(dir)).toEqual(before);
   });
 
-  it("with a torn tail is told so, and only --repair cuts it, and nothing else", async () => {
+  it("with a torn tail is reported, and --repair truncates that tail and nothing else", async () => {
     const dir = damaged(fresh, tear);
     const last = framesIn(journal(dir)).at(-1)!;
     const before = contentOf(dir);
@@ -144,7 +147,7 @@ describe("damage", () => {
     ["of a missing format", () => settled, (dir: string) => rmSync(`${dir}/format`), /format .*is missing/],
     ["in a row of the store", () => settled, spoilRow, /store .*damaged/],
     ["in the pages of the store", () => settled, spoilPages, /store .*damaged/],
-  ])("%s is told with its place, and is not touched by --repair", async (_, start, damage, says) => {
+  ])("%s is reported with its place, and --repair does not touch it", async (_, start, damage, says) => {
     const dir = damaged(start(), damage);
     const before = contentOf(dir);
     for (const args of [
@@ -160,16 +163,16 @@ describe("damage", () => {
   });
 });
 
-describe("damage in what the store has already", () => {
+describe("damage to journal frames that the store already holds,", () => {
   it.each([
     ["in the middle of the journal", 3, 40],
     ["in the head of a frame", 3, 1],
     ["in its last frame", -2, 40],
-  ])("%s is told, with the assurance that nothing is lost, and a start passes over it", async (_, frame, at) => {
+  ])("%s, is reported as harmless, and a start passes over it", async (_, frame, at) => {
     const dir = damaged(settled, (into) => {
       const frames = framesIn(journal(into));
       flip(journal(into), frames.at(frame)! + at);
-      // An idle journal proves its last commit by an empty frame; without that, the commit is the end.
+      // An idle journal confirms its last commit with an empty frame; without that frame, the commit is the end.
       if (frame < 0) change(journal(into), (bytes) => bytes.fill(0, frames.at(-1)!));
     });
     const before = contentOf(dir);
@@ -182,7 +185,7 @@ describe("damage in what the store has already", () => {
     expect(await outcome(dir)).toBe(MESSAGES);
   });
 
-  it("is not seen in what lies before a later life, which began behind an unfinished frame", async () => {
+  it("is not reported in front of a later life, which began behind an unfinished frame", async () => {
     const dir = damaged(fresh, tear);
     const engine = await openAt(dir, manualWorld(4), { segmentBytes: 65_536, applyAfterMs: 1e9 });
     await writeMessages(engine, MESSAGES, MESSAGES + 2);
@@ -194,7 +197,7 @@ describe("damage in what the store has already", () => {
 });
 
 describe("a start that passes over the end of the journal", () => {
-  it("logs where and how much, once", async () => {
+  it("logs the place and the size once", async () => {
     const dir = damaged(fresh, tear);
     const last = framesIn(journal(dir)).at(-1)!;
     const path = journal(dir);
@@ -214,7 +217,7 @@ describe("a start that passes over the end of the journal", () => {
   });
 });
 
-/** The text of a message lies in the store as it was written. */
+/** The text of a message is stored unchanged, so this finds and flips it. */
 function spoilRow(dir: string): void {
   change(`${dir}/store.mdb`, (bytes) => {
     const at = bytes.indexOf("message 5 ");
@@ -223,13 +226,13 @@ function spoilRow(dir: string): void {
   });
 }
 
-/** Nothing of the pages behind the first two, which say where the others are, makes sense any more. */
+/** Overwrites every page but the first two, which say where the others are. */
 function spoilPages(dir: string): void {
   change(`${dir}/store.mdb`, (bytes) => bytes.fill(0xa5, 2 * 16_384));
 }
 
-describe("a directory that is not to be looked at", () => {
-  it("because a server uses it is left alone", async () => {
+describe("a directory that doctor must not open", () => {
+  it("is left alone when a server uses it", async () => {
     const dir = join(dirForTest(), "data");
     const server = await createServer({ port: 0, data: dir, log: false });
     onTestFinished(() => server.close());
@@ -239,7 +242,7 @@ describe("a directory that is not to be looked at", () => {
     expect((await fetch(`${server.url}/ready`)).status).toBe(200);
   });
 
-  it("because it is something else is left as it was", async () => {
+  it("is left unchanged when it holds something else", async () => {
     const dir = dirForTest();
     mkdirSync(join(dir, "photos"));
     expect(await sluice(["doctor", dir, "--repair"])).toMatchObject({ code: 3, stdout: "" });

@@ -32,7 +32,7 @@ describe("sluice without arguments", () => {
     }
   });
 
-  it("tells the exit codes in its help, all of them", async () => {
+  it("lists all exit codes in its help", async () => {
     const { stdout } = await sluice(["--help"]);
     const docs = readFileSync(new URL("../../docs/command-line.md", import.meta.url), "utf8");
     for (const code of Object.values(EXIT)) {
@@ -55,7 +55,7 @@ describe("an error", () => {
       2,
       /--from must be beginning, now or an offset/,
     ],
-    ["a time that is none", ["stream", "create", "a", "--ttl", "soon"], 2, /--ttl must be a time like/],
+    ["a malformed time", ["stream", "create", "a", "--ttl", "soon"], 2, /--ttl must be a time like/],
     [
       "an end that is over",
       ["stream", "create", "a", "--expires-at", "2001-01-01T00:00:00Z"],
@@ -82,23 +82,33 @@ describe("an error", () => {
     ],
     ["a fork of nothing", ["stream", "create", "a", "--fork-offset", "x"], 2, /--fork-offset needs --fork-from/],
     ["an empty message", ["stream", "append", "errors/json", ""], 2, /a message cannot be empty/],
-    ["a header that is none", ["stream", "ls", "-H", "nonsense"], 2, /is not a header/],
-    ["a server that is no address", ["stream", "ls", "--url", "localhost"], 2, /is not the address of a server/],
-    ["a project that is no name", ["stream", "ls", "--project", "a/b"], 2, /a project is named by/],
-    ["a path that leads elsewhere", ["stream", "read", "a/../b"], 2, /level of dots/],
-    ["a context that is not there", ["stream", "ls", "--context", "none"], 2, /there is no context none/],
+    ["a malformed header", ["stream", "ls", "-H", "nonsense"], 2, /is not a header/],
+    ["a malformed server address", ["stream", "ls", "--url", "localhost"], 2, /is not the address of a server/],
+    ["a malformed project name", ["stream", "ls", "--project", "a/b"], 2, /a project is named by/],
+    ["a path with a level of dots", ["stream", "read", "a/../b"], 2, /level of dots/],
+    ["an unknown context", ["stream", "ls", "--context", "none"], 2, /there is no context none/],
     ["a count without messages to count", ["stream", "read", "a", "--limit", "1"], 2, /--limit counts messages/],
     ["nothing to append", ["stream", "append", "errors/json"], 2, /standard input is empty/],
     ["a malformed message", ["stream", "append", "errors/json", "{oops"], 1, /not JSON.*\(400 bad-body\)/],
-    ["a stream that is not there", ["stream", "read", "errors/none"], 3, /there is no stream errors\/none/],
-    ["a stream to follow that is not there", ["stream", "tail", "errors/none"], 3, /there is no stream errors\/none/],
-    ["a stream to look at that is not there", ["stream", "info", "errors/none"], 3, /there is no stream errors\/none/],
-    ["a stream to append to that is not there", ["stream", "append", "errors/none", "x"], 3, /no stream errors\/none/],
-    ["a directory that is not there", ["doctor", "/no/such/dir"], 3, /there is no directory/],
+    ["a read of a missing stream", ["stream", "read", "errors/none"], 3, /there is no stream errors\/none/],
+    ["a tail of a missing stream", ["stream", "tail", "errors/none"], 3, /there is no stream errors\/none/],
+    ["the info of a missing stream", ["stream", "info", "errors/none"], 3, /there is no stream errors\/none/],
+    ["an append to a missing stream", ["stream", "append", "errors/none", "x"], 3, /no stream errors\/none/],
+    ["a missing directory", ["doctor", "/no/such/dir"], 3, /there is no directory/],
     ["a reserved name", ["stream", "create", "$mine"], 4, /reserved/],
-    ["a stream that is another", ["stream", "create", "errors/json", "-t", "text/plain"], 5, /\(409 stream-exists\)/],
-    ["no server", ["stream", "ls", "--url", "http://127.0.0.1:2"], 6, /no server answers at .*sluice serve/],
-  ])("is one line on standard error, and a code: %s", async (_, args, code, says) => {
+    [
+      "a stream that exists with another configuration",
+      ["stream", "create", "errors/json", "-t", "text/plain"],
+      5,
+      /\(409 stream-exists\)/,
+    ],
+    [
+      "a server that does not answer",
+      ["stream", "ls", "--url", "http://127.0.0.1:2"],
+      6,
+      /no server answers at .*sluice serve/,
+    ],
+  ])("is one line on standard error and an exit code: %s", async (_, args, code, says) => {
     await put("errors/json", "application/json");
     const ended = await sluice(args, here());
     expect(ended.stderr).toMatch(says);
@@ -106,7 +116,7 @@ describe("an error", () => {
     expect(ended.stderr).toMatch(/^sluice: .*\n$/);
   });
 
-  it("in many lines of input is told with the line, and how far it got", async () => {
+  it("in many lines of input is reported with its line and the progress so far", async () => {
     await put("errors/lines", "application/json");
     const ended = await sluice(["stream", "append", "errors/lines", "--json"], { ...here(), stdin: "1\n2\n{\n4\n" });
     expect(ended.code).toBe(1);
@@ -114,7 +124,7 @@ describe("an error", () => {
     expect(await (await fetch(`${server.url}/v1/stream/errors/lines`)).json()).toEqual([1, 2]);
   });
 
-  it("of the configuration is told together with all the others, and the server does not start", async () => {
+  it("of the configuration is reported together with all others, and the server does not start", async () => {
     const args = ["serve", "--prot", "80", "stray", "--port", "eighty", "--set", "nothing=1"];
     const ended = await sluice(args, { env: { SLUICE_NOTHING: "1", SLUICE_LONG_POLL_MS: "1s" } });
     expect(ended).toMatchObject({ code: 2, stdout: "" });
@@ -127,7 +137,7 @@ describe("an error", () => {
     );
   });
 
-  it("of the start is told with what to do about it", async () => {
+  it("of the start is reported with a remedy", async () => {
     const busy = createTcpServer().listen(0, "127.0.0.1");
     await new Promise((resolve) => busy.once("listening", resolve));
     const { port } = busy.address() as { port: number };
@@ -159,7 +169,7 @@ describe("a data directory", () => {
     expect(second.stderr).toMatch(new RegExp(`^sluice: .* is in use by process ${child.pid}; .*\\n$`));
   });
 
-  it("that is a file is told to be one, by serve and by doctor, in one line", async () => {
+  it("that is a file is reported as one, by serve and by doctor, in one line", async () => {
     const file = join(dirForTest(), "afile");
     writeFileSync(file, "");
     const served = await sluice(["serve", "--port", "0", "--data", file]);
@@ -172,27 +182,27 @@ describe("a data directory", () => {
     expect(examined.stderr).toMatch(/^sluice: .*afile is not a directory\n$/);
   });
 
-  it("that cannot be looked into is told in one line, whatever the reason", async () => {
+  it("that cannot be read is reported in one line, with the reason", async () => {
     const { code, stderr } = await sluice(["doctor", "x".repeat(300)]);
     expect(code).toBe(1);
     expect(stderr).toMatch(/^sluice: x+ cannot be read: ENAMETOOLONG.*\n$/);
   });
 
-  it("is nobody's business but its owner's and group's", async () => {
+  it("is accessible to its owner and group only", async () => {
     const data = join(dirForTest(), "data");
     const { url } = await serveInProcess(["--data", data]);
     expect((await fetch(`${url}/v1/stream/a`, { method: "PUT", body: "hello" })).status).toBe(201);
     const names = readdirSync(data, { recursive: true, encoding: "utf8" });
     expect(names).toContain("store.mdb");
     for (const path of [data, ...names.map((name) => join(data, name))]) {
-      // A socket cannot be used by who cannot enter its directory.
+      // A user that cannot enter the directory cannot use a socket in it.
       if (!path.endsWith(".sock")) expect(statSync(path).mode & 0o027, path).toBe(0);
     }
   });
 });
 
 describe("a server that cannot answer now", () => {
-  it("is quoted with its reason, also where the question was a HEAD", async () => {
+  it("is quoted with its reason, also after a HEAD", async () => {
     const { createServer: createHttp } = await import("node:http");
     const listener = createHttp((_, response) => {
       response.writeHead(503, { "Content-Type": "application/problem+json" });
@@ -208,7 +218,7 @@ describe("a server that cannot answer now", () => {
 });
 
 describe("output", () => {
-  it("that cannot be written is told in one line", async () => {
+  it("that cannot be written is reported in one line", async () => {
     const full = openSync("/dev/full", "w");
     const child = spawn(process.execPath, [BIN, "config", "docs"], {
       stdio: ["ignore", full, "pipe"],
@@ -224,15 +234,15 @@ describe("output", () => {
     expect(code).toBe(1);
   });
 
-  it("has no colours where nobody sees them", async () => {
-    await put("colours/a", "text/plain");
+  it("has no colors when it goes to no terminal", async () => {
+    await put("colors/a", "text/plain");
     for (const args of [["--help"], ["stream", "ls"], ["stream", "nonsense"], ["config", "check"]]) {
       const { stdout, stderr } = await sluice(args, here());
       expect(stdout + stderr).not.toContain("\x1b");
     }
   });
 
-  it("may stop being read at any time", async () => {
+  it("may lose its reader at any time", async () => {
     await put(
       "pipe/a",
       "application/json",
@@ -243,7 +253,7 @@ describe("output", () => {
     expect(await ended).toMatchObject({ code: 0, signal: null, stderr: "" });
   });
 
-  it("of others' names cannot steer the terminal", async () => {
+  it("with control characters in names cannot steer the terminal", async () => {
     const ended = await sluice(["stream", "read", "a\u001b[2Jb"], here());
     expect(ended.code).not.toBe(0);
     expect(ended.stderr).not.toContain("\x1b");
@@ -251,7 +261,7 @@ describe("output", () => {
 });
 
 describe("tail", () => {
-  it.each(["SIGINT", "SIGTERM"] as const)("ends well on %s", async (signal) => {
+  it.each(["SIGINT", "SIGTERM"] as const)("exits with success on %s", async (signal) => {
     await put(`tail/${signal}`, "application/json", "[1]");
     const { child, ended, said } = start(["stream", "tail", `tail/${signal}`, "--from", "beginning"], here());
     await eventually(() => expect(said.stdout).toBe("1\n"));
@@ -259,14 +269,14 @@ describe("tail", () => {
     expect(await ended).toMatchObject({ code: 0, signal: null, stdout: "1\n", stderr: "" });
   });
 
-  it("goes on where it was when its server comes back, and misses and repeats nothing", async () => {
+  it("resumes after its server restarts, and loses and repeats nothing", async () => {
     const data = join(dirForTest(), "data");
     const first = await serveInProcess(["--data", data]);
     const stream = `${first.url}/v1/stream/a`;
     const headers = { "Content-Type": "application/json" };
     await fetch(stream, { method: "PUT", headers });
     const tail = start(["stream", "tail", "a"], { env: { SLUICE_URL: first.url } });
-    // It has asked where the end is once it sees what comes after that.
+    // Once it prints the message after the end, it has asked for the end.
     await eventually(async () => {
       await fetch(stream, { method: "POST", headers, body: '"early"' });
       expect(tail.said.stdout).toContain('"early"\n');
@@ -295,10 +305,10 @@ describe("a secret", () => {
     ["a token to remember", ["context", "add", "x", "--url", "http://h", "--token", "s3cr3t\nb"], {}],
     ["a password in an address", ["stream", "ls", "--url", "http://u:s3cr3t@127.0.0.1:2"], {}],
     ["a password in an address to remember", ["context", "add", "x", "--url", "http://u:s3cr3t@h"], {}],
-    ["a password in what is no address", ["stream", "ls", "--url", "u:s3cr3t@h"], {}],
-    ["a header that is none", ["stream", "ls", "-H", "Authorization Bearer s3cr3t"], {}],
+    ["a password in a malformed address", ["stream", "ls", "--url", "u:s3cr3t@h"], {}],
+    ["a malformed header", ["stream", "ls", "-H", "Authorization Bearer s3cr3t"], {}],
     ["a header with odd characters", ["stream", "ls", "-H", "Authorization: s3cr3t\u2028"], {}],
-  ])("is refused as usage, and is not shown: %s", async (_, args, env) => {
+  ])("is refused as usage and not printed: %s", async (_, args, env) => {
     const ended = await sluice(args, { env: { ...env, XDG_CONFIG_HOME: dirForTest() } });
     expect(ended).toMatchObject({ code: 2, stdout: "" });
     expect(ended.stderr).toMatch(/^sluice: .*\n$/);
@@ -306,8 +316,8 @@ describe("a secret", () => {
   });
 });
 
-describe("a password that came into the contexts by hand", () => {
-  it("is not shown, and its address is not used", async () => {
+describe("a password that was written into the contexts by hand", () => {
+  it("is not printed, and its address is not used", async () => {
     const env = { XDG_CONFIG_HOME: dirForTest() };
     mkdirSync(join(env.XDG_CONFIG_HOME, "sluice"));
     const text = '{"current":"a","contexts":{"a":{"url":"http://u:s3cr3t@127.0.0.1:2"}}}';

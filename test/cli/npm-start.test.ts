@@ -1,4 +1,4 @@
-/** `npm start`: which command its arguments mean. */
+/** `npm start`: which command its arguments select. */
 import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";

@@ -1,4 +1,4 @@
-/** `sluice serve` on directories that it cannot use: it ends at once and says why, and no signal ends it. */
+/** `sluice serve` on unusable directories: it exits at once with the reason, and not by a signal. */
 import { rmSync, truncateSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
@@ -7,7 +7,7 @@ import { type SmallDisk, smallDisk } from "../support/small-disk.ts";
 
 const SMALL = ["--set", "internal.disk.segmentBytes=65536"];
 
-/** Fills a directory with streams, and ends the server as a crash would. */
+/** Fills a directory with streams, and kills the server as a crash would. */
 async function crashedServer(data: string, messages: number): Promise<void> {
   const { url, child, ended } = await serveInProcess(["--data", data, ...SMALL]);
   const headers = { "Content-Type": "text/plain" };
@@ -34,7 +34,7 @@ function expectRefusal({ code, signal, stderr }: Ended, why: RegExp): void {
 }
 
 describe("a server is not started", () => {
-  it("on a store that was cut", async () => {
+  it("on a truncated store", async () => {
     const data = join(dirForTest(), "data");
     await crashedServer(data, 3);
     // The first two pages say where the others are, and the others are gone.
@@ -65,9 +65,9 @@ describe("a restart on a full disk", () => {
     ["with much to bring into the store", 120, 65_536, "kept"],
     ["with no file that the journal could use again", 20, 131_072, "kept"],
     ["without the file of LMDB's locks, as after a restore,", 20, 65_536, "none"],
-  ])("%s goes on reading or says that the disk is full, and has everything later", async (_, n, segment, locks) => {
+  ])("%s continues to read or reports the full disk, and has every message later", async (_, n, segment, locks) => {
     const disk = await crashedOnSmallDisk(n);
-    // Without the right to mount there is no full disk to be had.
+    // Without the right to mount, the test cannot make a full disk.
     if (disk === undefined) return;
     const data = join(disk.dir, "data");
     if (locks === "none") rmSync(join(data, "store.mdb-lock"));

@@ -1,4 +1,8 @@
-/** The rows of sessions and of `publish` in the table of commands: each does what its help says. */
+/**
+ * The rows of sessions and of `publish` in the table of commands; commands.test.ts and sessions.test.ts run them.
+ *
+ * Invariants: each row does what the command's help says, against a real server.
+ */
 import { randomUUID } from "node:crypto";
 import { expect } from "vitest";
 import { eventually } from "../e2e/server.ts";
@@ -6,7 +10,7 @@ import { type Ended, start } from "../support/sluice-process.ts";
 
 const OFFSET = /^\d{16}_\d{16}\n$/;
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\n$/;
-const NOBODY = "11111111-2222-3333-4444-555555555555";
+const MISSING_SESSION = "11111111-2222-3333-4444-555555555555";
 
 type Ok = (args: readonly string[], stdin?: string) => Promise<Ended>;
 
@@ -37,7 +41,7 @@ export const sessionRows = (url: () => string, ok: Ok): Readonly<Record<string, 
       await publish("sub/b", "1");
       await publish("sub/a", "2");
       expect(await inbox(stdout)).toBe("[1,2]");
-      // One more, with what it holds, under an id in capitals.
+      // Another session, with its content, under an id in capitals.
       await publish("sub/old", '["old","older"]');
       const again = await ok([
         "session",
@@ -113,7 +117,7 @@ export const sessionRows = (url: () => string, ok: Ok): Readonly<Record<string, 
       const { code, stdout, stderr } = await tail.ended;
       expect([code, stderr]).toEqual([0, ""]);
       const lines = stdout.trim().split("\n");
-      // Numbers of any size come through as they are.
+      // Numbers of any size keep their digits.
       expect(lines[0]).toMatch(/^\{"stream":"follow\/a","offset":"\d.*"payload":12345678901234567890\}$/);
       expect(JSON.parse(lines[1]!)).toMatchObject({ stream: "follow/a", payload: { b: 2 } });
       expect(JSON.parse(lines[2]!)).toMatchObject({ stream: "follow/text", payload: "häl\r\nlo" });
@@ -121,7 +125,7 @@ export const sessionRows = (url: () => string, ok: Ok): Readonly<Record<string, 
       const enveloped = (await ok(["session", "tail", session, "--envelope", "--limit", "2"])).stdout.trim();
       const { offset } = JSON.parse(enveloped.split("\n")[1]!);
       expect((await ok(["session", "tail", session, "--from", offset, "--limit", "1"])).stdout).toBe(`${lines[2]}\n`);
-      // A session of text: as it was published, or line by line.
+      // A session of text, as published or line by line.
       const plain = await subscribed("follow/text", "--from", "beginning");
       await publish("follow/text", "two", "text/plain");
       expect((await ok(["session", "tail", plain, "--limit", "2"])).stdout).toBe("häl\r\nlotwo");
@@ -142,7 +146,7 @@ export const sessionRows = (url: () => string, ok: Ok): Readonly<Record<string, 
       expect(answers.map((text) => JSON.parse(text))).toEqual(
         [1, 2].map(() => ({ offset: expect.any(String), mode: "inline", count: 1, successes: 1, failures: 0 })),
       );
-      // What is told is the same for each, so once.
+      // The report is the same for each stream, so it is printed once.
       const many = await ok(["publish", "pub/a", "--lines"], "5\n6\n7\n");
       expect([many.stdout, many.stderr.split("\n")]).toEqual([expect.stringMatching(OFFSET), expect.any(Array)]);
       expect(many.stderr).toBe("sluice: copied to 1 of 1 session (inline)\n");
@@ -154,31 +158,46 @@ export const sessionRows = (url: () => string, ok: Ok): Readonly<Record<string, 
   };
 };
 
-/** What the commands of sessions refuse: the arguments, the code they end with, and what they say. */
+/** The refusals of the session commands: arguments, exit code and message. */
 export const SESSION_REFUSALS: readonly (readonly [string, readonly string[], number, RegExp])[] = [
-  ["an id that is no UUID", ["session", "info", "ada"], 2, /the id of a session is a UUID.*not "ada"/],
-  ["an id that is none, to tail", ["session", "tail", ""], 2, /the id of a session is a UUID/],
-  ["one id of several", ["session", "rm", NOBODY, "x"], 2, /the id of a session is a UUID/],
+  ["an info with a malformed id", ["session", "info", "ada"], 2, /the id of a session is a UUID.*not "ada"/],
+  ["a tail with an empty id", ["session", "tail", ""], 2, /the id of a session is a UUID/],
+  ["a malformed id among several", ["session", "rm", MISSING_SESSION, "x"], 2, /the id of a session is a UUID/],
   [
-    "a session that is not there",
-    ["session", "info", NOBODY],
+    "the info of a missing session",
+    ["session", "info", MISSING_SESSION],
     3,
     /there is no session 1111.*\(404 session-not-found\)/,
   ],
-  ["one to follow", ["session", "tail", NOBODY], 3, /there is no session 1111/],
-  ["one to touch", ["session", "touch", NOBODY], 3, /there is no session 1111/],
-  ["one to delete", ["session", "rm", NOBODY], 3, /there is no session 1111/],
-  ["one to unsubscribe", ["session", "unsubscribe", NOBODY, "a"], 3, /there is no session 1111/],
-  ["a stream that is not there", ["session", "subscribe", "none"], 3, /there is no stream none/],
-  ["the stream of a session", ["session", "subscribe", `session:${NOBODY}`], 4, /session:.* reserved/],
-  ["a path that is none", ["session", "subscribe", "a b"], 1, /streamId must be a stream's path of letters/],
+  ["a tail of a missing session", ["session", "tail", MISSING_SESSION], 3, /there is no session 1111/],
+  ["a touch of a missing session", ["session", "touch", MISSING_SESSION], 3, /there is no session 1111/],
+  ["a delete of a missing session", ["session", "rm", MISSING_SESSION], 3, /there is no session 1111/],
   [
-    "an offset of two streams",
+    "an unsubscribe from a missing session",
+    ["session", "unsubscribe", MISSING_SESSION, "a"],
+    3,
+    /there is no session 1111/,
+  ],
+  ["a subscribe to a missing stream", ["session", "subscribe", "none"], 3, /there is no stream none/],
+  [
+    "a subscribe to the stream of a session",
+    ["session", "subscribe", `session:${MISSING_SESSION}`],
+    4,
+    /session:.* reserved/,
+  ],
+  [
+    "a subscribe to a malformed path",
+    ["session", "subscribe", "a b"],
+    1,
+    /streamId must be a stream's path of letters/,
+  ],
+  [
+    "one offset for two streams",
     ["session", "subscribe", "a", "b", "--from", `${"0".repeat(16)}_${"0".repeat(16)}`],
     2,
     /--from takes one with a single stream/,
   ],
-  ["a stream to publish to that is not there", ["publish", "none", "x"], 3, /there is no stream none/],
-  ["nothing to publish", ["publish", "none", "", "--type", "text/plain"], 2, /a message cannot be empty/],
-  ["a message and lines", ["publish", "none", "x", "--lines"], 2, /--lines reads standard input/],
+  ["a publish to a missing stream", ["publish", "none", "x"], 3, /there is no stream none/],
+  ["a publish of an empty message", ["publish", "none", "", "--type", "text/plain"], 2, /a message cannot be empty/],
+  ["a publish of a message and of lines", ["publish", "none", "x", "--lines"], 2, /--lines reads standard input/],
 ];

@@ -1,4 +1,4 @@
-/** How the commands of sessions end: errors, two who follow one session, a session that ends, a server that goes away. */
+/** How the session commands end: errors, two readers of one session, a session that ends, a server that goes away. */
 import { createServer, type RunningServer } from "@sluice/server";
 import { beforeAll, describe, expect, it } from "vitest";
 import { eventually } from "../e2e/server.ts";
@@ -26,14 +26,14 @@ async function run(args: readonly string[], url = server.url): Promise<string> {
 }
 
 describe("an error", () => {
-  it.each(SESSION_REFUSALS)("is one line on standard error, and a code: %s", async (_, args, code, says) => {
+  it.each(SESSION_REFUSALS)("is one line on standard error and an exit code: %s", async (_, args, code, says) => {
     const ended = await sluice(args, here());
     expect(ended.stderr).toMatch(says);
     expect(ended).toMatchObject({ code, stdout: "" });
     expect(ended.stderr).toMatch(/^sluice: .*\n$/);
   });
 
-  it("with some of several streams tells the session, which may be new, and what it follows", async () => {
+  it("with some of several streams names the session, which may be new, and the streams it follows", async () => {
     await create("some/a");
     await create("some/text", "text/plain");
     const ended = await sluice(["session", "subscribe", "some/a", "some/text"], here());
@@ -44,7 +44,7 @@ describe("an error", () => {
 });
 
 describe("publish", () => {
-  it("tells when copies are on their way, and that is no failure", async () => {
+  it("reports copies that are still on their way, and succeeds", async () => {
     await create("many/a");
     for (const _ of [1, 2, 3]) await run(["session", "subscribe", "many/a"]);
     const { code, stderr } = await sluice(["publish", "many/a", "1"], here());
@@ -61,7 +61,7 @@ describe("publish", () => {
 });
 
 describe("session tail", () => {
-  it("may run twice on one session, and both see everything", async () => {
+  it("may run twice on one session, and both readers see every copy", async () => {
     await create("twice/a");
     const session = await run(["session", "subscribe", "twice/a"]);
     const tails = [1, 2].map(() => start(["session", "tail", session, "--limit", "3"], here()));
@@ -69,7 +69,7 @@ describe("session tail", () => {
     for (const tail of tails) expect(await tail.ended).toMatchObject({ code: 0, stdout: "1\n2\n3\n" });
   });
 
-  it("ends with 3 when its session does", async () => {
+  it("ends with 3 when its session ends", async () => {
     await create("ends/a");
     const session = await run(["session", "subscribe", "ends/a"]);
     await run(["publish", "ends/a", "1"]);
@@ -83,7 +83,7 @@ describe("session tail", () => {
     ]);
   });
 
-  it("goes on where it was when its server comes back, and misses and repeats nothing", async () => {
+  it("resumes after its server restarts, and loses and repeats nothing", async () => {
     const data = dirForTest();
     const first = await serveInProcess(["--data", data]);
     const { url } = first;

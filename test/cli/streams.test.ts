@@ -1,4 +1,4 @@
-/** How commands end when messages are gone or fit no request, and when a server sends them elsewhere. */
+/** How commands end when messages are trimmed or fit no request, and when a server redirects. */
 import { createServer, type RunningServer } from "@sluice/server";
 import { beforeAll, describe, expect, it } from "vitest";
 import { sluice } from "../support/sluice-process.ts";
@@ -12,8 +12,8 @@ beforeAll(async () => {
 
 const here = () => ({ env: { SLUICE_URL: server.url } });
 
-describe("messages that retention has taken", () => {
-  it.each(["read", "tail"])("end `stream %s` with 3, and it says where to start", async (command) => {
+describe("messages that retention has trimmed", () => {
+  it.each(["read", "tail"])("end `stream %s` with 3 and the offset to start from", async (command) => {
     const url = `${server.url}/v1/stream/trimmed/${command}`;
     const headers = { "Content-Type": "application/json" };
     await fetch(url, { method: "PUT", headers: { ...headers, "Stream-Max-Messages": "2" } });

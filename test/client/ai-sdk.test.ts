@@ -1,7 +1,7 @@
 /**
- * The AI SDK itself on our channels: an answer of its `streamText` goes out through a route as its manual has it, the page that
- * asked goes away in the middle, and the SDK's own transport comes back to it through the route for that. Nothing of the SDK is
- * replaced but the model, which writes what the test tells it to.
+ * The real AI SDK on Sluice channels. A route as in the SDK's manual sends out an answer of its `streamText`; the page that
+ * asked leaves in the middle, and the SDK's own transport resumes through the route for that. Only the model is replaced: it
+ * writes what the test tells it to.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -47,7 +47,7 @@ function slowModel() {
   return { model, allow };
 }
 
-/** A backend with the two routes of the manual: POST makes an answer, GET …/stream comes back to it. */
+/** A backend with the two routes of the manual: POST makes an answer, GET …/stream resumes it. */
 async function backend(url: string, model: MockLanguageModelV2): Promise<string> {
   const streams = () => createResumableStreamContext({ sluice: openClient(url), waitUntil: null });
   const routes: Record<string, (chat: string) => Promise<Response>> = {
@@ -91,7 +91,7 @@ function textOf({ parts }: UIMessage): string {
 }
 
 describeOnEngines("a chat of the AI SDK", (engine) => {
-  test("goes on although the page that asked is gone, and a page that comes back sees all of it", async () => {
+  test("continues after the page that asked has left, and a page that returns sees the whole answer", async () => {
     const { url } = await serverForTest(engine, { channel: { rate: 10_000 } });
     const { model, allow } = slowModel();
     const api = await backend(url, model);
@@ -112,12 +112,12 @@ describeOnEngines("a chat of the AI SDK", (engine) => {
         if (seen === "Once upon a ") page.abort();
       }
     } catch {
-      // That is how a page goes away.
+      // An aborted request looks the same as a page that leaves.
     }
     expect(seen).toBe("Once upon a ");
 
     const back = new DefaultChatTransport({ api });
-    // The answer may be on its way to the page before the SDK has handed its stream over to be kept.
+    // The page may receive the answer before the SDK has handed its stream over to be kept.
     let found: Awaited<ReturnType<typeof back.reconnectToStream>> = null;
     await eventually(async () => {
       found = await back.reconnectToStream({ chatId: "story" });
@@ -126,7 +126,7 @@ describeOnEngines("a chat of the AI SDK", (engine) => {
     const resumed = lastText(found as never);
     allow(WORDS.length);
     expect(await resumed).toBe(WORDS.join(""));
-    // And when it is over there is nothing to come back to.
+    // Once the answer is complete, there is nothing to resume.
     await eventually(async () => expect(await back.reconnectToStream({ chatId: "story" })).toBeNull());
     expect(await back.reconnectToStream({ chatId: "another" })).toBeNull();
   });

@@ -16,7 +16,7 @@ for (const engine of ["memory", "disk"] as const satisfies EngineName[]) {
     });
     closeAfterSuite(() => fixture);
 
-    test("what is appended in one breath, by whatever handle, is one request and keeps its order", async () => {
+    test("appends of one turn, through any handle, share one request and keep their order", async () => {
       const { fetch, sent } = faultyFetch();
       const sluice = openClient(fixture.url, { fetch });
       const path = freshPath();
@@ -26,7 +26,7 @@ for (const engine of ["memory", "disk"] as const satisfies EngineName[]) {
       expect(await valuesOf(sluice.stream(path))).toEqual(numbersTo(500));
     });
 
-    test("an append whose answer was lost is there once", async () => {
+    test("an append whose answer was lost is stored once", async () => {
       const { fetch, sent } = faultyFetch(({ method }, i) =>
         method === "POST" && i < 4 ? { kind: "lose-answer" } : undefined,
       );
@@ -38,30 +38,27 @@ for (const engine of ["memory", "disk"] as const satisfies EngineName[]) {
       expect((await stream.info()).offset).toBe(offset);
     });
 
-    test.each([1, 2, 3])(
-      "whatever goes wrong on the way, nothing is lost, doubled or moved (seed %i)",
-      async (seed) => {
-        const random = chance(seed);
-        const faults: (Fault | undefined)[] = [
-          { kind: "refuse" },
-          { kind: "lose-answer" },
-          { kind: "cut-body", afterBytes: 0 },
-          { kind: "answer", status: 503, headers: { "Retry-After": "0" } },
-          { kind: "answer", status: 502, body: "<html>" },
-          { kind: "answer", status: 429, headers: { "Retry-After": "0.01" } },
-        ];
-        const plan = () => (random() < 0.5 ? faults[Math.floor(random() * faults.length)] : undefined);
-        const { fetch } = faultyFetch(({ method }) => (method === "POST" ? plan() : undefined));
-        const stream = openClient(fixture.url, { fetch, append: { batchMessages: 7 } }).stream(freshPath());
-        await stream.create();
-        for (const n of numbersTo(600)) {
-          const appended = stream.append(n);
-          if (random() < 0.1) await appended;
-        }
-        await stream.flush();
-        expect(await valuesOf(stream)).toEqual(numbersTo(600));
-      },
-    );
+    test.each([1, 2, 3])("faults of every kind on the way lose, repeat and reorder nothing (seed %i)", async (seed) => {
+      const random = chance(seed);
+      const faults: (Fault | undefined)[] = [
+        { kind: "refuse" },
+        { kind: "lose-answer" },
+        { kind: "cut-body", afterBytes: 0 },
+        { kind: "answer", status: 503, headers: { "Retry-After": "0" } },
+        { kind: "answer", status: 502, body: "<html>" },
+        { kind: "answer", status: 429, headers: { "Retry-After": "0.01" } },
+      ];
+      const plan = () => (random() < 0.5 ? faults[Math.floor(random() * faults.length)] : undefined);
+      const { fetch } = faultyFetch(({ method }) => (method === "POST" ? plan() : undefined));
+      const stream = openClient(fixture.url, { fetch, append: { batchMessages: 7 } }).stream(freshPath());
+      await stream.create();
+      for (const n of numbersTo(600)) {
+        const appended = stream.append(n);
+        if (random() < 0.1) await appended;
+      }
+      await stream.flush();
+      expect(await valuesOf(stream)).toEqual(numbersTo(600));
+    });
 
     test("a body that the server finds too large is sent in halves", async () => {
       const small = await serverForTest(engine, { stream: { bodyBytes: 2_000 } });
@@ -75,7 +72,7 @@ for (const engine of ["memory", "disk"] as const satisfies EngineName[]) {
       expect((await valuesOf(stream)).at(-1)).toBe("after");
     });
 
-    test("the newest of those who share a name writes, and those before it are refused for good", async () => {
+    test("the newest client under a producer name writes, and earlier clients are refused for good", async () => {
       const path = freshPath();
       const [older, newer] = [openClient(fixture.url), openClient(fixture.url)].map((sluice) =>
         sluice.stream(path, { producer: "worker" }),
@@ -89,7 +86,7 @@ for (const engine of ["memory", "disk"] as const satisfies EngineName[]) {
       expect(await valuesOf(newer!)).toEqual(["older", "newer", "newest"]);
     });
 
-    test("a stream that was created anew takes what follows, and says that it forgot what was before", async () => {
+    test("a stream that was created anew takes the next append, and reports that it lost its record of earlier ones", async () => {
       const stream = openClient(fixture.url).stream(freshPath());
       await stream.create();
       expect(await stream.append(1)).toMatchObject({ historyLost: false });
@@ -110,7 +107,7 @@ describe("appending", () => {
   });
   closeAfterSuite(() => fixture);
 
-  test("a server that asks to be left alone for a while is", async () => {
+  test("a client waits as long as the server asks before it retries", async () => {
     const { fetch, sent } = faultyFetch(({ method }, i) =>
       method === "POST" && i === 1 ? { kind: "answer", status: 503, headers: { "Retry-After": "1" } } : undefined,
     );
@@ -118,11 +115,11 @@ describe("appending", () => {
     await stream.create();
     await stream.append("patient");
     const [first, second] = sent.filter(({ method }) => method === "POST");
-    // A timer may be a moment ahead of the clock.
+    // A timer may fire slightly ahead of the clock.
     expect(second!.at - first!.at).toBeGreaterThanOrEqual(990);
   });
 
-  test("giving up fails what was queued behind, and what is appended afterwards arrives without the old", async () => {
+  test("a batch that is given up fails the batches behind it, and later appends arrive without them", async () => {
     noUnhandledRejections();
     let isDown = true;
     const { fetch } = faultyFetch(({ method }) => (method === "POST" && isDown ? { kind: "refuse" } : undefined));
@@ -139,7 +136,7 @@ describe("appending", () => {
     expect(await valuesOf(stream)).toEqual(["new"]);
   });
 
-  test("a request that was given up cannot arrive after what followed it", async () => {
+  test("a request that was given up cannot arrive after the appends that followed it", async () => {
     const { fetch, sent } = faultyFetch(({ method }, i) =>
       method === "POST" && i < 4 ? { kind: "refuse" } : undefined,
     );
@@ -156,7 +153,7 @@ describe("appending", () => {
     expect(await valuesOf(stream)).toEqual(["fourth"]);
   });
 
-  test("a failure that nobody looks at ends no process, and flush tells it once", async () => {
+  test("a failure whose promise is ignored does not end the process, and flush reports it once", async () => {
     noUnhandledRejections();
     const stream = openClient(fixture.url, { append: { batchMessages: 1 } }).stream("client/never-created", {
       create: false,
@@ -166,7 +163,7 @@ describe("appending", () => {
     await stream.flush();
   });
 
-  test("what waits is bounded: append refuses, ready waits for room", async () => {
+  test("the queue is bounded: append rejects, and ready waits for room", async () => {
     let isDown = true;
     const { fetch } = faultyFetch(({ method }) => (method === "POST" && isDown ? { kind: "refuse" } : undefined));
     const stream = openClient(fixture.url, { fetch, append: { queueSize: 1_000 } }).stream<string>(freshPath());
@@ -200,7 +197,7 @@ describe("appending", () => {
     expect(items[2]).not.toHaveProperty("key");
   });
 
-  test("text and bytes are messages as they were appended", async () => {
+  test("text and bytes are stored as they were appended", async () => {
     const sluice = openClient(fixture.url);
     const text = sluice.stream<string>(freshPath(), { contentType: "text/plain" });
     await text.create();
@@ -216,7 +213,7 @@ describe("appending", () => {
     expect(await valuesOf(bytes)).toEqual([new Uint8Array([0, 255, 10]), new Uint8Array([13])]);
   });
 
-  test("what cannot be sent is refused by itself, and what surrounds it is not", async () => {
+  test("a value that cannot be sent is refused alone, and the appends around it succeed", async () => {
     noUnhandledRejections();
     const stream = openClient(fixture.url).stream(freshPath());
     await stream.create();
@@ -225,7 +222,7 @@ describe("appending", () => {
     expect(await valuesOf(stream)).toEqual([1, 2]);
   });
 
-  test("closing the stream comes after what was appended, closing the client sends what is left", async () => {
+  test("closing a stream waits for its appends, and closing the client sends the rest", async () => {
     const sluice = openClient(fixture.url);
     const stream = sluice.stream(freshPath());
     await stream.create();

@@ -4,14 +4,14 @@ import { closeAfterSuite, type Fixture, openServer } from "../e2e/server.ts";
 import { faultyFetch } from "./faulty-fetch.ts";
 import { numbersTo, openClient, valuesOf } from "./open-client.ts";
 
-describe("streams from afar", () => {
+describe("streams over the client", () => {
   let fixture: Fixture;
   beforeAll(async () => {
     fixture = await openServer("memory");
   });
   closeAfterSuite(() => fixture);
 
-  test("create, info, close and delete, tried again when the answer is lost", async () => {
+  test("are created, looked up, closed and deleted, with a retry when an answer is lost", async () => {
     const lost = new Set<string>();
     const { fetch } = faultyFetch(({ method }) => {
       if (lost.has(method) || method === "DELETE") return undefined;
@@ -28,7 +28,7 @@ describe("streams from afar", () => {
     await expect(stream.delete()).rejects.toMatchObject({ code: "stream-not-found" });
   });
 
-  test("create tells whether it did, and refuses another configuration", async () => {
+  test("report whether create made them, and refuse another configuration", async () => {
     const sluice = openClient(fixture.url);
     const stream = sluice.stream("calls/created");
     expect((await stream.create({ ttlSeconds: 60, messages: [1, 2] })).created).toBe(true);
@@ -39,7 +39,7 @@ describe("streams from afar", () => {
     expect(await valuesOf(stream)).toEqual([1, 2]);
   });
 
-  test("a fork begins with what its source holds", async () => {
+  test("start as a fork with the messages of their source", async () => {
     const sluice = openClient(fixture.url, { project: "other" });
     const source = sluice.stream("calls/ä-source");
     await source.create();
@@ -51,7 +51,7 @@ describe("streams from afar", () => {
     expect(await valuesOf(fork)).toEqual([1, 3]);
   });
 
-  test("any path that a stream may have is the stream's own, in its own project", async () => {
+  test("live at any path that a stream may have, each in its own project", async () => {
     const [mine, other] = [openClient(fixture.url, { project: "p1" }), openClient(fixture.url, { project: "p2" })];
     const paths = ["a-b/ü?%/&=", "x//y", "%2F", "…", "a/b/"];
     for (const path of paths) {
@@ -67,7 +67,7 @@ describe("streams from afar", () => {
     expect(() => new Sluice({ url: fixture.url, project: "../x" })).toThrow(TypeError);
   });
 
-  test("listing goes on page by page, by prefix and by filter", async () => {
+  test("are listed page by page, by prefix and by filter", async () => {
     const sluice = openClient(fixture.url, { project: "listing" });
     for (const n of numbersTo(7)) await sluice.stream(`list/${n % 2 === 0 ? "even" : "odd"}/${n}`).create();
     const paths = async (options: Parameters<Sluice["list"]>[0]) => {
@@ -80,7 +80,7 @@ describe("streams from afar", () => {
     expect(await paths({ filter: "list/+/3" })).toEqual(["list/odd/3"]);
   });
 
-  test("an abort rejects with its reason, before and during", async () => {
+  test("reject an aborted call with the abort's reason, before and during the call", async () => {
     const sluice = openClient(fixture.url);
     const reason = new Error("changed my mind");
     await expect(sluice.stream("x").info({ signal: AbortSignal.abort(reason) })).rejects.toBe(reason);

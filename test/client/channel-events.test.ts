@@ -18,7 +18,7 @@ const inShort = (event: ChannelEvent) =>
   event.event === "gap" ? "gap" : `${event.message.phase} ${/"payload":(.*)\}$/.exec(event.data)![1]}`;
 
 describeOnEngines("a channel step by step", (engine) => {
-  test("takes each message once, as it is encoded, under the number that its publisher gives", async () => {
+  test("stores each message once, as it was encoded, under its publisher's number", async () => {
     const { url } = await serverForTest(engine);
     const { fetch } = faultyFetch(({ method }, index) =>
       method === "POST" && index % 2 === 0 ? { kind: "lose-answer" } : undefined,
@@ -43,7 +43,7 @@ describeOnEngines("a channel step by step", (engine) => {
     expect(await eventsOf(channel, { from: events[2]!.offset })).toEqual(events.slice(3));
   });
 
-  test("or by a publisher, from a number on, which knows how far the server has it", async () => {
+  test("accepts a publisher that starts at a given number, which knows how much the server has accepted", async () => {
     const { url } = await serverForTest(engine);
     const channel = openClient(url).channel("steps/2");
     const answer = channel.publisher({ sequence: 40, start: new Encoded("1e2") });
@@ -60,7 +60,7 @@ describeOnEngines("a channel step by step", (engine) => {
     expect([events[3]!.offset, events[4]!.offset]).toEqual([offset, answer.offset]);
   });
 
-  test("is followed from now on, without what was before", async () => {
+  test("is followed from now on, without earlier messages", async () => {
     const { url } = await serverForTest(engine);
     const channel = openClient(url).channel("steps/3");
     const answer = channel.publisher();
@@ -70,7 +70,7 @@ describeOnEngines("a channel step by step", (engine) => {
     const reading = (async () => {
       for await (const event of channel.events({ from: "now" })) seen.push(inShort(event));
     })();
-    // The reader has found the end of the channel once it sees what comes after that.
+    // Once the reader sees the message after the end, it has found the end of the channel.
     await eventually(async () => {
       await answer.write(new Encoded('"after"'));
       await answer.flush();
@@ -83,7 +83,7 @@ describeOnEngines("a channel step by step", (engine) => {
   });
 });
 
-test("events come once and in order over connections that are cut, and a gap in its place", async () => {
+test("events arrive once and in order over connections that are cut, with each gap in its place", async () => {
   let cuts = 0;
   const server = await FakeChannelServer.open({ keep: 8, cutAfter: () => (cuts++ % 3) + 1 });
   const channel = openClient(server.url).channel("cut");
@@ -97,7 +97,7 @@ test("events come once and in order over connections that are cut, and a gap in 
   expect(cuts).toBeGreaterThan(3);
 });
 
-test("a reader that waits for ever leaves the waiting to the server", async () => {
+test("a reader that waits forever leaves the waiting to the server", async () => {
   const { url, server } = await serverForTest("memory");
   const { fetch, sent } = faultyFetch();
   const channel = openClient(url, { fetch }).channel("late");
@@ -108,7 +108,7 @@ test("a reader that waits for ever leaves the waiting to the server", async () =
   expect(sent.map(({ url: address }) => new URL(address).search)).toEqual(["?wait=true"]);
 });
 
-test("connections that the server ends now and then on a quiet channel are no failures", async () => {
+test("connections that the server ends regularly on a quiet channel are no failures", async () => {
   const { url } = await serverForTest("memory", { tail: { sseMs: 1_100 } });
   const { fetch, sent } = faultyFetch();
   const failures: string[] = [];

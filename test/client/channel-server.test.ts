@@ -1,4 +1,4 @@
-/** The client's channels against the real server, on every engine. What the fake server cannot show: that both mean the same. */
+/** The client's channels against the real server, on every engine: the proof that the fake server and the real one agree. */
 import type { ChannelItem } from "@sluice/client";
 import { expect, test } from "vitest";
 import { describeOnEngines, serverForTest } from "../e2e/server.ts";
@@ -10,7 +10,7 @@ function offsetOf(item: ChannelItem): string {
 }
 
 describeOnEngines("a channel over the client", (engine) => {
-  test("is written token by token and read by who is there, who comes late and who comes back", async () => {
+  test("is written token by token and read by an early, a late and a returning reader", async () => {
     noUnhandledRejections();
     const { url } = await serverForTest(engine, { internal: { channel: { heartbeatMs: 5 } } });
     const channel = openClient(url).channel("answer:1");
@@ -33,7 +33,7 @@ describeOnEngines("a channel over the client", (engine) => {
     expect(middle).toEqual(seen.slice(1));
   });
 
-  test("that has ended has nothing more for who has seen its end", async () => {
+  test("that has ended has nothing more for a reader that has seen its END", async () => {
     noUnhandledRejections();
     const { url } = await serverForTest(engine);
     const channel = openClient(url).channel("over");
@@ -47,7 +47,7 @@ describeOnEngines("a channel over the client", (engine) => {
     expect(more).toEqual([]);
   });
 
-  test("that fails says why, and ends", async () => {
+  test("that fails reports why, and ends", async () => {
     noUnhandledRejections();
     const { url } = await serverForTest(engine);
     const channel = openClient(url).channel("failing");

@@ -12,7 +12,7 @@ async function itemsOf(items: AsyncIterable<ChannelItem>): Promise<ChannelItem[]
 }
 
 describe("publishing on a channel (against a fake server)", () => {
-  test("what is written in one breath is one request, from START to END", async () => {
+  test("parts written in one turn share one request, from START to END", async () => {
     const server = await FakeChannelServer.open();
     const channel = openClient(server.url).channel("a/b ü");
     const answer = channel.publisher({ start: { model: "m" } });
@@ -28,7 +28,7 @@ describe("publishing on a channel (against a fake server)", () => {
     expect(await channel.text()).toBe("Hello");
   });
 
-  test("a stream of tokens stays inside the rate and the size, and arrives whole", async () => {
+  test("a stream of tokens stays within the rate and the size limit, and arrives whole", async () => {
     const server = await FakeChannelServer.open();
     const channel = openClient(server.url).channel("tokens");
     const answer = channel.publisher();
@@ -67,7 +67,7 @@ describe("publishing on a channel (against a fake server)", () => {
     ]);
   });
 
-  test.each([1, 2])("lost answers, resets and refusals double nothing and lose nothing (seed %i)", async (seed) => {
+  test.each([1, 2])("lost answers, resets and refusals lose and repeat nothing (seed %i)", async (seed) => {
     const random = chance(seed);
     const troubles = ["lose-answer", "reset", 503] as const;
     const server = await FakeChannelServer.open({
@@ -91,7 +91,7 @@ describe("publishing on a channel (against a fake server)", () => {
     );
   });
 
-  test("a rate that is refused is waited for, as long as the server says", async () => {
+  test("a refused rate is retried after the time that the server names", async () => {
     const server = await FakeChannelServer.open({ perSecond: 3 });
     const channel = openClient(server.url).channel("slow");
     const answer = channel.publisher({ intervalMs: 1 });
@@ -104,7 +104,7 @@ describe("publishing on a channel (against a fake server)", () => {
     expect(await channel.text()).toBe("01234567");
   });
 
-  test("a server that takes less than usual gets less at a time", async () => {
+  test("a server that accepts less than usual gets smaller requests", async () => {
     const server = await FakeChannelServer.open({ requestBytes: 1_000, perSecond: 1_000 });
     const channel = openClient(server.url).channel("small");
     const answer = channel.publisher({ intervalMs: 1 });
@@ -114,7 +114,7 @@ describe("publishing on a channel (against a fake server)", () => {
     expect(await channel.text()).toBe(text);
   });
 
-  test("a failure is told by end, by later writes, and never to nobody", async () => {
+  test("a failure is reported by end and by later writes, and never as an unhandled rejection", async () => {
     noUnhandledRejections();
     const server = await FakeChannelServer.open({ publishTrouble: () => "reset" });
     const channel = openClient(server.url, { retries: { ...QUICK, giveUpMs: 50 } }).channel("down");
@@ -130,7 +130,7 @@ describe("publishing on a channel (against a fake server)", () => {
     await eventually(() => expect(silent.flush()).rejects.toMatchObject({ code: "unreachable" }));
   });
 
-  test("what waits is bounded", async () => {
+  test("the queue of a publisher is bounded", async () => {
     noUnhandledRejections();
     const server = await FakeChannelServer.open({ publishTrouble: () => 503 });
     const answer = openClient(server.url).channel("full").publisher({ queueSize: 100 });
@@ -139,7 +139,7 @@ describe("publishing on a channel (against a fake server)", () => {
     await expect(answer.end()).rejects.toMatchObject({ code: "queue-full" });
   });
 
-  test("nothing is written after the end, and a second publisher is told that it is one", async () => {
+  test("nothing is written after the end, and a second publisher is refused", async () => {
     const server = await FakeChannelServer.open();
     const channel = openClient(server.url).channel("over");
     const answer = channel.publisher();
@@ -152,7 +152,7 @@ describe("publishing on a channel (against a fake server)", () => {
     await expect(second.end()).rejects.toMatchObject({ code: "channel-taken" });
   });
 
-  test("what the server will not have is an error, and is not tried again", async () => {
+  test("a publish that the server refuses for good is an error without a retry", async () => {
     const server = await FakeChannelServer.open();
     const channel = openClient(server.url).channel("misplaced");
     const answer = channel.publisher();
@@ -165,7 +165,7 @@ describe("publishing on a channel (against a fake server)", () => {
 });
 
 describe("reading a channel (against a fake server)", () => {
-  test("a reader that comes late sees all of it, and one that is there sees it come", async () => {
+  test("a late reader sees the whole answer, and an early reader sees it grow", async () => {
     const server = await FakeChannelServer.open();
     const channel = openClient(server.url).channel("live");
     const answer = channel.publisher({ intervalMs: 1 });
@@ -186,7 +186,7 @@ describe("reading a channel (against a fake server)", () => {
     await eventually(() => expect(server.openReaders).toBe(0));
   });
 
-  test("connections that break after any number of events lose and double nothing", async () => {
+  test("connections that break after any number of events lose and repeat nothing", async () => {
     const random = chance(3);
     const server = await FakeChannelServer.open({ perSecond: 10_000, cutAfter: () => Math.floor(random() * 6) });
     const channel = openClient(server.url).channel("cut");
@@ -208,7 +208,7 @@ describe("reading a channel (against a fake server)", () => {
     );
   });
 
-  test("a beginning that is gone, and a middle that was trimmed meanwhile, are told in their place", async () => {
+  test("a trimmed beginning and a middle trimmed meanwhile are reported in their place", async () => {
     const server = await FakeChannelServer.open({ keep: 5, perSecond: 10_000, cutAfter: () => 2 });
     const channel = openClient(server.url).channel("trimmed");
     const answer = channel.publisher({ intervalMs: 1 });
@@ -239,7 +239,7 @@ describe("reading a channel (against a fake server)", () => {
     ]);
   });
 
-  test("a publisher that fails says why, and what there was of the text is not lost", async () => {
+  test("the error of a publisher reaches the reader, together with the text so far", async () => {
     const server = await FakeChannelServer.open();
     const channel = openClient(server.url).channel("failed");
     const answer = channel.publisher();
@@ -254,7 +254,7 @@ describe("reading a channel (against a fake server)", () => {
     expect(items.map(({ type }) => type)).toEqual(["start", "delta", "error", "end"]);
   });
 
-  test("a channel that does not exist is an error, or is waited for when asked", async () => {
+  test("a missing channel is an error, or the reader waits for it when asked", async () => {
     const server = await FakeChannelServer.open();
     const channel = openClient(server.url).channel("later");
     await expect(channel.text()).rejects.toMatchObject({ status: 404 });
@@ -263,7 +263,7 @@ describe("reading a channel (against a fake server)", () => {
     expect(await waiting).toBe("");
   });
 
-  test("an abort ends the loop quietly and rejects the text with its reason", async () => {
+  test("an abort ends the loop without an error and rejects the text with its reason", async () => {
     noUnhandledRejections();
     const server = await FakeChannelServer.open();
     const channel = openClient(server.url).channel("aborted");

@@ -1,11 +1,11 @@
-/** A stream that nobody has created: the first append makes it, where that is wanted and allowed. */
+/** A missing stream: the first append creates it, where the caller wants and may do that. */
 import { expect, test } from "vitest";
 import { describeOnEngines, serverForTest } from "../e2e/server.ts";
 import { faultyFetch } from "./faulty-fetch.ts";
 import { noUnhandledRejections, numbersTo, openClient, valuesOf } from "./open-client.ts";
 
 describeOnEngines("the first append", (engine) => {
-  test("makes the stream, and what follows goes into it", async () => {
+  test("creates the stream, and further appends go into it", async () => {
     const { url } = await serverForTest(engine);
     const doc = openClient(url).stream("doc/9");
     const first = await doc.append({ op: "insert" });
@@ -15,7 +15,7 @@ describeOnEngines("the first append", (engine) => {
     expect((await doc.info()).contentType).toBe("application/json");
   });
 
-  test("of many clients at once makes one stream that has everything once", async () => {
+  test("by many clients at once creates one stream that holds every message once", async () => {
     const { url } = await serverForTest(engine);
     const clients = numbersTo(8).map(() => openClient(url).stream<number>("crowd"));
     await Promise.all(clients.map((stream, i) => Promise.all(numbersTo(10).map((n) => stream.append(10 * i + n)))));
@@ -33,7 +33,7 @@ describeOnEngines("the first append", (engine) => {
   });
 });
 
-test("the stream has the type and the limits that its handle names", async () => {
+test("a created stream has the type and the limits of its handle", async () => {
   const { url } = await serverForTest("memory");
   const log = openClient(url).stream("log", { contentType: "text/plain", create: { maxMessages: 10, ttlSeconds: 60 } });
   await log.append("hello");
@@ -45,10 +45,10 @@ test("the stream has the type and the limits that its handle names", async () =>
   ]);
 });
 
-test("somebody else may have made it otherwise meanwhile; then the append goes there", async () => {
+test("an append goes to a stream that another client has created otherwise in the meantime", async () => {
   const { url } = await serverForTest("memory");
   const { fetch } = faultyFetch(({ method }) => {
-    // Between our append that found nothing and our creation.
+    // Between this client's append that found nothing and its creation.
     if (method === "PUT") return { kind: "answer", status: 409, body: JSON.stringify({ code: "stream-exists" }) };
     return undefined;
   });
@@ -57,7 +57,7 @@ test("somebody else may have made it otherwise meanwhile; then the append goes t
   expect(await valuesOf(stream)).toEqual([1]);
 });
 
-/** Before the request that creates goes out, somebody has created the stream with a limit of their own. */
+/** Lets another client create the stream, with another limit, just before the request that creates goes out. */
 function racing(url: string, through: typeof fetch): typeof fetch {
   return async (input, init) => {
     if (init?.method === "PUT") {
@@ -68,7 +68,7 @@ function racing(url: string, through: typeof fetch): typeof fetch {
   };
 }
 
-test("with create: false a stream that is not there is an error, and none is made", async () => {
+test("with create: false a missing stream is an error, and none is created", async () => {
   noUnhandledRejections();
   const { url } = await serverForTest("memory");
   const stream = openClient(url).stream("strict", { create: false });
@@ -76,7 +76,7 @@ test("with create: false a stream that is not there is an error, and none is mad
   expect((await fetch(`${url}/v1/stream/strict`)).status).toBe(404);
 });
 
-test("a stream that was deleted is not brought back by those who wrote to it", async () => {
+test("a client that wrote to a deleted stream does not create it again", async () => {
   noUnhandledRejections();
   const { url } = await serverForTest("memory");
   const stream = openClient(url).stream("deleted");
@@ -86,14 +86,14 @@ test("a stream that was deleted is not brought back by those who wrote to it", a
   expect((await fetch(`${url}/v1/stream/deleted`)).status).toBe(404);
 });
 
-test("who may append but not create is told so", async () => {
+test("a caller that may append but not create is refused with that reason", async () => {
   noUnhandledRejections();
   const { url } = await serverForTest("memory", { authorize: ({ action }) => action !== "stream.create" });
   const stream = openClient(url).stream("forbidden");
   await expect(stream.append(1)).rejects.toMatchObject({ code: "forbidden", status: 403 });
 });
 
-test("a program hears when the server does not answer, and when it answers again", async () => {
+test("a program learns when the server does not answer, and when it answers again", async () => {
   const { url } = await serverForTest("memory");
   const heard: string[] = [];
   const retries = {
@@ -112,7 +112,7 @@ test("a program hears when the server does not answer, and when it answers again
   await stream.append(1);
   await stream.append(2);
   expect(heard).toEqual(["down 1", "down 2", "up"]);
-  // A reader that is connected again hears of it before anything new comes.
+  // A reconnected reader learns of it before any new message arrives.
   const reading = (async () => {
     for await (const item of stream.read({ live: true })) if (item.type === "message" && item.value === 3) return;
   })();

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { describeOnEngines, nobodyIsLeft, serverForTest } from "../e2e/server.ts";
 import { numbersTo, openClient, valuesOf } from "./open-client.ts";
 
-/** The public client of the protocol, as it is, against our server. */
+/** The public client of the protocol, unchanged, against this server. */
 describeOnEngines("the public client @durable-streams/client", (engine) => {
   test("creates, appends, reads, learns of the end, and deletes", async () => {
     const fixture = await serverForTest(engine, { tail: { heartbeatMs: 5 } });
@@ -25,7 +25,7 @@ describeOnEngines("the public client @durable-streams/client", (engine) => {
     expect(await DurableStream.head({ url })).toEqual({ exists: false });
   });
 
-  test("its producer writes what our reader and its own readers see once and in order", async () => {
+  test("writes with its producer, and this client's reader and its own readers see each message once and in order", async () => {
     const fixture = await serverForTest(engine);
     const path = `public/producer-${engine}`;
     const url = `${fixture.url}/v1/stream/${path}`;
@@ -48,7 +48,7 @@ describeOnEngines("the public client @durable-streams/client", (engine) => {
     await nobodyIsLeft(fixture);
   });
 
-  test("it reads what our client writes: JSON, text and bytes, live", async () => {
+  test("reads what this client writes: JSON, text and bytes, live", async () => {
     const fixture = await serverForTest(engine);
     const sluice = openClient(fixture.url);
     const json = sluice.stream<number>(`public/json-${engine}`);

@@ -14,7 +14,7 @@ describe("appending", () => {
   });
   closeAfterSuite(() => fixture);
 
-  test("an encoded body is a request of its own, in its place, and an array in it is many messages", async () => {
+  test("an encoded body is a request of its own, in its place, and its array is many messages", async () => {
     const { fetch, sent } = faultyFetch(({ method }, index) =>
       method === "POST" && index % 2 === 1 ? { kind: "lose-answer" } : undefined,
     );
@@ -27,7 +27,7 @@ describe("appending", () => {
     expect([...bodies]).toEqual(["[1,2]", "[3, 4]", "5", "[6,7]"]);
   });
 
-  test("a body that is no JSON is the server's to refuse, and what is appended afterwards is taken", async () => {
+  test("a body that is not JSON is refused by the server, and later appends succeed", async () => {
     const stream = openClient(fixture.url).stream(freshPath());
     await stream.create();
     await expect(stream.append(new Encoded("{oops"))).rejects.toMatchObject({ status: 400 });
@@ -35,7 +35,7 @@ describe("appending", () => {
     expect(await valuesOf(stream)).toEqual([1]);
   });
 
-  test("without a producer nothing is numbered, and a lost answer is told and not repeated", async () => {
+  test("without a producer nothing is numbered, and a lost answer is reported and not retried", async () => {
     const { fetch, sent } = faultyFetch(({ method, body }) =>
       method === "POST" && body === "[1]" ? { kind: "lose-answer" } : undefined,
     );
@@ -49,7 +49,7 @@ describe("appending", () => {
     for (const { headers } of posts) expect(headers.has("producer-id")).toBe(false);
   });
 
-  test("without a producer spreads over the shards of a topic", async () => {
+  test("without a producer, messages spread over the shards of a topic", async () => {
     const topic = openClient(fixture.url).stream(freshPath(), { producer: false });
     expect(await topic.create({ shards: 3 })).toMatchObject({ created: true, shards: 3 });
     for (const n of numbersTo(6)) await topic.append(n);
@@ -61,14 +61,14 @@ describe("appending", () => {
   });
 });
 
-describe("what is known of a stream", () => {
+describe("the info of a stream", () => {
   let fixture: Fixture;
   beforeAll(async () => {
     fixture = await openServer("memory");
   });
   closeAfterSuite(() => fixture);
 
-  test("is what it was created with", async () => {
+  test("names the configuration that it was created with", async () => {
     const expiresAt = new Date("2101-01-01T00:00:00Z");
     const limits = { expiresAt, maxMessages: 7, maxBytes: 1_000_000, maxAgeSeconds: 60 };
     const stream = openClient(fixture.url).stream(freshPath(), { contentType: "text/plain" });
@@ -76,7 +76,7 @@ describe("what is known of a stream", () => {
     expect(await stream.info()).toMatchObject({ ...limits, contentType: "text/plain", closed: true });
   });
 
-  test("or why it cannot be, although the answer to a HEAD does not say", async () => {
+  test("fails with the reason, although the answer to a HEAD has none", async () => {
     const problem = JSON.stringify({ code: "forbidden", detail: "not with this token", retryable: false });
     const { fetch } = faultyFetch(({ method }) => ({
       kind: "answer",

@@ -1,7 +1,9 @@
 /**
  * A stand-in for the channel routes of the server, as the wire contract describes them: publish with its limits, phases and
- * sequences; events with resume, trimming and an end. In memory, for one test, with trouble on demand. Everything that is not
- * a channel is passed on to a real server, so that one address serves both.
+ * sequences; events with resume, trimming and an end. The channel tests of the client use it for faults on demand.
+ *
+ * Invariants: it keeps its state in memory for one test. It forwards every other route to a real server, so that one address
+ * serves both.
  */
 import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -35,11 +37,11 @@ export interface FakeOptions {
   readonly keep?: number;
   readonly requestBytes?: number;
   readonly perSecond?: number;
-  /** What happens to a publish: it may be refused before it counts, or its answer lost after. */
+  /** The fate of a publish: refused before it counts, or its answer lost afterwards. */
   readonly publishTrouble?: (index: number) => Trouble;
-  /** After how many events a connection is cut. */
+  /** The number of events after which a connection is cut. */
   readonly cutAfter?: () => number | undefined;
-  /** The port of a real server for everything else. */
+  /** The port of a real server for all other routes. */
   readonly others?: number;
 }
 
@@ -70,7 +72,7 @@ export class FakeChannelServer {
     return `http://127.0.0.1:${(this.server.address() as AddressInfo).port}`;
   }
 
-  /** Everything that was published on a channel and is kept. */
+  /** The messages of a channel that are kept. */
   messages(id: string): PublishedMessage[] {
     return (this.channels.get(id)?.kept ?? []).map(({ message }) => message);
   }
@@ -151,7 +153,7 @@ export class FakeChannelServer {
       if (isGap) outgoing.write(`event: gap\ndata: {}\n\n`);
       for (const { offset, message } of channel.kept) {
         if (offset <= position) continue;
-        // Without the last chunk: what was written arrives, and then the connection breaks off.
+        // Without the last chunk, the written part arrives and then the connection breaks.
         if (left-- <= 0) {
           outgoing.socket?.end();
           return;

@@ -1,16 +1,18 @@
 /**
- * A fetch that goes wrong where a test says so: requests that never leave, answers that are lost after the server has acted,
- * bodies that are cut in the middle, refusals that the server never made. Counts what it let through.
+ * A fetch that fails where a test says so: requests that never leave, answers that are lost after the server has acted,
+ * bodies that are cut in the middle, refusals of a proxy. The client's tests use it.
+ *
+ * Invariants: the plan decides each fault by the request and its index; `sent` records every request.
  */
 
 export type Fault =
   /** The request never arrives. */
   | { readonly kind: "refuse" }
-  /** The server acts, and nobody hears of it. */
+  /** The server acts, and its answer is lost. */
   | { readonly kind: "lose-answer" }
-  /** The body breaks off after so many bytes. */
+  /** The body ends after this many bytes. */
   | { readonly kind: "cut-body"; readonly afterBytes: number }
-  /** Somebody in between answers. */
+  /** A proxy answers instead of the server. */
   | {
       readonly kind: "answer";
       readonly status: number;
@@ -26,7 +28,7 @@ export interface Sent {
   readonly at: number;
 }
 
-/** What happens to a request: numbered from 0, in the order in which they were made. */
+/** The fate of a request; requests are numbered from 0 in the order of their calls. */
 export type Plan = (request: Sent, index: number) => Fault | undefined;
 
 export interface FaultyFetch {
@@ -80,7 +82,7 @@ function cut(response: Response, afterBytes: number): Response {
   return new Response(body, { status, headers });
 }
 
-/** The same numbers for the same seed. */
+/** Draws the same numbers for the same seed. */
 export function chance(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

@@ -1,4 +1,8 @@
-/** A client for one test, quick to try again, and the few things that most tests do with a stream. */
+/**
+ * A client for one test that retries quickly, and the few operations that most tests of the client share.
+ *
+ * Invariants: a retry waits at most 20 ms, so that faults cost a test little time.
+ */
 import { type ReadOptions, Sluice, type SluiceOptions, type Stream } from "@sluice/client";
 import { expect, onTestFinished } from "vitest";
 
@@ -8,7 +12,7 @@ export function openClient(url: string, options: Partial<SluiceOptions> = {}): S
   return new Sluice({ url, retries: QUICK, ...options });
 }
 
-/** Fails the test that leaves a rejected promise to nobody. */
+/** Fails a test that leaves a rejected promise unhandled. */
 export function noUnhandledRejections(): void {
   const unhandled: unknown[] = [];
   const note = (reason: unknown) => void unhandled.push(reason);
@@ -20,7 +24,7 @@ export function noUnhandledRejections(): void {
   });
 }
 
-/** The values that a read brings; a gap counts as the word. */
+/** The values that a read yields; a gap becomes the word. */
 export async function valuesOf<T>(stream: Stream<T>, options: ReadOptions = {}, count = Number.POSITIVE_INFINITY) {
   const values: (T | "gap")[] = [];
   for await (const item of stream.read(options)) {

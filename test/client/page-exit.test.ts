@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { eventually, serverForTest } from "../e2e/server.ts";
 import { numbersTo, openClient, valuesOf } from "./open-client.ts";
 
-/** As much of a page as the client looks at. */
+/** The part of a page that the client uses. */
 class Page extends EventTarget {
   listeners = 0;
   override addEventListener(...args: Parameters<EventTarget["addEventListener"]>): void {
@@ -18,7 +18,7 @@ class Page extends EventTarget {
   }
 }
 
-describe("the end of a page", () => {
+describe("at the end of a page,", () => {
   let page: Page;
   beforeEach(() => {
     page = new Page();
@@ -28,7 +28,7 @@ describe("the end of a page", () => {
   });
   afterEach(() => vi.unstubAllGlobals());
 
-  /** After the end, no request leaves but those that were marked to outlive the page. */
+  /** After the end, only requests leave that were marked to outlive the page. */
   function dyingFetch(): { fetch: typeof fetch; die: () => void; lastBytes: () => number } {
     let isOver = false;
     let bytes = 0;
@@ -50,7 +50,7 @@ describe("the end of a page", () => {
     };
   }
 
-  test("what was appended and not yet sent arrives, in order and once", async () => {
+  test("unsent appends arrive, in order and once", async () => {
     const fixture = await serverForTest("memory");
     const { fetch, die } = dyingFetch();
     const stream = openClient(fixture.url, { fetch, append: { batchMessages: 10 } }).stream<number>("page/left");
@@ -65,7 +65,7 @@ describe("the end of a page", () => {
     expect(values).toEqual(numbersTo(values.length));
   });
 
-  test("a page that lives on repeats what it sent, and nothing is doubled", async () => {
+  test("a page that lives on repeats its last requests, and nothing is stored twice", async () => {
     const fixture = await serverForTest("memory");
     const stream = openClient(fixture.url, { append: { batchMessages: 10 } }).stream<number>("page/back");
     await stream.create();
@@ -78,7 +78,7 @@ describe("the end of a page", () => {
     expect(page.listeners).toBe(0);
   });
 
-  test("a page says no more on its way out than browsers let it", async () => {
+  test("a page sends no more than browsers allow", async () => {
     const fixture = await serverForTest("memory");
     const { fetch, die, lastBytes } = dyingFetch();
     const stream = openClient(fixture.url, { fetch, append: { batchMessages: 1 } }).stream<string>("page/much");

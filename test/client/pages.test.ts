@@ -65,7 +65,7 @@ describe("pages", () => {
     expect(envelopes).toMatchObject([{ offset: expect.any(String) }, { payload: { a: 1.5 } }]);
   });
 
-  test("tell where to go on, also when there is nothing to read", async () => {
+  test("name the offset to resume from, also when they are empty", async () => {
     const stream = openClient(fixture.url).stream(freshPath());
     const { offset } = await stream.append(1);
     for await (const page of stream.pages({ from: "now" })) {
@@ -76,7 +76,7 @@ describe("pages", () => {
     expect((await read(stream, { from: offset })).bytes.toString()).toBe("[2]");
   });
 
-  test("that retention has taken are a gap, and reading goes on behind it", async () => {
+  test("that retention has trimmed become a gap, and reading resumes behind it", async () => {
     const stream = openClient(fixture.url).stream(freshPath());
     await stream.create({ maxMessages: 5 });
     const { offset } = await stream.append(0);
@@ -86,7 +86,7 @@ describe("pages", () => {
     expect((JSON.parse(bytes.toString()) as number[]).at(-1)).toBe(49);
   });
 
-  test("from now on miss nothing although the first wait fails", async () => {
+  test("read from now on miss nothing although the first wait fails", async () => {
     const path = freshPath();
     const writer = openClient(fixture.url).stream(path);
     await writer.append("before");

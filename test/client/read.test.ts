@@ -30,7 +30,7 @@ for (const engine of ["memory", "disk"] as const) {
     });
     closeAfterSuite(() => fixture);
 
-    test("everything that is there, page by page, and on from any message", async () => {
+    test("a read yields every message, page by page, and resumes after any message", async () => {
       const stream = openClient(fixture.url).stream<number>(freshPath());
       await stream.create();
       for (const n of numbersTo(700)) void stream.append(n);
@@ -42,25 +42,28 @@ for (const engine of ["memory", "disk"] as const) {
       expect(await valuesOf(stream, { from: "now" })).toEqual([]);
     });
 
-    test.each(LIVE)("what is there, then what comes, over many connections, until the end (live: %s)", async (live) => {
-      const { fetch, sent } = faultyFetch();
-      const sluice = openClient(fixture.url, { fetch });
-      const stream = sluice.stream<number>(freshPath());
-      await stream.create();
-      for (const n of numbersTo(100)) void stream.append(n);
-      await stream.flush();
-      const reading = valuesOf(stream, { live });
-      for (const n of numbersTo(8)) {
-        await new Promise((resolve) => setTimeout(resolve, 100));
-        await stream.append(100 + n);
-      }
-      await stream.close();
-      expect(await within(20_000, "the end of the stream", reading)).toEqual(numbersTo(108));
-      expect(sent.filter(({ url }) => url.includes("live=")).length).toBeGreaterThan(1);
-      await nobodyIsLeft(fixture);
-    });
+    test.each(LIVE)(
+      "a live read yields old and then new messages, over many connections, until the end (live: %s)",
+      async (live) => {
+        const { fetch, sent } = faultyFetch();
+        const sluice = openClient(fixture.url, { fetch });
+        const stream = sluice.stream<number>(freshPath());
+        await stream.create();
+        for (const n of numbersTo(100)) void stream.append(n);
+        await stream.flush();
+        const reading = valuesOf(stream, { live });
+        for (const n of numbersTo(8)) {
+          await new Promise((resolve) => setTimeout(resolve, 100));
+          await stream.append(100 + n);
+        }
+        await stream.close();
+        expect(await within(20_000, "the end of the stream", reading)).toEqual(numbersTo(108));
+        expect(sent.filter(({ url }) => url.includes("live=")).length).toBeGreaterThan(1);
+        await nobodyIsLeft(fixture);
+      },
+    );
 
-    test.each([1, 2, 3])("connections that break anywhere lose and double nothing (seed %i)", async (seed) => {
+    test.each([1, 2, 3])("connections that break anywhere lose and repeat nothing (seed %i)", async (seed) => {
       const random = chance(seed);
       const { fetch } = faultyFetch(({ method }) => {
         if (method !== "GET" || random() < 0.2) return undefined;
@@ -82,29 +85,32 @@ for (const engine of ["memory", "disk"] as const) {
       expect(await valuesOf(faulty)).toEqual(numbersTo(400));
     });
 
-    test.each(LIVE)("messages that retention has taken are told as a gap, in their place (live: %s)", async (live) => {
-      const stream = openClient(fixture.url).stream<number>(freshPath());
-      await stream.create({ maxMessages: 10 });
-      const { offset } = await stream.append(0);
-      for (const n of numbersTo(100)) void stream.append(n + 1);
-      await stream.close();
-      const items = [];
-      for await (const item of stream.read({ from: offset, live })) items.push(item);
-      const [gap, first, ...rest] = items;
-      expect(gap).toMatchObject({ type: "gap", reason: "trimmed", from: offset });
-      expect((gap as Gap).to > offset).toBe(true);
-      const values = [first!, ...rest].map((item) => item.type === "message" && item.value);
-      expect(values).toEqual(numbersTo(101).slice(-values.length));
-      expect(values.length).toBeGreaterThanOrEqual(10);
-      // From the beginning means from what is kept.
-      expect(await valuesOf(stream, { live })).toEqual(values);
-    });
+    test.each(LIVE)(
+      "messages that retention has trimmed are reported as a gap, in their place (live: %s)",
+      async (live) => {
+        const stream = openClient(fixture.url).stream<number>(freshPath());
+        await stream.create({ maxMessages: 10 });
+        const { offset } = await stream.append(0);
+        for (const n of numbersTo(100)) void stream.append(n + 1);
+        await stream.close();
+        const items = [];
+        for await (const item of stream.read({ from: offset, live })) items.push(item);
+        const [gap, first, ...rest] = items;
+        expect(gap).toMatchObject({ type: "gap", reason: "trimmed", from: offset });
+        expect((gap as Gap).to > offset).toBe(true);
+        const values = [first!, ...rest].map((item) => item.type === "message" && item.value);
+        expect(values).toEqual(numbersTo(101).slice(-values.length));
+        expect(values.length).toBeGreaterThanOrEqual(10);
+        // From the beginning means from the oldest kept message.
+        expect(await valuesOf(stream, { live })).toEqual(values);
+      },
+    );
 
     test.each(LIVE)(
-      "a reader that has aborted or left ends quietly and leaves nothing behind (live: %s)",
+      "a reader that aborts or leaves ends without an error and leaves nothing behind (live: %s)",
       async (live) => {
         noUnhandledRejections();
-        // One that ends no connection by itself.
+        // This server ends no connection by itself.
         const patient = await serverForTest(engine);
         const stream = openClient(patient.url).stream<number>(freshPath());
         await stream.create();
@@ -141,7 +147,7 @@ describe("reading", () => {
   });
   closeAfterSuite(() => fixture);
 
-  test("a history that a failover has lost is told as a gap", async () => {
+  test("a history that a failover has lost is reported as a gap", async () => {
     const path = freshPath();
     const stream = openClient(fixture.url).stream<number>(path);
     await stream.create();
@@ -162,7 +168,7 @@ describe("reading", () => {
     ]);
   });
 
-  test("a connection that breaks at any byte whatsoever doubles and loses nothing", async () => {
+  test("a connection that breaks at any byte loses and repeats nothing", async () => {
     const path = freshPath();
     const stream = openClient(fixture.url).stream<number>(path);
     await stream.create();
@@ -175,7 +181,7 @@ describe("reading", () => {
     }
   });
 
-  test("a wire that went dead is replaced after some silence", async () => {
+  test("a dead connection is replaced after some silence", async () => {
     const proxy = await TcpProxy.open(0, fixture.port);
     try {
       const stream = openClient(fixture.url).stream<number>(freshPath());
@@ -202,9 +208,9 @@ describe("reading", () => {
     }
   });
 
-  // Limits above and below what sockets take on without being asked, which differs between versions of Node.
+  // Limits above and below the default buffers of sockets, which differ between versions of Node.
   test.each([100_000, 20_000, 2_000])(
-    "whoever does not read holds up nobody, and finds everything when it goes on (limit %i)",
+    "a reader that stops reading delays no other client, and misses nothing when it resumes (limit %i)",
     async (bytes) => {
       const slow = await serverForTest("memory", { tail: { slowReaderBytes: bytes }, stream: { pageBytes: bytes } });
       const stream = openClient(slow.url).stream<{ n: number; text: string }>(freshPath());
@@ -227,7 +233,7 @@ describe("reading", () => {
     },
   );
 
-  test("a stream that is not there, was deleted, or is beyond its end is an error, live or not", async () => {
+  test("a missing stream, a deleted one, or an offset beyond the end is an error, live or not", async () => {
     const stream = openClient(fixture.url).stream(freshPath());
     for (const live of [false, ...LIVE]) {
       await expect(valuesOf(stream, { live })).rejects.toMatchObject({ code: "stream-not-found", status: 404 });
@@ -243,7 +249,7 @@ describe("reading", () => {
     await failing;
   });
 
-  test("a live read gives up when it was told to, and says why", async () => {
+  test("a live read gives up after the given time, with the reason", async () => {
     const { fetch } = faultyFetch(() => ({ kind: "refuse" }));
     const attempts: number[] = [];
     const retries = { minMs: 1, maxMs: 10, onRetry: ({ attempt }: { attempt: number }) => void attempts.push(attempt) };
@@ -252,7 +258,7 @@ describe("reading", () => {
     expect(attempts.slice(0, 3)).toEqual([1, 2, 3]);
   });
 
-  test("a schema of any library that follows the standard gives both directions their types", async () => {
+  test("a schema of any library that follows the standard types both directions", async () => {
     const schema = z.object({ op: z.enum(["insert", "delete"]), at: z.string().transform(Number) });
     const stream = openClient(fixture.url).stream(freshPath(), { schema });
     await stream.create();
@@ -264,7 +270,7 @@ describe("reading", () => {
     expect(seen).toEqual([{ op: "insert", at: 7 }]);
   });
 
-  test("a schema checks what is appended and makes what is read", async () => {
+  test("a schema checks appended values and transforms read ones", async () => {
     const path = freshPath();
     const sluice = openClient(fixture.url);
     const stream = sluice.stream(path, { schema: wordLength });
@@ -290,7 +296,7 @@ describe("reading", () => {
   });
 });
 
-/** By hand, so that no library is needed to show that any will do. */
+/** Written by hand, to show that no schema library is needed. */
 const wordLength: Schema<string, { length: number }> = {
   "~standard": {
     version: 1,

@@ -24,7 +24,7 @@ async function restartable(): Promise<{ url: string; port: number; restart: () =
   return { url, port, restart };
 }
 
-test("a server that restarts in the middle of appends and reads loses, doubles and moves nothing", async () => {
+test("a server that restarts during appends and reads loses, repeats and reorders nothing", async () => {
   noUnhandledRejections();
   const server = await restartable();
   const writer = openClient(server.url).stream<number>("restarted");
@@ -55,7 +55,7 @@ test("a server that restarts in the middle of appends and reads loses, doubles a
   }
 });
 
-test("answers that are swallowed and wires that are cut, with the server going on, change nothing either", async () => {
+test("lost answers and cut connections, without a restart, lose and repeat nothing either", async () => {
   noUnhandledRejections();
   const server = await restartable();
   const proxy = await TcpProxy.open(0, server.port);

@@ -6,7 +6,7 @@ import { dirForTest, serveInProcess } from "../support/sluice-process.ts";
 import { faultyFetch } from "./faulty-fetch.ts";
 import { noUnhandledRejections, numbersTo, openClient } from "./open-client.ts";
 
-/** Contexts of different processes, as it were: each with a client of its own, on one server. */
+/** Contexts as in different processes: each has its own client, on one server. */
 async function openContexts(engine: EngineName, count: number) {
   const { url } = await serverForTest(engine, { channel: { rate: 10_000 } });
   const pending: Promise<unknown>[] = [];
@@ -15,7 +15,7 @@ async function openContexts(engine: EngineName, count: number) {
   return { contexts, settled: () => Promise.all(pending) };
 }
 
-/** A stream that says what it is told, when it is told. */
+/** A stream that emits the given text when the test says so. */
 function madeStream() {
   let controller!: ReadableStreamDefaultController<string>;
   let made = 0;
@@ -44,7 +44,7 @@ async function textOf(stream: ReadableStream<string> | null | undefined): Promis
   return text;
 }
 
-test("the context is what the package resumable-stream offers", () => {
+test("the context has the interface of the package resumable-stream", () => {
   expectTypeOf<ResumableStreamContext>().toEqualTypeOf<vercel.ResumableStreamContext>();
   type Theirs = Pick<vercel.CreateResumableStreamContextOptions, "keyPrefix" | "waitUntil">;
   type Ours = Omit<Parameters<typeof createResumableStreamContext>[0], "sluice">;
@@ -52,7 +52,7 @@ test("the context is what the package resumable-stream offers", () => {
 });
 
 describeOnEngines("a resumable stream", (engine) => {
-  test("the first makes the stream, those who follow see all of it, and it is null when it is done", async () => {
+  test("is made by the first caller, read in full by every follower, and null once it is complete", async () => {
     const { contexts, settled } = await openContexts(engine, 2);
     const [here, there] = contexts;
     const source = madeStream();
@@ -76,13 +76,13 @@ describeOnEngines("a resumable stream", (engine) => {
     expect(await here!.createNewResumableStream("chat-1", other.make)).toBeNull();
   });
 
-  test("a stream that nobody made is undefined to resume, and does not exist", async () => {
+  test("that no caller has made is undefined to resume, and does not exist", async () => {
     const { contexts } = await openContexts(engine, 1);
-    expect(await contexts[0]!.resumeExistingStream("nobody")).toBeUndefined();
-    expect(await contexts[0]!.hasExistingStream("nobody")).toBeNull();
+    expect(await contexts[0]!.resumeExistingStream("missing")).toBeUndefined();
+    expect(await contexts[0]!.hasExistingStream("missing")).toBeNull();
   });
 
-  test("of many who ask for the same stream at once, one makes it and all get the same", async () => {
+  test("that many callers ask for at once is made by one, and all get the same text", async () => {
     const { contexts, settled } = await openContexts(engine, 6);
     let made = 0;
     const make = () => {
@@ -110,7 +110,7 @@ describeOnEngines("a resumable stream", (engine) => {
     await settled();
   });
 
-  test("a claim whose answer was lost is still one's own", async () => {
+  test("stays with its caller when the answer to the claim was lost", async () => {
     const { url } = await serverForTest(engine);
     const { fetch } = faultyFetch(({ method }, i) => (method === "PUT" && i < 1 ? { kind: "lose-answer" } : undefined));
     const context = createResumableStreamContext({ sluice: openClient(url, { fetch }), waitUntil: null });
@@ -122,7 +122,7 @@ describeOnEngines("a resumable stream", (engine) => {
     await eventually(async () => expect(await context.hasExistingStream("lost")).toBe("DONE"));
   });
 
-  test("it is made to its end although its first reader has left", async () => {
+  test("is made to its end although its first reader has left", async () => {
     const { contexts, settled } = await openContexts(engine, 2);
     const source = madeStream();
     const first = await contexts[0]!.createNewResumableStream("left", source.make);
@@ -135,7 +135,7 @@ describeOnEngines("a resumable stream", (engine) => {
     await settled();
   });
 
-  test("a stream that fails fails for everybody who reads it, and for nobody else", async () => {
+  test("that fails passes the error to each of its readers, and to no reader of another stream", async () => {
     noUnhandledRejections();
     const { contexts, settled } = await openContexts(engine, 2);
     const source = madeStream();
@@ -150,7 +150,7 @@ describeOnEngines("a resumable stream", (engine) => {
     expect(await contexts[1]!.hasExistingStream("fails")).toBe("DONE");
   });
 
-  test("somebody who makes a stream that is under way is refused", async () => {
+  test("that is in progress refuses a caller that wants to make it", async () => {
     const { contexts } = await openContexts(engine, 2);
     const source = madeStream();
     await contexts[0]!.createNewResumableStream("taken", source.make);
@@ -160,7 +160,7 @@ describeOnEngines("a resumable stream", (engine) => {
     source.end();
   });
 
-  test("a reader that does not read is cut off, and everybody else gets everything", async () => {
+  test("disconnects a reader that does not read, and every other reader gets the whole text", async () => {
     const { contexts, settled } = await openContexts(engine, 2);
     const source = madeStream();
     const idle = await contexts[0]!.createNewResumableStream("idle", source.make);
@@ -173,7 +173,7 @@ describeOnEngines("a resumable stream", (engine) => {
     await expect(textOf(idle)).rejects.toMatchObject({ code: "queue-full" });
   });
 
-  test("a channel that cannot be written does not take the answer from the one who asked", async () => {
+  test("reaches the caller that asked although its channel cannot be written", async () => {
     noUnhandledRejections();
     const { url } = await serverForTest(engine);
     const { fetch } = faultyFetch(({ url: to }) => (to.endsWith("/publish") ? { kind: "refuse" } : undefined));
@@ -189,7 +189,7 @@ describeOnEngines("a resumable stream", (engine) => {
   });
 });
 
-test("a server that is killed in the middle and comes back costs nobody a word", async () => {
+test("a server that is killed in the middle and restarts loses no word for any reader", async () => {
   const dir = dirForTest();
   const serving = await serveInProcess(["--data", dir]);
   const open = () => createResumableStreamContext({ sluice: openClient(serving.url), waitUntil: null });

@@ -6,7 +6,7 @@ import { faultyFetch } from "./faulty-fetch.ts";
 import { openClient } from "./open-client.ts";
 
 describeOnEngines("a session over the client", (engine) => {
-  test("follows streams, keeps their copies once and in order, and tells about itself", async () => {
+  test("follows streams, keeps their copies once and in order, and reports its state", async () => {
     const { url } = await serverForTest(engine);
     const lost = new Set<string>();
     const { fetch } = faultyFetch(({ method, url: address }) => {
@@ -49,7 +49,7 @@ describeOnEngines("a session over the client", (engine) => {
     ]);
   });
 
-  test("that is deleted ends who reads it, with an error", async () => {
+  test("that is deleted ends its readers with an error", async () => {
     const { url } = await serverForTest(engine);
     const sluice = openClient(url);
     await sluice.stream("s/a").append(1);
@@ -77,7 +77,7 @@ async function copiesIn(session: { pages(): AsyncIterable<{ type: string; bytes?
 }
 
 describe("publishing", () => {
-  test("keeps its place among appends, and tells of the copies of its own request", async () => {
+  test("keeps its place among appends, and reports the copies of its own request", async () => {
     const { url } = await serverForTest("memory");
     const { fetch, sent } = faultyFetch();
     const stream = openClient(url, { fetch }).stream<unknown>("order");
@@ -99,7 +99,7 @@ describe("publishing", () => {
     ]);
   });
 
-  test("to what is no session is refused before anything is sent", () => {
+  test("to a malformed session id is refused before any request is sent", () => {
     const sluice = openClient("http://127.0.0.1:2");
     for (const id of ["", "ada", "../x", `${randomUUID()}/`]) expect(() => sluice.session(id)).toThrow(TypeError);
     for (const id of ["", ".", ".."]) expect(() => sluice.channel(id)).toThrow(TypeError);

@@ -12,7 +12,7 @@ const REFUSED = {
   body: JSON.stringify({ code: "token-expired", detail: "the token has expired", retryable: false }),
 } as const;
 
-/** A gate before the server that lets one token through, and a counter of how often a new one was asked for. */
+/** A gate in front of the server that lets one token through, and counts how often the client asks for a new one. */
 function gate(first: string) {
   let valid = first;
   let asked = 0;
@@ -35,14 +35,14 @@ function gate(first: string) {
   };
 }
 
-describe("tokens", () => {
+describe("with a token function,", () => {
   let fixture: Fixture;
   beforeAll(async () => {
     fixture = await openServer("memory");
   });
   closeAfterSuite(() => fixture);
 
-  test("a token is asked for once, used until it is refused, and then asked for once by all", async () => {
+  test("a token is asked for once, used until it is refused, and then renewed once for all requests", async () => {
     const door = gate("t1");
     const sluice = openClient(fixture.url, door);
     await Promise.all(numbersTo(5).map((n) => sluice.stream(`token/many-${n}`).create()));
@@ -54,7 +54,7 @@ describe("tokens", () => {
     expect(await valuesOf(sluice.stream("token/many-3"))).toEqual([3]);
   });
 
-  test("appends and a live read go on over an expired token, without loss or repetition", async () => {
+  test("appends and a live read continue over an expired token, without loss or repetition", async () => {
     const door = gate("t1");
     const sluice = openClient(fixture.url, { fetch: door.fetch, token: door.token, append: { batchMessages: 3 } });
     const stream = sluice.stream<number>("token/renewed");
@@ -68,7 +68,7 @@ describe("tokens", () => {
     expect(await reading).toEqual(numbersTo(60));
   });
 
-  test("a second refusal in a row is the caller's, at once", async () => {
+  test("a second refusal in a row reaches the caller at once", async () => {
     const door = gate("good");
     const sluice = openClient(fixture.url, { fetch: door.fetch, token: () => "bad" });
     const stream = sluice.stream("token/refused");
@@ -81,7 +81,7 @@ describe("tokens", () => {
     await expect(fixed.create()).rejects.toMatchObject({ status: 401 });
   });
 
-  test("a token function that fails for a while is asked again, one that gives up is believed", async () => {
+  test("a token function that fails for a while is called again, and its final failure reaches the caller", async () => {
     noUnhandledRejections();
     const door = gate("late");
     let failures = 0;
@@ -114,7 +114,7 @@ describe("tokens", () => {
     await expect(valuesOf(final.stream("token/flaky"), { live: true })).rejects.toMatchObject({ code: "logged-out" });
   });
 
-  test("an abort while a token is awaited is an abort", async () => {
+  test("an abort while a token is awaited rejects with the abort's reason", async () => {
     noUnhandledRejections();
     const sluice = openClient(fixture.url, { token: () => new Promise<string>(() => {}) });
     const abort = new AbortController();
@@ -125,7 +125,7 @@ describe("tokens", () => {
     expect(await reading).toEqual([]);
   });
 
-  test("real tokens that live a second carry appends and readers over many of them", async () => {
+  test("tokens that live a second carry appends and readers over many renewals", async () => {
     const secret = "a secret that only this test and its server know";
     const locked = await serverForTest("memory", {
       projects: { p: { secrets: [secret] } },

@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 
 const path = (relative: string) => fileURLToPath(new URL(relative, import.meta.url));
 
-test("the published types compile in a page, with nothing of Node", async () => {
+test("the published types compile in a page, without the types of Node", async () => {
   const tsc = path("../../node_modules/typescript/bin/tsc");
   const project = path("browser-types/tsconfig.json");
   const output = await new Promise<string>((resolve) => {
@@ -35,14 +35,14 @@ async function bundled(source: string): Promise<{ text: string; inputs: string[]
   return { text: outputFiles[0]!.text, inputs: inputs.map(([name]) => name) };
 }
 
-test("a page that uses all of it loads a small file, without any other package", async () => {
+test("a page that uses the whole client loads a small file, without any other package", async () => {
   const { text, inputs } = await bundled(`export * from "@sluice/client";`);
   expect(inputs.filter((name) => !/^packages\/(client|protocol)\/src\//.test(name))).toEqual([]);
   expect(inputs.join()).not.toContain("protocol/src/error.ts");
   expect(gzipSync(text).length).toBeLessThan(12 * 1024);
 });
 
-test("whoever takes one part does not load the rest", async () => {
+test("a page that uses one part does not load the rest", async () => {
   const { text } = await bundled(`import { SseParser } from "@sluice/client"; console.log(new SseParser(1));`);
   expect(text.length).toBeLessThan(4 * 1024);
 });

@@ -14,20 +14,20 @@ function problemsOf(work: () => unknown): readonly string[] {
 }
 
 describe("the limits of channels", () => {
-  it("are settings like all others", () => {
+  it("are ordinary settings", () => {
     const env = { SLUICE_CHANNEL_RATE: "50", SLUICE_CHANNEL_IDLE_MS: "1000" };
     const { settings } = loadSettings({ flags: [{ flag: "--set", text: "channel.rate=60" }], env });
     expect(settings.channel).toMatchObject({ rate: 60, idleMs: 1_000, bodyBytes: 16_384, messages: 1_200 });
   });
 
-  it("can be others in a project, and in it for some channels; from a variable, as JSON", () => {
+  it("can differ in a project, and for some channels of it; from a variable, as JSON", () => {
     const limits = { rate: 50, filters: { "vip/#": { rate: 100, messages: 5_000 } } };
     const { settings } = loadSettings({ flags: [], env: { SLUICE_CHANNELS_OF_shop: JSON.stringify(limits) } });
     expect(settings.projects.shop?.channel).toEqual(limits);
     expect(withDefaults({ projects: { shop: { channel: limits } } }).projects.shop?.channel).toEqual(limits);
   });
 
-  it("that are malformed are refused, naming the setting", () => {
+  it("are refused with the name of the setting when they are malformed", () => {
     for (const channel of [
       { rate: 0 },
       { rate: "50" },
@@ -45,7 +45,7 @@ describe("the limits of channels", () => {
     expect(problem).toContain("projects.shop.channel (from the variable SLUICE_CHANNELS_OF_shop)");
   });
 
-  it("do not make a project one that has keys", () => {
+  it("do not count as keys of a project", () => {
     const { auth, projects } = withDefaults({ projects: { shop: { channel: { rate: 1 } } } });
     expect(auth.off).toBe(false);
     expect(projects.shop?.secrets).toBeUndefined();

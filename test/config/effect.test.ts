@@ -4,7 +4,7 @@ import { describeOnEngines, serverForTest } from "../e2e/server.ts";
 const json = { "Content-Type": "application/json" };
 
 describeOnEngines("internal.engine.pageMessages", (engine) => {
-  it("bounds the page of a read, and the rest is read from there", async () => {
+  it("bounds the page of a read, and the next read continues behind it", async () => {
     const { url } = await serverForTest(engine, { internal: { engine: { pageMessages: 3 } } });
     const stream = `${url}/v1/stream/effect-${engine}`;
     await fetch(stream, { method: "PUT", headers: json, body: "[1,2,3,4,5]" });
@@ -26,7 +26,7 @@ describe("http.headerBytes", () => {
 });
 
 describe("internal.engine.windows", () => {
-  it("bounds the channels whose rate is counted: one more is refused, and told when to come back", async () => {
+  it("bounds the channels whose rate is counted: one more is refused, with the time to retry", async () => {
     const { url } = await serverForTest("memory", {
       internal: { engine: { windows: 1 } },
       channel: { windowMs: 60_000 },
@@ -57,7 +57,7 @@ describe("internal.auth.tokenChars", () => {
 });
 
 describe("internal.channel.runs", () => {
-  it("bounds the left-out sequences after which a late repetition is still known", async () => {
+  it("bounds how many left-out sequences a channel remembers to recognize a late repetition", async () => {
     const { url } = await serverForTest("memory", { internal: { channel: { runs: 2 } } });
     const publish = async (sequence: number) => {
       const phase = sequence === 0 ? "START" : "DELTA";

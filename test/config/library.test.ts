@@ -16,7 +16,7 @@ const put = (url: string, body: string) =>
   fetch(`${url}/v1/stream/a`, { method: "PUT", headers: { "Content-Type": "text/plain" }, body });
 
 describe("several servers in one process", () => {
-  it("share nothing: each has its data and its settings, and one goes while the others serve", async () => {
+  it("share nothing: each has its data and its settings, and one stops while the others serve", async () => {
     const [dir, otherDir] = [dirForTest(), dirForTest()];
     const first = await serving({ data: dir, stream: { bodyBytes: 10 } });
     const second = await serving({ data: otherDir, longPollMs: 100 });
@@ -50,21 +50,21 @@ describe("options", () => {
     [{ cors: { origins: ["nonsense"] } }, /cors\.origins .*it must be a list of origins/],
     [{ data: undefined }, /data is undefined; .*memory: true/],
     [{ data: "x", memory: true }, /exclude each other/],
-  ])("that are wrong are refused with their name: %j", async (options, named) => {
+  ])("that are malformed are refused with their name: %j", async (options, named) => {
     const made = createServer({ port: 0, ...options } as ServerOptions);
     made.then((server) => server.close()).catch(() => {});
     await expect(made).rejects.toThrow(named);
     await expect(made).rejects.toBeInstanceOf(ConfigError);
   });
 
-  it.each([[null], [5], ["port"], [[]], [true]])("that are no object are refused: %j", async (options) => {
+  it.each([[null], [5], ["port"], [[]], [true]])("that are not an object are refused: %j", async (options) => {
     const made = createServer(options as unknown as ServerOptions);
     made.then((server) => server.close()).catch(() => {});
     await expect(made).rejects.toThrow("the options must be an object");
     await expect(made).rejects.toBeInstanceOf(ConfigError);
   });
 
-  it("are all told of at once", () => {
+  it("are all reported at once", () => {
     const wrong = { port: -1, stream: { bodyBytes: 0 }, nothing: 1 } as ServerOptions;
     expect(() => withDefaults(wrong)).toThrow(/port[\s\S]*stream\.bodyBytes[\s\S]*nothing|nothing[\s\S]*port/);
   });
@@ -81,7 +81,7 @@ describe("a port that is in use", () => {
 });
 
 describe("a server without keys", () => {
-  it("listens on this machine only", async () => {
+  it("listens on the loopback address only", async () => {
     for (const host of ["0.0.0.0", "::", "192.0.2.1", "example.com"]) {
       await expect(createServer({ port: 0, memory: true, host })).rejects.toThrow(/no keys are configured/);
     }
@@ -91,12 +91,12 @@ describe("a server without keys", () => {
     }
   });
 
-  it("listens elsewhere when the operator says --no-auth", async () => {
+  it("listens on other addresses with --no-auth", async () => {
     const { port } = await serving({ memory: true, host: "0.0.0.0", auth: { off: true } });
     expect((await fetch(`http://127.0.0.1:${port}/health`)).status).toBe(200);
   });
 
-  it("is told from one with keys", () => {
+  it("is told apart from a server with keys", () => {
     const kind = (options: ServerOptions) => exposureOf(withDefaults(options)).kind;
     expect(kind({})).toBe("local");
     expect(kind({ host: "0.0.0.0" })).toBe("refused");
@@ -107,7 +107,7 @@ describe("a server without keys", () => {
     expect(exposureOf(withDefaults({ host: "0.0.0.0" }), true).kind).toBe("guarded");
   });
 
-  it("knows a loopback address when it sees one", () => {
+  it("recognizes a loopback address in every form", () => {
     for (const host of ["127.0.0.1", "127.8.9.10", "::1", "localhost", "LOCALHOST", "::ffff:127.0.0.1"]) {
       expect(isLoopback(host), host).toBe(true);
     }

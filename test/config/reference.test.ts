@@ -8,7 +8,7 @@ import { sluice } from "../support/sluice-process.ts";
 
 const written = readFileSync(new URL("../../docs/configuration.md", import.meta.url), "utf8");
 
-/** The keys of an object, with dots, down to what is no object. */
+/** The dotted keys of an object, down to its leaves. */
 function keysOf(value: object, prefix = ""): string[] {
   return Object.entries(value).flatMap(([name, inner]) =>
     typeof inner === "object" && inner !== null && !Array.isArray(inner) && name !== "projects"
@@ -17,11 +17,11 @@ function keysOf(value: object, prefix = ""): string[] {
   );
 }
 
-/** The log's limits are joined with its settings, because both go to the log alone. */
+/** The log's limits are joined with its settings, because only the log reads both. */
 const isLogLimit = (key: string) => key.startsWith("log.") && !["log.level", "log.requests"].includes(key);
 
 describe("docs/configuration.md", () => {
-  it("is what `sluice config docs` prints; run it again after a change", () => {
+  it("equals the output of `sluice config docs`; run it again after a change", () => {
     expect(written).toBe(referenceText());
   });
 
@@ -63,7 +63,7 @@ describe("names", () => {
     }
   });
 
-  it("of the flags are those of the contract", async () => {
+  it("of the flags match the contract", async () => {
     const { stdout } = await sluice(["serve", "--help"]);
     const flags =
       "host port data memory redis redis-wait-replicas grpc-port no-auth config log-level drain-ms long-poll-ms session-ttl-seconds";

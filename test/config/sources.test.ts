@@ -19,7 +19,7 @@ interface Given {
   readonly flags?: readonly string[];
 }
 
-/** Flags as `--port=80`, or `--memory`. */
+/** Takes flags as `--port=80`, or `--memory`. */
 function load({ file, fileName = "sluice.yaml", env = {}, flags = [] }: Given): Loaded {
   let configFile: string | undefined;
   if (file !== undefined) {
@@ -44,7 +44,7 @@ function problems(given: Given): readonly string[] {
 }
 
 describe("a setting", () => {
-  it("is at its default when nobody gives it", () => {
+  it("is at its default when no source gives it", () => {
     expect(load({}).settings).toEqual(schema.parse({}));
     expect(load({}).origins.size).toBe(0);
   });
@@ -69,7 +69,7 @@ describe("a setting", () => {
     expect(load({ file: json }).settings).toEqual(settings);
   });
 
-  it("can be given by its variable and by --set, whatever it is", () => {
+  it("can be given by its variable and by --set, whatever its type", () => {
     for (const entry of allEntries().filter(({ key }) => !key.startsWith("projects."))) {
       const text = sampleOf(entry.initial, entry.key);
       const engine = ["data", "memory", "redis.urls"].includes(entry.key);
@@ -99,7 +99,7 @@ describe("a setting", () => {
   });
 });
 
-/** Another value than the default, of the allowed form. */
+/** Returns a valid value other than the default. */
 function sampleOf(initial: unknown, key: string): string {
   if (typeof initial === "boolean") return String(!initial);
   if (typeof initial === "number") return String(key === "wake.leaseMs" ? initial + 1 : nearby(key, initial));
@@ -113,14 +113,14 @@ function sampleOf(initial: unknown, key: string): string {
   return texts[key] ?? "elsewhere";
 }
 
-/** Limits that depend on each other are moved the way that keeps them in order. */
+/** Moves limits that depend on each other in the direction that keeps them in order. */
 function nearby(key: string, initial: number): number {
   const mustShrink = /^wake\.(minLeaseMs|retryMs|recheckMs)$|^webhook\.timeoutMs$|^list\.defaultStreams$/.test(key);
   return mustShrink ? initial - 1 : initial + 1;
 }
 
 describe("an unknown key", () => {
-  it("in the file is refused with its path, the file and what was probably meant", () => {
+  it("in the file is refused with its path, the file and the closest known key", () => {
     const [problem, ...more] = problems({ file: "stream:\n  bodyByte: 5\n" });
     expect(more).toEqual([]);
     expect(problem).toMatch(/^stream\.bodyByte \(from the file .*sluice\.yaml\), which is 5, is not a setting; /);
@@ -145,11 +145,11 @@ describe("an unknown key", () => {
     expect(problems({ flags: ["--set=port"] })[0]).toContain("KEY=VALUE");
   });
 
-  it("is no reason to refuse the variables of the other commands, or those of other programs", () => {
+  it("is not reported for the variables of other commands and other programs", () => {
     expect(() => load({ env: { SLUICE_URL: "x", SLUICE_TOKEN: "y", PORT: "z" } })).not.toThrow();
   });
 
-  it("with a dot in a name, or the shape of a prototype, does not slip through", () => {
+  it("with a dot in a name, or the name of a prototype property, is refused too", () => {
     expect(problems({ file: '"stream.bodyBytes": 5\n' })[0]).toContain("is not a setting");
     expect(problems({ file: '{"__proto__": {"port": 1}, "constructor": 1}', fileName: "a.json" })).toHaveLength(2);
     expect(problems({ file: `projects: { __proto__: { secrets: [${SECRET}] } }` })).toHaveLength(1);
@@ -173,7 +173,7 @@ describe("a malformed value", () => {
     "Infinity",
     "00",
     "9007199254740993",
-  ])("is never taken for a number: %j", (text) => {
+  ])("is never parsed as a number: %j", (text) => {
     for (const key of ["drainMs", "sessionTtlSeconds", "stream.bodyBytes"]) {
       const entry = allEntries().find((one) => one.key === key)!;
       for (const given of [{ env: { [entry.env]: text } }, { flags: [`--set=${key}=${text}`] }]) {
@@ -193,7 +193,7 @@ describe("a malformed value", () => {
     },
   );
 
-  it("is found in every source at once, with everything else that is wrong", () => {
+  it("is reported from every source at once, with every other problem", () => {
     const found = problems({
       file: "port: 70000\nlog: { level: loud }\nnothing: 1\n",
       env: { SLUICE_PORT: "http", SLUICE_NOTHING: "1" },
@@ -203,7 +203,7 @@ describe("a malformed value", () => {
     expect(found.join("\n")).toMatch(/log\.level .* must be one of fatal, error, warn/);
   });
 
-  it("never shows a secret, not even one under a wrong name", () => {
+  it("never shows a secret, not even under a wrong name", () => {
     const env = {
       SLUICE_SECRET_shop: "hunter2",
       SLUICE_SECRTE_shop: "hunter2hunter2",
@@ -234,8 +234,8 @@ describe("a file", () => {
     ["port: 1\n  host: x\n", /indentation.*, at line 2, column \d+$/],
     ["stream:\n\tpageBytes: 1\n", /a tab.*, at line 2, column 1$/],
     ["port: 1\nhost: @s\n", /must be in quotes, at line 2, column 7$/],
-    ["port: 1\nhost: *nobody\n", /an alias/],
-  ])("of YAML that is wrong is refused with the reason, the line and the column: %j", (file, says) => {
+    ["port: 1\nhost: *unknown\n", /an alias/],
+  ])("of malformed YAML is refused with the reason, the line and the column: %j", (file, says) => {
     expect(problems({ file })).toEqual([expect.stringMatching(says)]);
   });
 
@@ -256,13 +256,13 @@ describe("a file", () => {
     ['{"port": }', /a value.* is missing, at line 1, column \d+$/],
     ['{"port": 1', /a bracket.* is missing, at line 1, column 11$/],
     ['{"port": 1}\n{}', /something stands where it cannot, at line 2, column 1$/],
-  ])("of JSON that is wrong is refused with the reason, the line and the column, unquoted: %j", (file, says) => {
+  ])("of malformed JSON is refused with the reason, the line and the column, unquoted: %j", (file, says) => {
     const told = problems({ file, fileName: "a.json" });
     expect(told).toEqual([expect.stringMatching(says)]);
     expect(told[0]).not.toContain("s3cr3t");
   });
 
-  it("of JSON is read as JSON.parse reads it, however it is laid out", () => {
+  it("of JSON is parsed as JSON.parse does, in any layout", () => {
     const layout = fc.record({ indent: fc.constantFrom(0, 1, 4, "\t"), lineEnd: fc.constantFrom("\n", "\r\n") });
     fc.assert(
       fc.property(fc.jsonValue({ stringUnit: "binary" }), layout, (value, { indent, lineEnd }) => {
@@ -274,8 +274,8 @@ describe("a file", () => {
   });
 });
 
-describe("where the data lives", () => {
-  it("is chosen by the strongest source that says so", () => {
+describe("the place of the data", () => {
+  it("is chosen by the source with the highest precedence that names one", () => {
     const file = "data: /from/file\n";
     expect(load({ file, env: { SLUICE_MEMORY: "true" } }).settings).toMatchObject({ memory: true });
     const over = load({ env: { SLUICE_MEMORY: "true" }, flags: ["--data=/from/flag"] }).settings;
@@ -284,7 +284,7 @@ describe("where the data lives", () => {
     expect(redis).toMatchObject({ memory: false, redis: { urls: ["redis://a:1"], waitReplicas: 0 } });
   });
 
-  it("is refused when one source says two things", () => {
+  it("is refused when one source names two places", () => {
     expect(problems({ flags: ["--memory", "--data=x"] })).toEqual([
       "--memory and --data exclude each other; give one of them",
     ]);
@@ -294,7 +294,7 @@ describe("where the data lives", () => {
 });
 
 describe("settings that depend on each other", () => {
-  it("are refused together", () => {
+  it("are refused together when they contradict each other", () => {
     expect(problems({ flags: ["--set=internal.wake.minLeaseMs=50000"] })[0]).toContain("at most wake.leaseMs (30000)");
     expect(problems({ flags: ["--set=webhook.timeoutMs=30000"] })[0]).toContain("internal.wake.lostAttemptMs");
     expect(problems({ flags: ["--set=cors.origins=*", "--set=cors.credentials=true"] })[0]).toContain("cors.origins");
@@ -312,7 +312,7 @@ describe("an internal setting", () => {
     expect(problems({ flags: ["--set=fanout.graceMs=7"] })[0]).toContain("fanout.graceMs");
   });
 
-  it("is named nowhere in the reference, and shown among the effective settings only when it is given", () => {
+  it("is absent from the reference, and shown among the effective settings only when it is given", () => {
     expect(referenceText()).not.toContain("internal.");
     const shown = (given: Given) => effectiveSettings(load(given)).filter(({ key }) => key.startsWith("internal."));
     expect(shown({})).toEqual([]);
@@ -326,7 +326,7 @@ it("an operator has about sixty settings to know", () => {
   expect(allEntries().length).toBeLessThanOrEqual(95);
 });
 
-it("the settings of a server can be given to another one: every default is within its own range", () => {
+it("the settings of a server are valid options of another one, because every default is within its own range", () => {
   const { settings } = load({});
   expect(settingsFrom(settings)).toEqual(settings);
 });

@@ -7,10 +7,10 @@ import { TcpProxy } from "../support/tcp-proxy.ts";
 import { textOf, untilState, untilText, useBrowser } from "./browser.ts";
 import { Tap } from "./tap.ts";
 
-/** What the example says, and what a page could get wrong. */
+/** The example's answer, followed by text that a page could render wrongly. */
 const TEXT = `${ANSWER}\n<b>No HTML</b> &amp; **an open mark, *naïve* 🌊🌊 \`and\n\n\`\`\`\nan open fence  `;
 
-/** The example with a wire between browser and Sluice. The publisher does not use that wire. */
+/** Starts the example with a proxy between browser and Sluice. The publisher does not use that proxy. */
 async function openExample(text = TEXT) {
   const tap = new Tap(text);
   let wire: TcpProxy | undefined;
@@ -26,7 +26,7 @@ async function openExample(text = TEXT) {
   return { example, tap, wire: wire!, url: example.url, sluice: new Sluice({ url: example.sluiceUrl }) };
 }
 
-/** Until Sluice itself has this much. */
+/** Waits until Sluice itself has this much. */
 async function untilPublished(sluice: Sluice, address: string, text: string): Promise<void> {
   let published = "";
   for await (const part of sluice.channel(new URL(address).hash.slice(1)).read()) {
@@ -36,10 +36,10 @@ async function untilPublished(sluice: Sluice, address: string, text: string): Pr
   expect(published).toBe(text);
 }
 
-describe("the example ai-tokens", () => {
+describe("in the example ai-tokens,", () => {
   const browser = useBrowser();
 
-  test("an answer survives a reload in the middle, a cut wire, and is whole for a viewer who comes late", async () => {
+  test("an answer survives a reload in the middle and a cut connection, and is whole for a late viewer", async () => {
     const { tap, wire, url, sluice } = await openExample();
     const first = await browser.open(url);
     await first.getByRole("button", { name: "Ask" }).click();
@@ -67,7 +67,7 @@ describe("the example ai-tokens", () => {
     }
   });
 
-  test("a page without its server says that it reconnects, and goes on by itself", async () => {
+  test("a page without its server shows that it reconnects, and resumes by itself", async () => {
     const { tap, url } = await openExample();
     const page = await browser.open(url);
     await page.getByRole("button", { name: "Ask" }).click();
@@ -80,7 +80,7 @@ describe("the example ai-tokens", () => {
     expect(await textOf(page)).toBe(TEXT);
   });
 
-  test("the publisher goes on when nobody watches any more", async () => {
+  test("the publisher continues when no viewer is left", async () => {
     const { example, tap, url } = await openExample();
     const page = await browser.open(url);
     await page.getByRole("button", { name: "Ask" }).click();
@@ -96,7 +96,7 @@ describe("the example ai-tokens", () => {
     expect(await textOf(later)).toBe(TEXT);
   });
 
-  test("asking again opens another channel, and the way back leads to the first", async () => {
+  test("asking again opens another channel, and the back button leads to the first", async () => {
     const { tap, url } = await openExample("One *short* answer.");
     tap.openTo(1);
     const page = await browser.open(url);
@@ -113,7 +113,7 @@ describe("the example ai-tokens", () => {
     expect(await page.getByRole("link", { name: "second viewer" }).getAttribute("href")).toBe(first);
   });
 
-  test("an answer that is not there is told, and a new one can be asked for", async () => {
+  test("a missing answer is reported, and the viewer can ask for a new one", async () => {
     const { tap, url } = await openExample("Here.");
     const page = await browser.open(`${url}#long-gone`);
     await untilState(page, "failed");
@@ -123,7 +123,7 @@ describe("the example ai-tokens", () => {
     await untilState(page, "done");
   });
 
-  test("every beginning of an answer is shown as it is, nothing lost and nothing made up", async () => {
+  test("every beginning of an answer is shown exactly, with nothing lost and nothing added", async () => {
     const { tap, url } = await openExample();
     const page = await browser.open(url);
     await page.getByRole("button", { name: "Ask" }).click();
@@ -141,7 +141,7 @@ describe("the example ai-tokens", () => {
   });
 });
 
-test("the made-up answer comes in tokens that are the answer", () => {
+test("the canned answer, split into tokens, is the answer", () => {
   expect(tokensOf(ANSWER).join("")).toBe(ANSWER);
   expect(tokensOf(ANSWER).length).toBeGreaterThan(400);
 });

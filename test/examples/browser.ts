@@ -1,7 +1,8 @@
 /**
- * A headless Chromium for the tests of the examples, and what they look at in a page. Whatever a page throws or complains
- * about fails its test, except for channels and sessions that cannot be reached or are not there, which tests bring about on
- * purpose.
+ * A headless Chromium for the tests of the examples, and readers of its pages. The tests of this folder use it.
+ *
+ * Invariants: any error or console complaint of a page fails its test, except for unreachable or missing channels and
+ * sessions, which tests cause on purpose.
  */
 import { execFileSync } from "node:child_process";
 import { type Browser, chromium, type Page } from "playwright-core";
@@ -13,13 +14,13 @@ export function useBrowser(): { open(url: string): Promise<Page> } {
   let browser: Browser;
   beforeAll(async () => {
     const executablePath = execFileSync("which", ["chromium"], { encoding: "utf8" }).trim();
-    // Root has no sandbox to put it in.
+    // Chromium has no sandbox for root.
     const args = process.getuid?.() === 0 ? ["--no-sandbox"] : [];
     browser = await chromium.launch({ executablePath, args });
   });
   afterAll(() => browser?.close());
   const open = async (url: string) => {
-    // A context of its own: nothing is shared with another viewer, like another person's browser.
+    // A context of its own shares nothing with another viewer, like another person's browser.
     const context = await browser.newContext();
     const page = await context.newPage();
     const complaints: string[] = [];
@@ -39,7 +40,7 @@ export function useBrowser(): { open(url: string): Promise<Page> } {
   return { open };
 }
 
-/** All of it, hidden marks included. */
+/** The whole text, hidden marks included. */
 export function textOf(page: Page): Promise<string | null> {
   return page.locator("#answer").evaluate((element) => element.textContent);
 }

@@ -8,7 +8,7 @@ import { useBrowser } from "./browser.ts";
 
 const LONG_MS = 20_000;
 
-/** The example with a wire between browser and Sluice. The publisher does not use that wire. */
+/** Starts the example with a proxy between browser and Sluice. The publisher does not use that proxy. */
 async function openExample() {
   let wire: TcpProxy | undefined;
   const publicUrl = async (url: string) => {
@@ -21,7 +21,7 @@ async function openExample() {
     await example.close();
   });
   const published: { topic: string; text: string }[] = [];
-  /** Publishes so many notices, to one topic after the other. */
+  /** Publishes this many notices, one topic after the other. */
   const publish = async (count: number) => {
     for (let i = 0; i < count; i++) {
       const [topic] = DAY[published.length % DAY.length]!;
@@ -30,7 +30,7 @@ async function openExample() {
       await example.publish(topic, { text });
     }
   };
-  /** What this person should have been told by now. */
+  /** The notices that this person should have received by now. */
   const toldTo = (person: string) => {
     const { follows } = PEOPLE.find(({ id }) => id === person)!;
     return published.filter(({ topic }) => follows.includes(topic)).map(({ text }) => text);
@@ -46,7 +46,7 @@ function inboxOf(page: Page, person: string) {
   return page.locator(`[data-person="${person}"]`);
 }
 
-/** In the order in which they came. */
+/** In the order of their arrival. */
 async function textsOf(page: Page, person: string): Promise<string[]> {
   return (await inboxOf(page, person).locator("li p").allTextContents()).reverse();
 }
@@ -59,17 +59,17 @@ async function untilLive(page: Page): Promise<void> {
   for (const { id } of PEOPLE) await untilState(page, id, "live");
 }
 
-describe("the example notifications", () => {
+describe("in the example notifications,", () => {
   const browser = useBrowser();
 
-  test("everybody is told what they follow, once and in order, over a reload in the middle", async () => {
+  test("each person gets the notices they follow, once and in order, over a reload in the middle", async () => {
     const { example, publish, toldTo, untilAllTold } = await openExample();
     const page = await browser.open(example.url);
     await untilLive(page);
     await publish(8);
     await untilAllTold(page);
     expect(toldTo("ada").length).not.toBe(toldTo("bob").length);
-    // Some come before the page is gone, some while it is, some when it is back.
+    // Some notices come before the page is gone, some meanwhile, some after it is back.
     const publishing = publish(40);
     await page.reload();
     await publishing;
@@ -79,7 +79,7 @@ describe("the example notifications", () => {
     expect(await inboxOf(page, "cy").locator("li").last().locator(".topic").textContent()).toBe("everyone");
   });
 
-  test("who was offline, or without a network, is told the rest afterwards", async () => {
+  test("a person that was offline, or without a network, gets the missed notices afterwards", async () => {
     const { example, wire, publish, toldTo, untilAllTold } = await openExample();
     const page = await browser.open(example.url);
     await untilLive(page);
@@ -120,7 +120,7 @@ describe("the example notifications", () => {
     await eventually(async () => expect(await textsOf(stranger, "ada")).toEqual(toldTo("ada").slice(before)), LONG_MS);
   });
 
-  test("what is written in the page is published, and the page says how many inboxes it went to", async () => {
+  test("a notice written in the page is published, and the page shows how many inboxes it reached", async () => {
     const { example } = await openExample();
     const page = await browser.open(example.url);
     await untilLive(page);

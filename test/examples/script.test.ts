@@ -7,7 +7,7 @@ import { eventually } from "../support/eventually.ts";
 const SCRIPT = fileURLToPath(new URL("../../scripts/example.mjs", import.meta.url));
 
 function run(...args: string[]) {
-  // A group of its own, as a terminal gives to what it runs.
+  // A process group of its own, as a terminal gives to each command.
   const child = spawn(process.execPath, [SCRIPT, ...args], { stdio: "pipe", detached: true });
   const said = { stdout: "", stderr: "" };
   child.stdout.on("data", (chunk) => {
@@ -52,14 +52,14 @@ test("another example is started the same way", async () => {
   expect(await ended).toBe(0);
 });
 
-test("an example that does not exist is refused, with the names of those that do", async () => {
+test("an example that does not exist is refused, with the names of the existing ones", async () => {
   const { said, ended } = run("ai-toasters");
   expect(await ended).toBe(2);
   expect(said.stderr).toContain("no example called ai-toasters");
   expect(said.stderr).toContain("npm run example ai-tokens, npm run example notifications");
 });
 
-test("what is not a port is refused", async () => {
+test("a malformed port is refused", async () => {
   const { said, ended } = run("ai-tokens", "--port", "80a");
   expect(await ended).toBe(2);
   expect(said.stderr).toContain("--port: 80a is not a port");

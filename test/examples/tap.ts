@@ -1,6 +1,8 @@
 /**
- * A model whose answer comes as far as a test lets it, so that "in the middle" is a place and not a moment. Every answer that
- * is asked for comes from the same tap.
+ * A model whose answer advances only as far as a test lets it, so that "in the middle" is a place and not a moment. The
+ * tests of ai-tokens use it.
+ *
+ * Invariants: all answers come from the same tap.
  */
 import { EventEmitter, once } from "node:events";
 import { type Model, tokensOf } from "../../examples/ai-tokens/answer.ts";
@@ -9,7 +11,7 @@ export class Tap {
   private readonly tokens: readonly string[];
   private readonly events = new EventEmitter();
   private allowed = 0;
-  /** How many answers were taken to their end. */
+  /** How many answers were read to their end. */
   emptied = 0;
 
   constructor(readonly text: string) {

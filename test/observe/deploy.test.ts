@@ -1,4 +1,4 @@
-/** What lies in deploy/: it parses, names only flags, files and metrics that exist, and keeps its promises. */
+/** The files of deploy/ parse, name only flags, files and metrics that exist, and keep their promises. */
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -36,7 +36,7 @@ const compose = (path: string) => parse(text(path), { merge: true }) as Compose;
 
 describe("the compose files", () => {
   for (const path of ["deploy/compose.yaml", "deploy/compose.redis-cluster.yaml"]) {
-    it(`${path} starts servers with flags that exist, with a secret, and leaves them time to drain`, () => {
+    it(`${path} starts servers with existing flags and a secret, and leaves them time to drain`, () => {
       const { services, volumes } = compose(path);
       const servers = Object.values(services).filter(({ build }) => build !== undefined);
       expect(servers.length).toBeGreaterThan(0);
@@ -57,7 +57,7 @@ describe("the compose files", () => {
     });
   }
 
-  it("give the cluster six Redis nodes, and its creation and the servers their addresses", () => {
+  it("give the cluster six Redis nodes, and pass their addresses to its creation and to the servers", () => {
     const { services } = compose("deploy/compose.redis-cluster.yaml");
     const nodes = Object.entries(services).filter(([name]) => /^redis-\d$/.test(name));
     const addresses = nodes.map(([, { networks }]) => networks!.cluster!.ipv4_address);
@@ -76,7 +76,7 @@ describe("the image", () => {
   const lines = dockerfile.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
   const last = (instruction: string) => lines.filter((line) => line.startsWith(`${instruction} `)).at(-1)!;
 
-  it("runs as nobody special, gets signals itself, and serves with flags that exist", () => {
+  it("runs as an ordinary user, gets signals itself, and serves with existing flags", () => {
     expect(last("USER")).toBe("USER 1000:1000");
     const entry = JSON.parse(last("ENTRYPOINT").slice("ENTRYPOINT ".length)) as string[];
     const command = JSON.parse(last("CMD").slice("CMD ".length)) as string[];
@@ -100,7 +100,7 @@ describe("the image", () => {
     }
   });
 
-  it("has a health check that says what /ready says", async () => {
+  it("has a health check that agrees with /ready", async () => {
     const probe = JSON.parse(/^HEALTHCHECK .* CMD (\[.*\])$/m.exec(dockerfile)![1]!) as string[];
     const { server, port } = await serverForTest("memory");
     const check = async (at: number) => {
@@ -118,7 +118,7 @@ describe("the systemd unit", () => {
   const unit = text("deploy/sluice.service");
   const value = (name: string) => new RegExp(`^${name}=(.*)$`, "m").exec(unit)?.[1];
 
-  it("serves with flags that exist, keeps its data, and leaves time to drain", () => {
+  it("serves with existing flags, keeps its data, and leaves time to drain", () => {
     const command = value("ExecStart")!.split(" ");
     expect(existsSync(join(ROOT, command[1]!.replace("/opt/sluice/", "")))).toBe(true);
     for (const flag of flagsOf(command)) expect(entryOfFlag(flag), flag).toBeDefined();
@@ -135,7 +135,7 @@ describe("the systemd unit", () => {
     }
   });
 
-  it("is understood by systemd, where there is one", () => {
+  it("is accepted by systemd, where it is installed", () => {
     const dir = mkdtempSync(join(tmpdir(), "sluice-unit-"));
     onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
     const file = join(dir, "sluice.service");
@@ -171,7 +171,7 @@ describe("the dashboard, the alerts and the manual", () => {
     return found!;
   }
 
-  it("ask only for metrics and labels that the server has", async () => {
+  it("use only metrics and labels that the server has", async () => {
     const found = await scrape();
     const queries = [
       ...dashboard.panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr)),
@@ -218,7 +218,7 @@ describe("the dashboard, the alerts and the manual", () => {
     }
   });
 
-  it("come with a scrape configuration that asks for what is served", () => {
+  it("come with a scrape configuration for the served address", () => {
     const { scrape_configs: scrapes } = parse(text("deploy/prometheus/prometheus.yml")) as {
       readonly scrape_configs: readonly { readonly job_name: string; readonly metrics_path: string }[];
     };

@@ -1,6 +1,6 @@
 /**
- * The image's own steps, without a container engine: what each stage copies goes into an empty folder, what it runs is run there, and
- * what comes out starts. Only the packages are not fetched again; those that are installed here stand in for them.
+ * The image's own build steps, without a container engine. Each stage copies into an empty folder and runs there, and the
+ * result starts. The installed packages stand in for those that the build would fetch.
  */
 import { spawnSync } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync } from "node:fs";
@@ -28,7 +28,7 @@ function stagesOf(dockerfile: string): Stage[] {
   return stages;
 }
 
-/** `COPY [--from=stage] source... target` */
+/** Reads `COPY [--from=stage] source... target`. */
 function copy(step: string, folder: string, folders: ReadonlyMap<string, string>): void {
   const words = step.split(" ").slice(1);
   const from = words[0]!.startsWith("--from=") ? words.shift()!.slice("--from=".length) : undefined;
@@ -43,7 +43,7 @@ function copy(step: string, folder: string, folders: ReadonlyMap<string, string>
   }
 }
 
-/** What `npm install` would bring: the packages from here, and our own from the folder. */
+/** Does what `npm install` would: links the installed packages, and this repository's own from the folder. */
 function install(folder: string): void {
   const modules = join(folder, "node_modules");
   mkdirSync(join(modules, "@sluice"), { recursive: true });
@@ -62,7 +62,9 @@ function run(folder: string, command: string) {
   return { status, said: stdout + stderr };
 }
 
-test("the image is built by its own steps from what it copies, and what it holds starts", { timeout: 120_000 }, () => {
+test("the image is built by its own steps from the files it copies, and its content starts", {
+  timeout: 120_000,
+}, () => {
   const stages = stagesOf(readFileSync(join(ROOT, "deploy/Dockerfile"), "utf8"));
   expect(stages.map(({ name }) => name)).toEqual(["build", "runtime-dependencies", ""]);
   const folders = new Map<string, string>();
@@ -81,7 +83,7 @@ test("the image is built by its own steps from what it copies, and what it holds
     }
   }
   const image = folders.get("")!;
-  // Its own packages are linked to where they were installed; in the image that is the same place.
+  // The repository's own packages are linked to their place of installation; in the image that is the same place.
   rmSync(join(image, "node_modules"), { recursive: true, force: true });
   install(image);
   for (const sources of ["packages/server/src", "packages/protocol/src", "test", "tsconfig.json"]) {

@@ -1,4 +1,9 @@
-/** A server whose log lines a test can look at: it brings a logger of its own, as a program that embeds the server may. */
+/**
+ * A server whose log lines a test can read, through a logger of its own, as an embedding program may bring. The tests of
+ * this folder use it.
+ *
+ * Invariants: every line goes through JSON, as it would be written.
+ */
 import type { LogOptions, ServerOptions } from "@sluice/server";
 import { type Fixture, serverForTest } from "../e2e/server.ts";
 

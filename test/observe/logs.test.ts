@@ -31,7 +31,7 @@ describe("request lines", () => {
     expect(new Set(lines.map(({ id }) => id)).size).toBe(3);
   });
 
-  it("take a request's own id when it is harmless, and make one up otherwise", async () => {
+  it("take a request's own id when it is harmless, and a fresh one otherwise", async () => {
     const fixture = await loggedServer();
     const ids = ["web-1.2:3_4", "a".repeat(64), "a".repeat(65), 'x" or', "<script>", ""];
     for (const id of ids) await fetch(`${fixture.url}/health`, { headers: { "X-Request-Id": id } });
@@ -40,7 +40,7 @@ describe("request lines", () => {
     for (const id of logged.slice(2)) expect(id).toMatch(/^[0-9a-f]{8}-[0-9a-z]+$/);
   });
 
-  it("hold nothing of paths, queries, headers and payloads", async () => {
+  it("hold no part of paths, queries, headers and payloads", async () => {
     const fixture = await loggedServer();
     const url = await createdStream(fixture, "secret-path", TEXT);
     const headers = { Authorization: "Bearer secret-token", Cookie: "sluice_token=secret-cookie" };
@@ -52,7 +52,7 @@ describe("request lines", () => {
     expect(JSON.stringify(fixture.lines)).not.toContain("secret");
   });
 
-  it("can be left out, or the whole log", async () => {
+  it("can be left out, and so can the whole log", async () => {
     const { lines, log } = collectingLogger();
     const fixture = await loggedServer({ log: { ...log, requests: false } });
     await fetch(`${fixture.url}/health`);
@@ -61,7 +61,7 @@ describe("request lines", () => {
     expect((await fetch(`${silent.url}/health`)).status).toBe(200);
   });
 
-  it("of live readers come when they end, and say why", async () => {
+  it("of live readers come when they end, with the reason", async () => {
     const fixture = await loggedServer({ tail: { sseMs: 300 }, longPollMs: 10_000 });
     const url = await createdStream(fixture, "a", TEXT);
     await (await fetch(`${url}?offset=now&live=sse`)).text();
@@ -80,7 +80,7 @@ describe("request lines", () => {
     for (const line of gone) expect(line.end).toBe("gone");
   });
 
-  it("tell of a reader that was cut because it did not read", async () => {
+  it("name a reader that was cut off because it did not read", async () => {
     const fixture = await loggedServer({ tail: { slowReaderBytes: 64 * 1_024 } });
     const url = await createdStream(fixture, "a", TEXT);
     const socket = connect(fixture.port, "127.0.0.1");
@@ -97,7 +97,7 @@ describe("request lines", () => {
     expect(metrics.value("sluice_live_ended_total", { reason: "slow-reader" })).toBe(1);
   });
 
-  it("stand between the lines of start, drain and stop", async () => {
+  it("come between the lines of start, drain and stop", async () => {
     const fixture = await loggedServer();
     const url = await createdStream(fixture, "a", TEXT);
     const live = await fetch(`${url}?offset=now&live=sse`);
@@ -135,7 +135,7 @@ describe("faults", () => {
     return { lines, url: `http://127.0.0.1:${door.port}/` };
   }
 
-  it("are logged under the id that the client is given", async () => {
+  it("are logged under the id that the client gets", async () => {
     const { lines, url } = await doorThat(async () => {
       throw new Error("boom");
     });

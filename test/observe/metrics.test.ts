@@ -27,7 +27,7 @@ const JSON_TYPE = "application/json";
 const TEXT = "text/plain";
 
 describeOnEngines("metrics after some traffic", (engine) => {
-  it("tell exactly what was done", async () => {
+  it("match exactly the requests that were made", async () => {
     const fixture = await serverForTest(engine, { longPollMs: 50 });
     const notes = await createdStream(fixture, "notes", TEXT);
     const rooms = await createdStream(fixture, "rooms", JSON_TYPE);
@@ -65,7 +65,7 @@ describeOnEngines("metrics after some traffic", (engine) => {
     expect(found.sum("sluice_http_requests_total", { method: "GET", status: "4xx" })).toBe(1);
     expect(found.sum("sluice_http_requests_total", { method: "DELETE", status: "2xx" })).toBe(1);
     expect(found.sum("sluice_http_requests_total")).toBe(3 + 10 + 4 + 1 + 1 + 1 + 1);
-    // Neither the long-poll that waited nor the SSE that goes on.
+    // Neither the long-poll that waited nor the open SSE.
     expect(found.sum("sluice_http_request_seconds_count")).toBe(3 + 10 + 4 + 1 + 1);
     // The SSE and the scrape itself.
     expect(found.value("sluice_http_requests_active")).toBe(2);
@@ -73,7 +73,7 @@ describeOnEngines("metrics after some traffic", (engine) => {
     expect(found.value("sluice_ready")).toBe(1);
     expect(found.value("sluice_writable")).toBe(1);
     expect(found.value("sluice_build_info", { engine })).toBe(1);
-    // Three creations, seven appends, one deletion; what was refused committed nothing.
+    // Three creations, seven appends, one deletion; a refused request commits nothing.
     expect(found.value("sluice_commits_total")).toBe(11);
     expect(found.value("sluice_conflicts_total")).toBe(0);
     expect(found.value("sluice_commit_batch_size_sum")).toBe(11);
@@ -99,7 +99,7 @@ describeOnEngines("metrics after some traffic", (engine) => {
     await events.body!.cancel();
   });
 
-  it("stay within the same label sets whatever clients send", async () => {
+  it("keep the same label sets whatever clients send", async () => {
     const fixture = await serverForTest(engine);
     const size = 100;
     const methods = ["PURGE", "MKCOL", "PATCH", "REPORT", "SEARCH", "LINK"];
@@ -119,7 +119,7 @@ describeOnEngines("metrics after some traffic", (engine) => {
     };
     await storm(0);
     const sets = (found: Scrape) => found.all().map(({ name, labels }) => name + JSON.stringify(labels));
-    // The route of the scrape itself is counted from the second one on.
+    // The route of the scrape itself is counted from the second scrape on.
     await scrape(fixture);
     const first = await scrape(fixture);
     await storm(size);
@@ -135,7 +135,7 @@ describeOnEngines("metrics after some traffic", (engine) => {
 });
 
 describe("metrics", () => {
-  it("tell on disk how far the store is behind, what was flushed together, and how long that took", async () => {
+  it("on disk show how far the store lags, the size of a batch, and the time of a flush", async () => {
     const fixture = await serverForTest("disk");
     const url = await createdStream(fixture, "a", TEXT);
     await Promise.all(Array.from({ length: 50 }, () => appended(url, TEXT, "x".repeat(1_000))));
@@ -149,7 +149,7 @@ describe("metrics", () => {
     await eventually(async () => expect((await scrape(fixture)).value("sluice_journal_lag_bytes")).toBe(0));
   });
 
-  it("count the streams of an earlier life", async () => {
+  it("count the streams of an earlier process", async () => {
     const { dir, remove } = temporaryDir();
     onTestFinished(remove);
     const first = await createServer({ port: 0, data: dir, log: false });
@@ -162,7 +162,7 @@ describe("metrics", () => {
     expect((await scrape(second)).value("sluice_streams")).toBe(1_202);
   });
 
-  it("tell why live readers were sent home", async () => {
+  it("name the reason why live readers were disconnected", async () => {
     const fixture = await serverForTest("memory", { tail: { sseMs: 50 } });
     const url = await createdStream(fixture, "a", TEXT);
     await (await fetch(`${url}?offset=now&live=sse`)).text();
@@ -177,7 +177,7 @@ describe("metrics", () => {
     });
   });
 
-  it("of two servers in one process are their own", async () => {
+  it("of two servers in one process are separate", async () => {
     const [one, other] = [await serverForTest("memory"), await serverForTest("memory")];
     await createdStream(one, "a", TEXT);
     const created = async (fixture: Fixture) => (await scrape(fixture)).value("sluice_streams_created_total");
@@ -185,7 +185,7 @@ describe("metrics", () => {
     expect(new Scrape(await one.server.metrics()).value("sluice_streams_created_total")).toBe(1);
   });
 
-  it("tell how wakes were taken", async () => {
+  it("count how wakes were taken", async () => {
     const answers = [503, 200];
     const hook = createHttpServer((_, outgoing) => outgoing.writeHead(answers.shift() ?? 200).end('{"done":true}'));
     await new Promise<void>((resolve) => hook.listen(0, "127.0.0.1", resolve));
@@ -206,14 +206,14 @@ describe("metrics", () => {
     });
   });
 
-  it("are asked for by GET and HEAD only", async () => {
+  it("are served to GET and HEAD only", async () => {
     const { url } = await serverForTest("memory");
     const refused = await fetch(`${url}/metrics`, { method: "POST" });
     expect([refused.status, refused.headers.get("allow")]).toEqual([405, "GET, HEAD, OPTIONS"]);
     expect((await fetch(`${url}/metrics`, { method: "HEAD" })).status).toBe(200);
   });
 
-  it("count what was no request at all", async () => {
+  it("count bytes that were no request", async () => {
     const fixture = await serverForTest("memory");
     await rawLine(fixture.port, "this is not http\r\n\r\n");
     await rawLine(fixture.port, "CONNECT example.com:1 HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -222,7 +222,7 @@ describe("metrics", () => {
   });
 });
 
-/** Sends bytes and waits until the server has hung up. */
+/** Sends bytes and waits until the server has closed the connection. */
 async function rawLine(port: number, text: string): Promise<void> {
   await new Promise<void>((resolve, reject) => {
     const socket = connect(port, "127.0.0.1", () => socket.write(text));

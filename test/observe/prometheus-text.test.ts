@@ -3,13 +3,13 @@ import { Scrape } from "./prometheus-text.ts";
 
 const HEAD = "# HELP sluice_a_total What it is.\n# TYPE sluice_a_total counter\n";
 
-test("a scrape is read into families, labels and values", () => {
+test("a scrape is parsed into families, labels and values", () => {
   const scrape = new Scrape(`${HEAD}sluice_a_total{kind="x\\"y\\n"} 1.5e+3\nsluice_a_total{kind="z"} 2\n`);
   expect(scrape.value("sluice_a_total", { kind: 'x"y\n' })).toBe(1_500);
   expect(scrape.sum("sluice_a_total")).toBe(1_502);
 });
 
-test("what a scraper might stumble over is refused", () => {
+test("a line that a scraper might reject is refused", () => {
   const gauge = "# HELP sluice_g g\n# TYPE sluice_g gauge\n";
   const histogram = "# HELP sluice_h h\n# TYPE sluice_h histogram\n";
   for (const broken of [

@@ -1,6 +1,7 @@
 /**
- * A strict reader of the Prometheus text format, version 0.0.4: whatever a scraper might stumble over throws, with the line.
- * The metrics tests read every scrape through it.
+ * A strict parser of the Prometheus text format, version 0.0.4. The metrics tests read every scrape through it.
+ *
+ * Invariants: whatever a scraper might reject throws, with the line.
  */
 export interface Sample {
   readonly name: string;
@@ -107,7 +108,7 @@ function check(family: Family): void {
   if (type === "histogram") checkHistogram(family);
 }
 
-/** Per label set: bounds rise, counts do not fall, and the last bucket has everything. */
+/** For each label set, bounds rise, counts do not fall, and the last bucket holds everything. */
 function checkHistogram({ name, samples }: Family): void {
   const sets = new Map<string, Sample[]>();
   for (const sample of samples) {

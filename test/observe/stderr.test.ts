@@ -1,4 +1,4 @@
-/** The real process and what reads its standard error: promptly, not at all, or no longer. */
+/** The real process, and a reader of its standard error that reads promptly, not at all, or no longer. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, constants, mkdtempSync, openSync, readFileSync, readSync, rmSync } from "node:fs";
 import { connect } from "node:net";
@@ -37,7 +37,7 @@ async function serve(command: string, args: readonly string[], stderr: "pipe" | 
   return { child, url: await within(20_000, "the ready line", ready), ended };
 }
 
-/** Sends so many requests, some at a time, and waits for every answer. */
+/** Sends this many requests, some at a time, and waits for every answer. */
 async function ask({ hostname, port }: URL, count: number): Promise<void> {
   const socket = connect(Number(port), hostname);
   let answers = 0;
@@ -67,17 +67,17 @@ function linesOf(text: string): Line[] {
     text
       .trimEnd()
       .split("\n")
-      // What the command itself tells its operator is plain text.
+      // The command itself writes plain text to its operator.
       .filter((line) => !line.startsWith("sluice: "))
       .map((line) => JSON.parse(line) as Line)
   );
 }
 
-/** More lines than a pipe, and the buffer before it, take. */
+/** More lines than a pipe and the buffer before it hold. */
 const MANY = 20_000;
 
-describe("standard error that", () => {
-  it("is read gets every line, as JSON, to the last one before the exit", async () => {
+describe("standard error", () => {
+  it("that is read gets every line, as JSON, to the last one before the exit", async () => {
     const { child, url, ended } = await serve(process.execPath, SERVE, "pipe");
     let text = "";
     child.stderr!.setEncoding("utf8").on("data", (chunk: string) => {
@@ -97,7 +97,7 @@ describe("standard error that", () => {
     expect(lines[0]).toMatchObject({ level: "info", msg: "listening", time: expect.any(Number) });
   });
 
-  it("is a file gets every line too", async () => {
+  it("that is a file gets every line too", async () => {
     const dir = mkdtempSync(join(tmpdir(), "sluice-stderr-"));
     onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
     const file = openSync(join(dir, "log"), "a");
@@ -111,7 +111,7 @@ describe("standard error that", () => {
     expect(lines.at(-1)).toMatchObject({ msg: "stopped" });
   });
 
-  it("is not read holds up no request: lines are dropped and counted, and a line tells how many once it is read again", async () => {
+  it("that is not read delays no request: lines are dropped and counted, and a later line reports how many", async () => {
     const { child, url, ended } = await serve(process.execPath, SERVE, "pipe");
     await ask(url, MANY);
     let scrapes = 0;
@@ -134,7 +134,7 @@ describe("standard error that", () => {
     expect(requests + missing).toBe(MANY + scrapes);
   });
 
-  it("is never read does not keep the process from ending, pipe or socket", async () => {
+  it("that is never read does not keep the process from exiting, as a pipe or a socket", async () => {
     const dir = mkdtempSync(join(tmpdir(), "sluice-stderr-"));
     onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
     const fifo = join(dir, "fifo");
@@ -155,7 +155,7 @@ describe("standard error that", () => {
     expect(some.toString("latin1")).toContain('{"level":"info"');
   });
 
-  it("has been closed by its reader costs lines, not the server", async () => {
+  it("that has been closed by its reader loses lines, and the server continues", async () => {
     const { child, url, ended } = await serve(process.execPath, SERVE, "pipe");
     child.stderr!.destroy();
     await ask(url, 1_000);
@@ -165,7 +165,7 @@ describe("standard error that", () => {
     expect(await ended).toBe(0);
   });
 
-  it("gets the last words of a process that fails", async () => {
+  it("gets the final log line of a process that fails", async () => {
     const { child, ended } = await serve(process.execPath, ["--import", FAILS_ON_SIGUSR2, ...SERVE], "pipe");
     let text = "";
     child.stderr!.setEncoding("utf8").on("data", (chunk: string) => {

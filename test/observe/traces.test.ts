@@ -11,7 +11,7 @@ function memory() {
   return { exporter, provider };
 }
 
-/** What a program with tracing sets up: the active span follows asynchronous work. */
+/** The context manager of a program with tracing: the active span follows asynchronous work. */
 class FollowingManager implements ContextManager {
   private readonly storage = new AsyncLocalStorage<Context>();
   active = () => this.storage.getStore() ?? ROOT_CONTEXT;
@@ -44,7 +44,7 @@ describe("traces", () => {
     expect(JSON.stringify([read!.name, read!.attributes])).not.toContain("secret");
   });
 
-  it("show the commit below its request when the program keeps track of the active span", async () => {
+  it("show the commit below its request when the program tracks the active span", async () => {
     const { exporter, provider } = memory();
     trace.setGlobalTracerProvider(provider);
     context.setGlobalContextManager(new FollowingManager());
@@ -72,7 +72,7 @@ describe("traces", () => {
     await eventually(() => expect(exporter.getFinishedSpans()).toHaveLength(1));
   });
 
-  it("do not exist unless somebody would see them", () => {
+  it("are not made when no provider records them", () => {
     expect(RequestTracer.open(undefined)).toBeUndefined();
     expect(RequestTracer.open(false)).toBeUndefined();
     const { provider } = memory();
@@ -83,7 +83,7 @@ describe("traces", () => {
     expect(RequestTracer.open(false)).toBeUndefined();
   });
 
-  it("take no caller's span from a header that is not one", () => {
+  it("ignore a malformed header for the caller's span", () => {
     expect(parseTraceparent(`00-${TRACE}-${PARENT}-01`, "a=1")?.traceState?.get("a")).toBe("1");
     const zero = "0".repeat(32);
     for (const text of [

@@ -1,6 +1,6 @@
 /**
- * What happens when the server dies, or loses the engine, between two steps of a topic: after every single commit, in both ways,
- * with nothing done (`refused`) and with the word of it lost (`lost`). Whoever comes next finds the topic whole or gone.
+ * The server dies, or loses the engine, between two steps of a topic: after every single commit, once with the commit
+ * refused (`refused`) and once with its acknowledgement lost (`lost`). The next caller finds the topic whole or gone.
  */
 import { expect, it } from "vitest";
 import { utf8 } from "../../packages/server/src/core/bytes.ts";
@@ -28,7 +28,7 @@ function fateFrom(at: number, fault: Fault): NonNullable<Stage["trouble"]["fate"
   };
 }
 
-/** Runs the work while every commit from the given one on fails, and starts the server anew. */
+/** Runs the work while every commit from the given one on fails, and restarts the server. */
 async function cut(on: Stage, at: number, fault: Fault, work: () => Promise<Answer>): Promise<Answer> {
   on.trouble.fate = fateFrom(at, fault);
   const answer = await work();
@@ -47,36 +47,42 @@ async function settle(on: Stage): Promise<void> {
   }
 }
 
-describeOnEngines("A topic that is cut short", (engine) => {
+describeOnEngines("A topic that is interrupted", (engine) => {
   const staged = async (name: EngineName) => {
     const on = await openStage(name);
     return { on, topic: new Topic(on.url, "orders", SHARDS) };
   };
   const whole = (topic: Topic) => [topic.path, ...topic.paths];
 
-  it.each(everyStep(STEPS))("while it is made, at step $at ($fault): the PUT is repeated", async ({ at, fault }) => {
-    const { on, topic } = await staged(engine);
-    expect((await cut(on, at, fault, () => topic.put())).status).toBe(503);
-    const isNew = at === 0 && fault === "refused";
-    expect((await topic.put()).status).toBe(isNew ? 201 : 200);
-    expect(await topic.closed()).toEqual([false, false, false]);
-    await settle(on);
-    expect(await stored(on.app.streams)).toEqual(whole(topic));
-    expect(await on.tracked()).toEqual([]);
-  });
-
-  it.each(everyStep(STEPS))("while it is made, at step $at ($fault): somebody appends", async ({ at, fault }) => {
-    const { on, topic } = await staged(engine);
-    await cut(on, at, fault, () => topic.put());
-    const answer = await topic.post("x", { "Message-Key": "k" });
-    expect(answer.status).toBe(at === 0 && fault === "refused" ? 404 : 204);
-    if (answer.status === 404) return;
-    expect(await topic.closed()).toEqual([false, false, false]);
-    expect((await topic.messages()).flat()).toEqual(["x"]);
-  });
+  it.each(everyStep(STEPS))(
+    "while it is made, at step $at ($fault), is completed by a repeated PUT",
+    async ({ at, fault }) => {
+      const { on, topic } = await staged(engine);
+      expect((await cut(on, at, fault, () => topic.put())).status).toBe(503);
+      const isNew = at === 0 && fault === "refused";
+      expect((await topic.put()).status).toBe(isNew ? 201 : 200);
+      expect(await topic.closed()).toEqual([false, false, false]);
+      await settle(on);
+      expect(await stored(on.app.streams)).toEqual(whole(topic));
+      expect(await on.tracked()).toEqual([]);
+    },
+  );
 
   it.each(everyStep(STEPS))(
-    "while it is made, at step $at ($fault): nobody comes but the sweep",
+    "while it is made, at step $at ($fault), takes an append or does not exist",
+    async ({ at, fault }) => {
+      const { on, topic } = await staged(engine);
+      await cut(on, at, fault, () => topic.put());
+      const answer = await topic.post("x", { "Message-Key": "k" });
+      expect(answer.status).toBe(at === 0 && fault === "refused" ? 404 : 204);
+      if (answer.status === 404) return;
+      expect(await topic.closed()).toEqual([false, false, false]);
+      expect((await topic.messages()).flat()).toEqual(["x"]);
+    },
+  );
+
+  it.each(everyStep(STEPS))(
+    "while it is made, at step $at ($fault), is completed or removed by the sweep alone",
     async ({ at, fault }) => {
       const { on, topic } = await staged(engine);
       await cut(on, at, fault, () => topic.put());
@@ -86,7 +92,7 @@ describeOnEngines("A topic that is cut short", (engine) => {
     },
   );
 
-  it.each(everyStep(STEPS))("while it is made, at step $at ($fault): it is deleted", async ({ at, fault }) => {
+  it.each(everyStep(STEPS))("while it is made, at step $at ($fault), can be deleted", async ({ at, fault }) => {
     const { on, topic } = await staged(engine);
     await cut(on, at, fault, () => topic.put());
     expect((await topic.delete()).status).toBe(at === 0 && fault === "refused" ? 404 : 204);
@@ -95,22 +101,25 @@ describeOnEngines("A topic that is cut short", (engine) => {
     expect(await on.tracked()).toEqual([]);
   });
 
-  it.each(everyStep(STEPS))("while it is deleted, at step $at ($fault): nothing is left", async ({ at, fault }) => {
-    const { on, topic } = await staged(engine);
-    await topic.create();
-    await topic.add("x");
-    await settle(on);
-    expect((await cut(on, at, fault, () => topic.delete())).status).toBe(503);
-    const stands = at === 0 && fault === "refused";
-    // From its first step on it is gone for everybody.
-    expect((await topic.head()).status).toBe(stands ? 200 : 404);
-    expect((await topic.post("y")).status).toBe(stands ? 204 : 404);
-    await settle(on);
-    expect(await stored(on.app.streams)).toEqual(stands ? whole(topic) : []);
-    expect(await on.tracked()).toEqual([]);
-  });
+  it.each(everyStep(STEPS))(
+    "while it is deleted, at step $at ($fault), leaves nothing behind",
+    async ({ at, fault }) => {
+      const { on, topic } = await staged(engine);
+      await topic.create();
+      await topic.add("x");
+      await settle(on);
+      expect((await cut(on, at, fault, () => topic.delete())).status).toBe(503);
+      const stands = at === 0 && fault === "refused";
+      // From its first step on it is gone for every caller.
+      expect((await topic.head()).status).toBe(stands ? 200 : 404);
+      expect((await topic.post("y")).status).toBe(stands ? 204 : 404);
+      await settle(on);
+      expect(await stored(on.app.streams)).toEqual(stands ? whole(topic) : []);
+      expect(await on.tracked()).toEqual([]);
+    },
+  );
 
-  it.each(everyStep(STEPS))("while it is deleted, at step $at ($fault): it is made anew", async ({ at, fault }) => {
+  it.each(everyStep(STEPS))("while it is deleted, at step $at ($fault), can be made anew", async ({ at, fault }) => {
     const { on, topic } = await staged(engine);
     await topic.create();
     for (let i = 0; i < SHARDS; i++) await topic.add("old");
@@ -126,19 +135,22 @@ describeOnEngines("A topic that is cut short", (engine) => {
     expect((await bigger.messages()).flat()).toEqual(["new"]);
   });
 
-  it.each(everyStep(STEPS))("while it is closed, at step $at ($fault): all shards or none", async ({ at, fault }) => {
-    const { on, topic } = await staged(engine);
-    await topic.create();
-    expect((await cut(on, at, fault, () => topic.close())).status).toBe(503);
-    const isOpen = at === 0 && fault === "refused";
-    expect((await topic.post("x")).status).toBe(isOpen ? 204 : 409);
-    expect(await topic.closed()).toEqual(Array(SHARDS).fill(!isOpen));
-    expect((await topic.close()).status).toBe(204);
-    expect(await topic.closed()).toEqual([true, true, true]);
-  });
+  it.each(everyStep(STEPS))(
+    "while it is closed, at step $at ($fault), ends with all shards closed or none",
+    async ({ at, fault }) => {
+      const { on, topic } = await staged(engine);
+      await topic.create();
+      expect((await cut(on, at, fault, () => topic.close())).status).toBe(503);
+      const isOpen = at === 0 && fault === "refused";
+      expect((await topic.post("x")).status).toBe(isOpen ? 204 : 409);
+      expect(await topic.closed()).toEqual(Array(SHARDS).fill(!isOpen));
+      expect((await topic.close()).status).toBe(204);
+      expect(await topic.closed()).toEqual([true, true, true]);
+    },
+  );
 
   it.each(everyStep(STEPS))(
-    "while it is closed, at step $at ($fault): the sweep finishes it",
+    "while it is closed, at step $at ($fault), is closed completely by the sweep",
     async ({ at, fault }) => {
       const { on, topic } = await staged(engine);
       await topic.create();
@@ -150,7 +162,7 @@ describeOnEngines("A topic that is cut short", (engine) => {
     },
   );
 
-  it("while its time is up: what is left of it goes with the next sweep, or when the name is used again", async () => {
+  it("while it expires loses its remains to the next sweep, or when its name is used again", async () => {
     for (const { at, fault } of everyStep(STEPS)) {
       const { on, topic } = await staged(engine);
       await topic.create({ "Stream-TTL": "60" });
@@ -168,8 +180,8 @@ describeOnEngines("A topic that is cut short", (engine) => {
   });
 });
 
-describeOnEngines("A shard that is left over", (engine) => {
-  /** As somebody slow makes one, on another node: it saw a topic that has gone by the time its commit comes. */
+describeOnEngines("A leftover shard", (engine) => {
+  /** Leaves a shard as a slow node would: it saw a topic that is gone by the time of its commit. */
   async function leftOver() {
     const on = await openStage(engine);
     const topic = new Topic(on.url, "orders", SHARDS);
@@ -185,7 +197,7 @@ describeOnEngines("A shard that is left over", (engine) => {
     return { on, topic };
   }
 
-  it("is taken away by the sweep", async () => {
+  it("is removed by the sweep", async () => {
     const { on } = await leftOver();
     expect(await stored(on.app.streams)).toEqual(["orders/$shard/1"]);
     on.pass(CHECK_MS - 1_000);
@@ -196,7 +208,7 @@ describeOnEngines("A shard that is left over", (engine) => {
     expect(await on.tracked()).toEqual([]);
   });
 
-  it("makes room for a new topic of its name, which does not take it for its own", async () => {
+  it("makes room for a new topic of its name, which does not adopt it", async () => {
     const { on, topic } = await leftOver();
     await topic.create();
     expect(await topic.messages()).toEqual([[], [], []]);
@@ -204,7 +216,7 @@ describeOnEngines("A shard that is left over", (engine) => {
     expect(await stored(on.app.streams)).toEqual([topic.path, ...topic.paths]);
   });
 
-  it("and one that a topic has lost is made anew by the append that needs it", async () => {
+  it("that its topic has lost is made anew by the append that needs it", async () => {
     const on = await openStage(engine);
     const topic = await new Topic(on.url, "orders", SHARDS).create();
     const shard = await topic.add("lost", { "Message-Key": "k" });

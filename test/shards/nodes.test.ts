@@ -1,4 +1,4 @@
-/** A topic of a service of two nodes: made, used and deleted through both at once. */
+/** A topic of a cluster of two nodes: made, used and deleted through both at once. */
 import { createServer } from "@sluice/server";
 import { expect, it, onTestFinished } from "vitest";
 import { utf8 } from "../../packages/server/src/core/bytes.ts";
@@ -37,7 +37,7 @@ it("both nodes make the same topic, and send a key to the same shard", async () 
   expect((await b.head()).status).toBe(404);
 });
 
-it("what two nodes make and delete at once is whole or gone in the end", async () => {
+it("a topic that two nodes make and delete at once is whole or gone in the end", async () => {
   const [a, b] = await twoNodes("orders", 4);
   const round = async (topic: Topic, i: number) => {
     const key = { "Message-Key": `key ${i}` };
@@ -45,14 +45,14 @@ it("what two nodes make and delete at once is whole or gone in the end", async (
     for (const { status, text } of answers) expect([200, 201, 204, 404], text).toContain(status);
   };
   for (let i = 0; i < 15; i++) await Promise.all([round(a, i), round(b, i), round(a, i), round(b, i)]);
-  // The last word is a delete, so that nothing must be left, not even what came late.
+  // The last call is a delete, so that nothing may be left, not even a late write.
   await a.delete();
   await eventually(async () => {
     expect((await b.api.call("GET", "/streams")).body.streams).toEqual([]);
   }, 20_000);
 }, 60_000);
 
-/** A node whose commits to one entity wait until they are released. */
+/** A node whose commits to one entity wait until the test releases them. */
 async function lateNode(redis: ReturnType<typeof sharedRedis>, id: string) {
   const world = realWorld();
   const engine = await openRedis({ ...redis, world, limits: PATIENCE });
@@ -74,7 +74,7 @@ async function lateNode(redis: ReturnType<typeof sharedRedis>, id: string) {
   return { streams, release, held: () => eventually(() => expect(isHeld).toBe(true)) };
 }
 
-it("a node that is late with a shard of a topic that has gone does no harm to the next one of its name", async () => {
+it("a node that is late with a shard of a deleted topic does not harm the next topic of its name", async () => {
   const redis = sharedRedis();
   const [topic] = await twoNodes("orders", 3, redis);
   const { streams, release, held } = await lateNode(redis, "orders/$shard/1");
@@ -90,7 +90,7 @@ it("a node that is late with a shard of a topic that has gone does no harm to th
   expect(await topic.messages()).toEqual([[0], [1], [2]]);
 });
 
-it("an append that is late meets the next topic of the name, and goes to the shard that its key has there", async () => {
+it("a late append meets the next topic of the name, and goes to the shard of its key there", async () => {
   const redis = sharedRedis();
   const [topic] = await twoNodes("orders", 3, redis);
   await topic.create();

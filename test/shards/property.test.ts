@@ -1,4 +1,4 @@
-/** Whatever is appended to a topic, in whatever way, is in exactly one of its shards; and what shares a key is in its order. */
+/** Every message appended to a topic, in any way, is in exactly one shard; messages that share a key keep their order. */
 import { expect, it } from "vitest";
 import { type EngineName, serverForTest } from "../e2e/server.ts";
 import { Random } from "../sim/random.ts";
@@ -14,14 +14,14 @@ it.each<[EngineName, number]>([
   ["memory", 2],
   ["disk", 3],
   ["redis", 4],
-])("every message is in one shard, and in order with those of its key (%s, seed %i)", async (engine, seed) => {
+])("every message is in one shard, and in order with the messages of its key (%s, seed %i)", async (engine, seed) => {
   const dice = new Random(seed);
   const shards = 1 + dice.below(9);
   const topic = await new Topic((await serverForTest(engine)).url, "t", shards).create();
   const sent = new Map<string, number[]>();
   const all: number[] = [];
   let n = 0;
-  /** One client per key: it sends one thing after the other, sometimes twice, and batches now and then. */
+  /** One client per key sends one message after the other, sometimes twice, and sometimes in batches. */
   const client = async (key: string) => {
     const order: number[] = [];
     const isProducer = dice.below(2) === 0;

@@ -1,4 +1,4 @@
-/** Many at once make, use, close and delete the same topic. Whatever comes of it, it is whole or gone afterwards. */
+/** Many clients make, use, close and delete the same topic at once. Afterwards the topic is whole or gone. */
 import { expect, it } from "vitest";
 import { describeOnEngines } from "../e2e/server.ts";
 import { openStage } from "../e2e/stage.ts";
@@ -8,7 +8,7 @@ import { stored, Topic } from "./topic.ts";
 
 const CLIENTS = 6;
 const CALLS = 25;
-/** What each call may be answered with; anything else, a 500 above all, is a defect. */
+/** The allowed statuses of each call; any other, a 500 above all, is a defect. */
 const EXPECTED: Readonly<Record<string, readonly number[]>> = {
   put: [200, 201, 409],
   post: [200, 204, 404, 409],
@@ -16,7 +16,7 @@ const EXPECTED: Readonly<Record<string, readonly number[]>> = {
   delete: [204, 404],
 };
 
-describeOnEngines("A topic that many use at once", (engine) => {
+describeOnEngines("A topic under concurrent clients", (engine) => {
   it.each([1, 2, 3])("is whole or gone in the end (seed %i)", async (seed) => {
     const on = await openStage(engine);
     const dice = new Random(seed);

@@ -1,11 +1,11 @@
-/** What time does to topics: they end as one, and any use of a shard is a use of the topic. */
+/** Topics over time: all shards expire as one, and any use of a shard is a use of the topic. */
 import { expect, it } from "vitest";
 import { appInTime } from "../e2e/app-in-time.ts";
 import { describeOnEngines } from "../e2e/server.ts";
 import { openStage } from "../e2e/stage.ts";
 import { stored, Topic } from "./topic.ts";
 
-describeOnEngines("The time of a sharded topic", (engine) => {
+describeOnEngines("A sharded topic over time", (engine) => {
   const staged = async (headers: Record<string, string>) => {
     const { url, streams, advance } = await appInTime(engine);
     const topic = new Topic(url, "orders", 3);
@@ -13,7 +13,7 @@ describeOnEngines("The time of a sharded topic", (engine) => {
     return { topic, streams, advance };
   };
 
-  it("a TTL ends it with all its shards when none of them was used", async () => {
+  it("expires with all its shards when none of them was used", async () => {
     const { topic, streams, advance } = await staged({ "Stream-TTL": "20" });
     await advance(20_000);
     expect((await topic.head()).status).toBe(200);
@@ -22,7 +22,7 @@ describeOnEngines("The time of a sharded topic", (engine) => {
     expect(await stored(streams)).toEqual([]);
   });
 
-  it("an append to one shard, or a read of one, prolongs all", async () => {
+  it("is extended as a whole by an append to one shard, or a read of one", async () => {
     const { topic, streams, advance } = await staged({ "Stream-TTL": "20" });
     const shard = await topic.add("x", { "Message-Key": "k" });
     const other = topic.paths[(shard + 1) % 3]!;
@@ -40,16 +40,16 @@ describeOnEngines("The time of a sharded topic", (engine) => {
     expect((await topic.messages()).flat()).toEqual([]);
   });
 
-  it.each(["the topic", "a shard"])("an append to %s that comes when the end has begun is kept", async (to) => {
+  it.each(["the topic", "a shard"])("keeps an append to %s that comes when its expiry has begun", async (to) => {
     const on = await openStage(engine);
     const topic = await new Topic(on.url, "orders", 3).create({ "Stream-TTL": "20" });
     const key = { "Message-Key": "k" };
     const shard = await topic.add("old", key);
-    // By then the shards have been looked at once, as all are soon after they were made.
+    // By then the sweep has visited each shard once, as it does soon after a creation.
     on.pass(11_000);
     await on.sweep();
     on.pass(12_000);
-    // The topic is said to end, and then the server dies.
+    // The topic is marked as ending, and then the server dies.
     let commits = 0;
     on.trouble.fate = ({ effects }) => (effects.length > 0 && commits++ > 0 ? "refused" : undefined);
     await on.sweep();
@@ -66,7 +66,7 @@ describeOnEngines("The time of a sharded topic", (engine) => {
     expect((await topic.messages()).flat()).toEqual(["old", "new"]);
   });
 
-  it("an expiry ends the topic and its shards at one moment, swept or not", async () => {
+  it("ends at one moment for the topic and its shards, swept or not", async () => {
     const { url, app, pass, now, sweep } = await openStage(engine);
     const expires = new Date(now() + 20_000).toISOString();
     const topic = await new Topic(url, "orders", 3).create({ "Stream-Expires-At": expires });
@@ -81,7 +81,7 @@ describeOnEngines("The time of a sharded topic", (engine) => {
     expect(await stored(app.streams)).toEqual([]);
   });
 
-  it("retention by age works in every shard", async () => {
+  it("applies retention by age in every shard", async () => {
     const { topic, advance } = await staged({ "Stream-Max-Age-Seconds": "60" });
     for (let i = 0; i < 3; i++) await topic.add(i);
     await advance(90_000);

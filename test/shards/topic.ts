@@ -1,4 +1,8 @@
-/** A sharded topic as a client calls it, and what is stored of it. */
+/**
+ * A sharded topic as a client calls it, and its stored streams. The tests of this folder use it.
+ *
+ * Invariants: every call goes over HTTP, except `stored`, which asks the engine.
+ */
 import { expect } from "vitest";
 import type { Streams } from "../../packages/server/src/streams/service.ts";
 import { type Answer, Api } from "../sessions/api.ts";
@@ -17,7 +21,7 @@ export class Topic {
     this.api = new Api(url);
   }
 
-  /** A topic beside it, on the same server. */
+  /** Another topic on the same server. */
   another(path: string, shards: number): Topic {
     return new Topic(this.url, path, shards);
   }
@@ -41,7 +45,7 @@ export class Topic {
     return this.api.call("POST", `/stream/${this.path}`, JSON.stringify(message), { ...JSON_TYPE, ...headers });
   }
 
-  /** Appends and says which shard took it. */
+  /** Appends, and returns the shard that took the message. */
   async add(message: unknown, headers: Bag = {}): Promise<number> {
     const answer = await this.post(message, headers);
     expect([200, 204], answer.text).toContain(answer.status);
@@ -64,7 +68,7 @@ export class Topic {
     return this.api.call("GET", `/stream/${path}${query}`);
   }
 
-  /** What is in each shard, in its order. */
+  /** The messages of each shard, in order. */
   async messages(): Promise<unknown[][]> {
     const shards: unknown[][] = [];
     for (const path of this.paths) {
@@ -75,14 +79,14 @@ export class Topic {
     return shards;
   }
 
-  /** Whether the shards are closed, in their order; undefined for one that is not there. */
+  /** Whether each shard is closed; undefined for a missing one. */
   async closed(): Promise<(boolean | undefined)[]> {
     const heads = await Promise.all(this.paths.map((path) => this.head(path)));
     return heads.map(({ status, headers }) => (status === 200 ? headers.get("stream-closed") === "true" : undefined));
   }
 }
 
-/** Every name that the engine knows of, whatever state it is in. */
+/** Every stream that the engine stores, in any state. */
 export async function stored(streams: Streams): Promise<readonly string[]> {
   return (await streams.list("default", "", "", 1_000)).ids;
 }

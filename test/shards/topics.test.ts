@@ -8,7 +8,7 @@ const UUID = "6f1c1f5e-2a5b-4c9e-9d5e-0a1b2c3d4e5f";
 describeOnEngines("A sharded topic", (engine) => {
   const open = async (path?: string, shards?: number) => new Topic((await serverForTest(engine)).url, path, shards);
 
-  it("is made with its shards, confirmed by the same PUT, and refused to another one", async () => {
+  it("is made with its shards, confirmed by the same PUT, and refused to a different one", async () => {
     const topic = await open();
     const created = await topic.put();
     expect([created.status, created.headers.get("stream-shards")]).toEqual([201, "4"]);
@@ -36,17 +36,17 @@ describeOnEngines("A sharded topic", (engine) => {
     expect((await topic.head("plain/$shard/0")).status).toBe(404);
   });
 
-  it("an append goes by key, else by producer, else round robin, and says where", async () => {
+  it("routes an append by key, else by producer, else round robin, and names the shard", async () => {
     const topic = await (await open()).create();
     const byKey = await topic.add("k1", { "Message-Key": "order-1" });
     expect(await topic.add("k2", { "Message-Key": "order-1" })).toBe(byKey);
-    // The key goes before the producer, whose id alone would choose another shard.
+    // The key wins over the producer, whose id alone would choose another shard.
     const producer = { "Producer-Id": "a", "Producer-Epoch": "0", "Producer-Seq": "0" };
     expect(await topic.add("k3", { ...producer, "Message-Key": "order-1" })).toBe(byKey);
     const byProducer = await topic.add("p1", producer);
     expect(byProducer).not.toBe(byKey);
     expect(await topic.add("p2", { ...producer, "Producer-Seq": "1" })).toBe(byProducer);
-    // These are part of the contract: whoever knows the key knows the shard.
+    // These shards are part of the contract: a client that knows the key knows the shard.
     expect([byKey, byProducer]).toEqual([0x92005a9c % 4, 0x1a80b1b3 % 4]);
     const rounds = [];
     for (let i = 0; i < 8; i++) rounds.push(await topic.add(i));
@@ -56,7 +56,7 @@ describeOnEngines("A sharded topic", (engine) => {
     expect(messages.flat().length).toBe(13);
   });
 
-  it("two topics that are appended to in turn both use all their shards", async () => {
+  it("uses all its shards when appends alternate with those to another topic", async () => {
     const a = await (await open("a", 2)).create();
     const b = await a.another("b", 2).create();
     const taken: number[] = [];
@@ -64,7 +64,7 @@ describeOnEngines("A sharded topic", (engine) => {
     expect(taken).toEqual([0, 0, 1, 1, 0, 0, 1, 1]);
   });
 
-  it("the answer is that of the shard: producers, repetitions, gaps, content types, batches", async () => {
+  it("answers as the shard does: producers, repetitions, gaps, content types, batches", async () => {
     const topic = await (await open()).create();
     const by = (seq: number, epoch = 0) => ({
       "Producer-Id": "p",
@@ -88,7 +88,7 @@ describeOnEngines("A sharded topic", (engine) => {
     expect((await topic.messages()).flat()).toEqual([1, 2, 3]);
   });
 
-  it("has no log to read: every way to ask answers 409 with the shards", async () => {
+  it("has no log to read: every way to read answers 409 with the shards", async () => {
     const topic = await (await open()).create();
     for (const query of [
       "",
@@ -111,7 +111,7 @@ describeOnEngines("A sharded topic", (engine) => {
     expect((await topic.head("orders/$shard/0")).headers.get("stream-shards")).toBeNull();
   });
 
-  it("a shard is read, followed and appended to as any stream is", async () => {
+  it("has shards that are read, followed and appended to like any stream", async () => {
     const topic = await (await open()).create();
     const shard = "orders/$shard/2";
     const waiting = topic.get("?offset=-1&live=long-poll", shard);
@@ -123,7 +123,7 @@ describeOnEngines("A sharded topic", (engine) => {
     expect(encoded.body).toEqual([1]);
   });
 
-  it("nobody creates or deletes where shards are", async () => {
+  it("refuses every creation and deletion under the paths of its shards", async () => {
     const topic = await (await open()).create();
     for (const path of [
       "orders/$shard/0",
@@ -146,7 +146,7 @@ describeOnEngines("A sharded topic", (engine) => {
     expect((await topic.api.call("PUT", "/stream/a/b$shard")).status).toBe(201);
   });
 
-  it("goes with all its shards, and its name is free for anything else", async () => {
+  it("is deleted with all its shards, and its name is free for any stream", async () => {
     const topic = await (await open()).create();
     await topic.add("x", { "Message-Key": "order-1" });
     expect((await topic.delete()).status).toBe(204);
@@ -161,7 +161,7 @@ describeOnEngines("A sharded topic", (engine) => {
     expect((await topic.get()).status).toBe(200);
   });
 
-  it("is closed as a whole, with or without last words, and again", async () => {
+  it("is closed as a whole, with or without a last message, and idempotently", async () => {
     const topic = await (await open()).create();
     const last = await topic.post("bye", { "Message-Key": "order-1", "Stream-Closed": "true" });
     expect([last.status, last.headers.get("stream-closed")]).toEqual([204, "true"]);
@@ -177,7 +177,7 @@ describeOnEngines("A sharded topic", (engine) => {
     expect((await topic.put({ "Stream-Closed": "true" })).status).toBe(200);
   });
 
-  it("a producer's closing request can be repeated", async () => {
+  it("accepts a producer's repeated closing request", async () => {
     const topic = await (await open()).create();
     const closing = { "Producer-Id": "p", "Producer-Epoch": "0", "Producer-Seq": "0", "Stream-Closed": "true" };
     expect((await topic.post("bye", closing)).status).toBe(200);
@@ -254,7 +254,7 @@ describeOnEngines("A sharded topic", (engine) => {
     expect((await topic.messages()).flat()).toEqual([7]);
   });
 
-  it("of 256 shards and of one works like any other", async () => {
+  it("works the same with 256 shards and with one", async () => {
     const many = await (await open("many", 256)).create();
     expect((await many.closed()).every((closed) => closed === false)).toBe(true);
     expect(await many.add("x", { "Message-Key": "order-1" })).toBe(156);
@@ -267,7 +267,7 @@ describeOnEngines("A sharded topic", (engine) => {
 });
 
 describe("Stream-Shards", () => {
-  it("that is no number from 1 to 256 is refused by name", async () => {
+  it("is refused by name when it is not a number from 1 to 256", async () => {
     const api = new Api((await serverForTest("memory")).url);
     for (const shards of ["0", "257", "1.5", "x", "", "-1", "1e2", "08", "+4", "1000", "4, 4"]) {
       const answer = await api.call("PUT", "/stream/a", undefined, { "Stream-Shards": shards });
@@ -277,7 +277,7 @@ describe("Stream-Shards", () => {
     expect((await api.call("HEAD", "/stream/a")).status).toBe(404);
   });
 
-  it("goes with no body, because a repeated PUT would have to append it again", async () => {
+  it("is refused with a body, because a repeated PUT would have to append it again", async () => {
     const api = new Api((await serverForTest("memory")).url);
     const put = (body: string) =>
       api.call("PUT", "/stream/a", body, { "Stream-Shards": "2", "Content-Type": "application/json" });
@@ -286,7 +286,7 @@ describe("Stream-Shards", () => {
     expect((await put("[]")).status).toBe(201);
   });
 
-  it("needs a path that leaves room for those of the shards", async () => {
+  it("is refused for a path that leaves no room for the paths of the shards", async () => {
     const api = new Api((await serverForTest("memory")).url);
     const put = (length: number, shards: string) =>
       api.call("PUT", `/stream/${"a".repeat(length)}`, undefined, { "Stream-Shards": shards });

@@ -1,6 +1,6 @@
 /**
- * The checkers must bite: each of these histories is a few calls long, and breaks (or keeps) one promise. A call is given
- * with the ticks at which it was invoked and returned; no return means that nobody knows its outcome.
+ * The checkers detect violations: each of these histories is a few calls long, and breaks (or keeps) one promise. A call has
+ * the ticks of its invocation and its return; without a return its outcome is unknown.
  */
 import type { Position } from "@sluice/protocol";
 import { describe, expect, it } from "vitest";
@@ -94,7 +94,7 @@ class Story {
 const p = (seq: number, epoch = 0) => ({ id: "p", epoch, seq });
 const append = (rest: Partial<Append>): Append => ({ kind: "append", path: "s", ids: ["x"], close: false, ...rest });
 
-describe("Histories that keep their promises", () => {
+describe("The checkers accept", () => {
   const good: Record<string, Story> = {
     "appends that overlap, and a reader in between": new Story()
       .create([1, 2])
@@ -131,7 +131,7 @@ describe("Histories that keep their promises", () => {
   for (const [name, story] of Object.entries(good)) it(name, () => expect(story.check()).toEqual([]));
 });
 
-describe("Histories that break a promise are found out:", () => {
+describe("The checkers report that", () => {
   const closing = { close: true };
   const bad: Record<string, readonly [checker: string, Story]> = {
     "an acknowledged message is lost": [
@@ -214,7 +214,7 @@ describe("Histories that break a promise are found out:", () => {
       "closing",
       new Story().create([1, 2]).append("", [3, 4], at(0), closing).head([5, 6], at(0), false),
     ],
-    "a stream is closed by nobody": ["closing", new Story().create([1, 2]).head([3, 4], at(0), true)],
+    "a stream is closed without a closing call": ["closing", new Story().create([1, 2]).head([3, 4], at(0), true)],
     "a producer's messages are out of order": [
       "producers",
       new Story()

@@ -1,7 +1,9 @@
 /**
- * The disk engine as a storage of simulated runs: its real journal, recovery and applier, on a drive and a store that outlive
- * the process. A kill leaves what the operating system had taken; a power cut loses, tears and reorders what was not synced.
- * Sometimes the drive is full or its flush fails.
+ * The disk engine as a storage of simulated runs: its real journal, recovery and applier, on a drive and a store that
+ * outlive the process. The scenario tests open it.
+ *
+ * Invariants: a kill keeps everything that the operating system had accepted; a power cut loses, tears and reorders unsynced
+ * writes. Sometimes the drive is full or its flush fails.
  */
 import { Applier } from "../../packages/server/src/engine/disk/applier.ts";
 import { InlineRunner } from "../../packages/server/src/engine/disk/apply-runner.ts";
@@ -45,7 +47,7 @@ export const diskStorage: OpenStorage = (world) => {
   };
 };
 
-/** Small enough that a run meets every turn: segments run out and are used again, lag holds writers up, caches are empty. */
+/** Small limits, so that a run meets every case: segments run out and are reused, lag delays writers, caches are empty. */
 function drawLimits(random: Random): Partial<Limits> {
   return {
     segmentBytes: random.pick([1_024, 4_096, 32_768]),
@@ -76,7 +78,10 @@ function fault(code: string): Error {
   return Object.assign(new Error(`simulated ${code}`), { code });
 }
 
-/** The clock of the simulated drive, on the events of the simulated world: an operation ends with the process that asked. */
+/**
+ * The clock of the simulated drive, on the events of the simulated world: an operation ends with the process that requested
+ * it.
+ */
 class DriveClock extends SimClock {
   process!: Process;
 
@@ -103,11 +108,11 @@ class DriveClock extends SimClock {
     });
   }
 
-  /** Whoever has died is forgotten by the world already. */
+  /** The world has already forgotten a dead process. */
   override forget(): void {}
 }
 
-/** The operating system lets go of a dead process's lock. */
+/** The operating system releases the lock of a dead process. */
 function unlockedByDeath(files: Files, process: Process): Files {
   const lock = async (dir: string): Promise<Release> => {
     const release = await files.lock(dir);

@@ -1,6 +1,8 @@
 /**
- * What is going to happen in a simulated world: events whose time has come lie in one heap of equals, later ones wait in
- * the order of their time. Only the world uses it. Events that were called off, or whose process has died, are never given out.
+ * The pending events of a simulated world. Only the world uses it.
+ *
+ * Invariants: due events are equals in one heap; later ones wait in the order of their time. A cancelled event, or one of a
+ * dead process, is never given out.
  */
 export interface SimEvent {
   readonly atMs: number;
@@ -12,7 +14,7 @@ export interface SimEvent {
 
 export class EventQueue {
   private readonly ready: SimEvent[] = [];
-  /** A binary heap, the earliest at the top; among equal times the order does not matter, as they become ready together. */
+  /** A binary heap, the earliest at the top; the order among equal times does not matter, as they become ready together. */
   private readonly later: SimEvent[] = [];
 
   add(event: SimEvent, nowMs: number): void {
@@ -20,7 +22,7 @@ export class EventQueue {
     else this.push(event);
   }
 
-  /** One of the events that are ready, as `draw` says; when none is, the earliest ones become ready. */
+  /** Takes the ready event that `draw` picks; when none is ready, the earliest ones become ready. */
   take(nowMs: number, draw: (count: number) => number): SimEvent | undefined {
     let atMs = nowMs;
     for (;;) {

@@ -1,9 +1,9 @@
 /**
  * One request and its reply, seen from the server: the request and the sink that routes work with, as an HTTP adapter would
- * give them. Made by the network, handed to the host's door.
+ * give them. The network makes it and hands it to the host's door.
  *
- * What must stay true: after the client has gone nothing reaches it, and the server hears of it once, some time later; after
- * the server has died nothing of this exchange runs in it any more.
+ * Invariants: after the client has left nothing reaches it, and the server learns of it once, some time later. After the
+ * server has died nothing of this exchange runs in it.
  */
 import type { Body, HttpRequest, Reply } from "../../packages/server/src/core/http.ts";
 import type { Sink } from "../../packages/server/src/core/sink.ts";
@@ -17,7 +17,7 @@ export class Exchange implements HttpRequest {
   readonly origin = "http://sim";
   private process: Process | undefined;
   private clientLeft = false;
-  /** The connection is closed for the server: the client went, or the reply is out. */
+  /** The connection is closed for the server: the client left, or the reply is complete. */
   private closed = false;
   private replied = false;
   private goneTasks: (() => void)[] = [];
@@ -45,7 +45,7 @@ export class Exchange implements HttpRequest {
     return this.closed;
   }
 
-  /** The client does not wait for the reply any more, whether or not the server has heard of it. */
+  /** The client no longer waits for the reply, whether or not the server knows. */
   get isAbandoned(): boolean {
     return this.clientLeft;
   }
@@ -66,7 +66,7 @@ export class Exchange implements HttpRequest {
     });
   }
 
-  /** Also when it has gone already. */
+  /** Runs the task also when the client has already left. */
   onGone(task: () => void): void {
     if (!this.closed) this.goneTasks.push(task);
     else if (!this.replied) this.process!.schedule("gone", 0, task);
@@ -77,7 +77,7 @@ export class Exchange implements HttpRequest {
     else this.closeTasks.push(task);
   }
 
-  /** The server's answer. */
+  /** Sends the server's answer. */
   send(reply: Reply): void {
     if (this.closed) return;
     const head = headOf(reply);
@@ -109,7 +109,7 @@ export class Exchange implements HttpRequest {
     if (!this.clientLeft) tell(this.listener);
   }
 
-  /** The client has its answer or does not want it any more; in the latter case the server hears of it later. */
+  /** The client has its answer, or no longer wants it; in the latter case the server learns of it later. */
   leave(): void {
     if (this.clientLeft) return;
     this.clientLeft = true;
@@ -120,7 +120,7 @@ export class Exchange implements HttpRequest {
     this.process!.schedule("client gone", this.network.delayMs(), () => this.close());
   }
 
-  /** The server drops the connection; the client hears of it, or finds out by its own patience. */
+  /** The server drops the connection; the client learns of it, or times out. */
   reset(why: string): void {
     if (this.closed) return;
     this.closed = true;
@@ -129,7 +129,7 @@ export class Exchange implements HttpRequest {
     this.network.world.schedule(why, this.network.delayMs(), () => this.toClient((client) => client.lost(why)));
   }
 
-  /** The end of a reply that was streamed. */
+  /** Ends a streamed reply. */
   finish(): void {
     this.replied = true;
     this.close();
@@ -149,7 +149,7 @@ export class Exchange implements HttpRequest {
   }
 }
 
-/** A live reply: a buffer that the network empties at the client's pace, in pieces that know no event boundaries. */
+/** A live reply: a buffer that the network empties at the client's pace, in pieces that ignore event boundaries. */
 class SimSink implements Sink {
   private pending: Uint8Array = new Uint8Array();
   private drains: (() => void)[] = [];
@@ -197,11 +197,11 @@ class SimSink implements Sink {
 
   cut(): void {
     this.pending = new Uint8Array();
-    // `close` of a socket comes in a later turn.
+    // A socket emits `close` in a later turn.
     this.process.schedule("cut", 0, () => this.exchange.reset("cut"));
   }
 
-  /** Part of what waits goes to the client; a dead server's buffer goes with it. */
+  /** Sends part of the buffered bytes to the client; the buffer of a dead server is lost with it. */
   private takeLater(): void {
     if (this.taking || (this.pending.length === 0 && !this.ending)) return;
     this.taking = true;

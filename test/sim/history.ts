@@ -1,13 +1,12 @@
 /**
- * What clients did and were told, in the order in which it happened: the only thing that checkers look at. Clients of a
- * scenario write it; nothing of the server's inside goes in.
+ * The calls and answers of clients, in order: the only input of the checkers. The clients of a scenario write it.
  *
- * A call has an interval: it took effect, if at all, somewhere between its invocation and its return. A call whose outcome
- * nobody knows may take effect at any time after its invocation, or never.
+ * Invariants: it holds no internal state of the server. A call took effect, if at all, between its invocation and its
+ * return. A call of unknown outcome may take effect at any time after its invocation, or never.
  */
 import type { Position } from "@sluice/protocol";
 
-/** `tick` orders everything in a run; `ms` is the simulated time, for what depends on time. */
+/** `tick` orders all events of a run; `ms` is the simulated time, for rules that depend on time. */
 export interface Stamp {
   readonly tick: number;
   readonly ms: number;
@@ -37,7 +36,7 @@ export interface Triple {
   readonly seq: number;
 }
 
-/** Without ids it only closes. Repetitions of one append share their ids, and have a producer; no others do. */
+/** Without ids it only closes. Repetitions of one append share their ids and have a producer; no other appends share ids. */
 export interface Append {
   readonly kind: "append";
   readonly path: string;
@@ -80,16 +79,16 @@ export interface Done {
   readonly next?: Position | undefined;
   readonly closed: boolean;
   readonly upToDate: boolean;
-  /** What a read returned. */
+  /** The messages that a read returned. */
   readonly ids?: readonly string[] | undefined;
-  /** The offset of each, where the format tells it. */
+  /** The offset of each message, where the format includes it. */
   readonly offsets?: readonly Position[] | undefined;
-  /** The highest sequence that the server says it has of this producer. */
+  /** The highest sequence that the server reports for this producer. */
   readonly producerSeq?: number | undefined;
   readonly listed?: readonly Listed[] | undefined;
 }
 
-/** The server said no, with a code of the error table. */
+/** The server refused, with a code of the error table. */
 export interface Refused {
   readonly kind: "refused";
   readonly status: number;
@@ -99,7 +98,7 @@ export interface Refused {
   readonly expectedSeq?: number | undefined;
 }
 
-/** `unknown`: no answer, or one that says that the outcome is open. `unsent`: the server was not reached. */
+/** `unknown`: no answer, or one that leaves the outcome open. `unsent`: the server was not reached. */
 export type Result = Done | Refused | { readonly kind: "unknown"; readonly why: string } | { readonly kind: "unsent" };
 
 export interface Call<O extends Operation = Operation> {
@@ -107,12 +106,12 @@ export interface Call<O extends Operation = Operation> {
   readonly client: string;
   readonly op: O;
   readonly invoked: Stamp;
-  /** Undefined while it is open, and for good when the outcome is unknown. */
+  /** Undefined while the call is open, and forever when its outcome is unknown. */
   returned: Stamp | undefined;
   result: Result;
 }
 
-/** What the audit after the run found at a path: everything from the earliest message on. */
+/** What the audit after the run found at a path: every message from the earliest on. */
 export type Final =
   | { readonly kind: "live"; readonly next: Position; readonly closed: boolean; readonly ids: readonly string[] }
   | { readonly kind: "absent" }
@@ -142,7 +141,7 @@ export class History {
   end(call: Call, result: Result): void {
     const returned = this.stamp();
     call.result = result;
-    // A call with an open outcome has no end: its effect may still come.
+    // A call of unknown outcome has no end, because its effect may still come.
     if (result.kind !== "unknown") call.returned = returned;
   }
 }
@@ -179,7 +178,7 @@ function isPosition(value: unknown): value is Position {
   return typeof value === "object" && value !== null && "generation" in value && "seq" in value;
 }
 
-/** Generations start at the time of the first boot; what counts is how far they are from that. */
+/** Generations start at the time of the first boot, so this shows the distance from it. */
 export function showPosition({ generation, seq }: Position): string {
   return `${generation % 1_000_000}_${seq}`;
 }

@@ -1,6 +1,8 @@
 /**
- * The machine that the server runs on: starts it, lets it die at any event, shuts it down as `compose` would, and starts it
- * again on what the storage kept. The part between engine and door is the real one (`buildApp`, `route`, `renderFault`).
+ * The machine of a simulated server: starts it, kills it at any event, shuts it down as `compose` would, and restarts it on
+ * the surviving storage. The simulation makes one per server.
+ *
+ * Invariants: the code between engine and door is the real one (`buildApp`, `route`, `renderFault`).
  */
 import { buildApp, type ServerOptions, type ServerSettings, withDefaults } from "../../packages/server/src/compose.ts";
 import type { Reply } from "../../packages/server/src/core/http.ts";
@@ -15,11 +17,11 @@ export type App = ReturnType<typeof buildApp>;
 
 export type HostSettings = Omit<ServerOptions, "report">;
 
-/** What a scenario puts between the server and what it stands on. */
+/** The parts that a scenario puts between the server and its engine and network. */
 export interface Surroundings {
-  /** What the app reaches outside of its engine. */
+  /** The app's outside, apart from its engine. */
   readonly outside?: (process: Process) => NonNullable<Parameters<typeof buildApp>[3]>;
-  /** Sees the engine before the app does, as near to the data as there is one. */
+  /** Gets the engine before the app does, as near to the data as possible. */
   readonly opened?: (engine: Engine, process: Process) => Promise<void>;
 }
 
@@ -30,7 +32,7 @@ interface Server {
 }
 
 export class Host implements Door {
-  /** Faults that the server reported because no client is told: each is a defect. */
+  /** Faults that the server reported because no client gets them: each is a defect. */
   readonly faults: string[] = [];
   readonly settings: ServerSettings;
   private process: Process | undefined;
@@ -68,7 +70,7 @@ export class Host implements Door {
     return this.server?.engine.health() === undefined;
   }
 
-  /** Who is to be woken by commits. */
+  /** How many watchers wait for commits. */
   get watches(): number {
     return this.watchCount;
   }
@@ -97,7 +99,7 @@ export class Host implements Door {
     this.listening = true;
   }
 
-  /** Undefined when the storage refuses for now, or the process dies while it opens it and never gets further. */
+  /** Undefined when the storage refuses for now, or the process dies while it opens the storage. */
   private async openStorage(process: Process): Promise<Engine | undefined> {
     const death = new Promise<undefined>((resolve) => process.onEnd(() => resolve(undefined)));
     try {
@@ -110,14 +112,14 @@ export class Host implements Door {
     }
   }
 
-  /** At whatever event this is: nothing is finished, flushed or told. */
+  /** Kills the process at the current event: it finishes, flushes and reports nothing. */
   crash(how: Death): void {
     this.world.log?.(`  ${how}`);
     this.process?.end();
     this.storage.died(how);
   }
 
-  /** As a signal would: no new connections, what is in flight gets its time, then everything is closed. */
+  /** Shuts down as a signal would: no new connections, time for requests in flight, then everything is closed. */
   async shutDown(): Promise<void> {
     const { server } = this;
     if (server === undefined) return;
@@ -161,7 +163,7 @@ export class Host implements Door {
     return this.open.size === 0 ? Promise.resolve() : new Promise((resolve) => this.waiting.push(resolve));
   }
 
-  /** Waiting for a process that dies in the meantime ends with it. */
+  /** Waiting for a process ends when that process dies. */
   private whileAlive(process: Process, work: Promise<void>): Promise<void> {
     return Promise.race([work, new Promise<void>((resolve) => (process.alive ? process.onEnd(resolve) : resolve()))]);
   }
@@ -176,7 +178,7 @@ export class Host implements Door {
   }
 
   private reportRequest(exchange: Exchange, fault: unknown): void {
-    // A body that never came whole because its client left is nobody's defect.
+    // A body that stays incomplete because its client left is no defect.
     if (!exchange.isAbandoned) this.reportFault(`${exchange.method} ${exchange.path}`, fault);
   }
 
@@ -188,7 +190,7 @@ export class Host implements Door {
   }
 }
 
-/** A storage that does not answer, is full or has failed is to be expected; damaged data is not. */
+/** An unresponsive, full or failed storage is expected; damaged data is not. */
 function isWeather(fault: unknown): boolean {
   return fault instanceof EngineError && fault.code !== "data-damaged";
 }

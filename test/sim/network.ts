@@ -1,9 +1,9 @@
 /**
- * The simulated network between clients and the server: requests and replies take their time, overtake each other between
- * connections, and get lost; clients give up, go away, or read slowly. The server side of a connection is in exchange.ts.
+ * The simulated network between clients and the server: requests and replies are delayed, reordered across connections, and
+ * lost; clients give up, leave, or read slowly. exchange.ts is the server side of a connection. Scenarios send through it.
  *
- * What must stay true: a request reaches the server at most once (only a client that sends again makes it two), and what a
- * client is told is what the server said. A request can reach the server long after its client has given up.
+ * Invariants: a request reaches the server at most once, unless its client sends it again. A client gets only what the
+ * server sent. A request can reach the server long after its client has given up.
  */
 import { Exchange } from "./exchange.ts";
 import type { Random } from "./random.ts";
@@ -23,7 +23,7 @@ export interface ReplyHead {
   header(name: string): string | undefined;
 }
 
-/** `refused`: the server was never reached. `lost`: it may have been, and nobody knows what it did. */
+/** `refused`: the server was never reached. `lost`: it may have been, and its outcome is unknown. */
 export type Answer =
   | { readonly kind: "reply"; readonly head: ReplyHead; readonly body: Uint8Array }
   | { readonly kind: "refused" }
@@ -63,9 +63,9 @@ export function drawWeather(random: Random): Weather {
   };
 }
 
-/** What stands at the server's address; `host.ts` is one. */
+/** The server at the address; `host.ts` is one. */
 export interface Door {
-  /** False when nobody listens. */
+  /** False when no server listens. */
   accept(exchange: Exchange): boolean;
 }
 
@@ -97,7 +97,7 @@ export class Network {
     return this.world.expect(this.random.between(0, this.random.chance(stalls) ? stallMs : maxMs));
   }
 
-  /** Sends a request. `readMs` is how long the client lets bytes of a live reply lie, at most. */
+  /** Sends a request. `readMs` is how long, at most, the client leaves bytes of a live reply unread. */
   open(spec: Spec, listener: Listener, readMs = 1): Exchange {
     const exchange = new Exchange(this, spec, listener, readMs);
     if (this.random.chance(this.weather.lostRequests)) return exchange;
@@ -108,7 +108,7 @@ export class Network {
     return exchange;
   }
 
-  /** Sends a request and waits for the whole reply, or until the client's patience ends. */
+  /** Sends a request and waits for the whole reply, or until the client's timeout. */
   request(spec: Spec, timeoutMs: number): Promise<Answer> {
     return new Promise((resolve) => {
       let head: ReplyHead | undefined;

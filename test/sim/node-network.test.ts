@@ -16,7 +16,10 @@ const FAIR: NodeWeather = {
   lapses: 0,
 };
 
-/** Two nodes that tell each other and themselves a number every 10 ms; what each heard, as `from>to number`, in order. */
+/**
+ * Two nodes that send each other and themselves a number every 10 ms; returns what each received, as `from>to number`, in
+ * order.
+ */
 async function talk(seed: number, weather?: NodeWeather): Promise<string[]> {
   const world = new SimWorld(seed);
   const network = new NodeNetwork(world, world.random.branch(), weather);
@@ -36,7 +39,7 @@ async function talk(seed: number, weather?: NodeWeather): Promise<string[]> {
   return heard;
 }
 
-/** Runs everything that happens in this time. */
+/** Runs every event of this time. */
 async function passed(world: SimWorld, ms: number): Promise<void> {
   let isOver = false;
   world.schedule("end", ms, () => {
@@ -51,12 +54,12 @@ const on = (link: string, heard: readonly string[]): number[] =>
 const all = Array.from({ length: MESSAGES }, (_, i) => i);
 
 describe("the network between simulated nodes", () => {
-  it("carries every message once, in order, when the weather is fair", async () => {
+  it("carries every message once, in order, without faults", async () => {
     const heard = await talk(1, FAIR);
     for (const link of LINKS) expect(on(link, heard)).toEqual(all);
   });
 
-  it("loses, doubles, delays and reorders messages, and invents none", async () => {
+  it("loses, repeats, delays and reorders messages, and invents none", async () => {
     const seen = { lost: 0, doubled: 0, reordered: 0 };
     for (let seed = 1; seed <= 40; seed++) {
       const heard = await talk(seed);
@@ -64,7 +67,7 @@ describe("the network between simulated nodes", () => {
         const numbers = on(link, heard);
         expect(numbers.filter((number) => !all.includes(number))).toEqual([]);
         const once = new Set(numbers);
-        // Between two nodes a cut takes messages as well.
+        // Between two nodes, a cut also loses messages.
         if (once.size < MESSAGES && link[0] === link[2]) seen.lost++;
         if (once.size < numbers.length) seen.doubled++;
         if ([...once].some((number, i) => number < [...once][i - 1]!)) seen.reordered++;
@@ -74,7 +77,7 @@ describe("the network between simulated nodes", () => {
     for (const [what, count] of Object.entries(seen)) expect(count, what).toBeGreaterThan(5);
   });
 
-  it("cuts nodes off from each other in both directions, and from themselves never", async () => {
+  it("partitions nodes from each other in both directions, and never from themselves", async () => {
     const heard = await talk(1, { ...FAIR, cuts: 1, cutMs: 100 });
     expect(LINKS.map((link) => on(link, heard).length)).toEqual([MESSAGES, 0, 0, MESSAGES]);
     const sometimes = await talk(1, { ...FAIR, cuts: 0.5, cutMs: 100 });
@@ -85,11 +88,11 @@ describe("the network between simulated nodes", () => {
     expect(on("b>a", sometimes)).toEqual(there);
   });
 
-  it("does the same again for the same seed", async () => {
+  it("behaves the same for the same seed", async () => {
     expect(await talk(7)).toEqual(await talk(7));
   });
 
-  it("sometimes lists a living node not at all, and the node that asks always", async () => {
+  it("sometimes omits a living node from a list, and never the node that asks", async () => {
     const world = new SimWorld(1);
     const network = new NodeNetwork(world, world.random.branch(), { ...FAIR, lapses: 1 });
     const [a, b] = [network.join(world.process("a")), network.join(world.process("b"))];
@@ -114,7 +117,7 @@ describe("the network between simulated nodes", () => {
 });
 
 describe("the nodes of a shared simulated storage", () => {
-  /** Nodes over one storage, in fair weather. */
+  /** Nodes over one storage, without faults. */
   async function cluster(): Promise<{ world: SimWorld; processes: Process[]; engines: Engine[] }> {
     const world = new SimWorld(1);
     const storage = sharedStorage(world);
@@ -132,7 +135,7 @@ describe("the nodes of a shared simulated storage", () => {
     return ids!;
   };
 
-  it("tell each other by the ids that they are listed under", async () => {
+  it("reach each other by their listed ids", async () => {
     const { world, engines } = await cluster();
     const [a, b] = engines as [Engine, Engine];
     expect(await listed(world, a)).toEqual([a.node, b.node].sort());
@@ -155,7 +158,7 @@ describe("the nodes of a shared simulated storage", () => {
     expect(await listed(world, a)).toEqual([a.node]);
   });
 
-  it("list a node that closed no longer at all", async () => {
+  it("stop listing a node that closed at once", async () => {
     const { world, engines } = await cluster();
     const [a, b] = engines as [Engine, Engine];
     await b.close();

@@ -1,9 +1,9 @@
 /**
- * What the nodes of a simulated run know of each other, and the network between them: messages take their time, overtake each
- * other, come twice and get lost; pairs of nodes are cut off from each other for a while. storage.ts opens one per run.
+ * What the nodes of a simulated run know of each other, and the network between them: messages are delayed, reordered,
+ * repeated and lost; pairs of nodes are partitioned for a while. storage.ts opens one per run.
  *
- * Invariants: as `engine/contract.ts` says of `nodes` and `tell`, and no kinder: a node that died is listed until its record
- * ends, a node that lives is sometimes missing, and a dead process hears nothing.
+ * Invariants: it does what `engine/contract.ts` says of `nodes` and `tell`, and no more: a dead node is listed until its
+ * record ends, a living node is sometimes missing, and a dead process receives nothing.
  */
 import type { Cancel } from "../../packages/server/src/core/world.ts";
 import {
@@ -24,7 +24,7 @@ export interface NodeWeather {
   readonly stallMs: number;
   readonly lost: number;
   readonly doubled: number;
-  /** The share of the time that two nodes are cut off from each other, and how long that lasts at most. */
+  /** The share of the time in which two nodes are partitioned, and how long a partition lasts at most. */
   readonly cuts: number;
   readonly cutMs: number;
   /** The chance that another node is missing from a list, because it did not reach the store. */
@@ -55,7 +55,7 @@ export function drawNodeWeather(random: Random): NodeWeather {
   };
 }
 
-/** Whether two nodes are cut off from each other, and until when that stays so. */
+/** Whether two nodes are partitioned, and until when that holds. */
 interface Link {
   readonly isCut: boolean;
   readonly untilMs: number;
@@ -76,7 +76,7 @@ export class NodeNetwork {
     this.links.clear();
   }
 
-  /** The process becomes a node, until it closes or dies. */
+  /** Makes the process a node, until it closes or dies. */
   join(process: Process): SimNode {
     const randomBytes = (count: number) => Uint8Array.from({ length: count }, () => this.random.below(256));
     const node = new SimNode(newNodeId({ randomBytes }), this, process);
@@ -145,7 +145,7 @@ export class SimNode {
     });
   }
 
-  /** It renews its record at every interval of its life, and no more after that. */
+  /** It renews its record at every interval of its life, and not after that. */
   get aliveUntilMs(): number {
     const livedMs = (this.endedMs ?? this.process.now()) - this.openedMs;
     return this.openedMs + livedMs - (livedMs % NODE_RENEW_MS) + NODE_ALIVE_MS;

@@ -1,13 +1,15 @@
 /**
- * The only source of chance in a simulated run: the same seed draws the same numbers. Everything that is chosen (which event
- * comes next, delays, faults, what clients do) is drawn from here, so a run can be repeated from its seed alone.
+ * The only source of randomness in a simulated run. Every choice (the next event, delays, faults, client actions) is drawn
+ * from here.
+ *
+ * Invariants: the same seed draws the same numbers, so a run can be repeated from its seed alone.
  */
 export class Random {
   private state: number;
 
   constructor(seed: number) {
     this.state = seed | 0;
-    // Neighbouring seeds start far apart.
+    // Neighboring seeds start far apart.
     for (let i = 0; i < 4; i++) this.next();
   }
 
@@ -49,7 +51,7 @@ export class Random {
     return entries.at(-1)![0];
   }
 
-  /** Numbers of its own, so that drawing more of them elsewhere changes nothing here. */
+  /** An independent source, so that drawing more numbers elsewhere changes nothing here. */
   branch(): Random {
     return new Random(Math.floor(this.next() * 2 ** 32));
   }

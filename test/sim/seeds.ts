@@ -1,5 +1,5 @@
 /**
- * How tests run a scenario over many seeds. A failure names its seed and how to run it again:
+ * Runs a scenario over many seeds. The tests of this folder call it. A failure names its seed and the command to repeat it:
  *
  *   SLUICE_SEED=123 npx vitest run test/sim      that seed alone, in every scenario; SLUICE_LOG=1 prints its whole log
  *   SLUICE_SEEDS=50                              so many seeds per scenario
@@ -28,7 +28,7 @@ export function describeSeeds(
       const limitMs = 30_000 + seeds.length * MS_PER_SEED;
       it(`${scenario.name} (${seeds.length} seeds)`, () => runAll(scenario, openStorage, seeds), limitMs);
     }
-    it("two runs of a seed log the same, and two seeds do not", async () => {
+    it("two runs of a seed write the same log, and two seeds write different logs", async () => {
       for (const scenario of scenarios) await repeat(scenario, openStorage, seeds.slice(-REPEATED));
     }, 120_000);
   });
@@ -56,7 +56,7 @@ async function repeat(scenario: Scenario, openStorage: OpenStorage, seeds: reado
       await simulate(scenario, openStorage, seed, true),
     ];
     const text = one.log.join("\n");
-    // Compared as a whole first: a diff of equal logs would take longer than the runs.
+    // Compared as a whole first, because a diff of equal logs would take longer than the runs.
     if (two.log.join("\n") !== text) expect(two.log).toEqual(one.log);
     logs.add(text);
   }

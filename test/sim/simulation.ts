@@ -1,6 +1,8 @@
 /**
- * One run: a world, a storage, a host, a network and a scenario from one seed. Returns what went wrong, and the full log
- * where it is asked for. Everything that a run does follows from its seed.
+ * One run: a world, a storage, a host, a network and a scenario from one seed. seeds.ts calls it and gets the violations,
+ * and the full log on request.
+ *
+ * Invariants: everything that a run does follows from its seed.
  */
 import { Host } from "./host.ts";
 import { type Door, Network } from "./network.ts";
@@ -10,9 +12,9 @@ import type { OpenStorage } from "./storage.ts";
 import { Trouble } from "./trouble.ts";
 import { SimWorld } from "./world.ts";
 
-/** More than any run needs; one that does not end is a defect. */
+/** More steps than any run needs; a run that does not end is a defect. */
 const MAX_STEPS = 300_000;
-/** How long after the last client has gone nothing may be left of it. */
+/** How long after the last client has left its state may remain. */
 const SETTLE_MS = 200;
 
 export interface Outcome {
@@ -64,7 +66,7 @@ export async function simulate(
   return { violations, steps, elapsedMs, boots, log, story: violations.length > 0 ? play.tell() : [] };
 }
 
-/** A connection goes to one of them, whichever; when that one is down, to the next. */
+/** A connection goes to a random server; when that one is down, to the next. */
 function doorOf(hosts: readonly Host[], random: Random): Door {
   return {
     accept(exchange) {
@@ -74,7 +76,7 @@ function doorOf(hosts: readonly Host[], random: Random): Door {
   };
 }
 
-/** Live readers leave no trace. */
+/** Checks that live readers leave no state behind. */
 function leftovers({ app, watches }: Host): string[] {
   const { readers, watchedStreams } = app!.tail;
   if (readers === 0 && watchedStreams === 0 && watches === 0) return [];
@@ -82,7 +84,7 @@ function leftovers({ app, watches }: Host): string[] {
   return [`[waiters] all clients have gone, and there are ${left}`];
 }
 
-/** Returns what broke the run itself. */
+/** Returns the fault that broke the run itself. */
 async function runToEnd(world: SimWorld, live: () => Promise<void>): Promise<string[]> {
   const broken: string[] = [];
   let isOver = false;

@@ -1,6 +1,8 @@
 /**
- * What outlives a server process in a simulation, and how it is opened again. `memory` keeps one engine for the whole run;
- * every process reaches it through a `SlowEngine`, where each call takes its time and may fail, as the contract allows.
+ * The state that outlives a server process in a simulation, and how it is reopened. Each host opens its engine here.
+ *
+ * Invariants: `memory` keeps one engine for the whole run; every process reaches it through a `SlowEngine`, whose calls are
+ * delayed and may fail, as the contract allows.
  */
 import type {
   Awaitable,
@@ -32,13 +34,16 @@ import type { Process, SimWorld } from "./world.ts";
 export type Death = "kill" | "power-cut";
 
 export interface Storage {
-  /** Opens the engine on whatever has survived. */
+  /** Opens the engine on the surviving data. */
   open(process: Process): Promise<Engine>;
   /** The process has died without closing its engine. */
   died(how: Death): void;
-  /** From here on nothing fails or dawdles any more. */
+  /** Ends all faults and delays. */
   calm(): void;
-  /** The engine that all processes reach, where there is one: it sees every commit that arrives, also of those who die meanwhile. */
+  /**
+   * The engine that all processes reach, if there is one: it sees every commit that arrives, also from a process that dies
+   * meanwhile.
+   */
   readonly beneath?: Engine | undefined;
 }
 
@@ -52,7 +57,7 @@ export interface Pace {
   /** The share of calls that take up to `stallMs` instead. */
   readonly stalls: number;
   readonly stallMs: number;
-  /** The share of calls that fail; a commit that fails may have been done. */
+  /** The share of calls that fail; a failed commit may have happened. */
   readonly failures: number;
   /** The share of wakes that come twice. */
   readonly echoes: number;
@@ -80,7 +85,7 @@ function openMemoryStorage(world: SimWorld, exclusive: boolean): Storage {
   const random = world.random.branch();
   const engine = openMemory({ world: world.process("memory") });
   let pace = drawPace(random);
-  // Chances of its own: what nodes tell each other, or whether they do, changes nothing in the rest of a run.
+  // Randomness of its own, so that messages between nodes change nothing else in a run.
   const nodes = new NodeNetwork(world, new Random(~world.seed));
   return {
     open: async (process) => new SlowEngine(engine, process, nodes.join(process), () => pace, random, exclusive),
@@ -93,7 +98,7 @@ function openMemoryStorage(world: SimWorld, exclusive: boolean): Storage {
   };
 }
 
-/** An engine at the end of a wire: a call arrives at one event, and its answer at a later one. */
+/** An engine behind a delay: a call arrives at one event, and its answer at a later one. */
 class SlowEngine implements Engine {
   private readonly unwatches = new Set<Unwatch>();
 
@@ -193,7 +198,7 @@ class SlowEngine implements Engine {
     return undefined;
   }
 
-  /** What the process held open goes; the data stays. */
+  /** Closes the process's handles; the data stays. */
   async close(): Promise<void> {
     this.unwatchAll();
     this.self.close();
@@ -213,7 +218,7 @@ class SlowEngine implements Engine {
       const answer = (tell: () => void) => this.process.schedule(`${label} answered`, this.delayMs(), tell);
       const fail = () => answer(() => reject(new EngineError("unavailable", "the storage did not answer")));
       const arrive = async (): Promise<void> => {
-        // Half of the failures come before anything was done, the others after it.
+        // Half of the failures come before the effect, the others after it.
         if (fails && this.random.chance(0.5)) return void fail();
         try {
           const result = await work();

@@ -1,4 +1,4 @@
-/** The stream scenarios on the memory engine: every process of the server is one over the same data. */
+/** The stream scenarios on the memory engine: every server process opens the same data. */
 import { streamScenarios } from "./scenarios/streams.ts";
 import { describeSeeds } from "./seeds.ts";
 import { memoryStorage } from "./storage.ts";

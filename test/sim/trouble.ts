@@ -1,6 +1,6 @@
 /**
- * What befalls the host during a run: kills, power cuts and clean restarts at arbitrary moments, with some time in between.
- * The simulation starts it with the clients and ends it before the audit.
+ * The faults of the host during a run: kills, power cuts and clean restarts at arbitrary moments, with some time in between.
+ * The simulation starts it with the clients and stops it before the audit.
  */
 import type { Host } from "./host.ts";
 import type { Random } from "./random.ts";
@@ -33,7 +33,7 @@ export class Trouble {
     this.done = isIdle ? Promise.resolve() : this.go();
   }
 
-  /** Nothing more befalls the host, and it is up. */
+  /** Ends the faults, with the host running. */
   async stop(): Promise<void> {
     this.over = true;
     await this.done;
@@ -47,7 +47,7 @@ export class Trouble {
       const isSpent = blows >= this.maxBlows;
       await this.world.sleep(isSpent ? HEAL_MS : this.random.between(1, this.every));
       if (this.over) return;
-      // Where there is an end to it, somebody also looks after a storage that only a restart can help.
+      // Where the number of faults is bounded, this also restarts a storage that only a restart can repair.
       if (isSpent && this.host.isHealthy) continue;
       blows++;
       const blow = isSpent ? "restart" : this.random.weighted(this.shares);
@@ -65,7 +65,7 @@ export class Trouble {
     }
   }
 
-  /** Sometimes it dies again while it opens its storage. */
+  /** Sometimes the process dies again while it opens its storage. */
   private async startUnderFire(): Promise<void> {
     while (!this.host.isUp) {
       const started = this.host.start();

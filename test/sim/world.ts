@@ -1,10 +1,10 @@
 /**
- * The simulated world: one clock, one queue of everything that is going to happen, one source of chance. Timers, turns of
- * the event loop, storage completions and network deliveries are all events here. The simulation steps it; server code sees
- * the `World` of its process.
+ * The simulated world: one clock, one queue of events, one source of randomness. Timers, turns of the event loop, storage
+ * completions and network deliveries are all events here. The simulation steps it; server code sees the `World` of its
+ * process.
  *
- * What must stay true: nothing happens outside of an event, the next event is drawn by the seed among those whose time has
- * come, and the clock moves only when none is ready. So a run depends on its seed and on nothing else.
+ * Invariants: nothing happens outside of an event. The seed draws the next event among those that are due, and the clock
+ * moves only when none is. So a run depends on its seed alone.
  */
 import { setImmediate as nextTurn } from "node:timers";
 import type { Cancel, World } from "../../packages/server/src/core/world.ts";
@@ -23,7 +23,7 @@ export class SimWorld {
   private steps = 0;
   private quietAtMs = START_MS;
 
-  /** `log` is left out where nobody reads it: building the lines would cost more than the run. */
+  /** `log` is left out where the log is not read: building the lines would cost more than the run. */
   constructor(
     readonly seed: number,
     readonly log?: Log | undefined,
@@ -36,7 +36,7 @@ export class SimWorld {
     return this.nowMs;
   }
 
-  /** Since the run began; for the log. */
+  /** Milliseconds since the run began; for the log. */
   get elapsedMs(): number {
     return this.nowMs - START_MS;
   }
@@ -53,13 +53,13 @@ export class SimWorld {
     };
   }
 
-  /** Somebody else's doing that takes this long: `quiet` waits for it. */
+  /** Announces a delivery of the network or a completion of the storage after this long; `quiet` waits for it. */
   expect(delayMs: number): number {
     this.quietAtMs = Math.max(this.quietAtMs, this.nowMs + delayMs);
     return delayMs;
   }
 
-  /** Until everything that was on its way has arrived, and whatever followed from it. */
+  /** Resolves when everything in flight has arrived, with all its consequences. */
   async quiet(): Promise<void> {
     while (this.nowMs <= this.quietAtMs) await this.sleep(this.quietAtMs - this.nowMs + 1);
   }
@@ -74,8 +74,7 @@ export class SimWorld {
 
   /**
    * Runs events until `isOver`. After each one comes a real turn of the event loop: by then every microtask that the event
-   * led to has run, however many there were, so the next event meets a world at rest. No real I/O or timer is in play, so
-   * that turn brings nothing else.
+   * caused has run, so the next event meets a world at rest. No real I/O or timer runs, so that turn brings nothing else.
    */
   run(isOver: () => boolean, maxSteps: number): Promise<void> {
     return new Promise((resolve, reject) => {
@@ -106,7 +105,7 @@ export class SimWorld {
   }
 }
 
-/** One life of the server process: what it has planned dies with it. */
+/** One life of the server process: its planned tasks die with it. */
 export class Process implements World {
   alive = true;
   private readonly endings: (() => void)[] = [];
@@ -137,17 +136,17 @@ export class Process implements World {
     return Uint8Array.from({ length: count }, () => this.chance.below(256));
   }
 
-  /** An event of this process: a completion of its storage, something that its network hands over. */
+  /** An event of this process: a completion of its storage, or a delivery of its network. */
   schedule(label: string, delayMs: number, task: () => void): Cancel {
     return this.sim.schedule(label, this.sim.expect(delayMs), task, this);
   }
 
-  /** What the rest of the world has to do when this process is no more. */
+  /** Registers what the rest of the world does when this process ends. */
   onEnd(task: () => void): void {
     this.endings.push(task);
   }
 
-  /** From here on nothing of it runs, whatever it had planned or was waiting for. */
+  /** Ends the process: none of its planned or waiting tasks runs. */
   end(): void {
     if (!this.alive) return;
     this.alive = false;

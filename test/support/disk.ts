@@ -1,4 +1,8 @@
-/** Ways to open the disk engine for tests: on a directory of its own that goes away afterwards. */
+/**
+ * Opens the disk engine for tests. The contract, crash and disk suites use it.
+ *
+ * Invariants: each call of `temporaryDir` makes a new directory; the test removes it.
+ */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,6 +1,6 @@
-/** Waiting for what must come to hold, instead of for a time after which it should. */
+/** Waits for a condition instead of for a time after which it should hold. Tests of every suite use it. */
 
-/** Looks again until it holds; fails with the last reason when it does not in time. */
+/** Repeats the check until it passes; fails with the last reason after `withinMs`. */
 export async function eventually(check: () => void | Promise<void>, withinMs = 10_000): Promise<void> {
   const until = Date.now() + withinMs;
   for (;;) {

@@ -1,4 +1,9 @@
-/** A client of a connection, in the hands of the test: what it was sent, when it takes that, and when it leaves. */
+/**
+ * The client of a connection, under the test's control: the bytes it was sent, when it takes them, and when it leaves. The
+ * tests of connections and followers use it.
+ *
+ * Invariants: a write after the end throws.
+ */
 import type { EndReason, Sink } from "../../packages/server/src/core/sink.ts";
 
 export class FakeSink implements Sink {
@@ -9,7 +14,7 @@ export class FakeSink implements Sink {
   private drainTasks: (() => void)[] = [];
   private goneTasks: (() => void)[] = [];
 
-  /** One that reads takes everything at once; another one only with `take`. */
+  /** A reading client takes all bytes at once; any other only with `take`. */
   constructor(private readonly isReading = true) {}
 
   write(bytes: Uint8Array): void {
@@ -35,7 +40,7 @@ export class FakeSink implements Sink {
     this.cutBy = why;
   }
 
-  /** The client takes all that is buffered, or that many bytes of it. */
+  /** The client takes all buffered bytes, or this many of them. */
   take(bytes = this.buffered): void {
     this.buffered -= Math.min(bytes, this.buffered);
     if (this.buffered === 0) for (const task of this.drainTasks.splice(0)) task();

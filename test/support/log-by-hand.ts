@@ -1,6 +1,8 @@
 /**
- * A log for followers whose every read the test answers, in the order that it chooses: messages are numbers, a page holds a few of
- * them, and a codec writes them as text, so that what a client saw can be read back.
+ * A log for followers whose every read the test answers, in the order that it chooses. The tests of followers use it.
+ *
+ * Invariants: messages are numbers, a page holds a few of them, and a codec writes them as text, so that a test can read
+ * back what a client saw.
  */
 import { type Position, ZERO } from "@sluice/protocol";
 import { utf8 } from "../../packages/server/src/core/bytes.ts";
@@ -12,10 +14,10 @@ export interface HandPage extends LogPage {
   readonly isOver: boolean;
 }
 
-/** How long the messages are, so that a page has a size. */
+/** The length of a message, so that a page has a size. */
 export const MESSAGE_BYTES = 10;
 
-/** Pages as `name:1,2;`, padded, and a count of how often pages were encoded. */
+/** Encodes pages as `name:1,2;`, padded, and counts the encodings. */
 export class HandCodec implements Codec<HandPage> {
   encoded = 0;
 
@@ -27,14 +29,14 @@ export class HandCodec implements Codec<HandPage> {
   }
 }
 
-/** The messages of a log among what a client was sent. */
+/** The messages of a log in the text that a client was sent. */
 export function seenOf(text: string, name: string): number[] {
   return [...text.matchAll(/([a-z]+):(\d+);/g)].filter(([, log]) => log === name).map(([, , number]) => Number(number));
 }
 
 interface Pending {
   readonly after: Position;
-  /** What the store has found, if it has looked already. */
+  /** The store's result, if it has looked already. */
   found?: { readonly page: HandPage | undefined };
   resolve(page: HandPage | undefined): void;
   reject(fault: Error): void;
@@ -94,7 +96,7 @@ export class LogByHand implements Log<HandPage> {
     this.wake();
   }
 
-  /** Another incarnation, in which numbers start again. */
+  /** Starts another incarnation, in which numbers start again. */
   createAnew(messages: number): void {
     this.isGone = false;
     this.generation++;
@@ -120,13 +122,13 @@ export class LogByHand implements Log<HandPage> {
     return this.pageAfter(ZERO);
   }
 
-  /** The store looks for the answer to a read, and keeps it to itself: what is appended now is not in it. */
+  /** Lets the store look up the answer to a read and hold it back: later appends are not in it. */
   look(which = 0): void {
     const pending = this.pending[which]!;
     pending.found ??= { page: this.isGone ? undefined : this.pageAfter(pending.after) };
   }
 
-  /** Answers a read, the one that has waited longest unless said otherwise, and lets the code go on. */
+  /** Answers a read, by default the one that has waited longest, and lets the code continue. */
   async answer(which = 0): Promise<void> {
     this.look(which);
     const [{ found, resolve }] = this.pending.splice(which, 1) as [Pending];
@@ -144,7 +146,7 @@ export class LogByHand implements Log<HandPage> {
   }
 }
 
-/** Lets everything happen that waits for nothing but its turn. */
+/** Runs every task that waits only for its turn. */
 export function goOn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }

@@ -1,7 +1,9 @@
 /**
- * A real Redis Cluster for one test file: three masters with a replica each, on free ports of this machine, with their data in a
- * directory of their own. Nodes can be killed, stopped, failed over and started again. Whatever answers on a port is
- * checked to be the process that was started here, and everything is ended by its pid.
+ * A real Redis Cluster for one test file: three masters with a replica each, on free ports, with a data directory of its
+ * own. Tests can kill, stop, fail over and restart its nodes. The contract and failover suites use it.
+ *
+ * Invariants: whatever answers on a port is checked to be the process that was started here; every process is ended by its
+ * pid.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
@@ -14,14 +16,14 @@ import { TcpProxy } from "./tcp-proxy.ts";
 
 const MASTERS = 3;
 const SLOTS = 16_384;
-/** How long a node may be silent before the others call it failed: long, unless a test waits for just that. */
+/** How long a node may be silent before the others call it failed: long, unless a test waits for that. */
 const CALM_MS = 30_000;
 export const NERVOUS_MS = 2_000;
-/** What a machine that is busy with other tests may take for an answer, and after how long one who may hang counts as hung. */
+/** How long a node on a busy machine may take to answer, and after how long a stopped node counts as hung. */
 const PATIENCE_MS = 15_000;
 const HUNG_MS = 3_000;
 
-/** Nothing that was started here outlives the process that did. */
+/** Every process that was started here; none outlives this process. */
 const living = new Set<ChildProcess>();
 process.on("exit", () => {
   for (const child of living) child.kill("SIGKILL");
@@ -32,7 +34,7 @@ export class RedisServer {
 
   private proxy: TcpProxy | undefined;
 
-  /** `proxyPort`: where clients and replicas are told to find it, over a wire that can be cut. */
+  /** `proxyPort`: the announced port, for clients and replicas that connect over a proxy which a test can cut. */
   constructor(
     readonly port: number,
     private readonly busPort: number | undefined,
@@ -52,7 +54,7 @@ export class RedisServer {
   async start(): Promise<void> {
     mkdirSync(this.dir, { recursive: true });
     const plain = { port: this.port, bind: "127.0.0.1", dir: this.dir, save: "", appendonly: "yes", daemonize: "no" };
-    // For what cannot be made to happen otherwise: a single one has no failover that gives it another history.
+    // DEBUG gives a single node another history, because it has no failover that would.
     const debug = this.busPort === undefined ? { "enable-debug-command": "yes" } : {};
     const cluster = {
       "cluster-enabled": "yes",
@@ -80,7 +82,7 @@ export class RedisServer {
     this.proxy!.cut();
   }
 
-  /** Accepts connections and takes everything in, and never answers. */
+  /** Accepts connections and reads all bytes, and never answers. */
   mute(): void {
     this.proxy!.swallowAnswers();
   }
@@ -89,7 +91,7 @@ export class RedisServer {
     this.proxy!.heal();
   }
 
-  /** A connection for one question, never over the proxy. */
+  /** Opens a connection for one command, never over the proxy. */
   async admin<T>(ask: (redis: Redis) => Promise<T>, patienceMs = PATIENCE_MS): Promise<T> {
     const redis = new Redis({
       port: this.port,
@@ -107,10 +109,10 @@ export class RedisServer {
     }
   }
 
-  /** A replica that hears nothing of its master any more, until `listen`. What the master writes from now on only it has. */
+  /** Cuts a replica off from its master until `listen`. From now on only the master has its new writes. */
   async deafen(): Promise<void> {
     await this.admin(async (redis) => {
-      await redis.config("SET", "masteruser", "nobody");
+      await redis.config("SET", "masteruser", "no-such-user");
       await redis.config("SET", "masterauth", "wrong");
       await redis.call("CLIENT", "KILL", "TYPE", "master");
     });
@@ -127,7 +129,7 @@ export class RedisServer {
     });
   }
 
-  /** Of a replica: where its master is. */
+  /** Asks a replica for the port of its master. */
   async masterPort(): Promise<number> {
     return this.admin(async (redis) => Number(((await redis.call("ROLE")) as unknown[])[2]));
   }
@@ -200,13 +202,13 @@ export class RedisCluster {
     for (let i = MASTERS; i < this.nodes.length; i++) {
       const replicate = () =>
         this.nodes[i]!.admin((redis) => redis.call("CLUSTER", "REPLICATE", String(ids[i - MASTERS])));
-      // Refused until this node has heard of its master.
+      // Refused until this node has learned of its master.
       await eventually(async () => void (await replicate()), 20_000);
     }
     await this.settled();
   }
 
-  /** Every slot has a master, and every master a replica that is up to date. */
+  /** Waits until every slot has a master, and every master a replica that is up to date. */
   async settled(replicas = MASTERS): Promise<void> {
     await eventually(async () => {
       const infos = await Promise.all(
@@ -239,7 +241,7 @@ export class RedisCluster {
   }
 }
 
-/** A Redis without a cluster. */
+/** Starts a Redis without a cluster. */
 export async function startSingleRedis(): Promise<{ server: RedisServer; close(): Promise<void> }> {
   const dir = mkdtempSync(join(tmpdir(), "sluice-redis-"));
   const [port] = await freePorts(1);
@@ -254,7 +256,7 @@ export async function startSingleRedis(): Promise<{ server: RedisServer; close()
   };
 }
 
-/** Held open together, so that they differ. */
+/** All ports are held open together, so that they differ. */
 async function freePorts(count: number): Promise<number[]> {
   const servers = await Promise.all(
     Array.from({ length: count }, () => {

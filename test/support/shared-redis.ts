@@ -1,6 +1,8 @@
 /**
- * One Redis Cluster for the whole run, started before the first test file and ended after the last. Suites that only need a cluster
- * share it, each opening under a prefix of its own; suites that break one start their own.
+ * One Redis Cluster for the whole run, started before the first test file and ended after the last. vitest calls `setup`;
+ * suites that only need a cluster share it.
+ *
+ * Invariants: each suite opens under a prefix of its own. A suite that breaks a cluster starts its own.
  */
 import { inject } from "vitest";
 import type { TestProject } from "vitest/node";
@@ -21,10 +23,10 @@ export default async function setup(project: TestProject): Promise<() => Promise
 
 let openings = 0;
 
-/** A machine that is busy with other tests is slow, and no reason to call Redis dead. */
+/** A machine that is busy with other tests is slow, which must not make Redis count as dead. */
 export const PATIENCE = { commandMs: 10_000, deadlineMs: 25_000 };
 
-/** Where to find it, and a prefix that nobody else has. */
+/** The addresses of the cluster, and an unused prefix. */
 export function sharedRedis() {
   return { urls: [...inject("redisUrls")], prefix: `t${process.pid}.${openings++}`, ...PATIENCE };
 }

@@ -1,6 +1,8 @@
 /**
- * The real `sluice` command in a process of its own: run to its end, or a server that is running. The environment has no
- * SLUICE_ variable but those that a test gives, and no contexts of whoever runs the tests.
+ * The real `sluice` command in a process of its own: run to its end, or kept running as a server. The command, crash and
+ * failover suites use it.
+ *
+ * Invariants: the environment has only the SLUICE_ variables that the test gives, and none of the developer's own contexts.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
@@ -30,18 +32,18 @@ export function cleanEnv(more: Env = {}): NodeJS.ProcessEnv {
 export interface Running {
   readonly child: ChildProcess;
   readonly ended: Promise<Ended>;
-  /** What it has written so far. */
+  /** The output so far. */
   readonly said: { stdout: string; stderr: string };
 }
 
 interface Surroundings {
   readonly env?: Env | undefined;
   readonly cwd?: string | undefined;
-  /** Calls when the process is to be gone; at the end of the test, unless a whole suite uses it. */
+  /** Registers the end of the process; by default the end of the test, or that of a suite. */
   readonly atEnd?: ((clean: () => void) => void) | undefined;
 }
 
-/** Ends with the test, whatever becomes of it. */
+/** The process ends with the test, also when the test fails. */
 export function start(args: readonly string[], { env, cwd, atEnd = onTestFinished }: Surroundings = {}): Running {
   const child = spawn(process.execPath, [BIN, ...args], { env: cleanEnv(env), cwd, stdio: "pipe" });
   const said = { stdout: "", stderr: "" };
@@ -51,7 +53,7 @@ export function start(args: readonly string[], { env, cwd, atEnd = onTestFinishe
   child.stderr.on("data", (chunk) => {
     said.stderr += chunk;
   });
-  // A command that does not read its input may end before it was given all of it.
+  // A command that does not read its input may exit before it was given all of it.
   child.stdin.on("error", () => {});
   const ended = new Promise<Ended>((resolve) => {
     child.on("close", (code, signal) => resolve({ code, signal, ...said }));
@@ -79,7 +81,7 @@ export interface ServingProcess extends Running {
   readonly url: string;
 }
 
-/** A server on a free port of this machine. */
+/** Starts a server on a free loopback port. */
 export async function serveInProcess(
   args: readonly string[] = ["--memory"],
   env: Env = {},
@@ -96,7 +98,7 @@ export async function serveInProcess(
   return { ...running, url };
 }
 
-/** A directory that is gone after the test. */
+/** A directory that is removed after the test. */
 export function dirForTest(): string {
   const { dir, remove } = temporaryDir();
   onTestFinished(remove);

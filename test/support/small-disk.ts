@@ -1,4 +1,8 @@
-/** A file system of a few megabytes, to be full: for tests that are allowed to mount one. */
+/**
+ * A file system of a few megabytes that a test can fill. The tests of full disks use it, where they may mount one.
+ *
+ * Invariants: `remove` unmounts it; the test calls that at its end.
+ */
 import { execFileSync } from "node:child_process";
 import { closeSync, openSync, writeSync } from "node:fs";
 import { join } from "node:path";
@@ -7,7 +11,7 @@ import { temporaryDir } from "./disk.ts";
 export interface SmallDisk {
   readonly dir: string;
   remount(options: string): void;
-  /** Takes all the room that is left; returns the file that holds it. */
+  /** Takes all remaining space; returns the file that holds it. */
   fill(): string;
   remove(): void;
 }

@@ -1,6 +1,9 @@
 /**
- * A wire that can be cut: forwards a port to another until told otherwise. `cut` swallows everything and closes nothing, as a
- * network does that has gone away; `heal` drops what was open, so that whoever is still there connects anew.
+ * A connection that a test can cut: forwards a port to another until told otherwise. Tests of the client, the examples and
+ * Redis use it.
+ *
+ * Invariants: `cut` drops all bytes and closes nothing, like a network that has gone away. `heal` closes the open
+ * connections, so that both ends reconnect.
  */
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 
@@ -17,7 +20,7 @@ export class TcpProxy {
     private readonly delayMs: number,
   ) {}
 
-  /** `delayMs`: how much later everything arrives, in both directions. Port 0 takes a free one. */
+  /** `delayMs`: how much later all bytes arrive, in both directions. Port 0 takes a free one. */
   static async open(port: number, targetPort: number, delayMs = 0): Promise<TcpProxy> {
     const server = createServer();
     await new Promise<void>((resolve, reject) => {
@@ -42,13 +45,13 @@ export class TcpProxy {
     this.isMute = true;
   }
 
-  /** What is sent on the connections that are open now is kept, whoever hangs up, until `release`; new ones are refused. */
+  /** Holds back the bytes sent on open connections until `release`, even if an end hangs up; refuses new connections. */
   hold(): void {
     this.isShut = true;
     for (const socket of this.sockets) this.held.set(socket, []);
   }
 
-  /** New connections work again. */
+  /** Accepts new connections again. */
   letIn(): void {
     this.isShut = false;
   }

@@ -1,11 +1,13 @@
 /**
- * A world whose clock stands still until the test advances it, and whose randomness follows a seed. Turns of the event loop
- * stay real, because engines under test do real I/O. Contract and model tests use it.
+ * A world whose clock stands still until the test advances it, and whose randomness follows a seed. Contract and model tests
+ * use it.
+ *
+ * Invariants: turns of the event loop stay real, because engines under test do real I/O.
  */
 import type { World } from "../../packages/server/src/core/world.ts";
 
 export interface ManualWorld extends World {
-  /** Moves the clock and runs the timers that become due on the way, in their order, each at its own time. */
+  /** Moves the clock and runs the timers that become due on the way, in order, each at its own time. */
   advance(ms: number): void;
 }
 

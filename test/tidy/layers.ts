@@ -1,7 +1,9 @@
 /**
- * The layers, and which of them each may import: protocol <- core <- engine contract and keeper <- features <- doors <- compose
- * <- cli, and protocol <- client <- cli. Every source file belongs to exactly one layer. A folder with a `feature.ts` is a
- * feature; any other new folder gets its place here before its first file.
+ * The layers, and the imports that each allows: protocol <- core <- engine contract and keeper <- features <- doors <-
+ * compose <- cli, and protocol <- client <- cli. The tidy rules read it.
+ *
+ * Invariants: every source file belongs to exactly one layer. A folder with a `feature.ts` is a feature; any other new
+ * folder gets its place here before its first file.
  */
 import { existsSync, readdirSync } from "node:fs";
 import { posix } from "node:path";
@@ -11,7 +13,7 @@ import type { Source } from "./source-tree.ts";
 interface Layer {
   readonly name: string;
   readonly where: RegExp;
-  /** Other layers; one's own is always allowed. */
+  /** Other layers; a layer may always import from itself. */
   readonly imports: readonly string[];
   /** Packages from npm. */
   readonly packages?: readonly string[];
@@ -24,7 +26,7 @@ const GROUND = ["engine", "core", "protocol"];
 const FEATURES = readdirSync(fileURLToPath(new URL(`../../${SERVER}`, import.meta.url))).filter((folder) =>
   existsSync(fileURLToPath(new URL(`../../${SERVER}/${folder}/feature.ts`, import.meta.url))),
 );
-/** Every feature stands on streams. What else one takes from another goes through compose. */
+/** Every feature may import streams. Compose passes it anything else that belongs to another feature. */
 const BELOW_FEATURES = ["feature", "streams"];
 const ENGINES: Readonly<Record<string, readonly string[]>> = { memory: [], disk: ["lmdb"], redis: ["ioredis"] };
 const BELOW_CONFIG = [...GROUND, "feature", ...FEATURES, ...Object.keys(ENGINES), "auth", "doors"];
@@ -54,7 +56,7 @@ export const LAYERS: readonly Layer[] = [
   {
     name: "doors",
     where: under("doors/"),
-    // Of features it knows the descriptor only; the webhook door fills ports of wakes.
+    // The doors know only the descriptor of features; the webhook door implements ports of wakes.
     imports: [...GROUND, "feature", "wakes", "auth"],
     packages: ["zod"],
     portable: true,
@@ -80,7 +82,7 @@ export function layerOf(path: string): Layer | undefined {
   return LAYERS.find(({ where }) => where.test(path));
 }
 
-/** Why this import is not allowed, or undefined. */
+/** Returns why this import is not allowed, or undefined. */
 export function objection(source: Source, specifier: string): string | undefined {
   const from = layerOf(source.path);
   if (from === undefined || specifier.startsWith("node:")) return undefined;
@@ -93,7 +95,7 @@ export function objection(source: Source, specifier: string): string | undefined
   return to === from || from.imports.includes(to.name) ? undefined : `${from.name} may not import ${to.name}`;
 }
 
-/** The file an import means, if it is one of ours. */
+/** The file that an import resolves to, if it is in this repository. */
 function targetOf(path: string, specifier: string): string | undefined {
   if (specifier.startsWith(".")) return posix.join(posix.dirname(path), specifier);
   const own = /^@sluice\/([a-z-]+)$/.exec(specifier);

@@ -1,4 +1,4 @@
-/** The functions of Redis: the module is what their files make it, and each file says how its function is called. */
+/** The functions of Redis: the module matches their files, and each file documents how its function is called. */
 import { spawnSync } from "node:child_process";
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -10,17 +10,17 @@ const SCRIPT = fileURLToPath(new URL("../../scripts/lua-module.mjs", import.meta
 const REDIS = fileURLToPath(new URL("../../packages/server/src/engine/redis", import.meta.url));
 const LUA = join(REDIS, "lua");
 
-/** What the script says of a folder; nothing when the module is up to date. */
+/** The script's complaint about a folder; empty when the module is up to date. */
 function check(folder: string): string {
   return spawnSync(process.execPath, [SCRIPT, "--check", folder], { encoding: "utf8" }).stderr;
 }
 
 describe("the module of the functions of Redis", () => {
-  it("is what the Lua files make it", () => {
+  it("matches the Lua files", () => {
     expect(check(REDIS)).toBe("");
   });
 
-  it("is called stale when a file was changed, added or removed", () => {
+  it("is reported as stale when a file was changed, added or removed", () => {
     const dir = mkdtempSync(join(tmpdir(), "sluice-lua-"));
     onTestFinished(() => rmSync(dir, { recursive: true }));
     const changes: readonly ((folder: string) => void)[] = [
@@ -41,12 +41,15 @@ describe("the module of the functions of Redis", () => {
 describe("a Lua file", () => {
   const files = readdirSync(LUA).map((name) => [name, readFileSync(join(LUA, name), "utf8")] as const);
 
-  it.each(files)("%s opens with what it is, and lists the keys and results of what it registers", (_, text) => {
-    const header = /^(--.*\n)+/.exec(text)?.[0] ?? "";
-    expect(header).not.toBe("");
-    if (!/^register\(/m.test(text)) expect(header).toContain("Registers nothing");
-    else for (const part of ["-- KEYS ", "-- Gives "]) expect(header).toContain(part);
-    // KEYS alone suffices for a function that takes nothing else.
-    if (/local function \w+\(KEYS, A\)/.test(text)) expect(header).toContain("-- ARGV ");
-  });
+  it.each(files)(
+    "%s opens with its purpose, and lists the keys and results of each function it registers",
+    (_, text) => {
+      const header = /^(--.*\n)+/.exec(text)?.[0] ?? "";
+      expect(header).not.toBe("");
+      if (!/^register\(/m.test(text)) expect(header).toContain("Registers nothing");
+      else for (const part of ["-- KEYS ", "-- Gives "]) expect(header).toContain(part);
+      // A function that takes only keys documents KEYS alone.
+      if (/local function \w+\(KEYS, A\)/.test(text)) expect(header).toContain("-- ARGV ");
+    },
+  );
 });

@@ -1,6 +1,8 @@
 /**
- * The rules of the house that a machine can check. Each is a pure function from the source tree to what is wrong with it,
- * named by file and line. Exceptions are listed in one table here, with their reason, and nowhere else.
+ * The house rules that a machine can check, each a pure function from the source tree to a list of violations. tidy.test.ts
+ * runs them.
+ *
+ * Invariants: a violation names file and line. Exceptions are listed here, with their reason, and nowhere else.
  */
 import { layerOf, objection } from "./layers.ts";
 import type { Place, Source } from "./source-tree.ts";
@@ -9,7 +11,7 @@ export type Rule = (sources: readonly Source[]) => string[];
 
 const MAX_LINES = 400;
 
-/** The only places that may reach for the clock, timers or randomness of the machine, and why. */
+/** The only files that may use the machine's clock, timers or randomness, each with its reason. */
 export const MAY_TELL_TIME: readonly (readonly [where: RegExp, reason: string])[] = [
   [/^packages\/server\/src\/real-world\.ts$/, "it is the injected world"],
   [/^packages\/server\/src\/compose\.ts$/, "it chooses the world"],
@@ -19,7 +21,7 @@ export const MAY_TELL_TIME: readonly (readonly [where: RegExp, reason: string])[
   [/^packages\/server\/src\/doors\/http\/node-hang-up\.ts$/, "it leaves a client time to read why"],
 ];
 
-/** The only files of portable layers that may use Node, and why. */
+/** The only files of portable layers that may use Node, each with its reason. */
 export const MAY_USE_NODE: readonly (readonly [where: RegExp, reason: string])[] = [
   [/^packages\/server\/src\/doors\/http\/node-adapter\.ts$/, "it is the adapter to node:http"],
   [/^packages\/server\/src\/doors\/http\/node-hang-up\.ts$/, "it writes to a bare socket"],
@@ -79,7 +81,7 @@ export const portableCodeKnowsNoNode: Rule = (sources) =>
       return [...imported, ...used].map(({ name, line }) => at(source, line, `uses ${name}, which only Node has`));
     });
 
-/** What sharing a store means is told by engine/other-nodes.ts, one function per idea. */
+/** engine/other-nodes.ts explains what a shared store means, one function per idea. */
 export const featuresNeverAskForTheEngine: Rule = (sources) =>
   inCode(sources)
     .filter(({ path }) => path.startsWith("packages/server/src/") && !path.startsWith("packages/server/src/engine/"))
@@ -102,7 +104,7 @@ export const filesAreShort: Rule = (sources) =>
     return lines > MAX_LINES ? [at(source, lines, `has ${lines} lines; ${MAX_LINES} is the limit`)] : [];
   });
 
-/** A test says what it is about by its names. */
+/** A test file is explained by the names of its tests. */
 export const filesOpenWithAComment: Rule = (sources) =>
   sources
     .filter(({ path }) => !/\.(test|config)\.ts$/.test(path))
@@ -142,7 +144,7 @@ export const relativeImportsNameTheirFile: Rule = (sources) =>
         .map(({ name, line }) => at(source, line, `imports ${name} without .ts`)),
     );
 
-/** A lock file that names one registry's addresses cannot be installed from another. */
+/** A lock file with one registry's addresses cannot be installed from another registry. */
 export function lockNamesNoRegistry({ path, text }: Pick<Source, "path" | "text">): string[] {
   const lines = text.split("\n").map((content, i): Place => ({ name: content, line: i + 1 }));
   return lines

@@ -1,6 +1,7 @@
 /**
- * The files of this repository as the tidy rules see them: path, text, what they import and which outside names they use.
- * Read from the syntax tree, so that comments and strings never count.
+ * The files of this repository as the tidy rules see them: path, text, imports and the outside names they use.
+ *
+ * Invariants: everything is read from the syntax tree, so that comments and strings never count.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { join, posix } from "node:path";
@@ -17,9 +18,9 @@ export interface Source {
   readonly path: string;
   readonly text: string;
   readonly isTest: boolean;
-  /** What is imported, exported from or loaded dynamically, types included. */
+  /** Every import, re-export and dynamic import, types included. */
   readonly imports: readonly Place[];
-  /** Identifiers that are used, dotted where they are members of one: `Date.now`, `Buffer`, `it.each`. */
+  /** Used identifiers, dotted where they are members: `Date.now`, `Buffer`, `it.each`. */
   readonly uses: readonly Place[];
   /** `Class()` for every `new Class()` without arguments. */
   readonly bareNews: readonly Place[];
@@ -83,7 +84,7 @@ export function sourceOf(path: string, text: string): Source {
   return { path, text, isTest, imports, uses, bareNews, properties };
 }
 
-/** `a`, `a.b` or `this.b.c`; undefined for anything that is not made of names alone. */
+/** `a`, `a.b` or `this.b.c`; undefined for an expression that is not made of names alone. */
 function dotted(node: Node): string | undefined {
   if (node.type === "Identifier") return node.name as string;
   if (node.type === "ThisExpression") return "this";
@@ -92,7 +93,7 @@ function dotted(node: Node): string | undefined {
   return object && `${object}.${(node.property as Node).name as string}`;
 }
 
-/** The nodes below one; names that only label something (keys, members of what has no name) are left out. */
+/** The nodes below a node, without names that only label something (keys, members of unnamed values). */
 function children(node: Node): Node[] {
   const found: Node[] = [];
   for (const [field, value] of Object.entries(node)) {

@@ -1,6 +1,6 @@
 /**
- * The tidy check: every rule on the whole tree, and every rule on a planted violation, so that a rule that has gone blind is
- * noticed. A failure lists file and line.
+ * The tidy check: every rule on the whole tree, and every rule on a planted violation, which shows that the rule still
+ * works. A failure lists file and line.
  */
 import { describe, expect, it } from "vitest";
 import * as rules from "./rules.ts";
@@ -12,7 +12,7 @@ const tree = sourceTree();
 interface Expectation {
   readonly rule: rules.Rule;
   readonly says: string;
-  /** Path and text that break the rule, and the line where. */
+  /** Path and text that break the rule, and the line of the violation. */
   readonly broken: readonly (readonly [path: string, text: string, line: number])[];
   readonly fine: readonly (readonly [path: string, text: string])[];
 }
@@ -181,7 +181,7 @@ describe("the source tree", () => {
 
   it("has a lock file that names no registry", () => expect(rules.lockNamesNoRegistry(lockFile())).toEqual([]));
 
-  it("was really read", () => {
+  it("was read completely", () => {
     const paths = new Set(tree.map(({ path }) => path));
     for (const path of [`${SERVER}/engine/contract.ts`, "packages/protocol/src/offset.ts", "test/tidy/tidy.test.ts"]) {
       expect(paths).toContain(path);
@@ -190,7 +190,7 @@ describe("the source tree", () => {
   });
 });
 
-describe("a tidy rule finds what breaks it, and only that", () => {
+describe("a tidy rule finds its violations, and nothing else:", () => {
   for (const { rule, says, broken, fine } of expectations) {
     it(says, () => {
       for (const [path, text, line] of broken) {

@@ -1,9 +1,9 @@
 /**
- * Shows a text in Markdown while it grows. Only what the example's answers use: headings, paragraphs, lists, blocks of code,
- * strong, emphasis, code.
+ * Shows a Markdown text while it grows. Handles only what the example's answers use: headings, paragraphs, lists, blocks of
+ * code, strong, emphasis, code. Made by the page.
  *
- * What must stay true: nothing is taken away and nothing added. The marks are hidden, not dropped, so the element's
- * `textContent` is the text itself. Text never becomes HTML.
+ * Invariants: it removes and adds no text. Marks are hidden, not dropped, so the element's `textContent` is the text itself.
+ * Text never becomes HTML.
  */
 
 /** One block with the line breaks that follow it; the sources of all blocks together are the text. */
@@ -18,7 +18,7 @@ const STARTS = [
   ["list", /^(?:-|\d+\.)(?:\s|$)/],
 ] as const;
 
-/** A mark that is still to be closed counts as closed by the end, so that what grows does not flicker. */
+/** An open mark counts as closed by the end of the text, so that growing text does not flicker. */
 const INLINE = /(`)([^`]*)(`|$)|(\*\*)([^*]*)(\*\*|\*?$)|(\*)(?=\S)([^*]*)(\*|$)/g;
 
 export class AnswerView {
@@ -28,7 +28,7 @@ export class AnswerView {
 
   constructor(private readonly root: HTMLElement) {}
 
-  /** Blocks that have not changed are left alone, so that a selection survives and each is read out once, when it is complete. */
+  /** Leaves unchanged blocks alone, so that a selection survives and each block is read out once, when it is complete. */
   show(text: string, state: "growing" | "complete"): void {
     this.isGrowing = state === "growing";
     this.keepEndInSight();
@@ -52,7 +52,9 @@ export class AnswerView {
     this.shown = [];
   }
 
-  /** Whoever is at the end stays there, until they scroll away. What is complete when it is first seen is read from its top. */
+  /**
+   * A viewer at the end stays there until they scroll away. A text that is complete when first shown is read from its top.
+   */
   private keepEndInSight(): void {
     if (this.isFrameAwaited) return;
     const wasAtEnd = scrollY + innerHeight >= document.documentElement.scrollHeight - 80;

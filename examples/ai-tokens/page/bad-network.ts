@@ -1,6 +1,6 @@
 /**
- * A network that can be cut, for those who want to see what happens then: whatever is under way breaks off, and nothing new
- * gets through until it is back. A page of one's own gives the client no `fetch` at all.
+ * A network that the viewer can cut, to watch the page recover: open requests break off, and new ones fail until it is back.
+ * The page passes it to the client; an ordinary page passes no `fetch`.
  */
 export class BadNetwork {
   private wire = new AbortController();

@@ -1,6 +1,7 @@
 /**
- * The page. Its only state is its address: the part behind # is the id of the channel that is shown. So a reload, a second
- * viewer and the back button are one case: read the channel from its beginning.
+ * The page. Its only state is its address: the part behind # is the id of the shown channel.
+ *
+ * Invariants: a reload, a second viewer and the back button are one case: read the channel from its beginning.
  */
 import { Sluice } from "@sluice/client";
 import { AnswerView } from "./answer-view.ts";
@@ -22,7 +23,7 @@ const sluice = new Sluice({
   retries: { maxMs: 2_000, onRetry: () => setState("reconnecting", "Reconnecting…") },
 });
 
-/** Shows a channel: what is kept of it, then what comes. A broken connection is the client's business, not ours. */
+/** Shows a channel: its kept messages, then new ones. The client handles broken connections. */
 async function follow(id: string, signal: AbortSignal): Promise<void> {
   let text = "";
   let failure: unknown;
@@ -70,7 +71,7 @@ function sayWhy(error: { code?: string; message: string }): void {
 
 function setState(state: State, says: string): void {
   document.documentElement.dataset.state = state;
-  // The count is for the eye; only a change of state is read out.
+  // Screen readers announce a change of state only, not the count.
   element("status").textContent = says;
   const [spoken] = says.split(" · ");
   if (element("spoken").textContent !== spoken) element("spoken").textContent = spoken!;

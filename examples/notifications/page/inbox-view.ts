@@ -1,7 +1,10 @@
-/** One person's inbox on the page: who it is, whether it is live, and the notices, newest first. Made by the page, one per person. */
+/**
+ * One person's inbox on the page: the name, the connection state, and the notices, newest first. The page makes one per
+ * person.
+ */
 import { type Notice, type Person, streamOf } from "../people.ts";
 
-/** What stands in an inbox: the message, and which stream it is from. */
+/** An entry of an inbox: the message, and the stream it came from. */
 export interface Copied {
   readonly stream: string;
   readonly payload: Notice;
@@ -10,7 +13,7 @@ export interface Copied {
 export interface Shown extends Copied {
   readonly offset: string;
   readonly publishedAt: number;
-  /** It came while nobody looked. */
+  /** It arrived while the person was offline. */
   readonly isMissed: boolean;
 }
 
@@ -27,7 +30,7 @@ const MAX_SHOWN = 200;
 
 export class InboxView {
   readonly root = make("section", "inbox");
-  /** The offset of the newest notice; reading goes on after it. */
+  /** The offset of the newest notice; reading resumes after it. */
   last: string | undefined;
   private readonly status = make("span", "status");
   private readonly list = make("ol", "notices");

@@ -1,6 +1,8 @@
 /**
- * The page: three people side by side, or one of them when the address names one (`#ada`). All that it keeps is the id of each
- * person's session and the last notice that was seen; what was told is in the inbox, and is read from there.
+ * The page: three people side by side, or one of them when the address names one (`#ada`).
+ *
+ * Invariants: it stores only the id of each person's session and the offset of the last seen notice. The notices stay in the
+ * inbox and are read from there.
  */
 import { Sluice } from "@sluice/client";
 import { PEOPLE, type Person, streamOf, TOPICS } from "../people.ts";
@@ -14,7 +16,7 @@ const element = <E extends HTMLElement>(id: string) => document.getElementById(i
 /** One person: one session, several streams, one loop. This is the part to read. */
 async function follow({ id, follows }: Person, view: InboxView, signal: AbortSignal): Promise<void> {
   const sessionId = sessionOf(id);
-  // To subscribe again changes nothing, so it is done at every start; a session that has expired meanwhile is made anew.
+  // Subscribing is idempotent, so every start does it; an expired session is made anew.
   for (const topic of follows) await subscribe(sessionId, streamOf(topic), signal);
   const inbox = sluiceFor(view).stream<Copied>(`session:${sessionId}`);
   const seen = localStorage.getItem(`seen:${id}`) ?? "";
@@ -22,7 +24,7 @@ async function follow({ id, follows }: Person, view: InboxView, signal: AbortSig
   for await (const item of inbox.read({ from: view.last ?? "beginning", live: true, signal })) {
     if (item.type === "gap") continue;
     const { offset, publishedAt, value } = item;
-    // Offsets sort as text, so "between what was seen and what was there when we came" is a comparison.
+    // Offsets sort as text, so a comparison tells whether a notice arrived between the last seen one and this visit.
     view.add({ ...value, offset, publishedAt, isMissed: offset > seen && offset <= end && seen !== "" });
     localStorage.setItem(`seen:${id}`, offset);
   }
@@ -38,14 +40,14 @@ async function subscribe(sessionId: string, streamId: string, signal: AbortSigna
   if (!response.ok) throw new Error(((await response.json()) as { detail: string }).detail);
 }
 
-/** Made once per browser, and the same after a reload and in a second tab. */
+/** Made once per browser; a reload and a second tab get the same id. */
 function sessionOf(person: string): string {
   const known = localStorage.getItem(`session:${person}`) ?? crypto.randomUUID();
   localStorage.setItem(`session:${person}`, known);
   return known;
 }
 
-/** Retries are the client's business; the view only shows them. */
+/** The client retries; the view only shows it. */
 function sluiceFor(view: InboxView): Sluice {
   const heard: typeof fetch = async (input, init) => {
     const response = await fetch(input, init);
@@ -59,7 +61,7 @@ function sluiceFor(view: InboxView): Sluice {
   });
 }
 
-/** Goes on until the person goes offline, whatever happens to the network or to the session. */
+/** Continues until the person goes offline, over failures of the network and the end of the session. */
 async function stayOnline(person: Person, view: InboxView, signal: AbortSignal): Promise<void> {
   view.state("connecting");
   while (!signal.aborted) {

@@ -1,10 +1,10 @@
 /**
- * The one writer of a stream in this client. It collects appends while a request is in flight, sends them as the next request,
- * and retries a request until it is answered. All handles of a stream share it.
+ * The only writer of a stream in this client: collects appends while a request is in flight, sends them as the next request,
+ * and retries. All handles of a stream share it.
  *
- * Invariants: one request is in flight, so a retry is idempotent and nothing overtakes it. A numbered batch never changes. The
- * queue is bounded. A batch that fails takes along the batches queued behind it, because they were meant to follow it; the next
- * append starts a new epoch, so nothing of the old one can arrive late. Without a producer id no request is repeated.
+ * Invariants: one request is in flight, so a retry is idempotent and no append overtakes another. A numbered batch never
+ * changes. The queue is bounded. A batch that fails also fails the batches queued behind it; the next append starts a new
+ * epoch, which fences late requests. Without a producer id no request is repeated.
  */
 import { header } from "@sluice/protocol";
 import { Backoff } from "./backoff.ts";
@@ -14,11 +14,11 @@ import { SluiceError } from "./error.ts";
 import type { LastBudget, PageExit } from "./page-exit.ts";
 
 export interface AppendLimits {
-  /** Characters (or bytes) of one request, unless a single message is larger. */
+  /** Largest size of one request, in characters (or bytes), unless a single message is larger. */
   readonly batchSize: number;
-  /** Messages of one request. */
+  /** Most messages in one request. */
   readonly batchMessages: number;
-  /** Characters (or bytes) that may wait per stream; beyond it `append` rejects with `queue-full`. */
+  /** Most characters (or bytes) that may wait per stream; beyond it `append` rejects with `queue-full`. */
   readonly queueSize: number;
 }
 
@@ -28,7 +28,7 @@ export const APPEND_LIMITS: AppendLimits = {
   queueSize: 16 * 1024 * 1024,
 };
 
-/** How often one batch may be numbered anew before something is wrong that numbers do not mend. */
+/** How often one batch may get new numbers; after that, new numbers cannot fix the failure. */
 const MAX_CLAIMS = 3;
 
 export interface AppenderParts {
@@ -36,11 +36,11 @@ export interface AppenderParts {
   readonly exit: PageExit;
   /** The encoded levels of the stream's path. */
   readonly path: string;
-  /** Undefined for an appender that numbers nothing: each request is sent once. */
+  /** Undefined for an appender without numbers: it sends each request once. */
   readonly producerId: string | undefined;
-  /** Whether another client may use the same producer id; then the newest of them writes. */
+  /** Whether another client may use the same producer id; then the newest client fences the others. */
   readonly isShared: boolean;
-  /** Greater with every call. */
+  /** Returns a greater number with every call. */
   readonly nextEpoch: () => number;
   readonly limits: AppendLimits;
 }
@@ -53,7 +53,7 @@ export class Appender {
   private isRunning = false;
   private hasWritten = false;
   private fenced: SluiceError | undefined;
-  /** The first failure since the last `flush`, for those who do not look at what `append` returns. */
+  /** The first failure since the last `flush`, for a caller that ignores the promise of `append`. */
   private failure: unknown;
   private waiting: (() => void)[] = [];
 
@@ -85,7 +85,7 @@ export class Appender {
     return new Promise((resolve) => this.waiting.push(resolve));
   }
 
-  /** Resolves when everything that was appended is acknowledged; rejects with the first failure that it has not told yet. */
+  /** Resolves when every append is acknowledged; rejects with the first failure that it has not reported yet. */
   async flush(): Promise<void> {
     await this.queue.at(-1)?.promise.catch(() => {});
     const { failure } = this;
@@ -113,11 +113,11 @@ export class Appender {
     return batch;
   }
 
-  /** Never rejects: what goes wrong belongs to the batches. */
+  /** Never rejects: a failure settles the promises of the batches. */
   private async run(): Promise<void> {
     this.isRunning = true;
     this.parts.exit.add(this.lastWords);
-    // Whatever is appended in the same breath goes along.
+    // Appends of the same turn share the request.
     await undefined;
     for (let batch = this.queue[0]; batch !== undefined; batch = this.queue[0]) {
       batch.isSealed = true;
@@ -158,13 +158,13 @@ export class Appender {
     this.queued -= size;
     if (!this.hasRoom || this.waiting.length === 0) return;
     const waiting = this.waiting.splice(0);
-    // Later, so that the next request is on its way before those who waited fill the queue again.
+    // In a later turn, so that the next request is on its way before waiting callers fill the queue again.
     setTimeout(() => {
       for (const resolve of waiting) resolve();
     }, 0);
   }
 
-  /** Undefined when the batch was cut in two, which then stand in its place. */
+  /** Returns undefined when it has split the batch; the two halves take its place in the queue. */
   private async deliver(batch: Batch): Promise<AppendResult | undefined> {
     const { connection } = this.parts;
     const backoff = new Backoff(connection.retries);
@@ -177,7 +177,7 @@ export class Appender {
       } catch (error) {
         if (this.mayCreate(batch, error)) {
           const { create } = batch;
-          // Once: a stream that another client deletes at the same time stays deleted.
+          // Only once: if another client deletes the stream at the same time, it stays deleted.
           batch.create = undefined;
           await create!();
           continue;
@@ -186,7 +186,7 @@ export class Appender {
           this.cut(batch);
           return undefined;
         }
-        // Without a number the server cannot recognise a repetition, and the lost answer may have been a success.
+        // Without a number the server cannot detect a repetition, and the lost answer may have been a success.
         if (this.parts.producerId === undefined) throw error;
         if (claims < MAX_CLAIMS && this.claim(batch, error)) claims++;
         else await backoff.wait(error);
@@ -194,7 +194,9 @@ export class Appender {
     }
   }
 
-  /** Whether the stream was never there. One that we have written to and that is gone was deleted, and is not ours to bring back. */
+  /**
+   * Whether the stream never existed. A stream that this client has written to was deleted, and must not be created again.
+   */
   private mayCreate({ create }: Batch, error: unknown): boolean {
     const isAbsent = error instanceof SluiceError && error.code === "stream-not-found";
     return isAbsent && create !== undefined && !this.hasWritten;
@@ -211,11 +213,11 @@ export class Appender {
     return batch.isPublish ? { ...result, fanout: fanoutOf(headers) } : result;
   }
 
-  /** Whether the refusal is about the numbers, and new ones were taken: in each of these cases nothing was written. */
+  /** Whether the server refused the numbers and the batch got new ones. In each of these cases the server wrote nothing. */
   private claim(batch: Batch, error: unknown): boolean {
     if (!(error instanceof SluiceError)) return false;
     if (error.code === "producer-gap" || error.code === "producer-epoch-start") {
-      // One request at a time leaves no gap: the server has forgotten what it acknowledged.
+      // One request at a time leaves no gap, so the server has lost its record of what it acknowledged.
       batch.historyLost = this.hasWritten;
       this.startEpoch(this.parts.nextEpoch());
       return true;
@@ -236,7 +238,7 @@ export class Appender {
     batch.numbered ??= { epoch: this.epoch, seq: this.seq++ };
   }
 
-  /** The server takes less than we thought; it has refused before it looked at the number. */
+  /** The server accepts less than expected. It refuses for size before it looks at the number. */
   private cut(batch: Batch): void {
     this.startEpoch(this.parts.nextEpoch());
     this.queue.splice(0, 1, ...batch.halves());
@@ -255,8 +257,8 @@ export class Appender {
   }
 
   /**
-   * The page goes away: what is queued is sent without waiting for answers, as the very requests that would follow. If the
-   * page lives on, they are repeated in turn and recognized, which takes a number.
+   * Called when the page goes away: sends the queued requests without waiting for answers. If the page lives on, the
+   * appender repeats the same requests; the server recognizes them by their numbers.
    */
   private readonly lastWords = (budget: LastBudget): void => {
     if (this.parts.producerId === undefined) return;

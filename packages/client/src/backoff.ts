@@ -1,21 +1,21 @@
 /**
- * When to retry: exponential backoff with jitter, never sooner than the server asked, and not forever. One per operation;
- * `progress` makes it forget its failures.
+ * The retry policy: exponential backoff with jitter, never sooner than the server asked, and not forever. Each operation
+ * makes one; `progress` resets its count of failures.
  *
- * Invariant: `wait` either resolves when it is time, or rejects with what the caller must be told.
+ * Invariants: `wait` either resolves when the retry is due, or rejects with the error for the caller.
  */
 import { SluiceError } from "./error.ts";
 
 export interface RetryOptions {
-  /** The first delay is about this long, and doubles from there. */
+  /** The first delay is about this long; each further delay doubles. */
   readonly minMs?: number | undefined;
-  /** No delay is longer, unless the server asks for it. */
+  /** The longest delay, unless the server asks for more. */
   readonly maxMs?: number | undefined;
-  /** After so long without success the failure is delivered to the caller. A live read and a channel's reader never give up. */
+  /** After this long without success the caller gets the error. A live read and a channel's reader never give up. */
   readonly giveUpMs?: number | undefined;
-  /** Told before every wait; for logs and "reconnecting…". What it throws ends the operation. */
+  /** Called before every wait; for logs and "reconnecting…". An error that it throws ends the operation. */
   readonly onRetry?: ((retry: Retry) => void) | undefined;
-  /** Told when the server answers again after `onRetry`; for "connected again". What it throws is ignored. */
+  /** Called when the server answers again after `onRetry`; for "connected again". An error that it throws is ignored. */
   readonly onRecover?: (() => void) | undefined;
 }
 
@@ -39,7 +39,7 @@ export function retryPolicy(options: RetryOptions): RetryPolicy {
   return { minMs, maxMs, giveUpMs, onRetry, onRecover };
 }
 
-/** Longer than any operation; a timer that is given more would fire at once. */
+/** The longest delay of a timer; a longer one would fire at once. */
 const MAX_DELAY_MS = 2 ** 31 - 1;
 
 export class Backoff {
@@ -58,18 +58,18 @@ export class Backoff {
     this.reached();
   }
 
-  /** The server has answered; whether that leads to anything is not known yet. */
+  /** Called when the server has answered, before the outcome of the operation is known. */
   reached(): void {
     if (!this.isDown) return;
     this.isDown = false;
     try {
       this.policy.onRecover?.();
     } catch {
-      // What was done is done, and must not look as if it had failed.
+      // The server has answered; an error of the callback must not make the request look failed.
     }
   }
 
-  /** Rejects when there is nothing to wait for: the error is final, the time is up, or the caller has aborted. */
+  /** Rejects instead of waiting when the error is final, the time is up, or the caller has aborted. */
   async wait(error: unknown): Promise<void> {
     this.signal?.throwIfAborted();
     if (!(error instanceof SluiceError) || !error.retryable) throw error;
@@ -86,7 +86,7 @@ export class Backoff {
   private delay({ retryAfterMs = 0 }: SluiceError): number {
     const { minMs, maxMs } = this.policy;
     const ceiling = Math.min(maxMs, minMs * 2 ** Math.min(this.failures, 30));
-    // Half of it is certain, half is chance: those who failed together do not come back together.
+    // Half of the delay is fixed and half is random, so that clients that failed together do not retry together.
     const jitter = 0.5 + Math.random() / 2;
     return Math.max(ceiling * jitter, retryAfterMs + minMs * Math.random());
   }

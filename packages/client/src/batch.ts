@@ -1,8 +1,9 @@
 /**
- * One request of an appender: messages of one content type in the order of their appends, with one promise for all of them.
+ * One request of an appender: messages of one content type in the order of their appends, with one promise for all. Made by
+ * the appender.
  *
- * Invariants: a batch that may have been sent takes no further messages and keeps its number. Only messages of JSON share a
- * batch; an encoded body and a message with metadata each have their own.
+ * Invariants: a batch that may have been sent accepts no further messages and keeps its number. Only JSON messages share a
+ * batch; an encoded body and a message with metadata each get their own.
  */
 import { header } from "@sluice/protocol";
 
@@ -10,18 +11,20 @@ import { header } from "@sluice/protocol";
 export type Body = string | Uint8Array;
 
 export interface AppendResult {
-  /** Where the stream ended when this was acknowledged; the message lies at or before it. */
+  /** Where the stream ended when the server acknowledged the append; the message lies at or before it. */
   readonly offset: string;
   /**
-   * The server does not know any more what this client appended before: the stream was created anew, or a failover has
-   * lost its end. Readers are told by a gap.
+   * The server has lost its record of this client's earlier appends: the stream was created anew, or a failover lost its
+   * end. Readers get a gap.
    */
   readonly historyLost: boolean;
 }
 
-/** What became of the copies into the sessions that follow the stream, as far as the server waited for them. */
+/** The copies into the sessions that follow the stream, as far as the server waited for them. */
 export interface Fanout {
-  /** `inline`: the server has made the copies. Any other mode: it makes them later, and counts neither success nor failure. */
+  /**
+   * `inline`: the server has made the copies. Any other mode: it makes them later, and counts neither success nor failure.
+   */
   readonly mode: string;
   /** Sessions that follow the stream. */
   readonly count: number;
@@ -31,7 +34,7 @@ export interface Fanout {
 }
 
 export interface PublishResult extends AppendResult {
-  /** Of the whole request; values published at the same time share one. */
+  /** The copies of the whole request; values published at the same time share it. */
   readonly fanout: Fanout;
 }
 
@@ -42,7 +45,7 @@ export interface Metadata {
   readonly attributes?: Readonly<Record<string, string>> | undefined;
 }
 
-/** (epoch, seq) of a request: the server takes each once, in order. */
+/** The number of a request: the server accepts each (epoch, seq) once, in order. */
 export interface Numbered {
   readonly epoch: number;
   readonly seq: number;
@@ -50,22 +53,22 @@ export interface Numbered {
 
 export type Create = () => Promise<void>;
 
-/** What one call of `append` or `publish` hands over. */
+/** The arguments of one call of `append` or `publish`. */
 export interface Outgoing {
   readonly body: Body;
   readonly contentType: string;
   readonly metadata?: Metadata | undefined;
-  /** Makes the stream when there is none; undefined when it must exist. */
+  /** Creates the stream when it does not exist; undefined when it must exist. */
   readonly create?: Create | undefined;
   /** The body is that of a whole request. */
   readonly isEncoded?: boolean | undefined;
-  /** The server is to wait for the copies into sessions. */
+  /** Whether the server should wait for the copies into sessions. */
   readonly isPublish?: boolean | undefined;
 }
 
 export class Batch {
   size = 0;
-  /** Closed to further messages: it is on its way, or full. */
+  /** Closed to further messages, because the batch is on its way or full. */
   isSealed = false;
   numbered: Numbered | undefined;
   historyLost = false;
@@ -84,7 +87,7 @@ export class Batch {
     // A caller that ignores the promise hears of the failure from `flush`.
     this.promise.catch(() => {});
     this.push(first.body);
-    // Only an array of JSON keeps its messages apart, and metadata is of the one message that came with it.
+    // Only a JSON array keeps messages apart, and metadata belongs to the one message it came with.
     this.isSealed = !isJson(first.contentType) || first.metadata !== undefined || first.isEncoded === true;
   }
 
@@ -117,7 +120,7 @@ export class Batch {
     };
   }
 
-  /** Two halves; the second settles this one, and cannot succeed without the first. */
+  /** Splits the batch in two. The second half settles this batch, and cannot succeed without the first. */
   halves(): [Batch, Batch] {
     const half = this.bodies.length >> 1;
     const first = this.part(this.bodies.slice(0, half));

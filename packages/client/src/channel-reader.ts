@@ -1,8 +1,8 @@
 /**
  * Reads a channel until END: as items, or as the events that the server sends. Called by the channel handle.
  *
- * Invariants: every message arrives once and in order, over any number of connections. A channel keeps only its last thousand
- * messages or so; trimmed ones are reported as a gap, in their place.
+ * Invariants: every message arrives once and in order, over any number of connections. A channel keeps about its last
+ * thousand messages; trimmed messages are reported as a gap, in their place.
  */
 import { header, NOW } from "@sluice/protocol";
 import { Backoff, sleep } from "./backoff.ts";
@@ -11,15 +11,19 @@ import { SluiceError } from "./error.ts";
 import { ConnectionEnded, eventsOf, SILENCE_MS, WORTHWHILE_MS } from "./events.ts";
 
 export interface ChannelReadOptions {
-  /** `beginning` (what is kept; the default), `now`, or the `offset` of the last item that was seen. */
+  /**
+   * `beginning` (the oldest kept message; the default), `now`, or the `offset` of the last item that the caller has seen.
+   */
   readonly from?: "beginning" | "now" | (string & {}) | undefined;
-  /** Ends the loop, quietly. */
+  /** Ends the loop without an error. */
   readonly signal?: AbortSignal | undefined;
-  /** How long to wait for a channel that does not exist yet; `Infinity` waits forever. By default that is an error at once. */
+  /**
+   * How long to wait for a channel that does not exist yet; `Infinity` waits forever. By default that is an error at once.
+   */
   readonly waitMs?: number | undefined;
   /** How long reading may fail before it gives up; forever by default. */
   readonly giveUpMs?: number | undefined;
-  /** After how much silence a connection is replaced. */
+  /** How long a connection may be silent before the reader replaces it. */
   readonly silenceMs?: number | undefined;
 }
 
@@ -32,10 +36,10 @@ export interface ChannelPart {
   readonly messageId?: string | undefined;
 }
 
-/** What lies between two parts, or before the first, is not kept any more. */
+/** The channel no longer keeps the messages between two parts, or before the first part. */
 export interface ChannelGap {
   readonly type: "gap";
-  /** The sequence that should have come, when that is known, and the one that did. */
+  /** The expected sequence, when known, and the one that arrived. */
   readonly expected: number | undefined;
   readonly sequence: number;
 }
@@ -65,7 +69,7 @@ export interface ChannelEventMessage {
 
 const TYPES = { START: "start", DELTA: "delta", ERROR: "error", END: "end" } as const;
 
-/** How often a channel that does not exist yet is looked for. */
+/** How often the reader looks for a channel that does not exist yet. */
 const LOOK_MS = 250;
 
 export class ChannelReader {
@@ -94,7 +98,7 @@ export class ChannelReader {
     }
   }
 
-  /** Connects until END; each connection goes on where the last one stood. */
+  /** Connects until END; each connection resumes where the last one stopped. */
   async *events(): AsyncGenerator<ChannelEvent, void, undefined> {
     const { signal, waitMs = 0 } = this.options;
     const patientUntil = Date.now() + waitMs;
@@ -111,7 +115,7 @@ export class ChannelReader {
         }
       }
     } catch (error) {
-      // The caller that aborted knows that it did.
+      // The caller aborted and needs no error.
       if (!signal?.aborted) throw error;
     }
   }
@@ -119,7 +123,7 @@ export class ChannelReader {
   private async *connect(): AsyncGenerator<ChannelEvent, void, undefined> {
     const { signal, silenceMs = SILENCE_MS, waitMs } = this.options;
     const headers = { "Last-Event-ID": this.position };
-    // A reader that waits forever leaves the waiting to the server.
+    // For a reader that waits forever, the server does the waiting.
     const query = { wait: waitMs === Number.POSITIVE_INFINITY ? "true" : undefined };
     const call = { method: "GET", path: this.path, headers, query, signal };
     const startedAt = Date.now();
@@ -131,7 +135,7 @@ export class ChannelReader {
       if (signal?.aborted) return;
       const { event: name, id: offset, data } = event;
       if (name === "gap") {
-        // A reader that comes back is not told again.
+        // A reader that reconnects gets no second report of the same gap.
         this.position = offset || this.position;
         yield { event: name, offset, data };
       }
@@ -164,12 +168,12 @@ export class ChannelReader {
 
   private isGapBefore(phase: ChannelEventMessage["phase"], sequence: number): boolean {
     if (phase === "START") return false;
-    // A reader without a position that does not find the START came too late; one with a position has seen what was before.
+    // A reader without a position that misses START came too late. A reader with a position has seen the messages before it.
     if (this.expected === undefined) return this.isGapTold || this.from === undefined;
     return this.isGapTold || sequence > this.expected;
   }
 
-  /** The gap that a refusal tells of; reading goes on behind it. */
+  /** The gap that a refusal reports; reading resumes behind it. */
   private gapIn(error: unknown): ChannelEvent | undefined {
     if (!(error instanceof SluiceError)) return undefined;
     if (error.code !== "offset-trimmed" && error.code !== "history-lost") return undefined;

@@ -1,7 +1,7 @@
 /**
- * The handle of a channel: one answer, published bit by bit and read by others while it is written. Made by the client.
+ * The handle of a channel: one answer, published piece by piece and read while it is written. Made by the client.
  *
- * Invariant: a message is known by its sequence, so publishing one again appends nothing.
+ * Invariants: a message is identified by its sequence, so publishing it again appends nothing.
  */
 import { header } from "@sluice/protocol";
 import { type ChannelEvent, type ChannelItem, ChannelReader, type ChannelReadOptions } from "./channel-reader.ts";
@@ -27,7 +27,7 @@ export interface ChannelPublished {
   /** The position after the message. */
   readonly offset: string;
   readonly sequence: number;
-  /** Sequences from this one on were left out before the message. */
+  /** The first of the sequences that the publisher left out before the message. */
   readonly gap?: { readonly expected: number } | undefined;
 }
 
@@ -39,12 +39,12 @@ export class Channel {
     private readonly exit: PageExit,
   ) {}
 
-  /** Begins to publish. There is one publisher for a channel. */
+  /** Starts to publish. A channel has one publisher. */
   publisher(options: PublisherOptions = {}): ChannelPublisher {
     return new ChannelPublisher(this.connection, this.exit, `${this.address}/publish`, options);
   }
 
-  /** Publishes one message under a sequence that the caller keeps: for programs that go step by step. */
+  /** Publishes one message under the caller's own sequence, for a program that keeps count itself. */
   async publish(message: ChannelMessage, { signal }: CallOptions = {}): Promise<ChannelPublished> {
     const { payload, ...rest } = message;
     const json = payload instanceof Encoded ? payload.text : JSON.stringify(payload ?? null);
@@ -58,17 +58,20 @@ export class Channel {
     return JSON.parse(text) as ChannelPublished;
   }
 
-  /** What is kept and what comes, until the publisher ends it. */
+  /** Yields the kept messages, then new ones, until the publisher ends the channel. */
   read(options: ChannelReadOptions = {}): AsyncGenerator<ChannelItem, void, undefined> {
     return this.reader(options).items();
   }
 
-  /** The same once and in order as the server sends it, with the text of each event. */
+  /** Like `read`, but yields each event as the server sends it, with its text. */
   events(options: ChannelReadOptions = {}): AsyncGenerator<ChannelEvent, void, undefined> {
     return this.reader(options).events();
   }
 
-  /** The whole text. Rejects when part of it is gone or the publisher failed; `partial` of the error is what there is. */
+  /**
+   * Resolves with the whole text. Rejects when part of it is trimmed or the publisher failed; the error's `partial` holds
+   * the received text.
+   */
   async text(options: Omit<ChannelReadOptions, "from"> = {}): Promise<string> {
     let text = "";
     for await (const item of this.read(options)) {

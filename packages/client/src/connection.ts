@@ -1,9 +1,9 @@
 /**
- * One HTTP exchange with the server: address, token, time limits, refusals as errors. All other files of this package send
- * through it and decide themselves whether to retry.
+ * One HTTP exchange with the server: address, token, time limits, refusals as errors. Every other file of this package sends
+ * through it and decides itself whether to retry.
  *
- * Invariants: every opened exchange is closed, also when the caller has gone away. A token is asked for once and used until the
- * server refuses it. No rejected promise is left unhandled.
+ * Invariants: every opened exchange is closed, also after the caller has aborted. The client asks for a token once and uses
+ * it until the server refuses it. No rejected promise is left unhandled.
  */
 import { Backoff, type RetryPolicy } from "./backoff.ts";
 import { describeCause, refusalOf, SluiceError } from "./error.ts";
@@ -14,7 +14,7 @@ export interface ConnectionOptions {
   readonly project: string;
   readonly token: TokenSource | undefined;
   readonly fetch: typeof fetch;
-  /** For the headers of an answer, and for each piece of a body that follows. */
+  /** Time limit for the headers of an answer, and for each further piece of its body. */
   readonly timeoutMs: number;
   readonly retries: RetryPolicy;
 }
@@ -35,7 +35,7 @@ export interface Answer {
   readonly text: string;
 }
 
-/** What is read of a refusal. */
+/** How many characters of a refusal are read. */
 const MAX_PROBLEM_CHARS = 65_536;
 
 export class Connection {
@@ -49,7 +49,7 @@ export class Connection {
     return this.options.retries;
   }
 
-  /** The whole answer, tried again until it comes, is final, or the policy gives up. For what may be repeated. */
+  /** Returns the whole answer; retries until it arrives, is final, or the policy gives up. Only for idempotent calls. */
   async call(call: Call): Promise<Answer> {
     const backoff = new Backoff(this.options.retries, call.signal);
     for (;;) {
@@ -63,7 +63,7 @@ export class Connection {
     }
   }
 
-  /** One try. */
+  /** Tries once. */
   async once(call: Call): Promise<Answer> {
     const exchange = await this.open(call);
     try {
@@ -74,7 +74,7 @@ export class Connection {
     }
   }
 
-  /** One try; the caller reads the body and must close. A refused token is renewed once. */
+  /** Tries once; the caller reads the body and must close the exchange. A refused token is renewed once. */
   async open(call: Call, timeoutMs = this.options.timeoutMs): Promise<Exchange> {
     call.signal?.throwIfAborted();
     const atHand = this.token.get(call.signal);
@@ -88,7 +88,7 @@ export class Connection {
     return this.exchange(call, await this.token.get(call.signal), timeoutMs);
   }
 
-  /** Sends and forgets: for a page that is going away. */
+  /** Sends without waiting for the answer, for a page that is going away. */
   sendLast({ method, path, headers, body }: Call): void {
     const init = { method, headers: this.headers(headers, this.token.known), body: bodyOf(body), keepalive: true };
     try {
@@ -139,7 +139,7 @@ export class Connection {
   }
 }
 
-/** What is under way: its time limit, its abort, its answer. */
+/** An exchange in flight: its time limit, its abort, its answer. */
 export class Exchange {
   private readonly controller = new AbortController();
   private timer: ReturnType<typeof setTimeout> | undefined;
@@ -167,13 +167,13 @@ export class Exchange {
     this.touch();
   }
 
-  /** The next piece may take so long, and all that follow. */
+  /** Sets the time limit of the next piece and of every further piece. */
   allow(timeoutMs: number): void {
     this.timeoutMs = timeoutMs;
     this.touch();
   }
 
-  /** The pieces of the body. While the caller does something else with one, no time is counted. */
+  /** Yields the pieces of the body. The time limit is suspended while the caller handles a piece. */
   async *pieces(): AsyncGenerator<Uint8Array, void, undefined> {
     const reader = this.response.body?.getReader();
     if (reader === undefined) return;
@@ -217,7 +217,7 @@ export class Exchange {
     return text + decoder.decode();
   }
 
-  /** A failure as the caller must be told: its own abort as it is, everything else as one of ours. */
+  /** Turns a failure into the caller's error: its own abort reason unchanged, any other failure as a SluiceError. */
   explain(error: unknown): unknown {
     if (this.outer?.aborted) return this.outer.reason;
     if (error instanceof SluiceError) return error;
@@ -245,7 +245,7 @@ export class Exchange {
   }
 }
 
-/** Node's fetch and a browser's agree on the value, their types do not. */
+/** The fetch of Node and of browsers agree on the value; their types differ. */
 function bodyOf(body: string | Uint8Array | undefined): string | Uint8Array<ArrayBuffer> | undefined {
   return body as string | Uint8Array<ArrayBuffer> | undefined;
 }

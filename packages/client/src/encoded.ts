@@ -1,13 +1,13 @@
 /**
- * A value that its caller has encoded already and that goes over the wire as it is. `append` and `publish` of a stream, and
- * `write` of a channel's publisher, take it in place of a value.
+ * A value that the caller has already encoded; the client sends it unchanged. A stream's `append` and `publish`, and the
+ * `write` of a channel's publisher, accept it in place of a value.
  *
- * Invariant: the client neither parses nor changes the body, so numbers of any size keep their digits. No schema checks it.
+ * Invariants: the client neither parses nor changes the body, so numbers of any size keep their digits. No schema checks it.
  */
 export class Encoded {
   /**
-   * To a stream: the body of one request, bytes or text; of JSON, an array is as many messages as it has elements. To a
-   * channel: the JSON text of one payload.
+   * For a stream: the body of one request, bytes or text; a JSON array is one message per element. For a channel: the JSON
+   * text of one payload.
    */
   constructor(readonly body: string | Uint8Array) {}
 

@@ -1,13 +1,13 @@
 /**
- * The one kind of error that this client makes of refusals and faults. Every rejected promise and every loop that ends early
- * carries one, except for an abort (the signal's own reason) and for what the user's own functions throw.
+ * The error class for refusals and faults. Every rejected promise and every loop that ends early carries one, except for an
+ * abort (the signal's own reason) and for errors that the user's own functions throw.
  *
- * Invariant: `retryable` on an error that reaches the caller means that the client has tried and given up, and that
- * a write may or may not have happened; without it the server has said no, and nothing was written.
+ * Invariants: `retryable` means that the client has retried and given up, and that a write may or may not have happened.
+ * Without it the server has refused, and nothing was written.
  */
 import type { ErrorCode } from "@sluice/protocol";
 
-/** What can go wrong without the server saying so. */
+/** Failures that the client detects without an answer from the server. */
 export type ClientErrorCode =
   /** No answer: refused, reset, or cut off in the middle. */
   | "unreachable"
@@ -15,22 +15,22 @@ export type ClientErrorCode =
   | "timeout"
   /** The `token` function failed. */
   | "token-failed"
-  /** More is waiting to be sent than the documented bound. */
+  /** More messages wait to be sent than the documented bound. */
   | "queue-full"
-  /** A value cannot be sent, or one that was read is not what the schema wants. */
+  /** A value cannot be sent, or a value that was read does not match the schema. */
   | "invalid-value"
-  /** The answer is not one that this client understands. */
+  /** The client does not understand the answer. */
   | "bad-answer"
-  /** A channel's text was asked for, and part of it is gone. */
+  /** The caller asked for a channel's whole text, and part of it was trimmed. */
   | "incomplete"
   /** The publisher of a channel has reported an error. */
   | "publisher-failed"
   /** Another publisher uses the channel. */
   | "channel-taken"
-  /** The client or the publisher was closed before. */
+  /** The client or the publisher was already closed. */
   | "closed";
 
-/** The last of these keeps the known codes in completions while allowing those of newer servers. */
+/** `string & {}` keeps the known codes in completions and allows the codes of newer servers. */
 export type SluiceErrorCode = ErrorCode | ClientErrorCode | (string & {});
 
 export interface ErrorDetails {
@@ -46,17 +46,17 @@ export interface ErrorDetails {
 
 export class SluiceError extends Error {
   override readonly name = "SluiceError";
-  /** The HTTP status, when there was an answer. */
+  /** The HTTP status, when the server answered. */
   readonly status: number | undefined;
   readonly retryable: boolean;
-  /** When the server asked to be left alone until. */
+  /** How long the server asks the client to wait before a retry. */
   readonly retryAfterMs: number | undefined;
   readonly headers: Headers | undefined;
-  /** What a schema has said about a value. */
+  /** The schema's objections to a value. */
   readonly issues: readonly unknown[] | undefined;
-  /** The offset after the message that this is about; reading can go on from there. */
+  /** The offset after the message that this error is about; reading can resume from there. */
   readonly offset: string | undefined;
-  /** What had come of a channel's text. */
+  /** The part of a channel's text that had arrived. */
   readonly partial: string | undefined;
 
   constructor(
@@ -75,10 +75,10 @@ export class SluiceError extends Error {
   }
 }
 
-/** Statuses that mean "again later" when the answer does not say by itself. */
+/** Statuses that mean "retry later" when the answer does not say so itself. */
 const AGAIN = new Set([408, 425, 429, 500, 502, 503, 504]);
 
-/** What a refusal says, whether it comes from Sluice or from a proxy in between. */
+/** Reads a refusal, from Sluice or from a proxy in between. */
 export function refusalOf(status: number, headers: Headers, body: string, nowMs: number): SluiceError {
   const said = problemIn(body);
   const code = typeof said?.code === "string" ? said.code : `http-${status}`;
@@ -100,7 +100,7 @@ function problemIn(body: string): Record<string, unknown> | undefined {
   }
 }
 
-/** Seconds, or a date. */
+/** Reads seconds, or a date. */
 export function parseRetryAfter(text: string | null, nowMs: number): number | undefined {
   if (text === null) return undefined;
   if (/^\s*\d+(\.\d+)?\s*$/.test(text)) return Number(text) * 1_000;
@@ -110,6 +110,6 @@ export function parseRetryAfter(text: string | null, nowMs: number): number | un
 
 export function describeCause(cause: unknown): string {
   if (!(cause instanceof Error)) return String(cause);
-  // Node says "fetch failed" and hides why.
+  // Node's message is "fetch failed"; its cause holds the reason.
   return cause.cause instanceof Error ? `${cause.message}: ${cause.cause.message}` : cause.message;
 }

@@ -1,21 +1,21 @@
 /**
- * The events of one SSE connection, from its opening to its end. The readers of streams and channels loop over these and
- * connect again from where they stand.
+ * The events of one SSE connection, from its opening to its end. The readers of streams and channels loop over them and
+ * reconnect from their position.
  *
- * Invariants: only the piece at hand is read ahead of the consumer, so a slow consumer causes back-pressure. A connection that is
- * silent for longer than a server ever is, is given up.
+ * Invariants: only the current piece is read ahead of the consumer, so a slow consumer causes back-pressure. A connection
+ * that is silent for longer than a live server ever is, is abandoned.
  */
 import type { Call, Connection } from "./connection.ts";
 import { SluiceError } from "./error.ts";
 import { type SseEvent, SseParser } from "./sse-parser.ts";
 
-/** A page of a stream is one event; 8 MiB of text, each character escaped, still fits. */
+/** The largest event: a page of a stream is one event, and 8 MiB of text fits with every character escaped. */
 export const MAX_EVENT_CHARS = 64 * 1024 * 1024;
 
-/** How long a connection must have lasted to be replaced at once although it brought nothing. */
+/** How long a connection must have lasted to be replaced without a delay although it brought no event. */
 export const WORTHWHILE_MS = 1_000;
 
-/** Sluice ends a connection after 60 s and a client comes back; longer silence means that the server is gone. */
+/** Sluice ends a connection after 60 s and the client reconnects; longer silence means that the server is gone. */
 export const SILENCE_MS = 90_000;
 
 export async function* eventsOf(
@@ -23,7 +23,7 @@ export async function* eventsOf(
   call: Call,
   silenceMs: number,
   onOpen?: (headers: Headers) => void,
-  /** There is nothing any more, and nothing will come. */
+  /** The stream holds nothing more, and nothing will be added. */
   onNothing?: () => void,
 ): AsyncGenerator<SseEvent, void, undefined> {
   const headers = { Accept: "text/event-stream", ...call.headers };
@@ -47,7 +47,7 @@ export async function* eventsOf(
   }
 }
 
-/** A connection that brought nothing and ended at once is not to be repeated at once. */
+/** A connection that brought no event and ended early is repeated only after a delay. */
 export class ConnectionEnded extends SluiceError {
   constructor() {
     super("unreachable", "the server ended the connection", { retryable: true });

@@ -1,4 +1,4 @@
-/** What a program that uses Sluice gets. */
+/** The public interface of the package: everything that a program imports from `@sluice/client`. */
 export type { AppendLimits } from "./appender.ts";
 export type { Retry, RetryOptions } from "./backoff.ts";
 export type { AppendResult, Fanout, Metadata, PublishResult } from "./batch.ts";

@@ -13,7 +13,7 @@ function messagesOf({ body }: Packed): Message[] {
   return "messages" in value ? value.messages : [value];
 }
 
-/** Sends everything; every so often the server finds a request too large. */
+/** Sends everything; now and then the server finds a request too large. */
 function drain(outbox: Outbox, limit: number): { requests: Packed[]; messages: Message[] } {
   const requests: Packed[] = [];
   for (let packed = outbox.first(); packed !== undefined; packed = outbox.first()) {
@@ -27,7 +27,7 @@ function drain(outbox: Outbox, limit: number): { requests: Packed[]; messages: M
 const character = fc.constantFrom("a", "\n", "ß", "\u0001", "\u{1f600}", '"');
 const text = fc.tuple(character, fc.nat(1_500), character).map(([a, times, b]) => b + a.repeat(times) + b);
 
-test("whatever is written arrives, whole characters only, numbered without holes, in requests that are small enough", () => {
+test("every written part arrives in whole characters, numbered without holes, in requests within the limit", () => {
   const parts = fc.array(fc.oneof(text, fc.record({ n: fc.nat() })), { maxLength: 6 });
   fc.assert(
     fc.property(parts, fc.boolean(), (written, isAllAtOnce) => {
@@ -54,7 +54,7 @@ test("whatever is written arrives, whole characters only, numbered without holes
   );
 });
 
-/** Text that follows text is one. */
+/** Joins consecutive texts. */
 function joined(parts: readonly unknown[]): unknown[] {
   const all: unknown[] = [];
   for (const part of parts) {
@@ -64,7 +64,7 @@ function joined(parts: readonly unknown[]): unknown[] {
   return all.filter((part) => part !== "");
 }
 
-test("a request that was packed stays as it is while more is written", () => {
+test("a packed request stays unchanged while more is written", () => {
   const outbox = new Outbox(1_000);
   outbox.put({ phase: "DELTA", payload: "one" });
   const { body } = outbox.first()!;
@@ -74,7 +74,7 @@ test("a request that was packed stays as it is while more is written", () => {
   expect(messagesOf(outbox.first()!)).toEqual([{ phase: "DELTA", payload: "two", sequence: 1 }]);
 });
 
-test("what has no form in JSON, or fits no request, is refused at once and nothing else with it", () => {
+test("a payload that JSON cannot express, or that fits no request, is refused alone and at once", () => {
   const outbox = new Outbox(600);
   outbox.put({ phase: "DELTA", payload: { a: 1 } });
   expect(() => outbox.put({ phase: "DELTA", payload: undefined })).toThrow(/no form in JSON/);

@@ -1,6 +1,6 @@
 /**
- * What a publisher still has to send: entries in order, packed into requests of bounded size. Text that follows text is one
- * message; text that does not fit is cut between characters. Knows sizes and numbers, no network. Owned by the publisher.
+ * The unsent entries of a publisher, in order, packed into requests of bounded size. Consecutive texts become one message; a
+ * text that does not fit is cut between characters. Knows sizes and numbers, no network. Owned by the publisher.
  *
  * Invariants: a packed message keeps its number and its content until it was sent; numbers have no holes.
  */
@@ -14,7 +14,7 @@ export interface Entry {
   readonly payload: unknown;
 }
 
-/** A string can be joined and cut; any other payload is JSON text already, so that its writer may change it afterwards. */
+/** A string can be joined and cut. Any other payload is JSON text already, so the caller may change the value afterwards. */
 interface Stored {
   readonly phase: Phase;
   readonly payload: string | Encoded;
@@ -28,7 +28,7 @@ export interface Packed {
 
 const encoder = new TextEncoder();
 const FRAME_BYTES = '{"messages":[]}'.length;
-/** Smaller requests than this make no sense of a channel's limit. */
+/** The smallest request size that is tried; a channel with a lower limit is not usable. */
 const LEAST_BYTES = 512;
 
 export class Outbox {
@@ -46,12 +46,12 @@ export class Outbox {
     return this.entries.length === 0 && this.packed.length === 0;
   }
 
-  /** The highest number that was given. */
+  /** The highest number given so far. */
   get lastSequence(): number {
     return this.sequence - 1;
   }
 
-  /** Throws when it can never be sent. */
+  /** Throws when the entry can never be sent. */
   put({ phase, payload }: Entry): void {
     const last = this.entries.at(-1);
     if (typeof payload !== "string") {
@@ -69,7 +69,7 @@ export class Outbox {
     this.size += sizeOf(this.entries.at(-1)!.payload);
   }
 
-  /** The request to send next. */
+  /** Returns the request to send next. */
   first(): Packed | undefined {
     if (this.packed.length === 0 && this.entries.length > 0) this.pack();
     return this.packed[0];
@@ -80,13 +80,16 @@ export class Outbox {
     return this.packed;
   }
 
-  /** The first request was taken. */
+  /** Called when the server has accepted the first request. */
   sent(): void {
     const { entries } = this.packed.shift()!;
     for (const { payload } of entries) this.size -= sizeOf(payload);
   }
 
-  /** The first request was refused for its size, and nothing of it taken: everything is packed anew. False when it cannot be smaller. */
+  /**
+   * Called when the server has refused the first request for its size and stored none of it: packs everything anew. Returns
+   * false when it cannot be smaller.
+   */
   packSmaller(): boolean {
     if (this.requestBytes <= LEAST_BYTES) return false;
     this.requestBytes = Math.max(LEAST_BYTES, Math.floor(Math.min(this.requestBytes, this.packed[0]!.bytes) / 2));
@@ -110,7 +113,7 @@ export class Outbox {
     for (let entry = this.entries[0]; entry !== undefined; entry = this.entries[0]) {
       const room = this.requestBytes - bytes - 1;
       const needed = this.bytesOf(entry);
-      // An entry that fits no request goes alone, and the server says what it thinks of it.
+      // An entry that fits no request goes alone, and the server decides.
       const fits = needed <= room ? entry : (this.cut(entry, room) ?? (taken.length === 0 ? entry : undefined));
       if (fits === undefined) break;
       if (fits === entry) this.entries.shift();
@@ -129,7 +132,7 @@ export class Outbox {
     this.packed.push({ entries: taken, body, bytes: byteLength(body) });
   }
 
-  /** The beginning of a text that fits, or undefined when hardly anything does. */
+  /** Returns the longest beginning of a text that fits, or undefined when almost none of it does. */
   private cut({ phase, payload }: Stored, room: number): Stored | undefined {
     if (phase !== "DELTA" || typeof payload !== "string") return undefined;
     let length = Math.min(payload.length, room);

@@ -1,11 +1,11 @@
 /**
- * The end of a page: a writer with unsent requests gets a last chance, within what a browser lets a page send on its way
- * out. Elsewhere than in a page nothing happens.
+ * The end of a page: a writer with unsent requests gets a last chance to send, within what a browser allows. Outside of a
+ * page nothing happens. Made by the client; appenders and publishers register.
  *
- * Invariants: a listener exists only while something is unsent; the limit is shared by all of a client.
+ * Invariants: a listener exists only while a request is unsent; all writers of a client share the limit.
  */
 
-/** Browsers let a page have 64 KiB on its way after its end; some of it goes to headers. */
+/** Browsers allow 64 KiB in flight after the end of a page; headers take a part of it. */
 export const LAST_BYTES = 60 * 1024;
 
 export interface LastBudget {

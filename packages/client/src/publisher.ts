@@ -1,9 +1,10 @@
 /**
- * Publishes one answer on a channel: collects what is written, sends it a few times a second in requests of bounded size, and
- * retries a request until it is answered. Made by the channel handle.
+ * Publishes one answer on a channel: collects written parts, sends them a few times a second in requests of bounded size,
+ * and retries. Made by the channel handle.
  *
- * Invariants: one request is in flight. A numbered message never changes, so a retry is idempotent. Requests stay inside the rate
- * and the size that a channel takes. The queue is bounded. A failure is told by what the caller awaits next, and by `end`.
+ * Invariants: one request is in flight. A numbered message never changes, so a retry is idempotent. Requests stay within the
+ * channel's rate and size. The queue is bounded. The caller learns of a failure from the promise it awaits next, and from
+ * `end`.
  */
 import { Backoff, sleep } from "./backoff.ts";
 import type { Call, Connection } from "./connection.ts";
@@ -12,13 +13,16 @@ import { type Entry, Outbox, type Packed } from "./outbox.ts";
 import type { LastBudget, PageExit } from "./page-exit.ts";
 
 export interface PublisherOptions {
-  /** The least time between two requests. A channel takes 20 per second; the default leaves room for clocks that differ. */
+  /**
+   * The least time between two requests. A channel accepts 20 per second; the default leaves a margin for clocks that
+   * differ.
+   */
   readonly intervalMs?: number | undefined;
-  /** Bytes of one request. A channel takes 16 KiB. */
+  /** Largest size of one request. A channel accepts 16 KiB. */
   readonly requestBytes?: number | undefined;
-  /** Characters that may wait; beyond it the publisher fails with `queue-full`. */
+  /** Most characters that may wait; beyond it the publisher fails with `queue-full`. */
   readonly queueSize?: number | undefined;
-  /** What START carries: the model, a title, whatever readers should know first. */
+  /** The payload of START: the model, a title, or whatever else readers should know first. */
   readonly start?: unknown;
   /** The sequence of START, from which the others count; 0 by default. */
   readonly sequence?: number | undefined;
@@ -52,27 +56,30 @@ export class ChannelPublisher {
     this.put({ phase: "START", payload: options.start ?? null }).catch(() => {});
   }
 
-  /** The position after the last message that the server has taken; undefined before the first. */
+  /** The position after the last message that the server has accepted; undefined before the first. */
   get offset(): string | undefined {
     return this.lastOffset;
   }
 
-  /** Text is joined with what was written before; anything else is a message of its own. Resolves when there is room for more. */
+  /**
+   * Joins text with the text written before it; any other value becomes a message of its own. Resolves when the queue has
+   * room for more.
+   */
   write(part: unknown): Promise<void> {
     return this.put({ phase: "DELTA", payload: part });
   }
 
-  /** Resolves when everything written so far has been taken by the server. */
+  /** Resolves when the server has accepted everything written so far. */
   flush(): Promise<void> {
     return this.wait(true);
   }
 
-  /** Ends the answer; resolves when the server has all of it. */
+  /** Ends the answer; resolves when the server has accepted all of it. */
   end(payload: unknown = null): Promise<void> {
     return this.finish({ phase: "END", payload });
   }
 
-  /** Tells readers that there will be no more, and why. */
+  /** Ends the answer with an ERROR that tells readers the reason. */
   fail(reason: unknown): Promise<void> {
     const payload = reason instanceof Error ? reason.message : reason;
     this.put({ phase: "ERROR", payload }).catch(() => {});
@@ -103,7 +110,7 @@ export class ChannelPublisher {
     if (this.failure !== undefined) return rejected(this.failure);
     if (this.isServed(whenEmpty)) return Promise.resolve();
     const waiting = new Promise<void>((resolve, reject) => this.waiting.push({ resolve, reject, whenEmpty }));
-    // A caller that ignores it hears of the failure from `end`.
+    // A caller that ignores this promise learns of the failure from `end`.
     waiting.catch(() => {});
     return waiting;
   }
@@ -112,12 +119,12 @@ export class ChannelPublisher {
     return whenEmpty ? this.outbox.isEmpty : this.outbox.size <= this.queueSize / 2;
   }
 
-  /** Never rejects: what goes wrong is told to those who wait. */
+  /** Never rejects: a failure rejects the promises of waiting callers. */
   private async run(): Promise<void> {
     this.isRunning = true;
     this.exit.add(this.lastWords);
     try {
-      // Whatever is written in the same breath goes along.
+      // Parts written in the same turn share the request.
       await undefined;
       while (!this.outbox.isEmpty) {
         await sleep(Math.max(0, this.nextSendAt - Date.now()));
@@ -134,7 +141,7 @@ export class ChannelPublisher {
     const backoff = new Backoff(this.connection.retries);
     for (;;) {
       const packed = this.outbox.first();
-      // Empty when it failed for another reason while it waited.
+      // The queue is empty when the publisher failed for another reason during the wait.
       if (packed === undefined) return;
       this.nextSendAt = Date.now() + this.intervalMs;
       try {
@@ -152,7 +159,7 @@ export class ChannelPublisher {
     }
   }
 
-  /** A number that we never gave is another publisher's, and what we sent was taken for a repetition of what it did. */
+  /** Another publisher gave this sequence, and the server took our message for a repetition of its message. */
   private checkAnswer(text: string): void {
     const sequence = /"sequence"\s*:\s*(\d+)/.exec(text);
     if (sequence !== null && Number(sequence[1]) > this.outbox.lastSequence) {
@@ -177,7 +184,7 @@ export class ChannelPublisher {
     return { method: "POST", path: this.path, headers: { "Content-Type": "application/json" }, body };
   }
 
-  /** The page goes away: the very requests that would follow, without waiting for answers. */
+  /** Called when the page goes away: sends the next requests without waiting for answers. */
   private readonly lastWords = (budget: LastBudget): void => {
     for (const packed of this.outbox.packAll()) {
       if (packed.bytes > budget.bytes) return;

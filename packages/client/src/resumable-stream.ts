@@ -1,10 +1,10 @@
 /**
- * Resumable streams for the Vercel AI SDK, on channels: the interface of the package `resumable-stream`, with a Sluice client in
- * the place of Redis. The stream's text goes over a channel; beside it an empty stream of the same name says who has claimed
- * the id and, when it is closed, that all is said.
+ * Resumable streams for the Vercel AI SDK, on channels: the interface of the package `resumable-stream`, with a Sluice
+ * client in place of Redis. A channel carries the text. An empty stream of the same name records which caller has claimed
+ * the id and, once closed, that the text is complete.
  *
- * What must stay true: only one of those who claim an id at the same time makes the stream; it is read to its end even when its
- * first reader goes away; a reader that does not read costs a bounded amount of memory.
+ * Invariants: of several callers that claim an id at the same time, one makes the stream. The stream is read to its end even
+ * when its first reader leaves. A reader that does not read costs bounded memory.
  */
 import type { Channel } from "./channel.ts";
 import type { ChannelItem } from "./channel-reader.ts";
@@ -15,22 +15,22 @@ import type { Stream } from "./stream.ts";
 
 export interface CreateResumableStreamContextOptions {
   readonly sluice: Sluice;
-  /** What the names of channels and streams start with. Defaults to `resumable-stream`. */
+  /** The prefix of the names of channels and streams. Defaults to `resumable-stream`. */
   readonly keyPrefix?: string;
-  /** Keeps a serverless function alive until the promise settles; null where nothing ends it. */
+  /** Keeps a serverless function alive until the promise settles; null where the process stays alive anyway. */
   readonly waitUntil: ((promise: Promise<unknown>) => void) | null;
 }
 
 export interface ResumableStreamContext {
-  /** Makes the stream, or follows the one that is under way. Null when it is done. */
+  /** Makes the stream, or follows the one in progress. Null when it is complete. */
   resumableStream(
     streamId: string,
     makeStream: () => ReadableStream<string>,
     skipCharacters?: number,
   ): Promise<ReadableStream<string> | null>;
-  /** Undefined when there is no such stream, null when it is done. */
+  /** Undefined when the stream does not exist, null when it is complete. */
   resumeExistingStream(streamId: string, skipCharacters?: number): Promise<ReadableStream<string> | null | undefined>;
-  /** Makes the stream. Null when it is done already; rejects when another caller makes it. */
+  /** Makes the stream. Null when it is already complete; rejects when another caller is making it. */
   createNewResumableStream(
     streamId: string,
     makeStream: () => ReadableStream<string>,
@@ -40,9 +40,9 @@ export interface ResumableStreamContext {
 }
 
 const TTL_SECONDS = 24 * 60 * 60;
-/** Characters that may wait for the first reader; one that is slower is cut off and can resume. */
+/** Most characters that may wait for the first reader; a slower reader is disconnected and can resume. */
 const SLOW_READER_SIZE = 1024 * 1024;
-/** Between the claim and the first word lies a request; who follows waits that long, and then some. */
+/** How long a follower waits for the first text: one request lies between the claim and the first text, plus a margin. */
 const START_MS = 5_000;
 
 export function createResumableStreamContext(options: CreateResumableStreamContextOptions): ResumableStreamContext {
@@ -54,7 +54,7 @@ class Context implements ResumableStreamContext {
 
   constructor(private readonly options: CreateResumableStreamContextOptions) {
     this.prefix = options.keyPrefix ?? "resumable-stream";
-    // They may be taken off the object.
+    // Callers may detach the methods from the object.
     this.resumableStream = this.resumableStream.bind(this);
     this.resumeExistingStream = this.resumeExistingStream.bind(this);
     this.createNewResumableStream = this.createNewResumableStream.bind(this);
@@ -95,7 +95,10 @@ class Context implements ResumableStreamContext {
     return this.options.sluice.stream<string>(`${this.prefix}/${id}`);
   }
 
-  /** Whether the id is ours now. The first message says whose it is, so that a lost answer to a repeated request does not matter. */
+  /**
+   * Whether this caller owns the id now. The first message names the owner, so a repeated request with a lost answer does no
+   * harm.
+   */
   private async claim(id: string): Promise<boolean> {
     const sentinel = this.sentinel(id);
     const mine = randomId();
@@ -105,7 +108,7 @@ class Context implements ResumableStreamContext {
       for await (const item of sentinel.read()) return item.type === "message" && item.value === mine;
       return false;
     } catch (error) {
-      // It differs in being closed.
+      // The existing stream differs in being closed.
       if (error instanceof SluiceError && error.code === "stream-exists") return false;
       throw error;
     }
@@ -113,13 +116,13 @@ class Context implements ResumableStreamContext {
 
   private make(id: string, makeStream: () => ReadableStream<string>, skipCharacters = 0): ReadableStream<string> {
     const reader = new FirstReader(skipCharacters);
-    // What goes wrong is told to the first reader and, on the channel, to all others.
+    // The first reader gets the error, and the channel passes it on to every other reader.
     const made = this.publish(id, makeStream, reader).catch(() => {});
     this.options.waitUntil?.(made);
     return reader.stream;
   }
 
-  /** A channel that cannot be written ends what others see; the first reader gets all of it nevertheless. */
+  /** A channel that cannot be written ends the text for other readers; the first reader still gets all of it. */
   private async publish(id: string, makeStream: () => ReadableStream<string>, reader: FirstReader): Promise<void> {
     const publisher = this.channel(id).publisher();
     try {
@@ -138,7 +141,7 @@ class Context implements ResumableStreamContext {
   }
 }
 
-/** The caller that asked for the stream: it gets the text first-hand, and may go away. */
+/** The caller that asked for the stream: it gets the text directly, and may leave. */
 class FirstReader {
   readonly stream: ReadableStream<string>;
   private controller: ReadableStreamDefaultController<string> | undefined;
@@ -177,7 +180,7 @@ class FirstReader {
   }
 }
 
-/** Null when the channel is gone: its maker has left without ending it. */
+/** Null when the channel is gone: its maker left without ending it. */
 async function follow(channel: Channel, skipCharacters = 0): Promise<ReadableStream<string> | null> {
   const abort = new AbortController();
   const items = channel.read({ signal: abort.signal, waitMs: START_MS });

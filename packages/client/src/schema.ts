@@ -1,6 +1,8 @@
 /**
- * Types from a schema that the user gives, of whatever library: the part of the Standard Schema interface that this client
- * needs, so that it depends on none. What is appended is checked and sent as it is; what is read is what the schema makes of it.
+ * Types from a schema of the user's choice: the part of the Standard Schema interface that this client needs, so that it
+ * depends on no schema library. Used by stream handles.
+ *
+ * Invariants: an appended value is checked and sent unchanged; a value that is read is the schema's output.
  */
 import { SluiceError } from "./error.ts";
 
@@ -22,7 +24,7 @@ export interface SchemaIssue {
   readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined;
 }
 
-/** Throws what is wrong. An append keeps its place in the order, so its check cannot be waited for. */
+/** Throws the schema's objections. The check must be synchronous, because an append keeps its place in the order. */
 export function checkValue(schema: Schema, value: unknown): void {
   const result = schema["~standard"].validate(value);
   if (result instanceof Promise) {

@@ -1,7 +1,7 @@
 /**
- * The handle of a session: the streams it follows, its life, and its inbox. Made by the client.
+ * The handle of a session: the streams it follows, its lifetime, and its inbox. Made by the client.
  *
- * Invariant: every call may be repeated, so each is retried like any other; subscribing twice is subscribing once.
+ * Invariants: every call is idempotent, so each is retried; subscribing twice has the effect of subscribing once.
  */
 import { header } from "@sluice/protocol";
 import type { Connection } from "./connection.ts";
@@ -9,7 +9,7 @@ import type { CallOptions, Stream } from "./stream.ts";
 import type { Gap, PageOptions, ReadOptions, StreamItem, StreamPage } from "./stream-reader.ts";
 
 export interface SubscribeOptions extends CallOptions {
-  /** `envelope`: copies tell which stream they are from, and streams of any type can be followed together. */
+  /** `envelope`: each copy names its stream, and streams of any type can be followed together. */
   readonly format?: "raw" | "envelope" | undefined;
   /** `now` (the default), `beginning`, or the offset of the stream after which to start. */
   readonly from?: "beginning" | "now" | (string & {}) | undefined;
@@ -32,7 +32,7 @@ export interface SessionInfo {
     readonly streamId: string;
     readonly subscribedAt: number;
     readonly format: "raw" | "envelope";
-    /** Retention took these messages before they were copied. */
+    /** Retention trimmed these messages before they were copied. */
     readonly missed?: { readonly after: string; readonly through: string } | undefined;
   }[];
 }
@@ -44,13 +44,13 @@ export class Session<Output = unknown> {
     private readonly inbox: Stream<Output>,
   ) {}
 
-  /** Lets the session follow a stream; makes the session when there is none. */
+  /** Lets the session follow a stream; creates the session when it does not exist. */
   async subscribe(path: string, { format, from, signal }: SubscribeOptions = {}): Promise<Subscribed> {
     const start = from === "beginning" ? "-1" : from;
     return this.ask("POST", "subscribe", signal, { format, from: start === "now" ? undefined : start, streamId: path });
   }
 
-  /** Also when the session did not follow it. Copies already in the inbox stay. */
+  /** Succeeds also when the session did not follow the stream. Copies already in the inbox stay. */
   async unsubscribe(path: string, { signal }: CallOptions = {}): Promise<void> {
     await this.ask("DELETE", "unsubscribe", signal, { streamId: path });
   }
@@ -59,22 +59,22 @@ export class Session<Output = unknown> {
     return this.ask("GET", `session/${this.id}`, signal);
   }
 
-  /** Keeps the session for another while, as reading its inbox does. */
+  /** Extends the lifetime of the session, as reading its inbox does. */
   touch({ signal }: CallOptions = {}): Promise<Pick<SessionInfo, "sessionId" | "expiresAt">> {
     return this.ask("POST", `session/${this.id}/touch`, signal);
   }
 
-  /** The inbox and every subscription go with it; the streams stay. */
+  /** Deletes the session with its inbox and every subscription; the streams stay. */
   async delete({ signal }: CallOptions = {}): Promise<void> {
     await this.ask("DELETE", `session/${this.id}`, signal);
   }
 
-  /** The inbox: every copy once and in order. Ends with `stream-not-found` when the session is over. */
+  /** Reads the inbox: every copy once and in order. Ends with `stream-not-found` when the session is over. */
   read(options?: ReadOptions): AsyncGenerator<StreamItem<Output>, void, undefined> {
     return this.inbox.read(options);
   }
 
-  /** The inbox as bytes. */
+  /** Reads the inbox as bytes. */
   pages(options?: PageOptions): AsyncGenerator<StreamPage | Gap, void, undefined> {
     return this.inbox.pages(options);
   }

@@ -1,8 +1,8 @@
 /**
- * The client: the server's address, the token, and the handles of streams, sessions and channels. Owns what handles share: the
- * connection, the appenders, and the last requests of a page.
+ * The client: the server's address, the token, and the handles of streams, sessions and channels. Programs create one; it
+ * owns the parts that handles share: the connection, the appenders, and the last requests of a page.
  *
- * Invariant: a name that an address cannot express is refused with a TypeError before anything is sent.
+ * Invariants: a name that an address cannot express is refused with a TypeError before any request is sent.
  */
 import type { ListedStream } from "@sluice/protocol";
 import { APPEND_LIMITS, Appender, type AppendLimits } from "./appender.ts";
@@ -17,15 +17,17 @@ import { type CallOptions, Stream, type StreamOptions } from "./stream.ts";
 import type { TokenSource } from "./token.ts";
 
 export interface SluiceOptions {
-  /** Of the server, like `https://streams.example.com`. */
+  /** The address of the server, like `https://streams.example.com`. */
   readonly url: string | URL;
-  /** `default` by default. */
+  /** The project; `default` by default. */
   readonly project?: string | undefined;
-  /** A token, or a function that gets one: called for the first request, and again when the server refuses the last one. */
+  /**
+   * A token, or a function that gets one: called for the first request, and again when the server refuses the last token.
+   */
   readonly token?: TokenSource | undefined;
   readonly fetch?: typeof fetch | undefined;
   readonly retries?: RetryOptions | undefined;
-  /** How long the server may take to begin its answer, or to go on with it. */
+  /** How long the server may take to start its answer, and to send each further piece of it. */
   readonly timeoutMs?: number | undefined;
   readonly append?: Partial<AppendLimits> | undefined;
 }
@@ -40,7 +42,7 @@ export interface ListOptions extends CallOptions {
 
 export type { ListedStream } from "@sluice/protocol";
 
-/** Streams whose appender is remembered although nothing is queued. */
+/** How many idle appenders are remembered. */
 const KEPT_APPENDERS = 1_000;
 
 export class Sluice {
@@ -62,7 +64,7 @@ export class Sluice {
       url: String(url).replace(/\/+$/, ""),
       project,
       token,
-      // Bound, because a browser's fetch refuses to be a method of anything else.
+      // Bound, because a browser's fetch refuses to be called as a method of another object.
       fetch: options.fetch ?? globalThis.fetch.bind(globalThis),
       timeoutMs,
       retries: retryPolicy(retries),
@@ -88,7 +90,9 @@ export class Sluice {
     );
   }
 
-  /** By its id, a UUID. `crypto.randomUUID()` makes a new one, and its first `subscribe` the session. */
+  /**
+   * Takes the session's id, a UUID. `crypto.randomUUID()` makes a new one; the first `subscribe` then creates the session.
+   */
   session<Output = unknown>(id: string): Session<Output> {
     if (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id)) {
       throw new TypeError(`the id of a session is a UUID, not ${JSON.stringify(id)}`);
@@ -103,7 +107,7 @@ export class Sluice {
     return new Channel(id, `channels/${encodeURIComponent(id)}`, this.connection, this.exit);
   }
 
-  /** The streams of the project, in the order of their paths. */
+  /** Yields the streams of the project, in the order of their paths. */
   async *list({ prefix, filter, pageSize, signal }: ListOptions = {}): AsyncGenerator<ListedStream, void, undefined> {
     const limit = pageSize === undefined ? undefined : String(pageSize);
     for (let after: string | undefined; ; ) {
@@ -116,20 +120,20 @@ export class Sluice {
     }
   }
 
-  /** Resolves when everything that was appended to any stream is acknowledged; rejects with the first failure. */
+  /** Resolves when every append to any stream is acknowledged; rejects with the first failure. */
   async flush(): Promise<void> {
     const outcomes = await Promise.allSettled([...this.appenders.values()].map((appender) => appender.flush()));
     const failed = outcomes.find((outcome) => outcome.status === "rejected");
     if (failed !== undefined) throw failed.reason;
   }
 
-  /** Takes no further appends, and flushes. */
+  /** Refuses further appends, and flushes. */
   async close(): Promise<void> {
     this.isClosed = true;
     await this.flush();
   }
 
-  /** The one appender of a stream, so that appends keep their order whatever handle was used. */
+  /** The only appender of a stream, so that appends keep their order across handles. */
   private appender(key: string, path: string, producer: string | false | undefined): Appender {
     if (this.isClosed) throw new SluiceError("closed", "the client was closed");
     let appender = this.appenders.get(key);
@@ -154,8 +158,8 @@ export class Sluice {
   }
 
   /**
-   * The time, so that a producer that comes back under its name is newer; a little chance, so that two that start in the same
-   * millisecond are not the same; and always more than before. Below 2^53 until the year 2255.
+   * The epoch: the time, so that a producer that restarts under its name is newer; plus a little randomness, so that two
+   * producers that start in the same millisecond differ. Always greater than before. Below 2^53 until the year 2255.
    */
   private readonly nextEpoch = (): number => {
     const microseconds = Date.now() * 1_000 + Math.floor(Math.random() * 1_000);
@@ -173,7 +177,7 @@ function levelsOf(path: string): string {
   return levels.map(encodeURIComponent).join("/");
 }
 
-/** A URL takes these for a step up or down. */
+/** A URL parser treats these levels as a step up or down. */
 function isDots(level: string): boolean {
   return level === "." || level === "..";
 }

@@ -2,10 +2,10 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { type SseEvent, SseParser } from "./sse-parser.ts";
 
-/** The format in one go, for texts that are there as a whole. */
+/** Parses a complete text in one step. */
 function parseWhole(text: string): SseEvent[] {
   const lines = text.split(/\r\n|\n|\r/);
-  // What follows the last line end is not a line yet.
+  // The text after the last line end is not a line yet.
   lines.pop();
   const events: SseEvent[] = [];
   let event = "message";
@@ -44,7 +44,7 @@ const text = fc
   .array(fc.tuple(line, ending), { maxLength: 30 })
   .chain((lines) => fc.tuple(fc.constant(lines.flat().join("")), word).map(([whole, rest]) => whole + rest));
 
-test("where the text is cut, and how lines end, makes no difference", () => {
+test("the events are the same wherever the text is cut and whichever line ends it uses", () => {
   fc.assert(
     fc.property(text, fc.array(fc.nat(), { maxLength: 20 }), (whole, cuts) => {
       expect(parsePieces(whole, cuts)).toEqual(parseWhole(whole));
@@ -53,7 +53,7 @@ test("where the text is cut, and how lines end, makes no difference", () => {
   );
 });
 
-test("any text at all, one character at a time, is the same as in one go", () => {
+test("any text parses to the same events one character at a time as in one piece", () => {
   const anything = fc.string({ unit: fc.constantFrom("\n", "\r", ":", " ", "d", "data", "event", "id", "\0") });
   fc.assert(
     fc.property(anything, (whole) => {
@@ -64,7 +64,7 @@ test("any text at all, one character at a time, is the same as in one go", () =>
   );
 });
 
-test("comments, unknown fields and events without data bring nothing; ids stay until another comes", () => {
+test("comments, unknown fields and events without data yield no event, and an id stays until the next one", () => {
   const parser = new SseParser(1_000);
   expect(parser.push(": heartbeat\n\nevent: x\n\nid: 7\nretry: 5\n\n")).toEqual([]);
   expect(parser.push("event: stream\ndata: one\ndata:\ndata:  two\n\ndata: three\n\n")).toEqual([
@@ -73,7 +73,7 @@ test("comments, unknown fields and events without data bring nothing; ids stay u
   ]);
 });
 
-test("a line, an event and a comment without end are refused at the bound, however they come", () => {
+test("a line, an event or a comment without an end is refused at the bound, however it is cut", () => {
   for (const piece of ["data: xxxxxxxxx", "data: xxxxxxxxx\n", ": xxxxxxxxxxxx", "data\n"]) {
     const parser = new SseParser(1_000);
     const push = () => {
@@ -85,7 +85,7 @@ test("a line, an event and a comment without end are refused at the bound, howev
   for (let i = 0; i < 1_000; i++) expect(parser.push(": a comment\n\ndata: x\n\n")).toHaveLength(1);
 });
 
-test("a long line in small pieces takes time in proportion", () => {
+test("a long line in small pieces takes time in proportion to its length", () => {
   const parser = new SseParser(64 * 1024 * 1024);
   parser.push("data: ");
   const piece = "x".repeat(100);

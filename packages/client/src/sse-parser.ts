@@ -1,16 +1,16 @@
 /**
- * The event stream format, piece by piece: `push` takes text cut anywhere and returns the events that are complete. Written
- * for `fetch`, because an EventSource can send neither a token nor a position of one's own.
+ * The event stream format, piece by piece: `push` takes text cut anywhere and returns the complete events. Works with
+ * `fetch`, because an EventSource can send neither a token nor a chosen position. Used by events.ts.
  *
- * Invariants: where the text was cut makes no difference; an event or a line beyond the bound is an error and not
- * memory; the work is linear in the text, however small the pieces of a long line are.
+ * Invariants: cuts make no difference. An event or a line beyond the bound is an error and is not buffered. The work is
+ * linear in the text, however small the pieces of a long line are.
  */
 import { SluiceError } from "./error.ts";
 
 export interface SseEvent {
   readonly event: string;
   readonly data: string;
-  /** The last id that was told, by this event or one before it. */
+  /** The latest id, from this event or an earlier one. */
   readonly id: string;
 }
 
@@ -22,7 +22,7 @@ export class SseParser {
   private dataChars = 0;
   private event = "";
   private id = "";
-  /** The last piece ended with CR; an LF at the start of the next belongs to it. */
+  /** The last piece ended with CR; an LF at the start of the next piece belongs to it. */
   private endedWithReturn = false;
 
   constructor(private readonly maxChars: number) {}

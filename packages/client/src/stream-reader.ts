@@ -1,8 +1,9 @@
 /**
- * Reads a stream from an offset to its end, or live: message by message, or page by page as bytes. Called by the stream handle.
+ * Reads a stream from an offset to its end, or live: message by message, or page by page as bytes. Called by the stream
+ * handle.
  *
- * Invariants: every message arrives once and in order, over any number of connections. Missing messages are reported as a gap,
- * in their place. The loop ends at the end of the stream, by the caller, or with an error that the caller gets.
+ * Invariants: every message arrives once and in order, over any number of connections. Missing messages are reported as a
+ * gap, in their place. The loop ends at the end of the stream, when the caller stops it, or with an error for the caller.
  */
 import { BEGINNING, header, NOW } from "@sluice/protocol";
 import { Backoff } from "./backoff.ts";
@@ -11,13 +12,13 @@ import { SluiceError } from "./error.ts";
 import { ConnectionEnded, eventsOf, SILENCE_MS, WORTHWHILE_MS } from "./events.ts";
 
 export interface PageOptions extends Omit<ReadOptions, "live"> {
-  /** Wait for more at the end, by long-poll. */
+  /** Wait at the end for more messages, by long-poll. */
   readonly live?: boolean | undefined;
-  /** `envelope`: a JSON array of envelopes. By default the messages as they were appended; of JSON, an array of them. */
+  /** `envelope`: a JSON array of envelopes. By default the messages as they were appended; JSON messages as an array. */
   readonly format?: "envelope" | undefined;
 }
 
-/** What one request brought. */
+/** The answer to one request. */
 export interface StreamPage {
   readonly type: "page";
   readonly bytes: Uint8Array;
@@ -26,15 +27,15 @@ export interface StreamPage {
 }
 
 export interface ReadOptions {
-  /** `beginning` (what is kept), `now`, or the `offset` of the last message that was seen. */
+  /** `beginning` (the oldest kept message), `now`, or the `offset` of the last message that the caller has seen. */
   readonly from?: "beginning" | "now" | (string & {}) | undefined;
-  /** Go on when the end is reached. `true` is `sse`; `long-poll` is for networks that hold events back. */
+  /** Continue at the end of the stream. `true` means `sse`; `long-poll` is for networks that buffer events. */
   readonly live?: boolean | "sse" | "long-poll" | undefined;
-  /** Ends the loop, quietly. */
+  /** Ends the loop without an error. */
   readonly signal?: AbortSignal | undefined;
   /** How long a live read may fail before it gives up; forever by default. */
   readonly giveUpMs?: number | undefined;
-  /** After how much silence a live connection is replaced. */
+  /** How long a live connection may be silent before the reader replaces it. */
   readonly silenceMs?: number | undefined;
 }
 
@@ -52,14 +53,14 @@ export interface StreamMessage<T> {
 
 export interface Gap {
   readonly type: "gap";
-  /** `trimmed`: retention has taken messages. `lost`: a failover has. */
+  /** `trimmed`: retention removed the messages. `lost`: a failover lost them. */
   readonly reason: "trimmed" | "lost";
-  /** Where the reader stood, and where it goes on. */
+  /** The reader's position before the gap, and where it resumes. */
   readonly from: string;
   readonly to: string;
 }
 
-/** An element of the array that `format=envelope` answers. */
+/** An element of the array that `format=envelope` returns. */
 interface Envelope {
   readonly offset: string;
   readonly payload: unknown;
@@ -98,7 +99,7 @@ export class StreamReader {
     this.backoff = new Backoff(connection.retries, signal, patienceMs);
   }
 
-  /** What came together: a page or an event at a time. */
+  /** Yields messages that arrived together: a page or an event at a time. */
   async *batches(): AsyncGenerator<readonly StreamItem<unknown>[], void, undefined> {
     for await (const item of this.resumed(() => (this.live === "sse" ? this.events() : this.parsedPage()))) {
       yield "type" in item ? [item] : item;
@@ -109,7 +110,7 @@ export class StreamReader {
     return this.resumed(() => this.page());
   }
 
-  /** Connects until the stream ends; each connection goes on where the last one stood. */
+  /** Connects until the stream ends; each connection resumes where the last one stopped. */
   private async *resumed<T>(connect: () => AsyncGenerator<T>): AsyncGenerator<T | Gap, void, undefined> {
     try {
       while (!this.isOver) {
@@ -122,7 +123,7 @@ export class StreamReader {
         }
       }
     } catch (error) {
-      // The caller that aborted knows that it did.
+      // The caller aborted and needs no error.
       if (!this.options.signal?.aborted) throw error;
     }
   }
@@ -183,20 +184,20 @@ export class StreamReader {
 
   private call(): Call {
     const { position, cursor, format } = this;
-    // A long-poll from "now" that fails would be repeated from a later "now"; the first request learns the offset instead.
+    // A failed long-poll from "now" would be repeated from a later "now", so the first request learns the offset instead.
     const live = this.live === "long-poll" && position === NOW ? undefined : this.live;
     const query = { offset: position, live, cursor: live && cursor, format };
     return { method: "GET", path: this.path, query, signal: this.options.signal };
   }
 
-  /** The gap that a refusal tells of; reading goes on behind it. */
+  /** The gap that a refusal reports; reading resumes behind it. */
   private gapIn(error: unknown): Gap | undefined {
     if (!(error instanceof SluiceError)) return undefined;
     const isTrimmed = error.code === "offset-trimmed";
     if (!isTrimmed && error.code !== "history-lost") return undefined;
     const to = error.headers?.get(isTrimmed ? header.streamEarliestOffset : header.streamNextOffset);
     const from = this.position;
-    // A server that sends us where we are would do so forever.
+    // A server that returns the reader's own position would do so forever.
     if (!to || to === from || from === NOW) return undefined;
     this.position = to;
     this.cursor = undefined;

@@ -1,7 +1,8 @@
 /**
  * The handle of a stream: create, append, publish, read, close. Made by the client.
  *
- * Invariant: handles are cheap and share the one appender of their stream, so appends by two of them keep their order.
+ * Invariants: handles are cheap. All handles of a stream share its appender, so appends through two of them keep their
+ * order.
  */
 import { header, NOW } from "@sluice/protocol";
 import type { Appender } from "./appender.ts";
@@ -20,28 +21,29 @@ import {
 } from "./stream-reader.ts";
 
 export interface StreamOptions<Input = unknown, Output = Input> {
-  /** What `append` sends and `create` creates; `application/json` by default. */
+  /** The content type for `append` and `create`; `application/json` by default. */
   readonly contentType?: string | undefined;
-  /** Checks what is appended and what is read, and gives both their types. */
+  /** Checks appended and read values, and gives both their types. */
   readonly schema?: Schema<Input, Output> | undefined;
   /**
-   * The name of a writer of which there must be only one: the newest client under it takes over, and the appends of those before
-   * are refused with `producer-fenced`. Without it every client writes beside the others, under a name of its own.
+   * The name of a writer that must be alone: the newest client under it takes over, and the appends of earlier clients are
+   * refused with `producer-fenced`. Without it every client writes beside the others, under its own random name.
    *
-   * `false` numbers nothing: a request is sent once, and a failure is never retried. For a program that appends once and ends, or
-   * that spreads messages without keys over the shards of a topic.
+   * `false` disables numbers: a request is sent once, and a failure is never retried. For a program that appends once and
+   * exits, or that spreads messages without keys over the shards of a topic.
    */
   readonly producer?: string | false | undefined;
   /**
-   * What the first `append` does when there is no such stream: it makes one, with these limits if they are given; `false` rejects
-   * with `stream-not-found`. A stream that this client has written to and that was deleted since is never made again.
+   * What the first `append` does when the stream does not exist: it creates the stream, with these limits if given; `false`
+   * rejects with `stream-not-found`. A stream that this client has written to and that was deleted since is never created
+   * again.
    */
   readonly create?: boolean | StreamLimits | undefined;
 }
 
-/** How long a stream lives and how much it keeps; all of it, forever, by default. */
+/** How long a stream lives and how much it keeps; by default everything, forever. */
 export interface StreamLimits {
-  /** The stream ends when it was not used for so long. */
+  /** The stream expires when it was not used for this long. */
   readonly ttlSeconds?: number | undefined;
   readonly expiresAt?: Date | undefined;
   readonly maxMessages?: number | undefined;
@@ -50,20 +52,20 @@ export interface StreamLimits {
 }
 
 export interface CreateOptions<Input = unknown> extends StreamLimits {
-  /** What the stream begins with; for streams of JSON. Nothing is appended when it exists already. */
+  /** The first messages, for streams of JSON. Ignored when the stream exists already. */
   readonly messages?: readonly Input[] | undefined;
-  /** Begins with what another stream holds, up to an offset. */
+  /** Starts as a fork of another stream, up to an offset. */
   readonly forkOf?: { readonly path: string; readonly offset?: string | undefined } | undefined;
-  /** Makes a topic of so many streams behind one path. */
+  /** Creates a topic of this many shards behind one path. */
   readonly shards?: number | undefined;
-  /** The stream takes nothing but what it begins with. */
+  /** Creates the stream closed: it holds only its first messages. */
   readonly closed?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
 export interface StreamInfo extends StreamLimits {
   readonly contentType: string;
-  /** Where the stream ends: what comes next lies after it. */
+  /** The end of the stream: the next message lies after it. */
   readonly offset: string;
   readonly closed: boolean;
   readonly shards?: number | undefined;
@@ -77,9 +79,9 @@ export interface StreamParts {
   readonly connection: Connection;
   /** Throws when the client was closed. */
   readonly appender: () => Appender;
-  /** The one that there is, if anything was appended. */
+  /** The existing appender, if this client has appended to the stream. */
   readonly busyAppender: () => Appender | undefined;
-  /** Of another stream of the same project, as an address. */
+  /** The address of another stream of the same project. */
   readonly sourceOf: (path: string) => string;
 }
 
@@ -99,12 +101,12 @@ export class Stream<Input = unknown, Output = Input> {
     if (options.create !== false) this.createMissing = () => this.make();
   }
 
-  /** Resolves when the message is durable. Stored once, whatever was retried. Makes the stream if there is none. */
+  /** Resolves when the message is durable. It is stored once, across retries. Creates the stream if it does not exist. */
   append(value: Input | Encoded, metadata?: Metadata): Promise<AppendResult> {
     return this.send(value, metadata, false);
   }
 
-  /** Appends, waits for the copies into the sessions that follow the stream as far as the server does, and tells about them. */
+  /** Appends, waits for the copies into the sessions that follow the stream as far as the server does, and reports them. */
   publish(value: Input | Encoded, metadata?: Metadata): Promise<PublishResult> {
     return this.send(value, metadata, true) as Promise<PublishResult>;
   }
@@ -114,12 +116,12 @@ export class Stream<Input = unknown, Output = Input> {
     await this.parts.busyAppender()?.ready();
   }
 
-  /** Resolves when all that was appended is acknowledged; rejects with the first failure since the last `flush`. */
+  /** Resolves when every append is acknowledged; rejects with the first failure since the last `flush`. */
   async flush(): Promise<void> {
     await this.parts.busyAppender()?.flush();
   }
 
-  /** Every message once and in order, over however many connections; a gap where something is gone. */
+  /** Yields every message once and in order, over any number of connections, and a gap where messages are missing. */
   async *read(options: ReadOptions = {}): AsyncGenerator<StreamItem<Output>, void, undefined> {
     const { schema } = this.options;
     for await (const batch of new StreamReader(this.parts.connection, this.address, options, "envelope").batches()) {
@@ -131,13 +133,13 @@ export class Stream<Input = unknown, Output = Input> {
     }
   }
 
-  /** The same once and in order as bytes: what the server sent, for a program that parses or stores it itself. */
+  /** Like `read`, but yields the bytes that the server sent, for a program that parses or stores them itself. */
   pages({ format, live, ...options }: PageOptions = {}): AsyncGenerator<StreamPage | Gap, void, undefined> {
     const polled = { ...options, live: live ? ("long-poll" as const) : false };
     return new StreamReader(this.parts.connection, this.address, polled, format).pages();
   }
 
-  /** Also when it exists already with the same configuration; `created` tells. */
+  /** Succeeds also when the stream exists already with the same configuration; `created` tells which. */
   async create(options: CreateOptions<Input> = {}): Promise<StreamInfo & { readonly created: boolean }> {
     const { messages, ttlSeconds, expiresAt, maxMessages, maxBytes, maxAgeSeconds, forkOf, shards, closed, signal } =
       options;
@@ -166,13 +168,13 @@ export class Stream<Input = unknown, Output = Input> {
     } catch (error) {
       if (!(error instanceof SluiceError) || error.status === undefined) throw error;
     }
-    // The answer to a HEAD has no body that says why; the same question as a GET has.
+    // The answer to a HEAD has no body with the reason; the same request as a GET has one.
     await connection.call({ ...call, method: "GET", query: { offset: NOW } });
-    // The stream was made in between.
+    // Another client created the stream in between.
     return infoOf((await connection.call(call)).headers);
   }
 
-  /** Nothing can be appended any more; readers that have come to the end are told. What was appended before comes first. */
+  /** Refuses further appends, after the pending ones are stored; readers at the end learn that the stream is closed. */
   async close({ signal }: CallOptions = {}): Promise<StreamInfo> {
     await this.flush();
     const headers = { [header.streamClosed]: "true" };
@@ -189,7 +191,7 @@ export class Stream<Input = unknown, Output = Input> {
     try {
       await this.create(typeof create === "object" ? create : {});
     } catch (error) {
-      // Another client made it first, with another configuration.
+      // Another client created the stream first, with another configuration.
       if (!(error instanceof SluiceError) || error.code !== "stream-exists") throw error;
     }
   }

@@ -1,8 +1,8 @@
 /**
- * As whom we come: a token that is asked for once and used until the server refuses it. Owned by the connection.
+ * The client's token: asked for once and used until the server refuses it. Owned by the connection.
  *
- * Invariants: all who wait share one question; a token at hand is answered without waiting, so that a request starts
- * at once; a refusal of a token that was replaced meanwhile causes no question.
+ * Invariants: all waiting requests share one call of the token function. A known token is returned without a promise, so
+ * that a request starts at once. The refusal of a token that was replaced meanwhile causes no new call.
  */
 import { describeCause, SluiceError } from "./error.ts";
 
@@ -17,7 +17,7 @@ export class Token {
     if (typeof source === "string") this.current = source;
   }
 
-  /** The last one; a page that goes away has no time to ask. */
+  /** The last token; a page that goes away has no time to ask for another. */
   get known(): string | undefined {
     return this.current;
   }
@@ -29,7 +29,7 @@ export class Token {
     return orAborted(this.asking, signal);
   }
 
-  /** Whether another one may be had. */
+  /** Whether another token can be had. */
   refuse(token: string | undefined): boolean {
     if (token === this.current) this.isFresh = false;
     return typeof this.source === "function";
@@ -50,7 +50,7 @@ export class Token {
         throw new SluiceError("token-failed", says, { cause, retryable: true });
       },
     );
-    // Callers that wait hear of it; when all of them have aborted, none needs to.
+    // Waiting callers get the error; when all of them have aborted, no caller needs it.
     asking.catch(() => {});
     return asking;
   }

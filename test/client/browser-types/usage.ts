@@ -1,6 +1,8 @@
 /**
- * The client as a page uses it. Never run: it must compile with what a browser has and nothing of Node, and, with the other
- * tests, with what Node has and nothing of a browser, against the declarations that are published.
+ * The client as a page uses it. types-and-size.test.ts compiles it; it never runs.
+ *
+ * Invariants: it compiles against the published declarations with the types of a browser alone, and with those of Node
+ * alone.
  */
 import { type Schema, Sluice, SluiceError } from "@sluice/client";
 import { createResumableStreamContext } from "@sluice/client/resumable-stream";
@@ -23,7 +25,7 @@ export async function streams(signal: AbortSignal): Promise<void> {
     if (item.type === "message") console.log(item.value.toUpperCase());
   }
   for await (const item of sluice.stream("unknown").read()) {
-    // @ts-expect-error without a schema or a type nothing is known of a value
+    // @ts-expect-error without a schema or a type the value is unknown
     if (item.type === "message") console.log(item.value.anything);
   }
 }

@@ -1,15 +1,17 @@
 /**
- * What arrives on a socket that is not a proper request, or not all of one: half requests, bad framing, nonsense behind a
- * good request, clients that leave in the middle or dawdle.
+ * Bytes on a socket that are not a proper request, or only a part of one: half requests, bad framing, nonsense behind a good
+ * request, clients that leave early or send slowly. storm.ts sends them.
+ *
+ * Invariants: each item says how many whole requests it holds, and each of those gets an answer.
  */
 import fc from "fast-check";
 
 export interface Garbage {
   /** Sent one after the other, each in a turn of its own. */
   readonly pieces: readonly string[];
-  /** How many whole requests the first pieces hold, each of which is owed an answer. */
+  /** How many whole requests the first pieces hold; the server must answer each. */
   readonly owed: number;
-  /** What the client does in the end: waits for what the server says, or goes without a word. */
+  /** The client's last step: it waits for the server's answer, or disconnects without a word. */
   readonly ending: "wait" | "leave" | "reset";
 }
 
@@ -23,7 +25,7 @@ const GOOD = [
   "GET /v1/stream/known1?offset=now&live=long-poll HTTP/1.1\r\nHost: fuzz\r\n\r\n",
 ];
 
-/** None of these is a request, whatever stands before or after it. */
+/** None of these is a request, whatever comes before or after it. */
 const NONSENSE = [
   "\u0000\u0001\u0002\u0003",
   "GET\r\n\r\n",
@@ -69,12 +71,12 @@ const nonsense: fc.Arbitrary<Garbage> = fc
   .tuple(fc.oneof(fc.constantFrom(...NONSENSE), bytes), ending)
   .map(([text, how]) => ({ pieces: [text], owed: 0, ending: how }));
 
-/** Good ones first, all in one piece with what follows. */
+/** Good requests first, in one piece with the rest. */
 const pipelined: fc.Arbitrary<Garbage> = fc
   .tuple(fc.array(fc.constantFrom(...GOOD), { minLength: 1, maxLength: 5 }), fc.constantFrom(...NONSENSE, ""), ending)
   .map(([good, text, how]) => ({ pieces: [good.join("") + text], owed: good.length, ending: how }));
 
-/** Every few bytes on their own. */
+/** A few bytes at a time. */
 const dawdling: fc.Arbitrary<Garbage> = fc
   .tuple(fc.constantFrom(...GOOD), fc.integer({ min: 1, max: 40 }), fc.boolean(), ending)
   .map(([request, size, isWhole, how]) => {

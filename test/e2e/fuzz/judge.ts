@@ -1,4 +1,8 @@
-/** Whether an answer to a malformed request is one that the contract allows. Throws, with the request, when it is not. */
+/**
+ * Judges whether the contract allows an answer to a malformed request. storm.ts calls it for every answer.
+ *
+ * Invariants: a forbidden answer throws, with the request in the message.
+ */
 import { header } from "@sluice/protocol";
 import { checkProblem } from "../problem.ts";
 import type { Answer, RawResponse } from "../raw-http.ts";
@@ -23,7 +27,9 @@ export function judgeAnswer(answer: RawResponse, method: string): void {
   if (status >= 400 && method !== "HEAD") checkProblem(answer);
 }
 
-/** The detail says which part of the request is wrong, and that part was really in the request, or is said to be missing. */
+/**
+ * The detail must name the wrong part of the request; that part is in the request, or the detail says that it is missing.
+ */
 function judgeNaming(request: FuzzRequest, answer: RawResponse): void {
   const { code, detail } = checkProblem(answer);
   const isWhole = (...words: string[]) => words.some((word) => detail.toLowerCase().includes(word));

@@ -1,6 +1,8 @@
 /**
- * Requests that are complete as HTTP goes and wrong in every other way: any method, any address, any value in any header of
- * ours, any query, any body. The fuzz tests send them and judge the answers.
+ * Requests that are complete HTTP and wrong in every other way: any method, any address, any value in any Sluice header, any
+ * query, any body. storm.ts sends them and judges the answers.
+ *
+ * Invariants: addresses come from the features' own routes, so that a new route is fuzzed without an edit here.
  */
 import { header } from "@sluice/protocol";
 import fc from "fast-check";
@@ -29,7 +31,7 @@ const method = fc.oneof(
   { weight: 1, arbitrary: fc.stringMatching(/^[A-Z]{1,10}$/) },
 );
 
-/** What a path may be made of: plain, escaped, badly escaped, and what others have tripped over. */
+/** Parts of a path: plain, escaped, badly escaped, and known traps. */
 const piece = fc.oneof(
   { weight: 6, arbitrary: fc.stringMatching(/^[a-z0-9._~-]{1,8}$/) },
   { weight: 3, arbitrary: fc.string({ unit: "binary", minLength: 1, maxLength: 6 }).map(encodeURIComponentSafely) },
@@ -51,10 +53,10 @@ const piece = fc.oneof(
 
 const path = fc.array(piece, { minLength: 0, maxLength: 5 }).map((pieces) => pieces.join("/"));
 const project = fc.oneof(fc.constantFrom("default", "one", "two"), piece);
-/** Few enough that requests meet: appends find a stream, creations find it taken. */
+/** Few names, so that requests meet: appends find a stream, and creations find a name taken. */
 const known = fc.integer({ min: 0, max: 19 }).map((number) => `known${number}`);
 
-/** Sessions of whoever asks; few, so that they are met again. */
+/** Few sessions of the caller, so that requests meet them again. */
 export const SESSIONS = Array.from({ length: 4 }, (_, i) => `00000000-0000-4000-8000-00000000000${i}`);
 const session = fc.oneof(
   { weight: 8, arbitrary: fc.constantFrom(...SESSIONS) },
@@ -62,14 +64,14 @@ const session = fc.oneof(
   { weight: 1, arbitrary: piece },
 );
 
-/** What may stand for a name in an address. */
+/** Generators for the names in an address. */
 const namesOf: Readonly<Record<string, fc.Arbitrary<string>>> = {
   project,
   session,
   path: fc.oneof(known, path),
 };
 
-/** Every address that a feature has, with its names filled in, the project left out now and then, and oddities at its end. */
+/** Every address of a feature, with its names filled in, the project sometimes left out, and oddities at its end. */
 const described = fc
   .tuple(fc.constantFrom(...ROUTES.values()), fc.boolean(), fc.constantFrom("", "", "", "/", "/x"))
   .chain(([{ address: text }, isShort, end]) => {
@@ -280,7 +282,7 @@ const sound = fc.tuple(
   ),
 );
 
-/** All in order but for one thing at most, so that much of it gets past the first check. */
+/** At most one part is wrong, so that many requests pass the first checks. */
 const plausible: fc.Arbitrary<FuzzRequest> = fc.record({
   method: fc.constantFrom("PUT", "PUT", "POST", "POST", "POST", "GET", "GET", "DELETE"),
   target: fc
@@ -294,7 +296,7 @@ const plausible: fc.Arbitrary<FuzzRequest> = fc.record({
   isChunked: fc.boolean(),
 });
 
-/** A body of a session route, with at most one thing wrong. */
+/** A body of a session route, with at most one wrong part. */
 const sessionBody = fc
   .record({
     sessionId: fc.constantFrom<unknown[]>(...SESSIONS, ...SESSIONS, "x", 7, null),

@@ -1,4 +1,9 @@
-/** Sends malformed requests over a few keep-alive connections, and garbage over connections of its own, and judges every answer. */
+/**
+ * Sends malformed requests over a few keep-alive connections, and garbage over connections of its own, and judges every
+ * answer. The fuzz tests of test/e2e call it.
+ *
+ * Invariants: the same seed sends the same requests in the same order.
+ */
 import fc from "fast-check";
 import { type Answer, RawConnection, type RawResponse } from "../raw-http.ts";
 import { type Garbage, garbage } from "./garbage.ts";
@@ -10,7 +15,7 @@ export interface StormSize {
   readonly batch: number;
 }
 
-/** Runs the same requests in the same order for the same seed. Returns how many there were. */
+/** Returns how many requests it sent. */
 export async function requestStorm(port: number, seed: number, { batches, batch }: StormSize): Promise<number> {
   const client = new KeepAliveClient(port);
   let sent = 0;
@@ -37,14 +42,14 @@ export async function garbageStorm(port: number, seed: number, { batches, batch 
   return sent;
 }
 
-/** The request at fault is in the message; the whole batch around it would only hide it. */
+/** The failure names the request at fault; the whole batch around it would only hide it. */
 async function run<T>(property: fc.IAsyncProperty<T>, seed: number, numRuns: number): Promise<void> {
   const outcome = await fc.check(property, { seed, numRuns, endOnFailure: true });
   if (!outcome.failed) return;
   throw new Error(`seed ${seed}, batch ${outcome.numRuns}: ${(outcome.errorInstance as Error).message}`);
 }
 
-/** As many connections as requests at a time, each used again as long as the server leaves it open. */
+/** One connection per concurrent request, each reused as long as the server keeps it open. */
 class KeepAliveClient {
   private readonly idle: RawConnection[] = [];
 
@@ -79,7 +84,7 @@ function canGoOn(answer: Answer): boolean {
   return answer.headers.get("content-type") !== "text/event-stream";
 }
 
-/** Whatever it is, the server must end the matter: with an answer for every whole request, and then with the connection. */
+/** The server must answer every whole request, and then close the connection. */
 async function throwAt(port: number, item: Garbage): Promise<void> {
   const connection = await RawConnection.open(port);
   try {
@@ -92,7 +97,7 @@ async function throwAt(port: number, item: Garbage): Promise<void> {
     for (let i = 0; i < item.owed; i++) {
       if (!(await judgedAnswer(connection))) throw new Error(`${i} answers, ${item.owed} owed`);
     }
-    // To a server, the end of a client's side is the end of its patience; so it comes after what is owed.
+    // The server treats the end of the client's side as a disconnect, so it comes after the owed answers.
     connection.socket.end();
     while (await judgedAnswer(connection));
   } catch (reason) {
@@ -104,7 +109,7 @@ async function throwAt(port: number, item: Garbage): Promise<void> {
 
 /** Undefined when the connection has ended instead. */
 async function judgedAnswer(connection: RawConnection): Promise<RawResponse | undefined> {
-  // What the method was nobody knows any more; none of them is a HEAD that gets a body.
+  // The method is unknown here; no garbage is a HEAD that could get a body.
   const answer = await connection.answer("GET");
   if (answer === "closed") return undefined;
   judgeAnswer(answer, "GET");

@@ -1,7 +1,8 @@
 /**
- * Closing is for good: a closed stream never grows, is never seen open again in the same life, and was closed by somebody.
- * A page may be a little behind: one that is not told to be closed is wrong only if the closing was known before it was
- * asked for.
+ * Closing is final: a closed stream never grows, never appears open again in the same life, and was closed by a call. All
+ * checkers take the ledger; index.ts calls them.
+ *
+ * Invariants: a page may lag, so a page without the closed mark is wrong only if the closing was known before its request.
  */
 import { type Call, show, showPosition } from "../history.ts";
 import type { Incarnation, Ledger } from "./ledger.ts";
@@ -35,7 +36,7 @@ function checkLife(ledger: Ledger, life: Incarnation, observations: readonly Obs
     }
   }
   if (!ledger.history.calls.some((call) => mayClose(call, life.path, first.returned))) {
-    violations.push(`${life.path} is closed, and nobody has closed it: ${show(first.call)}`);
+    violations.push(`${life.path} is closed, and no call has closed it: ${show(first.call)}`);
   }
   return violations;
 }

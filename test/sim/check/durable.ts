@@ -1,7 +1,8 @@
 /**
- * Acknowledged or shown means durable: what anyone was told of, the audit after the run finds, at its place; unless the
- * stream was deleted or has expired (life.ts says whether it may) or retention took it. A repetition that was answered as a
- * duplicate was acknowledged like any other append.
+ * Acknowledged or shown means durable: the audit after the run finds every message that any client was told of, at its
+ * place. Exceptions: the stream was deleted or has expired (life.ts says whether it may), or retention trimmed the message.
+ *
+ * Invariants: a repetition that was answered as a duplicate counts as acknowledged.
  */
 import { type Call, type Final, show, showPosition } from "../history.ts";
 import type { Incarnation, Ledger } from "./ledger.ts";
@@ -37,7 +38,7 @@ function checkMessages(ledger: Ledger, life: Incarnation, { next }: Live): strin
 }
 
 function checkDuplicates({ history }: Ledger, life: Incarnation, { ids, next }: Live): string[] {
-  // Where retention has cut, a missing message proves nothing.
+  // Where retention has trimmed, a missing message proves nothing.
   if (next.seq - ids.length > (life.base ?? 0)) return [];
   const isMissing = ({ op, result }: Call): boolean =>
     op.kind === "append" &&

@@ -1,6 +1,7 @@
 /**
- * All checkers of a stream history. Each is a plain function of the ledger; a violation names the checker and the calls that
- * contradict each other.
+ * All checkers of a stream history. The stream scenarios and checkers.test.ts call them.
+ *
+ * Invariants: each is a pure function of the ledger; a violation names the checker and the calls that contradict each other.
  */
 import type { History } from "../history.ts";
 import { checkClosing } from "./closing.ts";

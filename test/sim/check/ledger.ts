@@ -1,14 +1,15 @@
 /**
- * Puts the history of a run together: which lives (incarnations) each path had, which message lies at which place, and which
- * call put it there. Every checker builds on it. What does not fit together is a violation by itself:
+ * Reconstructs a run from its history: the lives (incarnations) of each path, the place of each message, and the call that
+ * put it there. Every checker builds on it.
  *
+ * Invariants, each reported as a violation when broken:
  * - one place holds one message, and one message has one place within a life of its stream (at most once, never reordered);
- * - every message was written by somebody, to this path, by a call that was not refused;
+ * - every message was written to this path, by a call that was not refused;
  * - the messages of one call lie next to each other, in their order.
  *
- * Offsets are opaque to clients but not to us: (generation, number). Every page ends at an offset and has no holes, so the
- * number of each of its messages follows by counting back; that there are none is for the readers' checker to say. What a
- * fork has inherited lies in its source: who wrote a message tells whose it is.
+ * Offsets are opaque to clients but not here: (generation, number). Every page ends at an offset, so the number of each
+ * message follows by counting back; the readers' checker proves that pages have no holes. The messages that a fork has
+ * inherited lie in its source, and a message's writer tells which.
  */
 import type { Position } from "@sluice/protocol";
 import { type Append, type Call, type Create, type History, type Read, show, showPosition } from "../history.ts";
@@ -23,7 +24,7 @@ export interface Incarnation {
   readonly seqs: Map<string, number>;
 }
 
-/** A write that has happened: all of its messages, the interval in which it did, and the place of its last message. */
+/** A write that has happened: its messages, its interval, and the place of its last message. */
 export interface Mutation {
   readonly call: Call<Create | Append>;
   readonly incarnation: Incarnation;
@@ -37,7 +38,7 @@ export class Ledger {
   readonly violations: string[] = [];
   readonly mutations: Mutation[] = [];
   private readonly byPath = new Map<string, Map<number, Incarnation>>();
-  /** The paths of forks, and what they were ever asked to be forks of. */
+  /** The paths of forks, and every source that a call named for them. */
   private readonly sources = new Map<string, Set<string>>();
   /** Every attempt to write a message. */
   private readonly writers = new Map<string, Call<Create | Append>[]>();
@@ -66,7 +67,7 @@ export class Ledger {
     return [...this.byPath.keys()];
   }
 
-  /** Where a message was written to. */
+  /** The path that a message was written to. */
   private pathOf(id: string): string | undefined {
     return this.writers.get(id)?.[0]?.op.path;
   }
@@ -75,7 +76,7 @@ export class Ledger {
     return this.writers.get(id) ?? [];
   }
 
-  /** The life of the path itself that a page is known to be from: it tells the tail, or holds a message written there. */
+  /** The life of the path that a page is known to come from: it tells the tail, or holds a message written there. */
   lifeOfPage({ op, result }: Call<Read>): Incarnation | undefined {
     if (result.kind !== "done" || result.next === undefined) return undefined;
     const isOwn = !this.isFork(op.path) || result.upToDate || result.ids?.some((id) => this.pathOf(id) === op.path);
@@ -89,7 +90,7 @@ export class Ledger {
     );
   }
 
-  /** How many messages may have been written to a path by then without anyone having seen them. */
+  /** How many messages may have been written to a path by then without any client having seen them. */
   unseenWrites(path: string, until: number): number {
     const lives = this.incarnationsOf(path);
     let count = 0;
@@ -100,21 +101,21 @@ export class Ledger {
     return count;
   }
 
-  /** Whether retention cuts at some source of this fork, which then shows in what it has inherited. */
+  /** Whether retention trims some source of this fork, which shows in its inherited messages. */
   mayInheritCut(path: string): boolean {
     return this.history.calls.some(
       ({ op }) => op.kind === "create" && op.retention !== undefined && this.inheritsFrom(path, op.path),
     );
   }
 
-  /** The TTL that a stream of this life has: a fork without one of its own takes its source's. */
+  /** The TTL of a stream of this life: a fork without one of its own takes its source's. */
   ttlOf({ create }: Incarnation): number | undefined {
     if (create === undefined) return undefined;
     if (create.op.fork === undefined) return create.op.ttlSeconds;
     const ttls = this.incarnationsOf(create.op.fork.source).map(
       (source) => this.ttlOf(source) ?? Number.POSITIVE_INFINITY,
     );
-    // Which life of the source it was forked from need not be known; nothing ends earlier than the shortest.
+    // The source's life need not be known; nothing ends earlier than the shortest TTL allows.
     const shortest = Math.min(...ttls);
     return Number.isFinite(shortest) ? shortest : undefined;
   }
@@ -149,7 +150,7 @@ export class Ledger {
     }
   }
 
-  /** A fork that nobody was told of is found by the message it was created with. */
+  /** A fork whose creation was never answered is found by its first message. */
   private findInPage(path: string, next: Position | undefined, ids: readonly string[]): void {
     if (next === undefined || !this.isFork(path)) return;
     for (const [i, id] of ids.entries()) {
@@ -172,7 +173,7 @@ export class Ledger {
     }
   }
 
-  /** A life that nobody was told the beginning of: all creations of a path that is no fork ask for the same. */
+  /** A life whose creation was never answered: all creations of a path that is no fork ask for the same stream. */
   private creatorOf(path: string): Call<Create> | undefined {
     if (this.isFork(path)) return undefined;
     return this.history.calls.find((call): call is Call<Create> => call.op.path === path && isCreator(call));
@@ -192,7 +193,7 @@ export class Ledger {
     for (const [i, id] of ids.entries()) {
       const source = this.pathOf(id);
       if (source === undefined || (source !== path && !this.inheritsFrom(path, source))) {
-        this.violations.push(`${path} holds ${id}, which nobody wrote there: ${show(call)}`);
+        this.violations.push(`${path} holds ${id}, which no call wrote there: ${show(call)}`);
         continue;
       }
       const isLast = i === ids.length - 1;
@@ -202,7 +203,7 @@ export class Ledger {
     }
   }
 
-  /** The only life of a path that has this message, if it is the only one. */
+  /** The life of a path that has this message, if there is exactly one. */
   private lifeWith(path: string, id: string): Incarnation | undefined {
     const lives = this.incarnationsOf(path);
     const found = lives.filter(({ seqs }) => seqs.has(id));
@@ -252,14 +253,14 @@ export function isWrite(call: Call): call is Call<Create | Append> {
   return (call.op.kind === "create" || call.op.kind === "append") && call.op.ids.length > 0;
 }
 
-/** Whether this very call is known to have written, rather than an earlier attempt of it. */
+/** Whether this call itself is known to have written, rather than an earlier attempt of it. */
 export function wrote({ op, result }: Call<Create | Append>): boolean {
   if (result.kind !== "done") return false;
   if (op.kind === "create") return result.status === 201;
   return op.producer === undefined || result.status === 200;
 }
 
-/** Whether it may have brought its stream into being. */
+/** Whether it may have created its stream. */
 function isCreator(call: Call): boolean {
   return call.op.kind === "create" && (call.result.kind === "unknown" || wrote(call as Call<Create>));
 }

@@ -1,12 +1,13 @@
 /**
- * Whether a stream may have been there, or not, when a call said so. A life of a path is one stretch of time: what was known
- * to live before a moment and after it lived at that moment. So
+ * Whether a stream may have existed, or not, when a call said so. A life of a path is one interval of time: a stream that
+ * lived before and after a moment lived at that moment. Called by index.ts.
  *
- * - "absent" and "gone" are wrong within the time in which a life is known to last, and otherwise need a reason: somebody
- *   deleted the stream, or its TTL had passed since its last use;
- * - a delete that was acknowledged ends the life it meets; a new life needs the end of the one before;
+ * Invariants:
+ * - "absent" and "gone" are wrong while a life is known to last, and otherwise need a reason: a delete, or a TTL that had
+ * passed since the last use;
+ * - an acknowledged delete ends the life it meets; a new life needs the end of the one before;
  * - "gone" needs a fork for which the stream is kept;
- * - a listing names every stream that was there throughout.
+ * - a listing names every stream that existed throughout.
  */
 import { type Call, show } from "../history.ts";
 import { type Incarnation, isWrite, type Ledger, wrote } from "./ledger.ts";
@@ -14,9 +15,9 @@ import { type Observation, observe } from "./observations.ts";
 
 interface Life {
   readonly incarnation: Incarnation;
-  /** Everything that shows that it lived at some moment of an interval. */
+  /** Every observation that shows it alive at some moment of an interval. */
   readonly signs: readonly Observation[];
-  /** It is known to live from here to there; only if the first is smaller. */
+  /** It is known to live from the first to the second; only if the first is smaller. */
   readonly from: number;
   readonly to: number;
 }
@@ -42,7 +43,7 @@ function lifeOf(incarnation: Incarnation, observations: readonly Observation[]):
   return { incarnation, signs, from, to };
 }
 
-/** Creating a fork says something about its source. */
+/** The creation of a fork also tells about its source. */
 function isAbout({ op, result }: Call, path: string): boolean {
   if (op.kind === "create" && op.fork && isAbsence(result)) return op.fork.source === path;
   return op.path === path || op.kind === "list";
@@ -74,14 +75,14 @@ function checkCall(ledger: Ledger, call: Call, path: string, lives: readonly Lif
   }
   const isGone = result.kind === "refused" && result.code !== "stream-not-found";
   if (isGone && !hadFork(ledger, path, returned.tick)) {
-    violations.push(`a stream is kept for forks that nobody made: ${show(call)}`);
+    violations.push(`a stream is kept for forks that no call made: ${show(call)}`);
   }
   return violations;
 }
 
 /**
- * A write whose outcome is open may turn up only after a restart, and with it the time of its use. Until then the stream may
- * have been over for everyone.
+ * A write of unknown outcome may appear only after a restart, and with it the time of its use. Until then the stream may
+ * look expired to every client.
  */
 function mayComeBack(ledger: Ledger, life: Life, call: Call, calls: readonly Call[]): boolean {
   const isOpen = ({ op, result, invoked }: Call): boolean =>
@@ -93,7 +94,7 @@ function after({ signs }: Life, tick: number): Observation {
   return signs.find(({ invoked }) => invoked > tick)!;
 }
 
-/** The last sign of life before a call. */
+/** The last observation before a call that shows the stream alive. */
 function lastSign({ signs }: Life, call: Call): Observation {
   const before = signs.filter(({ returned }) => returned < call.invoked.tick);
   return before.reduce((a, b) => (b.invoked > a.invoked ? b : a));
@@ -108,7 +109,7 @@ function mayHaveEnded(ledger: Ledger, life: Life, call: Call, calls: readonly Ca
   return isDeleted || mayHaveExpired(ledger, life, call);
 }
 
-/** A TTL may end late, never early. Looking at a stream with HEAD or in a listing does not prolong it. */
+/** A TTL may end late, never early. A HEAD or a listing does not extend it. */
 function mayHaveExpired(ledger: Ledger, { incarnation, signs }: Life, call: Call): boolean {
   if (incarnation.create === undefined) return true;
   const ttlSeconds = ledger.ttlOf(incarnation);
@@ -117,7 +118,7 @@ function mayHaveExpired(ledger: Ledger, { incarnation, signs }: Life, call: Call
   return call.returned!.ms >= lastUse(uses, ttlSeconds * 1_000) + ttlSeconds * 1_000;
 }
 
-/** A read that comes back when the time was up already may have come too late to prolong it. */
+/** A read that returns after the expiry may have come too late to extend the TTL. */
 function lastUse(uses: readonly Observation[], ttlMs: number): number {
   let last: number | undefined;
   for (const { call } of uses.toSorted((a, b) => a.invoked - b.invoked)) {
@@ -126,7 +127,7 @@ function lastUse(uses: readonly Observation[], ttlMs: number): number {
   return last ?? 0;
 }
 
-/** What slides a TTL for certain. A repetition, a refusal and a mere look do not. */
+/** Whether the call certainly extends a TTL. A repetition, a refusal and a HEAD do not. */
 function isUse(call: Call): boolean {
   const { op, result } = call;
   if (result.kind !== "done") return false;
@@ -142,7 +143,7 @@ function checkSuccession(ledger: Ledger, before: Life | undefined, life: Life, c
     (call) => isDeletion(call) && ended(call) > before.to && call.invoked.tick < earliest.returned,
   );
   if (isDeleted) return [];
-  return [`a stream was created anew although nobody had deleted it: ${show(earliest.call)}`];
+  return [`a stream was created anew although no call had deleted it: ${show(earliest.call)}`];
 }
 
 function isDeletion({ op, result }: Call): boolean {

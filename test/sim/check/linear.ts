@@ -1,17 +1,17 @@
 /**
- * Linearizability of a stream, checked with its offsets as the witness.
+ * Linearizability of a stream, checked with its offsets as the witness. Called by index.ts.
  *
- * A stream is a list that only grows, so every state of it has a version: where it ends. Offsets tell the version that each
- * write made and that each read found, which leaves nothing to search. The calls of a path can be put into one order that
- * explains all answers if and only if, with versions as that order,
+ * A stream is a list that only grows, so its end is a version of its state. Offsets tell the version that each write made
+ * and that each read found, so no search is needed. The calls of a path have one order that explains all answers if and only
+ * if, ordered by version,
  *
- *   1. no call returned before one with a smaller version was invoked (what was seen is never unseen, what was acknowledged
- *      is seen by everyone after it, and later writes go behind);
- *   2. no call found a version before the write that makes it was invoked (only what was written is seen);
+ *   1. no call returned before one with a smaller version was invoked (nothing seen is later unseen, and later writes go
+ *      behind);
+ *   2. no call found a version before the write that makes it was invoked (only written messages are seen);
  *   3. no call found the stream ending in the middle of a write (all of a write or none).
  *
- * Generations come first in an offset, so this spans the lives of a path: nothing written after a stream was created anew
- * sorts at or below an offset that was shown before. Whether it lived at a given moment is checked in life.ts.
+ * Generations come first in an offset, so this spans the lives of a path: a message written after a stream was created anew
+ * never sorts at or below an offset shown before. life.ts checks whether the stream lived at a given moment.
  */
 import { comparePositions } from "@sluice/protocol";
 import { show, showPosition } from "../history.ts";
@@ -29,7 +29,7 @@ export function checkLinear(ledger: Ledger): string[] {
 function checkOrder(path: string, observations: Observation[]): string[] {
   const violations: string[] = [];
   observations.sort(compareVersions);
-  // The latest invocation of all calls with a smaller version, and of all so far.
+  // The latest invocation of all calls with a smaller version, and of all calls so far.
   let smaller: Observation | undefined;
   let upToHere: Observation | undefined;
   for (const [i, one] of observations.entries()) {
@@ -41,7 +41,7 @@ function checkOrder(path: string, observations: Observation[]): string[] {
           `${show(one.call)} | ${show(smaller.call)}`,
       );
     }
-    // A floor says "here or later", so it contradicts nothing that comes after it.
+    // A floor says "here or later", so it contradicts no later version.
     if (one.role !== "floor" && (upToHere === undefined || one.invoked > upToHere.invoked)) upToHere = one;
   }
   return violations;
@@ -61,7 +61,7 @@ function checkWhole(ledger: Ledger, observations: readonly Observation[]): strin
   return violations;
 }
 
-/** The write that makes a version comes before whoever finds it. */
+/** The write that makes a version sorts before the reads that find it. */
 function compareVersions(a: Observation, b: Observation): number {
   return comparePositions(a.position, b.position) || Number(b.role === "write") - Number(a.role === "write");
 }

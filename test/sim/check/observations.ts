@@ -1,6 +1,6 @@
 /**
- * What each call says about the end of its stream, in one shape for the checkers: at some moment of this interval the stream
- * lived in this generation and ended here (or had come at least this far), open or closed.
+ * Each call's statement about the end of its stream, in one shape for the checkers. At some moment of this interval the
+ * stream lived in this generation and ended here (or had come at least this far), open or closed.
  */
 import type { Position } from "@sluice/protocol";
 import type { Call, Read, Result } from "../history.ts";
@@ -10,9 +10,9 @@ export interface Observation {
   readonly call: Call;
   readonly path: string;
   readonly position: Position;
-  /** `write`: it made the stream end here. `tail`: it found it ending here. `floor`: it found it ending here or later. */
+  /** `write`: it made the stream end here. `tail`: it found the end here. `floor`: it found the end here or later. */
   readonly role: "write" | "tail" | "floor";
-  /** Whether it was told closed; undefined where the answer says nothing. */
+  /** Whether the answer said closed; undefined where it does not say. */
   readonly closed: boolean | undefined;
   readonly invoked: number;
   readonly returned: number;
@@ -59,9 +59,9 @@ function ofCall(ledger: Ledger, call: Call): Observation[] {
     return result.listed.map(({ path, next, closed }) => ({ ...base, path, position: next, role: "tail", closed }));
   }
   const position = "next" in result ? result.next : undefined;
-  // What a call wrote is a mutation of the ledger's already.
+  // The ledger already has the mutation of a write.
   if (position === undefined || (isWrite(call) && wrote(call))) return [];
-  // A page of a fork that holds nothing of its own says nothing about the fork's own end.
+  // A page of a fork without messages of its own tells nothing about the fork's end.
   if (op.kind === "read" && result.kind === "done" && !ledger.lifeOfPage(call as Call<Read>)) return [];
   const role = op.kind === "read" && result.kind === "done" && !result.upToDate ? "floor" : "tail";
   return [{ ...base, path: op.path, position, role, closed: closedIn(call, result) }];
@@ -70,7 +70,7 @@ function ofCall(ledger: Ledger, call: Call): Observation[] {
 function closedIn({ op }: Call, result: Result): boolean | undefined {
   if (result.kind === "refused") return result.code === "stream-closed" ? true : undefined;
   if (result.kind !== "done") return undefined;
-  // Before the tail a page does not tell.
+  // A page before the tail does not tell.
   if (op.kind === "read" && !result.upToDate) return undefined;
   return result.closed;
 }

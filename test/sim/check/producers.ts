@@ -1,7 +1,8 @@
 /**
- * Writers that number what they write. Within a life of a stream the messages of a producer lie in the order of (epoch,
- * sequence), each once, an epoch from 0 on without a gap; Stream-Seq only grows; and an answer never says that the server has
- * less of a producer than it was asked to take.
+ * Checks writers that number their messages. Called by index.ts.
+ *
+ * Invariants: within a life of a stream a producer's messages lie in the order of (epoch, sequence), each once, an epoch
+ * without a gap from 0 on. Stream-Seq only grows. An answer never reports a lower sequence than the request carried.
  */
 import { type Append, type Call, show } from "../history.ts";
 import type { Incarnation, Ledger, Mutation } from "./ledger.ts";
@@ -44,7 +45,7 @@ function checkTriples(ledger: Ledger, life: Incarnation, appends: readonly Mutat
   return violations;
 }
 
-/** Whether every message that this life ever had was seen, so that what is missing was never there. */
+/** Whether every message that this life ever had was seen, so that a missing message never existed. */
 function isFullyKnown({ history }: Ledger, life: Incarnation): boolean {
   const final = history.finals.get(life.path);
   if (final?.kind !== "live" || final.next.generation !== life.generation) return false;

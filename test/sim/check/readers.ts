@@ -1,7 +1,8 @@
 /**
- * What readers saw. Every page follows on the offset that was asked for: no hole, no repetition, no step back. A page that
- * starts later must be explained by retention, or by the stream having been created anew since that offset was given out.
- * That the messages are the right ones follows from the ledger: all readers and writers agree on what lies where.
+ * Checks what readers saw. Called by index.ts. The ledger already proves that all readers and writers agree on each place.
+ *
+ * Invariants: every page follows the requested offset without a hole, a repetition or a step back. Retention, or a stream
+ * created anew since that offset was given out, must explain a page that starts later.
  */
 import { comparePositions, type Position } from "@sluice/protocol";
 import { type Call, type Read, show, showPosition } from "../history.ts";
@@ -33,13 +34,13 @@ function checkPage(ledger: Ledger, call: Call<Read>, next: Position, ids: readon
     if (before === from.seq && (life === undefined || holds(life, from) !== false)) return undefined;
     if (life && holds(life, from)) return `a page does not follow on ${showPosition(from)}`;
   }
-  // From the beginning, or from an offset of an earlier life of this path; such a reader starts this one at its beginning.
+  // From the beginning, or from an offset of an earlier life; such a reader starts this life at its beginning.
   if (before === 0 || (from !== "-1" && before === life?.base)) return undefined;
   if (isTrimExplained(ledger, life, before, call)) return undefined;
   return `a read from the beginning starts after message ${before}`;
 }
 
-/** Whether a position lies in what this life of a path shows; undefined where a fork may have inherited it. */
+/** Whether a position lies in the range of this life; undefined where a fork may have inherited it. */
 function holds({ base, generation, create }: Incarnation, position: Position): boolean | undefined {
   if (base === undefined) return undefined;
   if (position.generation === generation && position.seq > base) return true;

@@ -1,7 +1,9 @@
 /**
- * Every refusal needs a state, somewhere within the call, that justifies it. Those that speak of a stream's absence are in
- * life.ts, of its closure in closing.ts, of trimmed messages in retention.ts; the rest is here. Clients of a scenario send
- * nothing malformed and only offsets that they were given, so refusals that blame the request are wrong by themselves.
+ * Every refusal needs a state, somewhere within the call, that justifies it. life.ts checks refusals about absence,
+ * closing.ts about closure, retention.ts about trimmed messages; this file checks the rest. Called by index.ts.
+ *
+ * Invariants: clients of a scenario send nothing malformed and only offsets that they were given, so a refusal that blames
+ * the request is wrong.
  */
 import { type Append, type Call, type Refused, show } from "../history.ts";
 import type { Ledger } from "./ledger.ts";
@@ -43,7 +45,7 @@ function isJustified(ledger: Ledger, call: Call, refused: Refused): boolean {
   }
 }
 
-/** A fork offset can only be wrong when what it points into has been cut, or belongs to an earlier life of the source. */
+/** A fork offset can be wrong only when its messages were trimmed, or belong to an earlier life of the source. */
 function mayHaveLeft(ledger: Ledger, call: Call, source: string): boolean {
   return ledger.history.calls.some(({ op, result, invoked }) => {
     if (op.path !== source || invoked.tick > call.returned!.tick) return false;
@@ -63,7 +65,7 @@ function attempts({ history }: Ledger, { op, returned }: Call<Append>): Call<App
   );
 }
 
-/** A gap is a lie when the predecessor was acknowledged before, in a life of the stream that lasted beyond the answer. */
+/** A reported gap is wrong when the predecessor was acknowledged before, in a life that lasted beyond the answer. */
 function mayMissPredecessor(ledger: Ledger, call: Call<Append>): boolean {
   const { id, epoch, seq } = call.op.producer!;
   const known = attempts(ledger, call).find(({ op: { producer }, result, returned }) => {
@@ -78,7 +80,7 @@ function mayMissPredecessor(ledger: Ledger, call: Call<Append>): boolean {
   return seq > 0 && known === undefined;
 }
 
-/** Somebody may have created it before; a creation that an acknowledged delete has ended does not count. */
+/** Whether an earlier call may have created the stream; a creation ended by an acknowledged delete does not count. */
 function mayExist({ history }: Ledger, call: Call): boolean {
   const deletes = history.calls.filter(
     ({ op, result, returned }) =>

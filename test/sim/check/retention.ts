@@ -1,6 +1,7 @@
 /**
- * Whether retention may have taken messages by then. At least what was asked for is kept: as many messages, as many bytes,
- * as much time. Used where a reader was told of a cut, or found one.
+ * Whether retention may have trimmed messages by then. Used where a reader learned of a trim, or found one.
+ *
+ * Invariants: a stream keeps at least what its limits ask for: as many messages, as many bytes, as much time.
  */
 import { type Call, type History, show } from "../history.ts";
 import type { Incarnation, Ledger } from "./ledger.ts";
@@ -12,7 +13,7 @@ export function checkTrims(ledger: Ledger): string[] {
   for (const call of ledger.history.calls) {
     const { result, op } = call;
     if (result.kind !== "refused" || result.code !== "offset-trimmed") continue;
-    // Where a fork is cut it may be in what it has inherited, and then the offset does not tell which fork it was.
+    // A trim in a fork may lie in its inherited messages, and then the offset does not tell which fork it was.
     const isOurs = result.earliest && !ledger.isFork(op.path);
     const life = isOurs ? ledger.incarnation(op.path, result.earliest!.generation) : undefined;
     if (result.earliest && isTrimExplained(ledger, life, result.earliest.seq, call)) continue;
@@ -21,17 +22,17 @@ export function checkTrims(ledger: Ledger): string[] {
   return violations;
 }
 
-/** Whether everything up to and including message `through` may have gone by the time the call returned. */
+/** Whether everything up to and including message `through` may have been trimmed by the time the call returned. */
 export function isTrimExplained(ledger: Ledger, life: Incarnation | undefined, through: number, call: Call): boolean {
   if (ledger.isFork(call.op.path)) return isInheritedCutExplained(ledger, life, through, call);
   return isCutExplained(ledger, life, through, call);
 }
 
-/** A source keeps what its forks read, so whatever a fork misses was gone before there was a fork. */
+/** A source keeps the messages that its forks read, so a message that a fork misses was trimmed before the fork. */
 function isInheritedCutExplained(ledger: Ledger, fork: Incarnation | undefined, through: number, call: Call): boolean {
   const create = fork?.create;
   const origin = create?.op.fork;
-  // Which fork it was, or what its source has inherited itself, need not be known.
+  // Which fork it was, and what its source has inherited itself, need not be known.
   if (!create || !origin || ledger.isFork(origin.source)) return ledger.mayInheritCut(call.op.path);
   const source = ledger.incarnation(origin.source, origin.at.generation);
   return isCutExplained(ledger, source, through, create);
@@ -45,7 +46,7 @@ function isCutExplained(ledger: Ledger, life: Incarnation | undefined, through: 
   const seen = observe(ledger).filter(
     ({ path, position, invoked }) => path === life.path && position.generation === life.generation && invoked <= until,
   );
-  // Writes of unknown outcome that nobody ever saw may have happened, and been cut since.
+  // Writes of unknown outcome that no client saw may have happened, and been trimmed since.
   const unseen = ledger.unseenWrites(life.path, until);
   const tail = Math.max(through, ...seen.map(({ position }) => position.seq));
   if (maxMessages !== undefined && tail - through + unseen >= maxMessages) return true;
@@ -54,7 +55,7 @@ function isCutExplained(ledger: Ledger, life: Incarnation | undefined, through: 
   return maxAgeSeconds !== undefined && isOlder(ledger, life, through, call, maxAgeSeconds * 1_000);
 }
 
-/** What lies after `through`. A message that nobody ever saw may have been of any size. */
+/** The bytes after `through`. A message that no client saw may have had any size. */
 function bytesBetween(history: History, life: Incarnation, through: number, tail: number): number {
   let bytes = 0;
   for (let seq = through + 1; seq <= tail; seq++) {
@@ -67,6 +68,6 @@ function bytesBetween(history: History, life: Incarnation, through: number, tail
 function isOlder({ mutations }: Ledger, life: Incarnation, seq: number, call: Call, maxAgeMs: number): boolean {
   const write = mutations.find((one) => one.incarnation === life && one.firstSeq <= seq && seq <= one.lastSeq);
   const until = call.returned?.ms ?? Number.POSITIVE_INFINITY;
-  // Nobody saw it, so nobody knows when it was written.
+  // No client saw the message, so its time is unknown.
   return write === undefined || write.call.invoked.ms + maxAgeMs <= until;
 }

@@ -1,6 +1,8 @@
 /**
- * A world of one seed for the simulated disk: time passes only from event to event, and what happens next is decided by the
- * seed. Two runs of a seed are the same run.
+ * A world of one seed for the simulated disk. The tests of the disk engine and the simulator use it.
+ *
+ * Invariants: time passes only from event to event, and the seed decides which event is next. Two runs of a seed are the
+ * same run.
  */
 import type { World } from "../../../packages/server/src/core/world.ts";
 
@@ -22,7 +24,7 @@ export class SimClock implements World {
   now = (): number => this.nowMs;
 
   after = (ms: number, task: () => void) => {
-    // Things that are due together happen in an order of the seed's choice.
+    // Events that are due together run in an order that the seed chooses.
     const event = { atMs: this.nowMs + ms, order: this.random(), task };
     this.events.push(event);
     return () => {
@@ -34,7 +36,7 @@ export class SimClock implements World {
     this.after(0, task);
   };
 
-  /** An operation of the simulated hardware: it ends some time later, and in no particular order with others. */
+  /** An operation of the simulated hardware: it ends some time later, in any order with others. */
   io<T>(run: () => T): Promise<T> {
     return new Promise((resolve, reject) => {
       this.after(this.random() * 0.5, () => {
@@ -64,7 +66,7 @@ export class SimClock implements World {
     return this.random() < probability;
   }
 
-  /** Lets the next event happen and everything that follows from it at once; false when nothing is left to happen. */
+  /** Runs the next event and everything that follows at once; false when no event is left. */
   async step(): Promise<boolean> {
     let next: Event | undefined;
     for (const event of this.events) {
@@ -79,7 +81,7 @@ export class SimClock implements World {
     return true;
   }
 
-  /** Steps until the promise has settled, which must not take for ever. */
+  /** Steps until the promise has settled, within `maxSteps`. */
   async until<T>(promise: Promise<T>, maxSteps = 100_000): Promise<T> {
     let pending = true;
     const done = promise.finally(() => {
@@ -93,13 +95,13 @@ export class SimClock implements World {
     return done;
   }
 
-  /** Nothing of what was to happen will. */
+  /** Drops every pending event. */
   forget(): void {
     this.events = [];
   }
 }
 
-/** After the promise reactions that are queued, and those that they queue. */
+/** Resolves after the queued promise reactions, and those that they queue. */
 function settled(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }

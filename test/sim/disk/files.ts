@@ -1,9 +1,9 @@
 /**
- * A simulated file system behind the `Files` port, with a power switch. What was written lies in a volatile layer until it is
- * synced; a cut keeps any part of that layer, sector by sector and in any order, and loses the rest. Names behave the same:
- * creations, renames and removals since the last `syncDir` may each have happened or not.
+ * A simulated file system behind the `Files` port, with a power switch. `SimDrive` is the hardware and outlives a cut;
+ * `SimDrive.files()` is the view of one process. The crash tests and the simulator use it.
  *
- * `SimDrive` is the hardware and outlives a cut; `SimDrive.files()` is what one life of a process holds of it.
+ * Invariants: written bytes lie in a volatile layer until a sync. A cut keeps any part of that layer, sector by sector and
+ * in any order, and loses the rest. Creations, renames and removals since the last `syncDir` may each have happened or not.
  */
 import {
   type File,
@@ -30,7 +30,9 @@ class Inode {
 
 type NameChange = (names: Map<string, Inode>) => void;
 
-/** May throw instead of letting an operation happen. `bytes` is how much a write has; the fault may let a part of it through. */
+/**
+ * May throw instead of letting an operation happen. `bytes` is the size of a write; the fault may let a part of it through.
+ */
 export type Fault = (
   op: "write" | "sync" | "create" | "rename" | "syncDir",
   path: string,
@@ -46,13 +48,13 @@ export class SimDrive {
 
   constructor(private readonly clock: SimClock) {}
 
-  /** The power goes off and on again: whoever held files of the drive gets no answer any more. */
+  /** Turns the power off and on again: a process that held files of the drive gets no further answer. */
   cut(): void {
     this.owner = undefined;
     this.clock.forget();
     const inodes = new Set([...this.names.values(), ...this.durableNames.values()]);
     for (const inode of inodes) this.cutInode(inode);
-    // Some file systems keep the order of names' changes, some do not.
+    // Some file systems keep the order of name changes, some do not.
     const ordered = this.clock.chance(0.5);
     const kept = ordered ? this.clock.below(this.changes.length + 1) : this.changes.length;
     for (const { change } of this.changes.slice(0, kept)) {
@@ -65,7 +67,7 @@ export class SimDrive {
   private cutInode(inode: Inode): void {
     const { clock } = this;
     const writes = inode.unsynced;
-    // Usually sectors survive by chance; sometimes all that was written does, or nothing.
+    // Usually each sector survives by chance; sometimes all written sectors do, or none.
     const mood = clock.random();
     const keep = mood < 0.2 ? 0 : mood < 0.4 ? 1 : clock.random();
     for (const write of shuffled(writes, clock)) {
@@ -80,7 +82,7 @@ export class SimDrive {
     inode.now = Buffer.from(inode.durable);
   }
 
-  /** What a process sees of the drive until the next cut. */
+  /** The view that a process has of the drive until the next cut. */
   files(): Files {
     const { clock } = this;
     const life = {};
@@ -151,7 +153,7 @@ export class SimDrive {
     this.changes.push({ dir, change });
   }
 
-  /** Makes the changes durable that were made to a directory before the sync was asked for. */
+  /** Makes the changes of a directory durable that preceded the call. */
   private syncNames(dir: string, count: number): void {
     const rest: typeof this.changes = [];
     for (const [i, one] of this.changes.entries()) {
@@ -161,7 +163,7 @@ export class SimDrive {
     this.changes = rest;
   }
 
-  /** For tests that damage what lies on the drive. */
+  /** For tests that damage the content of the drive. */
   content(path: string): Buffer {
     return this.find(path).durable;
   }
@@ -206,7 +208,7 @@ class SimFile implements File {
     });
   }
 
-  /** Durable is what was written before the call, at the earliest when it returns. */
+  /** Bytes written before the call are durable when it returns. */
   sync(): Promise<void> {
     const fault = this.fault("sync");
     const { inode } = this;

@@ -1,4 +1,4 @@
-/** The simulated store must be as LMDB is: the same operations on both, compared after each. */
+/** The simulated store behaves like LMDB: the test runs the same operations on both and compares after each. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { openLmdb } from "../../../packages/server/src/engine/disk/lmdb-store.ts";
@@ -41,7 +41,7 @@ function run(store: Store, one: Operation): unknown {
 }
 
 describe("the simulated store", () => {
-  it("cannot be told from LMDB", async () => {
+  it("gives the same results as LMDB for the same operations", async () => {
     const { dir, remove } = temporaryDir();
     const lmdb = openLmdb(`${dir}/store.mdb`);
     const simulated = new SimStore();

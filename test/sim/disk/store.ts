@@ -1,6 +1,8 @@
 /**
- * A simulated ordered store behind the `Store` port. Its content outlives the lives of the engine; a transaction is in it
- * wholly or not at all, as LMDB promises, so a power cut needs no code here.
+ * A simulated ordered store behind the `Store` port. The simulated disk storage opens it.
+ *
+ * Invariants: its content outlives the engine. A transaction is in it wholly or not at all, as LMDB promises, so a power cut
+ * needs no code here.
  */
 import type { Store, Writing } from "../../../packages/server/src/engine/disk/store.ts";
 
@@ -8,7 +10,7 @@ export class SimStore implements Store, Writing {
   /** Keys as latin1 text, whose order is that of their bytes. */
   private readonly entries = new Map<string, Buffer>();
   private readonly order: string[] = [];
-  /** How to take back the changes of the transaction, last first. */
+  /** The undo steps of the transaction, last first. */
   private undo: (() => void)[] = [];
   /** May throw in place of a commit. */
   fault: (() => Error | undefined) | undefined;

@@ -1,6 +1,8 @@
 /**
- * Channels under publishers who repeat themselves, readers who come and go, faults and restarts: what was acknowledged is there
- * once and in order, nobody misses anything without being told, and nothing stays behind.
+ * Channels under publishers that repeat requests, readers that come and go, faults and restarts. channels.test.ts runs it.
+ *
+ * Invariants: every acknowledged message is stored once and in order; no reader misses a message without a reported gap;
+ * nothing stays behind.
  */
 import { channelEntity } from "../../../packages/server/src/channels/state.ts";
 import type { HostSettings } from "../host.ts";
@@ -12,7 +14,7 @@ import { Ledger } from "./channels/ledger.ts";
 /** Longer than any run. */
 const LONG_MS = 10_000_000;
 const SHORT_MS = 3_000;
-/** Longer than a request can be on its way, and then the life of what it may have started. */
+/** Longer than a request can be in flight plus the lifetime of what it may have started. */
 const AFTERLIFE_MS = 20_000;
 
 interface Profile {
@@ -23,11 +25,11 @@ interface Profile {
 
 const PROFILES: readonly Profile[] = [
   {
-    name: "acknowledged messages are there, once and in order, and every reader is shown them",
+    name: "acknowledged messages are stored once and in order, and every reader sees them",
     lifeMs: LONG_MS,
     messages: [1_000],
   },
-  { name: "who misses what was trimmed is told so", lifeMs: LONG_MS, messages: [5, 20] },
+  { name: "a reader that misses trimmed messages gets a gap", lifeMs: LONG_MS, messages: [5, 20] },
   { name: "channels that ended or were abandoned leave nothing behind", lifeMs: SHORT_MS, messages: [5, 1_000] },
 ];
 
@@ -75,7 +77,7 @@ class ChannelPlay implements Play {
     for (const channel of this.channels) {
       const last = ledger.lastAcknowledged(channel);
       if (last < 0) continue;
-      // A request that nobody waits for any more may still have been taken.
+      // The server may still have accepted a request that its client gave up on.
       const { log, trimmed } = await follow(stage, ledger, channel, 20, (sequence) => sequence >= last);
       const all = await follow(stage, ledger, channel, 1);
       const whole = all.log.length >= log.length ? all : { log, trimmed };
@@ -86,7 +88,7 @@ class ChannelPlay implements Play {
     }
   }
 
-  /** No channel, and no entry of one in the index. */
+  /** No channel is left, and no entry of one in the index. */
   private async auditEmptiness(): Promise<void> {
     const { host, world } = this.stage;
     await world.sleep(AFTERLIFE_MS);

@@ -1,6 +1,8 @@
 /**
- * Contenders for the ownership of one entity, under pauses longer than the lease, clocks that disagree, lost replies, conflicts,
- * deaths and restarts. The epochs of the log never go back, a fenced owner learns it, no owner acts beyond its lease, and a dead
+ * Contenders for the ownership of one entity, under pauses longer than the lease, clocks that disagree, lost replies,
+ * conflicts, deaths and restarts. owners.test.ts runs it.
+ *
+ * Invariants: the epochs of the log never go back, a fenced owner learns it, no owner acts beyond its lease, and a dead
  * owner is replaced within its lease and one retry.
  */
 import { ZERO } from "@sluice/protocol";
@@ -16,14 +18,18 @@ import { Machine } from "./owners/machine.ts";
 
 const e = entity("p", "group", "g");
 const PAGE_BYTES = 1 << 20;
-/** Of a whole process: more would leave its contenders no time for troubles of their own. */
+/** Deaths of a whole process; more would leave its contenders no time for faults of their own. */
 const MAX_DEATHS = 4;
-/** How much later than a perfect clock a machine's timers may be, and what the calls of a takeover take. */
+/** The factor by which a machine's timers may be late, and the time that the calls of a takeover take. */
 const SLOWEST = 1.06;
 const CALLS_MS = 50;
 
-export const ownersOfOne: readonly Scenario[] = [scenario("contenders in one process, one owner at a time", 1)];
-export const ownersOfThree: readonly Scenario[] = [scenario("contenders on three nodes, one owner at a time", 3)];
+export const ownersOfOne: readonly Scenario[] = [
+  scenario("an entity has one owner at a time, with contenders in one process", 1),
+];
+export const ownersOfThree: readonly Scenario[] = [
+  scenario("an entity has one owner at a time, with contenders on three nodes", 3),
+];
 
 function scenario(name: string, nodes: number): Scenario {
   const settings = () => ({ drainMs: 1_000 });
@@ -39,7 +45,7 @@ function drawPace(random: Random): Pace {
   };
 }
 
-/** What runs in one process; it dies with it. */
+/** The contenders of one process; they die with it. */
 interface Crew {
   readonly process: Process;
   readonly around: Omit<ConstructorParameters<typeof Contender>[2], "e">;
@@ -63,7 +69,7 @@ class OwnersPlay implements Play {
     for (const host of hosts) host.surroundings = { opened: (engine, process) => this.opened(host, engine, process) };
   }
 
-  /** The engine that grants is noted once; contenders begin when their process has all it needs. */
+  /** The engine that grants is recorded once; contenders start when their process is complete. */
   private async opened(host: Host, engine: Engine, process: Process): Promise<void> {
     if (!this.watched.has(engine)) this.ledger.watch(engine);
     this.watched.add(engine);
@@ -88,7 +94,7 @@ class OwnersPlay implements Play {
     contenders.push(contender);
   }
 
-  /** Its inputs share commits with those of owners, and no fence may touch them. */
+  /** An ordinary writer, whose inputs share commits with those of owners; no fence may affect them. */
   private async writeWithoutOwner({ process, around }: Crew): Promise<void> {
     const { ledger, random, keepers } = around;
     const writer = `w${++this.names}`;
@@ -108,11 +114,11 @@ class OwnersPlay implements Play {
     for (let blows = random.between(5, 25); blows > 0; blows--) {
       await world.sleep(random.between(0, leaseMs));
       const { contenders, owner } = this;
-      // Most blows hit the owner; none, when every process is down.
+      // Most faults hit the owner; none does when every process is down.
       if (owner !== undefined && random.chance(0.7)) this.strike(owner);
       else if (contenders.length > 0) this.strike(random.pick(contenders));
     }
-    // Pauses are not longer than this.
+    // This outlasts the longest pause.
     await world.sleep(3 * leaseMs);
     this.isOver = true;
     this.pace = { ...this.pace, lostReplies: 0 };
@@ -143,7 +149,7 @@ class OwnersPlay implements Play {
     this.join(this.remove(contender));
   }
 
-  /** The engine loses the ownership; nothing tells the owner. */
+  /** The engine loses the ownership; the owner gets no notice. */
   private forget(contender: Contender): void {
     const owner = contender.owned.term?.owner;
     if (owner === undefined) return;

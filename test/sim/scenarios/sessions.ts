@@ -1,6 +1,8 @@
 /**
- * Sessions under publishers, owners who come and go, faults at every step and restarts: every inbox holds exactly what its
- * subscriptions owe it, in order, once; a stuck session holds up nobody; what is over leaves nothing.
+ * Sessions under publishers, owners that come and go, faults at every step and restarts. sessions.test.ts runs it.
+ *
+ * Invariants: every inbox holds exactly the copies that its subscriptions owe it, in order, once. A stuck session delays no
+ * other session. A deleted or expired session leaves nothing behind.
  */
 import { limitsOf } from "../../../packages/server/src/config/schema.ts";
 import type { HostSettings } from "../host.ts";
@@ -16,7 +18,7 @@ import { create, Publisher, replace } from "./sessions/publisher.ts";
 import { SourceLogs } from "./sessions/source-logs.ts";
 import { Story } from "./sessions/story.ts";
 
-/** Clients wait long for what may still happen; the server need not die all that time. */
+/** Clients wait long for late effects; the server need not die all that time. */
 const MAX_BLOWS = 15;
 /** Longer than any run. */
 const LONG_SECONDS = 1_000_000;
@@ -26,14 +28,14 @@ const PLENTY = 1_000_000_000;
 interface Profile {
   readonly name: string;
   readonly ttlSeconds: readonly number[];
-  /** Sources that are deleted and made anew. */
+  /** Whether sources are deleted and created anew. */
   readonly replaces: boolean;
   readonly retention: readonly (number | undefined)[];
-  /** How much is kept for those who lag. */
+  /** How much is kept for lagging sessions. */
   readonly holdBytes: readonly number[];
   readonly keptMessages: readonly number[];
   readonly sizes: readonly number[];
-  /** What a publisher sends, at most. */
+  /** The most messages that a publisher sends. */
   readonly messages: readonly number[];
 }
 
@@ -52,35 +54,35 @@ const PROFILES: readonly Profile[] = [
   STEADY,
   {
     ...STEADY,
-    name: "what is large is borrowed and stays whole, whatever its source lets go of",
+    name: "large messages are borrowed and stay whole when their source trims them",
     retention: [undefined, 5],
     sizes: [10, 100, 400],
     messages: [3, 25],
   },
-  { ...STEADY, name: "a stream that is made anew under its path is another stream", replaces: true, sizes: [10, 100] },
+  { ...STEADY, name: "a stream created anew at its path is another stream", replaces: true, sizes: [10, 100] },
   {
     ...STEADY,
-    name: "sessions end when they are not used, and only then",
+    name: "sessions expire when they are not used, and only then",
     ttlSeconds: [3, 10],
     retention: [undefined, 30],
     sizes: [10, 100],
   },
   {
     ...STEADY,
-    name: "what retention takes before it was copied is told, and nothing else is missing",
+    name: "messages trimmed before their copy are reported, and no others are missing",
     retention: [2, 5],
     holdBytes: [1, 100, 500],
     sizes: [10, 100],
     messages: [12, 25],
   },
-  { ...STEADY, name: "an inbox lets go of its oldest copies", keptMessages: [3, 20], sizes: [10, 100] },
+  { ...STEADY, name: "an inbox trims its oldest copies", keptMessages: [3, 20], sizes: [10, 100] },
 ];
 
 export const sessionScenarios: readonly Scenario[] = PROFILES.map(scenarioOf);
 
 /**
- * Two servers over one storage; each dies by itself, and what one has begun the other takes up. While somebody subscribes through
- * one of them from an offset on, the other may let go of what comes after it, which is told as missed.
+ * Two servers over one storage; each dies by itself, and the other continues its work. While a client subscribes through one
+ * of them from an offset on, the other may trim messages after that offset, which is reported as missed.
  */
 export const sessionsOfTwo: readonly Scenario[] = PROFILES.map((profile) => ({
   ...scenarioOf({ ...profile, retention: [...profile.retention, 5] }),
@@ -97,7 +99,7 @@ function scenarioOf(profile: Profile): Scenario {
 }
 
 function settings(random: Random, { ttlSeconds, keptMessages, holdBytes, sizes }: Profile): HostSettings {
-  // Where there is much to borrow, what nobody borrows any more goes at once.
+  // Where large messages are borrowed, a message without a borrower is removed at once.
   const lends = Math.max(...sizes) > 200;
   return {
     drainMs: 1_000,
@@ -173,7 +175,7 @@ class SessionPlay implements Play {
     });
     this.logs = new SourceLogs(world, this.paths);
     this.core = new Core(random.branch());
-    // So few that sources are put away while something is still under way for them.
+    // So few that sources are evicted while work for them is still in flight.
     const sources = random.pick([1, 2, 1_000]);
     for (const one of hosts) {
       Object.assign(one.settings.fanout, { sources });
@@ -188,7 +190,7 @@ class SessionPlay implements Play {
     return this.sources.some((source) => source.path === path && source.maxMessages !== undefined);
   }
 
-  /** Of streams that retention cuts. */
+  /** The messages that retention may trim before they are copied. */
   private get loss(): Loss {
     const { host, hosts } = this.stage;
     if (host.settings.stream.holdBytes < PLENTY) return "anything";
@@ -232,7 +234,7 @@ class SessionPlay implements Play {
     const { core, story, owners, sources, stage } = this;
     core.calm();
     const { timeoutMs, maxRetryMs } = limitsOf(stage.host.settings).fanout;
-    // Whatever was tried last is tried once more within this time.
+    // Every failed attempt is repeated once more within this time.
     await stage.world.sleep(2 * (timeoutMs + maxRetryMs) + 3_000);
     for (const owner of owners) {
       await owner.read();
@@ -254,7 +256,7 @@ class SessionPlay implements Play {
       sources,
       publisher: (source: SourceSpec) => this.lastPublisher(source),
     };
-    // Who is stuck may miss something where little is kept for it.
+    // A stuck session may miss messages where little is kept for it.
     if (this.loss !== "anything") await auditStuck(parts);
     if (sessionsLast(stage.host.settings)) await auditBorrowing(parts);
     await auditEmptiness(parts);

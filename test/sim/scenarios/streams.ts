@@ -1,6 +1,6 @@
 /**
- * Streams under concurrent clients, faults and restarts: one scenario per thing that is pushed hard, and one for everything
- * at once. Roles are in streams/; checkers in ../check.
+ * Streams under concurrent clients, faults and restarts: one scenario per stressed property, and one for everything at once.
+ * streams.test.ts and streams-disk.test.ts run them. Roles are in streams/; checkers in ../check.
  */
 import { checkStreams } from "../check/index.ts";
 import { show } from "../history.ts";
@@ -16,14 +16,14 @@ import { produce, writeInSequence, writePlainly } from "./streams/writers.ts";
 
 const LONG_POLL_MS = 2_500;
 
-/** How often each role is cast, and which streams they meet at. */
+/** How often each role is cast, and the streams on which they meet. */
 interface Profile {
   readonly name: string;
   readonly streams: number;
   readonly forks?: number;
   readonly extras?: readonly Partial<StreamPlan>[];
   readonly roles: Readonly<Record<Role, number>>;
-  /** How many clients beside the creators. */
+  /** How many clients besides the creators. */
   readonly clients: readonly [number, number];
 }
 
@@ -66,13 +66,13 @@ const SOON_OVER: readonly Partial<StreamPlan>[] = [
 
 const PROFILES: readonly Profile[] = [
   {
-    name: "acknowledged messages are durable, once and in order, whoever writes them",
+    name: "acknowledged messages are durable, once and in order, with every kind of writer",
     streams: 2,
     roles: { ...NONE, plain: 3, sequence: 2, producer: 5, pager: 2, looker: 1, closer: 0.3 },
     clients: [3, 7],
   },
   {
-    name: "live readers see everything once, in order, and leave no trace",
+    name: "live readers see every message once, in order, and leave no state behind",
     streams: 1,
     roles: { ...NONE, plain: 3, producer: 1, poller: 3, follower: 4, closer: 0.5, deleter: 0.2 },
     clients: [4, 8],
@@ -96,7 +96,7 @@ const PROFILES: readonly Profile[] = [
     clients: [4, 8],
   },
   {
-    name: "forks keep what they have inherited",
+    name: "forks keep their inherited messages",
     streams: 2,
     forks: 2,
     extras: [{}, {}, { retention: { maxMessages: 4 } }, { retention: { maxAgeSeconds: 2 } }],
@@ -104,7 +104,7 @@ const PROFILES: readonly Profile[] = [
     clients: [5, 9],
   },
   {
-    name: "retention keeps what was asked for, and a TTL never ends early",
+    name: "retention keeps at least its limits, and a TTL never ends early",
     streams: 2,
     extras: SOON_OVER,
     roles: { ...NONE, plain: 4, producer: 1, pager: 2, poller: 2, follower: 2, looker: 2 },
@@ -117,7 +117,7 @@ const PROFILES: readonly Profile[] = [
     clients: [7, 12],
   },
   {
-    name: "everything at once",
+    name: "all promises hold with every role at once",
     streams: 2,
     forks: 1,
     extras: [{}, {}, ...SOON_OVER],

@@ -1,4 +1,8 @@
-/** Those who publish to a channel and those who follow it, over the simulated network; both come back until they are done. */
+/**
+ * The publishers and readers of a channel, over the simulated network. The channel scenario starts them.
+ *
+ * Invariants: both retry until they are done.
+ */
 import type { Stage } from "../../scenario.ts";
 import { SseParser } from "../streams/sse.ts";
 import { type Ledger, payloadOf, type Shown } from "./ledger.ts";
@@ -65,11 +69,11 @@ async function publishUntilTaken(
 
 export interface Followed {
   readonly log: { offset: string; sequence: number }[];
-  /** Up to where the last gap went. */
+  /** The end of the last gap. */
   trimmed: string;
 }
 
-/** Follows until END, or until `enough`, over at most so many connections; leaves and comes back now and then. */
+/** Follows until END, or until `enough`, over a bounded number of connections; sometimes leaves and resumes. */
 export async function follow(
   stage: Stage,
   ledger: Ledger,
@@ -106,7 +110,7 @@ export async function follow(
 
 type Take = (event: string, id: string, data: Shown & { earliest: string }) => boolean;
 
-/** One connection; whether there is nothing more to come. */
+/** One connection; returns whether nothing more will come. */
 function connect({ network, random, world }: Stage, channel: string, lastId: string, take: Take): Promise<boolean> {
   return new Promise((resolve) => {
     const parser = new SseParser();

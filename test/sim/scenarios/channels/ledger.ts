@@ -1,7 +1,9 @@
 /**
- * What the clients of channels were told in one run, and what of it does not go together: a message that was acknowledged and is
- * not there, or twice, or elsewhere; readers who were shown different things, or something out of order, or too little
- * without being told.
+ * The answers that clients of channels got in one run, and the contradictions among them. Clients write it; the scenario
+ * audits it.
+ *
+ * Invariants: an acknowledged message is stored once and at its offset; readers see the same messages, in order, and a gap
+ * where messages are missing.
  */
 export interface Shown {
   readonly channelId: string;
@@ -14,7 +16,7 @@ export class Ledger {
   readonly violations: string[] = [];
   /** Channel, then sequence: the offset that a publisher was given. */
   private readonly acknowledged = new Map<string, Map<number, string>>();
-  /** Channel, then offset: what somebody was shown there. */
+  /** Channel, then offset: the message that some reader saw there. */
   private readonly shown = new Map<string, Map<string, string>>();
 
   acknowledge(channel: string, sequence: number, offset: string): void {
@@ -30,11 +32,13 @@ export class Ledger {
     const before = known.get(offset);
     if (before !== undefined && before !== text) this.object(channel, `at ${offset} is ${before} and ${text}`);
     known.set(offset, text);
-    if (message.payload !== payloadOf(channel, message.sequence)) this.object(channel, `nobody published ${text}`);
+    if (message.payload !== payloadOf(channel, message.sequence)) this.object(channel, `no client published ${text}`);
   }
 
-  /** `log`: all that is left; everything up to `trimmed` is gone. */
-  /** What a reader saw of a channel at the end. It may have left before the very last messages, so what is kept the store says. */
+  /**
+   * Compares what a reader saw of a channel at the end. It may have left before the last messages, so `log` has the kept
+   * messages from the store; every message up to `trimmed` is gone.
+   */
   audit(
     channel: string,
     log: readonly { offset: string; sequence: number }[],
@@ -70,7 +74,7 @@ export class Ledger {
   }
 }
 
-/** Every message says which one it is. */
+/** Every message identifies itself. */
 export function payloadOf(channel: string, sequence: number): string {
   return `${channel}:${sequence}`;
 }

@@ -1,6 +1,8 @@
 /**
- * One contender for the entity: the real `OwnedEntity` on a machine of its own. While it is the owner it acts, sometimes with
- * several commits at once; now and then it also commits under a term that is over, as code would that looked before a pause.
+ * One contender for the entity: the real `OwnedEntity` on a machine of its own. The owners scenario starts it.
+ *
+ * Invariants: the owner acts, sometimes with several commits at once. Now and then it also commits under an ended term, like
+ * code that checked before a pause.
  */
 import type { Engine, Entity } from "../../../../packages/server/src/engine/contract.ts";
 import { EngineError } from "../../../../packages/server/src/engine/contract.ts";
@@ -22,7 +24,7 @@ export interface Pace {
 export interface Surroundings {
   readonly e: Entity;
   readonly engine: Engine;
-  /** Of the whole process: contenders and ordinary writers share commits. */
+  /** The keepers of the whole process: contenders and ordinary writers share commits. */
   readonly keepers: Keepers;
   readonly ledger: Ledger;
   readonly random: Random;
@@ -65,7 +67,7 @@ export class Contender {
     this.owned.start();
   }
 
-  /** One commit as the owner, and what it led to. */
+  /** Makes one commit as the owner, and records its outcome. */
   async commit(term: Term): Promise<void> {
     const { ledger } = this.around;
     const input = ledger.submitted(term.owner.epoch, this.name, ++this.numbers);
@@ -96,7 +98,7 @@ export class Contender {
     }
   }
 
-  /** Past the check of the term: only the engine can refuse it. */
+  /** Skips the check of the term, so that only the engine can refuse. */
   private async commitLate(): Promise<void> {
     const { random, keepers, e, ledger } = this.around;
     const { owner } = random.pick(this.past);
@@ -118,7 +120,7 @@ export class Contender {
   }
 }
 
-/** Appends a message that names the input; begins the log when it is the first. */
+/** Appends a message that names the input; creates the log when it is the first. */
 export function appendRule(input: Input): Rule<"done"> {
   const payload = new TextEncoder().encode(textOf(input));
   return ({ exists, nextGeneration: generation }, at) => ({
@@ -130,7 +132,7 @@ export function appendRule(input: Input): Rule<"done"> {
   });
 }
 
-/** What failed may have been done; anything but a failing storage is a defect. */
+/** A failed commit may have happened; any fault but a failing storage is a defect. */
 export function unknown(fault: unknown): "unknown" {
   if (fault instanceof EngineError) return "unknown";
   throw fault;

@@ -1,8 +1,9 @@
 /**
- * What the contenders for one entity did and were told in a run, what the engine granted, and what of it does not go together.
+ * The actions and answers of the contenders for one entity, the engine's grants, and the contradictions among them.
  * Contenders write it as things happen; `audit` compares it with the entity's log.
  *
- * Every message of the log names the epoch it was committed under (0: without an owner), its writer and a number.
+ * Invariants: every message of the log names the epoch it was committed under (0: without an owner), its writer and a
+ * number.
  */
 import type { Engine, Entity, Owner } from "../../../../packages/server/src/engine/contract.ts";
 
@@ -18,7 +19,7 @@ export interface Input {
 interface Grant {
   readonly node: string;
   untilMs: number;
-  /** The engine forgot it before its time: its owner cannot know until it asks. */
+  /** The engine forgot it early: its owner cannot know until it asks. */
   isForgotten: boolean;
 }
 
@@ -36,7 +37,7 @@ export class Ledger {
     private readonly now: () => number,
   ) {}
 
-  /** Notes what the engine grants, when it grants it. */
+  /** Records each grant of the engine when it happens. */
   watch(engine: Engine): void {
     const { claim, release } = engine;
     engine.claim = async (e, node, ttlMs, held) => {
@@ -94,12 +95,12 @@ export class Ledger {
     if (fate === "fenced" && input.epoch === 0) this.object(`${textOf(input)} has no owner, yet it was fenced`);
   }
 
-  /** An input of this term was fenced: its owner has learned it by the time that its caller does. */
+  /** An input of this term was fenced: its owner must know by the time its caller does. */
   mustBeOver(contender: string, epoch: number, isHeld: boolean): void {
     if (isHeld || this.terms.get(contender) === epoch) this.object(`${contender} was fenced as ${epoch}, and goes on`);
   }
 
-  /** As a failover may that loses the newest writes. */
+  /** Forgets an ownership, like a failover that loses the newest writes. */
   forgotten({ epoch }: Owner): void {
     this.note(`${epoch} is forgotten`);
     this.grants.get(epoch)!.isForgotten = true;
@@ -126,7 +127,7 @@ export class Ledger {
     }
   }
 
-  /** An epoch is one contender's, and its commits are in the order in which it submitted them. */
+  /** An epoch belongs to one contender, and its commits are in the order of their submission. */
   private auditOrder(input: Input, lastNumbers: Map<string, number>): void {
     const { epoch, writer, number } = input;
     const owner = this.grants.get(epoch)?.node;

@@ -1,8 +1,9 @@
 /**
- * The machine that one contender runs on, as far as ownership can tell: a clock that is off and runs at a rate of its own, pauses
- * of any length, and death. The requests that it has sent arrive also while it is paused or dead.
+ * The machine of one contender: a clock with an offset and a rate of its own, pauses of any length, and death. Each
+ * contender has one.
  *
- * Invariants: nothing happens on a paused machine; what came due meanwhile happens after the pause, in any order.
+ * Invariants: nothing happens on a paused machine; events that came due meanwhile run after the pause, in any order.
+ * Requests that it has sent arrive also while it is paused or dead.
  */
 import type { Cancel, World } from "../../../../packages/server/src/core/world.ts";
 import type { Random } from "../../random.ts";
@@ -15,7 +16,7 @@ export class Machine implements World {
   private pausedUntilMs = 0;
   private late: (() => void)[] = [];
 
-  /** The clock may be hours off. Its rate differs by less than the margin that an owner leaves of its lease. */
+  /** The clock may be hours off. Its rate differs by less than the safety margin of a lease. */
   constructor(
     private readonly process: Process,
     random: Random,
@@ -53,7 +54,7 @@ export class Machine implements World {
     return this.process.now() < this.pausedUntilMs;
   }
 
-  /** An answer from outside: it waits until the pause is over. */
+  /** An answer from outside waits until the pause is over. */
   hear<T>(answer: Promise<T>): Promise<T> {
     const heard = () => new Promise<void>((resolve) => this.whenAwake(resolve));
     return answer.then(
@@ -77,7 +78,7 @@ export class Machine implements World {
     this.pause(Number.POSITIVE_INFINITY);
   }
 
-  /** As an operator would, or a time server after a long while. */
+  /** Moves the clock forward, as an operator or a time server may. */
   setClockForward(ms: number): void {
     this.aheadMs += ms;
   }

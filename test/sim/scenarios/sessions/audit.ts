@@ -1,4 +1,8 @@
-/** What is looked at when nothing fails any more: that a stuck session holds up nobody, and that what is over leaves nothing. */
+/**
+ * The checks of the final state, without further faults. The sessions scenario calls them.
+ *
+ * Invariants: a stuck session delays no other session; deleted and expired sessions leave nothing behind.
+ */
 import { limitsOf } from "../../../../packages/server/src/config/schema.ts";
 import type { Stage } from "../../scenario.ts";
 import type { Core } from "./faulty-core.ts";
@@ -15,25 +19,25 @@ export interface AuditParts {
   publisher(source: SourceSpec): Publisher;
 }
 
-/** Requests, storage and reading take some time, even on a good day. */
+/** Requests, storage and reads take some time even without faults. */
 const SLACK_MS = 1_500;
 
 function followersOf({ owners }: AuditParts, path: string): Owner[] {
   return owners.filter(({ life }) => life?.epochs.some(({ source, ended }) => source === path && ended === undefined));
 }
 
-/** With one session stuck, the others get what is published within the grace time, and it gets it once it is not. */
+/** With one session stuck, the others get new messages within the grace time; the stuck one gets them once it recovers. */
 export async function auditStuck(parts: AuditParts): Promise<void> {
   const { stage, story, core, sources } = parts;
   const { graceMs, timeoutMs, maxRetryMs } = limitsOf(stage.host.settings).fanout;
   for (const source of sources) {
     const [stuck, ...others] = followersOf(parts, source.path);
     if (stuck === undefined || others.length === 0) continue;
-    // Who is alone cannot be told from an outage; with company, one must get through.
+    // A single session cannot be told from an outage; with several, one must get through.
     core.stick(stuck.session);
     for (let i = 0; i < 2; i++) {
       const { ids } = await parts.publisher(source).publish("stream");
-      // Who takes longer than the grace time is tried again by itself; nobody waits for as long as a call may take.
+      // A session slower than the grace time is retried separately; no other session waits for the timeout of its call.
       await stage.world.sleep(2 * graceMs + 2 * maxRetryMs + SLACK_MS);
       for (const owner of others) await expectSeen(story, owner, ids, `while ${stuck.session} is stuck`);
     }
@@ -52,7 +56,7 @@ async function expectSeen(story: Story, owner: Owner, ids: readonly string[], wh
   }
 }
 
-/** Whoever stays can read all its copies again, whoever else has gone and whatever was let go of with them. */
+/** A remaining session can read all its copies again, whichever sessions have left and whatever was trimmed with them. */
 export async function auditBorrowing({ stage, story, owners }: AuditParts): Promise<void> {
   const living = owners.filter(({ life }) => life !== undefined && !life.wasCut);
   if (living.length === 0) return;
@@ -66,14 +70,14 @@ export async function auditBorrowing({ stage, story, owners }: AuditParts): Prom
   if (after.join() !== before.join()) story.object(`${last.session} had ${before.join()}, and has ${after.join()}`);
 }
 
-/** Sessions that were deleted or have expired are nowhere any more, once their streams were published to. */
+/** Deleted and expired sessions are gone everywhere, once their streams were published to. */
 export async function auditEmptiness(parts: AuditParts): Promise<void> {
   const { stage, story, sources, owners } = parts;
   const { sessionTtlSeconds: ttl, session, fanout } = limitsOf(stage.host.settings);
   const isShort = ttl < 1_000;
   if (isShort) await stage.world.sleep(ttl * 1_200 + 2 * session.cleanupMs + session.endAgainMs);
   else for (const owner of owners) await owner.leave();
-  // Whoever still points at them learns that they are gone.
+  // A registry that still points at them learns that they are gone.
   for (const source of sources) await parts.publisher(source).publish("publish");
   await stage.world.sleep(2 * fanout.maxRetryMs + fanout.timeoutMs + 2 * fanout.checkMs + 3_000);
   const engine = stage.host.engine!;
@@ -87,7 +91,7 @@ export async function auditEmptiness(parts: AuditParts): Promise<void> {
   }
 }
 
-/** When nobody follows any more, retention takes what it was asked to take. */
+/** When no session follows a stream any more, its retention applies in full. */
 export async function auditRetention(parts: AuditParts): Promise<void> {
   const { stage, story } = parts;
   for (const source of parts.sources) {

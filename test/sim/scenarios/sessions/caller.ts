@@ -1,10 +1,17 @@
-/** One client's requests over the simulated network, each with a certain end: answered, never sent, or over without an answer. */
+/**
+ * One client's requests over the simulated network. Owners and publishers of the sessions scenario use it.
+ *
+ * Invariants: each request has a definite end: answered, never sent, or over without an answer.
+ */
 import type { Spec } from "../../network.ts";
 import type { Stage } from "../../scenario.ts";
 import type { Interval, Story } from "./story.ts";
 
 const PATIENCE_MS = 3_000;
-/** By then a request without an answer has had its effect or never will: it has arrived, and nothing in the server takes longer. */
+/**
+ * By then a request without an answer has had its effect or never will: it has arrived, and nothing in the server takes
+ * longer.
+ */
 const OVER_MS = 12_000;
 
 export type Told =
@@ -19,7 +26,7 @@ export class Caller {
     readonly story: Story,
   ) {}
 
-  /** One attempt. A reply that says that the server is in trouble tells nothing of what was done. */
+  /** Makes one attempt. A reply with a server error leaves the outcome unknown. */
   async once(spec: Spec, interval: Interval = this.story.begin()): Promise<Told> {
     const { network, world } = this.stage;
     const answer = await network.request(spec, PATIENCE_MS);
@@ -44,7 +51,7 @@ export class Caller {
     return told;
   }
 
-  /** Again and again until there is an answer; for what may be repeated. */
+  /** Repeats an idempotent request until there is an answer. */
   async insist(spec: Spec): Promise<Extract<Told, { kind: "reply" }>> {
     for (;;) {
       const told = await this.once(spec);

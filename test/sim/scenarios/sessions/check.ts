@@ -1,15 +1,17 @@
 /**
- * What an inbox may hold: of every source, one run of its log per subscription, in the order of the subscriptions, each without a
- * gap or a repetition, from where it began to where it ended; and everything, once all is quiet. Where retention may take something
- * before it was copied, the session was told. Plain functions over the story and the logs of the sources.
+ * What an inbox may hold, as pure functions over the story and the logs of the sources. The sessions scenario calls them.
+ *
+ * Invariants: an inbox holds, for every source, one run of its log per subscription, in the order of the subscriptions. Each
+ * run has no gap and no repetition, and is complete once everything is quiet. Where retention trims before a copy, the
+ * session is told.
  */
 import { comparePositions, type Position, ZERO } from "@sluice/protocol";
 import type { Entry } from "./source-logs.ts";
 import type { Epoch, Life, Publish, Story } from "./story.ts";
 
 /**
- * What retention may take from under a subscription, when it says so: nothing; what was published before it stood, because another
- * server let go of it in the meantime; or whatever grew beyond what is held for those who lag.
+ * What retention may trim before it is copied, when the session is told: nothing; messages published before the subscription
+ * stood, because another server trimmed them meanwhile; or any message beyond what is held for lagging sessions.
  */
 export type Loss = "nothing" | "while-joining" | "anything";
 
@@ -19,7 +21,7 @@ interface Log {
   readonly places: ReadonlyMap<string, number>;
   /** The publish of each entry. */
   readonly publishes: readonly (Publish | undefined)[];
-  /** Retention may have cut it, so that "from the beginning" is from anywhere. */
+  /** Retention may have trimmed it, so that "from the beginning" may start anywhere. */
   readonly isCut: boolean;
   /** It was never deleted: a generation may rise, but it is the same stream. */
   readonly isOne: boolean;
@@ -88,7 +90,7 @@ function canBeRuns(story: Story, life: Life, epochs: readonly Epoch[], places: r
     const next = new Set<number>();
     for (const start of reachable) {
       if (bounds.mayBeEmpty) next.add(start);
-      // What an inbox has let go of was before what is left.
+      // Copies that an inbox has trimmed came before the remaining ones.
       const isFirst = start === 0 && life.wasCut;
       for (let end = start; end < places.length; end++) {
         const place = places[end]!;
@@ -103,7 +105,7 @@ function canBeRuns(story: Story, life: Life, epochs: readonly Epoch[], places: r
   return reachable.has(places.length);
 }
 
-/** A subscription follows one stream, not the next of the same path. */
+/** A subscription follows one stream, not the next stream of the same path. */
 function follows(before: number, after: number, log: Log, { isExcused }: Bounds): boolean {
   if (after <= before || !isSameStream(log, before, after)) return false;
   for (let place = before + 1; place < after; place++) if (!isExcused(place)) return false;
@@ -116,9 +118,9 @@ function isSameStream({ entries, isOne }: Log, a: number, b: number): boolean {
 
 interface Bounds {
   readonly mayBeEmpty: boolean;
-  /** No copy of what comes after this place. */
+  /** No copy lies after this place. */
   readonly last: number;
-  /** It is not owed, because retention took it. */
+  /** It is not owed, because retention trimmed it. */
   isExcused(place: number): boolean;
   mayStart(place: number): boolean;
   mayEnd(place: number): boolean;
@@ -127,7 +129,7 @@ interface Bounds {
 function boundsOf(story: Story, life: Life, epoch: Epoch, log: Log): Bounds {
   const { began, ended, from } = epoch;
   const { entries, publishes } = log;
-  // What was acknowledged before it began is not there; what was published after it had begun is.
+  // A message acknowledged before the subscription began is absent; one published after it had begun is present.
   const acknowledged = publishes.findLastIndex((one) => one?.isAcknowledged && one.returned < began.invoked);
   const latest = firstAfter(log, began.returned);
   const isStart = (place: number): boolean => {
@@ -144,7 +146,7 @@ function boundsOf(story: Story, life: Life, epoch: Epoch, log: Log): Bounds {
   const isExcused = (place: number): boolean => {
     const isAfter = publishes[place] !== undefined && publishes[place].invoked > began.returned;
     if (log.loss === "nothing" || (log.loss === "while-joining" && isAfter)) return false;
-    // Who has left before it asked was not told.
+    // A session that was deleted before it asked was not told.
     return !isOwed || isTold(life, epoch.source, entries[place]!);
   };
   const mayStart = (place: number): boolean => {
@@ -152,7 +154,7 @@ function boundsOf(story: Story, life: Life, epoch: Epoch, log: Log): Bounds {
     return place > 0 && isExcused(place - 1) && mayStart(place - 1);
   };
   return {
-    // Nothing was owed; or what was has not come because it ended, or has gone with the oldest copies.
+    // No copy was owed; or it never came because the subscription ended, or it was trimmed with the oldest copies.
     mayBeEmpty: !isOwed || life.wasCut || !entries.some((_, place) => isCertain(place) && !isExcused(place)),
     last: ended === undefined ? entries.length - 1 : firstAfter(log, ended.returned) - 1,
     isExcused,
@@ -161,7 +163,7 @@ function boundsOf(story: Story, life: Life, epoch: Epoch, log: Log): Bounds {
   };
 }
 
-/** Whether it was among what the session was told to miss. */
+/** Whether the entry was among those that the session was told it misses. */
 function isTold({ missed }: Life, path: string, { position }: Entry): boolean {
   return missed.some(({ source, ...range }) => source === path && isWithin(range, position));
 }
@@ -170,7 +172,7 @@ function isWithin({ after, through }: Pick<Life["missed"][number], "after" | "th
   return comparePositions(after, position) < 0 && comparePositions(position, through) <= 0;
 }
 
-/** Where what was told to be missing begins and ends, nothing may have come. */
+/** No copy may lie within a range that was reported as missing. */
 function overstated({ missed }: Life, path: string, places: readonly number[], { entries }: Log): string[] {
   return missed.flatMap(({ source, ...range }) => {
     if (source !== path) return [];
@@ -180,13 +182,13 @@ function overstated({ missed }: Life, path: string, places: readonly number[], {
   });
 }
 
-/** The first that was published after this moment. */
+/** The first message published after this moment. */
 function firstAfter({ publishes }: Log, moment: number): number {
   const first = publishes.findIndex((publish) => publish !== undefined && publish.invoked > moment);
   return first < 0 ? publishes.length : first;
 }
 
-/** Whether it is the first of its stream that comes after a position. */
+/** Whether it is the first message of its stream after a position. */
 function isFirstSince(log: Log, place: number, from: Position): boolean {
   const { entries } = log;
   if (comparePositions(entries[place]!.position, from) <= 0) return false;
@@ -194,7 +196,7 @@ function isFirstSince(log: Log, place: number, from: Position): boolean {
   return comparePositions(entries[place - 1]!.position, from) <= 0;
 }
 
-/** Whether it was published to the stream that is there now. */
+/** Whether it was published to the current stream of the path. */
 function isOfToday({ deletions }: Story, { source }: Epoch, publish: Publish | undefined): boolean {
   return deletions.every((one) => one.source !== source || (publish !== undefined && publish.invoked > one.returned));
 }
@@ -203,9 +205,9 @@ function mayHaveEnded({ deletions }: Story, { began, source }: Epoch): boolean {
   return deletions.some((one) => one.source === source && one.returned > began.invoked);
 }
 
-/** A publish whose answer said that everybody has it: whoever looked afterwards has seen it. */
+/** A publish whose answer said that every session has it: a later read must have seen it. */
 function missingAfterCopies(story: Story, life: Life, epochs: readonly Epoch[], log: Log): string[] {
-  // What retention takes at once has been passed over, and that is told elsewhere.
+  // Messages that retention trims at once were skipped; another check covers that.
   if (life.wasCut || log.loss === "anything") return [];
   const found: string[] = [];
   // The first of each, as a later subscription may have begun further back.

@@ -1,6 +1,8 @@
 /**
- * What stands between fan-out and the streams in a simulated run: calls take their time, fail before or after they have done
- * something, and some sessions are stuck: a copy to them is not answered for as long as that lasts, and done only then.
+ * Stands between fan-out and the streams in a simulated run: calls are delayed, and fail before or after their effect. The
+ * sessions scenario puts it there.
+ *
+ * Invariants: a copy to a stuck session happens, and is answered, only after the session recovers.
  */
 import { EngineError } from "../../../../packages/server/src/engine/contract.ts";
 import type { StreamPort } from "../../../../packages/server/src/sessions/stream-port.ts";
@@ -15,7 +17,7 @@ interface Mood {
   /** The share of copies after which their session is stuck, and for how long at most. */
   readonly sticks: number;
   readonly stuckMs: number;
-  /** The share of copies after which nothing works for everybody, and for how long at most. */
+  /** The share of copies after which every call fails, and for how long at most. */
   readonly outages: number;
 }
 
@@ -38,7 +40,7 @@ export class Core {
     };
   }
 
-  /** Everything works; what was stuck goes on. */
+  /** Ends all faults; stuck calls continue. */
   calm(): void {
     this.mood = CALM;
     this.outUntil = 0;
@@ -95,7 +97,7 @@ export class Core {
     const until = this.stuckUntil.get(session) ?? 0;
     if (until <= now) return;
     await new Promise<void>((go) => {
-      // Nothing of a dead process goes on.
+      // No call of a dead process continues.
       this.waiting.push({ session, go: () => process.alive && go() });
       if (Number.isFinite(until)) process.after(until - now, go);
     });

@@ -1,4 +1,9 @@
-/** Messages whose whole content follows from their id, so that a single wrong byte shows; and how a reader of an inbox finds them. */
+/**
+ * Messages whose whole content follows from their id, and their decoding from an inbox. Publishers, owners and checks use
+ * it.
+ *
+ * Invariants: a single wrong byte is detected.
+ */
 import { type Position, parseOffset } from "@sluice/protocol";
 
 export const TYPES = ["text/plain", "application/json", "application/octet-stream"] as const;
@@ -19,11 +24,11 @@ export function encode(contentType: ContentType, ids: readonly string[]): Uint8A
 
 export interface Found {
   readonly id: string;
-  /** Where it stands in the inbox. */
+  /** Its place in the inbox. */
   readonly offset: Position;
-  /** What an envelope says of the source. */
+  /** The source that the envelope names. */
   readonly source?: { readonly stream: string; readonly offset: Position } | undefined;
-  /** Undefined when it is what was published. */
+  /** Undefined when the content is as published. */
   readonly damage?: string | undefined;
 }
 

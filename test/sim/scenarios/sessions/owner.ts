@@ -1,6 +1,9 @@
 /**
- * The owner of one session id: subscribes and unsubscribes, reads, touches, deletes and comes back with the same id. It does one
- * thing at a time, and after something without an answer it looks what has become of it; so it always knows what it has.
+ * The owner of one session id: subscribes and unsubscribes, reads, touches, deletes and creates the session again. The
+ * sessions scenario starts it.
+ *
+ * Invariants: it does one thing at a time, and after a request without an answer it looks up the outcome; so it always knows
+ * its state.
  */
 import { formatOffset, type Position, parseOffset } from "@sluice/protocol";
 import type { Caller, Told } from "./caller.ts";
@@ -17,7 +20,7 @@ export interface Habits {
   readonly sources: readonly SourceSpec[];
   readonly ttlSeconds: number;
   readonly deletes: boolean;
-  /** Inboxes let go of their oldest copies. */
+  /** Whether inboxes trim their oldest copies. */
   readonly isCut: boolean;
 }
 
@@ -31,11 +34,11 @@ const ACTIONS = { subscribe: 5, unsubscribe: 2, read: 3, touch: 1, look: 1, dele
 export class Owner {
   life: Life | undefined;
   private offset = "-1";
-  /** When it was last used for certain. */
+  /** The last time at which it was certainly used. */
   private usedMs = 0;
-  /** What the inbox holds: raw copies of one type, or JSON. */
+  /** The content of the inbox: raw copies of one type, or JSON. */
   private inboxType: ContentType = "application/json";
-  /** A subscribe was given up, and may have made a session that showed only after a restart. */
+  /** A subscribe was given up, and may have made a session that appeared only after a restart. */
   private isInDoubt = false;
   private readonly formats = new Map<string, "raw" | "envelope">();
 
@@ -87,7 +90,7 @@ export class Owner {
     const body = { sessionId: this.session, streamId: source.path, format, ...(from && { from }) };
     const began = this.caller.story.begin();
     const startedMs = this.caller.stage.world.now();
-    // As a client does that wants to be sure; once in a while it gives up and looks.
+    // Retries like a careful client; sometimes it gives up and looks up the outcome.
     let told = await this.caller.once(post("/v1/default/subscribe", body), began);
     let repetitions = 0;
     for (; told.kind !== "reply" && this.random.chance(0.9); repetitions++) {
@@ -111,10 +114,10 @@ export class Owner {
     if (told.kind === "reply" && !isRefused && !isSure && !this.mayHaveEnded({ source: source.path, began })) {
       this.caller.story.object(`${this.session} subscribed to ${source.path} and is not subscribed`);
     }
-    // A stream that was deleted in between may have ended what is known, and then this is a new one.
+    // A stream that was deleted in between may have ended the known subscription, and then this is a new one.
     if (known !== undefined && this.life.epochs.includes(known) && !this.mayHaveEnded(known)) return;
     const start = from === "-1" ? "beginning" : from === undefined ? undefined : parseOffset(from);
-    // It may have ended before we looked. Whether it goes on or begins anew cannot be told.
+    // It may have ended before the look. Whether it continues or begins anew is unknown.
     const ended = isSure ? undefined : { ...began, returned: this.caller.story.tick() };
     const epoch: Epoch = { source: source.path, from: start, began, isSure: isSure && known === undefined, ended };
     // Each attempt may have met another stream of the same path.
@@ -152,16 +155,16 @@ export class Owner {
     return fitting.length > 0 ? this.random.pick(fitting) : undefined;
   }
 
-  /** Something that was there once. */
+  /** The beginning, or an offset that existed once. */
   private chooseStart(path: string): string | undefined {
     const known = this.starts.get(path);
     return known === undefined || this.random.chance(0.5) ? "-1" : formatOffset(this.random.pick(known));
   }
 
-  /** Offsets that publishers were told, by stream. */
+  /** Offsets that publishers got, by stream. */
   starts: ReadonlyMap<string, Position[]> = new Map();
 
-  /** After that it is not subscribed, whatever became of an attempt without an answer. */
+  /** Afterwards it is not subscribed, whatever the outcome of an unanswered attempt. */
   private async unsubscribeForSure(streamId: string, until: Interval): Promise<void> {
     const body = { sessionId: this.session, streamId };
     await this.caller.insist({ ...post("/v1/default/unsubscribe", body), method: "DELETE" });
@@ -178,7 +181,7 @@ export class Owner {
     for (const one of this.life?.epochs ?? []) if (one.source === epoch.source) one.ended ??= ended;
   }
 
-  /** What the server says that it is subscribed to; undefined when it is not there. */
+  /** The subscriptions that the server reports; undefined when the session is missing. */
   async look(startedMs?: number): Promise<readonly string[] | undefined> {
     const told = await this.caller.insist({ method: "GET", path: `/v1/default/session/${this.session}` });
     if (told.status === 404) {
@@ -202,7 +205,7 @@ export class Owner {
     return subscriptions.map(({ streamId }) => streamId);
   }
 
-  /** What it thinks that it has, and what the server says, are the same. */
+  /** Compares the expected subscriptions with the reported ones. */
   async compare(): Promise<void> {
     const listed = await this.look();
     if (listed === undefined || this.life === undefined) return;
@@ -238,7 +241,7 @@ export class Owner {
     return `/v1/default/stream/session:${this.session}`;
   }
 
-  /** Reads all there is. */
+  /** Reads to the end of the inbox. */
   async read(): Promise<void> {
     const { story, stage } = this.caller;
     for (let began: Interval | undefined; this.life !== undefined; ) {
@@ -261,7 +264,7 @@ export class Owner {
     }
   }
 
-  /** What the inbox holds, from its beginning. */
+  /** The content of the inbox, from its beginning. */
   async readAgain(): Promise<string[]> {
     const ids: string[] = [];
     for (let offset = "-1"; ; ) {
@@ -295,7 +298,7 @@ export class Owner {
     const told = await this.caller.once({ method: "DELETE", path: `/v1/default/session/${this.session}` });
     if (told.kind === "unsent") return;
     if (told.kind === "unknown" && (await this.look(0)) !== undefined) {
-      // A write that a drive has refused may still show after a restart.
+      // A write that a drive has refused may still appear after a restart.
       this.usedMs = 0;
       return;
     }
@@ -306,7 +309,7 @@ export class Owner {
     this.usedMs = Math.max(this.usedMs, ms);
   }
 
-  /** It is not there any more, and nobody has deleted it. */
+  /** The session is missing although no client deleted it. */
   private gone(how: string): void {
     const { story, stage } = this.caller;
     if (this.life !== undefined && stage.world.now() < this.usedMs + this.habits.ttlSeconds * 1_000) {

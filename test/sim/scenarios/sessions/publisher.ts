@@ -1,4 +1,7 @@
-/** Those who publish to a source, in both ways, with and without producer numbers; and the one who deletes it and makes it anew. */
+/**
+ * The publishers of a source, over both routes, with and without producer numbers; and the client that deletes the source
+ * and creates it anew. The sessions scenario starts them.
+ */
 import { type Position, parseOffset } from "@sluice/protocol";
 import type { Caller } from "./caller.ts";
 import { encode } from "./messages.ts";
@@ -14,7 +17,7 @@ export class Publisher {
     private readonly caller: Caller,
     private readonly source: SourceSpec,
     private readonly sizes: readonly number[],
-    /** Where publishers are told that they are; shared. */
+    /** The offsets that publishers got, by stream; shared. */
     private readonly told: Map<string, Position[]>,
     /** Whether a repetition can only meet the same stream. */
     private readonly repeats: boolean,
@@ -29,7 +32,7 @@ export class Publisher {
     }
   }
 
-  /** One or some messages. Producers repeat until they are told. */
+  /** Publishes one or more messages. Producers repeat until they get an answer. */
   async publish(way: "publish" | "stream", isProducer = false): Promise<Publish> {
     const { story, stage, name } = this.caller;
     const { random, world } = stage;
@@ -54,7 +57,7 @@ export class Publisher {
       if (told.kind !== "reply") {
         if (told.kind === "unsent" || isProducer) await world.sleep(random.between(1, 300));
         if (told.kind === "unsent" || isProducer) continue;
-        // It may have been done; nobody is told.
+        // The publish may have happened; the outcome stays unknown.
         break;
       }
       story.end(publish);
@@ -62,7 +65,7 @@ export class Publisher {
       if (publish.isAcknowledged) this.acknowledged(publish, told.header);
       else if (told.status !== 404 && told.status !== 409) story.object(`${ids} was refused: ${told.text}`);
       this.producerSeq++;
-      // Of a stream that is made anew the numbers start anew.
+      // Numbers start again with a stream that is created anew.
       if (!publish.isAcknowledged) {
         this.producers++;
         this.producerSeq = 0;
@@ -87,7 +90,7 @@ export async function create(caller: Caller, { path, contentType, maxMessages }:
   await caller.insist({ method: "PUT", path: `/v1/default/stream/${path}`, headers });
 }
 
-/** Deletes the source and makes it anew, some times. */
+/** Deletes the source and creates it anew, several times. */
 export async function replace(caller: Caller, source: SourceSpec, times: number): Promise<void> {
   const { random, world } = caller.stage;
   for (let i = 0; i < times; i++) {

@@ -1,6 +1,8 @@
 /**
- * The logs of all sources as they were committed, trimmed and deleted parts included: what checkers hold inboxes against. It
- * listens to commits below the server; what a commit without an answer has left is read back before anything can take it away.
+ * The logs of all sources as they were committed, trimmed and deleted parts included. The checks compare inboxes with them.
+ *
+ * Invariants: it listens to commits below the server; the effect of an unanswered commit is read back before anything can
+ * trim it.
  */
 import { comparePositions, type Position } from "@sluice/protocol";
 import type { Effect, Engine, Entity, LoggedMessage } from "../../../../packages/server/src/engine/contract.ts";

@@ -1,6 +1,7 @@
 /**
- * What the clients of sessions did and were told, in the order in which it happened. Checkers look at this and at the logs of the
- * sources. Every call has an interval; one that was never answered ends when it can have no effect any more.
+ * The actions and answers of session clients, in order. The checks read it together with the logs of the sources.
+ *
+ * Invariants: every call has an interval; an unanswered call ends when it can have no further effect.
  */
 import type { Position } from "@sluice/protocol";
 import type { Found } from "./messages.ts";
@@ -28,17 +29,17 @@ export interface Epoch {
   ended: Interval | undefined;
 }
 
-/** All that one session of an id had, from its creation to its end. */
+/** The state of one session of an id, from its creation to its end. */
 export interface Life {
   readonly session: string;
   readonly generation: number;
   readonly epochs: Epoch[];
-  /** In the order of the inbox. After a cut of the inbox only what came after it. */
+  /** In the order of the inbox. After a trim of the inbox, only the later copies. */
   seen: Found[];
   wasCut: boolean;
-  /** What it was told that it misses: what comes after one position of a source, up to another. */
+  /** The ranges that the session was told it misses: after one position of a source, up to another. */
   readonly missed: { readonly source: string; readonly after: Position; readonly through: Position }[];
-  /** Complete reads: when they were asked for, and how much had been seen by then. */
+  /** Complete reads: the time of the request, and how many copies had been seen by then. */
   readonly reads: (Interval & { readonly count: number })[];
   isOver: boolean;
 }
@@ -64,7 +65,7 @@ export class Story {
     interval.returned = this.tick();
   }
 
-  /** For whoever has to find out why. */
+  /** For the developer that debugs a failed seed. */
   note(line: string): void {
     this.lines.push(`${this.ticks} ${line}`);
   }

@@ -1,6 +1,6 @@
 /**
- * After the run, with nothing failing any more: reads every stream from its beginning, in pages and live, looks at the
- * listing, and finally takes everything down to see that nothing stays behind.
+ * The audit after the run, without further faults: reads every stream from its beginning, in pages and live, checks the
+ * listing, and finally deletes everything to see that nothing stays behind. The streams scenario calls it.
  */
 import type { Final, Read } from "../../history.ts";
 import type { Cast, StreamPlan } from "./cast.ts";
@@ -8,7 +8,7 @@ import type { StreamClient } from "./client.ts";
 
 const MAX_PAGES = 1_000;
 
-/** Fills in what the history's checkers compare with. */
+/** Records the final state that the checkers compare with. */
 export async function auditAll(cast: Cast): Promise<void> {
   const client = cast.client("audit");
   for (const plan of cast.plans) cast.history.finals.set(plan.path, await auditOne(client, plan));
@@ -21,7 +21,7 @@ async function auditOne(client: StreamClient, { path }: StreamPlan): Promise<Fin
   let from: Read["from"] = "-1";
   for (let page = 0; page < MAX_PAGES; page++) {
     const result = await client.read({ kind: "read", path, from, mode: "catch-up", format: "envelope" });
-    // It may end just now; then a look from the beginning says how.
+    // It may expire just now; then a read from the beginning tells how it ended.
     if (result.kind === "refused" && from === "-1") return { kind: result.status === 410 ? "gone" : "absent" };
     if (result.kind === "refused") {
       ids.length = 0;
@@ -38,7 +38,7 @@ async function auditOne(client: StreamClient, { path }: StreamPlan): Promise<Fin
   throw new Error(`the audit of ${path} does not end`);
 }
 
-/** The same again by SSE: the ledger compares. */
+/** Reads the same again by SSE; the ledger compares. */
 async function readLive(client: StreamClient, path: string): Promise<void> {
   const op: Read = { kind: "read", path, from: "-1", mode: "sse", format: "raw" };
   await client.follow(op, 1, ({ upToDate }) => !upToDate, 5_000);
@@ -48,8 +48,8 @@ async function readLive(client: StreamClient, path: string): Promise<void> {
 const AFTERLIFE_MS = 26_000;
 
 /**
- * Deletes what has no TTL, forks first in some runs and last in others. In the end nothing may be left: not a stream that is
- * kept for forks which have all gone, not one whose time is over.
+ * Deletes streams without a TTL, forks first in some runs and last in others. In the end nothing may be left: no stream kept
+ * for forks that are all gone, and no expired stream.
  */
 export async function takeDown(cast: Cast): Promise<string[]> {
   const client = cast.client("undertaker");

@@ -1,6 +1,6 @@
 /**
- * What the clients of one run share: the streams they meet at, the ids they have used, the offsets that somebody was given.
- * Drawn once per run from a profile; every role of writers.ts, readers.ts and upheaval.ts works on it.
+ * The shared state of the clients of one run: their streams, the ids they have used, the offsets they were given. Drawn once
+ * per run from a profile; every role of writers.ts, readers.ts and upheaval.ts works on it.
  */
 import type { Position } from "@sluice/protocol";
 import { History, type Result, type Retention } from "../../history.ts";
@@ -9,13 +9,13 @@ import type { Stage } from "../../scenario.ts";
 import { StreamClient } from "./client.ts";
 import { type Item, takesBatches } from "./messages.ts";
 
-/** All streams that ever are at a path are asked for in the same way, so that the checkers know what to expect. */
+/** All creations at a path ask for the same stream, so that the checkers know what to expect. */
 export interface StreamPlan {
   readonly path: string;
   readonly contentType: string;
   readonly ttlSeconds?: number | undefined;
   readonly retention?: Retention | undefined;
-  /** A fork of any of these, at whatever offset was seen there. */
+  /** A fork of any of these, at any offset seen there. */
   readonly sources?: readonly string[] | undefined;
 }
 
@@ -63,7 +63,7 @@ export class Cast {
     return new StreamClient(`${role}${++this.names}`, this.stage.network, this.history, typeOf, this.longPollMs);
   }
 
-  /** Messages nobody has sent before. */
+  /** Messages that no client has sent before. */
   items(plan: StreamPlan, max = 3): Item[] {
     const count = takesBatches(plan.contentType) ? this.random.between(1, max) : 1;
     return Array.from({ length: count }, () => ({ id: `m${++this.ids}`, padding: this.random.pick([0, 0, 5, 40]) }));
@@ -73,7 +73,7 @@ export class Cast {
     return this.stage.world.sleep(this.random.between(0, maxMs));
   }
 
-  /** Remembers the offset that a result tells. */
+  /** Remembers the offset in a result. */
   note(path: string, result: Result): Result {
     if (!("next" in result) || result.next === undefined || result.next.generation === 0) return result;
     const known = this.offsets.get(path) ?? [];
@@ -83,13 +83,13 @@ export class Cast {
     return result;
   }
 
-  /** An offset that somebody was given at this path. */
+  /** An offset that some client was given at this path. */
   someOffset(path: string): Position | undefined {
     const known = this.offsets.get(path);
     return known && this.random.pick(known);
   }
 
-  /** Asks for a stream at this path; undefined when a fork has nothing to fork from yet. */
+  /** Creates the stream of this path; undefined when a fork has no source yet. */
   async create(client: StreamClient, plan: StreamPlan, isClosed = false): Promise<Result | undefined> {
     const { path, contentType, ttlSeconds, retention, sources } = plan;
     const source = sources && this.random.pick(sources);
@@ -101,13 +101,13 @@ export class Cast {
     const op = { kind: "create" as const, path, contentType, ids, closed: isClosed, ttlSeconds, retention, fork };
     const result = this.note(path, await client.create(op, items));
     if (fork === undefined || result.kind !== "unknown" || this.random.chance(0.5)) return result;
-    // The same request again: it must not make a second fork.
+    // The same request again must not make a second fork.
     await this.pause();
     return this.note(path, await client.create(op, items));
   }
 }
 
-/** Whether a result says that there is no stream to work with. */
+/** Whether a result says that the stream does not exist. */
 export function isAbsent(result: Result): boolean {
   return result.kind === "refused" && (result.code === "stream-not-found" || result.code === "stream-gone");
 }

@@ -1,6 +1,6 @@
 /**
- * A client of streams in a simulation: speaks the protocol over the simulated network, and writes down every call and its
- * result. What it does with them is for writers.ts, readers.ts and upheaval.ts to say.
+ * A client of streams in a simulation: speaks the protocol over the simulated network, and records every call and its
+ * result. writers.ts, readers.ts and upheaval.ts decide what it does.
  */
 import { BEGINNING, formatOffset, NOW, type Position, parseOffset } from "@sluice/protocol";
 import type { Append, Call, Create, Done, History, List, Operation, Read, Result, Simple } from "../../history.ts";
@@ -64,12 +64,12 @@ export class StreamClient {
     return this.call({ kind: "head", path } satisfies Simple, { method: "HEAD" });
   }
 
-  /** A long-poll may be left before it ends; by default its client waits for it. */
+  /** A client may leave a long-poll before it ends; by default it waits. */
   read(op: Read, patienceMs = PATIENCE_MS + (op.mode === "long-poll" ? this.longPollMs : 0)): Promise<Result> {
     return this.call(op, { method: "GET", search: searchOf(op) }, patienceMs);
   }
 
-  /** Every stream of the project, on one page. */
+  /** Lists every stream of the project, on one page. */
   list(): Promise<Result> {
     return this.call({ kind: "list", path: "" } satisfies List, {
       method: "GET",
@@ -119,8 +119,8 @@ export class StreamClient {
   }
 
   /**
-   * Reads live until the connection ends or `keeps` says no; resolves with the offset to go on from, or the refusal. Every
-   * control event is written down as a read of its own, from where the one before it ended.
+   * Reads live until the connection ends or `keeps` says no; resolves with the offset to resume from, or the refusal.
+   * Records every control event as a read of its own, from where the one before it ended.
    */
   follow(op: Read, readMs: number, keeps: (frame: Frame) => boolean, giveUpMs: number): Promise<Result | Read["from"]> {
     return new Promise((resolve) => {
@@ -187,11 +187,11 @@ function searchOf({ from, mode, format }: Read): string {
   return `offset=${offset}${live}${format === "raw" ? "" : `&format=${format}`}`;
 }
 
-/** What the server could not do says nothing about the outcome; what it refused does. */
+/** A server error leaves the outcome unknown; a refusal does not. */
 function refusal(head: ReplyHead, text: string, isBare: boolean): Result {
   const { status } = head;
   if (status >= 500) return { kind: "unknown", why: String(status) };
-  // A HEAD has no body that could tell the code.
+  // A HEAD has no body that could carry the code.
   const code = isBare
     ? status === 410
       ? "stream-gone"

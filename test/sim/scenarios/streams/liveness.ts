@@ -1,7 +1,8 @@
 /**
- * Whoever waits at the end of a stream gets what is appended there, soon: by long-poll and by SSE, however the appends and
- * the beginnings of the waits fall together. Asked after the run, when nothing dawdles any more: before that, late is not
- * wrong. Then some readers leave in the middle; the simulation looks whether anything is left of them.
+ * A reader that waits at the end of a stream gets new messages soon: by long-poll and by SSE, however appends and waits
+ * interleave. The audit calls it, without faults or delays, because late is not wrong before that.
+ *
+ * Invariants: afterwards some readers leave in the middle, and the simulation checks that nothing is left of them.
  */
 import type { Position } from "@sluice/protocol";
 import type { Append, Read } from "../../history.ts";
@@ -11,12 +12,12 @@ import { goOn } from "./readers.ts";
 const ROUNDS = 2;
 const WRITES = 3;
 const FOLLOWERS = 3;
-/** Within how much time writers write and readers arrive. */
+/** The time within which writers write and readers arrive. */
 const CROWD_MS = 8;
-/** Far more than the calm network and storage take, far less than a waiter's patience. */
+/** Far more than the calm network and storage take, far less than a waiting reader's timeout. */
 const SOON_MS = 500;
 
-/** One line for each waiter that was forgotten. */
+/** Returns one line for each waiting reader that got no message. */
 export async function checkWaiters(cast: Cast, maxReaders: number): Promise<string[]> {
   const forgotten: string[] = [];
   for (const plan of cast.plans) {
@@ -27,7 +28,7 @@ export async function checkWaiters(cast: Cast, maxReaders: number): Promise<stri
 
 async function checkOnce(cast: Cast, plan: StreamPlan, maxReaders: number): Promise<string[]> {
   const { world } = cast.stage;
-  // The places of earlier readers are free again.
+  // The slots of earlier readers are free again.
   await world.quiet();
   const head = await cast.client("waker").head(plan.path);
   if (head.kind !== "done" || head.closed || head.next === undefined) return [];
@@ -39,7 +40,7 @@ async function checkOnce(cast: Cast, plan: StreamPlan, maxReaders: number): Prom
   const waiters = [soon(() => poll(cast, plan, from))];
   for (let i = 0; i < followers; i++) waiters.push(soon(() => follow(cast, plan, from)));
   const seenAtMs = await Promise.all(waiters);
-  // The stream may have come to its end just now.
+  // The stream may have ended just now.
   if ((await Promise.all(writes)).includes(false)) return [];
   const isLate = (atMs: number | undefined) => atMs === undefined || atMs > startMs + SOON_MS;
   return seenAtMs.flatMap((atMs, i) =>
@@ -53,14 +54,14 @@ async function write(cast: Cast, plan: StreamPlan): Promise<boolean> {
   return (await cast.client("waker").append(op, items)).kind === "done";
 }
 
-/** When the first message came, or the news that retention took it already; or undefined. */
+/** The time of the first message, or of the news that retention trimmed it; or undefined. */
 async function poll(cast: Cast, { path }: StreamPlan, from: Position): Promise<number | undefined> {
   const result = await cast.client("waiter").read({ kind: "read", path, from, mode: "long-poll", format: "raw" });
   const isTold = result.kind === "refused" || (result.kind === "done" && result.ids!.length > 0);
   return isTold ? cast.stage.world.now() : undefined;
 }
 
-/** When the last message came, or undefined. */
+/** The time of the last message, or undefined. */
 async function follow(cast: Cast, { path }: StreamPlan, from: Position): Promise<number | undefined> {
   const op: Read = { kind: "read", path, from, mode: "sse", format: "raw" };
   let seenAtMs: number | undefined;
@@ -71,7 +72,7 @@ async function follow(cast: Cast, { path }: StreamPlan, from: Position): Promise
   };
   const client = cast.client("watcher");
   const untilMs = cast.stage.world.now() + 2 * SOON_MS;
-  // A reader that falls behind is cut off and comes back.
+  // A reader that falls behind is disconnected and reconnects.
   while (seenAtMs === undefined && cast.stage.world.now() < untilMs) {
     const end = await client.follow({ ...op, from: at }, 1, keeps, 2 * SOON_MS);
     at = goOn(at, end);
@@ -79,7 +80,7 @@ async function follow(cast: Cast, { path }: StreamPlan, from: Position): Promise
   return seenAtMs;
 }
 
-/** Readers of every kind that go away while they wait. */
+/** Readers of every kind that leave while they wait. */
 export async function leaveInTheMiddle(cast: Cast): Promise<void> {
   const leavers = cast.plans.map(async ({ path }, i) => {
     const from = "now";

@@ -1,6 +1,8 @@
 /**
- * Messages that can be told apart: each carries an id that is used once in a run, padded to some length. Knows how they go
- * into a body and come out of one again, in every content type and format.
+ * Messages that can be told apart, and their encoding in a body of every content type and format. The clients of streams use
+ * it.
+ *
+ * Invariants: each message carries an id that is used once in a run, padded to some length.
  */
 import { type Position, parseOffset } from "@sluice/protocol";
 
@@ -20,7 +22,7 @@ export function encode(contentType: string, items: readonly Item[]): Uint8Array 
   return Buffer.from(JSON.stringify(texts.length === 1 ? texts[0] : texts));
 }
 
-/** Only JSON has a way to send several messages at once. */
+/** Only JSON can carry several messages at once. */
 export function takesBatches(contentType: string): boolean {
   return contentType === "application/json";
 }

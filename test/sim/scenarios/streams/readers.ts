@@ -1,6 +1,8 @@
 /**
- * Those who read: page by page, by long-poll, and by SSE with reconnects from the last offset; quick and slow, some leaving
- * in the middle. Each goes on from the offset it was last given, so a hole or a repetition shows.
+ * The readers of streams: page by page, by long-poll, and by SSE with reconnects from the last offset; fast and slow, some
+ * leaving in the middle. The streams scenario starts them.
+ *
+ * Invariants: each resumes from the offset it was last given, so a hole or a repetition shows.
  */
 import type { Read, Result } from "../../history.ts";
 import type { Cast, StreamPlan } from "./cast.ts";
@@ -53,7 +55,7 @@ export async function followLive(cast: Cast, plan: StreamPlan, rounds: number): 
   }
 }
 
-/** Where a reader whose connection has ended goes on: at the offset it was last given, or where it was sent. */
+/** Where a reader resumes after its connection has ended: at the offset it was last given, or where the server sent it. */
 export function goOn(from: From, end: From | Result): From {
   return typeof end === "object" && "kind" in end ? follow(from, end) : end;
 }
@@ -63,7 +65,7 @@ function start(cast: Cast, { path }: StreamPlan, words: readonly From[]): From {
   return known !== undefined && cast.random.chance(0.4) ? known : cast.random.pick(words);
 }
 
-/** Where to read on: behind what came, or at the earliest message kept. */
+/** Where to resume: behind the received messages, or at the earliest kept message. */
 function follow(from: From, result: Result): From {
   if (result.kind === "done") return result.next ?? from;
   return result.kind === "refused" && result.earliest ? result.earliest : from;

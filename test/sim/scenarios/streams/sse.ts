@@ -1,6 +1,7 @@
 /**
- * An SSE parser for the simulated reader: takes bytes as they come, gives whole events. Bytes of an event that never ends
- * are dropped, as the standard says.
+ * An SSE parser for the simulated reader: takes bytes as they arrive, returns whole events.
+ *
+ * Invariants: it drops the bytes of an event that never ends, as the standard says.
  */
 export interface SseEvent {
   readonly event: string;
@@ -12,7 +13,7 @@ export class SseParser {
   private rest = "";
   private readonly decoder = new TextDecoder();
 
-  /** The events that these bytes complete. */
+  /** Returns the events that these bytes complete. */
   push(bytes: Uint8Array): SseEvent[] {
     this.rest += this.decoder.decode(bytes, { stream: true });
     const events: SseEvent[] = [];

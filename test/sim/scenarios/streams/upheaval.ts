@@ -1,5 +1,6 @@
 /**
- * Those who change more than messages: closing, deleting, creating anew, forking, and looking at it all in between.
+ * The clients that change more than messages: they close, delete, create anew and fork streams, and look at them in between.
+ * The streams scenario starts them.
  */
 import type { Append } from "../../history.ts";
 import type { Cast, StreamPlan } from "./cast.ts";
@@ -12,7 +13,7 @@ export async function createOften(cast: Cast, plan: StreamPlan, rounds: number):
   }
 }
 
-/** Deletes now and then, and often creates it again at once. */
+/** Deletes now and then, and often creates the stream again at once. */
 export async function deleteNowAndThen(cast: Cast, plan: StreamPlan, rounds: number): Promise<void> {
   const client = cast.client("deleter");
   for (let round = 0; round < rounds; round++) {
@@ -45,12 +46,12 @@ export async function lookAround(cast: Cast, plan: StreamPlan, rounds: number): 
   }
 }
 
-/** Within how much time everyone turns up. */
+/** The time within which all clients arrive. */
 const CROWD_MS = 12;
 
 /**
  * Several clients want contrary things of one stream at the same moment: create, delete, write, read; of a fork also its
- * source, which is deleted and created anew under it. Whatever comes of it must be explained by some order.
+ * source, which is deleted and created anew. Some order of the calls must explain the result.
  */
 export async function quarrel(cast: Cast, plan: StreamPlan, rounds: number): Promise<void> {
   const { random } = cast;

@@ -1,13 +1,15 @@
 /**
- * Those who append: plainly, with Stream-Seq, and as producers that repeat what they do not know the outcome of. Each writes
- * to one path until its share is done; on a missing stream it waits for somebody to create it, or does so itself.
+ * The writers of streams: plain, with Stream-Seq, and as producers that repeat messages of unknown outcome. The streams
+ * scenario starts them.
+ *
+ * Invariants: each writes to one path until its share is done; on a missing stream it waits for its creation, or creates it.
  */
 import type { Result, Triple } from "../../history.ts";
 import { type Cast, isAbsent, isClosed, type StreamPlan } from "./cast.ts";
 import type { StreamClient } from "./client.ts";
 import type { Item } from "./messages.ts";
 
-/** Every attempt is a message of its own, so that one of unknown outcome may or may not be there, once. */
+/** Every attempt is a message of its own, so that one of unknown outcome is stored once or not at all. */
 export async function writePlainly(cast: Cast, plan: StreamPlan, count: number): Promise<void> {
   const client = cast.client("plain");
   for (let i = 0; i < count; i++) {
@@ -18,7 +20,7 @@ export async function writePlainly(cast: Cast, plan: StreamPlan, count: number):
   }
 }
 
-/** Two connections share a rising Stream-Seq, so that some come too late. */
+/** Two connections share a rising Stream-Seq, so that some requests come too late. */
 export async function writeInSequence(cast: Cast, plan: StreamPlan, count: number): Promise<void> {
   const client = cast.client("seq");
   let seq = 0;
@@ -37,8 +39,8 @@ export async function writeInSequence(cast: Cast, plan: StreamPlan, count: numbe
 const MAX_ATTEMPTS = 8;
 
 /**
- * A producer with a window of messages under way. It repeats each until it knows the outcome; where one cannot be
- * delivered it starts a new epoch, sometimes before the old one's requests have all arrived.
+ * A producer with a window of messages in flight. It repeats each until it knows the outcome. Where one cannot be delivered
+ * it starts a new epoch, sometimes before all requests of the old one have arrived.
  */
 export async function produce(cast: Cast, plan: StreamPlan, count: number): Promise<void> {
   const client = cast.client("producer");
@@ -65,7 +67,7 @@ export async function produce(cast: Cast, plan: StreamPlan, count: number): Prom
   await Promise.all(all);
 }
 
-/** False when the producer cannot go on in this epoch. */
+/** False when the producer cannot continue in this epoch. */
 async function deliver(cast: Cast, client: StreamClient, plan: StreamPlan, producer: Triple): Promise<boolean> {
   const items = cast.items(plan, 2);
   const close = cast.random.chance(0.02);
@@ -73,7 +75,7 @@ async function deliver(cast: Cast, client: StreamClient, plan: StreamPlan, produ
   for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
     const result = cast.note(plan.path, await client.append(op, items));
     if (result.kind === "done") {
-      // Some repeat what they know to be done, as a retry of an impatient proxy would.
+      // Some producers repeat acknowledged messages, as an impatient proxy would.
       if (cast.random.chance(0.05)) await client.append(op, items);
       return !close;
     }
@@ -85,7 +87,7 @@ async function deliver(cast: Cast, client: StreamClient, plan: StreamPlan, produ
   return false;
 }
 
-/** What a writer does after an answer; false when it has nothing more to do here. */
+/** The writer's reaction to an answer; false when it has nothing more to do here. */
 async function goesOn(cast: Cast, client: StreamClient, plan: StreamPlan, result: Result): Promise<boolean> {
   await cast.pause(result.kind === "done" ? 60 : 300);
   if (isClosed(result)) return cast.random.chance(0.3);
