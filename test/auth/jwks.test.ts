@@ -243,10 +243,10 @@ describe("over the network,", () => {
       return fetched.kind === "failed" ? fetched.why : fetched.text;
     };
     expect(await why("/fine")).toBe("{}");
-    expect(await why("/slow", 50)).toContain("nothing within 50 ms");
+    expect(await why("/slow", 50)).toContain("no response within 50 ms");
     expect(await why("/large")).toContain("more than 262144 bytes");
     expect(await why("/moved")).toContain("cannot be fetched");
-    expect(await why("/error")).toBe("the key set was answered with status 500");
+    expect(await why("/error")).toBe("the server of the key set answered with status 500");
     const unreachable = await fetchKeys("http://user:hunter2@127.0.0.1:1/", 20_000);
     expect(unreachable.kind).toBe("failed");
     expect(JSON.stringify(unreachable)).not.toContain("hunter2");

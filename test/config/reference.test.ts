@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { DEFAULTS } from "../../packages/server/src/compose.ts";
-import { allEntries } from "../../packages/server/src/config/catalogue.ts";
+import { allEntries } from "../../packages/server/src/config/catalog.ts";
 import { referenceText } from "../../packages/server/src/config/reference.ts";
 import { HEADINGS } from "../../packages/server/src/config/schema.ts";
 import { sluice } from "../support/sluice-process.ts";

@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { allEntries } from "../../packages/server/src/config/catalogue.ts";
+import { allEntries } from "../../packages/server/src/config/catalog.ts";
 import { parseConfig } from "../../packages/server/src/config/file.ts";
 import { type FlagGiven, type Loaded, loadSettings, settingsFrom } from "../../packages/server/src/config/load.ts";
 import { ConfigError } from "../../packages/server/src/config/problem.ts";

@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import { DEFAULTS } from "@sluice/server";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { parse } from "yaml";
-import { entryOfFlag, entryOfVariable } from "../../packages/server/src/config/catalogue.ts";
+import { entryOfFlag, entryOfVariable } from "../../packages/server/src/config/catalog.ts";
 import { createdStream, eventually, serverForTest } from "../e2e/server.ts";
 import { Scrape } from "./prometheus-text.ts";
 

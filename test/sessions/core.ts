@@ -4,11 +4,11 @@
  */
 import { EngineError } from "../../packages/server/src/engine/contract.ts";
 import type { Copy } from "../../packages/server/src/sessions/copy.ts";
-import type { CoreService } from "../../packages/server/src/sessions/core-service.ts";
 import type { Addressed } from "../../packages/server/src/sessions/session-rules.ts";
+import type { StreamPort } from "../../packages/server/src/sessions/stream-port.ts";
 
 /** Besides those of the core: the steps of a stream's registry, where a server lets the test stand in their way. */
-export type Method = keyof CoreService | "addSubscriber" | "removeSubscribers";
+export type Method = keyof StreamPort | "addSubscriber" | "removeSubscribers";
 
 export interface Call {
   readonly method: Method;
@@ -26,7 +26,7 @@ export interface Call {
  */
 export type Fate = "refused" | "lost" | "stale" | "stuck" | "unanswered";
 
-export class FaultyCore implements CoreService {
+export class FaultyCore implements StreamPort {
   readonly calls: Call[] = [];
   /** Calls that have not been answered, and the most that there were at once. */
   readonly underWay = new Set<Call>();
@@ -34,31 +34,31 @@ export class FaultyCore implements CoreService {
   /** What becomes of a call; undefined: what should. */
   fate: (call: Call) => Fate | undefined = () => undefined;
   private stuck: { readonly call: Call; readonly go: () => void }[] = [];
-  private local!: CoreService;
+  private local!: StreamPort;
 
   /** For `buildApp`. */
-  readonly coreOf = (local: CoreService): CoreService => {
+  readonly streamPortOf = (local: StreamPort): StreamPort => {
     this.local = local;
     return this;
   };
 
-  follow(...args: Parameters<CoreService["follow"]>): ReturnType<CoreService["follow"]> {
+  follow(...args: Parameters<StreamPort["follow"]>): ReturnType<StreamPort["follow"]> {
     const [project, id] = args;
     return this.meet({ method: "follow", project, id, stream: id }, () => this.local.follow(...args));
   }
 
-  join(...args: Parameters<CoreService["join"]>): ReturnType<CoreService["join"]> {
+  join(...args: Parameters<StreamPort["join"]>): ReturnType<StreamPort["join"]> {
     const [project, id, { stream }] = args;
     return this.meet({ method: "join", project, id, stream }, () => this.local.join(...args));
   }
 
-  deliver(...args: Parameters<CoreService["deliver"]>): ReturnType<CoreService["deliver"]> {
+  deliver(...args: Parameters<StreamPort["deliver"]>): ReturnType<StreamPort["deliver"]> {
     const [project, id, copy, to] = args;
     const call: Call = { method: "deliver", project, id, stream: copy.stream, copy, to };
     return this.meet(call, () => this.local.deliver(...args), { kind: "stale", borrows: false });
   }
 
-  remove(...args: Parameters<CoreService["remove"]>): ReturnType<CoreService["remove"]> {
+  remove(...args: Parameters<StreamPort["remove"]>): ReturnType<StreamPort["remove"]> {
     const [project, id] = args;
     return this.meet({ method: "remove", project, id }, () => this.local.remove(...args));
   }

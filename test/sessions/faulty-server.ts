@@ -151,5 +151,5 @@ const report = () => {};
 const world = { ...realWorld(), now: clock };
 const onSessionEvent = (point: MetricPoint) => void points.push(point);
 const given = { port: 0, log: false, report, onSessionEvent, ...options } as const;
-const { url } = await createServer(given, { coreOf: core.coreOf, world });
+const { url } = await createServer(given, { streamPortOf: core.streamPortOf, world });
 process.send!({ url });

@@ -172,7 +172,7 @@ describe("HTTP API", () => {
       [JSON.stringify({ sessionId, streamId, more: 1 }), "more is not a field that is known here"],
       [JSON.stringify({ sessionId, streamId, format: "xml" }), "format must be raw or envelope"],
       [JSON.stringify({ sessionId, streamId, from: 7 }), "from must be an offset, -1 or now"],
-      [JSON.stringify({ sessionId, streamId, from: "x" }), "from must be an offset, -1 or now"],
+      [JSON.stringify({ sessionId, streamId, from: "x" }), 'from must be an offset, -1 or now; got "x"'],
     ] as const) {
       const answer = await api.call("POST", "/subscribe", body, { "Content-Type": "application/json" });
       expect(answer.body, body).toMatchObject({ status: 400, code: "bad-body", detail });

@@ -42,7 +42,7 @@ export async function stage(engineName: EngineName, options: ServerOptions = {})
   const core = new FaultyCore();
   const points: MetricPoint[] = [];
   const onSessionEvent = (point: MetricPoint) => void points.push(point);
-  const bare = await openStage(engineName, { onSessionEvent, ...options }, { coreOf: core.coreOf });
+  const bare = await openStage(engineName, { onSessionEvent, ...options }, { streamPortOf: core.streamPortOf });
   const { engine } = bare;
   const registry = async (stream: string): Promise<StoredRegistry | undefined> => {
     const e = registryEntity("default", stream);

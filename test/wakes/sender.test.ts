@@ -117,7 +117,7 @@ test("an answer that does not come in time is a failure, and the connection goes
   await Promise.resolve();
   expect(isOver).toBe(false);
   world.advance(1);
-  expect(await answer).toEqual({ kind: "failed", why: "no answer in time" });
+  expect(await answer).toEqual({ kind: "failed", why: "no response in time" });
   await left;
 });
 
@@ -126,7 +126,7 @@ test("a name that takes too long to resolve is a failure", async () => {
   const resolve = () => new Promise<ResolvedAddress[]>(() => {});
   const answer = sender({ world, resolve }).send(request("https://slow.example/"));
   world.advance(10_000);
-  expect(await answer).toEqual({ kind: "failed", why: "no answer in time" });
+  expect(await answer).toEqual({ kind: "failed", why: "no response in time" });
 });
 
 test("closing gives up what is in flight", async () => {
@@ -152,7 +152,7 @@ test("a refused connection and an unknown name are failures", async () => {
 test("a name that stands for an address inside is refused without any connection", async () => {
   const inside = await listener("127.0.0.1");
   const url = `https://innocent.example:${inside.port}/hook`;
-  const forbidden = { kind: "failed", why: "the name stands for an address that webhooks must not go to" };
+  const forbidden = { kind: "failed", why: "the name resolves to an address that webhooks must not reach" };
   const addresses = ["10.0.0.1", "127.0.0.1", "169.254.169.254", "192.168.0.1", "100.64.0.1", "0.0.0.0", "224.0.0.1"];
   for (const address of addresses) {
     expect(await sender({ resolve: async () => [v4(address)] }).send(request(url)), address).toEqual(forbidden);
@@ -168,14 +168,14 @@ test("a name that stands for an address inside is refused without any connection
 test("one address inside among public ones is enough to refuse", async () => {
   const resolve = async () => [v4("8.8.8.8"), v4("10.0.0.1")];
   expect(await sender({ resolve }).send(request("https://mixed.example/"))).toMatchObject({
-    why: "the name stands for an address that webhooks must not go to",
+    why: "the name resolves to an address that webhooks must not reach",
   });
 });
 
 test("localhost in development is this machine, whatever a name server says", async () => {
   const resolve = async () => [v4("10.0.0.1")];
   const answer = await sender({ resolve }).send(request("http://localhost:9/"));
-  expect(answer).toMatchObject({ why: "the name stands for an address that webhooks must not go to" });
+  expect(answer).toMatchObject({ why: "the name resolves to an address that webhooks must not reach" });
 });
 
 test("plain http to this machine is refused where it is not allowed, also for old subscriptions", async () => {
@@ -200,7 +200,7 @@ test("the connection goes to the address that was checked, even if the name stan
   expect(await made.send(request(url))).toMatchObject({ kind: "failed" });
   expect([lookups, outside.connections(), inside.connections()]).toEqual([1, 1, 0]);
   expect(await made.send(request(url))).toMatchObject({
-    why: "the name stands for an address that webhooks must not go to",
+    why: "the name resolves to an address that webhooks must not reach",
   });
   expect([lookups, outside.connections(), inside.connections()]).toEqual([2, 1, 0]);
 });

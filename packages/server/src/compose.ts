@@ -1,6 +1,9 @@
 /**
- * The composition root: options in, running server out. The one place that knows every part, and the outermost one that may
- * touch the clock, timers and randomness (through `realWorld`).
+ * The composition root: options in, running server out. The command line and embedding programs call `createServer`;
+ * the simulator calls `buildApp`.
+ *
+ * Invariants: this is the only place that knows every part, and the outermost one that touches the clock, timers and
+ * randomness (through `realWorld`).
  */
 
 import { performance } from "node:perf_hooks";
@@ -37,28 +40,31 @@ import type { LogOptions } from "./observe/log.ts";
 import type { TracerProvider } from "./observe/traces.ts";
 import { Watch } from "./observe/watch.ts";
 import { realWorld } from "./real-world.ts";
-import type { CoreService } from "./sessions/core-service.ts";
 import type { MetricSink } from "./sessions/events.ts";
 import { sessionsFeature } from "./sessions/feature.ts";
+import type { StreamPort } from "./sessions/stream-port.ts";
 import { streamsFeature } from "./streams/feature.ts";
 import type { WebhookSender } from "./wakes/delivery.ts";
 import { wakesFeature } from "./wakes/feature.ts";
 
-/** What another program may ask for: any setting, and what only code can give. Anything unknown or malformed is refused. */
+/**
+ * The options of an embedding program: any setting, and what only code can provide. Unknown or malformed options are
+ * refused.
+ */
 export interface ServerOptions extends Omit<SettingsInput, "log"> {
-  /** Decides who may do what, instead of tokens. */
+  /** Decides what each caller may do, instead of tokens. */
   readonly authorize?: Authorize | undefined;
-  /** JSON lines on standard error, a logger of the program's own, or nothing. */
+  /** JSON lines on standard error, the program's own logger, or nothing. */
   readonly log?: LogOptions | false | undefined;
-  /** Where spans go; when undefined, to the global provider, if there is one. */
+  /** Where spans go; undefined: to the global provider, if there is one. */
   readonly tracing?: TracerProvider | false | undefined;
-  /** Faults that no client is told about; they are logged when this is left out. */
+  /** Gets faults whose details no client sees; by default they are logged. */
   readonly report?: Report | undefined;
-  /** Gets a data point for everything that happens to sessions. Must not throw. */
+  /** Gets a data point for every event of a session. Must not throw. */
   readonly onSessionEvent?: MetricSink | undefined;
 }
 
-/** Everything decided. */
+/** All settings, with defaults filled in. */
 export interface ServerSettings extends Omit<Settings, "log"> {
   readonly log: LogOptions | false;
   readonly tracing?: TracerProvider | false | undefined;
@@ -69,7 +75,7 @@ export interface ServerSettings extends Omit<Settings, "log"> {
 
 type Report = (what: string, fault: unknown, requestId?: string) => void;
 
-/** Fills in the defaults. Throws a ConfigError that names everything that is wrong. */
+/** Fills in the defaults. Throws a ConfigError that names every problem. */
 export function withDefaults(given: ServerOptions = {}): ServerSettings {
   if (typeof given !== "object" || given === null || Array.isArray(given)) {
     throw new ConfigError(["the options must be an object, like { port: 8080 }"]);
@@ -94,15 +100,15 @@ export interface RunningServer {
   readonly port: number;
   /** Clients that wait at the tail of a stream, and the streams they read; for tests and metrics. */
   readonly tail: { readonly readers: number; readonly watchedStreams: number };
-  /** What `GET /metrics` answers. */
+  /** The body of `GET /metrics`. */
   metrics(): Promise<string>;
-  /** Logs what ends the process, and returns when that is written. */
+  /** Logs the fault that ends the process, and returns when it is written. */
   lastWords(what: string, fault: unknown): void;
-  /** Finishes what is in flight, sends live readers home, flushes. */
+  /** Completes the requests in flight, disconnects live readers, and flushes. */
   close(): Promise<void>;
 }
 
-/** Only tests give an `outside`. */
+/** Only tests pass an `outside`. */
 export async function createServer(options: ServerOptions = {}, outside: TestOutside = {}): Promise<RunningServer> {
   const asked = withDefaults(options);
   const exposure = exposureOf(asked, asked.authorize !== undefined);
@@ -199,29 +205,29 @@ async function serve(
   };
 }
 
-/** What watches an app from outside, where somebody does. */
+/** What watches an app from outside, if anything does. */
 interface Watching {
   readonly around?: Around | undefined;
   metrics(): Promise<string>;
 }
 
-/** What an app reaches outside of its engine, and who looks at it. */
+/** What an app reaches outside of its engine, and what watches it. */
 export interface Outside {
-  /** Stands between fan-out and the streams it copies into. */
-  readonly coreOf?: (local: CoreService) => CoreService;
+  /** Wraps the port through which fan-out commits to streams and inboxes; tests inject faults here. */
+  readonly streamPortOf?: (local: StreamPort) => StreamPort;
   readonly sender?: WebhookSender;
   readonly fetchKeys?: KeysFetcher;
   readonly watching?: Watching;
 }
 
-/** What stands in for that in a test of a whole server, and the clock that its app goes by; the engine keeps to the real one. */
+/** The replacements in a test of a whole server, and the clock of its app. The engine keeps the real clock. */
 export interface TestOutside extends Omit<Outside, "watching"> {
   readonly world?: World;
 }
 
 const UNWATCHED: Watching = { metrics: async () => "" };
 
-/** Everything between an engine and a door; the simulator runs exactly this, with an outside of its own. */
+/** Everything between an engine and a door. The simulator runs exactly this, with an outside of its own. */
 export function buildApp(given: ServerSettings, world: World, engine: Engine, outside: Outside = {}) {
   const settings = limitsOf(given);
   const { report } = settings;
@@ -229,7 +235,7 @@ export function buildApp(given: ServerSettings, world: World, engine: Engine, ou
     sender = new NodeWebhookSender({ ...settings.webhook, world }),
     fetchKeys = keysFetcher(world, settings.auth.jwksBytes),
     watching = UNWATCHED,
-    coreOf = (local) => local,
+    streamPortOf = (local) => local,
   } = outside;
   const keepers = new Keepers(
     engine,
@@ -251,7 +257,7 @@ export function buildApp(given: ServerSettings, world: World, engine: Engine, ou
   const sessions = sessionsFeature(
     kernel,
     { ...settings, session: { ...settings.session, ttlSeconds: settings.sessionTtlSeconds } },
-    { streams: streams.service, coreOf, onEvent: settings.onSessionEvent },
+    { streams: streams.service, streamPortOf, onEvent: settings.onSessionEvent },
   );
   const channels = channelsFeature(kernel, {
     channel: settings.channel,
@@ -279,7 +285,7 @@ export function buildApp(given: ServerSettings, world: World, engine: Engine, ou
     }),
     decorate: corsDecorator(settings.cors, wire.told),
     features,
-    // What tests and the simulator look at from inside.
+    // For tests and the simulator.
     identity,
     streams: streams.service,
     tail: streams.tail,
@@ -294,7 +300,7 @@ export function buildApp(given: ServerSettings, world: World, engine: Engine, ou
       ...keepers.meter.metrics(keepers),
       ...(engine.metrics?.() ?? []),
     ],
-    /** One pass over everything that is due, as it happens by itself once started. */
+    /** One pass over every due entity, as the started sweeper does periodically. */
     sweep: () => sweeper.sweepAll(),
     start: () => {
       sweeper.start();

@@ -1,8 +1,8 @@
 /**
- * What a feature tells of itself: the one thing that compose and the doors read of its folder. Each folder has a `feature.ts`
- * that builds its service from the kernel and returns this.
+ * The descriptor of a feature: all that compose and the doors read of its folder. Each folder has a `feature.ts` that
+ * builds its service from the kernel and returns this.
  *
- * Invariants: nothing outside the folder lists the feature's routes, kinds, settings or metrics a second time, except
+ * Invariants: no file outside the folder lists the feature's routes, kinds, settings or metrics again, except
  * test/auth/matrix.ts, which is an independent witness.
  */
 import type { Audience } from "./core/audience.ts";
@@ -26,7 +26,7 @@ export interface Kernel {
   readonly world: World;
   /** The clients that wait for messages on this node. */
   readonly audience: Audience;
-  /** Gets faults that no client is told. */
+  /** Gets faults whose details no client sees. */
   readonly report: (what: string, fault: unknown) => void;
 }
 
@@ -37,11 +37,11 @@ export interface Feature {
   readonly routes: readonly Route[];
   /** The names in braces that this feature's addresses add. */
   readonly names?: Readonly<Record<string, AddressName>>;
-  /** What the problem of a refusal tells besides, where clients of a published protocol look for more. */
+  /** Further members of a refusal's problem, for clients of a published protocol that expect them. */
   readonly problemMembers?: (refusal: Refusal) => object;
   readonly metrics?: readonly Metric[];
   start?(): void;
-  /** The server is about to stop: send waiting clients elsewhere. */
+  /** The server is about to stop: end the requests that wait, so that clients reconnect elsewhere. */
   drain?(): void;
   stop?(): Promise<void> | void;
 }

@@ -1,6 +1,6 @@
 /**
- * What another program gets: the server, the types of its options, the error that names what is wrong with them, and how to
- * make tokens.
+ * The public interface for other programs: the server, the types of its options, the error that names invalid options,
+ * and minting of tokens.
  */
 export type { Authorize, AuthorizeVerdict } from "./auth/authorize.ts";
 export type { AuthorizeRequest } from "./auth/identity.ts";

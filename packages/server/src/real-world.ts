@@ -1,6 +1,7 @@
 /**
- * The world as it is: the machine's clock, timers and randomness. `compose` hands it to everything below; nothing else
- * may reach for them, so that the same code runs in a seeded simulation.
+ * The real world: the machine's clock, timers and randomness. `compose` passes it to every part.
+ *
+ * Invariants: no other code uses them, so that the same code runs in a seeded simulation.
  */
 import { randomBytes } from "node:crypto";
 import type { Cancel, World } from "./core/world.ts";

@@ -180,7 +180,7 @@ class SessionPlay implements Play {
     for (const one of hosts) {
       Object.assign(one.settings.fanout, { sources });
       one.surroundings = {
-        outside: (process) => ({ coreOf: (local) => this.core.of(local, process) }),
+        outside: (process) => ({ streamPortOf: (local) => this.core.of(local, process) }),
         opened: (engine) => this.logs.opened(engine),
       };
     }

@@ -1,6 +1,9 @@
 /**
- * The identity of a program that embeds the server and has rules of its own: a callback decides instead of a JWT. The callback
- * is asked once for what the address names, and once more for every further stream that a header or body names.
+ * The identity of a program that embeds the server and has rules of its own: a callback decides instead of a JWT.
+ * Compose chooses it. The callback is called once for what the address names, and once for every further stream in a
+ * header or body.
+ *
+ * Invariants: a callback that throws, rejects or returns an unknown value allows nothing.
  */
 import { type Access, type Action, ownTopic, type StreamPattern, topicOf } from "../core/action.ts";
 import { Refusal } from "../core/refusal.ts";
@@ -11,9 +14,10 @@ import { areWithin, ELSEWHERE, isWithin } from "./decide.ts";
 import type { AuthorizeRequest, Credentials, Identity } from "./identity.ts";
 
 /**
- * `false` is 403, `"unauthenticated"` is 401. An object allows: `streams` confines the caller to topic filters, `subject` owns
- * the sessions that the caller makes and may use, and `admin` opens the sessions of all subjects. `true` allows an anonymous
- * caller. A throw, a rejection or any other value is a fault: the request is refused with 500 and the fault is reported.
+ * `false` is 403, `"unauthenticated"` is 401. An object allows: `streams` confines the caller to topic filters; `subject` owns
+ * the sessions that the caller creates and may use; `admin` opens the sessions of all subjects.
+ * `true` allows an anonymous caller. A throw, a rejection or any other value is a fault: the request is refused with
+ * 500 and the fault is reported.
  */
 export type AuthorizeVerdict = boolean | "unauthenticated" | Allowance;
 
@@ -32,7 +36,7 @@ export class CallbackIdentity implements Identity {
   }
 }
 
-/** The callback is asked about a shard's topic, because access to a topic is access to its shards. */
+/** The callback is called with a shard's topic, because access to a topic is access to its shards. */
 function asAsked({ action, need, project, stream, pattern, subscription, channel, session, group }: Action): Action {
   const topic = stream === undefined ? undefined : ownTopic(stream);
   return { action, need, project, stream: topic, pattern, subscription, channel, session, group };
@@ -42,7 +46,7 @@ function isLater(verdict: AuthorizeVerdict | PromiseLike<AuthorizeVerdict>): ver
   return typeof (verdict as { then?: unknown } | null | undefined)?.then === "function";
 }
 
-/** The first verdict says who the caller is; later ones only allow or refuse. */
+/** The first verdict identifies the caller; later ones only allow or refuse. */
 class AskedAccess implements Access {
   private known: Checked | undefined;
   prefixes: readonly string[] | undefined = undefined;
@@ -112,11 +116,12 @@ interface Checked {
   readonly admin: boolean;
 }
 
-/** Throws when it is not allowed. */
+/** Throws unless the verdict allows the action. */
 function allowed(verdict: AuthorizeVerdict): Checked {
   if (verdict === true) return { filters: undefined, subject: undefined, admin: false };
-  if (verdict === false) throw new Refusal("forbidden", "the server's own rules do not allow this");
-  if (verdict === "unauthenticated") throw new Refusal("unauthenticated", "the server does not know who you are");
+  if (verdict === false) throw new Refusal("forbidden", "the program that runs this server does not allow this");
+  if (verdict === "unauthenticated")
+    throw new Refusal("unauthenticated", "the program that runs this server did not recognize the caller");
   const wrong = wrongOf(verdict);
   if (wrong !== undefined) throw new TypeError(`authorize must return a verdict: ${wrong}`);
   const { streams, subject, admin = false } = verdict;
@@ -125,10 +130,10 @@ function allowed(verdict: AuthorizeVerdict): Checked {
   return { filters, subject, admin };
 }
 
-/** A misspelt name must not allow more than was meant. */
+/** Unknown members are refused, because a misspelled name must not allow more than was meant. */
 function wrongOf(verdict: unknown): string | undefined {
   if (typeof verdict !== "object" || verdict === null || Array.isArray(verdict))
-    return "it is none of those that are known";
+    return 'it must be true, false, "unauthenticated" or an object';
   const { streams: _, subject, admin, ...unknown } = verdict as Allowance & Record<string, unknown>;
   const [first] = Object.keys(unknown);
   if (first !== undefined) return `${first} is not known`;

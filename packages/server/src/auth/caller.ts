@@ -1,6 +1,8 @@
 /**
- * A caller whose token was verified: what auth knows of it, kept with the remembered token and handed to services. One exists
- * per token and is shared by all requests that show the token, so it holds nothing of a request.
+ * A caller whose token was verified. `ProjectKeys` creates one per token and keeps it with the remembered token;
+ * services receive it as their Access.
+ *
+ * Invariants: all requests with the same token share it, so it holds nothing of a request.
  */
 import type { Access, Action, StreamPattern } from "../core/action.ts";
 import { Refusal } from "../core/refusal.ts";
@@ -13,7 +15,7 @@ export class Caller implements Access {
 
   constructor(
     readonly claims: Claims,
-    /** Until when neither the token nor its keys need to be looked at again. Epoch ms. */
+    /** Until when neither the token nor its keys need another check. Epoch ms. */
     readonly knownUntilMs: number,
   ) {
     this.prefixes = claims.streams && prefixesOf(claims.streams);
@@ -47,7 +49,7 @@ export class Caller implements Access {
   }
 }
 
-/** Without those that start with another one, so that nothing is listed twice. */
+/** Without prefixes that start with another one, so that no stream is listed twice. */
 export function prefixesOf(filters: readonly TopicFilter[]): readonly string[] {
   const all = [...new Set(filters.map(({ literalPrefix }) => literalPrefix))];
   return all.filter((prefix) => !all.some((other) => other !== prefix && prefix.startsWith(other)));

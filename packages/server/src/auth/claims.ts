@@ -1,6 +1,6 @@
 /**
- * What a verified token says, read once: whose it is, what it may do, in which project and on which streams. Made by the
- * project's keys; `decide` goes by it.
+ * The claims of a verified token, parsed once: its subject, scopes, project and streams. `ProjectKeys` creates them;
+ * `decide` uses them.
  */
 import type { JWTPayload } from "jose";
 import { parseFilter, type TopicFilter } from "../core/topic.ts";
@@ -13,9 +13,9 @@ export const ADMIN = 4;
 export interface Claims {
   readonly subject: string | undefined;
   readonly scopes: number;
-  /** The only project it is for, if it names one. */
+  /** The only project that the token is for, if it names one. */
   readonly project: string | undefined;
-  /** The streams it is confined to; undefined for all of the project. */
+  /** The streams that the token is confined to; undefined for all of the project. */
   readonly streams: readonly TopicFilter[] | undefined;
   /** Epoch seconds. */
   readonly expiresAt: number;
@@ -37,7 +37,7 @@ export function readClaims({ sub, scope, project, streams, exp }: JWTPayload): C
   return { subject: sub, scopes: readScopes(scope ?? ""), project, streams: filters, expiresAt: exp };
 }
 
-/** Words that others understand are none of our business. */
+/** Unknown scopes are ignored, because tokens may carry scopes of other services. */
 function readScopes(text: string): number {
   let scopes = 0;
   for (const word of text.split(" ")) if (Object.hasOwn(SCOPES, word)) scopes |= SCOPES[word]!;

@@ -1,6 +1,8 @@
 /**
- * Who may do what: the one place that decides, for every door. A pure function of a verified token's claims and a parsed
- * action, which carries its need.
+ * Authorization: the one place that decides whether a caller may do an action, for every door. A pure function of a
+ * verified token's claims and a parsed action, which carries its need. `Caller` calls it.
+ *
+ * Invariants: an action that no rule allows is denied.
  */
 import type { ErrorCode } from "@sluice/protocol";
 import { type Action, isOpen, type Need, ownTopic, type StreamPattern, topicOf } from "../core/action.ts";
@@ -13,7 +15,7 @@ export interface Denial {
   readonly detail: string;
 }
 
-/** Undefined when it is allowed. */
+/** Undefined if the action is allowed. */
 export function decide(claims: Claims, action: Action): Denial | undefined {
   if (isOpen(action)) return undefined;
   if (!suffices(claims.scopes, action.need)) return forbidden(`this needs the scope ${SAID[action.need]}`);
@@ -58,16 +60,16 @@ function suffices(scopes: number, need: Need): boolean {
   }
 }
 
-/** A shard is within when its topic is, and not otherwise. */
+/** A shard is within a filter exactly if its topic is. */
 export function isWithin(filters: readonly TopicFilter[], stream: string): boolean {
   const topic = ownTopic(stream);
   for (const filter of filters) if (matchesFilter(filter, topic)) return true;
   return false;
 }
 
-/** One filter must cover the pattern alone: what several cover together is not looked for. */
+/** One filter must cover the pattern alone; filters are not combined. */
 export function areWithin(filters: readonly TopicFilter[], { levels }: StreamPattern): boolean {
-  // The wildcard for one level leaves shards out, and a filter that covers the one for all levels covers the topics too.
+  // The one-level wildcard excludes shards. A filter that covers the all-levels wildcard covers the topics too.
   const shards = levels.indexOf(`=${SHARD_LEVEL}`);
   const topics = shards > 0 ? levels.slice(0, shards) : levels;
   return filters.some((filter) => coversPattern(filter, topics));

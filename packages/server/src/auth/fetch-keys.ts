@@ -1,6 +1,8 @@
 /**
- * Fetches a published key set over HTTP, bounded in time and size. `compose` makes it; tests and the simulator give their own.
- * Follows no redirect: keys come from the address that was configured, or not at all.
+ * Fetches a published key set over HTTP, with a limit on time and size. `compose` creates it; tests and the simulator
+ * provide their own.
+ *
+ * Invariants: it follows no redirect, because keys may come only from the configured URL.
  */
 import type { World } from "../core/world.ts";
 import type { Fetched, KeysFetcher } from "./key-set.ts";
@@ -18,11 +20,11 @@ export function keysFetcher(world: World, maxBytes = AUTH_DEFAULTS.jwksBytes): K
       });
       if (response.status !== 200) {
         await response.body?.cancel();
-        return { kind: "failed", why: `the key set was answered with status ${response.status}` };
+        return { kind: "failed", why: `the server of the key set answered with status ${response.status}` };
       }
       return await readBounded(response, maxBytes);
     } catch (fault) {
-      const why = abort.signal.aborted ? `nothing within ${timeoutMs} ms` : reasonOf(fault);
+      const why = abort.signal.aborted ? `no response within ${timeoutMs} ms` : reasonOf(fault);
       return { kind: "failed", why: `the key set cannot be fetched: ${why}` };
     } finally {
       cancel();
@@ -43,7 +45,7 @@ async function readBounded(response: Response, maxBytes: number): Promise<Fetche
   return { kind: "fetched", text: text + decoder.decode() };
 }
 
-/** The code of a network fault, without the address, which may hold a credential. */
+/** The code of a network fault, without the URL, which may contain a credential. */
 function reasonOf(fault: unknown): string {
   const { cause } = fault as { cause?: { code?: unknown } };
   return typeof cause?.code === "string" ? cause.code : "the connection failed";

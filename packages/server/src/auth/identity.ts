@@ -1,8 +1,8 @@
 /**
- * Who calls: from the credentials that a door found to the caller's Access. Every door calls `identify`, then
- * `access.demand(action)`; neither knows HTTP.
+ * Authentication: turns the credentials of a request into the caller's Access. Every door calls `identify`, then
+ * `access.demand(action)`; neither depends on HTTP.
  *
- * Invariants: whatever goes wrong, the caller is refused; a caller that was seen lately is identified without a promise.
+ * Invariants: every failure refuses the caller. A recently seen caller is identified without a promise.
  */
 import { type Access, FULL_ACCESS } from "../core/action.ts";
 import { Refusal } from "../core/refusal.ts";
@@ -10,7 +10,7 @@ import type { Caller } from "./caller.ts";
 import { hasKeys } from "./options.ts";
 import { ProjectKeys, type ProjectParts, type Verdict } from "./project-keys.ts";
 
-/** What an embedding program's callback may look at; the body is the route's. */
+/** What an embedding program's callback may read; the body belongs to the route. */
 export interface AuthorizeRequest {
   readonly method: string;
   readonly path: string;
@@ -19,29 +19,29 @@ export interface AuthorizeRequest {
   header(name: string): string | undefined;
 }
 
-/** What a caller shows of itself, whichever door it came through. */
+/** The credentials of a caller, whichever door it uses. */
 export interface Credentials {
-  /** `Authorization: Bearer …`, or what another protocol has in its place. */
+  /** `Authorization: Bearer …`, or its equivalent in another protocol. */
   readonly authorization: string | undefined;
-  /** Reading it throws a Refusal when the request must not use its cookie. */
+  /** Reading it throws a Refusal if the request must not use its cookie. */
   readonly cookieToken: string | undefined;
-  /** A token in the address, where a browser cannot set a header. Only a session token may stand there. */
+  /** A token in the URL, where a browser cannot set a header. Only a session token is accepted there. */
   readonly addressToken: string | undefined;
   readonly request: AuthorizeRequest;
 }
 
 export interface Identity {
-  /** `project` is undefined for what concerns the whole server. Throws, or rejects with, a Refusal. */
+  /** `project` is undefined for requests about the whole server. Throws, or rejects with, a Refusal. */
   identify(project: string | undefined, credentials: Credentials): Access | Promise<Access>;
 }
 
 /** The short-lived tokens of sessions, signed with keys in the store. They are verified even when auth is off. */
 export interface SessionTokens {
-  /** Undefined when the token is not one of the project's; throws a Refusal when it has expired. */
+  /** Undefined if the token does not belong to the project; throws a Refusal if it has expired. */
   verify(project: string, token: string): Promise<Access | undefined>;
 }
 
-/** Every caller may do everything, unless it shows a session token: then it may do what the token says. */
+/** Allows every caller everything, except a caller with a session token, which may do what the token allows. */
 export class OpenIdentity implements Identity {
   constructor(private readonly sessionTokens?: SessionTokens) {}
 
@@ -86,21 +86,25 @@ export class TokenIdentity implements Identity {
       throw new Refusal("unauthenticated", "a token is needed: Authorization: Bearer and a JWT");
     }
     if (project === undefined) return this.identifyAnywhere(token);
-    if (keys === undefined) throw new Refusal("unauthenticated", "the project has no keys, so no token opens it");
+    if (keys === undefined)
+      throw new Refusal(
+        "unauthenticated",
+        "the project has no keys, so no token is accepted; configure a secret or a key set for it",
+      );
     const caller = keys.known(token);
     if (caller === undefined) return keys.verify(token).then((verdict) => this.callerOf(verdict));
     if (authorization !== undefined) keys.see(authorization, caller);
     return caller;
   }
 
-  /** What concerns the whole server takes a token of any project. */
+  /** A request about the whole server accepts a token of any project. */
   private async identifyAnywhere(token: string): Promise<Access> {
     let last: Verdict = { kind: "invalid", detail: "the token is not signed with a key of any project" };
     for (const keys of this.projects.values()) {
       const caller = keys.known(token);
       const verdict: Verdict = caller === undefined ? await keys.verify(token) : { kind: "caller", caller };
       if (verdict.kind === "caller") return verdict.caller;
-      // That it has expired, or could not be checked, tells more than that it is not another project's.
+      // An expired token, or one that could not be checked, is reported in preference to a foreign one.
       if (verdict.kind !== "invalid") last = verdict;
     }
     return this.callerOf(last);
@@ -116,7 +120,9 @@ export class TokenIdentity implements Identity {
         throw new Refusal("token-invalid", verdict.detail);
       case "unavailable": {
         const retryAfterMs = verdict.retryAtMs - this.parts.world.now();
-        throw new Refusal("keys-unavailable", "the keys of the project cannot be fetched right now", { retryAfterMs });
+        throw new Refusal("keys-unavailable", "the keys of the project cannot be fetched now; retry later", {
+          retryAfterMs,
+        });
       }
     }
   }
@@ -132,7 +138,7 @@ function bearerOf(authorization: string): string {
   throw new Refusal("token-invalid", "Authorization must be Bearer and a token");
 }
 
-/** Addresses end up in logs and histories, so only a short-lived token may stand in one. */
+/** URLs end up in logs and histories, so only a short-lived token is accepted in one. */
 async function bySessionToken(
   tokens: SessionTokens | undefined,
   project: string | undefined,

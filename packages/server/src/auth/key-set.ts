@@ -1,15 +1,16 @@
 /**
- * The public keys of a project: given with the options, or fetched from where they are published. A project's keys ask for
- * them whenever a token has to be verified anew.
+ * The public keys of a project: inline from the options, or fetched from where they are published. `ProjectKeys` asks
+ * for them whenever it verifies a token.
  *
- * What must stay true: one fetch at a time, and never two within the cool-down, whatever tokens come; a set that cannot be
- * fetched again is used for a while longer; a set that was never there is `unavailable`, which is not the caller's fault.
+ * Invariants: at most one fetch runs at a time, and none within the cool-down, whatever tokens arrive. A set that
+ * cannot be fetched again stays in use for a while. A set that was never fetched is `unavailable`, which is not the
+ * caller's fault.
  */
 import { createLocalJWKSet, type JSONWebKeySet } from "jose";
 import type { World } from "../core/world.ts";
 import { type AuthOptions, publicKeys } from "./options.ts";
 
-/** The body of what is published at the URL; `why` must not quote it. */
+/** The body that is published at the URL; `why` must not quote it. */
 export type KeysFetcher = (url: string, timeoutMs: number) => Promise<Fetched>;
 export type Fetched =
   | { readonly kind: "fetched"; readonly text: string }
@@ -24,7 +25,7 @@ export type Keys =
 export interface KeySource {
   /** The keys to verify with now. */
   current(): Promise<Keys>;
-  /** The keys after a token has named one that is not among them. */
+  /** The keys after a token has named an unknown one. */
   renewed(): Promise<Keys>;
 }
 
@@ -41,9 +42,9 @@ export interface RemoteParts {
     "jwksCacheSeconds" | "jwksStaleSeconds" | "jwksCooldownSeconds" | "jwksTimeoutMs" | "jwksKeys"
   >;
   readonly fetchKeys: KeysFetcher;
-  /** Other keys than before are in force. */
+  /** Called when the keys have changed. */
   onChange(): void;
-  /** Hears why a fetch failed. */
+  /** Called with the reason of a failed fetch. */
   report(fault: unknown): void;
 }
 
@@ -113,7 +114,7 @@ export class RemoteKeys implements KeySource {
     const jwks = fetched.kind === "fetched" ? parseKeySet(fetched.text, settings.jwksKeys) : undefined;
     this.hasFailed = jwks === undefined;
     if (fetched.kind === "failed" || jwks === undefined) {
-      report(new Error(fetched.kind === "failed" ? fetched.why : "what is published there is not a key set"));
+      report(new Error(fetched.kind === "failed" ? fetched.why : "the published document is not a key set"));
       return;
     }
     const isOther = this.set !== undefined && this.set.text !== fetched.text;

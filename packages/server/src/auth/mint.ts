@@ -1,13 +1,15 @@
 /**
- * Makes tokens that the gate takes, with a secret of the project. For the command line, for tests, and for programs that
- * hand out tokens themselves. What it is asked for is checked, so that no token is minted that could never be used.
+ * Mints tokens that the server accepts, with a secret of the project. Called by the command line, tests, and programs
+ * that issue tokens themselves.
+ *
+ * Invariants: the request is checked, so that no token is minted that the server would always refuse.
  */
 import { SignJWT } from "jose";
 import { utf8 } from "../core/bytes.ts";
 import { readFilters, SCOPE_WORDS } from "./claims.ts";
 
 export interface MintRequest {
-  /** Words out of read, write and admin, between spaces or commas. */
+  /** One or more of read, write and admin, separated by spaces or commas. */
   readonly scope: string;
   readonly ttlSeconds: number;
   readonly sub?: string | undefined;
@@ -19,11 +21,12 @@ export interface MintRequest {
   readonly streams?: readonly string[] | undefined;
 }
 
-/** Throws when the request makes no sense, saying why. */
+/** Throws with the reason if the request is invalid. */
 export async function mint(secret: string, request: MintRequest, nowMs: number): Promise<string> {
   const { sub, project, streams, ttlSeconds, issuer, audience } = request;
-  if (secret === "") throw new Error("the secret is empty");
-  if (!(ttlSeconds > 0) || !Number.isFinite(ttlSeconds)) throw new Error("the time to live must be above 0 seconds");
+  if (secret === "") throw new Error("the secret is empty; use the secret of the project");
+  if (!(ttlSeconds > 0) || !Number.isFinite(ttlSeconds))
+    throw new Error(`the time to live must be above 0 seconds; got ${ttlSeconds}`);
   const filters = streams === undefined ? [] : readFilters(streams);
   if (typeof filters === "string") throw new Error(filters);
   const claims = { scope: scopeOf(request.scope), sub, project, streams, iss: issuer, aud: audience };

@@ -1,38 +1,38 @@
 /**
- * What auth runs with, and its defaults. `compose` puts it together from the settings, which the configuration has checked;
- * what is published elsewhere is looked at here.
+ * The options of auth, with their defaults. `compose` builds them from the settings, which the configuration has
+ * checked. Published key sets are checked here.
  */
 import type { JSONWebKeySet } from "jose";
 
 export interface ProjectAuth {
-  /** For HS256. Several at once while one replaces another. */
+  /** For HS256. Several at once during a rotation. */
   readonly secrets?: readonly string[] | undefined;
-  /** For RS, PS, ES and EdDSA: the public keys, or where they are published. */
+  /** For RS, PS, ES and EdDSA: the public keys, or the URL where they are published. */
   readonly jwks?: string | JSONWebKeySet | undefined;
-  /** What the claims `iss` and `aud` must say, where the keys sign tokens for other services too. */
+  /** The required claims `iss` and `aud`, for keys that also sign tokens for other services. */
   readonly issuer?: string | undefined;
   readonly audience?: string | undefined;
 }
 
 export interface AuthOptions {
   readonly projects: Readonly<Record<string, ProjectAuth>>;
-  /** Everybody may do everything, whatever keys there are. */
+  /** Every caller may do everything, whatever keys exist. */
   readonly off: boolean;
-  /** How far the clock of who signs may be from ours. */
+  /** How far the clock of the token's issuer may be from the server's. */
   readonly clockSkewSeconds: number;
   /** Verified tokens that are remembered per project. */
   readonly cacheTokens: number;
   /** How long a fetched key set is used before it is fetched again. */
   readonly jwksCacheSeconds: number;
-  /** How long it is still used when it cannot be fetched again. */
+  /** How long it is still used if it cannot be fetched again. */
   readonly jwksStaleSeconds: number;
   /** The least time between two fetches, however many tokens name unknown keys. */
   readonly jwksCooldownSeconds: number;
   readonly jwksTimeoutMs: number;
-  /** The size of a published key set, and how many keys it holds at most. */
+  /** The most bytes and keys of a published key set. */
   readonly jwksBytes: number;
   readonly jwksKeys: number;
-  /** The length of a token. */
+  /** The most characters of a token. */
   readonly tokenChars: number;
 }
 
@@ -53,7 +53,7 @@ export const AUTH_DEFAULTS: AuthOptions = {
 /** The kinds of keys that have a public half. */
 const PUBLIC_KINDS = ["RSA", "EC", "OKP"];
 
-/** The keys that can verify without being able to sign; undefined when this is no key set. */
+/** The keys that can verify but not sign; undefined if the value is not a key set. */
 export function publicKeys(value: unknown, maxKeys: number): JSONWebKeySet | undefined {
   const { keys } = (value ?? {}) as { keys?: unknown };
   if (!Array.isArray(keys) || keys.length > maxKeys) return undefined;
@@ -65,7 +65,7 @@ export function publicKeys(value: unknown, maxKeys: number): JSONWebKeySet | und
   return { keys: keys.filter(isPublic) };
 }
 
-/** Whether a project may be used with a token only. */
+/** Whether the project requires tokens. */
 export function hasKeys({ secrets = [], jwks }: ProjectAuth): boolean {
   return secrets.length > 0 || jwks !== undefined;
 }

@@ -1,10 +1,10 @@
 /**
- * Verifies the tokens of one project and remembers those that passed. The gate asks `known` first, which is synchronous and
- * cheap, and `verify` only for a token it has not seen.
+ * Verifies the tokens of one project and remembers the valid ones. `TokenIdentity` calls `known` first, which is
+ * synchronous and cheap, and `verify` only for a token that is not remembered.
  *
- * What must stay true: the kind of key fixes the algorithm (a secret HS256, a public key an asymmetric one), so that neither
- * `none` nor a public key taken for a secret ever verifies; a remembered token counts no longer than it, or the keys that
- * verified it, are good for; nothing of a token or key gets into an answer or a report.
+ * Invariants: the kind of key fixes the algorithm: a secret HS256, a public key an asymmetric one. So neither `none` nor
+ * a public key used as a secret ever verifies. A remembered token is valid no longer than the token itself and the
+ * keys that verified it. No response or report contains any part of a token or key.
  */
 import { decodeProtectedHeader, errors, type JWTPayload, type JWTVerifyOptions, jwtVerify } from "jose";
 import { utf8 } from "../core/bytes.ts";
@@ -29,11 +29,11 @@ export interface ProjectParts {
   readonly settings: AuthOptions;
   readonly world: World;
   readonly fetchKeys: KeysFetcher;
-  /** Hears why keys could not be fetched. */
+  /** Called with the reason why keys could not be fetched. */
   report(what: string, fault: unknown): void;
 }
 
-/** What a signature was found to be worth, before the claims are read. */
+/** The result of checking a signature, before the claims are read. */
 type Checked =
   | { readonly kind: "payload"; readonly payload: JWTPayload; readonly freshUntilMs: number }
   | Exclude<Verdict, { kind: "caller" }>;
@@ -68,12 +68,12 @@ export class ProjectKeys {
     }
   }
 
-  /** How many tokens are remembered. */
+  /** The number of remembered tokens. */
   get size(): number {
     return this.remembered.size;
   }
 
-  /** Who shows this token, if it has been verified before and still counts. */
+  /** The caller of this token, if it was verified before and is still valid. */
   known(token: string): Caller | undefined {
     const caller = this.remembered.get(token);
     if (caller === undefined || this.parts.world.now() < caller.knownUntilMs) return caller;
@@ -81,13 +81,13 @@ export class ProjectKeys {
     return undefined;
   }
 
-  /** The same by the whole header, for those who have just been here; undefined says nothing. */
+  /** The same by the whole header, for recent callers. Undefined does not mean that the token is unknown. */
   justSeen(authorization: string): Caller | undefined {
     const caller = this.recent.get(authorization);
     return caller !== undefined && this.parts.world.now() < caller.knownUntilMs ? caller : undefined;
   }
 
-  /** This header has shown a token that is known. */
+  /** Remembers that this header carries a known token. */
   see(authorization: string, caller: Caller): void {
     this.recent.set(authorization, caller);
   }
@@ -100,7 +100,7 @@ export class ProjectKeys {
     const { clockSkewSeconds, cacheTokens } = this.parts.settings;
     const endsAtMs = (claims.expiresAt + clockSkewSeconds) * 1_000;
     const caller = new Caller(claims, Math.min(endsAtMs, checked.freshUntilMs));
-    // The one remembered longest goes first; should it be in use, it is verified once more.
+    // Evicts the token that has been remembered longest. If it is in use, it is verified again.
     if (this.remembered.size >= cacheTokens) this.remembered.delete(this.remembered.keys().next().value!);
     this.remembered.set(token, caller);
     return { kind: "caller", caller };
@@ -147,7 +147,7 @@ export class ProjectKeys {
     } catch (fault) {
       if (fault instanceof errors.JWKSNoMatchingKey) return "unknown-key";
       if (!(fault instanceof errors.JWKSMultipleMatchingKeys)) return explain(fault);
-      // The token does not say which key; any of those that fit will do.
+      // The token does not name its key, so every matching key is tried.
       for await (const key of fault) {
         try {
           return passed((await jwtVerify(token, key, options)).payload);
@@ -183,16 +183,16 @@ function algorithmOf(token: string): string | undefined {
   }
 }
 
-/** In our own words: those of the library could quote what the token holds. */
+/** Uses texts of its own, because the library's could quote the token. */
 function explain(fault: unknown): Checked {
   if (fault instanceof errors.JWTExpired) return { kind: "expired" };
   if (fault instanceof errors.JWTClaimValidationFailed) {
     if (fault.claim === "iss" || fault.claim === "aud") {
-      return invalid(`the claim ${fault.claim} is not the one that the project asks for`);
+      return invalid(`the claim ${fault.claim} does not match the one that the project requires`);
     }
     if (fault.reason === "missing") return invalid("the claim exp is missing");
     if (fault.claim === "nbf" && fault.reason === "check_failed") return invalid("the token is not valid yet");
-    return invalid("one of the claims exp, nbf and iat is not a number, or not possible");
+    return invalid("one of the claims exp, nbf and iat is not a number or not a valid time");
   }
   return invalid(UNSIGNED);
 }

@@ -1,9 +1,9 @@
 /**
- * The callers of the last requests by the text of their Authorization header. A look takes a comparison of two texts, where the
- * table of remembered tokens has to cut the token out and hash all of it; requests of one client come one after another, so most
- * of them end here. A project's keys own one and empty it when keys change.
+ * The callers of recent requests by the text of their Authorization header. A hit costs one string comparison; the
+ * table of remembered tokens must cut out the token and hash it. Requests of one client follow each other, so most of
+ * them hit. `ProjectKeys` owns one and clears it when keys change.
  *
- * What must stay true: the whole text is compared; the slot, made of a few letters, only says where to look.
+ * Invariants: the whole text is compared. The slot comes from a few characters and only says where to look.
  */
 import type { Caller } from "./caller.ts";
 
@@ -12,7 +12,7 @@ interface Entry {
   readonly caller: Caller;
 }
 
-/** Fixed, and small: beyond it callers take each other's place and are found in the table of tokens. */
+/** Fixed and small. Beyond it callers overwrite each other and are found in the table of tokens. */
 const SLOTS = 256;
 
 export class RecentCallers {
@@ -32,7 +32,7 @@ export class RecentCallers {
   }
 }
 
-/** A signature differs in its last letters as much as anywhere. */
+/** The last characters of a signature vary as much as its first ones. */
 function slotOf(text: string): number {
   const { length } = text;
   if (length < 4) return 0;

@@ -1,5 +1,5 @@
 /**
- * The JSON bodies of the channel routes: what is validated, and what the OpenAPI document shows. Called by parse.ts and the
+ * The JSON bodies of the channel routes. The same schemas validate requests (parse.ts) and appear in the OpenAPI
  * document.
  */
 import { z } from "zod";
@@ -18,14 +18,14 @@ export const message = z.strictObject(
       .min(1, ID)
       .max(MAX_MESSAGE_ID_BYTES, ID)
       .refine((id) => !isLonger(id, MAX_MESSAGE_ID_BYTES), ID)
-      .describe("A message with an id that the channel knows is not appended again.")
+      .describe("A message whose id the channel knows is not appended again.")
       .optional(),
     phase: z.enum(["START", "DELTA", "END", "ERROR"], { error: "must be START, DELTA, END or ERROR" }),
     sequence: z
       .int(SEQUENCE)
       .min(0, SEQUENCE)
-      .describe("One more than the message before it; any number at START. A repeated one appends nothing."),
-    payload: z.unknown().optional().describe("Any JSON; null unless given."),
+      .describe("One more than the previous message; any number at START. A repeated number appends nothing."),
+    payload: z.unknown().optional().describe("Any JSON value; null by default."),
   },
   OBJECT,
 );
@@ -40,11 +40,11 @@ export const messages = z.strictObject(
 );
 
 export const published = z.object({
-  offset: z.string().describe("The position after the message; the last one's, if there were several."),
+  offset: z.string().describe("The offset of the message; of the last one if there were several."),
   sequence: z.int(),
   gap: z
     .object({ expected: z.int() })
-    .describe("Sequences from this one on were left out before the message.")
+    .describe("The publisher skipped the sequences from `expected` up to the message.")
     .optional(),
 });
 

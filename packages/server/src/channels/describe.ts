@@ -6,10 +6,14 @@ import { message, messages, published } from "./bodies.ts";
 import type { ChannelLimits } from "./limits.ts";
 
 /** Browsers send it when they reconnect. */
-const lastEventId = parameter("Last-Event-ID", "Starts after this: the id of the last event.", offset);
+const lastEventId = parameter(
+  "Last-Event-ID",
+  "The id of the last event that the reader received; it starts after it.",
+  offset,
+);
 const from = parameter(
   "from",
-  `Starts after this: an offset of ours, ${BEGINNING} or ${NOW}. Last-Event-ID goes before it.`,
+  `The reader starts after it: an offset from this server, ${BEGINNING} or ${NOW}. Last-Event-ID takes precedence.`,
   offset,
 );
 const wait = parameter("wait", "Whether to wait for a channel that has not started.", {
@@ -21,12 +25,12 @@ const wait = parameter("wait", "Whether to wait for a channel that has not start
 export const describeChannels = (limits: ChannelLimits) =>
   ({
     "channel.publish": {
-      summary: "Publish to a channel: one message, or several that are taken together",
+      summary: "Publish to a channel: one message, or several in one commit",
       says:
         `START first, then DELTA and ERROR, END last. At most ${limits.bodyBytes} bytes, and ${limits.rate} requests in ` +
         `${limits.windowMs} ms, unless the project or the channel has other limits.`,
       body: { isRequired: true, content: { "application/json": z.union([message, messages]) } },
-      answers: { 202: { says: "It is stored.", content: { "application/json": published } } },
+      answers: { 202: { says: "The messages are durable.", content: { "application/json": published } } },
       refuses: [
         "bad-body",
         "too-large",
@@ -41,12 +45,12 @@ export const describeChannels = (limits: ChannelLimits) =>
     },
     "channel.events": {
       summary: "Follow a channel",
-      says: "Server-sent events: `stream` for each message, with its offset as id; `gap` first where messages are gone. Ends after END.",
+      says: "Server-sent events: a `stream` event for each message, with its offset as id. A `gap` event precedes messages if earlier ones were trimmed. The response ends after END.",
       query: [from, wait],
       headers: [lastEventId],
       answers: {
         200: { says: "The events.", content: { "text/event-stream": text } },
-        204: { says: "The channel has ended, and nothing follows the offset given." },
+        204: { says: "The channel has ended, and no message follows the given offset." },
       },
       refuses: [
         "bad-offset",

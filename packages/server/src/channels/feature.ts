@@ -1,4 +1,7 @@
-/** Channels: a log with phases and publish limits that streams an answer, ends and goes away by itself. */
+/**
+ * Channels: a log with phases and publish limits, which ends and is removed by itself. Compose calls it; the router
+ * calls its routes.
+ */
 import { type AddressName, route } from "../core/route.ts";
 import { type Feature, type Kernel, kindOf } from "../feature.ts";
 import { describeChannels } from "./describe.ts";
@@ -11,13 +14,13 @@ import { CHANNEL } from "./state.ts";
 
 export interface ChannelSettings {
   readonly channel: ChannelLimits;
-  /** What a project has of its own goes before what holds for all. */
+  /** The limits of a project override the general ones. */
   readonly projects: ReadonlyMap<string, ProjectLimits>;
   readonly readers: ReaderLimits;
 }
 
 const channel: AddressName = {
-  says: "The id of a channel, in 1 to 256 bytes; percent-encoded.",
+  says: "The id of a channel, percent-encoded, 1 to 256 bytes long.",
   read(encoded, names) {
     names.channel = parseChannelId(encoded);
   },

@@ -1,23 +1,23 @@
 /**
- * The ids by which a repeated message is known, in a ring of slots. A slot holds the ids of one segment, a twentieth of the messages
- * kept. Pure; the publish rule calls it.
+ * The message ids by which a channel recognizes a repeated message, in a ring of slots. A slot holds the ids of one
+ * segment, a twentieth of the messages kept. Pure; called by the publish rule.
  *
- * Invariants: an id is known as long as its message is kept; a message writes one slot, not all of them.
+ * Invariants: an id is known as long as its message is kept. A message writes one slot, not all of them.
  */
 import { type Change, put } from "../engine/draft.ts";
 import type { View } from "../engine/keeper.ts";
 import { type IdSlot, idTable } from "./state.ts";
 
 const SEGMENTS = 20;
-/** The segments kept, the one that is begun, and those that a trim, which goes by marks of its own, may have left. */
+/** The segments kept, the one in progress, and two that a trim may have left, because trims follow their own marks. */
 const SLOTS = SEGMENTS + 3;
 
 const slotKey = (segment: number): string => String(segment % SLOTS);
 
-/** Every slot: an id may be in any of them. */
+/** Every slot, because an id may be in any of them. */
 export const ID_SLOTS = Array.from({ length: SLOTS }, (_, i) => idTable.at(String(i)));
 
-/** Rounded up: smaller segments would be more than there are slots. */
+/** Rounded up, because smaller segments would need more slots than there are. */
 function segmentSize(maxMessages: number): number {
   return Math.ceil(maxMessages / SEGMENTS);
 }
@@ -35,7 +35,7 @@ export class Ids {
     this.step = segmentSize(maxMessages);
   }
 
-  /** The sequence of the message that had this id; undefined when there is none that is remembered. */
+  /** The sequence of the message with this id; undefined if the channel does not remember it. */
   sequenceOf(id: string): number | undefined {
     for (const { ids } of this.slots()) {
       const sequence = ids.get(id);
@@ -77,7 +77,7 @@ export class Ids {
     }
   }
 
-  /** What an earlier channel of this name has left is none of ours. */
+  /** Ignores slots that an earlier channel of this id has left. */
   private stored(key: string): IdSlot | undefined {
     const slot = this.view.get(idTable, key);
     return slot?.born === this.born ? slot : undefined;

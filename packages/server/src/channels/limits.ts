@@ -1,6 +1,5 @@
 /**
- * The bounds of channels, with their defaults. The configuration takes its defaults from here and may set others for a
- * project, and within it for the channels whose ids match a topic filter; service, rules and routes ask `limitsFor`.
+ * The limits of channels, with their defaults. The configuration takes its defaults from here. It may set other limits for a project, and within it for channels whose ids match a topic filter. Service, rules and routes call `limitsFor`.
  */
 import { CONNECTION_LIMITS } from "../core/connection.ts";
 import { matchesFilter, parseFilter, type TopicFilter } from "../core/topic.ts";
@@ -11,17 +10,17 @@ export interface ChannelLimits {
   /** Publishes per window and channel, whatever number of messages they carry. */
   readonly rate: number;
   readonly windowMs: number;
-  /** Messages kept; up to a twentieth more are. */
+  /** Messages kept; up to a twentieth more may be. */
   readonly messages: number;
   /** How long a channel is kept after its END. */
   readonly ttlMs: number;
-  /** A channel that was not published to for this long is abandoned. */
+  /** A channel without a publish for this long is abandoned. */
   readonly idleMs: number;
-  /** How often a channel is looked at to find that out. */
+  /** How often the sweep checks a channel for that. */
   readonly cleanupMs: number;
   /** How often readers get a comment. */
   readonly heartbeatMs: number;
-  /** Unbroken runs of sequences that are remembered, to know a late repetition. */
+  /** Unbroken runs of sequences that are remembered, to recognize a late repetition. */
   readonly runs: number;
 }
 
@@ -37,12 +36,12 @@ export const CHANNEL_LIMITS: ChannelLimits = {
   runs: 64,
 };
 
-/** Undefined: as elsewhere. */
+/** Undefined: the more general limit applies. */
 export type SomeLimits = { readonly [K in keyof ChannelLimits]?: ChannelLimits[K] | undefined };
 
-/** What one project has of its own. */
+/** The limits of one project. */
 export interface ProjectLimits extends SomeLimits {
-  /** By topic filter on the channel's id. Where several match, the later ones count. */
+  /** By topic filter on the channel's id. Where several match, the later ones win. */
   readonly filters?: Readonly<Record<string, SomeLimits>> | undefined;
 }
 

@@ -1,6 +1,6 @@
 /**
- * What the channel routes read off a request: ids, bodies, where a reader starts. Everything malformed is refused here, naming
- * the field, before anything is submitted.
+ * What the channel routes read from a request: ids, bodies, and where a reader starts. Every malformed value is refused
+ * here with the name of its field, before any rule runs.
  */
 import { BEGINNING, NOW, type Position, parseOffset } from "@sluice/protocol";
 import type { z } from "zod";
@@ -20,13 +20,17 @@ export function parseChannelId(encoded: string): string {
   try {
     id = decodeURIComponent(encoded);
   } catch {
-    throw new Refusal("bad-request", "the channel id has a malformed percent escape");
+    throw new Refusal(
+      "bad-request",
+      "the channel id has a malformed percent escape; escapes must be UTF-8 in the form %XX",
+    );
   }
   if (id === "" || isLonger(id, MAX_CHANNEL_ID_BYTES)) {
-    throw new Refusal("bad-request", `a channel id has 1 to ${MAX_CHANNEL_ID_BYTES} bytes`);
+    throw new Refusal("bad-request", `a channel id must have 1 to ${MAX_CHANNEL_ID_BYTES} bytes`);
   }
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is refused.
-  if (/[\u0000-\u001f\u007f]/.test(id)) throw new Refusal("bad-request", "a channel id holds no control characters");
+  if (/[\u0000-\u001f\u007f]/.test(id))
+    throw new Refusal("bad-request", "a channel id must not contain control characters");
   return id;
 }
 
@@ -46,7 +50,7 @@ function toMessage({ messageId, phase, sequence }: z.output<typeof message>, raw
 /** Where a reader starts: at the earliest message kept, at the tail, or after a position. */
 export type From = typeof BEGINNING | typeof NOW | Position;
 
-/** What a browser sends when it reconnects is newer than what the address said at first. */
+/** Last-Event-ID takes precedence, because a reconnecting browser sends a newer position there than its URL holds. */
 export function parseFrom(request: HttpRequest): From {
   const last = request.header("last-event-id");
   const text = last === undefined || last === "" ? (queryValue(request.search, "from") ?? BEGINNING) : last;
@@ -54,13 +58,19 @@ export function parseFrom(request: HttpRequest): From {
   const position = parseOffset(text);
   if (position !== undefined) return position;
   const name = text === last ? "Last-Event-ID" : "the query parameter from";
-  throw new Refusal("bad-offset", `${name} is not an offset of ours, ${BEGINNING} or ${NOW}`);
+  throw new Refusal(
+    "bad-offset",
+    `${name} must be an offset from this server, ${BEGINNING} or ${NOW}; got ${JSON.stringify(text.slice(0, 40))}`,
+  );
 }
 
-/** Whether the reader stays when the channel has not started yet. */
+/** Whether the reader waits for a channel that has not started. */
 export function parseWait(request: HttpRequest): boolean {
   const text = queryValue(request.search, "wait");
   if (text === undefined || text === "false") return false;
   if (text === "true") return true;
-  throw new Refusal("bad-query", "the query parameter wait must be true or false");
+  throw new Refusal(
+    "bad-query",
+    `the query parameter wait must be true or false; got ${JSON.stringify(text.slice(0, 40))}`,
+  );
 }

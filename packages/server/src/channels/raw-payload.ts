@@ -1,15 +1,17 @@
 /**
- * The payloads of a publish as the client wrote them, so that no number loses a digit and no depth of nesting costs a stack. Works
- * on text that JSON.parse has accepted, and agrees with it: of two members with one name the last counts. Called by parse.ts.
+ * The payloads of a publish as the client wrote them, so that no number loses a digit. Called by parse.ts.
+ *
+ * Invariants: the input is text that JSON.parse accepted, and the result agrees with it: of two members with one name
+ * the last counts. Nesting of any depth uses no stack.
  */
 
 const SPACE = /[ \t\n\r]*/y;
-/** Up to where a number or a word goes. */
+/** A number or a word. */
 const SCALAR = /[^\s,\]}]*/y;
-/** What counts while a value is skipped; all else in it is passed over. */
+/** The characters that matter while a value is skipped. */
 const STRUCTURE = /["[\]{}]/g;
 
-/** On one line, null when there is none. `text` is an object. */
+/** On one line; null if there is none. `text` is an object. */
 export function rawPayload(text: string): string {
   return memberOf(text, "payload")?.replace(/[\r\n]+/g, " ") ?? "null";
 }
@@ -56,16 +58,16 @@ function endOfValue(text: string, from: number): number {
   }
 }
 
-/** Not a pattern, because a long string would cost it a stack. */
+/** A loop instead of a pattern, because a pattern would overflow the stack on a long string. */
 function endOfString(text: string, open: number): number {
   let at = open + 1;
   while (text[at] !== '"') at += text[at] === "\\" ? 2 : 1;
   return at + 1;
 }
 
-/** Where the text goes on after what the pattern takes at this place. */
+/** The index after the text that the pattern matches at this place. */
 function after(pattern: RegExp, text: string, at: number): number {
   pattern.lastIndex = at;
-  if (!pattern.test(text)) throw new Error("text that was accepted as JSON is none");
+  if (!pattern.test(text)) throw new Error("text that JSON.parse accepted is not JSON");
   return pattern.lastIndex;
 }

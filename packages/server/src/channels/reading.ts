@@ -1,8 +1,8 @@
 /**
- * A channel's log as its readers see it: pages, as server-sent events. It reads committed state straight from the engine, without
- * keepers. The service reads pages; the routes open one log per connection.
+ * A channel's log as its readers see it: pages, rendered as server-sent events. It reads committed state straight from
+ * the engine, without keepers. The service reads pages; the routes open one log per connection.
  *
- * Invariants: a reader that misses messages gets a gap event before the messages that follow. After END nothing follows.
+ * Invariants: a reader that misses messages gets a gap event before the messages that follow. No message follows END.
  */
 import { comparePositions, formatOffset, type Position } from "@sluice/protocol";
 import { concat, EMPTY, utf8 } from "../core/bytes.ts";
@@ -16,9 +16,9 @@ export interface ChannelPage extends LogPage {
   readonly channel: string;
   readonly head: Head;
   readonly messages: readonly LoggedMessage[];
-  /** END has come, and lies at or before `next`. */
+  /** END lies at or before `next`. */
   readonly isOver: boolean;
-  /** Where the reader stood, when messages between there and the first of these are gone; null for the very beginning. */
+  /** The reader's position, if messages between it and the first of these were trimmed; null for the very beginning. */
   readonly missedAfter?: Position | null | undefined;
 }
 
@@ -35,7 +35,8 @@ export async function readPage(
   maxBytes: number,
   ttlMs: number,
 ): Promise<ReadOutcome> {
-  // From the beginning there may be what is over and not swept yet. Looked at first, so that the page is of this channel or a later one.
+  // An expired channel may not be swept yet. It is checked first, so that the page belongs to this channel or a later
+  // one.
   if (after.generation === 0 && (await metaOf(engine, e, ttlMs)) === undefined) return { kind: "absent" };
   const { head, messages, atTail } = await engine.read(e, after, maxBytes);
   if (head.generation === 0) return { kind: "absent" };
@@ -43,13 +44,13 @@ export async function readPage(
   if (last === undefined) {
     const { meta, head: later } = await look(engine, e, ttlMs);
     if (meta === undefined) return { kind: "absent" };
-    // Messages, END perhaps, came between the two looks: the reader must get them before it learns that the channel is over.
+    // Messages, perhaps END, were committed between the two loads. The reader must get them before it learns of the end.
     if (comparePositions(later.last, head.last) > 0) {
       return { kind: "page", channel: e.id, head, messages, next: after, atTail: false, isOver: false };
     }
-    // A reader that is beyond the tail and may have been given its position waits: what comes next sorts after it.
+    // A reader beyond the tail waits if it may have received its position, because the next message sorts after it.
     if (isNeverGiven(engine, head, after)) return { kind: "ahead", tail: head.last };
-    // A channel that began since then is another one.
+    // A channel that began later is another channel.
     const isOver = meta.endedAt !== undefined && meta.born <= head.generation;
     return { kind: "page", channel: e.id, head, messages, next: after, atTail, isOver };
   }
@@ -58,7 +59,7 @@ export async function readPage(
   return { kind: "page", channel: e.id, head, messages, next: last.position, atTail, isOver, missedAfter };
 }
 
-/** What is stored of a channel; undefined when there is none, or it is over. */
+/** What is stored of a channel; undefined if it does not exist or has expired. */
 export async function metaOf(engine: Engine, e: Entity, ttlMs: number): Promise<Meta | undefined> {
   return (await look(engine, e, ttlMs)).meta;
 }
@@ -68,7 +69,7 @@ async function look(engine: Engine, e: Entity, ttlMs: number): Promise<{ meta: M
   return { meta: alive(rows[0] && metaTable.decode(rows[0]), ttlMs, engine.now()), head };
 }
 
-/** A reader from the beginning has missed something when the log was cut; another one when it stood before the cut. */
+/** A reader from the beginning missed messages if the log was trimmed; any other, if it stood before the trim. */
 function missed(after: Position, start: Position): Position | null | undefined {
   if (after.generation === 0) return start.seq > 0 ? null : undefined;
   return comparePositions(after, start) < 0 ? after : undefined;
@@ -121,7 +122,7 @@ function renderEvents({ channel, head, messages, missedAfter }: ChannelPage): Ui
   return concat(parts);
 }
 
-/** The id is where the kept messages begin, so that a reader that resumes there is not told again. */
+/** The id is where the kept messages begin, so that a reader that resumes there gets no second gap event. */
 function renderGap(channelId: string, after: Position | null, start: Position): Uint8Array {
   const earliest = formatOffset(start);
   const data = { channelId, after: after === null ? null : formatOffset(after), earliest };

@@ -1,6 +1,8 @@
 /**
- * The HTTP routes of channels: parse, call the service, render. A publish goes through its checks in the order that the
- * service's comment gives. Readers of events are counted with all other waiting clients and drained with them.
+ * The HTTP routes of channels: parse, call the service, render. Called by the router.
+ *
+ * Invariants: a publish passes its checks in the order that service.ts gives. Readers of events count against the limit
+ * of the audience and are drained with it.
  */
 import { BEGINNING, formatOffset, header, NOW, type Position, ZERO } from "@sluice/protocol";
 import type { Audience } from "../core/audience.ts";
@@ -69,11 +71,18 @@ export class ChannelRoutes {
     const admission = await this.channels.admit(project, channel, limits);
     if (admission.kind === "allowed") return;
     if (admission.kind === "unavailable") {
-      throw new Refusal("limiter-unavailable", "the rate limit cannot be checked, so nothing is let through");
+      throw new Refusal(
+        "limiter-unavailable",
+        "the rate limit cannot be checked, so no publish is accepted; retry later",
+      );
     }
     const { rate, windowMs } = limits;
     const { retryAfterMs } = admission;
-    throw new Refusal("rate-limited", `a channel takes ${rate} publishes in ${windowMs} ms`, { retryAfterMs });
+    throw new Refusal(
+      "rate-limited",
+      `a channel accepts ${rate} publishes in ${windowMs} ms; retry after ${retryAfterMs} ms`,
+      { retryAfterMs },
+    );
   }
 
   async events(project: string, channel: string, request: HttpRequest): Promise<Reply> {
@@ -88,7 +97,7 @@ export class ChannelRoutes {
       if (page === undefined && !wait) throw absent(channel);
       if (page?.isOver && page.messages.length === 0) {
         leave();
-        // What tells an EventSource that it need not come back.
+        // A 204 tells an EventSource not to reconnect.
         return { status: 204, headers: [header.cacheControl, "no-store"] };
       }
       const log = new ChannelLog({ engine, project, channel, pageBytes, ttlMs: limits.ttlMs });
@@ -100,7 +109,7 @@ export class ChannelRoutes {
     }
   }
 
-  /** The first page; undefined when there is no such channel. */
+  /** The first page; undefined if the channel does not exist. */
   private async start(
     project: string,
     channel: string,
@@ -120,7 +129,7 @@ export class ChannelRoutes {
     return page.kind === "page" ? page : undefined;
   }
 
-  /** From a page that was read already, or from where the reader stood when there is no channel yet. */
+  /** Starts with a page that was read already, or at the reader's position if the channel does not exist yet. */
   private follow(
     log: ChannelLog,
     waits: boolean,
@@ -147,7 +156,7 @@ function absent(channel: string): Refusal {
 function refusalOf(refusal: PublishRefusal, channel: string): Refusal {
   switch (refusal.kind) {
     case "not-started":
-      return new Refusal("channel-not-started", `the channel ${channel} begins with a START`);
+      return new Refusal("channel-not-started", `the channel ${channel} has not started; it begins with a START`);
     case "started":
       return new Refusal("channel-started", `the channel ${channel} has started with another sequence`);
     case "ended":
@@ -158,12 +167,12 @@ function refusalOf(refusal: PublishRefusal, channel: string): Refusal {
     case "passed":
       return new Refusal(
         "channel-sequence",
-        `the sequence ${refusal.sequence} was left out when its turn was, the channel is at ${refusal.last}`,
+        `the sequence ${refusal.sequence} was skipped; the channel is at ${refusal.last}, send a higher sequence`,
       );
     case "taken":
       return new Refusal(
         "channel-sequence",
-        `the sequence ${refusal.sequence} is that of the message ${refusal.messageId}`,
+        `the sequence ${refusal.sequence} belongs to the message ${refusal.messageId}; send the next sequence`,
       );
   }
 }

@@ -1,11 +1,8 @@
 /**
- * The rules of a channel's life: publishing, and what the sweep does. Pure; the service submits them to the channel's keeper.
+ * The rules of a channel's life: publish and sweep. Pure; the service submits them to the channel's keeper.
  *
- * Tracking comes with the publish. That a channel is in the index which the sweep looks through (a `remind` effect, in one of
- * the engine's 64 shards) and that its messages are in its log are effects of one commit: a publish whose tracking fails has not
- * happened, no channel can be left that the sweep does not know of, and none in the index that is not there.
- *
- * Invariants: a request is taken whole or not at all; a sequence is taken once; nothing follows an END.
+ * Invariants: a request is stored as a whole or not at all. A sequence is stored once. No message follows END. Messages
+ * and the reminder by which the sweep finds the channel are effects of one commit (service.ts says why).
  */
 import type { Position } from "@sluice/protocol";
 import { utf8 } from "../core/bytes.ts";
@@ -18,7 +15,7 @@ import type { ChannelLimits } from "./limits.ts";
 import { extended, find, lastSequence, type Placed } from "./sequences.ts";
 import { alive, expiresAt, type Meta, metaTable, type Phase, type Run } from "./state.ts";
 
-/** Marks the message that a channel ends with, for readers that see the log alone. */
+/** Marks the message that ends a channel, for readers that see only the log. */
 export const END_ATTRIBUTES: Readonly<Record<string, string>> = { phase: "END" };
 
 export interface NewMessage {
@@ -39,12 +36,12 @@ export type PublishRefusal =
   | { readonly kind: "not-started" }
   | { readonly kind: "started" }
   | { readonly kind: "ended" }
-  /** The sequence was left out when its turn was. */
+  /** The publisher skipped this sequence earlier. */
   | { readonly kind: "passed"; readonly sequence: number; readonly last: number }
   /** Another message has this sequence. */
   | { readonly kind: "taken"; readonly sequence: number; readonly messageId: string };
 
-/** The place of the last message, and how many of the request were new. `gap` is the first that the request left. */
+/** The place of the last message, and the number of messages that were new. `gap` is the first gap in the request. */
 export type PublishOutcome =
   | (Placed & { readonly kind: "published"; readonly appended: number; readonly gaps: number })
   | PublishRefusal;
@@ -58,7 +55,7 @@ export function publishRule(view: View, now: number, input: Publish, limits: Cha
   return publishing.decision();
 }
 
-/** One request on its way through the rule: the channel as it will be, and what that takes. */
+/** One request on its way through the rule: the next state of the channel, and the changes that lead there. */
 class Publishing {
   private readonly messages: Message[] = [];
   private readonly before: Meta | undefined;
@@ -92,7 +89,7 @@ class Publishing {
       if (message.phase !== "START") return { kind: "not-started" };
       this.begin();
     } else {
-      const known = this.recognise(message);
+      const known = this.recognize(message);
       if (known === "taken") {
         return { kind: "taken", sequence: message.sequence, messageId: this.idsOf().idOf(message.sequence)! };
       }
@@ -107,7 +104,7 @@ class Publishing {
     return undefined;
   }
 
-  /** A new history, whatever lies here of a channel that is over. */
+  /** Begins a new history over the remains of an expired channel. */
   private begin(): void {
     const born = this.view.nextGeneration;
     const at: Position = { generation: born, seq: 0 };
@@ -116,8 +113,8 @@ class Publishing {
     this.meta = { born, startedAt: this.now, remindAt: 0, runs: [] };
   }
 
-  /** Whether the message is here already; then its place is the answer. */
-  private recognise({ messageId, sequence }: NewMessage): "new" | "repeated" | "passed" | "taken" {
+  /** Whether the message is stored already; then its place is the answer. */
+  private recognize({ messageId, sequence }: NewMessage): "new" | "repeated" | "passed" | "taken" {
     const known = messageId === undefined ? undefined : this.idsOf().sequenceOf(messageId);
     const found = find(this.runs, this.lastSeq, known ?? sequence);
     if (found.kind !== "repeated") return found.kind;
@@ -137,7 +134,7 @@ class Publishing {
     if (phase === "END") this.endedAt = this.now;
     if (gap !== undefined) this.gaps++;
     const shown = {
-      // Without an id of its own a message is known by what no other has: its channel's birth and its sequence.
+      // A message without an id gets a unique one, from its channel's birth and its sequence.
       messageId: messageId ?? `${this.meta!.born}-${sequence}`,
       channelId: this.channel,
       phase,
@@ -194,8 +191,8 @@ class Publishing {
 }
 
 /**
- * When the sweep looks at a channel that goes on: at whole intervals from its start on, so that the looks at many channels are spread
- * as their starts were, and at the first of them at which it can be abandoned.
+ * When the sweep checks a channel that is not over: the first whole interval since its start at which it can be
+ * abandoned. Counting from the start spreads the checks of many channels as their starts were spread.
  */
 function nextLook({ startedAt }: Meta, lastAt: number, { idleMs, cleanupMs }: ChannelLimits): number {
   return startedAt + Math.ceil((lastAt + idleMs - startedAt) / cleanupMs) * cleanupMs;
@@ -203,10 +200,10 @@ function nextLook({ startedAt }: Meta, lastAt: number, { idleMs, cleanupMs }: Ch
 
 export type SweepOutcome = "ended" | "abandoned" | "ghost" | "kept";
 
-/** Removes a channel whose time is over, or that is not published to any more; index entry and all, in one step. */
+/** Destroys a channel that has expired or is abandoned, with its index entry, in one commit. */
 export function sweepRule(view: View, now: number, limits: ChannelLimits): Decision<SweepOutcome> {
   const meta = view.get(metaTable, "");
-  // Nothing of ours leaves an entry without a channel; what a repair or a restore left so goes here.
+  // No commit leaves an entry without a channel. A repair or a restore may, and this removes it.
   if (meta === undefined) return { outcome: "ghost", changes: [{ op: "destroy" }] };
   const end = expiresAt(meta, limits.ttlMs);
   if (end !== undefined && now >= end) return { outcome: "ended", changes: [{ op: "destroy" }] };

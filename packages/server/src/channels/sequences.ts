@@ -1,11 +1,11 @@
 /**
- * Which sequences a channel has taken, and where each lies in the log. Kept as runs, of which a publisher that leaves
- * nothing out has one for ever. Pure; the publish rule calls it.
+ * Which sequences a channel has stored, and where each lies in the log. They are kept as runs; a publisher that skips
+ * nothing has one run forever. Pure; called by the publish rule.
  */
 import type { Position } from "@sluice/protocol";
 import type { Run } from "./state.ts";
 
-/** `gap`: the sequence that should have come instead, when some were left out before this one. */
+/** `gap`: the sequence that was expected, if the publisher skipped some before this one. */
 export interface Placed {
   readonly position: Position;
   readonly sequence: number;
@@ -15,10 +15,10 @@ export interface Placed {
 export type Found =
   | { readonly kind: "new" }
   | (Placed & { readonly kind: "repeated" })
-  /** Left out when its turn was, or lower than all that is remembered. */
+  /** The publisher skipped it, or it is lower than all remembered sequences. */
   | { readonly kind: "passed" };
 
-/** The last sequence taken. `lastSeq` is the number of the last message. */
+/** The last sequence stored. `lastSeq` is the number of the last message. */
 export function lastSequence(runs: readonly Run[], lastSeq: number): number {
   const run = runs.at(-1)!;
   return run.from + lastSeq - run.seq;
@@ -41,8 +41,8 @@ export function find(runs: readonly Run[], lastSeq: number, sequence: number): F
 }
 
 /**
- * The runs once a message with this sequence lies at `position`, right after the last; the same list when it goes on. A publisher
- * that leaves out more often than `maxRuns` loses the oldest, and with them the answers to late repetitions.
+ * The runs after a message with this sequence is appended at `position`; the same list if it continues the last run. A
+ * publisher with more than `maxRuns` gaps loses the oldest runs, and with them the answers to late repetitions.
  */
 export function extended(runs: readonly Run[], position: Position, sequence: number, maxRuns: number): readonly Run[] {
   const last = runs.at(-1);

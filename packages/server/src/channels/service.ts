@@ -1,9 +1,22 @@
 /**
- * Channels as every door sees them: admit, publish, read, sweep. It turns calls into rules on the channel's keeper and counts
- * what happens; it decides nothing itself.
+ * Channels as every door uses them: admit, publish, read, sweep. It submits rules to the channel's keeper and counts
+ * outcomes; it decides nothing itself.
  *
- * A publish asks in this order: whether the body is small enough (the door's question), whether the rate allows it (`admit`),
- * and then the rules, whose effects are tracking and appending in one. Each step that fails leaves the later ones undone.
+ * A publish passes these steps in order, and a step that fails prevents the later ones:
+ * - The door checks the size of the body.
+ * - `admit` counts the publish against the channel's rate. It is a separate step and fails closed.
+ * - The publish rule appends the messages, trims the log and moves the reminder, in one commit.
+ *
+ * A channel is tracked by its publishes. An index of active channels beside the data could disagree with the data: an
+ * untracked publish would leave an orphan, and an entry that was not removed would leave a ghost. Here the index entry
+ * is the entity's reminder. The publish, its trim and the reminder are effects of one commit, and so are the removal of
+ * a channel and of its entry.
+ *
+ * A plain DELTA writes one log entry and no row. Its sequence follows from the stored runs (sequences.ts), and the
+ * reminder moves once per interval.
+ *
+ * Invariants: every stored channel has a reminder, and every reminder has a channel. All messages of one publish are
+ * stored, or none.
  */
 import { type Position, ZERO } from "@sluice/protocol";
 import type { Engine, Hit } from "../engine/contract.ts";
@@ -55,7 +68,10 @@ export class Channels {
     readonly limitsFor: LimitsFor,
   ) {}
 
-  /** Counts a publish against the channel's rate, for all nodes together. Fails closed: who cannot be counted is not let in. */
+  /**
+   * Counts a publish against the channel's rate, across all nodes. Fails closed: a publish that cannot be counted is
+   * refused.
+   */
   async admit(project: string, channel: string, { rate, windowMs }: ChannelLimits): Promise<Admission> {
     try {
       const hit = await this.engine.hit(`rate_limit:channel:${project}:${channel}`, rate, windowMs);
@@ -67,7 +83,7 @@ export class Channels {
     }
   }
 
-  /** Takes all messages or none; resolves when they are durable. */
+  /** Stores all messages or none; resolves when they are durable. */
   async publish(
     project: string,
     channel: string,
@@ -104,19 +120,19 @@ export class Channels {
     { ttlMs }: ChannelLimits,
   ): Promise<ReadOutcome> {
     const e = channelEntity(project, channel);
-    // A channel that is over but not swept yet still has its log.
+    // An expired channel that is not swept yet still has its log.
     if (after !== undefined && (await metaOf(this.engine, e, ttlMs)) === undefined) return { kind: "absent" };
     return readPage(this.engine, e, after ?? ZERO, maxBytes, ttlMs);
   }
 
-  /** Where the log ends; undefined when there is no such channel. */
+  /** Where the log ends; undefined if the channel does not exist. */
   async tail(project: string, channel: string, { ttlMs }: ChannelLimits): Promise<Position | undefined> {
     const { head, rows } = await this.engine.load(channelEntity(project, channel), [META]);
     const meta = alive(rows[0] && metaTable.decode(rows[0]), ttlMs, this.engine.now());
     return meta && head.last;
   }
 
-  /** Removes the channel if its time is over or nobody publishes to it any more. */
+  /** Removes the channel if it has expired or is abandoned. */
   async sweep(project: string, channel: string): Promise<SweepOutcome> {
     const limits = this.limitsFor(project, channel);
     const outcome = await this.keepers.submit(channelEntity(project, channel), [META], (view, now) =>

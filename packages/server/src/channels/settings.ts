@@ -1,4 +1,4 @@
-/** The settings of channels, for all of them and for those of one project. */
+/** The settings of channels: general ones, and those of one project. Read by the configuration schema. */
 import { z } from "zod";
 import { bytes, count, jsonObject, ms } from "../core/setting.ts";
 import { settingGroup } from "../core/setting-group.ts";
@@ -32,7 +32,7 @@ const filters = z
   )
   .refine((all) => Object.keys(all).length <= MAX_FILTERS);
 
-/** What a project may have instead, and within it the channels whose ids match a filter. */
+/** The limits that a project may override, and within it for channels whose ids match a filter. */
 export const ownChannelLimits = jsonObject(
   some.extend({ filters: filters.optional() }),
   `an object of settings of the group channel, and filters, an object of such objects by topic filter, like {"rate": 50, "filters": {"chat/#": {"rate": 100}}}`,

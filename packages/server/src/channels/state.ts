@@ -1,11 +1,11 @@
 /**
  * What is stored of a channel besides its log. One entity per channel, kind "channel".
  *
- *   meta   ""        its life: started, ended, where the sweep looks next; which sequences the log holds
- *   marks  ""        where the log may be trimmed; `engine/trimming.ts`
- *   ids    a slot    the message ids of one stretch of the log, in a ring of slots
+ *     meta   ""        its life: start, end, next reminder; which sequences the log holds
+ *     marks  ""        where the log may be trimmed; `engine/trimming.ts`
+ *     ids    a slot    the message ids of one stretch of the log, in a ring of slots
  *
- * A plain DELTA changes none of these rows: its sequence follows from its place in the log.
+ * A plain DELTA changes none of these rows, because its sequence follows from its place in the log.
  */
 import { type Entity, entity } from "../engine/contract.ts";
 import { jsonTable, type Table } from "../engine/table.ts";
@@ -19,8 +19,8 @@ export function channelEntity(project: string, id: string): Entity {
 export type Phase = "START" | "DELTA" | "END" | "ERROR";
 
 /**
- * Messages that follow each other in the log and in sequence: the one at position (generation, seq + i) has the sequence
- * from + i. It ends where the next run begins, the last one at the end of the log.
+ * Messages that are consecutive in the log and in sequence: the message at position (generation, seq + i) has the
+ * sequence from + i. A run ends where the next one begins; the last run ends at the end of the log.
  */
 export interface Run {
   readonly from: number;
@@ -29,11 +29,11 @@ export interface Run {
 }
 
 export interface Meta {
-  /** The generation that the channel began with: tells rows of an earlier channel of this id from its own. */
+  /** The generation that the channel began with. It tells its rows from those of an earlier channel of this id. */
   readonly born: number;
   readonly startedAt: number;
   readonly endedAt?: number | undefined;
-  /** The reminder that stands. */
+  /** The time of the current reminder. */
   readonly remindAt: number;
   /** Oldest first, at least one. */
   readonly runs: readonly Run[];
@@ -61,12 +61,12 @@ export const idTable: Table<IdSlot> = {
   at: (key) => ({ table: stored.name, key, of: idTable }),
 };
 
-/** When the channel is over by itself; undefined before its END. */
+/** When the channel expires; undefined before its END. */
 export function expiresAt({ endedAt }: Meta, ttlMs: number): number | undefined {
   return endedAt === undefined ? undefined : endedAt + ttlMs;
 }
 
-/** The channel that is here, unless its time is over and the sweep has just not come yet. */
+/** The channel, unless it has expired and the sweep has not removed it yet. */
 export function alive(meta: Meta | undefined, ttlMs: number, now: number): Meta | undefined {
   if (meta === undefined) return undefined;
   const end = expiresAt(meta, ttlMs);

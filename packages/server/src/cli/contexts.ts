@@ -1,8 +1,8 @@
 /**
- * Contexts: named servers with their project and token, in one file of the user's. The `context` commands change it; the
- * commands that talk to a server look here for what their flags leave open.
+ * Contexts: named servers with their project and token, in one file of the user. The `context` commands change it;
+ * commands that talk to a server take from it what their flags leave open.
  *
- * What must stay true: only its owner can read the file, because it may hold tokens.
+ * Invariants: only its owner can read the file, because it may contain tokens.
  */
 import { chmodSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";
@@ -46,23 +46,23 @@ export function readContexts(): Contexts {
     const isWhole = Object.values(value.contexts).every((context) => typeof context.url === "string");
     if (isWhole) return value;
   } catch {
-    // Told below.
+    // Reported below.
   }
   throw usage(`the file of contexts ${path} is damaged; repair or remove it`);
 }
 
-/** Whole or not at all: a crash leaves the old file. */
+/** Replaces the file atomically: a crash leaves the old one. */
 export function writeContexts(contexts: Contexts): void {
   const path = contextsPath();
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   const temporary = `${path}.${process.pid}.tmp`;
   writeFileSync(temporary, `${JSON.stringify(contexts, undefined, 2)}\n`, { mode: 0o600 });
-  // The mode of a file that is left over from a crash would stay.
+  // A temporary file left by a crash would keep its mode.
   chmodSync(temporary, 0o600);
   renameSync(temporary, path);
 }
 
-/** An address that came into the file by hand may hold a password. */
+/** A URL that was edited into the file by hand may contain a password. */
 export function shownUrl(url: string): string {
   return url.replace(/\/\/.*@/, "//(hidden)@");
 }

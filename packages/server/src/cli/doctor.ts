@@ -1,4 +1,4 @@
-/** `sluice doctor`, as the command line knows it; what it does is loaded when it is asked for, and with it the store. */
+/** `sluice doctor`, as the command line declares it. The examination and the store are loaded only when it runs. */
 import type { Command } from "commander";
 import { examples } from "./help.ts";
 

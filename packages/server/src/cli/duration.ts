@@ -1,4 +1,7 @@
-/** Times as people type them on the command line: 90s, 15m, 1h, 7d, or a plain number of seconds. */
+/**
+ * Durations and counts of the command line: 90s, 15m, 1h, 7d, or a plain number of seconds. Commands parse their flags
+ * with it.
+ */
 import { usage } from "./exit.ts";
 
 const SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600, d: 86_400 };

@@ -1,7 +1,8 @@
 /**
- * What `sluice doctor` does: looks at a data directory that no server uses, and says what it finds. With `--repair` it cuts the
- * unfinished frame at the journal's end, which a start would pass over, and nothing else: whatever is damaged beyond that needs
- * a decision of its owner.
+ * The work of `sluice doctor`: examines a data directory that no server uses, and reports what it finds.
+ *
+ * Invariants: it changes nothing, except that `--repair` cuts the unfinished frame at the journal's end, which a start
+ * would skip. Any other damage needs a decision of the operator.
  */
 import { existsSync, readdirSync } from "node:fs";
 import { EngineError } from "../engine/contract.ts";
@@ -83,7 +84,7 @@ class Examination {
     } else if (await this.tried("format", () => inspectFormat(nodeFiles, dir))) {
       await report.ok("format", `format ${FORMAT_VERSION}`);
     }
-    // The rest of a directory of another format cannot be understood.
+    // The rest of a directory of another format cannot be read.
     if (report.isBad) return;
     const store = await this.store();
     if (store !== undefined && existsSync(`${dir}/journal`)) await this.journal(store.appliedThrough);
@@ -110,7 +111,7 @@ class Examination {
         `${size}, every checksum right; has commits up to ${appliedThrough}; opened ${many(boots, "time")}`,
       );
     }
-    // A store that was opened tells how often; if it does not, its row about itself is among the damage.
+    // A store that was opened has a row with the number of starts. If the row is missing, it is part of the damage.
     return wasUsed && boots === 0 ? undefined : found;
   }
 
@@ -138,7 +139,7 @@ class Examination {
     });
   }
 
-  /** Nothing is lost by it, yet it tells that this disk does not keep what it was given. */
+  /** No message is lost, but this disk does not keep what was written to it. */
   private async damagedButStored(places: readonly string[], rest: string): Promise<void> {
     const { report } = this;
     if (!report.isBad)
@@ -149,7 +150,7 @@ class Examination {
     await report.note("journal", `${many(places.length, "damaged place")}; ${rest}`);
   }
 
-  /** False when it found damage, which is reported. */
+  /** False if it found damage, which is reported. */
   private async tried(part: string, look: () => Promise<void>): Promise<boolean> {
     try {
       await look();

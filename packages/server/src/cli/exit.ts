@@ -1,6 +1,6 @@
 /**
- * How a command ends: the exit codes, the error that carries one, and the signals that end a command well. Every command throws
- * the error; `main` turns it into an exit.
+ * How a command ends: the exit codes, the error that carries one, and the signals that end a command well. Every
+ * command throws the error; `main` turns it into an exit.
  */
 
 export const EXIT = {
@@ -24,7 +24,7 @@ export const EXIT_MEANINGS: Readonly<Record<number, string>> = {
   [EXIT.unavailable]: "the server cannot be reached or cannot answer now; trying again may help",
 };
 
-/** One line for people, and the code for scripts; with code 0 no line. */
+/** One line for the user, and the code for scripts; with code 0 no line. */
 export class CliError extends Error {
   constructor(
     readonly exitCode: number,
@@ -47,7 +47,7 @@ export function exitCodeOf(status: number): number {
   return EXIT.failure;
 }
 
-/** Aborts at Ctrl-C or SIGTERM, which end a command that follows something, and are no failure. */
+/** Aborts at Ctrl-C or SIGTERM, which end a command that follows a log, and are not a failure. */
 export function endSignal(): AbortSignal {
   const ending = new AbortController();
   const end = () => ending.abort(new CliError(EXIT.ok, "ended by its user"));

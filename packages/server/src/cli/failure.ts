@@ -1,6 +1,5 @@
 /**
- * What a failure of the client means to a shell: one line and an exit code. `main` uses it, and commands that have something to
- * add to the line.
+ * Turns a failure of the client into one line and an exit code. Called by `main`, and by commands that add to the line.
  */
 import { SluiceError } from "@sluice/client";
 import { header } from "@sluice/protocol";
@@ -9,7 +8,7 @@ import { harmless } from "./terminal.ts";
 
 export function failureOf(fault: CliError | SluiceError): CliError {
   if (fault instanceof CliError) return fault;
-  // The reason why nothing was sent or answered, in the words of the command line.
+  // The cause carries the reason in the words of the command line.
   if (fault.cause instanceof CliError) return fault.cause;
   const { status, code, message, headers } = fault;
   if (status === undefined) return new CliError(exitCodeWithoutAnswer(fault), harmless(message));
@@ -21,7 +20,7 @@ export function failureOf(fault: CliError | SluiceError): CliError {
   return new CliError(exitCodeOf(status), harmless(said));
 }
 
-/** The same failure with more to say; anything else unchanged. */
+/** The same failure with more text; any other fault unchanged. */
 export function failureWith(fault: unknown, more: string): unknown {
   if (!(fault instanceof CliError || fault instanceof SluiceError)) return fault;
   const { exitCode, message } = failureOf(fault);

@@ -1,10 +1,10 @@
-/** What every help text has besides its options: examples. */
+/** The examples of every help text. Each command adds some. */
 import type { Command } from "commander";
 import { dim } from "./terminal.ts";
 
 export type Example = readonly [command: string, what: string];
 
-/** A help without examples is a riddle; each command gives some. */
+/** Adds examples below the options of a command's help. */
 export function examples(command: Command, list: readonly Example[]): Command {
   return command.addHelpText("after", () => {
     const lines = list.map(([text, what]) => `  ${text}\n      ${dim(what)}`);

@@ -1,4 +1,8 @@
-/** Runs a command line and decides how the process ends. One clear line for every error; a stack only for a defect of ours. */
+/**
+ * Runs a command line and decides how the process ends. Called by the executable.
+ *
+ * Invariants: every error is one clear line; only a defect of the program prints a stack.
+ */
 import { readFileSync } from "node:fs";
 import { SluiceError } from "@sluice/client";
 import { CommanderError } from "commander";
@@ -18,7 +22,7 @@ export async function main(args: readonly string[]): Promise<void> {
   }
 }
 
-/** `help stream create` asks for the same as `stream create --help`. */
+/** `help stream create` is the same as `stream create --help`. */
 function asked(args: readonly string[]): string[] {
   const [first, ...rest] = args;
   return first === "help" && rest.length > 1 ? [...rest, "--help"] : [...args];
@@ -30,7 +34,7 @@ function versionOf(): string {
 }
 
 function endOf(fault: unknown): number {
-  // It has told its own story already. Help that was asked for is no error.
+  // Commander has printed its message already. Requested help is not an error.
   if (fault instanceof CommanderError) return fault.exitCode === 0 ? EXIT.ok : EXIT.usage;
   if (fault instanceof ConfigError) {
     for (const problem of fault.problems) complain(problem);
@@ -41,7 +45,7 @@ function endOf(fault: unknown): number {
     if (exitCode !== EXIT.ok) complain(message);
     return exitCode;
   }
-  // The system's refusals say what they are about by themselves.
+  // System errors name their cause by themselves.
   if (fault instanceof Error && "syscall" in fault && "code" in fault) {
     complain(fault.message);
     return EXIT.failure;

@@ -1,4 +1,4 @@
-/** The tree of commands. `main` runs it; a test walks it to see that every command is tried. */
+/** The tree of commands. `main` runs it; a test walks it to check that every command is tested. */
 import { Command } from "commander";
 import { addBench } from "./bench/group.ts";
 import { addChannel } from "./channel/group.ts";
@@ -38,7 +38,7 @@ function exitCodes(): string {
   return `\nExit codes:\n${lines.join("\n")}\n`;
 }
 
-/** For a newcomer who types `sluice` and nothing else. */
+/** For a newcomer who types `sluice` alone. */
 export const WELCOME = `Sluice keeps streams of messages, durably, and delivers them in every way a reader may want. To try it:
 
   1. Start a server, and leave it running:

@@ -1,6 +1,7 @@
 /**
- * `sluice publish`: appends to a stream like `stream append`, and waits for the copies into the sessions that follow it, as far as
- * the server does. It tells the outcome of the copies beside the offset. Late copies are no failure, because the server makes them.
+ * `sluice publish`: appends to a stream like `stream append`, and waits for the copies into the sessions that follow
+ * it, as far as the server does. It prints the outcome of the copies beside the offset. Late copies are not a failure,
+ * because the server still makes them.
  */
 import type { Encoded, Fanout } from "@sluice/client";
 import type { Command } from "commander";
@@ -44,7 +45,7 @@ async function publish(path: string, message: string | undefined, options: Optio
     const { offset, fanout } = await stream.publish(body);
     const text = options.json ? JSON.stringify({ offset, ...fanout }) : inWords(fanout);
     if (options.json) await line(text);
-    // Of many messages in a row, only what is new.
+    // Of many messages in a row, only changes are reported.
     else if (text !== last) say(text);
     last = text;
     return { offset };

@@ -1,6 +1,6 @@
 /**
- * The server that a command talks to: its address, the token, and a client with the command line's headers and retries. Every
- * command of `stream`, `channel`, `session` and `bench`, and `publish`, goes through here.
+ * The server that a command talks to: its URL, the token, and a client with the command line's headers and retries.
+ * Every command of `stream`, `channel`, `session` and `bench`, and `publish`, uses it.
  *
  * Invariants: a token is sent to its own server only. Neither a token nor a password is ever shown.
  */
@@ -35,7 +35,7 @@ function collect(value: string, earlier: readonly string[] = []): readonly strin
   return [...earlier, value];
 }
 
-/** What is given as a flag counts first, then the environment, then the context. */
+/** A flag wins over the environment, and the environment over the context. */
 export function remoteOf(options: RemoteOptions): Remote {
   const { SLUICE_URL, SLUICE_PROJECT, SLUICE_TOKEN, SLUICE_CONTEXT } = process.env;
   const contexts = readContexts();
@@ -47,19 +47,19 @@ export function remoteOf(options: RemoteOptions): Remote {
   const project = options.project ?? SLUICE_PROJECT ?? context?.project ?? DEFAULT_PROJECT;
   if (!/^[a-zA-Z0-9_-]{1,128}$/.test(project))
     throw usage(`a project is named by letters, digits, _ and -, not ${project}`);
-  // A token is for its own server; it is not carried to another one.
+  // A token belongs to its own server and is not sent to another one.
   const isContexts = context !== undefined && url === checkUrl(context.url);
   const token = checkToken(options.token ?? SLUICE_TOKEN ?? (isContexts ? context.token : undefined));
   return new Remote(url, project, token, (options.header ?? []).map(parseHeader));
 }
 
-/** What is wrong with a token is told without showing it. */
+/** Reports a malformed token without showing it. */
 export function checkToken(token: string | undefined): string | undefined {
   if (token === undefined || /^[\x20-\x7e]*$/.test(token)) return token;
   throw usage("the token has characters that a header cannot carry, like a line break");
 }
 
-/** Addresses are shown in many places, so they must not hold a password. */
+/** URLs are shown in many places, so they must not contain a password. */
 export function checkUrl(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (text.includes("@"))
@@ -72,7 +72,7 @@ export function checkUrl(text: string): string {
 
 function parseHeader(text: string): [string, string] {
   const match = /^([A-Za-z0-9!#$%&'*+.^_`|~-]+):\s*(.*)$/.exec(text);
-  // Not quoted: it may hold a token.
+  // Not quoted, because it may contain a token.
   if (match === null || !/^[\t\x20-\x7e\x80-\xff]*$/.test(match[2]!))
     throw usage(
       `what was given with -H${match === null ? "" : ` for ${match[1]}`} is not a header; it must be like 'Name: value'`,
@@ -80,7 +80,7 @@ function parseHeader(text: string): [string, string] {
   return [match[1]!, match[2]!.trim()];
 }
 
-/** How long a request may take to be answered: an upload of the largest message over a slow line included. */
+/** The timeout of a request, long enough to upload the largest message over a slow line. */
 const TIMEOUT_MS = 300_000;
 const RETRY = { minMs: 250, maxMs: 5_000 };
 
@@ -149,7 +149,7 @@ export class Remote {
   }
 }
 
-/** A name that the client refuses was typed. */
+/** A name that the client refuses was typed, so it is a usage error. */
 function named<T>(make: () => T): T {
   try {
     return make();
@@ -158,12 +158,12 @@ function named<T>(make: () => T): T {
   }
 }
 
-/** Says once that the server is away, and once that it is back. */
+/** Reports once that the server is unreachable, and once that it is back. */
 function notices(): RetryOptions {
   let isAway = false;
   return {
     onRetry: ({ error }) => {
-      // Being told to slow down is no trouble worth a line.
+      // A rate limit is not worth a line.
       if (isAway || error.status === 429) return;
       isAway = true;
       say(`${failureOf(error).message.split(";")[0]}; trying again`);

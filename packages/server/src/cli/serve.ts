@@ -11,9 +11,9 @@ import { addSettingOptions, settingsOf } from "./settings-options.ts";
 import { say } from "./terminal.ts";
 
 /**
- * Signals this close together are one wish: Ctrl-C in a terminal reaches the server and npm, and npm passes its own on.
+ * Signals this close together count as one: Ctrl-C in a terminal reaches the server and npm, and npm passes its own on.
  */
-const ONE_WISH_MS = 1_000;
+const SAME_SIGNAL_MS = 1_000;
 
 export function addServe(program: Command): void {
   const command = program.command("serve").description("run the server until SIGTERM or SIGINT").action(serve);
@@ -35,14 +35,14 @@ async function serve(_options: unknown, command: Command): Promise<void> {
   const stop = async () => {
     const now = performance.now();
     askedAt ??= now;
-    if (now - askedAt > ONE_WISH_MS) endAtOnce();
+    if (now - askedAt > SAME_SIGNAL_MS) endAtOnce();
     if (now > askedAt) return;
     await server.close();
     process.exit(0);
   };
   process.on("SIGTERM", stop);
   process.on("SIGINT", stop);
-  // What nobody caught must not leave a half-dead server behind; after a restart everything acknowledged is there.
+  // An uncaught fault must not leave a half-dead server behind. After a restart every acknowledged message is there.
   for (const event of ["uncaughtException", "unhandledRejection"] as const) {
     process.on(event, (fault: unknown) => {
       server.lastWords(event, fault);
@@ -53,7 +53,7 @@ async function serve(_options: unknown, command: Command): Promise<void> {
 
 async function start(settings: Settings): Promise<RunningServer> {
   try {
-    // The other commands do without the server, and start the sooner for it.
+    // The other commands do not load the server, so they start sooner.
     const { createServer } = await import("../compose.ts");
     const server = await createServer(settings);
     if (exposureOf(settings).kind === "local") {
@@ -71,7 +71,7 @@ async function start(settings: Settings): Promise<RunningServer> {
   }
 }
 
-/** What to do about it, for what a flag can mend. */
+/** Adds what to do, for faults that a flag can fix. */
 function reason(fault: unknown): string {
   const { code, message } = fault as NodeJS.ErrnoException;
   if (code === "EADDRINUSE") return `${message}; choose another with --port, or 0 for any`;

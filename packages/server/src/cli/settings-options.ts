@@ -1,13 +1,13 @@
 /**
- * The flags that give settings, for every command that needs the server's configuration: made from the catalogue, collected
- * as text, and checked together with environment and file, so that everything wrong is told at once.
+ * The flags that give settings, for every command that needs the server's configuration. They come from the catalog,
+ * are collected as text, and are checked together with environment and file, so that all problems are reported at once.
  */
 import { type Command, Option } from "commander";
-import { allEntries, type Entry, nearest } from "../config/catalogue.ts";
+import { allEntries, type Entry, nearest } from "../config/catalog.ts";
 import { type FlagGiven, type Loaded, loadSettings } from "../config/load.ts";
 import { isSwitch } from "../config/reference.ts";
 
-/** Unknown flags and words are left in `command.args`, for `settingsOf` to tell of. */
+/** Unknown flags and words stay in `command.args`, for `settingsOf` to report. */
 export function addSettingOptions(command: Command, inHelp: "listed" | "unlisted" = "listed"): Command {
   command.option("--config <FILE>", "a configuration file, YAML or JSON (SLUICE_CONFIG)");
   for (const entry of allEntries()) {
@@ -22,7 +22,7 @@ export function addSettingOptions(command: Command, inHelp: "listed" | "unlisted
     .allowExcessArguments();
 }
 
-/** As the other flags are described: in lower case, without a full stop, with the default behind. */
+/** Described like the other flags: in lower case, without a full stop, with the default at the end. */
 function describe({ meaning, initial }: Entry): string {
   const text = meaning.charAt(0).toLowerCase() + meaning.slice(1).replace(/\.$/, "");
   const hasDefault = typeof initial === "string" || typeof initial === "number";
@@ -56,7 +56,7 @@ function unknownArguments(command: Command): string[] {
       const meant = nearest(flag, known);
       problems.push(`${flag} is not a flag of this command${meant === undefined ? "" : `; did you mean ${meant}?`}`);
     } else if (!command.args[i - 1]?.startsWith("-")) {
-      // What follows an unknown flag is probably its value.
+      // The word after an unknown flag is probably its value.
       problems.push(`${JSON.stringify(word)} is not understood here; settings are given as flags, like --port 8080`);
     }
   }

@@ -1,16 +1,17 @@
 /**
- * What people see: lines, tables and colors. Colors appear only on a terminal that wants them. A program that reads the output
- * through a pipe may stop at any time; that is no error.
+ * Output for people: lines, tables and colors. Every command uses it.
+ *
+ * Invariants: colors appear only on a terminal that wants them. A program that stops reading a pipe causes no error.
  */
 
-/** Whether a stream shows colours; https://no-color.org is respected. */
-function hasColours(stream: { readonly isTTY?: boolean }): boolean {
+/** Whether a stream shows colors; https://no-color.org is respected. */
+function hasColors(stream: { readonly isTTY?: boolean }): boolean {
   const { NO_COLOR, TERM } = process.env;
   return stream.isTTY === true && (NO_COLOR === undefined || NO_COLOR === "") && TERM !== "dumb";
 }
 
 const paint = (stream: { readonly isTTY?: boolean }, code: number, text: string): string =>
-  hasColours(stream) ? `\x1b[${code}m${text}\x1b[0m` : text;
+  hasColors(stream) ? `\x1b[${code}m${text}\x1b[0m` : text;
 
 export const bold = (text: string): string => paint(process.stdout, 1, text);
 export const dim = (text: string): string => paint(process.stdout, 2, text);
@@ -18,7 +19,7 @@ export const green = (text: string): string => paint(process.stdout, 32, text);
 export const red = (text: string): string => paint(process.stdout, 31, text);
 export const yellow = (text: string): string => paint(process.stdout, 33, text);
 
-/** Waits until the reader has taken enough for more. */
+/** Waits until the reader accepts more. */
 export function write(text: string | Uint8Array): Promise<void> {
   return new Promise((resolve) => {
     if (process.stdout.write(text)) resolve();
@@ -30,7 +31,7 @@ export function line(text = ""): Promise<void> {
   return write(`${text}\n`);
 }
 
-/** To standard error, so that it never mixes with what a script reads. */
+/** Writes to standard error, so that it never mixes with output that a script reads. */
 export function say(text: string): void {
   process.stderr.write(`sluice: ${text}\n`);
 }
@@ -39,14 +40,14 @@ export function complain(text: string): void {
   process.stderr.write(`${paint(process.stderr, 31, "sluice:")} ${text}\n`);
 }
 
-/** `sluice stream read a | head -1` ends the reader first; that is how it is meant. */
+/** `sluice stream read a | head -1` closes the pipe first, as its user intends. */
 export function endQuietlyWithOurReader(): void {
   process.stdout.on("error", (fault: NodeJS.ErrnoException) => {
     if (fault.code === "EPIPE") process.exit(0);
-    complain(`what there is to say cannot be written to standard output: ${fault.message}`);
+    complain(`the output cannot be written to standard output: ${fault.message}`);
     process.exit(1);
   });
-  // Standard error is closed; that is no reason for a server to stop serving.
+  // A server must keep serving when standard error is closed.
   process.stderr.on("error", () => {});
 }
 
@@ -66,7 +67,7 @@ export function table(rows: readonly (readonly string[])[]): string {
     .join("\n");
 }
 
-/** Control characters in what others have written must not reach the terminal. */
+/** Control characters from messages and names must not reach the terminal. */
 export function harmless(text: string): string {
   return text.replace(/\p{Cc}/gu, "\ufffd");
 }

@@ -1,4 +1,4 @@
-/** `sluice token`: mints a token with the first secret of a project, as the server would accept it. */
+/** `sluice token`: mints a token with the first secret of a project, as the server accepts it. */
 import type { Command } from "commander";
 import { isProjectName } from "../core/project.ts";
 import { parseFilter } from "../core/topic.ts";
@@ -25,7 +25,7 @@ export function addToken(program: Command): void {
     .option("--project <P>", "the project (default: SLUICE_PROJECT, or default)")
     .option("--scope <LIST>", "what it allows: read, write, admin; several with commas", "read")
     .option("--ttl <TIME>", "how long it is good for, like 15m, 1h or 7d", "1h")
-    .option("--sub <NAME>", "whose it is")
+    .option("--sub <NAME>", "the subject, which owns the sessions that its bearer creates")
     .option("--streams <FILTERS>", "confines it to topic filters, like 'chat/+,log/#'")
     .action(mint);
   addSettingOptions(command, "unlisted");

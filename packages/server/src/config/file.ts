@@ -6,7 +6,7 @@
 import { readFileSync, statSync } from "node:fs";
 import { createRequire } from "node:module";
 import type { Document } from "yaml";
-import { allKeys, type Entry, entryOfKey, isGroup, nearest } from "./catalogue.ts";
+import { allKeys, type Entry, entryOfKey, isGroup, nearest } from "./catalog.ts";
 import { ConfigError, type Source, unknown } from "./problem.ts";
 
 export interface Given {
@@ -17,12 +17,12 @@ export interface Given {
 
 type Yaml = typeof import("yaml");
 
-/** Loaded only when there is a file, because loading takes a tenth of the time that a command needs to start. */
+/** Loaded only if there is a file, because loading takes a tenth of the time that a command needs to start. */
 const loadYaml = (): Yaml => createRequire(import.meta.url)("yaml");
 
 const MAX_FILE_BYTES = 1024 * 1024;
 
-/** Throws a ConfigError for a file that cannot be read at all; what is wrong inside goes into `problems`. */
+/** Throws a ConfigError for a file that cannot be read at all; problems inside go into `problems`. */
 export function readConfigFile(path: string, problems: string[]): Given[] {
   const given: Given[] = [];
   const content = parseConfig(path, read(path));
@@ -51,8 +51,8 @@ function reason(fault: unknown): string {
 }
 
 /**
- * JSON is read as the YAML that it is, so both have one reader. A fault is told by kind, line and column, never by its text: that
- * may quote a secret.
+ * JSON is read as the YAML that it is, so both have one reader. A fault is reported by kind, line and column, never by
+ * its text, because that may quote a secret.
  */
 export function parseConfig(path: string, text: string): unknown {
   const { LineCounter, parseDocument, visit } = loadYaml();
@@ -103,14 +103,18 @@ function yamlFault(document: Document.Parsed, visit: Yaml["visit"]): Fault | und
       },
     });
   }
-  // For a line that is indented too far, the first fault is at the value before it, and the second one reaches up to it.
+  // For a line that is indented too far, the first fault is at the value before it, and the second one reaches up to
+  // it.
   if (code === "BLOCK_AS_IMPLICIT_KEY") at = second?.pos[1] ?? at;
   return { why: YAML_FAULTS[code] ?? "something stands where it cannot", at };
 }
 
 const JSON_LITERAL = /^(?:true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)$/;
 
-/** Finds a text without double quotes. YAML allows it, but in JSON it is a typing error: a lost comma joins two values into one. */
+/**
+ * Finds a text without double quotes. YAML allows it, but in JSON it is a typing error: a lost comma joins two values
+ * into one.
+ */
 function jsonFault(document: Document.Parsed, visit: Yaml["visit"]): Fault | undefined {
   let fault: Fault | undefined;
   visit(document, {

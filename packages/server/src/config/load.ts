@@ -1,8 +1,9 @@
 /**
- * From file, environment and flags to settings: a flag beats the environment, the environment beats the file. Everything that
- * is wrong is found at once. The command line calls `loadSettings`, `createServer` calls `settingsFrom` with its options.
+ * Builds the settings from file, environment and flags. A flag beats the environment, and the environment beats the
+ * file. The command line calls `loadSettings`; `createServer` calls `settingsFrom` with its options.
  *
- * What must stay true: every value that was given is checked, also one that another source beats; nothing unknown is ignored.
+ * Invariants: all problems are found at once. Every given value is checked, even if another source beats it. Nothing
+ * unknown is ignored.
  */
 import {
   allKeys,
@@ -14,13 +15,13 @@ import {
   isGroup,
   nearest,
   OTHER_VARIABLES,
-} from "./catalogue.ts";
+} from "./catalog.ts";
 import { type Given, readConfigFile } from "./file.ts";
 import { ConfigError, malformed, type Source, unknown } from "./problem.ts";
 import { type Settings, type SettingsInput, schema } from "./schema.ts";
 import { disagreements } from "./together.ts";
 
-/** What was given on the command line: `--port 80`, or `--set stream.pageBytes=80` as that key. */
+/** A flag of the command line: `--port 80`, or `--set stream.pageBytes=80` as that key. */
 export interface FlagGiven {
   readonly flag: string;
   /** Undefined for a flag without a value. */
@@ -36,11 +37,11 @@ export interface Sources {
 
 export interface Loaded {
   readonly settings: Settings;
-  /** Where each setting came from that is not at its default. */
+  /** The source of each setting that is not at its default. */
   readonly origins: ReadonlyMap<string, Source>;
 }
 
-/** Throws a ConfigError that tells everything that is wrong. */
+/** Throws a ConfigError that names every problem. */
 export function loadSettings(sources: Sources, moreProblems: readonly string[] = []): Loaded {
   const problems: string[] = [...moreProblems];
   const file = sources.configFile ?? sources.env.SLUICE_CONFIG;
@@ -122,8 +123,8 @@ const choosesEngine = ({ entry, value }: Given): boolean =>
 const isEmpty = (value: unknown): boolean => Array.isArray(value) && value.length === 0;
 
 /**
- * A directory, memory and Redis exclude each other. The strongest source that names one has chosen, and what weaker ones say
- * about it falls away; two in the same source are a contradiction.
+ * A directory, memory and Redis exclude each other. The strongest source that names one chooses the engine, and weaker
+ * sources are ignored for it. Two in the same source are a contradiction.
  */
 function chooseEngine(layers: readonly Given[][], problems: string[]): readonly Given[][] {
   let isChosen = false;
@@ -158,14 +159,14 @@ function nested(given: readonly Given[]): SettingsInput {
   return root as SettingsInput;
 }
 
-/** The settings for the options of another program. Throws a ConfigError. */
+/** The settings for the options of an embedding program. Throws a ConfigError. */
 export function settingsFrom(options: SettingsInput): Settings {
   if (Object.hasOwn(options, "data") && options.data === undefined) {
     throw new ConfigError(["data is undefined; give the path of a directory, or memory: true"]);
   }
   // Settings that were loaded before name the default directory beside `memory: true`.
   if (options.memory && options.data !== undefined && options.data !== entryOfKey("data")!.initial) {
-    throw new ConfigError(["data and memory exclude each other"]);
+    throw new ConfigError(["data and memory exclude each other; give one of them"]);
   }
   const parsed = schema.safeParse(options);
   if (!parsed.success) throw new ConfigError(parsed.error.issues.map((issue) => issueText(options, issue)));

@@ -1,18 +1,19 @@
 /**
- * What is wrong with a configuration, in one line each: which key, where it came from, what it is, what it may be.
+ * The problems of a configuration, one line each: the key, its source, its value, and what is allowed. Called by
+ * load.ts and file.ts; the command line prints them.
  *
- * What must stay true: a secret is never part of a line, not even one under a misspelt name.
+ * Invariants: no line contains a secret, not even under a misspelled name.
  */
-import type { Entry } from "./catalogue.ts";
+import type { Entry } from "./catalog.ts";
 
-/** Where a value came from, as a reader would look for it. */
+/** The source of a value, in the words in which an operator would search for it. */
 export interface Source {
   readonly kind: "flag" | "environment" | "file" | "options";
   /** `--port`, `SLUICE_PORT`, or the path of the file. */
   readonly name: string;
 }
 
-/** Faults of the operator's making: the server does not start, and the command ends with 2. */
+/** Errors of the operator: the server does not start, and the command ends with exit code 2. */
 export class ConfigError extends Error {
   constructor(readonly problems: readonly string[]) {
     super(problems.join("\n"));
@@ -43,7 +44,7 @@ export function unknown(key: string, source: Source, value: unknown, meant: stri
   return `${key} (from ${sourceText(source)})${shown} is not a setting; ${hint}`;
 }
 
-/** A misspelt secret is a secret still; what is shown of an unknown name cannot be one. */
+/** A misspelled secret is still a secret, so the value of an unknown name is shown only if it cannot be one. */
 function mayBeShown(key: string, value: unknown): boolean {
   if (/secr|pass|tok|key|jwk|pw|cred|redis/i.test(key)) return false;
   return typeof value === "boolean" || /^-?\d{1,15}$/.test(String(value));
@@ -51,7 +52,7 @@ function mayBeShown(key: string, value: unknown): boolean {
 
 const MAX_SHOWN_CHARS = 200;
 
-/** A value as people may see it. */
+/** A value as the operator may see it. */
 export function shownValue({ secrecy }: Pick<Entry, "secrecy">, value: unknown): string {
   if (value === undefined) return "not set";
   if (secrecy === "hidden") return "(hidden)";
@@ -73,7 +74,7 @@ function withoutPasswords(value: unknown): unknown {
   return "(hidden)";
 }
 
-/** Half an address may end in the middle of a password, because somebody forgot to escape a comma. */
+/** An unescaped comma can cut an address in the middle of a password, so a partial address is hidden. */
 function withoutPassword(address: string): string {
   const shown = address.replace(/^([^/]*\/\/)?.*@/, "$1(hidden)@");
   return shown === address && /\/\/[^/]*:(?!\d+(\/|$))/.test(address) ? "(hidden)" : shown;

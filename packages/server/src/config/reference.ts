@@ -1,8 +1,10 @@
 /**
- * Settings for people: the reference of all that exist (`config docs`, docs/configuration.md) and the effective ones with where
- * each came from (`config print`). Secrets are masked in both.
+ * Settings as text: the reference of all settings (`config docs`, docs/configuration.md), and the effective settings
+ * with their sources (`config print`).
+ *
+ * Invariants: both mask secrets.
  */
-import { ANY_PROJECT, allEntries, type Entry, entryOfKey, isInternal, OTHER_VARIABLES } from "./catalogue.ts";
+import { ANY_PROJECT, allEntries, type Entry, entryOfKey, isInternal, OTHER_VARIABLES } from "./catalog.ts";
 import type { Loaded } from "./load.ts";
 import { shownValue, sourceText } from "./problem.ts";
 import { HEADINGS } from "./schema.ts";
@@ -14,13 +16,13 @@ export interface Effective {
   readonly from: string;
 }
 
-/** Every setting, those of the projects that have any included. */
+/** Every setting, including those of each configured project. */
 export function effectiveSettings({ settings, origins }: Loaded): Effective[] {
   const projects = Object.keys(settings.projects).flatMap((project) =>
     Object.keys(projectShape).map((name) => entryOfKey(`projects.${project}.${name}`)!),
   );
   const general = allEntries().filter(({ key }) => !key.startsWith(`projects.${ANY_PROJECT}.`));
-  // An internal setting is shown when it was given: an operator must see what differs.
+  // An internal setting is shown if it was given, because an operator must see every difference from the defaults.
   const internal = [...origins.keys()].filter(isInternal).map((key) => entryOfKey(key)!);
   return [...general, ...projects.filter(({ key }) => origins.has(key)), ...internal].map((entry) => {
     const origin = origins.get(entry.key);
@@ -57,7 +59,7 @@ commas (secrets by spaces). \`sluice config check\` checks without starting, \`s
 and where each value came from.
 
 \`data\`, \`memory\` and \`redis.urls\` exclude each other: the strongest source that gives one of them chooses where the data lives.
-Without any key under \`projects\` the server answers everybody, and therefore listens on loopback addresses only, unless
+Without any key under \`projects\` the server answers every caller. It therefore listens on loopback addresses only, unless
 \`--no-auth\` is given.
 
 In Kubernetes, a service named \`sluice\` puts variables like \`SLUICE_PORT=tcp://...\` into every pod, which stop the start;

@@ -1,9 +1,9 @@
 /**
  * Every setting of the server: the groups that features and other parts declare, joined. File, environment, flags and
- * `createServer` are checked against it; `config docs` and the reference are made from it.
+ * `createServer` are checked against it; the reference is generated from it.
  *
- * Invariants: sizes and times carry their unit in the name. What the wire contract or the format on disk fixes is no setting.
- * Settings that no operator would change are under `internal`.
+ * Invariants: names of sizes and times end with their unit. A value that the wire contract or the format on disk fixes
+ * is not a setting. Settings that no operator would change are under `internal`.
  */
 import { z } from "zod";
 import { channelSettings } from "../channels/settings.ts";
@@ -51,12 +51,14 @@ export const schema = z.strictObject({
     "Where the data lives. One server owns it; a relative path starts from where the server is started.",
     { flag: "--data", operand: "DIR" },
   ),
-  memory: yesNo(false, "Keeps everything in memory, and nothing after the end.", { flag: "--memory" }),
+  memory: yesNo(false, "Keeps everything in memory; the data is lost when the server stops.", { flag: "--memory" }),
   grpcPort: portOrOff("Reserved: this version opens no port for gRPC.", { flag: "--grpc-port" }),
-  publicUrl: origin("Scheme, host and port under which others reach this server; links to us are made with it."),
+  publicUrl: origin(
+    "Scheme, host and port under which clients reach this server; the links that it sends start with it.",
+  ),
   drainMs: ms(
     10_000,
-    "How long a shutdown waits for what is in flight; then it is cut off.",
+    "How long a shutdown waits for requests in flight; then it cuts them off.",
     { min: 0 },
     { flag: "--drain-ms" },
   ),
@@ -72,9 +74,9 @@ export const schema = z.strictObject({
   internal: strict(shapes("internal")),
 });
 
-/** Everything decided: what the server runs with. */
+/** All settings, with defaults filled in. */
 export type Settings = z.output<typeof schema>;
-/** What may be given; the rest are defaults. */
+/** The settings that may be given; the remaining ones have defaults. */
 export type SettingsInput = z.input<typeof schema>;
 
 /** The limits of every part: the public settings of its group and the internal ones together. */
@@ -82,7 +84,7 @@ export type Limits = {
   readonly [N in Limited]: z.output<z.ZodObject<Groups[N]["settings"]>> & z.output<z.ZodObject<Groups[N]["internal"]>>;
 };
 
-/** Joins both; where logs go is no limit. */
+/** Joins both. The group `log` is not a limit. */
 export function limitsOf<S extends Pick<Settings, Limited | "internal">>(settings: S): Omit<S, Limited> & Limits {
   const { internal } = settings;
   const names = (Object.keys(groups) as GroupName[]).filter((name) => name !== "log");

@@ -1,4 +1,4 @@
-/** The settings of the parts around the features: engines, the HTTP door, auth, CORS, logs. A part of the schema. */
+/** The settings of the parts around the features: engines, the HTTP door, auth, CORS, logs. Part of the schema. */
 import { z } from "zod";
 import { AUTH_DEFAULTS } from "../auth/options.ts";
 import { ownChannelLimits } from "../channels/settings.ts";
@@ -58,7 +58,7 @@ export const operatorSettings = {
       { max: 60_000 },
     ),
   }),
-  auth: settingGroup("Who may do what", AUTH_DEFAULTS, {
+  auth: settingGroup("Authentication and authorization", AUTH_DEFAULTS, {
     off: yesNo(false, "Lets every caller do everything, whatever keys there are.", {
       flag: "--no-auth",
       env: "SLUICE_NO_AUTH",
@@ -87,7 +87,7 @@ const project = z.strictObject({
 });
 
 export const projects = z.record(z.string().refine(isProjectName), project).default({});
-/** What one project may have. */
+/** The settings of one project. */
 export const projectShape = project.shape;
 
 export const doorSettings = {

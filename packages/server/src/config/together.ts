@@ -1,10 +1,12 @@
 /**
- * What settings must fulfil together, whoever gave them: limits that depend on each other, and who may reach a server that has
- * no keys. Loading and `createServer` ask here; nobody else decides it.
+ * The rules that settings must fulfill together, whatever their source: limits that depend on each other, and which
+ * callers may reach a server without keys. Called by loading, `createServer` and the command line.
+ *
+ * Invariants: no other code decides this.
  */
 import { limitsOf, type Settings } from "./schema.ts";
 
-/** Why the settings cannot work together; empty when they can. */
+/** Why the settings contradict each other; empty if they do not. */
 export function disagreements(settings: Settings): string[] {
   const { cors, wake, webhook, list } = limitsOf(settings);
   const problems: string[] = [];
@@ -18,22 +20,22 @@ export function disagreements(settings: Settings): string[] {
   atMost("webhook.timeoutMs", webhook.timeoutMs, "internal.wake.lostAttemptMs", wake.lostAttemptMs);
   atMost("internal.list.defaultStreams", list.defaultStreams, "list.streams", list.streams);
   if (cors.credentials && cors.origins.includes("*")) {
-    problems.push("cors.origins must not hold * when cors.credentials is true: any page could act for its visitor");
+    problems.push("cors.origins must not contain * when cors.credentials is true: any page could act for its visitor");
   }
   return problems;
 }
 
 /**
- * `guarded`: requests need a token. `open`: they do not, and the operator has said so. `local`: they do not, for want of keys,
- * but only this machine can make any. `refused`: the server must not start.
+ * `guarded`: requests need a token. `open`: they need none, because the operator said so. `local`: they need none,
+ * because there are no keys, but only this machine can connect. `refused`: the server must not start.
  */
 export type Exposure =
   | { readonly kind: "guarded" | "open" | "local" }
   | { readonly kind: "refused"; readonly why: string };
 
 /**
- * Without keys nobody can be told from anybody, so only this machine may come, unless the operator wants it otherwise.
- * `isGuarded`: the program that we are part of decides by itself who may do what.
+ * Without keys the server cannot tell callers apart, so only this machine may connect, unless the operator allows more.
+ * `isGuarded`: the embedding program authorizes callers itself.
  */
 export function exposureOf(
   { host, auth, projects }: Pick<Settings, "host" | "auth" | "projects">,
@@ -45,7 +47,7 @@ export function exposureOf(
   if (hasKeys) return { kind: "guarded" };
   if (isLoopback(host)) return { kind: "local" };
   const why =
-    `no keys are configured, so everybody who reaches ${host} could read and write everything: ` +
+    `no keys are configured, so every client that reaches ${host} could read and write everything: ` +
     "give a project a secret (SLUICE_SECRET_default=…), or listen on 127.0.0.1, or say --no-auth if that is meant";
   return { kind: "refused", why };
 }

@@ -1,9 +1,9 @@
 /**
- * What the HTTP door counts: requests by route, method and class of status, how long they took, what became of live ones.
- * The request observer adds to it.
+ * The counters of the HTTP door: requests by route, method and class of status, their duration, and how live responses
+ * ended. The request observer adds to it; Watch lists its metrics.
  *
- * What must stay true: whatever a client sends, the number of label sets stays small. Methods come from a fixed list, routes from
- * the router's names up to a limit; the rest is `other`.
+ * Invariants: clients cannot grow the number of label sets. Methods come from a fixed list, and routes from the
+ * router's names up to a limit; any other label is `other`.
  */
 import { counter, counters, gauge, type Metric } from "../core/metric.ts";
 import { SECONDS, Tally } from "../core/tally.ts";
@@ -16,7 +16,7 @@ const OTHER_METHOD = METHODS.length - 1;
 const CLASSES = 6;
 const MAX_ROUTES = 100;
 const OTHER_ROUTE = "other";
-/** A request that no route took. */
+/** The label of a request without a route. */
 export const UNKNOWN_ROUTE = "unknown";
 
 interface RouteCounts {
@@ -38,7 +38,7 @@ export class HttpMeter {
     fault: 0,
   };
 
-  /** `ms` is undefined when the time says nothing about the server. */
+  /** `ms` is undefined if the time says nothing about the server. */
   answered(route: string | undefined, method: string, status: number, ms: number | undefined): void {
     const { answers, seconds } = this.countsOf(route ?? UNKNOWN_ROUTE);
     const index = (METHOD_INDEX.get(method) ?? OTHER_METHOD) * CLASSES + Math.floor(status / 100);
@@ -85,7 +85,7 @@ export class HttpMeter {
       },
       gauge("sluice_http_requests_active", "Requests that are not answered yet, and open SSE.", () => this.active),
       gauge("sluice_http_connections", "Connections that are open.", () => door.connections),
-      counter("sluice_http_malformed_total", "What came that was no HTTP request, or not in time.", () => {
+      counter("sluice_http_malformed_total", "Inputs that were not an HTTP request, or did not arrive in time.", () => {
         return this.malformed;
       }),
       counter("sluice_http_received_bytes_total", "Bytes of request bodies that were read.", () => {

@@ -1,22 +1,22 @@
 /**
- * The bounds of logs and metrics, with their defaults. Compose hands them on; the configuration takes its defaults from here, so
- * that a default exists once.
+ * The limits of logs and metrics, with their defaults. Compose passes them on. The configuration takes its defaults
+ * from here, so that each default exists once.
  */
 export interface LineLimits {
-  /** How long a line may wait for others. */
+  /** How long a line may wait for further lines. */
   readonly holdMs: number;
-  /** So much is written without waiting for more. */
+  /** At this size the buffer is written without waiting for more. */
   readonly writeChars: number;
-  /** What may wait while the outlet takes nothing. */
+  /** The most characters that may wait while the outlet accepts nothing. */
   readonly bufferChars: number;
 }
 
 export interface LogLimits extends LineLimits {
-  /** How long the end of a server waits until its last lines are written. */
+  /** How long a shutdown waits for its last lines to be written. */
   readonly closeMs: number;
-  /** What is written of the message and the stack of a fault. */
+  /** The most characters logged of the message and the stack of a fault. */
   readonly faultChars: number;
-  /** How many causes of a fault are written with it. */
+  /** How many causes of a fault are logged with it. */
   readonly causes: number;
 }
 
@@ -30,9 +30,9 @@ export const LOG_LIMITS: LogLimits = {
 };
 
 export interface MetricLimits {
-  /** How often it is looked at whether the engine takes writes, to log a change. */
+  /** How often Watch checks whether the engine accepts writes, to log a change. */
   readonly healthMs: number;
-  /** How finely the delay of the event loop is measured. */
+  /** The resolution of the event loop delay. */
   readonly eventLoopMs: number;
 }
 

@@ -1,9 +1,9 @@
 /**
- * A bounded buffer of log lines: it gathers them for a moment and writes them together, one write at a time. The log adds lines;
- * `stderr.ts` provides the outlet.
+ * A bounded buffer of log lines: it collects lines for a moment and writes them together, one write at a time. The log
+ * adds lines; `stderr.ts` provides the outlet.
  *
- * Invariants: adding a line never waits. While the outlet takes nothing, lines are kept up to a limit; further lines are dropped and
- * counted. After the next successful write one line tells how many are missing.
+ * Invariants: adding a line never waits. While the outlet accepts nothing, lines are kept up to a limit; further lines
+ * are dropped and counted. After the next successful write one line states how many are missing.
  */
 import type { Cancel, World } from "../core/world.ts";
 import { type LineLimits, LOG_LIMITS } from "./limits.ts";
@@ -11,7 +11,7 @@ import { type LineLimits, LOG_LIMITS } from "./limits.ts";
 export interface Outlet {
   /** Calls `done` once, when the text is written or lost. */
   write(text: string, done: (fault?: unknown) => void): void;
-  /** For the end of a process: writes as much as the outlet takes at once, and neither waits nor throws. */
+  /** For the end of a process: writes as much as the outlet accepts at once, and neither waits nor throws. */
   writeNow(text: string): void;
 }
 
@@ -20,14 +20,14 @@ export class LineBuffer {
   dropped = 0;
   private text = "";
   private lines = 0;
-  /** Lines in the write that is under way; 0 when there is none. */
+  /** Lines in the current write; 0 if there is none. */
   private underWay = 0;
-  /** Lost lines that no line has told of yet. */
+  /** Lost lines that no line has reported yet. */
   private untold = 0;
   private timer: Cancel | undefined;
   private idle: (() => void)[] = [];
 
-  /** `tellDropped` renders the line that tells how many are missing. */
+  /** `tellDropped` renders the line that states how many are missing. */
   constructor(
     private readonly outlet: Outlet,
     private readonly world: Pick<World, "after">,
@@ -84,7 +84,7 @@ export class LineBuffer {
     if (text !== "") this.outlet.writeNow(text);
   }
 
-  /** Resolves when everything is written, or after `withinMs` when the outlet takes nothing. */
+  /** Resolves when everything is written, or after `withinMs` if the outlet accepts nothing. */
   async close(withinMs: number): Promise<void> {
     if (this.underWay === 0 && this.lines === 0) return;
     const written = new Promise<void>((resolve) => this.idle.push(resolve));

@@ -1,9 +1,9 @@
 /**
- * The log: JSON lines on standard error, or the logger of the embedding program, or nothing. Watch opens it; the request observer
- * and compose write to it.
+ * The log: JSON lines on standard error, or the logger of the embedding program, or nothing. Watch opens it; the
+ * request observer and compose write to it.
  *
- * Invariants: writing never waits. Nothing that a client sent is logged except a request id of harmless characters. Of a fault only
- * name, message, code, stack and causes are logged, because other fields may carry tokens and claims.
+ * Invariants: writing never waits. Nothing that a client sent is logged except a request id of harmless characters. Of
+ * a fault only name, message, code, stack and causes are logged, because other fields may carry tokens and claims.
  */
 import { counter, type Metric } from "../core/metric.ts";
 import type { World } from "../core/world.ts";
@@ -11,12 +11,14 @@ import { LOG_LIMITS, type LogLimits } from "./limits.ts";
 import { LineBuffer } from "./line-buffer.ts";
 import { flushAtExit, forgetAtExit, stderrOutlet } from "./stderr.ts";
 
-/** From the most talkative to none. The server writes at info, warn and error; the others only set the threshold. */
+/**
+ * From the most verbose to none. The server writes at info, warn and error; the other levels only set the threshold.
+ */
 const LEVELS = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
 
 export type LogLevel = (typeof LEVELS)[number];
 
-/** What an embedding program may bring instead of this log; a pino logger fits. */
+/** The logger that an embedding program may provide instead; a pino logger fits. */
 export interface Logger {
   info(fields: object, message: string): void;
   warn(fields: object, message: string): void;
@@ -40,7 +42,7 @@ export interface RequestLine {
   readonly project: string | undefined;
   readonly status: number;
   readonly ms: number;
-  /** Why it ended, unless it was simply answered. */
+  /** Why a live response ended, or that its client left; undefined for an ordinary response. */
   readonly end: string | undefined;
 }
 
@@ -58,7 +60,7 @@ export type LogRequest = (
 export class Log {
   private constructor(
     private readonly logger: Logger | undefined,
-    /** Undefined when requests are not logged. */
+    /** Undefined if requests are not logged. */
     readonly request: LogRequest | undefined,
     private readonly buffer: LineBuffer | undefined,
     private readonly limits: LogLimits = LOG_LIMITS,
@@ -94,7 +96,9 @@ export class Log {
     this.logger?.error({ ...(id === undefined ? {} : { id }), err: describeFault(fault, this.limits) }, what);
   }
 
-  /** Logs the fault that ends the process. The line is written before this returns, as far as standard error takes it. */
+  /**
+   * Logs the fault that ends the process. The line is written before this returns, as far as standard error accepts it.
+   */
   lastWords(what: string, fault: unknown): void {
     this.fault(what, fault);
     this.buffer?.flushNow();
@@ -102,7 +106,7 @@ export class Log {
 
   metrics(): readonly Metric[] {
     const read = () => this.buffer?.dropped ?? 0;
-    return [counter("sluice_log_lines_dropped_total", "Log lines that standard error did not take in time.", read)];
+    return [counter("sluice_log_lines_dropped_total", "Log lines that standard error did not accept in time.", read)];
   }
 
   async close(): Promise<void> {
@@ -135,8 +139,9 @@ function requestsTo(logger: Logger): LogRequest {
 }
 
 /**
- * Writes the same line as `lineOf` would, in a fraction of the time, because it runs for every request. It keeps two texts from
- * the line before, as they seldom change: the start up to the time, and everything between the id and the duration.
+ * Writes the same line as `lineOf` would, in a fraction of the time, because it runs for every request. It keeps two
+ * texts from the previous line that seldom change: the start up to the time, and everything between the id and the
+ * duration.
  */
 function requestWriter(buffer: LineBuffer, world: Pick<World, "now">): LogRequest {
   const time = kept((now: number) => `{"level":"info","time":${now},"id":"`);
@@ -169,7 +174,7 @@ function kept(textOf: (value: number) => string): (value: number) => string {
 
 const THOUSANDTHS = Array.from({ length: 1_000 }, (_, i) => `.${String(i).padStart(3, "0")}`);
 
-/** Three decimals, put together from whole numbers, because formatting fractions is slow. */
+/** Three decimals, composed from whole numbers, because formatting fractions is slow. */
 function milliseconds(ms: number): string {
   const micros = Math.round(ms * 1_000);
   const whole = Math.floor(micros / 1_000);

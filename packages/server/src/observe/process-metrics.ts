@@ -1,6 +1,6 @@
 /**
- * The process in numbers: memory, processor time, file descriptors, how late the event loop runs, and which build this is. All of it
- * is read when somebody looks. Several servers in one process show the same values.
+ * The metrics of the process: memory, processor time, file descriptors, event loop delay, and the build. Watch lists
+ * them; all are read at a scrape. Several servers in one process show the same values.
  */
 import { readFileSync } from "node:fs";
 import { readdir, readFile, stat } from "node:fs/promises";
@@ -16,7 +16,7 @@ export interface ProcessMetrics {
   close(): void;
 }
 
-/** `resolutionMs`: how finely the delay of the event loop is measured. */
+/** `resolutionMs`: the resolution of the event loop delay. */
 export function processMetrics(engine: string, world: Pick<World, "now">, resolutionMs: number): ProcessMetrics {
   const startedAt = world.now() / 1_000 - process.uptime();
   const delay = monitorEventLoopDelay({ resolution: resolutionMs });
@@ -26,7 +26,7 @@ export function processMetrics(engine: string, world: Pick<World, "now">, resolu
     {
       kind: "gauge",
       name: "sluice_build_info",
-      help: "Always 1; the labels tell the version, the engine and Node's version.",
+      help: "Always 1; the labels state the version, the engine and Node's version.",
       read: (observe) => observe(1, info),
     },
     gauge("sluice_process_start_time_seconds", "When the process started, in seconds since 1970.", () => {
@@ -53,7 +53,7 @@ export function processMetrics(engine: string, world: Pick<World, "now">, resolu
     {
       kind: "gauge",
       name: "sluice_event_loop_delay_seconds",
-      help: "How late timers ran since the last look, by quantile; 1 is the worst.",
+      help: "How late timers ran since the last scrape, by quantile; 1 is the worst.",
       read(observe) {
         for (const quantile of QUANTILES) {
           // A timer that is on time shows as its own interval.
@@ -77,7 +77,7 @@ export function processMetrics(engine: string, world: Pick<World, "now">, resolu
   return { metrics, close: () => void delay.disable() };
 }
 
-/** Newer kernels tell the count as the size of the directory, which is cheap with many connections. */
+/** Newer kernels report the count as the size of the directory, which is cheap with many connections. */
 async function openFds(): Promise<number | undefined> {
   try {
     const { size } = await stat(FDS);

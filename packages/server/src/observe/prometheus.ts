@@ -1,8 +1,9 @@
 /**
  * Renders metrics as Prometheus text, format version 0.0.4. Watch calls it for every scrape.
  *
- * Invariants: every synchronous read happens in one turn of the event loop, so those numbers belong together. A metric that fails
- * to be read is reported and left out; the others are rendered. A metric without samples renders nothing.
+ * Invariants: every synchronous read happens in one turn of the event loop, so those numbers belong together. A metric
+ * that cannot be read is reported and omitted; the remaining ones are rendered. A metric without samples renders
+ * nothing.
  */
 import type { Labels, Metric } from "../core/metric.ts";
 import type { Tally } from "../core/tally.ts";
@@ -15,7 +16,7 @@ export async function prometheusText(
     try {
       return await family(metric);
     } catch (fault) {
-      report(`the metric ${metric.name} could not be read and was left out`, fault);
+      report(`the metric ${metric.name} could not be read and is missing from this scrape`, fault);
       return "";
     }
   };

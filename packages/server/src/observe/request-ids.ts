@@ -1,6 +1,9 @@
 /**
- * Names for requests, so that a log line, a fault and a complaint can be brought together. A client or proxy may bring one in
- * `X-Request-Id`; it is taken only when it is short and of letters that mean nothing to whoever reads a log.
+ * Ids of requests, which connect a log line, a fault and a report of a client. Called by the request observer and
+ * Watch.
+ *
+ * Invariants: an id from `X-Request-Id` is used only if it is short and of harmless characters, because it is written
+ * to the log.
  */
 import { hex } from "../core/bytes.ts";
 import type { World } from "../core/world.ts";
@@ -8,7 +11,7 @@ import type { ObservedRequest } from "../doors/http/observer.ts";
 
 const SANE = /^[A-Za-z0-9_.:=+/-]{1,64}$/;
 
-/** Two digits to base 36. Making all of a number anew would be the dearest part of a log line. */
+/** Two digits to base 36. Formatting the whole number each time would be the most expensive part of a log line. */
 const ENDINGS = Array.from({ length: 36 ** 2 }, (_, i) => i.toString(36).padStart(2, "0"));
 
 export class RequestIds {
@@ -21,7 +24,7 @@ export class RequestIds {
     this.prefix = `${hex(world.randomBytes(4))}-`;
   }
 
-  /** The same for the same request, however often it is asked. */
+  /** The same id for the same request, however often it is called. */
   of(request: ObservedRequest): string {
     request.id ??= this.next(request.header("x-request-id"));
     return request.id;

@@ -1,8 +1,8 @@
 /**
- * Hears of every request from the door, and tells the meter, the log and the tracer. It runs for each request, so what is off
- * costs a comparison.
+ * Receives every request from the door and passes it to the meter, the log and the tracer. It runs for each request, so
+ * a disabled part costs one comparison.
  *
- * What must stay true: a log line names the route, never the path or the query, which may carry names, cursors and tokens.
+ * Invariants: a log line names the route, never the path or the query, which may carry names, cursors and tokens.
  */
 import type { Handle, HttpObserver, ObservedRequest, RequestEnd } from "../doors/http/observer.ts";
 import { type HttpMeter, UNKNOWN_ROUTE } from "./http-meter.ts";
@@ -12,7 +12,7 @@ import type { RequestTracer } from "./traces.ts";
 
 export interface RequestObserverParts {
   readonly meter: HttpMeter;
-  /** Ms from any moment on, finely. */
+  /** Milliseconds since an arbitrary moment, with fractions. */
   readonly clock: () => number;
   readonly ids: RequestIds;
   readonly log: LogRequest | undefined;

@@ -1,9 +1,9 @@
 /**
- * Standard error as the outlet for log lines. All servers of a process share one outlet, one listener for its faults and one for
- * the exit. The log opens it.
+ * Standard error as the outlet for log lines. All servers of a process share one outlet, one listener for its faults
+ * and one for the exit. The log opens it.
  *
- * Invariants: nothing here blocks the event loop or throws, whether the other end reads slowly, not at all, or is gone. Writes to a
- * pipe or a socket are queued without blocking; a thread of the pool writes to a file or a terminal.
+ * Invariants: nothing here blocks the event loop or throws, whether the other end reads slowly, not at all, or is gone.
+ * Writes to a pipe or a socket are queued without blocking; a thread of the pool writes to a file or a terminal.
  */
 import { fstatSync, write, writeSync } from "node:fs";
 import type { LineBuffer, Outlet } from "./line-buffer.ts";
@@ -28,7 +28,7 @@ function isStream(fd: number): boolean {
   }
 }
 
-/** Has the buffer flushed when the process exits, until `forgetAtExit`. */
+/** Flushes the buffer when the process exits, until `forgetAtExit`. */
 export function flushAtExit(buffer: LineBuffer): void {
   if (users.size === 0) process.on("exit", flushAll);
   users.add(buffer);
@@ -44,7 +44,8 @@ function flushAll(): void {
 
 class StreamOutlet implements Outlet {
   constructor() {
-    // The listener is never removed: a write may fail after its server has closed. The writer learns of the fault by `done`.
+    // The listener is never removed, because a write may fail after its server has closed. The writer gets the fault
+    // through `done`.
     process.stderr.on("error", () => {});
   }
 
@@ -75,7 +76,7 @@ class FileOutlet implements Outlet {
     try {
       writeSync(this.fd, text);
     } catch {
-      // There is nowhere left to say so.
+      // No outlet is left to report this fault to.
     }
   }
 }

@@ -1,8 +1,8 @@
 /**
- * A span per request, and below it one per commit that the request waits for, through `@opentelemetry/api`. There is a tracer only
- * when the program around us has set up a provider, globally or by option; otherwise nothing of this runs.
+ * A span per request, and below it one per commit that the request waits for, through `@opentelemetry/api`. Watch opens
+ * it. There is a tracer only if the embedding program has set up a provider, globally or by option.
  *
- * What must stay true: a span carries the route, the status and the project, never a path, a header or a payload.
+ * Invariants: a span carries the route, the status and the project, never a path, a header or a payload.
  */
 import {
   type Context,
@@ -42,14 +42,14 @@ export class RequestTracer {
 
   private constructor(private readonly tracer: Tracer) {}
 
-  /** Undefined when nobody would see a span. Decided once. */
+  /** Undefined if no provider would record a span. Decided once. */
   static open(setting: TracerProvider | false | undefined): RequestTracer | undefined {
     if (setting === false) return undefined;
     const provider = setting ?? trace.getTracerProvider();
     return isNoop(provider) ? undefined : new RequestTracer(provider.getTracer(NAME));
   }
 
-  /** Handles the request with its span as the active one, where the program around us keeps track of that. */
+  /** Handles the request with its span as the active one, if the embedding program has a context manager. */
   surround(request: ObservedRequest, handle: Handle): Promise<Reply> | Reply {
     const parent = parentOf(request);
     const attributes = { "http.request.method": request.method };
@@ -86,12 +86,14 @@ export class RequestTracer {
   };
 }
 
-/** The API hands out a proxy until somebody registers a provider; what a fresh proxy stands for is the one that does nothing. */
+/**
+ * The API returns a proxy until a provider is registered. A fresh proxy delegates to the provider that does nothing.
+ */
 function isNoop(provider: TracerProvider): boolean {
   return provider instanceof ProxyTracerProvider && provider.getDelegate() === new ProxyTracerProvider().getDelegate();
 }
 
-/** By the propagator that the program around us has set; without one, by the standard header. */
+/** Uses the propagator of the embedding program; without one, the standard header. */
 function parentOf(request: ObservedRequest): Context {
   const extracted = propagation.extract(ROOT_CONTEXT, request, HEADERS);
   if (trace.getSpanContext(extracted) !== undefined) return extracted;

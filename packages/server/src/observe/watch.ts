@@ -1,6 +1,14 @@
 /**
- * Owns what watches one server: its log, its metrics and its traces. Compose opens it first and closes it last, gives its observer
- * to the HTTP door, and adds the metrics that each part lists.
+ * Owns the observation of one server: its log, its metrics and its traces. Compose opens it first and closes it last,
+ * passes its observer to the HTTP door, and adds the metrics that each part lists.
+ *
+ * - Metrics: each part counts in plain numbers and lists its own metrics (`core/metric.ts`): name, meaning, and how to
+ *   read the number. They are read only at a scrape, so the hot path only adds.
+ * - Requests: the door reports every request to an observer (`doors/http/observer.ts`). `requests.ts` turns that into
+ *   log lines, counts and spans.
+ * - Labels come from fixed lists, never from clients. Paths, queries and payloads appear in neither logs nor spans.
+ * - Log lines wait in a bounded buffer for standard error (`line-buffer.ts`). While it accepts nothing, further lines
+ *   are dropped and counted.
  *
  * Invariants: nothing here is global, so several servers in one process have metrics of their own.
  */
@@ -21,9 +29,9 @@ import { RequestTracer } from "./traces.ts";
 
 export interface WatchOptions {
   readonly log: LogOptions | false;
-  /** Undefined takes the global provider, if the embedding program has set one. */
+  /** Undefined uses the global provider, if the embedding program has set one. */
   readonly tracing?: TracerProvider | false | undefined;
-  /** Takes faults instead of the log. */
+  /** Gets faults instead of the log. */
   readonly report?: ((what: string, fault: unknown, requestId?: string) => void) | undefined;
   readonly world: World;
   /** Milliseconds since an arbitrary moment, with fractions. */
@@ -38,7 +46,7 @@ export class Watch {
   readonly observer: HttpObserver;
   /** Undefined without a tracer. */
   readonly around: Around | undefined;
-  /** Reports a fault whose details no client is told. */
+  /** Reports a fault whose details no client sees. */
   readonly report: (what: string, fault: unknown, requestId?: string) => void;
   private readonly listed: Metric[] = [];
   private readonly http = new HttpMeter();
@@ -77,9 +85,9 @@ export class Watch {
     this.report("a request failed", fault, this.ids.of(request));
   }
 
-  /** Logs when the engine stops taking writes, and when it takes them again. */
+  /** Logs when the engine stops accepting writes, and when it accepts them again. */
   followHealth(health: () => EngineError | undefined): void {
-    this.add([gauge("sluice_writable", "1 while the engine takes writes, else 0.", () => (health() ? 0 : 1))]);
+    this.add([gauge("sluice_writable", "1 while the engine accepts writes, else 0.", () => (health() ? 0 : 1))]);
     let last: string | undefined;
     const look = () => {
       const now = health();
@@ -93,7 +101,7 @@ export class Watch {
     look();
   }
 
-  /** Stops looking at the engine, which may be closed afterwards. */
+  /** Stops checking the engine, which may be closed afterwards. */
   stop(): void {
     this.nextLook?.();
   }

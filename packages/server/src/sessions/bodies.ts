@@ -1,5 +1,5 @@
 /**
- * The JSON bodies of the session routes: what is validated, and what the OpenAPI document shows. Called by the routes and the
+ * The JSON bodies of the session routes. The same schemas validate requests (routes.ts) and appear in the OpenAPI
  * document.
  */
 import { z } from "zod";
@@ -23,11 +23,13 @@ export const subscribe = z.strictObject(
     streamId,
     format: z
       .enum(["raw", "envelope"], { error: "must be raw or envelope" })
-      .describe("raw: as in the stream, whose content type the session then has. envelope: JSON that tells the source.")
+      .describe(
+        "raw: the payload as in the stream, whose content type the session takes. envelope: JSON that names the source.",
+      )
       .default("raw"),
     from: z
       .string(OFFSET)
-      .describe("Starts after this offset, or with -1 from the earliest message kept, instead of now.")
+      .describe("The subscription starts after this offset; -1 means the earliest message kept. The default is now.")
       .optional(),
   },
   OBJECT,
@@ -55,7 +57,7 @@ export const sessionInfo = z.object({
       format: z.enum(["raw", "envelope"]),
       missed: z
         .object({ after: z.string(), through: z.string() })
-        .describe("What retention took before it could be copied, between these offsets of the stream.")
+        .describe("Retention trimmed messages between these offsets of the stream before they could be copied.")
         .optional(),
     }),
   ),

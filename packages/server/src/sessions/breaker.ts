@@ -1,6 +1,7 @@
 /**
- * The circuit breaker of a stream's inline fan-out: it keeps a publish from waiting for copies that will most likely fail again.
- * A pure machine; its source asks it before a publish waits, and tells it how that went. It is not stored: a restart closes it.
+ * The circuit breaker of a stream's inline fan-out. It keeps a publish from waiting for copies that will most likely
+ * fail again. A pure machine; its source asks it before a publish waits, and reports the result. It is not stored: a
+ * restart closes the circuit.
  */
 export interface BreakerLimits {
   readonly breakerFailures: number;
@@ -21,7 +22,10 @@ export class Breaker {
     return this.state;
   }
 
-  /** Whether a publish may wait for its copies. When half-open, one may, and the next only after that one is back. */
+  /**
+   * Whether a publish may wait for its copies. When half-open, one publish may, and the next only after it has
+   * returned.
+   */
   admits(now: number): boolean {
     const circuit = this.circuit(now);
     if (circuit === "half-open") this.state = "half-open";
@@ -32,7 +36,7 @@ export class Breaker {
   }
   private isTesting = false;
 
-  /** How an inline fan-out went. Copies to sessions that are gone are neither a success nor a failure. */
+  /** Reports an inline fan-out. Copies to sessions that are gone are neither a success nor a failure. */
   report(successes: number, failures: number, now: number): void {
     const wasTest = this.state === "half-open";
     this.isTesting = false;

@@ -1,6 +1,6 @@
 /**
- * A piece of a stream's log on its way into inboxes: the same for every session, and made once. A source makes it, the copy rule
- * applies what a session lacks of it.
+ * A piece of a stream's log on its way into inboxes. A source makes it once for all sessions; the copy rule applies the
+ * part that a session lacks.
  */
 import { comparePositions, formatOffset, type Position } from "@sluice/protocol";
 import type { LoggedMessage, Message } from "../engine/contract.ts";
@@ -8,7 +8,7 @@ import { type Borrowed, borrowing, ownAttributes } from "../streams/borrowed.ts"
 import { type CopyOf, renderCopy } from "../streams/render.ts";
 import { type CopyFormat, FANOUT } from "./state.ts";
 
-/** Where a payload lies that is written once for all copies. */
+/** Where a payload lies that is stored once for all copies. */
 export type Lent = Pick<Borrowed, "position" | "bytes">;
 
 export interface Gap {
@@ -22,15 +22,15 @@ interface CopyParts {
   /** The copy applies onto this position. */
   readonly prev: Position;
   readonly logged: readonly LoggedMessage[];
-  /** The fan-out of the stream that the copy belongs to, as its registry counts them. Positions tell duplicates, not this. */
+  /** The number of the fan-out, as the registry counts them. Positions identify duplicates, not this number. */
   readonly fanoutSeq: number;
-  /** Of each message, where its payload lies; undefined for a message that carries it. */
+  /** Of each message, where its payload lies; undefined for a message that carries its payload. */
   readonly lent?: readonly (Lent | undefined)[] | undefined;
-  /** What retention took between `prev` and the first message. */
+  /** The messages that retention trimmed between `prev` and the first message. */
   readonly gap?: Gap | undefined;
-  /** Whether the log went on after it when it was read. */
+  /** Whether the log continued after it when it was read. */
   readonly hasMore?: boolean | undefined;
-  /** Where a copy without messages leads. */
+  /** The end position of a copy without messages. */
   readonly through?: Position | undefined;
 }
 
@@ -42,7 +42,7 @@ export class Copy {
   readonly fanoutSeq: number;
   readonly gap: Gap | undefined;
   readonly hasMore: boolean;
-  /** An inbox that has taken it has come to this position. */
+  /** The position of an inbox that has applied it. */
   readonly through: Position;
   private readonly lent: readonly (Lent | undefined)[];
   private readonly made = new Map<CopyFormat, readonly Message[]>();
@@ -60,12 +60,12 @@ export class Copy {
     this.lent = parts.lent ?? [];
   }
 
-  /** Nothing lies between two positions: an inbox that has come to the first has come to the second. */
+  /** No message lies between two positions, so an inbox at the first position moves to the second. */
   static ofNothing(stream: string, prev: Position, through: Position, fanoutSeq: number): Copy {
     return new Copy({ stream, contentType: "", prev, logged: [], fanoutSeq, through });
   }
 
-  /** The same copy, with payloads that lie elsewhere. */
+  /** The same copy, with payloads stored elsewhere. */
   lending(lent: readonly (Lent | undefined)[]): Copy {
     return new Copy({ ...this.parts, lent });
   }
@@ -74,7 +74,7 @@ export class Copy {
     return this.logged.length;
   }
 
-  /** What one session is sent of it, about. */
+  /** About how many bytes one session receives. */
   get bytes(): number {
     let bytes = 0;
     for (const [i, { payload }] of this.logged.entries()) bytes += this.lent[i] ? 0 : payload.length;
@@ -85,7 +85,7 @@ export class Copy {
     return this.lent.some((lent) => lent !== undefined);
   }
 
-  /** The messages that a session lacks which has everything up to `at`. */
+  /** The messages that a session at position `at` lacks. */
   after(at: Position, format: CopyFormat): readonly Message[] {
     const all = this.messages(format);
     if (comparePositions(at, this.prev) <= 0) return all;

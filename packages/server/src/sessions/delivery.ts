@@ -1,16 +1,16 @@
 /**
- * One copy on its way to many inboxes, with bounded concurrency and a timeout per inbox. A source starts one for every round, inline
- * and queued alike.
+ * One copy on its way to many inboxes, with bounded concurrency and a timeout per inbox. A source starts one for every
+ * round, inline or queued; a laggard gets one of its own.
  *
- * Invariants: a slow session does not occupy a concurrency slot. After the grace time its call no longer counts as under way, and
- * the round can end without it; its outcome is told when it is known or times out.
+ * Invariants: a slow session does not occupy a concurrency slot. After the grace time the round can end without it, and
+ * its outcome is counted when it answers or times out.
  */
 import type { Position } from "@sluice/protocol";
 import type { Cancel, World } from "../core/world.ts";
 import type { Copy } from "./copy.ts";
-import type { CoreService } from "./core-service.ts";
 import type { FanoutLimits } from "./limits.ts";
 import type { Addressed } from "./session-rules.ts";
+import type { StreamPort } from "./stream-port.ts";
 
 export interface Member extends Addressed {
   readonly session: string;
@@ -23,17 +23,17 @@ export type Delivered =
   | { readonly kind: "failed"; readonly fault: unknown }
   | { readonly kind: "timeout" };
 
-/** The sessions without a copy, and why. */
+/** The sessions without a copy, with the reason. */
 export type Missed = readonly (readonly [Member, Exclude<Delivered, { readonly kind: "copied" }>])[];
 
 /**
- * Copies on their way, and their outcomes so far. Of the sessions that have their copy only the number is kept: they are nearly all,
- * and walking through thousands of them would hold up everything else for as long.
+ * Copies on their way, and their outcomes so far. Only the number of successful copies is kept, because a walk over
+ * thousands of sessions would block all other requests meanwhile.
  */
 export interface Deliveries {
   readonly copied: number;
   readonly missed: Missed;
-  /** Those of whom nothing is known yet. */
+  /** Sessions that have not answered yet. */
   readonly pending: readonly Member[];
   /** Resolves when the first session has answered; never if none does. */
   readonly reached: Promise<void>;
@@ -63,7 +63,7 @@ export class FanoutMeter {
 
 export interface DeliveryParts {
   readonly meter: FanoutMeter;
-  readonly core: CoreService;
+  readonly port: StreamPort;
   readonly world: World;
   readonly limits: Pick<FanoutLimits, "timeoutMs" | "graceMs" | "flightBytes">;
 }
@@ -76,7 +76,7 @@ interface Call {
 
 export class Delivery implements Deliveries {
   copied = 0;
-  /** How far the session is that took its copy last. */
+  /** The position of the session that applied its copy last. */
   latest: Position | undefined;
   readonly missed: Missed[number][] = [];
   readonly reached: Promise<void>;
@@ -153,7 +153,7 @@ export class Delivery implements Deliveries {
   }
 
   private async post(member: Member) {
-    return this.parts.core.deliver(this.project, member.session, this.copy, member);
+    return this.parts.port.deliver(this.project, member.session, this.copy, member);
   }
 
   private settle(call: Call, result: Delivered): void {

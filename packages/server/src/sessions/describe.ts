@@ -5,21 +5,25 @@ import { appendDescription } from "../streams/describe.ts";
 import { sessionInfo, subscribe, subscribed, touched, unsubscribe } from "./bodies.ts";
 
 const fanout = [
-  parameter(header.fanoutCount, "How many sessions subscribe to the stream.", count()),
-  parameter(header.fanoutSuccesses, "How many have their copy already.", count()),
-  parameter(header.fanoutFailures, "How many could not be copied to yet; they are tried again.", count()),
-  parameter(header.fanoutMode, "inline: the answer waited for the copies. Otherwise they follow.", {
-    type: "string",
-    enum: ["inline", "queued", "circuit-open", "skipped"],
-  }),
+  parameter(header.fanoutCount, "The number of sessions that subscribe to the stream.", count()),
+  parameter(header.fanoutSuccesses, "The number of sessions that have their copy.", count()),
+  parameter(header.fanoutFailures, "The number of sessions without a copy yet. The server retries them.", count()),
+  parameter(
+    header.fanoutMode,
+    "inline: the response waited for the copies. In the other modes the copies follow later.",
+    {
+      type: "string",
+      enum: ["inline", "queued", "circuit-open", "skipped"],
+    },
+  ),
 ];
 
 export const describeSessions = {
   subscribe: {
-    summary: "Subscribe a session to a stream; makes the session when there is none",
-    says: "From now on every message of the stream is copied into the session's own stream, in order and once.",
+    summary: "Subscribe a session to a stream; creates the session if it does not exist",
+    says: "The server copies every later message of the stream into the session's own stream, in order and exactly once.",
     body: { isRequired: true, content: { "application/json": subscribe } },
-    answers: { 200: { says: "Subscribed, now or before.", content: { "application/json": subscribed } } },
+    answers: { 200: { says: "The session is subscribed.", content: { "application/json": subscribed } } },
     refuses: [
       "bad-body",
       "too-large",
@@ -37,25 +41,25 @@ export const describeSessions = {
     ],
   },
   unsubscribe: {
-    summary: "End a subscription; what has been copied stays",
+    summary: "End a subscription; the copies so far stay",
     body: { isRequired: true, content: { "application/json": unsubscribe } },
-    answers: { 204: { says: "Not subscribed, now or before." } },
+    answers: { 204: { says: "The session is not subscribed." } },
     refuses: ["bad-body", "too-large", "session-not-found", "overloaded"],
   },
   publish: appendDescription("Append to a stream, and wait for the copies to its subscribers", fanout),
   "session.get": {
-    summary: "A session and what it subscribes to",
+    summary: "Get a session and its subscriptions",
     answers: { 200: { says: "The session.", content: { "application/json": sessionInfo } } },
     refuses: ["bad-request", "session-not-found"],
   },
   "session.touch": {
     summary: "Keep a session alive",
-    answers: { 200: { says: "It lives at least until then.", content: { "application/json": touched } } },
+    answers: { 200: { says: "The session lives at least until expiresAt.", content: { "application/json": touched } } },
     refuses: ["bad-request", "session-not-found", "overloaded"],
   },
   "session.delete": {
-    summary: "End a session: its stream and every subscription are gone",
-    answers: { 204: { says: "Gone." } },
+    summary: "Delete a session, its stream and its subscriptions",
+    answers: { 204: { says: "The session was deleted." } },
     refuses: ["bad-request", "session-not-found", "overloaded"],
   },
 } satisfies Readonly<Record<string, Description>>;

@@ -1,6 +1,7 @@
 /**
- * What happens to sessions, told as data points to whoever wants to count or keep them. Features tell, compose hands in the
- * sink; without one nothing is made. Metrics get the same points without ids.
+ * Events of sessions as data points, for a program that counts or keeps them. The routes, the service and sources
+ * report events; compose passes the sink. Without a sink events are only counted. Metrics use the counts, which carry
+ * no ids.
  */
 export type EventCategory = "fanout" | "subscription" | "session" | "cleanup" | "publish" | "publish_error" | "http";
 
@@ -18,7 +19,9 @@ export type EventType =
   | "publish_error"
   | "http";
 
-/** Blobs are streamId, sessionId, event type and error type; doubles are a count, a time in ms and what belongs to the event. */
+/**
+ * Blobs are streamId, sessionId, event type and error type. Doubles are a count, a time in ms and values of the event.
+ */
 export interface MetricPoint {
   readonly blobs: readonly [streamId: string, sessionId: string, eventType: string, errorType: string];
   readonly doubles: readonly [count: number, latencyMs: number, ...values: number[]];
@@ -52,7 +55,7 @@ export interface Happened {
   readonly values?: readonly number[] | undefined;
 }
 
-/** Counts every event, and hands it on. */
+/** Counts every event and passes it to the sink. */
 export class Events {
   readonly counts = new Map<EventType, number>();
 

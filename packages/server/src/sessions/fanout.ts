@@ -1,7 +1,28 @@
 /**
- * Fan-out as the session service sees it: the sources of this process, the events they hear, and how a publish waits for its copies.
+ * Fan-out as the session service uses it: the sources of this process, the events they hear, and how a publish waits.
  *
- * Invariants: a source is kept while it has work; at the start, discovery finds every stream that a crash left with copies owed.
+ * A publish is copied, not queued. Each stream that sessions follow has a registry, an entity of kind `fanout`: its
+ * subscribers, a cursor, and the laggards with a cursor each. Every subscriber that is not a laggard has all messages
+ * up to the cursor. An append wakes the stream's source in its process. The source takes the log after the cursor in
+ * rounds and copies each round to every subscriber. It moves the cursor when each subscriber has answered or is stored
+ * as a laggard. Laggards catch up from the log one by one. `publish` is an append that waits for its round. So no copy
+ * that is owed is ever stored: it follows from the log and the cursors, and a crash costs one round.
+ *
+ * - Copy rule: a copy names the position of its stream onto which it applies. The inbox stores its position in the
+ *   commit that takes the messages, so delivery is exactly once. At an earlier position the copy is a duplicate. At a
+ *   later one messages are missing, so the session is a laggard. For another incarnation or epoch the copy is stale,
+ *   and the subscriber is removed.
+ * - Order of steps: subscribing and leaving commit the session first, then the registry. A crash in between leaves a
+ *   `pending` subscription, or a subscriber whose copies are stale. The next step detects either.
+ * - Borrowed payloads: a large payload is appended once, to the registry's log, and inboxes hold notes
+ *   (`streams/borrowed.ts`). It is trimmed when no session that may have borrowed it is left.
+ * - Back-pressure: queue and breaker only decide whether a publish waits. They are in memory, because losing them loses
+ *   nothing. The queue pauses while the engine is behind (`isBehind`), so that copies never fill the journal that
+ *   publishes need. It also rests after each message while clients append, because clients wait for appends and not for
+ *   copies.
+ *
+ * Invariants: a source is kept while it has work. At the start, discovery finds every stream that a crash left with
+ * copies owed.
  */
 import type { Position } from "@sluice/protocol";
 import { hex } from "../core/bytes.ts";
@@ -54,7 +75,7 @@ export class Fanout {
     parts.streams.onEvent((event) => this.hear(event));
   }
 
-  /** Streams that are being fanned out, or were not long ago. */
+  /** Streams that are being fanned out, or were recently. */
   get size(): number {
     return this.sources.size;
   }
@@ -90,7 +111,7 @@ export class Fanout {
     return source;
   }
 
-  /** Makes room by a tenth, oldest first; what is at work stays. */
+  /** Evicts a tenth of the sources, oldest first. Sources with work stay. */
   private evict(): void {
     let wanted = Math.ceil(this.parts.limits.sources / 10);
     for (const [key, source] of this.sources) {
@@ -100,12 +121,12 @@ export class Fanout {
     }
   }
 
-  /** Finds what a crash left owed. */
+  /** Finds the streams that a crash left with copies owed. */
   start(): void {
     this.discovery.start();
   }
 
-  /** Fans out what is owed, and brings up laggards. */
+  /** Fans out the messages that are owed, and lets laggards catch up. */
   private adopt(project: string, stream: string): Promise<void> {
     return this.using(project, stream, async (source) => {
       if ((await source.roster.look()) === undefined) return;
@@ -114,7 +135,7 @@ export class Fanout {
     });
   }
 
-  /** Where several nodes serve: makes sure that none of them has left a stream behind. */
+  /** Where several nodes serve: makes sure that no stream was left behind by another node. */
   async sweep({ project, id }: Entity): Promise<void> {
     await this.adopt(project, id);
     const atMs = this.nextCheckAtMs();
@@ -131,7 +152,7 @@ export class Fanout {
     await this.discovery.stop();
   }
 
-  /** Waits for the copies of what was appended, as far as a publish does. Whatever happens to them, the publish has happened. */
+  /** Waits for the copies of an append, as far as a publish does. A failed copy does not fail the publish. */
   async publish(project: string, stream: string, through: Position): Promise<Published> {
     const source = this.source(project, stream);
     source.uses++;
@@ -161,7 +182,7 @@ export class Fanout {
     return { mode, ...tally };
   }
 
-  /** The source is not evicted while the work runs. */
+  /** Keeps the source from eviction while the work runs. */
   private async using<T>(project: string, stream: string, work: (source: Source) => Promise<T>): Promise<T> {
     const source = this.source(project, stream);
     source.uses++;
@@ -172,12 +193,12 @@ export class Fanout {
     }
   }
 
-  /** What a subscription is going to need is kept until it is there. */
+  /** Keeps the messages that a new subscription needs until it is stored. */
   joining<T>(project: string, stream: string, join: () => Promise<T>): Promise<T> {
     return this.using(project, stream, (source) => source.joining(join));
   }
 
-  /** False when the stream of that name has gone. */
+  /** False if the stream of that name is gone. */
   add(project: string, stream: string, input: Omit<AddSubscriber, "remindAtMs">): Promise<boolean> {
     const { streams } = this.parts;
     const remindAtMs = this.nextCheckAtMs();
@@ -186,7 +207,8 @@ export class Fanout {
         const outcome = await source.roster.add({ ...input, remindAtMs });
         if (outcome.kind === "added") {
           if (outcome.lagsAt) source.catchUp(input.session);
-          // A registry that begins now may begin behind the tail, and no append that comes need tell of what was there before.
+          // A registry that begins now may begin behind the tail, and no later append need announce the messages before
+          // it.
           else source.wake();
           return true;
         }
@@ -197,14 +219,14 @@ export class Fanout {
     });
   }
 
-  /** Whether it is among the subscribers. */
+  /** Whether the registry has this subscriber. */
   async has(project: string, stream: string, { session, incarnation, epoch }: Member): Promise<boolean> {
     const { rows } = await this.parts.engine.load(registryEntity(project, stream), [subscriberTable.at(session)]);
     const subscriber = rows[0] && subscriberTable.decode(rows[0]);
     return subscriber?.incarnation === incarnation && subscriber.epoch === epoch && !subscriber.left;
   }
 
-  /** The session is not there any more, or has left; undefined `epoch` means whatever it had subscribed to. */
+  /** Removes a session that ended or left. Undefined `epoch` means any subscription of this incarnation. */
   async remove(
     project: string,
     stream: string,
@@ -213,7 +235,7 @@ export class Fanout {
     await this.using(project, stream, (source) => source.removeSubscribers([who]));
   }
 
-  /** The stream of that name has gone: its subscriptions end, first in the sessions and then in the registry. */
+  /** The stream of that name is gone. Its subscriptions end, first in the sessions and then in the registry. */
   private async dissolve(source: Source, name: string): Promise<void> {
     const { project, stream, roster } = source;
     const { keepers } = this.parts;

@@ -1,10 +1,12 @@
-/** Sessions: an inbox per tab or device, into which every message of the streams it subscribes to is copied once. */
+/**
+ * Sessions: an inbox per tab or device, which receives one copy of every message of the streams it subscribes to.
+ * Compose calls it; fanout.ts explains how copies are made.
+ */
 import { type AddressName, READING, route } from "../core/route.ts";
 import { type Feature, type Kernel, kindOf } from "../feature.ts";
 import type { StreamLimits } from "../streams/limits.ts";
 import type { Streams } from "../streams/service.ts";
 import { SESSION } from "../streams/state.ts";
-import { type CoreService, LocalCore } from "./core-service.ts";
 import { FanoutMeter } from "./delivery.ts";
 import { describeSessions as describe } from "./describe.ts";
 import { Events, type MetricSink } from "./events.ts";
@@ -22,6 +24,7 @@ import {
 } from "./routes.ts";
 import { Sessions, SUBSCRIBE, UNSUBSCRIBE } from "./service.ts";
 import { FANOUT } from "./state.ts";
+import { LocalStreamPort, type StreamPort } from "./stream-port.ts";
 
 export interface SessionSettings {
   readonly session: SessionLimits;
@@ -31,8 +34,8 @@ export interface SessionSettings {
 
 export interface SessionFeatureParts {
   readonly streams: Streams;
-  /** Stands between fan-out and the streams it copies into; tests inject faults there. */
-  readonly coreOf: (local: CoreService) => CoreService;
+  /** Wraps the port through which fan-out commits to streams and inboxes. Tests inject faults here. */
+  readonly streamPortOf: (local: StreamPort) => StreamPort;
   readonly onEvent?: MetricSink | undefined;
 }
 
@@ -45,14 +48,14 @@ const session: AddressName = {
 
 export function sessionsFeature(kernel: Kernel, settings: SessionSettings, parts: SessionFeatureParts) {
   const { engine, keepers, world, report } = kernel;
-  const { streams, onEvent, coreOf } = parts;
+  const { streams, onEvent, streamPortOf } = parts;
   const { session: limits } = settings;
   const events = new Events(onEvent);
-  const core = coreOf(new LocalCore(streams, keepers, limits));
-  const copying = { engine, core, world, limits: settings.fanout, meter: new FanoutMeter() };
+  const port = streamPortOf(new LocalStreamPort(streams, keepers, limits));
+  const copying = { engine, port, world, limits: settings.fanout, meter: new FanoutMeter() };
   const queue = new LocalQueue({ ...copying, appends: () => streams.meter.appends.appended });
   const fanout = new Fanout({ ...copying, keepers, streams, queue, events, report });
-  const service = new Sessions({ engine, keepers, streams, core, fanout, world, limits, events, report });
+  const service = new Sessions({ engine, keepers, streams, port, fanout, world, limits, events, report });
   streams.guardInboxes((project, path, access) => service.demandReader(project, path, access));
   const routes = new SessionRoutes({ sessions: service, events, world, limits, streamLimits: settings.stream });
   return {

@@ -1,43 +1,45 @@
 /**
- * The subscribers of a stream that could not be copied to when the others were. Each is brought up from the log by itself, at its
- * own pace, and joins the others again when it has come as far. Owned by its source.
+ * The subscribers of a stream that missed a round. Each catches up from the log at its own pace, and rejoins the rounds
+ * at the cursor. Owned by its source.
  *
- * Invariants: a laggard holds up no other session. It is retried with backoff until it takes its copies or is gone.
+ * Invariants: a laggard delays no other session. It is retried with backoff until it takes its copies or is gone.
  */
 import type { Position } from "@sluice/protocol";
 import { backoffMs } from "../core/backoff.ts";
 import type { Cancel, World } from "../core/world.ts";
 import type { Copy } from "./copy.ts";
-import type { CoreService } from "./core-service.ts";
 import { Delivery, type DeliveryParts, type Member } from "./delivery.ts";
 import type { FanoutLimits } from "./limits.ts";
 import type { RemoveSubscriber } from "./registry-rules.ts";
+import type { StreamPort } from "./stream-port.ts";
 
 /** Laggards that failed together do not retry together. */
 const RETRY_JITTER = [0.5, 1] as const;
 
 interface Effort {
-  /** In a row. */
+  /** Consecutive failures. */
   failures: number;
   cancel: Cancel | undefined;
   isRunning: boolean;
-  /** Asked for while it was running: the session may have subscribed anew, which the running attempt does not know. */
+  /**
+   * Requested while an attempt was running. The session may have subscribed again, which that attempt does not know.
+   */
   isAskedFor: boolean;
 }
 
 export interface LaggardParts extends DeliveryParts {
-  readonly core: CoreService;
+  readonly port: StreamPort;
   readonly world: World;
   readonly limits: FanoutLimits;
 }
 
 export interface LaggardSource {
   readonly project: string;
-  /** The member, if it still lags, and how far it is. */
+  /** The member and its position, if it still lags. */
   lagging(session: string): Promise<{ readonly member: Member; readonly at: Position } | undefined>;
-  /** What comes after a position; undefined when there is nothing to be had. */
+  /** The messages after a position; undefined if there are none. */
   copyAfter(at: Position): Promise<Copy | undefined>;
-  /** Takes note of how far it is. True when it lags no more, or is gone. */
+  /** Stores the member's position. True if it lags no more, or is gone. */
   noteProgress(member: Member, at: Position): Promise<boolean>;
   removeSubscribers(members: readonly RemoveSubscriber[]): Promise<void>;
   report(what: string, fault: unknown): void;
@@ -58,7 +60,7 @@ export class Laggards {
     return this.efforts.size;
   }
 
-  /** Sees to this session soon; at once the first time, unless it has just failed. */
+  /** Schedules an attempt for this session. */
   catchUp(session: string, afterMs = 0): void {
     const effort = this.efforts.get(session) ?? { failures: 0, cancel: undefined, isRunning: false, isAskedFor: false };
     this.efforts.set(session, effort);
@@ -96,7 +98,7 @@ export class Laggards {
     }
   }
 
-  /** Returns when to try again; undefined when there is nothing left to do. */
+  /** Returns when to retry; undefined if nothing is left to do. */
   private async bringUp(session: string, effort: Effort): Promise<number | undefined> {
     try {
       while (!this.isStopped) {
@@ -122,7 +124,7 @@ export class Laggards {
     const missed = delivery.missed[0]?.[1];
     switch (missed?.kind) {
       case undefined:
-      // It is further back than was known: that is where to go on.
+      // The session is further back than the registry knew. Continue from there.
       case "lagging":
         return (await this.source.noteProgress(member, missed?.at ?? delivery.latest!)) ? "done" : "further";
       case "stale":

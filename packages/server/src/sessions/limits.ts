@@ -1,20 +1,20 @@
 /**
- * The bounds of sessions and of fan-out, with their defaults. Compose hands them to the service; the configuration takes its
- * defaults from here, so that a default exists once.
+ * The limits of sessions and of fan-out, with their defaults. Compose passes them to the service. The configuration
+ * takes its defaults from here, so that each default exists once.
  */
 export interface SessionLimits {
-  /** How long a session lives without being used. */
+  /** How long a session lives without use. */
   readonly ttlSeconds: number;
   /** Streams that one session may follow. */
   readonly subscriptions: number;
-  /** What is kept in an inbox; older copies go, and a reader that stood before them is told. */
+  /** What an inbox keeps. Older copies are trimmed, and a reader that stood before them gets 410. */
   readonly keptMessages: number;
   readonly keptBytes: number;
   readonly cleanupMs: number;
-  /** Sessions that are cleaned up at a time, and registries that each of them is taken out of at a time. */
+  /** Sessions that are cleaned up at a time, and registries that each of them is removed from at a time. */
   readonly cleanupSessions: number;
   readonly cleanupStreams: number;
-  /** How soon an ending that was cut short is taken up again. */
+  /** How soon an interrupted deletion is resumed. */
   readonly endAgainMs: number;
   /** The body of a request about a session. */
   readonly bodyBytes: number;
@@ -36,46 +36,49 @@ export const SESSION_LIMITS: SessionLimits = {
 };
 
 export interface FanoutLimits {
-  /** Copies on their way at a time, for one fan-out. */
+  /** Concurrent copies of one fan-out. */
   readonly batch: number;
   /** With more subscribers than this, copies go through the queue. */
   readonly queueThreshold: number;
   /** Sessions in one message of the queue. */
   readonly queueBatch: number;
-  /** Whether there is a queue. */
+  /** Whether the queue is used. */
   readonly queue: boolean;
-  /** Messages of the queue that are worked on at a time, in this process. */
+  /** Messages of the queue that this process works on at a time. */
   readonly queueConsumers: number;
-  /** While the engine is behind, how soon it is looked at again whether the queue may go on. */
+  /** While the engine is behind, how soon the queue checks again. */
   readonly queueYieldMs: number;
-  /** How long the queue rests after each message while others append (0: not at all), and how long after the last append that ends. */
+  /**
+   * How long the queue rests after each message while clients append (0: not at all), and how long after the last
+   * append it stops resting.
+   */
   readonly queueRestMs: number;
   readonly queueQuietMs: number;
   /** Without a queue, a publish to more subscribers than this does not wait for copies. */
   readonly maxInline: number;
-  /** How long one copy may take. */
+  /** The timeout of one copy. */
   readonly timeoutMs: number;
-  /** Fan-outs with failures in a row after which a publish no longer waits for copies, and for how long. */
+  /** Consecutive fan-outs with failures after which a publish no longer waits for copies, and for how long. */
   readonly breakerFailures: number;
   readonly breakerRecoveryMs: number;
-  /** A session that takes longer than this no longer holds up what comes next for the others. */
+  /** A session that takes longer than this no longer delays the next round. */
   readonly graceMs: number;
-  /** How soon a copy that failed is tried again, and at most how late after it failed again and again. */
+  /** The first delay before a failed copy is retried, and the longest delay after repeated failures. */
   readonly retryMs: number;
   readonly maxRetryMs: number;
-  /** Where several nodes serve, how often one makes sure that a stream with subscribers is fanned out. */
+  /** Where several nodes serve, how often a node checks that a stream with subscribers is fanned out. */
   readonly checkMs: number;
-  /** What one round of fan-out takes from the log at most. */
+  /** The most bytes that one round takes from the log. */
   readonly roundBytes: number;
-  /** What the copies of one fan-out, or of one message of the queue, may have under way at a time. */
+  /** Bytes of concurrent copies, for one fan-out or one message of the queue. */
   readonly flightBytes: number;
-  /** A payload above this is written once for all copies of it. */
+  /** A payload above this size is stored once for all copies of it. */
   readonly shareBytes: number;
-  /** What is kept of such payloads for one stream; beyond it, copies are whole again. */
+  /** Bytes of such payloads kept for one stream. Beyond it, copies carry their payloads. */
   readonly sharedBytes: number;
   /** Rows, or streams, that are read at a time. */
   readonly pageRows: number;
-  /** Streams with subscribers that are remembered while nothing happens to them. */
+  /** Sources that are remembered while they are idle. */
   readonly sources: number;
 }
 

@@ -1,10 +1,10 @@
 import { expect, it } from "vitest";
 import type { World } from "../core/world.ts";
 import type { Copy } from "./copy.ts";
-import type { CoreService } from "./core-service.ts";
 import { FanoutMeter } from "./delivery.ts";
 import { FANOUT_LIMITS } from "./limits.ts";
 import { LocalQueue, messagesOf } from "./queue.ts";
+import type { StreamPort } from "./stream-port.ts";
 
 const THROUGH = { generation: 1, seq: 1 };
 const copy = { bytes: 10, size: 1, through: THROUGH } as Copy;
@@ -27,10 +27,10 @@ it("leaves an engine that is behind to others, and goes on when it is not any mo
     if (++copies === 60) isBehind = true;
     return { kind: "applied" as const, at: THROUGH };
   };
-  const core = { deliver } as unknown as CoreService;
+  const port = { deliver } as unknown as StreamPort;
   const engine = { isBehind: () => isBehind };
   const limits = { ...FANOUT_LIMITS, queueConsumers: 1 };
-  const queue = new LocalQueue({ core, world, limits, meter: new FanoutMeter(), engine, appends: () => 0 });
+  const queue = new LocalQueue({ port, world, limits, meter: new FanoutMeter(), engine, appends: () => 0 });
   const runTimers = () => timers.splice(0).forEach((run) => void run());
 
   const deliveries = queue.send(messagesOf(round, members, 50));
@@ -63,9 +63,9 @@ it("rests after each message while others append, and goes through when they do 
     copies++;
     return { kind: "applied" as const, at: THROUGH };
   };
-  const core = { deliver } as unknown as CoreService;
+  const port = { deliver } as unknown as StreamPort;
   const limits = { ...FANOUT_LIMITS, queueConsumers: 1 };
-  const queue = new LocalQueue({ core, world, limits, meter: new FanoutMeter(), engine: {}, appends: () => appends });
+  const queue = new LocalQueue({ port, world, limits, meter: new FanoutMeter(), engine: {}, appends: () => appends });
   const settled = () => new Promise((resolve) => setImmediate(resolve));
 
   appends++;

@@ -1,7 +1,7 @@
 /**
- * The queue behind a large fan-out: the copies of a round, cut into messages of some sessions each and worked on a few messages at
- * a time, so that the publish that caused them need not wait and other streams get their turn. It lives in this process and in
- * memory, because a lost message costs nothing: what is owed follows from the log.
+ * The queue behind a large fan-out. It cuts the copies of a round into messages of some sessions each
+ * and works on a few at a time. So the publish need not wait, and other streams get their turn. Sources send to it. It lives in
+ * memory, because a lost message costs nothing: copies that are owed follow from the log.
  */
 import type { Cancel } from "../core/world.ts";
 import type { Engine } from "../engine/contract.ts";
@@ -13,11 +13,11 @@ export interface FanoutQueueMessage {
   readonly projectId: string;
   readonly streamId: string;
   readonly sessions: readonly Member[];
-  /** Payload, content type and fan-out sequence; it does not leave the process, so nothing is encoded. */
+  /** Payload, content type and fan-out sequence. It never leaves the process, so it is not encoded. */
   readonly copy: Copy;
 }
 
-/** Takes messages of one round. What becomes of them is told through what it returns. */
+/** Takes the messages of one round. The returned object reports their outcomes. */
 export interface FanoutQueue {
   send(messages: readonly FanoutQueueMessage[]): Deliveries;
 }
@@ -25,7 +25,7 @@ export interface FanoutQueue {
 export interface QueueParts extends DeliveryParts {
   readonly limits: FanoutLimits;
   readonly engine: Pick<Engine, "isBehind">;
-  /** Appends to streams so far; copies do not count. */
+  /** Appends to streams so far, without copies. */
   readonly appends: () => number;
 }
 
@@ -50,7 +50,7 @@ export class LocalQueue implements FanoutQueue {
   private next = 0;
   private consuming = 0;
   private cancel: Cancel | undefined;
-  /** How many there were when it was last looked at, and when they were seen to have become more. */
+  /** The number of appends at the last check, and when it was last seen to grow. */
   private appends = 0;
   private lastAppendMs = Number.NEGATIVE_INFINITY;
 
@@ -74,8 +74,8 @@ export class LocalQueue implements FanoutQueue {
   };
 
   /**
-   * Whether others append. They are waited for and the copies are not, so the queue rests between its messages; what is
-   * appended meanwhile goes into the same copies, so that there are fewer of them and not more.
+   * Whether clients append now. Clients wait for appends and not for copies, so the queue rests between its messages.
+   * Messages appended meanwhile join the same copies, so a rest makes fewer copies.
    */
   private isWanted(): boolean {
     const { appends, limits, world } = this.parts;
@@ -114,13 +114,16 @@ export class LocalQueue implements FanoutQueue {
   }
 }
 
-/** Hands one message to its sessions. Whom it could not reach is a laggard of the stream afterwards, and tried again there. */
+/**
+ * Delivers one message to its sessions. A session that it cannot reach becomes a laggard of the stream and is retried
+ * there.
+ */
 export function consume(parts: QueueParts, message: FanoutQueueMessage): Delivery {
   const { projectId, copy, sessions } = message;
   return new Delivery(parts, projectId, copy, sessions, parts.limits.queueBatch);
 }
 
-/** The messages of one round, seen as one delivery. */
+/** The messages of one round as one delivery. */
 class Round implements Deliveries {
   readonly reached: Promise<void>;
   readonly answeredOrSlow: Promise<void>;

@@ -1,9 +1,9 @@
 /**
- * The rules of a stream's registry: its subscribers, how far the log has been fanned out, its laggards. Pure; the source submits
- * them to the registry's keeper.
+ * The rules of a stream's registry: its subscribers, its cursor, its laggards. Pure; the roster submits them to the
+ * registry's keeper.
  *
- * Invariants: the cursor moves only when every subscriber of that version has been served or is noted as a laggard. A session that
- * subscribed since then is served first.
+ * Invariants: the cursor moves only when every subscriber of that version has been served or is stored as a laggard. A
+ * session that subscribed since then is served first.
  */
 import { comparePositions, type Position, ZERO } from "@sluice/protocol";
 import type { Message } from "../engine/contract.ts";
@@ -25,7 +25,7 @@ export interface AddSubscriber extends Addressed {
   /** The name under which the stream is followed. */
   readonly name: string;
   readonly start: Position;
-  /** When a node makes sure that the stream is fanned out; null where no other node can leave it behind. */
+  /** When a node checks that the stream is fanned out; null where no other node can leave it behind. */
   readonly remindAtMs: number | null;
 }
 
@@ -34,16 +34,16 @@ export type AddOutcome =
       readonly kind: "added";
       readonly registry: Registry;
       readonly lagsAt: Position | undefined;
-      /** It was there already, and nothing has changed. */
+      /** The subscriber existed already, and nothing changed. */
       readonly isKnown: boolean;
     }
-  /** It belongs to another stream of the same path: an earlier one, which must go first, or a later one. */
+  /** The registry belongs to another stream at the same path: an earlier one, which must go first, or a later one. */
   | { readonly kind: "of-another"; readonly name: string };
 
 export function addRule(view: View, now: number, input: AddSubscriber): Decision<AddOutcome> {
   const { session, name, start, incarnation, epoch, remindAtMs } = input;
   const known = view.get(registryTable, "");
-  // Of an earlier stream there may be payloads left that copies borrow; its subscribers have gone with it.
+  // Payloads of an earlier stream may remain because copies borrow them. Its subscribers are gone.
   if (known !== undefined && known.name !== name && known.count > 0) {
     return { outcome: { kind: "of-another", name: known.name } };
   }
@@ -66,7 +66,7 @@ export function addRule(view: View, now: number, input: AddSubscriber): Decision
           departedBorrowers: known?.departedBorrowers ?? 0,
         };
   const before = known && view.get(subscriberTable, session);
-  // An earlier attempt of the same session comes late; a later one has been here.
+  // This attempt is late: a later attempt of the same session has committed.
   if (before?.incarnation === incarnation && (before.epoch > epoch || (before.epoch === epoch && !before.left))) {
     const lagsAt = view.get(laggardTable, session)?.at;
     return { outcome: { kind: "added", registry, lagsAt, isKnown: true } };
@@ -92,16 +92,16 @@ export function addRule(view: View, now: number, input: AddSubscriber): Decision
 export interface RemoveSubscriber {
   readonly session: string;
   readonly incarnation: string;
-  /** Undefined: whichever it is, because the session has ended. */
+  /** Undefined: any epoch, because the session has ended. */
   readonly epoch: number | undefined;
-  /** It is still read, and borrows payloads. */
+  /** The session is still read and borrows payloads. */
   readonly keepsBorrowing: boolean;
 }
 
 export type RemoveOutcome =
   | { readonly kind: "removed"; readonly registry: Registry; readonly sessions: readonly string[] }
   | { readonly kind: "absent" }
-  /** That was the last one, and the registry has gone with it. */
+  /** That was the last subscriber, so the registry was destroyed. */
   | { readonly kind: "emptied" };
 
 /** With `name`, only from the registry of the stream of that name. */
@@ -161,13 +161,13 @@ export interface Advance {
   /** The version whose subscribers were served. */
   readonly version: Position;
   readonly to: Position;
-  /** The subscribers that could not be served, and how far they are. */
+  /** The subscribers that were not served, with their positions. */
   readonly laggards: readonly (Addressed & { readonly session: string; readonly at: Position })[];
 }
 
 export type AdvanceOutcome =
   | { readonly kind: "advanced"; readonly registry: Registry; readonly lagging: Advance["laggards"] }
-  /** A session came, left or caught up in the meantime: read the subscribers, serve the new ones, and ask again. */
+  /** A session subscribed, left or caught up meanwhile. Read the subscribers, serve the new ones, and submit again. */
   | { readonly kind: "changed" }
   | { readonly kind: "gone" };
 
@@ -175,11 +175,11 @@ export function advanceRule(view: View, { name, version, to, laggards }: Advance
   const registry = view.get(registryTable, "");
   if (registry === undefined || registry.name !== name) return { outcome: { kind: "gone" } };
   if (!isVersion(registry.version, version)) return { outcome: { kind: "changed" } };
-  // Another node has come further; whom it could not serve it has noted itself.
+  // Another node has advanced further, and it stored the laggards of its own rounds.
   if (comparePositions(to, registry.cursor) <= 0) return { outcome: { kind: "advanced", registry, lagging: [] } };
   const lagging = laggards.filter(
-    ({ session, ...who }) =>
-      isStill(view.get(subscriberTable, session), who) && view.get(laggardTable, session) === undefined,
+    ({ session, ...address }) =>
+      isStill(view.get(subscriberTable, session), address) && view.get(laggardTable, session) === undefined,
   );
   const changes: Change[] = lagging.map(({ session, at }) => put(laggardTable, session, { at }));
   const next: Registry = {
@@ -193,7 +193,7 @@ export function advanceRule(view: View, { name, version, to, laggards }: Advance
   return { outcome: { kind: "advanced", registry: next, lagging }, changes };
 }
 
-/** Whether it is the subscriber that is meant, and not a later one of the same session id. */
+/** Whether this is the same subscriber, and not a later one of the same session id. */
 function isStill(subscriber: Subscriber | undefined, { incarnation, epoch }: Addressed): boolean {
   return subscriber?.incarnation === incarnation && subscriber.epoch === epoch && !subscriber.left;
 }
@@ -202,11 +202,11 @@ export type CaughtUpOutcome =
   | { readonly kind: "joined"; readonly registry: Registry }
   | { readonly kind: "behind" | "gone" };
 
-/** A laggard has come this far. It is one of the others again when that is as far as they are. */
-export function caughtUpRule(view: View, session: string, who: Addressed, at: Position): Decision<CaughtUpOutcome> {
+/** Stores a laggard's position. At the cursor it rejoins the rounds. */
+export function caughtUpRule(view: View, session: string, address: Addressed, at: Position): Decision<CaughtUpOutcome> {
   const registry = view.get(registryTable, "");
   const laggard = view.get(laggardTable, session);
-  if (registry === undefined || laggard === undefined || !isStill(view.get(subscriberTable, session), who)) {
+  if (registry === undefined || laggard === undefined || !isStill(view.get(subscriberTable, session), address)) {
     return { outcome: { kind: "gone" } };
   }
   if (isBefore(at, registry.cursor)) {
@@ -218,7 +218,7 @@ export function caughtUpRule(view: View, session: string, who: Addressed, at: Po
   return { outcome: { kind: "joined", registry: next }, changes };
 }
 
-/** Payloads that copies will borrow. Returns where the first of them lies; undefined when they do not fit any more. */
+/** Appends payloads that copies will borrow. Returns the position of the first; undefined if they no longer fit. */
 export function lendRule(
   view: View,
   name: string,
@@ -233,13 +233,13 @@ export function lendRule(
   return { outcome: first, changes: [{ op: "append", messages }] };
 }
 
-/** Sets when the stream is looked at again. */
+/** Sets when the stream is checked again. */
 export function remindRule(view: View, atMs: number | null): Decision<void> {
   if (view.get(registryTable, "") === undefined) return { outcome: undefined };
   return { outcome: undefined, changes: [{ op: "remind", atMs }] };
 }
 
-/** No session borrows what lies at or before this position any more. `bytes` is what the head counted there. */
+/** Trims payloads that no session borrows any more. `bytes` is the head's count at that position. */
 export function trimRule(
   view: View,
   name: string,

@@ -1,9 +1,9 @@
 /**
- * A stream's registry as this process knows it: its subscribers and laggards. A source asks it which sessions get a copy and reports
- * the outcome; subscribing and unsubscribing go through it too.
+ * A stream's registry as this process remembers it: its subscribers and laggards. A source asks it which sessions get a
+ * copy and reports outcomes. Subscribing and unsubscribing go through it too.
  *
- * Invariants: what is remembered is what was stored at its version. Where other nodes write, it is compared with the store before
- * every use; a change that does not follow on what is remembered makes the roster read everything again.
+ * Invariants: the roster equals the registry at its version. Where other nodes write, it is compared with the store
+ * before every use. A change that does not directly follow its version makes it read all rows again.
  */
 import type { Position } from "@sluice/protocol";
 import type { Engine, Head, Message, RowKey } from "../engine/contract.ts";
@@ -42,14 +42,14 @@ interface Rows {
 }
 
 export class Roster {
-  /** Undefined while nothing is known, or when there is none. */
+  /** Undefined while nothing is known, or if there is no registry. */
   registry: Registry | undefined;
   /** All subscribers, laggards included. */
   readonly members = new Map<string, Member>();
-  /** How far each laggard is. */
+  /** The position of each laggard. */
   readonly lagging = new Map<string, Position>();
   private isKnown = false;
-  /** Counts what makes an answer that is on its way too old. */
+  /** Counts changes, to detect that a load that is under way is outdated. */
   private changes = 0;
   private waiting: (() => void)[] = [];
   private readonly entity;
@@ -64,13 +64,13 @@ export class Roster {
     this.entity = registryEntity(project, stream);
   }
 
-  /** Makes sure that what is remembered is what is stored; undefined when there is no registry. */
+  /** Reads the registry again if it may have changed; undefined if there is none. */
   async look(): Promise<Registry | undefined> {
     for (;;) {
       if (this.isKnown && isMemoryTruth(this.engine)) return this.registry;
       const { changes } = this;
       const stored = await this.stored();
-      // What we changed or learnt while that was on its way is newer.
+      // A change made here while the load was under way is newer.
       if (this.changes !== changes) continue;
       if (stored === undefined) return this.forget();
       if (this.isKnown && isSame(this.registry, stored)) {
@@ -78,7 +78,7 @@ export class Roster {
         return stored;
       }
       const read = await this.readAll();
-      // A session that came or went while the rows were read is in them or not; the version tells.
+      // A session that subscribed or left while the rows were read may be in them or not; the version tells.
       const after = await this.stored();
       if (this.changes !== changes || after === undefined || !isSame(after, stored)) continue;
       this.remember(after, read);
@@ -86,7 +86,7 @@ export class Roster {
     }
   }
 
-  /** All at once: a round may ask for the subscribers at any moment, and none may be missing then. */
+  /** All at once, because a round may ask for the subscribers at any moment, and none may be missing. */
   private remember(registry: Registry, { members, lagging }: Rows): void {
     this.forget();
     for (const [session, member] of members) this.members.set(session, member);
@@ -125,7 +125,7 @@ export class Roster {
     for (const wake of this.waiting.splice(0)) wake();
   }
 
-  /** Resolves when something has changed here. */
+  /** Resolves when the roster changes. */
   nextChange(): Promise<void> {
     return new Promise((resolve) => this.waiting.push(resolve));
   }
@@ -138,7 +138,7 @@ export class Roster {
     this.isKnown = true;
   }
 
-  /** Takes over a change of our own; when others have changed something in between, all of it is read again. */
+  /** Applies a change of this process. If another node changed the registry in between, all rows are read again. */
   private follow(registry: Registry, isNext: boolean, change: () => void): void {
     this.changed();
     if (isNext && this.isKnown) {
@@ -147,7 +147,7 @@ export class Roster {
     } else this.isKnown = false;
   }
 
-  /** Whether this registry is exactly so many of our own steps further than what is remembered. */
+  /** Whether this registry is exactly `steps` changes of this process ahead of the roster. */
   private isNext({ version, name }: Registry, steps = 1): boolean {
     const known = this.registry;
     if (known === undefined) return version.seq === steps;
@@ -155,13 +155,13 @@ export class Roster {
     return isVersion({ generation, seq: seq + steps }, version) && known.name === name;
   }
 
-  /** What is remembered turned out not to be what is stored. */
+  /** The roster turned out to differ from the store. */
   doubt(): void {
     this.changed();
     this.isKnown = false;
   }
 
-  /** When it fails, the outcome is unknown, and so is what is stored. */
+  /** If the commit fails, its outcome is unknown, so the roster is in doubt. */
   private async change<O>(keys: readonly RowKey[], rule: Rule<O>): Promise<O> {
     try {
       return await this.keepers.submit(this.entity, keys, rule);
@@ -176,7 +176,7 @@ export class Roster {
     const keys = [REGISTRY, subscriberTable.at(session), laggardTable.at(session)];
     const outcome = await this.change(keys, (view, now) => addRule(view, now, input));
     if (outcome.kind !== "added" || (this.registry && isSame(this.registry, outcome.registry))) return outcome;
-    // A version that is one further, although this was no change, is another node's change.
+    // A version that is one ahead although this changed nothing is another node's change.
     this.follow(outcome.registry, !outcome.isKnown && this.isNext(outcome.registry), () => {
       this.members.set(session, { session, incarnation, epoch });
       if (outcome.lagsAt) this.lagging.set(session, outcome.lagsAt);
@@ -235,12 +235,12 @@ export class Roster {
     return outcome;
   }
 
-  /** Keeps payloads for copies to borrow; where the first one lies, or undefined when they do not fit. */
+  /** Stores payloads for copies to borrow. Returns the position of the first; undefined if they do not fit. */
   lend(name: string, messages: readonly Message[], maxBytes: number): Promise<Position | undefined> {
     return this.keepers.submit(this.entity, [REGISTRY], (view) => lendRule(view, name, messages, maxBytes));
   }
 
-  /** Trims payloads that were lent before the earliest session subscribed that may still borrow. */
+  /** Trims payloads that were stored before the earliest remaining borrower subscribed. */
   async tidy(): Promise<void> {
     const { head, rows } = await this.engine.load(this.entity, [REGISTRY]);
     if (rows[0] === undefined || head.last.seq === head.start.seq) return;
@@ -253,7 +253,7 @@ export class Roster {
     if (through) await this.keepers.submit(this.entity, [REGISTRY], (view) => trimRule(view, name, through));
   }
 
-  /** The position of a number in our own log, with the bytes up to there. */
+  /** The position of a sequence number in the registry's own log, with the bytes up to it. */
   private async measure(head: Head, seq: number): Promise<{ position: Position; bytes: number } | undefined> {
     let position = head.start;
     let bytes = head.startBytes;
@@ -270,7 +270,7 @@ export class Roster {
   }
 }
 
-/** Whether no session came, went, lagged or caught up between the two. */
+/** Whether no session subscribed, left, lagged or caught up between the two. */
 function isSame(a: Registry | undefined, b: Registry): boolean {
   return isVersion(a?.version, b.version) && a?.name === b.name;
 }

@@ -1,7 +1,9 @@
 /**
- * The HTTP routes of sessions: parse, call the service, render. The inbox of a session is read through the routes of streams.
+ * The HTTP routes of sessions: parse, call the service, render. Called by the router. Clients read the inbox of a
+ * session through the routes of streams.
  *
- * Invariants: another subject's session looks exactly like one that does not exist, except to a caller that subscribes with its id.
+ * Invariants: another subject's session looks exactly like one that does not exist, except to a caller that subscribes
+ * with its id.
  */
 import { BEGINNING, errors, formatOffset, header, NOW, parseOffset } from "@sluice/protocol";
 import type { Headers, HttpRequest, Reply } from "../core/http.ts";
@@ -106,7 +108,7 @@ export class SessionRoutes {
     });
   }
 
-  /** Tells of the request when it is answered. */
+  /** Reports the request as an event when it is answered. */
   private async counted(endpoint: string, { method }: HttpRequest, work: () => Promise<Reply>): Promise<Reply> {
     const { events, world } = this.parts;
     const startedAt = world.now();
@@ -147,7 +149,11 @@ function parseFrom(text: string | undefined): Subscribe["from"] {
   if (text === undefined || text === NOW) return undefined;
   if (text === BEGINNING) return "beginning";
   const position = parseOffset(text);
-  if (position === undefined) throw new Refusal("bad-body", `from must be an offset, ${BEGINNING} or ${NOW}`);
+  if (position === undefined)
+    throw new Refusal(
+      "bad-body",
+      `from must be an offset, ${BEGINNING} or ${NOW}; got ${JSON.stringify(text.slice(0, 40))}`,
+    );
   return position;
 }
 
@@ -180,7 +186,7 @@ function refusalOf(outcome: Exclude<SubscribeOutcome, Joined>, { sessionId, stre
     case "sharded":
       return new Refusal(
         "stream-sharded",
-        `${streamId} is a sharded topic; a session follows streams, each of which has one order`,
+        `${streamId} is a sharded topic, which has no single order; subscribe to its shards instead`,
       );
     case "anothers":
       return new Refusal("forbidden", `the session ${sessionId} belongs to another subject`);
@@ -190,11 +196,14 @@ function refusalOf(outcome: Exclude<SubscribeOutcome, Joined>, { sessionId, stre
         `the session has ${header.contentType} ${outcome.contentType}; format "envelope" takes any stream into a JSON session`,
       );
     case "format-differs":
-      return new Refusal("subscription-differs", `the session is subscribed to ${streamId} in the other format`);
+      return new Refusal(
+        "subscription-differs",
+        `the session is subscribed to ${streamId} in the other format; unsubscribe first`,
+      );
     case "too-many":
       return new Refusal(
         "too-many-subscriptions",
-        `the session ${sessionId} is subscribed to as many streams as it may`,
+        `the session ${sessionId} has reached the limit of subscriptions; unsubscribe from a stream first`,
       );
     default:
       return unreadable(outcome, streamId);

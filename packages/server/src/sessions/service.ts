@@ -1,9 +1,9 @@
 /**
- * Sessions as every door sees them: subscribe, unsubscribe, publish, look, touch, delete, clean up. It strings single steps of
- * sessions and registries together; each may be repeated, and what a crash leaves between two of them the next one finds.
+ * Sessions as every door uses them: subscribe, unsubscribe, publish, get, touch, delete, sweep. It strings idempotent
+ * steps on sessions and registries together; the next step detects what a crash left between two of them.
  *
- * What must stay true: the session knows of a subscription before the registry does, so that a copy never meets a session that
- * would not take it; and it is gone from the session before it is gone from the registry, so that nothing is copied afterwards.
+ * Invariants: a subscription is stored in the session before the registry, so that no copy meets a session that would
+ * refuse it. It is removed from the session before the registry, so that no copy is applied afterwards.
  */
 import { comparePositions, type Position, ZERO } from "@sluice/protocol";
 import type { Access, Permission } from "../core/action.ts";
@@ -20,7 +20,6 @@ import { absent, appendRefusal } from "../streams/refusals.ts";
 import type { Streams } from "../streams/service.ts";
 import { FANOUT_FOLLOWER, lifeOf, META, metaTable } from "../streams/state.ts";
 import { STREAM_ID } from "./bodies.ts";
-import type { CoreService } from "./core-service.ts";
 import type { Events } from "./events.ts";
 import type { Fanout, Published } from "./fanout.ts";
 import type { SessionLimits } from "./limits.ts";
@@ -48,12 +47,13 @@ import {
   sessionTable,
   subscriptionTable,
 } from "./state.ts";
+import type { StreamPort } from "./stream-port.ts";
 
 export interface SessionParts {
   readonly engine: Engine;
   readonly keepers: Keepers;
   readonly streams: Streams;
-  readonly core: CoreService;
+  readonly port: StreamPort;
   readonly fanout: Fanout;
   readonly world: World;
   readonly limits: SessionLimits;
@@ -65,7 +65,7 @@ export interface Subscribe {
   readonly sessionId: string;
   readonly streamId: string;
   readonly format: CopyFormat;
-  /** Undefined: only what comes from now on. */
+  /** Undefined: only messages from now on. */
   readonly from: Position | "beginning" | undefined;
 }
 
@@ -76,7 +76,7 @@ export type SubscribeOutcome =
   | Extract<FollowOutcome, { kind: "sharded" }>
   | Extract<ReadOutcome, { kind: "trimmed" | "ahead" | "lost" }>;
 
-/** An append that was taken, and what became of its copies meanwhile. */
+/** An accepted append, and the outcome of its copies so far. */
 export interface PublishOutcome {
   readonly outcome: Extract<AppendOutcome, { kind: "appended" | "duplicate" }>;
   readonly copies: Published;
@@ -88,10 +88,10 @@ export const SUBSCRIBE: Permission = { action: "subscribe", need: "read-or-write
 /** A session may always leave a stream. */
 export const UNSUBSCRIBE: Permission = { action: "unsubscribe", need: "write", isUnconfined: true };
 
-/** Throws a Refusal for a stream that sessions cannot follow by its path. */
+/** Throws a Refusal for a path that sessions cannot follow. */
 function checkStreamId(streamId: string): void {
   if (!STREAM_ID.test(streamId)) {
-    throw new Refusal("bad-path", "a stream that sessions follow has letters, digits, _ . : / and - only in its path");
+    throw new Refusal("bad-path", "sessions follow only streams whose path consists of letters, digits, _ . : / and -");
   }
   checkPath(streamId);
   refuseReserved(streamId);
@@ -114,20 +114,20 @@ export class Sessions {
   }
 
   private async subscribeAs(asker: Asker, project: string, input: Subscribe): Promise<SubscribeOutcome> {
-    const { core, fanout, events, world } = this.parts;
+    const { port, fanout, events, world } = this.parts;
     const { sessionId, streamId, format, from } = input;
     const startedAt = world.now();
     const asked = from === undefined ? undefined : await this.startOf(project, streamId, from);
     if (asked !== undefined && "kind" in asked) return asked;
     return fanout.joining(project, streamId, async () => {
-      const followed = await core.follow(project, streamId, fanout.newName(), asked);
+      const followed = await port.follow(project, streamId, fanout.newName(), asked);
       if (followed.kind === "sharded") return followed;
       if (followed.kind !== "following") return { kind: "no-stream" };
       const { name, meta, tail } = followed;
-      // Where other nodes write too, reading leaves open what lies beyond the end; a subscription from there would miss what comes.
+      // On a shared store a read accepts positions beyond the end; a subscription from there would miss messages.
       if (asked !== undefined && comparePositions(asked, tail) > 0) return { kind: "ahead", tail };
       const isCut = meta.config.retention !== undefined;
-      // From here on it is held; what retention took before that is not to be had.
+      // From here on messages are held. If retention trimmed some before, the subscription cannot start there.
       const start = from !== undefined && isCut ? await this.startOf(project, streamId, from) : asked;
       if (start !== undefined && "kind" in start) return start;
       const join = {
@@ -149,16 +149,16 @@ export class Sessions {
     });
   }
 
-  private async join(project: string, sessionId: string, join: Parameters<CoreService["join"]>[2]) {
+  private async join(project: string, sessionId: string, join: Parameters<StreamPort["join"]>[2]) {
     for (;;) {
-      const joined = await this.parts.core.join(project, sessionId, join);
+      const joined = await this.parts.port.join(project, sessionId, join);
       if (joined.kind !== "over") return joined;
-      // What is left of an earlier session of this id goes first, so that the new one inherits nothing.
+      // The remains of an earlier session of this id go first, so that the new session inherits nothing.
       await this.sweepOne(project, sessionId);
     }
   }
 
-  /** The registry's side. When it cannot be had, the session's side is taken back; false when the stream has gone by now. */
+  /** The registry's step. If it fails, the session's step is undone; false if the stream is gone. */
   private async register(
     project: string,
     { sessionId: session, streamId }: Subscribe,
@@ -176,7 +176,7 @@ export class Sessions {
     let isAdded = false;
     try {
       isAdded = await this.enlist(project, { sessionId: session, streamId }, name, joined);
-      // Another node may have released the hold before it could know of this subscription. A hold that stands costs no commit.
+      // Another node may have released the hold before it saw this subscription. Holding again costs no commit.
       if (isAdded && isCut)
         await streams.keep(project, streamId, { follower: FANOUT_FOLLOWER, name, from: subscription.at });
     } catch (fault) {
@@ -187,8 +187,8 @@ export class Sessions {
       await undo();
       return false;
     }
-    // It stands by now, but no client may be told before this step: until then to subscribe again begins anew, and what was published
-    // in between would be forgotten. When it fails, the first copy or the next subscribe makes up for it.
+    // No client may learn of the subscription before this step, because until then a repeated subscribe starts over and
+    // would forget messages. If it fails, the first copy or the next subscribe confirms it.
     const outcome = await keepers.submit(e, keys, (view) => confirmRule(view, streamId, who));
     if (outcome !== "stands") {
       // It ended meanwhile, and the step that ended it may not have found it in the registry.
@@ -198,8 +198,8 @@ export class Sessions {
   }
 
   /**
-   * Makes sure that the registry has it, as far as the inbox has come. Also done for a subscription that the session has already:
-   * a failover may have taken it from the registry alone, and to subscribe again brings it back, with what was missed.
+   * Makes sure that the registry has the subscription, at the inbox's position. This also runs for an existing one: a
+   * failover may have lost it from the registry alone, and subscribing again restores it with the messages it missed.
    */
   private enlist(
     project: string,
@@ -210,7 +210,7 @@ export class Sessions {
     return this.parts.fanout.add(project, streamId, { session, incarnation, epoch, name, start: at });
   }
 
-  /** Where a subscription starts that wants what was there before; why not, when that is not to be had. */
+  /** Where a subscription with `from` starts, or why it cannot. */
   private async startOf(
     project: string,
     stream: string,
@@ -230,7 +230,7 @@ export class Sessions {
     }
   }
 
-  /** The caller's session of this id, made when there is none. It has no inbox until it subscribes to a stream by copy. */
+  /** The caller's session of this id; created if there is none. It has no inbox until it subscribes by copy. */
   async open(project: string, sessionId: string, asker: Asker): Promise<Exclude<OpenOutcome, { kind: "over" }>> {
     const { keepers, limits, events } = this.parts;
     for (;;) {
@@ -258,8 +258,8 @@ export class Sessions {
   }
 
   /**
-   * An append that waits for its copies. `stored` runs when the message is durable: copies have limits of their own, and must not
-   * make it look as if it were not stored. Throws a Refusal for what cannot be appended.
+   * An append that waits for its copies. `stored` runs when the message is durable, because a slow copy must not make
+   * it look as if it were not stored. Throws a Refusal for an invalid append.
    */
   async publish(
     project: string,
@@ -296,7 +296,7 @@ export class Sessions {
     const subscriptions: { streamId: string; subscription: Subscription }[] = [];
     for await (const { streamId, subscription } of this.subscriptions(e)) {
       if (subscription.left) continue;
-      // Whether a subscription came about whose last step was cut short, the registry knows.
+      // Only the registry knows whether a pending subscription was completed.
       const who = { session: sessionId, incarnation: session.incarnation, epoch: subscription.epoch };
       const stands = !subscription.pending || (await this.parts.fanout.has(project, streamId, who));
       if (stands) subscriptions.push({ streamId, subscription });
@@ -332,7 +332,7 @@ export class Sessions {
     return touched;
   }
 
-  /** The first step is the moment; the rest is cleaning up, and is finished by the sweep when it is cut short. */
+  /** The session is gone from the first step on. The sweep finishes the cleanup if it is interrupted. */
   async delete(project: string, sessionId: string, asker: Asker): Promise<"deleted" | "absent"> {
     const { keepers, events, report, limits } = this.parts;
     const outcome = await keepers.submit(sessionEntity(project, sessionId), [META, SESSION_ROW], (view, now) =>
@@ -348,9 +348,9 @@ export class Sessions {
     return "deleted";
   }
 
-  /** Takes the session out of every registry, and then away. */
+  /** Removes the session from every registry, then destroys it. */
   private async finish(project: string, session: string, incarnation: string): Promise<number> {
-    const { core, fanout, limits } = this.parts;
+    const { port, fanout, limits } = this.parts;
     const streams: string[] = [];
     for await (const { streamId } of this.subscriptions(sessionEntity(project, session))) streams.push(streamId);
     const who = { session, incarnation, epoch: undefined, keepsBorrowing: false };
@@ -358,11 +358,11 @@ export class Sessions {
       const some = streams.slice(i, i + limits.cleanupStreams);
       await Promise.all(some.map((stream) => fanout.remove(project, stream, who)));
     }
-    await core.remove(project, session, incarnation);
+    await port.remove(project, session, incarnation);
     return streams.length;
   }
 
-  /** Sessions whose time may be over. */
+  /** Ends the sessions that have expired. */
   async sweep(entities: readonly Entity[]): Promise<void> {
     const { world, events, report } = this.parts;
     const startedAt = world.now();
@@ -386,7 +386,7 @@ export class Sessions {
     events.tell("cleanup_batch", { count: expired, latencyMs, values: [expired, removed, failed] });
   }
 
-  /** Undefined when it goes on; otherwise how many subscriptions went with it. */
+  /** Undefined if the session is live; otherwise the number of its subscriptions. */
   private async sweepOne(project: string, sessionId: string): Promise<number | undefined> {
     const { keepers, limits, events } = this.parts;
     const outcome = await keepers.submit(sessionEntity(project, sessionId), [META, SESSION_ROW], (view, now) =>

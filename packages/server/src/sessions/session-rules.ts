@@ -1,9 +1,9 @@
 /**
- * The rules of a session: joining a stream, being copied to, leaving, being used, ending. Pure; the service and the core submit
- * them to the session's keeper.
+ * The rules of a session: join a stream, take a copy, leave, touch, end. Pure; the service and the port submit them to
+ * the session's keeper.
  *
- * What must stay true: a copy applies only onto its predecessor, to the incarnation and the epoch it is meant for. A session that
- * is over or ending takes nothing any more, and whoever asks is told that it is not there.
+ * Invariants: a copy applies only onto its predecessor, in the incarnation and the epoch it is addressed to. A session
+ * that is over or ending takes no copies and looks absent to every caller.
  */
 import { comparePositions, type Position } from "@sluice/protocol";
 import type { Change } from "../engine/draft.ts";
@@ -22,7 +22,7 @@ import {
   subscriptionTable,
 } from "./state.ts";
 
-/** Who asks. An admin may do what the owner may. */
+/** The caller of a request. An admin may do what the owner may. */
 export interface Asker {
   readonly subject: string | undefined;
   readonly isAdmin: boolean;
@@ -31,10 +31,10 @@ export interface Asker {
 export interface Join {
   readonly asker: Asker;
   readonly stream: string;
-  /** The source's own name for who follows it. */
+  /** The stream's name for its follower. */
   readonly name: string;
   readonly format: CopyFormat;
-  /** The source's. */
+  /** The content type of the source. */
   readonly contentType: string;
   /** The first copy applies onto this position. */
   readonly start: Position;
@@ -59,7 +59,7 @@ export type OpenOutcome =
   | { readonly kind: "open"; readonly isNew: boolean; readonly incarnation: string; readonly expiresAt: number }
   | { readonly kind: "anothers" | "over" };
 
-/** A session of the asker's, without an inbox as long as it subscribes to nothing; a use of the one that is there. */
+/** Opens the caller's session, or touches it if it exists. A new session has no inbox until it subscribes. */
 export function openRule(view: View, now: number, asker: Asker, limits: SessionLimits): Decision<OpenOutcome> {
   const meta = view.get(metaTable, "");
   if (meta === undefined) {
@@ -74,7 +74,7 @@ export function openRule(view: View, now: number, asker: Asker, limits: SessionL
   return { outcome: outcome as OpenOutcome, changes: [put(metaTable, "", touched)] };
 }
 
-/** The session's side of a subscription; makes the session, and its inbox, when there is none. */
+/** The session's step of a subscription. It creates the session and its inbox if they do not exist. */
 export function joinRule(view: View, now: number, input: Join, limits: SessionLimits): Decision<JoinOutcome> {
   const meta = view.get(metaTable, "");
   const contentType = input.format === "envelope" ? "application/json" : input.contentType;
@@ -91,7 +91,7 @@ export function joinRule(view: View, now: number, input: Join, limits: SessionLi
   const touched: Meta = { ...meta, config, inbox: true, touchedAt: now };
   const common = { kind: "joined", isNewSession: false, incarnation: session.incarnation } as const;
   const expiresAt = expiresAtOf(touched);
-  // One that was never completed begins anew, so that nothing comes that was there before.
+  // A subscription that was never completed starts over, so that no earlier message is copied.
   if (known !== undefined && !known.left && !known.pending && known.name === input.name) {
     if (known.format !== input.format) return { outcome: { kind: "format-differs" } };
     const outcome = { ...common, isNewSubscription: false, subscription: known, expiresAt };
@@ -156,17 +156,20 @@ export function mayUse({ owner }: Session, { subject, isAdmin }: Asker): boolean
   return isAdmin || owner === subject;
 }
 
-/** What its user is told: never later than when it really ends. */
+/** The expiry that clients see; never later than the real one. */
 export function expiresAtOf({ touchedAt, config }: Meta): number {
   return touchedAt + (config.ttlSeconds ?? 0) * 1_000;
 }
 
-/** Sessions that are over are cleaned up at whole intervals, so that many are done together. */
+/** Expired sessions are cleaned up at whole intervals, so that many are cleaned together. */
 function cleanupAt(meta: Meta, view: View, { cleanupMs }: SessionLimits): number {
   return Math.ceil((endsAt(meta, view.head) ?? 0) / cleanupMs) * cleanupMs;
 }
 
-/** The registry has it too. `ended`: the session or the subscription is not there any more; tells whether copies borrow. */
+/**
+ * Confirms that the registry has the subscription too. `ended`: the session or the subscription is gone; says whether
+ * copies borrow.
+ */
 export function confirmRule(
   view: View,
   stream: string,
@@ -181,7 +184,7 @@ export function confirmRule(
   return { outcome: "stands", changes: [put(subscriptionTable, stream, { ...subscription, pending: undefined })] };
 }
 
-/** The subscription, if it is still the one that is meant. */
+/** The subscription, if it is still the addressed one. */
 function standing(view: View, stream: string, incarnation: string, epoch: number): Subscription | undefined {
   const subscription = view.get(subscriptionTable, stream);
   const isIt = subscription?.epoch === epoch && !subscription.left;
@@ -190,14 +193,14 @@ function standing(view: View, stream: string, incarnation: string, epoch: number
 
 export type CopyOutcome =
   | { readonly kind: "applied" | "duplicate"; readonly at: Position }
-  /** Something is missing before it. */
+  /** Messages before the copy are missing. */
   | { readonly kind: "lagging"; readonly at: Position }
-  /** There is no such session or subscription any more; but there may be an inbox whose copies borrow. */
+  /** The session or subscription is gone, but an inbox may remain whose copies borrow. */
   | { readonly kind: "stale"; readonly borrows: boolean };
 
 const GONE: CopyOutcome = { kind: "stale", borrows: false };
 
-/** Whether this session has left the stream, or subscribed anew, and has copies that borrow from it. */
+/** Whether this session has left the stream, or subscribed again, and has copies that borrow from it. */
 function stillBorrows(view: View, stream: string, incarnation: string): boolean {
   const isIt = view.get(sessionTable, "")?.incarnation === incarnation;
   return isIt && view.get(subscriptionTable, stream)?.borrows === true;
@@ -230,7 +233,7 @@ export function copyRule(
     at: copy.through,
     pending: undefined,
     borrows: borrows ?? (copy.borrows || undefined),
-    // One range for all that was ever missed: a second gap must not make the first be forgotten.
+    // One range covers all missed messages, so that a second gap does not erase the first.
     missed: misses ? { after: missed?.after ?? at, through: copy.gap.through } : missed,
   };
   const changes: Change[] = [put(subscriptionTable, copy.stream, next)];
@@ -240,7 +243,7 @@ export function copyRule(
   return { outcome: { kind: "applied", at: copy.through }, changes };
 }
 
-/** Ends a subscription. A note of it stays while copies in the inbox borrow. */
+/** Ends a subscription. Its row stays while copies in the inbox borrow. */
 function ended(view: View, stream: string, subscription: Subscription): Change[] {
   if (!subscription.borrows) return dropped(view, stream);
   return [put(subscriptionTable, stream, { ...subscription, left: true as const, pending: undefined })];
@@ -258,7 +261,7 @@ export type LeaveOutcome =
   | { readonly kind: "left"; readonly incarnation: string; readonly epoch: number; readonly borrows: boolean }
   | { readonly kind: "absent" | "not-subscribed" };
 
-/** From here on no copy is taken any more. */
+/** From this commit on the session takes no more copies. */
 export function leaveRule(view: View, now: number, stream: string, asker: Asker): Decision<LeaveOutcome> {
   const session = usable(view, now, asker);
   if (session === undefined) return { outcome: { kind: "absent" } };
@@ -269,7 +272,9 @@ export function leaveRule(view: View, now: number, stream: string, asker: Asker)
   return { outcome, changes: ended(view, stream, subscription) };
 }
 
-/** The stream of this name has gone, and the subscription with it. Says whether copies in the inbox still borrow. */
+/**
+ * The stream of this name is gone, and the subscription ends with it. Says whether copies in the inbox still borrow.
+ */
 export function dropRule(
   view: View,
   stream: string,
@@ -282,7 +287,7 @@ export function dropRule(
   return { outcome, changes: ended(view, stream, subscription) };
 }
 
-/** Takes back a subscription that could not be completed, and the session that was made for it. */
+/** Undoes a subscription that could not be completed, and the session that was created for it. */
 export function undoRule(
   view: View,
   stream: string,
@@ -298,14 +303,14 @@ export function undoRule(
   };
 }
 
-/** The session, if it is there and the asker may use it. */
+/** The session, if it exists and the caller may use it. */
 function usable(view: View, now: number, asker: Asker): Session | undefined {
   const session = view.get(sessionTable, "");
   if (session === undefined || lifeOf(view.get(metaTable, ""), view.head, now) !== "live") return undefined;
   return mayUse(session, asker) ? session : undefined;
 }
 
-/** A use of the session; undefined when there is none. */
+/** Records a use of the session; undefined if there is none. */
 export function touchSessionRule(view: View, now: number, asker: Asker): Decision<{ expiresAt: number } | undefined> {
   if (usable(view, now, asker) === undefined) return { outcome: undefined };
   const meta: Meta = { ...view.get(metaTable, "")!, touchedAt: now };
@@ -316,14 +321,16 @@ export type EndOutcome =
   | { readonly kind: "ending"; readonly incarnation: string }
   | { readonly kind: "absent" | "kept" };
 
-/** Deleting, by its owner: from this commit on the session is not there. What still points at it is cleaned up afterwards. */
+/**
+ * Deletes the session for its owner: from this commit on it is absent. Rows that refer to it are cleaned up afterwards.
+ */
 export function deleteSessionRule(view: View, now: number, asker: Asker, limits: SessionLimits): Decision<EndOutcome> {
   const session = usable(view, now, asker);
   if (session === undefined) return { outcome: { kind: "absent" } };
   return end(view, session, now, limits);
 }
 
-/** The same when its time is over, or when an ending was cut short; otherwise says when to look again. */
+/** The same for an expired session or an interrupted deletion; otherwise stores when to check again. */
 export function expireRule(view: View, now: number, limits: SessionLimits): Decision<EndOutcome> {
   const meta = view.get(metaTable, "");
   const session = view.get(sessionTable, "");
@@ -341,7 +348,7 @@ function end(view: View, { incarnation }: Session, now: number, { endAgainMs }: 
   return { outcome: { kind: "ending", incarnation }, changes };
 }
 
-/** The last step: nothing points at it any more. */
+/** The last step: no row refers to the session any more. */
 export function destroyRule(view: View, incarnation: string): Decision<boolean> {
   const isIt = view.get(sessionTable, "")?.incarnation === incarnation && view.get(metaTable, "")?.deleted === true;
   return isIt ? { outcome: true, changes: [{ op: "destroy" }] } : { outcome: false };

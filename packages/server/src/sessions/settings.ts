@@ -1,4 +1,4 @@
-/** The settings of sessions and of fan-out into their inboxes. */
+/** The settings of sessions and of fan-out into their inboxes. Read by the configuration schema. */
 import { bytes, count, ms, yesNo } from "../core/setting.ts";
 import { settingGroup } from "../core/setting-group.ts";
 import { FANOUT_LIMITS as FANOUT, SESSION_LIMITS as SESSION } from "./limits.ts";

@@ -1,6 +1,6 @@
 /**
- * The log of a stream as fan-out sees it: what is to be copied next, where large payloads are put so that copies can borrow them,
- * and what retention must leave alone. A source has one; it does not decide which session gets what.
+ * The log of a stream as fan-out uses it: the next piece to copy, the large payloads that copies borrow, and the hold
+ * on retention. A source has one; it does not decide which session gets a copy.
  */
 import type { Position } from "@sluice/protocol";
 import type { World } from "../core/world.ts";
@@ -22,7 +22,7 @@ export interface SourceLogParts {
 }
 
 export class SourceLog {
-  /** Whether retention cuts the stream; it is asked for when the stream is created and stays as it is. */
+  /** Whether the stream has retention. That is fixed when the stream is created. */
   private isCut = false;
   private readonly paced: PacedHold;
   private takenBytes = 0;
@@ -50,7 +50,7 @@ export class SourceLog {
     this.paced.forget();
   }
 
-  /** What comes after a position, as the copy of this fan-out. `gone` when the stream of this name does not exist any more. */
+  /** The messages after a position, as the copy of this fan-out. `gone`: the stream of this name no longer exists. */
   async after(at: Position, name: string, fanoutSeq: number): Promise<Copy | "nothing" | "gone"> {
     let from = at;
     let gap: Gap | undefined;
@@ -84,7 +84,7 @@ export class SourceLog {
     }
   }
 
-  /** The same copy, with payloads that are large and would be written many times put where all can borrow them. */
+  /** The same copy, with large payloads of more than one subscriber stored once in the registry's log. */
   async shared(copy: Copy, name: string): Promise<Copy> {
     const { shareBytes, sharedBytes } = this.parts.limits;
     const isLarge = ({ payload }: LoggedMessage) => payload.length > shareBytes;
@@ -102,7 +102,7 @@ export class SourceLog {
     return copy.lending(lent);
   }
 
-  /** Retention must not take what is still owed to a session. */
+  /** Keeps retention from trimming messages that are still owed to a session. */
   async hold({ name, cursor }: Registry): Promise<void> {
     if (!this.isCut) return;
     let lowest = cursor;
@@ -112,7 +112,7 @@ export class SourceLog {
     await this.paced.move(lowest, name, bytes);
   }
 
-  /** Releases the hold, because no session subscribes any more; takes it again for one that has just come. */
+  /** Releases the hold because no session subscribes any more. It takes the hold again if one just subscribed. */
   async releaseHold(): Promise<void> {
     const { streams } = this.parts;
     const described = await streams.describe(this.project, this.stream);

@@ -1,9 +1,10 @@
 /**
- * A stream that sessions follow: takes its log piece by piece, copies each piece to every subscriber, and moves the cursor. One
- * round at a time; what is appended meanwhile goes into the next. `Fanout` keeps one per stream while there is something to do.
+ * A stream that sessions follow. It takes its log piece by piece, copies each piece to every subscriber, and moves the
+ * cursor. One round runs at a time; later appends go into the next. `Fanout` keeps one per stream while it has work.
  *
- * Invariants: rounds follow the log, whether or not a publish waits. The cursor moves only past what every subscriber has, or is
- * noted to lag behind. If no subscriber can be reached, it is an outage: no laggard is noted and the cursor stays.
+ * Invariants: rounds follow the log, whether or not a publish waits. The cursor moves only past messages that every
+ * subscriber has, or is stored to lag behind. If no subscriber can be reached, it is an outage: no laggard is stored
+ * and the cursor stays.
  */
 import type { Position } from "@sluice/protocol";
 import { backoffMs } from "../core/backoff.ts";
@@ -14,7 +15,6 @@ import { isMemoryTruth } from "../engine/other-nodes.ts";
 import type { Streams } from "../streams/service.ts";
 import { Breaker } from "./breaker.ts";
 import { Copy } from "./copy.ts";
-import type { CoreService } from "./core-service.ts";
 import { type Deliveries, Delivery, type FanoutMeter, type Member, type Missed } from "./delivery.ts";
 import type { Events } from "./events.ts";
 import { type LaggardSource, Laggards } from "./laggards.ts";
@@ -24,20 +24,21 @@ import type { RemoveSubscriber } from "./registry-rules.ts";
 import { Roster } from "./roster.ts";
 import { SourceLog } from "./source-log.ts";
 import { isBefore, isVersion, type Registry } from "./state.ts";
+import type { StreamPort } from "./stream-port.ts";
 import { NO_COPIES, type Tally, Waiters } from "./waiters.ts";
 
 export interface SourceParts {
   readonly engine: Engine;
   readonly keepers: Keepers;
   readonly streams: Streams;
-  readonly core: CoreService;
+  readonly port: StreamPort;
   readonly world: World;
   readonly limits: FanoutLimits;
   readonly meter: FanoutMeter;
   readonly queue: FanoutQueue;
   readonly events: Events;
   readonly report: (what: string, fault: unknown) => void;
-  /** The stream has gone, and its subscriptions go with it. */
+  /** Ends the subscriptions of a stream that is gone. */
   readonly dissolve: (source: Source, name: string) => Promise<void>;
 }
 
@@ -51,10 +52,10 @@ export class Source implements LaggardSource {
   private isRunning = false;
   private isStopped = false;
   private outages = 0;
-  /** Callers that use this source now; it is not evicted under them. */
+  /** Callers that use this source now; it is not evicted meanwhile. */
   uses = 0;
   private joins = 0;
-  /** When it was seen to that nothing is kept; undefined when something may be. */
+  /** When the hold was last released; undefined if the stream may be held. */
   private releasedAt: number | undefined;
   private cancelRetry: Cancel | undefined;
   private cancelTidy: Cancel | undefined;
@@ -70,7 +71,7 @@ export class Source implements LaggardSource {
     this.laggards = new Laggards(parts, this);
   }
 
-  /** No round, no waiting publish, no laggard: it can be evicted and made again when needed. */
+  /** No round, no waiting publish, no laggard: it can be evicted and created again when needed. */
   get isIdle(): boolean {
     const isWaiting = this.cancelRetry !== undefined || this.cancelTidy !== undefined || this.log.isHolding;
     return this.uses === 0 && !this.isRunning && !isWaiting && this.waiters.size === 0 && this.laggards.size === 0;
@@ -80,7 +81,7 @@ export class Source implements LaggardSource {
     return this.laggards.size;
   }
 
-  /** Something was appended, or may have been. */
+  /** A message was appended, or may have been. */
   wake(): void {
     this.isOwed = true;
     if (this.isRunning || this.isStopped) return;
@@ -90,7 +91,7 @@ export class Source implements LaggardSource {
     void this.run();
   }
 
-  /** Resolves when the round is over that takes the log at least up to there. */
+  /** Resolves at the end of the round that takes the log at least up to `through`. */
   copied(through: Position): Promise<Tally> {
     const { registry } = this.roster;
     if (registry === undefined || this.isStopped) return Promise.resolve(NO_COPIES);
@@ -108,12 +109,12 @@ export class Source implements LaggardSource {
     this.waiters.answerAll(NO_COPIES);
   }
 
-  /** Brings a session up that lags. */
+  /** Lets a laggard catch up. */
   catchUp(session: string): void {
     this.laggards.catchUp(session);
   }
 
-  /** A session that may have borrowed has left; payloads that no session borrows any more are trimmed in a while. */
+  /** A session that may have borrowed has left. Payloads that no session borrows any more are trimmed after a while. */
   tidySoon(): void {
     if (this.isStopped || this.cancelTidy !== undefined) return;
     this.cancelTidy = this.parts.world.after(this.parts.limits.checkMs, () => {
@@ -150,7 +151,7 @@ export class Source implements LaggardSource {
   }
 
   private async round(): Promise<void> {
-    // What they wait for was durable before this round looks at the log.
+    // The messages that these publishes wait for were durable before this round reads the log.
     const waiting = this.waiters.all;
     const registry = await this.roster.look();
     if (registry === undefined) {
@@ -164,7 +165,7 @@ export class Source implements LaggardSource {
       return this.parts.dissolve(this, registry.name);
     }
     if (piece === "nothing") {
-      // An earlier round or another node has copied it, or a failover took it.
+      // An earlier round or another node has copied it, or a failover lost it.
       const { members, lagging } = this.roster;
       const successes = members.size - lagging.size;
       return this.waiters.answerLate(waiting, { count: members.size, successes, failures: lagging.size, failed: 0 });
@@ -181,13 +182,13 @@ export class Source implements LaggardSource {
     for (;;) {
       const now = this.roster.registry;
       if (now?.version.generation !== registry.version.generation || now.name !== name) {
-        // The registry is another stream's by now, and so are its subscribers.
+        // The registry now belongs to another stream, and so do its subscribers.
         this.isOwed = true;
         return;
       }
       const { version } = now;
       const members = this.unserved(served);
-      // Sessions that subscribed before the payload was lent may borrow it. Later ones get whole copies.
+      // Sessions that subscribed before the payload was stored may borrow it. Later ones get whole copies.
       const sent = deliveries.length === 0 ? await this.log.shared(copy, name) : copy;
       const delivery = this.deliver(sent, members, this.mode() === "queued");
       deliveries.push(delivery);
@@ -222,7 +223,8 @@ export class Source implements LaggardSource {
         if (isBefore(outcome.registry.cursor, copy.through)) this.isOwed = true;
       }
       await this.removeSubscribers(staleOf(missed));
-      // Waiting publishes are answered when the slow sessions have answered or timed out; the next round does not wait for that.
+      // Waiting publishes are answered when the slow sessions have answered or timed out; the next round does not wait
+      // for that.
       void this.settle(copy, deliveries, passedOver, startedAt);
       if (copy.hasMore) this.isOwed = true;
       return;
@@ -255,7 +257,7 @@ export class Source implements LaggardSource {
     return queue.send(messagesOf({ projectId, streamId, copy }, members, limits.queueBatch));
   }
 
-  /** Which way copies go now. */
+  /** How copies are made now. */
   mode(): "inline" | "queued" | "skipped" {
     const { queue, queueThreshold, maxInline } = this.parts.limits;
     const count = this.roster.members.size;
@@ -289,7 +291,7 @@ export class Source implements LaggardSource {
     this.waiters.settle(through, { after: copy.prev, through: copy.through, tally });
   }
 
-  /** Takes out those that are not there any more. */
+  /** Removes subscribers that no longer exist. */
   async removeSubscribers(members: readonly RemoveSubscriber[]): Promise<void> {
     if (members.length === 0) return;
     const outcome = await this.roster.remove(members);
@@ -314,7 +316,7 @@ export class Source implements LaggardSource {
     }
   }
 
-  /** Where several nodes serve, another may have kept something since, so that it does not count for long. */
+  /** Where several nodes serve, another may have taken the hold since, so a release is trusted only for a while. */
   private hasReleasedHold(): boolean {
     const { engine, world, limits } = this.parts;
     if (this.releasedAt === undefined) return false;
@@ -344,7 +346,7 @@ export class Source implements LaggardSource {
     if (registry === undefined) return undefined;
     const piece = await this.log.after(at, registry.name, registry.seq);
     if (piece instanceof Copy) return piece;
-    // The end of the log was no nearer than the cursor when it was looked at.
+    // The log ended at or after the cursor when it was read.
     const isBehind = piece === "nothing" && isBefore(at, registry.cursor);
     return isBehind ? Copy.ofNothing(this.stream, at, registry.cursor, registry.seq) : undefined;
   }
@@ -366,7 +368,7 @@ function hasReached({ copied, missed }: Deliveries): boolean {
   return copied > 0 || missed.some(([, { kind }]) => kind === "lagging");
 }
 
-/** Sessions that exist and have no copy, and how far they are. */
+/** Sessions that exist and have no copy, with their positions. */
 function laggardsOf(missed: Missed, slow: readonly Member[], prev: Position) {
   const found = missed.flatMap(([member, result]) => {
     if (result.kind === "stale") return [];

@@ -1,23 +1,23 @@
 /**
- * What is stored of sessions and of fan-out, and what can be read off it.
+ * What is stored of sessions and of fan-out, and what follows from it.
  *
- * An entity of kind "session" holds three things, so that deleting them is one step: the session itself, its inbox, and (for
- * live subscriptions, when they come) its pointers. The first can exist without the others.
+ * An entity of kind "session" holds the session and its inbox, so that deleting both is one commit. A session can exist
+ * without an inbox.
  *
- *   session       ""         the session: owner, incarnation, the last epoch given out
- *   meta          ""         its life (as a stream's, streams/state.ts): last use, TTL, deleted; and the inbox's content type
- *   subscription  stream     the inbox: epoch, format, and how far the stream has been copied; written with every copy
- *   (the log)                the inbox's messages
+ *     session       ""         the session: owner, incarnation, the last epoch given out
+ *     meta          ""         its life (as a stream's, streams/state.ts): last use, TTL, deleted; the inbox's content type
+ *     subscription  stream     epoch, format, and the position copied so far; written with every copy
+ *     (the log)                the inbox's messages
  *
- * A stream that sessions follow has a registry, an entity of kind "fanout" under the stream's path. Its log holds the large
- * payloads that copies borrow.
+ * A stream that sessions follow has a registry, an entity of kind "fanout" under the stream's path. Its log holds the
+ * large payloads that copies borrow.
  *
- *   state         ""         whom it belongs to, how far the stream is fanned out, how many subscribe
- *   subscriber    session    incarnation and epoch, so that a later session of the same id is not taken for it
- *   laggard       session    how far a session is that could not be copied to when the others were
+ *     state         ""         the stream's name, the cursor, the number of subscribers
+ *     subscriber    session    incarnation and epoch, so that a later session of the same id is not taken for it
+ *     laggard       session    the position of a session that missed a round
  *
- * What must stay true: every position at or before the registry's cursor has been copied to every subscriber that is not a
- * laggard; every laggard has been copied to up to its own position. So what is owed follows from these rows and the log.
+ * Invariants: every message up to the registry's cursor was copied to every subscriber that is not a laggard. Every
+ * laggard has the messages up to its own position. So the copies that are owed follow from these rows and the log.
  */
 
 import { comparePositions, type Position } from "@sluice/protocol";
@@ -31,43 +31,43 @@ export const FANOUT = "fanout";
 export type CopyFormat = "raw" | "envelope";
 
 export interface Session {
-  /** The `sub` of the client that made it; absent when the client was anonymous. */
+  /** The `sub` of the client that created it; absent if the client was anonymous. */
   readonly owner?: string | undefined;
   readonly incarnation: string;
-  /** The epoch of the newest subscription; the next gets the one after it. */
+  /** The epoch of the newest subscription; the next one is higher by one. */
   readonly epoch: number;
-  /** How many streams it follows, those that it has left but borrows from included. */
+  /** Streams that it follows, including streams that it left but still borrows from. */
   readonly subscriptions: number;
 }
 
 export interface Subscription {
-  /** The name under which the stream is followed; a later stream of the same path has another. */
+  /** The name under which the stream is followed; a later stream at the same path has another. */
   readonly name: string;
   readonly epoch: number;
   readonly since: number;
   readonly format: CopyFormat;
-  /** Everything up to here is in the inbox. */
+  /** The inbox has every message up to here. */
   readonly at: Position;
-  /** The registry may not know of it yet. */
+  /** The registry may not have it yet. */
   readonly pending?: true | undefined;
-  /** Copies in the inbox borrow payloads from the registry, so that the registry must hear when the session ends. */
+  /** Copies in the inbox borrow payloads from the registry, so the registry must be told when the session ends. */
   readonly borrows?: true | undefined;
-  /** Unsubscribed, and only here because it borrows. */
+  /** Unsubscribed; the row stays because copies borrow. */
   readonly left?: true | undefined;
-  /** Within this lies all that retention took from the stream before it could be copied. */
+  /** This range contains all messages that retention trimmed from the stream before they could be copied. */
   readonly missed?: { readonly after: Position; readonly through: Position } | undefined;
 }
 
 export interface Registry {
-  /** The name in the stream's own record. A stream of the same path that came later has another. */
+  /** The name in the stream's own record. A later stream at the same path has another. */
   readonly name: string;
-  /** Up to here the log has been fanned out. */
+  /** The log has been fanned out up to here. */
   readonly cursor: Position;
   /** Counts fan-outs; each copy carries the number of its own. */
   readonly seq: number;
   /**
-   * Changes whenever the sessions that get copies in a round change. It has the generation of the registry's own log, so that a later
-   * registry of the same path, or one that a failover has set back, never has a version that this one had.
+   * Changes whenever the sessions that get copies in a round change. It has the generation of the registry's own log.
+   * So a later registry at the same path, or one that a failover set back, never repeats a version.
    */
   readonly version: Position;
   /** Subscribers, laggards included. */
@@ -81,7 +81,7 @@ export interface Subscriber {
   readonly incarnation: string;
   readonly epoch: number;
   readonly since: number;
-  /** It may borrow payloads from this number of the registry's log on. */
+  /** It may borrow payloads from this sequence number of the registry's log on. */
   readonly borrowsFrom: number;
   readonly left?: true | undefined;
 }

@@ -1,13 +1,13 @@
-/** The publishes that wait for the copies of what they appended, and what they are told. A source has one. */
+/** The publishes that wait for the copies of their append, and the answers they get. A source has one. */
 import { comparePositions, type Position } from "@sluice/protocol";
 
-/** How the copies of a publish went. */
+/** The outcome of the copies of a publish. */
 export interface Tally {
   readonly count: number;
   readonly successes: number;
   /** Sessions that exist and have no copy, laggards included. */
   readonly failures: number;
-  /** Of these, those that were tried. */
+  /** Those of them that were tried. */
   readonly failed: number;
 }
 
@@ -18,7 +18,7 @@ export interface Waiter {
   readonly resolve: (tally: Tally) => void;
 }
 
-/** How a round went, for a publish that asks when it is over. */
+/** The outcome of a round, for a publish that asks after it has ended. */
 interface Settled {
   readonly after: Position;
   readonly through: Position;
@@ -41,20 +41,20 @@ export class Waiters {
     return new Promise((resolve) => void this.waiting.push({ through, resolve }));
   }
 
-  /** The publishes that wait for something up to there; they wait no longer. */
+  /** Removes and returns the publishes that wait for positions up to `through`. */
   take(through: Position): readonly Waiter[] {
     const taken = this.waiting.filter((waiter) => comparePositions(waiter.through, through) <= 0);
     this.waiting = this.waiting.filter((waiter) => !taken.includes(waiter));
     return taken;
   }
 
-  /** A round is over, and the publishes that waited for it are answered. */
+  /** Answers the publishes that waited for a round. */
   settle(taken: readonly Waiter[], round: Settled): void {
     this.last = round;
     for (const { resolve } of taken) resolve(round.tally);
   }
 
-  /** Nothing is left to copy of what they wait for: the last round has done it before they asked, or it was not ours to do. */
+  /** Answers publishes for which nothing is left to copy: the last round or another node did it before they asked. */
   answerLate(waiters: readonly Waiter[], otherwise: Tally): void {
     const { last } = this;
     const isOfLast = ({ through }: Waiter) =>

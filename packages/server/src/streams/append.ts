@@ -1,8 +1,9 @@
 /**
- * The rule for appending and closing, producers included. Pure; the service submits it to the stream's keeper.
+ * The rule for appending to a stream and closing it, producers included. Pure; `Streams` submits it to the stream's
+ * keeper.
  *
- * What wins when several things are wrong: a fenced producer, then closed, then content type, then the producer's sequence,
- * then Stream-Seq.
+ * Invariants: a producer's repeated append is stored once. When several refusals apply, the first of these wins: fenced
+ * producer, closed, content type, producer sequence, Stream-Seq.
  */
 import type { Position } from "@sluice/protocol";
 import type { Message } from "../engine/contract.ts";
@@ -24,9 +25,9 @@ import {
 } from "./state.ts";
 
 export interface Append {
-  /** [] only when closing without data. */
+  /** Empty only when the request closes the stream without data. */
   readonly payloads: readonly Uint8Array[];
-  /** Needed when there are payloads. */
+  /** Required when there are payloads. */
   readonly contentType?: string | undefined;
   readonly close: boolean;
   readonly seq?: string | undefined;
@@ -34,11 +35,11 @@ export interface Append {
   readonly messageId?: string | undefined;
   readonly messageKey?: string | undefined;
   readonly attributes?: Readonly<Record<string, string>> | undefined;
-  /** Meant for a shard of this topic, and for none of another one of the same name. */
+  /** The append is for a shard of the topic with this id, not for a shard of another topic at the same path. */
   readonly topicId?: string | undefined;
 }
 
-/** `producer` carries the epoch and the highest accepted sequence, to be echoed. */
+/** `producer` carries the epoch and the highest accepted sequence, for the response headers. */
 interface Accepted {
   readonly next: Position;
   readonly closed: boolean;
@@ -47,12 +48,12 @@ interface Accepted {
   readonly follows?: Follows | undefined;
 }
 
-/** The shard that an append to a topic went to, whatever came of it. */
+/** The shard that took or refused an append to a sharded topic. */
 interface Routed {
   readonly shard?: number | undefined;
 }
 
-/** A topic has no log; one of its shards takes the append. */
+/** The stream is a sharded topic, which has no log; one of its shards takes the append. */
 export interface ShardedAppend {
   readonly kind: "sharded";
   readonly shards: number;
@@ -96,7 +97,7 @@ export function appendRule(
   const changes: Change[] = [];
   const { producer, close, payloads } = input;
   if (payloads.length > 0) {
-    // A clock that was set back must not make publish times fall: they are searched by halves.
+    // Publish times never fall, even if the clock was set back, because positions are found by binary search over them.
     const messages = toMessages(input, Math.max(now, view.head.at));
     changes.push({ op: "append", messages }, ...cutForRetention(view, meta.config.retention, messages, now, holdBytes));
   }
@@ -115,7 +116,7 @@ export function appendRule(
   return { outcome: { kind: "appended", next, closed, producer, follows: followsOf(meta), isCloseOnly }, changes };
 }
 
-/** The first reason not to append, a recognised repetition included. */
+/** The first reason not to append. A recognized repetition counts as one. */
 function refuse(view: View, meta: Meta, input: Append): AppendOutcome | undefined {
   const { producer, payloads } = input;
   const known = producer && view.get(producerTable, producer.id);
@@ -136,7 +137,7 @@ function refuse(view: View, meta: Meta, input: Append): AppendOutcome | undefine
   return undefined;
 }
 
-/** On a closed stream: repetitions of what was accepted are fine, so is closing again without data; nothing else is. */
+/** A closed stream accepts repetitions of accepted appends, and a second close without data. It refuses the rest. */
 function refuseClosed(view: View, meta: Meta, input: Append, known: Producer | undefined): AppendOutcome {
   const { producer, payloads } = input;
   const { last } = view.head;
@@ -145,7 +146,8 @@ function refuseClosed(view: View, meta: Meta, input: Append, known: Producer | u
     return { kind: "closed", next: last };
   }
   const repeated = known !== undefined && producer.epoch === known.epoch && producer.seq <= known.seq;
-  // Only the very request that closed it may close again; a plain append that was accepted before may be repeated.
+  // Only the request that closed the stream may repeat its close. A plain append that was accepted before may be
+  // repeated.
   if (repeated && (!input.close || isSame(meta.closedBy, producer))) {
     return { kind: "duplicate", next: last, closed: true, producer: known, follows: followsOf(meta) };
   }

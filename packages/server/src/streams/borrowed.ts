@@ -1,9 +1,9 @@
 /**
- * Messages whose payload lies in another entity's log. A copy of something large holds a short note instead of it; whoever reads
- * the copy gets the payload put back in, and never sees the note. Sessions write such copies, the service fills them.
+ * Messages whose payload lies in another entity's log. The copy of a large message holds a short note in place of the
+ * payload. Sessions write such copies; `Streams` puts the payload back when a client reads them.
  *
- * What must stay true: the note is ours alone. An attribute of that name on a message that is copied is left out, so that nobody
- * can write a note by hand and read what is not theirs.
+ * Invariants: only the server writes notes. A copied message loses any attribute of that name, because a client could
+ * otherwise forge a note and read payloads of other streams.
  */
 import { comparePositions, formatOffset, type Position, parseOffset } from "@sluice/protocol";
 import { EMPTY } from "../core/bytes.ts";
@@ -20,11 +20,11 @@ export interface Borrowed {
   readonly id: string;
   readonly position: Position;
   readonly bytes: number;
-  /** What the payload is wrapped in when it is put back; undefined for nothing. */
+  /** The envelope in which the payload is put back; undefined for none. */
   readonly copyOf?: CopyOf | undefined;
 }
 
-/** The attributes a copy may carry on. */
+/** The attributes that a copy may keep. */
 export function ownAttributes({ attributes }: Message): Message["attributes"] {
   if (attributes === undefined || !Object.hasOwn(attributes, NOTE)) return attributes;
   const { [NOTE]: _, ...rest } = attributes;
@@ -45,7 +45,7 @@ function borrowedOf({ attributes }: Message): Borrowed | undefined {
   return { kind, id, position, bytes, copyOf };
 }
 
-/** The page with all payloads in place. It ends early where they would be more than `maxBytes`. */
+/** The page with all payloads in place. It ends early where the payloads would exceed `maxBytes`. */
 export async function filled(engine: Engine, project: string, page: StreamPage, maxBytes: number): Promise<StreamPage> {
   const { messages } = page;
   if (!messages.some((message) => borrowedOf(message) !== undefined)) return page;
@@ -63,7 +63,7 @@ export async function filled(engine: Engine, project: string, page: StreamPage, 
       continue;
     }
     const payload = await lender.payload(note, maxBytes);
-    // A failover that lost the end of one log and not of another can take it; then the copy has gone with what it copied.
+    // A failover can lose the end of one log and not of another. The copy is then lost with its payload.
     if (payload === undefined) continue;
     const attributes = ownAttributes(message);
     const isBare = attributes === undefined || Object.keys(attributes).length === 0;
@@ -76,7 +76,7 @@ export async function filled(engine: Engine, project: string, page: StreamPage, 
   return { ...page, messages: whole };
 }
 
-/** Reads payloads where they lie; what lies side by side is read together. */
+/** Reads payloads where they are stored. Adjacent payloads share one read. */
 class Lender {
   private readonly read = new Map<string, readonly LoggedMessage[]>();
 

@@ -1,9 +1,9 @@
 /**
- * How many streams there are, for a gauge. The engine is asked page by page, with a pause after each, when somebody looks and the
- * last count is old; in between, what this server creates and deletes is added. So looking costs nothing, and counting a
- * small share of the time however many there are.
+ * The number of streams, for a gauge. A scrape starts a count when the last one is old. The count lists the engine page
+ * by page and pauses between pages; streams that this server creates and deletes meanwhile are added. So a scrape costs
+ * nothing, and counting takes a small share of the time at any size.
  *
- * What must stay true: at most one count runs, none after `stop`, and a fault of the engine costs a count, nothing else.
+ * Invariants: at most one count runs, and none after `stop`. An engine fault costs one count and nothing else.
  */
 import type { World } from "../core/world.ts";
 import type { Engine } from "../engine/contract.ts";
@@ -13,7 +13,10 @@ import { STREAM } from "./state.ts";
 
 export class Census {
   private counted: number | undefined;
-  /** Created minus deleted by this server when the last count began. What was created while it ran may be counted twice. */
+  /**
+   * Created minus deleted by this server when the last count began. Streams created during that count may be counted
+   * twice.
+   */
   private balance = 0;
   private isCounting = false;
   private isStopped = false;
@@ -26,7 +29,7 @@ export class Census {
     private readonly limits: CensusLimits = CENSUS_LIMITS,
   ) {}
 
-  /** Undefined until the first count has ended. */
+  /** Undefined until the first count has completed. */
   look(): number | undefined {
     if (!this.isCounting && !this.isStopped && this.world.now() >= this.staleAt) void this.count();
     if (this.counted === undefined) return undefined;
@@ -52,14 +55,14 @@ export class Census {
         this.balance = balance;
       }
     } catch {
-      // The next look that finds the count old tries again; whatever is wrong with the engine shows elsewhere.
+      // The next scrape that finds the count old retries. The engine reports its faults itself.
     }
     const now = this.world.now();
     this.staleAt = now + Math.max(this.limits.keepMs, this.limits.keepFactor * (now - startedAt));
     this.isCounting = false;
   }
 
-  /** Undefined when it was stopped in between. */
+  /** Undefined if stopped meanwhile. */
   private async countAll(): Promise<number | undefined> {
     let found = 0;
     for (const project of await this.engine.projects(STREAM)) {

@@ -1,6 +1,8 @@
 /**
- * The cursor that keeps caches between us and live readers from answering twice with the same response: the number of
- * 20-second intervals since a fixed day. A client that comes back with the current one or a later one gets a later one.
+ * The cursor that keeps caches from answering a live reader twice with the same response: the number of 20-second
+ * intervals since a fixed day. Called by the tail routes.
+ *
+ * Invariants: a client that sends the current cursor or a later one gets a later one.
  */
 const EPOCH_MS = Date.UTC(2024, 9, 9);
 const INTERVAL_MS = 20_000;

@@ -1,6 +1,8 @@
 /**
- * The headers and query parameters of streams on the wire, described once: for the OpenAPI document, and for the CORS headers
- * that follow from it. The limits are those that parsing enforces.
+ * The headers and query parameters of streams, described once. The OpenAPI document and the CORS headers are built from
+ * them.
+ *
+ * Invariants: the limits stated here are the limits that parsing enforces.
  */
 import { BEGINNING, header, NOW } from "@sluice/protocol";
 import { count, flag, offset, type Parameter, parameter, text, upTo } from "../core/describe.ts";
@@ -16,97 +18,121 @@ import {
   MAX_TTL_SECONDS,
 } from "./parse.ts";
 
-/** What a request may say. */
+/** Headers of a request. */
 export const asks = {
   contentType: parameter(header.contentType, "A media type.", upTo(MAX_CONTENT_TYPE_CHARS)),
-  ifNoneMatch: parameter(header.ifNoneMatch, "ETags that the client holds; 304 when one still fits.", text),
+  ifNoneMatch: parameter(
+    header.ifNoneMatch,
+    "ETags that the client holds. The server answers 304 when one of them still matches.",
+    text,
+  ),
   closed: parameter(header.streamClosed, "Closes the stream with this request.", flag),
-  seq: parameter(header.streamSeq, "Must sort after the one before it.", upTo(MAX_SEQ_CHARS)),
-  ttl: parameter(header.streamTtl, "Seconds of disuse after which the stream goes.", count(0, MAX_TTL_SECONDS)),
-  expiresAt: parameter(header.streamExpiresAt, "When the stream goes. Excludes Stream-TTL.", {
+  seq: parameter(header.streamSeq, "Must sort after the previous Stream-Seq of this stream.", upTo(MAX_SEQ_CHARS)),
+  ttl: parameter(
+    header.streamTtl,
+    "The stream expires after this many seconds without use.",
+    count(0, MAX_TTL_SECONDS),
+  ),
+  expiresAt: parameter(header.streamExpiresAt, "When the stream expires. Cannot be combined with Stream-TTL.", {
     type: "string",
     format: "date-time",
   }),
-  maxMessages: parameter(header.streamMaxMessages, "Messages to keep.", count(1)),
-  maxBytes: parameter(header.streamMaxBytes, "Bytes to keep.", count(1)),
-  maxAge: parameter(header.streamMaxAgeSeconds, "Seconds to keep a message.", count(1, MAX_TTL_SECONDS)),
+  maxMessages: parameter(header.streamMaxMessages, "The most messages to keep.", count(1)),
+  maxBytes: parameter(header.streamMaxBytes, "The most bytes to keep.", count(1)),
+  maxAge: parameter(header.streamMaxAgeSeconds, "How many seconds to keep a message.", count(1, MAX_TTL_SECONDS)),
   shards: parameter(
     header.streamShards,
-    "Makes a topic of so many streams, {path}/$shard/{i}. An append goes by key, else by producer, else round robin.",
+    "Creates a sharded topic of this many streams, {path}/$shard/{i}. An append is routed by key, else by producer, else round robin.",
     count(1, MAX_SHARDS),
   ),
   forkedFrom: parameter(
     header.streamForkedFrom,
-    "The stream of this project to branch off from, by its path or the path of its URL.",
+    "The stream of this project to fork, by its path or by the path of its URL.",
     text,
   ),
-  forkOffset: parameter(header.streamForkOffset, "Where the branch starts; the tail unless given.", offset),
-  forkSubOffset: parameter(header.streamForkSubOffset, "Messages after the fork offset to take along.", count()),
-  producerId: parameter(header.producerId, "Who numbers its appends; all three or none.", upTo(MAX_ID_BYTES)),
-  producerEpoch: parameter(header.producerEpoch, "Raised by a producer that starts anew.", count()),
-  producerSeq: parameter(header.producerSeq, "Counts from 0 in each epoch; a repeated one appends nothing.", count()),
-  messageId: parameter(header.messageId, "An id that goes with the message.", upTo(MAX_ID_BYTES)),
+  forkOffset: parameter(header.streamForkOffset, "Where the fork starts; the tail by default.", offset),
+  forkSubOffset: parameter(
+    header.streamForkSubOffset,
+    "How many messages after the fork offset the fork includes.",
+    count(),
+  ),
+  producerId: parameter(
+    header.producerId,
+    "Names the producer. Needs Producer-Epoch and Producer-Seq.",
+    upTo(MAX_ID_BYTES),
+  ),
+  producerEpoch: parameter(header.producerEpoch, "The producer raises it when it starts again.", count()),
+  producerSeq: parameter(
+    header.producerSeq,
+    "Counts from 0 in each epoch. A repeated number appends nothing.",
+    count(),
+  ),
+  messageId: parameter(header.messageId, "An id stored with the message.", upTo(MAX_ID_BYTES)),
   messageKey: parameter(header.messageKey, "The ordering key of the message.", upTo(MAX_KEY_BYTES)),
   messageAttributes: parameter(
     header.messageAttributes,
-    "A JSON object of strings that goes with the message.",
+    "A JSON object of strings, stored with the message.",
     upTo(MAX_ATTRIBUTES_BYTES),
   ),
 } as const;
 
-/** What a query may say. */
+/** Query parameters. */
 export const queries = {
-  offset: parameter("offset", `Reads what follows: an offset of ours, ${BEGINNING} or ${NOW}.`, offset),
-  last: parameter("last", "Instead of offset: starts with the last so many messages.", count()),
+  offset: parameter(
+    "offset",
+    `Reads the messages after it: an offset from this server, ${BEGINNING} or ${NOW}.`,
+    offset,
+  ),
+  last: parameter("last", "Instead of offset: starts with the last n messages.", count()),
   since: parameter(
     "since",
-    "Instead of offset: starts with what was published since a time in epoch ms, or a duration ago like 10m.",
+    "Instead of offset: starts with the first message since a time in epoch ms, or since a duration ago like 10m.",
     text,
   ),
-  live: parameter("live", "Waits for what comes: long-poll or sse. Needs offset.", {
+  live: parameter("live", "Waits for new messages: long-poll or sse. Needs offset, last or since.", {
     type: "string",
     enum: ["long-poll", "sse"],
   }),
-  format: parameter("format", "envelope gives each message with its offset and metadata.", {
+  format: parameter("format", "With envelope, each message comes with its offset and metadata.", {
     type: "string",
     enum: ["raw", "envelope"],
     default: "raw",
   }),
-  cursor: parameter("cursor", "What Stream-Cursor said last, in live reads.", text),
-  prefix: parameter("prefix", "What a path starts with.", { type: "string", maxLength: MAX_PATH_BYTES }),
-  filter: parameter("filter", "A topic filter, with + for one level and # for all below.", {
+  cursor: parameter("cursor", "In live reads: the last Stream-Cursor that the client received.", text),
+  prefix: parameter("prefix", "Lists only paths that start with it.", { type: "string", maxLength: MAX_PATH_BYTES }),
+  filter: parameter("filter", "A topic filter: + matches one level, # matches all levels below.", {
     type: "string",
     maxLength: MAX_PATH_BYTES,
   }),
-  after: parameter("after", "What next said: the page goes on after it.", {
+  after: parameter("after", "The value of next on the previous page.", {
     type: "string",
     maxLength: MAX_PATH_BYTES,
   }),
 } as const;
 
 export function limitQuery({ streams, defaultStreams }: ListLimits): Parameter {
-  return parameter("limit", "Entries of a page.", { ...count(1, streams), default: defaultStreams });
+  return parameter("limit", "The most entries on one page.", { ...count(1, streams), default: defaultStreams });
 }
 
-/** What an answer may say. */
+/** Headers of a response. */
 export const says = {
-  nextOffset: parameter(header.streamNextOffset, "Where to go on reading.", offset),
-  earliestOffset: parameter(header.streamEarliestOffset, "The earliest offset kept.", offset),
-  upToDate: parameter(header.streamUpToDate, "The answer reaches to the tail.", flag),
-  cursor: parameter(header.streamCursor, "To be given back as cursor.", text),
-  closed: parameter(header.streamClosed, "Nothing will follow.", flag),
-  ttl: parameter(header.streamTtl, "Seconds of disuse after which the stream goes.", count()),
-  expiresAt: parameter(header.streamExpiresAt, "When the stream goes.", { type: "string", format: "date-time" }),
-  maxMessages: parameter(header.streamMaxMessages, "Messages that are kept.", count(1)),
-  maxBytes: parameter(header.streamMaxBytes, "Bytes that are kept.", count(1)),
-  maxAge: parameter(header.streamMaxAgeSeconds, "Seconds that a message is kept.", count(1)),
-  shards: parameter(header.streamShards, "How many shards the topic has.", count(1, MAX_SHARDS)),
-  shard: parameter(header.streamShard, "The shard of the topic that the append went to.", count(0, MAX_SHARDS - 1)),
-  encoding: parameter(header.sseDataEncoding, "How data events carry bytes.", { type: "string", enum: ["base64"] }),
+  nextOffset: parameter(header.streamNextOffset, "The offset to continue reading from.", offset),
+  earliestOffset: parameter(header.streamEarliestOffset, "The earliest offset that is kept.", offset),
+  upToDate: parameter(header.streamUpToDate, "The response reaches the tail.", flag),
+  cursor: parameter(header.streamCursor, "Send it as the query parameter cursor of the next live read.", text),
+  closed: parameter(header.streamClosed, "The stream is closed; no message will follow.", flag),
+  ttl: parameter(header.streamTtl, "The stream expires after this many seconds without use.", count()),
+  expiresAt: parameter(header.streamExpiresAt, "When the stream expires.", { type: "string", format: "date-time" }),
+  maxMessages: parameter(header.streamMaxMessages, "The most messages that are kept.", count(1)),
+  maxBytes: parameter(header.streamMaxBytes, "The most bytes that are kept.", count(1)),
+  maxAge: parameter(header.streamMaxAgeSeconds, "How many seconds a message is kept.", count(1)),
+  shards: parameter(header.streamShards, "The number of shards of the topic.", count(1, MAX_SHARDS)),
+  shard: parameter(header.streamShard, "The shard that the append was routed to.", count(0, MAX_SHARDS - 1)),
+  encoding: parameter(header.sseDataEncoding, "How data events encode bytes.", { type: "string", enum: ["base64"] }),
   producerEpoch: parameter(header.producerEpoch, "The producer's epoch.", count()),
   producerSeq: parameter(header.producerSeq, "The producer's last sequence number.", count()),
   producerExpected: parameter(header.producerExpectedSeq, "The sequence number that was expected.", count()),
-  producerReceived: parameter(header.producerReceivedSeq, "The sequence number that came.", count()),
-  etag: parameter(header.etag, "Names what was read.", text),
+  producerReceived: parameter(header.producerReceivedSeq, "The sequence number that the request carried.", count()),
+  etag: parameter(header.etag, "Identifies the page that was read.", text),
   location: parameter(header.location, "The stream's URL.", { type: "string", format: "uri" }),
 } as const;

@@ -1,4 +1,4 @@
-/** The routes of streams, described for the OpenAPI document. */
+/** The routes of streams, described for the OpenAPI document. `feature.ts` attaches each description to its route. */
 import { z } from "zod";
 import { bytes, type Description, type Parameter } from "../core/describe.ts";
 import { asks, limitQuery, queries, says } from "./describe-headers.ts";
@@ -22,7 +22,7 @@ export const envelopes = z
       attributes: z.record(z.string(), z.string()).optional(),
     }),
   )
-  .describe("With format=envelope.");
+  .describe("The messages with their offsets and metadata, with format=envelope.");
 
 const jsonPage = z.union([envelopes, z.array(z.unknown()).describe("The messages of a JSON stream.")]);
 
@@ -38,17 +38,17 @@ export const streamList = z.object({
       createdAt: z.number(),
       lastAppendAt: z.number().nullable(),
       expiresAt: z.number().nullable(),
-      shards: z.number().describe("Of a sharded topic.").optional(),
+      shards: z.number().describe("The number of shards; only of a sharded topic.").optional(),
     }),
   ),
-  next: z.string().describe("Where the next page starts; absent on the last one.").optional(),
+  next: z.string().describe("Send it as after to get the next page. Absent on the last page.").optional(),
 });
 
-/** Publishing is appending, and tells something more. */
+/** Publishing is an append whose response has further headers. */
 export function appendDescription(summary: string, more: readonly Parameter[] = []): Description {
   return {
     summary,
-    says: "The answer means that they are durable. A JSON array is as many messages; anything else is one.",
+    says: "The server answers when the messages are durable. Each element of a JSON array is a message; any other body is one message.",
     headers: [
       asks.contentType,
       asks.closed,
@@ -62,9 +62,9 @@ export function appendDescription(summary: string, more: readonly Parameter[] = 
     ],
     body: { isRequired: false, content: body },
     answers: {
-      200: { says: "Appended, by a producer.", headers: [...appendTail, ...more] },
+      200: { says: "The producer's messages were appended.", headers: [...appendTail, ...more] },
       204: {
-        says: "Appended; or a producer's repeated request, which appended nothing.",
+        says: "The messages were appended, or the request repeats a producer's append and appended nothing.",
         headers: [...appendTail, ...more],
       },
     },
@@ -89,8 +89,8 @@ export function appendDescription(summary: string, more: readonly Parameter[] = 
 export const describeStreams = (list: ListLimits) =>
   ({
     "stream.create": {
-      summary: "Create a stream, or confirm that it is there",
-      says: "A body becomes the first messages. A stream that exists with the same configuration is confirmed.",
+      summary: "Create a stream, or confirm that it exists",
+      says: "The body becomes the first messages. If the stream exists with the same configuration, the server confirms it.",
       headers: [
         asks.contentType,
         asks.closed,
@@ -106,8 +106,8 @@ export const describeStreams = (list: ListLimits) =>
       ],
       body: { isRequired: false, content: body },
       answers: {
-        200: { says: "It was there.", headers: [...tail, says.shards] },
-        201: { says: "It was created.", headers: [...tail, says.shards, says.location] },
+        200: { says: "The stream exists with this configuration.", headers: [...tail, says.shards] },
+        201: { says: "The stream was created.", headers: [...tail, says.shards, says.location] },
       },
       refuses: [
         "bad-header",
@@ -124,18 +124,18 @@ export const describeStreams = (list: ListLimits) =>
     },
     "stream.append": appendDescription("Append messages"),
     "stream.read": {
-      summary: "Read, or wait for, messages",
-      says: "Without offset, from the earliest message kept. With live=sse the connection stays open and is ended after a while.",
+      summary: "Read messages, or wait for them",
+      says: "Without offset, the read starts at the earliest message kept. With live=sse the server keeps the connection open for a limited time.",
       query: [queries.offset, queries.last, queries.since, queries.live, queries.format, queries.cursor],
       headers: [asks.ifNoneMatch],
       answers: {
         200: {
-          says: "A page of messages, as large as the server makes them; or, with live=sse, events.",
+          says: "A page of messages, up to the server's page size; with live=sse, an event stream.",
           headers: [...page, says.encoding],
           content: { "application/json": jsonPage, "text/event-stream": bytes, "*/*": bytes },
         },
-        204: { says: "Nothing came in time, with live=long-poll.", headers: page },
-        304: { says: "The client has it already.", headers: page },
+        204: { says: "With live=long-poll: no message arrived in time.", headers: page },
+        304: { says: "The client already holds this page.", headers: page },
       },
       refuses: [
         "bad-query",
@@ -154,7 +154,7 @@ export const describeStreams = (list: ListLimits) =>
       summary: "Look at a stream without reading it",
       answers: {
         200: {
-          says: "It is there.",
+          says: "The stream exists.",
           headers: [...tail, says.ttl, says.expiresAt, says.maxMessages, says.maxBytes, says.maxAge, says.shards],
         },
       },
@@ -162,12 +162,12 @@ export const describeStreams = (list: ListLimits) =>
     },
     "stream.delete": {
       summary: "Delete a stream",
-      answers: { 204: { says: "It is gone." } },
+      answers: { 204: { says: "The stream was deleted." } },
       refuses: ["reserved-name", "stream-not-found", "stream-gone"],
     },
     "streams.list": {
       summary: "List the streams of a project",
-      says: "In the order of their paths. A token that is confined to some streams is shown those only.",
+      says: "Streams come in the order of their paths. A token that is confined to some streams lists only those.",
       query: [queries.prefix, queries.filter, limitQuery(list), queries.after],
       answers: { 200: { says: "A page of streams.", content: { "application/json": streamList } } },
       refuses: ["bad-query"],

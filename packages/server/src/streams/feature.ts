@@ -1,4 +1,7 @@
-/** Streams: the Durable Streams protocol, listing, and reads that wait. Every other feature stands on its service. */
+/**
+ * Streams: the Durable Streams protocol, listing, and reads that wait. Compose calls it first, because every other
+ * feature uses its service.
+ */
 import { type AddressName, READING, route } from "../core/route.ts";
 import { type Feature, type Kernel, kindOf } from "../feature.ts";
 import { Census } from "./census.ts";
@@ -20,7 +23,7 @@ export interface StreamSettings {
 }
 
 const path: AddressName = {
-  says: "A stream's path. It may hold slashes, percent-encoded or not.",
+  says: "A stream's path. It may contain slashes, percent-encoded or not.",
   read(encoded, names) {
     const stream = parsePath(encoded);
     names.stream = stream;

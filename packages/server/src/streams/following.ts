@@ -1,9 +1,10 @@
 /**
- * What a stream knows of the features that follow its log: a name for each, so that an append can tell them, and a hold for each,
- * so that retention waits for them. Pure; the service calls it for fan-out, groups, pullers and wakes, which follow side by side.
+ * What a stream stores about the features that follow its log. Each follower has a name, so that an append can notify
+ * it, and a hold, so that retention waits for it. Pure; `Streams` calls it for fan-out and wakes, which follow side by
+ * side.
  *
- * Invariants: the position that a follower gets is the tail at the very commit from which on appends tell of it. So it misses
- * nothing that is appended later, and takes nothing earlier for new. Only a stream with retention has holds.
+ * Invariants: a follower's position is the tail at the commit from which on appends notify it. So it misses no later
+ * append and takes no earlier one for new. Only a stream with retention stores holds.
  */
 import { comparePositions, type Position } from "@sluice/protocol";
 import type { Change } from "../engine/draft.ts";
@@ -14,9 +15,9 @@ import { followsOf, holdsTable, lifeOf, type Meta, metaTable } from "./state.ts"
 export interface Follow {
   /** The feature that follows; its hold has the same name. */
   readonly follower: string;
-  /** Becomes the follower's name here, unless it has one. */
+  /** Becomes the follower's name on this stream, unless it has one already. */
   readonly name: string;
-  /** What comes after this position is held; after the tail unless given. */
+  /** Retention keeps the messages after this position; the tail by default. */
   readonly from?: Position | undefined;
 }
 
@@ -29,7 +30,7 @@ export function followRule(view: View, now: number, { follower, name, from }: Fo
   const meta = view.get(metaTable, "");
   const life = lifeOf(meta, view.head, now);
   if (meta === undefined || life !== "live") return { outcome: { kind: life === "gone" ? "gone" : "absent" } };
-  // A follower needs one order, and a topic has none.
+  // A follower needs one order of messages, and a topic has none.
   if (meta.config.shards !== undefined) return { outcome: { kind: "sharded", shards: meta.config.shards } };
   const tail = view.head.last;
   const follows = followsOf(meta);
@@ -42,7 +43,10 @@ export function followRule(view: View, now: number, { follower, name, from }: Fo
   return { outcome: { kind: "following", meta, name: known ?? name, tail }, changes };
 }
 
-/** Holds what comes after a position unless it is held already; once more, where another node may just have let go of it. */
+/**
+ * Holds the messages after a position unless they are held. The hold is stored again where another node may just have
+ * released it.
+ */
 export function keepRule(view: View, now: number, { follower, name, from }: Required<Follow>): Decision<void> {
   const meta = view.get(metaTable, "");
   const isFollowed =
@@ -50,7 +54,7 @@ export function keepRule(view: View, now: number, { follower, name, from }: Requ
   return { outcome: undefined, changes: isFollowed && from ? kept(view, meta, follower, from) : [] };
 }
 
-/** Whether this is the stream that the follower knows by that name, and not a later one of the same path. */
+/** Whether this is the stream that the follower knows by that name, and not a later one at the same path. */
 export function isFollowedAs(meta: Meta, follower: string, name: string): boolean {
   return followsOf(meta)?.[follower] === name;
 }

@@ -1,6 +1,6 @@
 /**
- * How a fork finds its place in its source: which offset, which ancestors, which part of a message. Called by the service
- * before the source and the fork are told.
+ * Finds the place of a fork in its source: the offset, the ancestors that it reads, and the part of a message that it
+ * takes over. Called by `Forks` before it changes either stream.
  */
 import { comparePositions, type Position } from "@sluice/protocol";
 import type { Engine, Head } from "../engine/contract.ts";
@@ -11,7 +11,7 @@ import { type Ancestor, isJson, type Meta } from "./state.ts";
 export interface ForkPoint {
   readonly kind: "point";
   readonly lineage: readonly Ancestor[];
-  /** The part of the source's next message that the fork takes over as a message of its own. */
+  /** The part of the source's next message that becomes a message of the fork. */
   readonly prefix: readonly Uint8Array[];
 }
 
@@ -29,7 +29,7 @@ export async function findForkPoint(
   let through = offset ?? head.last;
   if (comparePositions(through, head.last) > 0) return { kind: "ahead" };
   if (!isInHistory(meta, head, through)) return { kind: "trimmed" };
-  // Forking from the very beginning takes nothing over, so nothing can be missing.
+  // A fork from the beginning inherits nothing, so nothing can be missing.
   if (through.seq > 0 && (await readPage(engine, project, path, through, 1)).kind === "trimmed")
     return { kind: "trimmed" };
   let prefix: readonly Uint8Array[] = [];
@@ -39,17 +39,17 @@ export async function findForkPoint(
     ({ through, prefix } = found);
   }
   const lineage = lineageOf(path, meta, through);
-  // Each level costs a reader of old messages a look.
+  // Each level costs a reader of old messages one more load.
   return lineage.length > maxDepth ? { kind: "too-deep" } : { kind: "point", lineage, prefix };
 }
 
-/** Whether an offset is of this life of the stream, inherited or its own. */
+/** Whether an offset belongs to this life of the stream, inherited or its own. */
 function isInHistory(meta: Meta, head: Head, { generation, seq }: Position): boolean {
   if (generation === head.generation || (generation === 0 && seq === 0)) return true;
   return meta.origin?.lineage.some(({ through }) => through.generation === generation && seq <= through.seq) ?? false;
 }
 
-/** The ancestors that matter up to `through`, each with how far it is read. */
+/** The ancestors that the fork reads up to `through`, each with its last position. */
 function lineageOf(path: string, meta: Meta, through: Position): readonly Ancestor[] {
   const inherited = meta.origin?.lineage ?? [];
   const needed: Ancestor[] = [];

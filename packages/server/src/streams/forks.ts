@@ -1,8 +1,19 @@
 /**
- * Forking as a protocol over two streams: the source notes the fork before it exists, and hears of its end after it is gone.
- * Every step is one entity's and may be repeated; what a crash leaves undone the source's sweep finds out. Called by `Streams`.
+ * Forking as a protocol over two streams. Called by `Streams`.
  *
- * What must stay true: while a fork exists, its source holds what the fork reads.
+ * A fork shares the offsets of its source up to the fork point. It reads those messages through its lineage: a list of
+ * ancestors, each with the last position that the fork reads there. The fork's own messages carry the fork's own
+ * generation, so they sort after the inherited ones.
+ *
+ * Order of steps. Create: the source stores a row for the fork, then the fork is created. Delete: the source gets a
+ * reminder, the fork is deleted, then the source drops the row. Each step commits one entity and is idempotent. If a
+ * crash loses a step, the source's reminder makes the sweep compare its rows with the forks that exist (`verify`).
+ *
+ * A deleted source with forks stays stored as `gone`: clients get 410, and the forks still read it. The last fork to go
+ * removes it, and that step repeats up the lineage.
+ *
+ * Invariants: while a fork exists, its source keeps every message that the fork reads, up to `holdBytes` over the
+ * source's retention. A row is judged only after `forkCheckMs`, because the fork may still be on its way.
  */
 import { BEGINNING, NOW, type Position, parseOffset } from "@sluice/protocol";
 import { hex } from "../core/bytes.ts";
@@ -33,17 +44,17 @@ export class Forks {
     private readonly limits: StreamLimits,
   ) {}
 
-  /** The source takes note of the fork first, then the fork comes into being. */
+  /** The source stores the fork's row first; then the fork is created. */
   async create(project: string, path: string, request: NewStream, fork: Fork): Promise<CreateResult> {
     const source = await this.streams.describe(project, fork.source);
     const existing = await this.streams.describe(project, path);
     if (existing.kind !== "absent" || source.kind !== "live") {
       if (existing.kind === "absent" && source.kind !== "live") return { kind: `source-${source.kind}` };
-      // A repeated PUT is answered by comparing, even when the source has gone in the meantime.
+      // A repeated PUT is answered by comparison, even if the source was deleted meanwhile.
       const repeated = this.asRepeated(request, fork, existing);
       const stream = streamEntity(project, path);
       const compared = await this.keepers.submit(stream, [META], (view, now) => compareRule(view, now, repeated));
-      // It went between our look and the comparison, so this is no repetition after all.
+      // The stream ended between the look and the comparison, so this request is not a repetition.
       return compared.kind === "vanished" ? this.create(project, path, request, fork) : compared;
     }
     const { meta, head } = source;
@@ -81,7 +92,7 @@ export class Forks {
     });
     if (created.kind !== "created") await this.drop(project, origin);
     else if (!(await this.isNoted(project, origin))) {
-      // It took so long that the source has given the fork up, and with it what the fork would read.
+      // The source dropped the row because this took too long. The messages that the fork would read may be gone.
       await this.keepers.submit(streamEntity(project, path), [META], (view, now) => deleteRule(view, now, this.limits));
       return { kind: "source-gone" };
     }
@@ -110,7 +121,10 @@ export class Forks {
     }));
   }
 
-  /** Before a fork goes, its source is asked to look after it: should we die in between, the source finds out by itself. */
+  /**
+   * Reminds the source before its fork goes. If this node crashes in between, the source's sweep finds the missing
+   * fork.
+   */
   async announceEnd(project: string, path: string): Promise<void> {
     const { rows } = await this.engine.load(streamEntity(project, path), [META]);
     const origin = rows[0] && META.of.decode(rows[0]).origin;
@@ -126,11 +140,11 @@ export class Forks {
     const outcome = await this.keepers.submit(source, keys, (view, now) =>
       dropForkRule(view, now, origin.id, this.limits),
     );
-    // The last fork of a deleted source took it along; then its own source loses a fork too.
+    // The last fork of a deleted source removed the source. That source was a fork too, so its own source drops a row.
     if (outcome.kind === "deleted" && outcome.origin) await this.drop(project, outcome.origin);
   }
 
-  /** Returns when to look again at those that were announced too recently to be judged. */
+  /** Drops the rows of forks that do not exist. Returns when to check again the rows that are too recent to judge. */
   async verify(project: string, path: string): Promise<number | undefined> {
     let again: number | undefined;
     const stream = streamEntity(project, path);

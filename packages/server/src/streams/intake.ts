@@ -1,9 +1,9 @@
 /**
- * What a caller may ask of a stream, whichever door it comes through: paths, producers, bodies. `Streams` checks every request
- * here before it runs a rule.
+ * What a caller may ask of a stream through any door: paths, producers, bodies. `Streams` checks every request here
+ * before it runs a rule.
  *
- * Invariants: a path that is refused here is never created. Names that were stored before a rule existed stay readable and
- * deletable. A message in a JSON stream is valid JSON.
+ * Invariants: no stream is created at a path that is refused here. Streams stored before a rule existed stay readable
+ * and deletable. A message in a JSON stream is valid JSON.
  */
 import { header } from "@sluice/protocol";
 import { isLonger } from "../core/bytes.ts";
@@ -17,7 +17,9 @@ import { isJson } from "./state.ts";
 
 export const MAX_PATH_BYTES = 1_024;
 
-/** A level that is `.` or `..`: clients resolve it before they ask, so a stream of this name could not be addressed. */
+/**
+ * A level that is `.` or `..`. Clients resolve it before they send a request, so no client could address such a stream.
+ */
 const DOTS = /(^|\/)\.\.?(\/|$)/;
 /** Whitespace and control characters break listings, logs and headers; `+` and `#` are wildcards of topic filters. */
 const NOT_IN_NEW_PATHS = /[\p{White_Space}\p{Cc}+#]/u;
@@ -25,13 +27,16 @@ const RESERVED_PRODUCER = "fanout:";
 
 /** Throws a Refusal for a path that no stream can have. */
 export function checkPath(path: string): string {
-  if (path === "") throw new Refusal("bad-path", "the path is empty");
+  if (path === "") throw new Refusal("bad-path", "the path is empty; a stream needs a path of at least one character");
   if (isLonger(path, MAX_PATH_BYTES)) {
     throw new Refusal("bad-path", `the path is longer than ${MAX_PATH_BYTES} bytes`);
   }
   if (hasControlCharacter(path)) throw new Refusal("bad-path", "the path holds a control character");
   if (path.includes(".") && DOTS.test(path)) {
-    throw new Refusal("bad-path", `the path ${path} has a level of dots, which clients take for a step to elsewhere`);
+    throw new Refusal(
+      "bad-path",
+      `the path ${path} has a level of dots, which clients resolve; use another name for that level`,
+    );
   }
   return path;
 }
@@ -44,7 +49,7 @@ function hasControlCharacter(text: string): boolean {
   return false;
 }
 
-/** Throws a Refusal for a path at which no stream may be created; `shards` when it would be a topic. */
+/** Throws a Refusal for a path at which no stream may be created. `shards` is given for a topic. */
 export function checkNewPath(path: string, shards: number | undefined): void {
   checkPath(path);
   refuseReserved(path);
@@ -64,20 +69,20 @@ export function checkNewPath(path: string, shards: number | undefined): void {
   }
 }
 
-/** Throws a Refusal for what is created and deleted with its topic only. */
+/** Throws a Refusal for a shard's path, because shards are created and deleted only with their topic. */
 export function refuseAmongShards(path: string): void {
   if (!isAmongShards(path)) return;
   const detail = `paths with the level ${SHARD_LEVEL} are reserved for the shards of topics, which are created and deleted with their topic`;
   throw new Refusal("reserved-name", detail);
 }
 
-/** An append as a door hands it over: the body of one request, or messages that are apart already. */
+/** An append as a door passes it on: the body of one request, or separate messages. */
 export interface AppendRequest extends Omit<Append, "payloads" | "topicId"> {
   readonly body?: Uint8Array | undefined;
   readonly payloads?: readonly Uint8Array[] | undefined;
 }
 
-/** Throws a Refusal for an append that no stream takes. */
+/** Throws a Refusal for an append that no stream accepts. */
 export function takeAppend(path: string, request: AppendRequest, limits: StreamLimits): Append {
   refuseReserved(path);
   const { body, payloads, contentType, close, seq, producer, messageId, messageKey, attributes } = request;
@@ -86,15 +91,16 @@ export function takeAppend(path: string, request: AppendRequest, limits: StreamL
   }
   const messages = payloads ? checked(payloads, contentType, limits) : split(body, contentType, limits);
   if (messages.length === 0) {
-    if (body !== undefined && body.length > 0) throw new Refusal("empty-body", "an empty array appends nothing");
+    if (body !== undefined && body.length > 0)
+      throw new Refusal("empty-body", "an empty array appends nothing; send at least one message");
     if (!close) throw new Refusal("empty-body", "an append needs a body, or Stream-Closed: true");
   } else if (contentType === undefined) {
-    throw new Refusal("bad-header", `${header.contentType} is missing`);
+    throw new Refusal("bad-header", `${header.contentType} is missing; send the media type of the stream`);
   }
   return { payloads: messages, contentType, close, seq, producer, messageId, messageKey, attributes };
 }
 
-/** The messages in a body: a JSON array is flattened by one level, anything else is one message. Throws a Refusal. */
+/** The messages in a body: a JSON array is flattened by one level, any other body is one message. Throws a Refusal. */
 export function split(
   body: Uint8Array | undefined,
   contentType: string | undefined,
@@ -109,7 +115,7 @@ export function split(
   return json.payloads;
 }
 
-/** Messages that are apart already are held to what a body is held to. */
+/** Separate messages have the same limits as a body. */
 export function checked(
   payloads: readonly Uint8Array[],
   contentType: string | undefined,

@@ -1,10 +1,15 @@
 /**
- * JSON bodies become messages: one array level is flattened, anything else is one message. The bytes of a message stay as
- * the client wrote them, so that no number loses a digit. Called by the routes before anything is submitted.
+ * Splits a JSON body into messages: one array level is flattened, any other value is one message. Called by
+ * `intake.ts`.
+ *
+ * Invariants: a message keeps the bytes that the client sent, so no number loses a digit.
  */
 import { STREAM_LIMITS } from "./limits.ts";
 
-/** A byte order mark is not JSON; dropped silently here, it would stay in the bytes that are stored. */
+/**
+ * A byte order mark is not JSON. The decoder must not drop it silently, because the stored bytes would still contain
+ * it.
+ */
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 const TAB = 0x09;
@@ -38,7 +43,7 @@ export function jsonMessages(body: Uint8Array, maxMessages = STREAM_LIMITS.bodyM
   return { kind: "messages", payloads: [trimmed(body, start, body.length)] };
 }
 
-/** The elements of a valid array that opens at `open`; undefined when they are too many. */
+/** The elements of the valid array that opens at `open`; undefined if there are too many. */
 function elements(bytes: Uint8Array, open: number, maxMessages: number): Uint8Array[] | undefined {
   const found: Uint8Array[] = [];
   let depth = 0;
@@ -63,7 +68,7 @@ function elements(bytes: Uint8Array, open: number, maxMessages: number): Uint8Ar
         break;
       case COMMA:
         if (depth === 0) {
-          // This one and the one after the comma.
+          // Counts this element and the one after the comma.
           if (found.length + 2 > maxMessages) return undefined;
           found.push(trimmed(bytes, from, i));
           from = skipSpace(bytes, i + 1);

@@ -1,6 +1,9 @@
 /**
- * The rules of a stream's life: creating, sliding its TTL, deleting, ending, being held, and the source's side of a fork.
- * Pure; the service and the sweep submit them to the stream's keeper.
+ * The rules of a stream's life: create, slide the TTL, delete, expire, hold, and the source's side of a fork. Pure;
+ * `Streams`, `Forks` and the sweep submit them to the stream's keeper.
+ *
+ * Invariants: a repeated PUT changes nothing. A stream with forks is never destroyed. No stream ends before its TTL or
+ * expiry.
  */
 import { comparePositions, type Position } from "@sluice/protocol";
 import { type Message, NO_HEAD } from "../engine/contract.ts";
@@ -32,11 +35,11 @@ export interface Create {
   readonly closed: boolean;
   readonly payloads: readonly Uint8Array[];
   readonly origin?: ForkOrigin | undefined;
-  /** Makes a sharded topic of this id, whose shards are still to be made. */
+  /** Creates a sharded topic of this id, whose shards do not exist yet. */
   readonly topicId?: string | undefined;
-  /** Makes a shard of the topic of this id. */
+  /** Creates a shard of the topic of this id. */
   readonly shardOf?: string | undefined;
-  /** Asks for a sweep after this time, whatever else there is to come back for. */
+  /** Requests a sweep after this time, whatever other reminder there is. */
   readonly checkMs?: number | undefined;
 }
 
@@ -45,7 +48,7 @@ export type CreateOutcome =
   | { readonly kind: "exists"; readonly meta: Meta; readonly next: Position }
   | { readonly kind: "differs"; readonly what: string }
   | { readonly kind: "gone" }
-  /** A stream that is over still lies here; end it first, then ask again. */
+  /** An expired stream still lies here. End it first, then submit again. */
   | { readonly kind: "over" };
 
 export function createRule(view: View, now: number, input: Create): Decision<CreateOutcome> {
@@ -54,7 +57,7 @@ export function createRule(view: View, now: number, input: Create): Decision<Cre
 
   const { config, closed, payloads, origin, topicId, shardOf, checkMs } = input;
   const through = origin?.lineage.at(-1)?.through;
-  // A fork's own messages must sort after those it inherits.
+  // A fork's own messages must sort after the messages it inherits.
   const generation = Math.max(view.nextGeneration, through?.generation ?? 0);
   const base = through ?? { generation, seq: 0 };
   const topic = topicId === undefined ? undefined : ({ id: topicId, step: "making" } as const);
@@ -72,7 +75,7 @@ export function createRule(view: View, now: number, input: Create): Decision<Cre
   return { outcome: { kind: "created", meta, next }, changes };
 }
 
-/** Says how a repeated PUT compares with what is there; `vanished` when there is nothing any more. Creates nothing. */
+/** Compares a repeated PUT with the stream that exists; `vanished` when none does. Creates nothing. */
 export function compareRule(
   view: View,
   now: number,
@@ -118,7 +121,7 @@ function retentionDifference(a: Retention = {}, b: Retention = {}): string | und
   return undefined;
 }
 
-/** A read slides the TTL; stored only when that moves the end by enough. */
+/** A read slides the TTL. The slide is stored only when it moves the end far enough. */
 export function touchRule(view: View, now: number): Decision<void> {
   const meta = view.get(metaTable, "");
   if (meta === undefined || lifeOf(meta, view.head, now) !== "live" || !slides(meta, view.head, now)) {
@@ -127,11 +130,11 @@ export function touchRule(view: View, now: number): Decision<void> {
   return { outcome: undefined, changes: [put(metaTable, "", { ...meta, touchedAt: now })] };
 }
 
-/** `origin` tells which source must hear that this fork has gone. */
+/** `origin` names the source that must drop the row of this fork. */
 export type DeleteOutcome =
   | { readonly kind: "deleted"; readonly origin?: ForkOrigin | undefined; readonly follows?: Follows | undefined }
   | { readonly kind: "kept-for-forks"; readonly follows?: Follows | undefined }
-  /** A topic, which nobody sees any more; it goes when its shards have gone. */
+  /** The topic is invisible to clients from now on; it is destroyed after its last shard. */
   | { readonly kind: "ending"; readonly meta: Meta }
   | { readonly kind: "absent" }
   | { readonly kind: "gone" };
@@ -144,7 +147,9 @@ export function deleteRule(view: View, now: number, limits: StreamLimits): Decis
   return remove(meta, now, limits);
 }
 
-/** Ends a stream whose time is over; otherwise says when to look again. Also cuts by age. Of a topic others have more to say. */
+/**
+ * Ends an expired stream; otherwise cuts by age and stores when to check again. `Sharded` decides about a live topic.
+ */
 export function sweepRule(
   view: View,
   now: number,
@@ -169,7 +174,7 @@ function earlier(a: number | undefined, b: number | undefined): number | undefin
 
 export function remove(meta: Meta, now: number, { forkCheckMs, shardCheckMs }: StreamLimits): Decision<DeleteOutcome> {
   if (meta.topic) {
-    // The reminder stands until the last shard has gone, so that a crash on the way leaves none behind.
+    // The reminder stays until the last shard is gone, so that a crash in between leaves no shard behind.
     const remind: Change = { op: "remind", atMs: now + shardCheckMs };
     return { outcome: { kind: "ending", meta }, changes: [put(metaTable, "", { ...meta, deleted: true }), remind] };
   }
@@ -193,9 +198,9 @@ export function nextCheck(meta: Meta, head: View["head"], now: number): number |
 export interface AddFork {
   readonly path: string;
   readonly id: string;
-  /** The life of the source that was looked at. */
+  /** The generation of the source that the caller read. */
   readonly generation: number;
-  /** Up to here the fork reads our log. */
+  /** The fork reads this log up to here. */
   readonly through: Position;
   readonly contentType: string;
 }
@@ -204,7 +209,10 @@ export type AddForkOutcome =
   | { readonly kind: "added" }
   | { readonly kind: "absent" | "gone" | "ahead" | "trimmed" | "wrong-type" };
 
-/** The source takes note of a fork before the fork exists, so that nothing it will read can go. */
+/**
+ * The source stores the fork's row before the fork exists, so that retention keeps the messages that the fork will
+ * read.
+ */
 export function addForkRule(
   view: View,
   now: number,
@@ -226,13 +234,13 @@ export function addForkRule(
     changes: [
       put(forkTable, input.id, { path: input.path, since: now }),
       put(metaTable, "", { ...meta, forks }),
-      // Should the fork never come into being, the sweep finds that out.
+      // If the fork is never created, the sweep finds that out.
       { op: "remind", atMs: Math.min(now + forkCheckMs, nextCheck(meta, head, now) ?? Number.POSITIVE_INFINITY) },
     ],
   };
 }
 
-/** A fork has gone. The last one of a deleted source takes the source with it. */
+/** Drops the row of a fork that is gone. The last fork of a deleted source removes the source too. */
 export function dropForkRule(
   view: View,
   now: number,
@@ -248,7 +256,7 @@ export function dropForkRule(
   return { outcome: { kind: "kept" }, changes: [drop(forkTable, id), put(metaTable, "", rest)] };
 }
 
-/** Asks the sweep to look at the forks of this source soon: one of them is about to go. */
+/** Reminds the source to check its forks soon, because one of them is about to go. */
 export function watchForksRule(view: View, now: number, { forkCheckMs }: StreamLimits): Decision<void> {
   const meta = view.get(metaTable, "");
   if (meta === undefined) return { outcome: undefined };
@@ -257,8 +265,9 @@ export function watchForksRule(view: View, now: number, { forkCheckMs }: StreamL
 }
 
 /**
- * A holder needs the messages after `position`; undefined ends that. Retention waits for the lowest hold. With `name`, only the
- * stream that the holder follows under this name is held: it would never let go of a later stream of the same path.
+ * A holder needs the messages after `position`; undefined releases the hold. Retention waits for the lowest hold.
+ * With `name`, the hold applies only to the stream that the holder follows under this name. It would never release a
+ * hold on a later stream at the same path.
  */
 export function holdRule(
   view: View,
@@ -272,7 +281,7 @@ export function holdRule(
   if (meta === undefined || lifeOf(meta, view.head, now) !== "live") return { outcome: "absent" };
   if (name !== undefined && !isFollowedAs(meta, holder, name)) return { outcome: "absent" };
   const outcome = position ? "held" : "released";
-  // Nothing is ever cut here, so a hold would only cost commits.
+  // Without retention nothing is ever trimmed, so a hold would only cost commits.
   if (meta.config.retention === undefined) return { outcome };
   const holds = { ...view.get(holdsTable, "") };
   if (isAt(holds[holder], position)) return { outcome };

@@ -1,6 +1,6 @@
 /**
- * The bounds of streams and of the clients that wait at their tail, with their defaults. Compose hands them to the service and the
- * routes; the configuration takes its defaults from here, so that a default exists once.
+ * The limits of streams and of the clients that wait at their tail, with their defaults. Compose passes them to the
+ * service and the routes. The configuration takes its defaults from here, so that each default exists once.
  */
 import { CONNECTION_LIMITS, type ConnectionLimits } from "../core/connection.ts";
 
@@ -9,27 +9,27 @@ export interface StreamLimits {
   readonly bodyBytes: number;
   /** Messages in the JSON array of one request. */
   readonly bodyMessages: number;
-  /** What one read answers at most, unless a single message is larger. */
+  /** The most bytes in one page, unless a single message is larger. */
   readonly pageBytes: number;
-  /** How many bytes may be kept for the sake of holders and forks, over what retention was asked for. */
+  /** Bytes that may be kept for holders and forks, beyond the stream's retention. */
   readonly holdBytes: number;
   /** Holders of one stream. */
   readonly holds: number;
-  /** How many forks may stand on each other. */
+  /** Length of a chain of forks. */
   readonly forkDepth: number;
-  /** How long after a fork was announced or is about to go the source makes sure that it really is there. */
+  /** How long after a fork was announced, or is about to go, the source checks that it exists. */
   readonly forkCheckMs: number;
-  /** Forks of one stream that are looked at in one step. */
+  /** Forks of one stream that are checked in one step. */
   readonly forkRows: number;
-  /** How long after a step of a sharded topic the sweep makes sure that all its shards have been through it. */
+  /** How long after a step of a sharded topic the sweep checks that every shard has completed it. */
   readonly shardCheckMs: number;
-  /** Topics whose turn is remembered, for appends that name neither a key nor a producer. */
+  /** Topics whose round-robin turn is remembered, for appends with neither a key nor a producer. */
   readonly shardTurns: number;
 }
 
 export const STREAM_LIMITS: StreamLimits = {
   bodyBytes: 8 * 1024 * 1024,
-  /** A body of millions of tiny messages costs gigabytes as objects, and everybody else the time it takes. */
+  /** Millions of tiny messages in one body would take gigabytes as objects and block all other requests meanwhile. */
   bodyMessages: 100_000,
   pageBytes: 1024 * 1024,
   holdBytes: 1024 * 1024 * 1024,
@@ -42,11 +42,11 @@ export const STREAM_LIMITS: StreamLimits = {
 };
 
 export interface ListLimits {
-  /** Streams on one page when the request does not say. */
+  /** Streams on one page when the request sets no limit. */
   readonly defaultStreams: number;
   /** Streams on one page at most. */
   readonly streams: number;
-  /** Names looked at for one page, so that a filter that matches little cannot make a request long; `next` goes on. */
+  /** Names examined for one page, so that a filter with few matches cannot prolong a request; `next` continues. */
   readonly scanned: number;
 }
 
@@ -55,9 +55,9 @@ export const LIST_LIMITS: ListLimits = { defaultStreams: 100, streams: 1_000, sc
 /** Reads that wait at the tail of a stream. */
 export interface TailLimits extends Omit<ConnectionLimits, "lifetimeMs"> {
   readonly longPollMs: number;
-  /** An SSE connection is ended after this time, so that proxies and balancers can move it. */
+  /** The server ends an SSE connection after this time, so that proxies and balancers can move it. */
   readonly sseMs: number;
-  /** Long-polls and SSE connections together, those of channels included. */
+  /** Long-polls and SSE connections together, including the readers of channels. */
   readonly readers: number;
 }
 
@@ -70,10 +70,10 @@ export const TAIL_LIMITS: TailLimits = {
 
 /** How streams are counted, for a gauge. */
 export interface CensusLimits {
-  /** Names that are taken from the engine in one step, and the pause after it. */
+  /** Names listed from the engine in one step, and the pause after it. */
   readonly page: number;
   readonly pauseMs: number;
-  /** A count is good for this long, or for this many times what it took. */
+  /** A count is valid for this long, or for this many times its own duration. */
   readonly keepMs: number;
   readonly keepFactor: number;
 }

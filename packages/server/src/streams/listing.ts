@@ -1,4 +1,9 @@
-/** `GET /v1/{project}/streams`: the streams of a project, page by page, by prefix or topic filter. */
+/**
+ * `GET /v1/{project}/streams`: lists the streams of a project page by page, by prefix or topic filter. Called by
+ * `feature.ts`.
+ *
+ * Invariants: no entry and no `next` names a stream that the caller may not see.
+ */
 import { formatOffset } from "@sluice/protocol";
 import type { Access } from "../core/action.ts";
 import { isLonger } from "../core/bytes.ts";
@@ -35,9 +40,9 @@ interface Wanted {
   readonly project: string;
   readonly filter: TopicFilter | undefined;
   readonly limit: number;
-  /** Names looked at for one page. */
+  /** Names examined for one page. */
   readonly scanned: number;
-  /** Looked through one after another, in the order of the names. */
+  /** Examined one after another, in bytewise order. */
   readonly prefixes: readonly string[];
 }
 
@@ -73,15 +78,12 @@ async function list(streams: Streams, wanted: Wanted, from: string, access: Acce
   return { found, next: undefined };
 }
 
-/** Where to go on would have to be said with the name of a stream that the caller must not learn of. */
+/** Refused, because `next` would have to name a stream that the caller may not see. */
 function tooSparse(scanned: number): Refusal {
-  return new Refusal(
-    "bad-query",
-    `more than ${scanned} streams here are outside of what the token is confined to; ask for a longer prefix`,
-  );
+  return new Refusal("bad-query", `none of the next ${scanned} streams is visible to this token; send a longer prefix`);
 }
 
-/** A confined caller's own prefixes, as far as they lie within the one that is asked for. */
+/** The prefixes of a confined caller, as far as they lie within the requested prefix. */
 function prefixesWithin(asked: string, access: Access): readonly string[] {
   if (access.prefixes === undefined) return [asked];
   const narrowed = access.prefixes.flatMap((own) =>
@@ -108,7 +110,7 @@ async function describeEntry(streams: Streams, project: string, path: string): P
   };
 }
 
-/** A parameter that is compared with paths, and therefore as long as one at most. */
+/** A parameter that is compared with paths, so it is at most as long as a path. */
 function pathValue(search: string, name: string): string | undefined {
   const text = queryValue(search, name);
   if (text !== undefined && isLonger(text, MAX_PATH_BYTES)) {
@@ -121,7 +123,10 @@ function parseLimit(text: string | undefined, { defaultStreams, streams }: ListL
   if (text === undefined) return defaultStreams;
   const limit = Number(text);
   if (!/^\d{1,9}$/.test(text) || limit < 1 || limit > streams) {
-    throw new Refusal("bad-query", `the query parameter limit must be a number from 1 to ${streams}`);
+    throw new Refusal(
+      "bad-query",
+      `the query parameter limit must be a number from 1 to ${streams}; got ${JSON.stringify(text.slice(0, 40))}`,
+    );
   }
   return limit;
 }
@@ -129,6 +134,10 @@ function parseLimit(text: string | undefined, { defaultStreams, streams }: ListL
 function parseFilterParameter(text: string | undefined): TopicFilter | undefined {
   if (text === undefined) return undefined;
   const filter = parseFilter(text);
-  if (filter === undefined) throw new Refusal("bad-query", "the query parameter filter is not a topic filter");
+  if (filter === undefined)
+    throw new Refusal(
+      "bad-query",
+      `the query parameter filter is not a topic filter; + and # must each be a whole level, # the last one`,
+    );
   return filter;
 }

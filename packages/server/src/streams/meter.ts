@@ -1,4 +1,4 @@
-/** What streams count of themselves: plain numbers that the service and the routes raise, read by `metrics.ts`. */
+/** Counters of streams: plain numbers that the service and the routes raise. `metrics.ts` reads them. */
 import type { AppendOutcome } from "./append.ts";
 
 export class StreamMeter {

@@ -1,4 +1,7 @@
-/** The metrics of streams: their names, what they mean, and where the numbers are. Compose collects them. */
+/**
+ * The metrics of streams: their names, their meaning, and where the numbers come from. `feature.ts` hands them to
+ * compose.
+ */
 import { counter, counters, gauge, type Metric } from "../core/metric.ts";
 import type { Census } from "./census.ts";
 import type { StreamMeter } from "./meter.ts";

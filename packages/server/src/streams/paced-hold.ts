@@ -1,9 +1,9 @@
 /**
- * A follower's hold on a stream, moved at a pace: moving it is a commit that competes with appends. A feature that follows a
- * stream has one per stream, and tells it after each step how far it is.
+ * A follower's hold on a stream, moved at a limited pace, because each move is a commit that competes with appends. A
+ * feature has one per stream that it follows, and reports its position after each step.
  *
- * Invariants: a hold that must fall falls at once. One that may rise rises at most every 5 s or 8 MiB, and does so by itself when
- * the follower rests, so that nothing stays held for longer than that.
+ * Invariants: a hold that must fall falls at once. A hold that may rise does so at most every 5 s or 8 MiB. It also
+ * rises when the follower is idle, so that no message stays held for longer than that.
  */
 import { comparePositions, type Position } from "@sluice/protocol";
 import type { Cancel, World } from "../core/world.ts";
@@ -11,7 +11,7 @@ import type { Cancel, World } from "../core/world.ts";
 const PACE_MS = 5_000;
 const PACE_BYTES = 8 * 1024 * 1024;
 
-/** Stores the hold; rejects when that failed. */
+/** Stores the hold; rejects if the commit failed. */
 export type StoreHold = (position: Position, name: string) => Promise<unknown>;
 
 export class PacedHold {
@@ -32,7 +32,7 @@ export class PacedHold {
     return this.timer !== undefined;
   }
 
-  /** `bytes`: how much the follower has taken since it said so last. */
+  /** `bytes`: how much the follower has taken since its last call. */
   async move(position: Position, name: string, bytes: number): Promise<void> {
     this.bytes += bytes;
     this.next = { position, name };
@@ -44,7 +44,7 @@ export class PacedHold {
     });
   }
 
-  /** What was stored is not known any more: another may have changed it. */
+  /** Forgets the stored hold, because another node may have changed it. */
   forget(): void {
     this.timer?.();
     this.timer = undefined;

@@ -1,6 +1,6 @@
 /**
- * What the stream routes read off a request: paths, offsets, headers. A malformed one is refused here, naming the header or
- * parameter. What a caller may ask for in any protocol is checked by the service (intake.ts).
+ * What the stream routes read from a request: paths, offsets, headers. A malformed value is refused here with the name
+ * of its header or parameter. Rules that hold for every protocol are checked by the service (intake.ts).
  */
 import { BEGINNING, header, NOW, type Position, parseOffset } from "@sluice/protocol";
 import { isLonger } from "../core/bytes.ts";
@@ -22,7 +22,7 @@ export function parsePath(encoded: string): string {
   try {
     path = decodeURIComponent(encoded);
   } catch {
-    throw new Refusal("bad-path", "the path has a malformed percent escape");
+    throw new Refusal("bad-path", "the path has a malformed percent escape; escapes must be UTF-8 in the form %XX");
   }
   return checkPath(path);
 }
@@ -30,7 +30,7 @@ export function parsePath(encoded: string): string {
 /** Where a GET starts: at the earliest message kept, at the tail, or after a position. */
 export type From = typeof BEGINNING | typeof NOW | Position;
 
-/** Where else a GET may start: with the last so many messages, or with those of the time since. */
+/** Where else a GET may start: with the last n messages, or with the first message since a time. */
 export type Back = { readonly last: number } | { readonly sinceMs: number } | { readonly agoMs: number };
 
 export function isBack(from: From | Back | undefined): from is Back {
@@ -84,22 +84,28 @@ function parseOffsetParameter(text: string | undefined): From | undefined {
   if (text === undefined || text === BEGINNING || text === NOW) return text;
   const position = parseOffset(text);
   if (position === undefined)
-    throw new Refusal("bad-offset", `the query parameter offset is not an offset of ours, ${BEGINNING} or ${NOW}`);
+    throw new Refusal(
+      "bad-offset",
+      `the query parameter offset must be an offset from this server, ${BEGINNING} or ${NOW}; got ${shown(text)}`,
+    );
   return position;
 }
 
-/** A decimal number as the protocol wants it: no sign, no leading zero, no point, no exponent. */
+/** A decimal number as the protocol requires it: no sign, leading zero, point or exponent. */
 export function parseCount(request: HttpRequest, name: string): number | undefined {
   const text = request.header(name.toLowerCase());
   if (text === undefined) return undefined;
   const value = Number(text);
   if (!/^(0|[1-9]\d*)$/.test(text) || !Number.isSafeInteger(value)) {
-    throw new Refusal("bad-header", `${name} must be a whole number from 0 to 2^53-1 in plain decimal`);
+    throw new Refusal(
+      "bad-header",
+      `${name} must be a whole number from 0 to 2^53-1 in plain decimal; got ${shown(text)}`,
+    );
   }
   return value;
 }
 
-/** Far enough for everyone, and safe to add to a time. */
+/** A century: longer than any use needs, and safe to add to a time. */
 export const MAX_TTL_SECONDS = 100 * 365 * 24 * 3_600;
 const RFC3339 = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})$/i;
 
@@ -108,15 +114,21 @@ export function parseConfig(
 ): Omit<StreamConfig, "contentType"> & { contentType: string | undefined } {
   const ttlSeconds = parseCount(request, header.streamTtl);
   if (ttlSeconds !== undefined && ttlSeconds > MAX_TTL_SECONDS) {
-    throw new Refusal("bad-header", `${header.streamTtl} must be at most ${MAX_TTL_SECONDS}`);
+    throw new Refusal("bad-header", `${header.streamTtl} must be at most ${MAX_TTL_SECONDS}; got ${ttlSeconds}`);
   }
   const expires = request.header("stream-expires-at");
   if (ttlSeconds !== undefined && expires !== undefined) {
-    throw new Refusal("bad-header", `${header.streamTtl} and ${header.streamExpiresAt} exclude each other`);
+    throw new Refusal(
+      "bad-header",
+      `${header.streamTtl} and ${header.streamExpiresAt} exclude each other; send one of them`,
+    );
   }
   const expiresAt = expires === undefined ? undefined : Date.parse(expires);
   if (expires !== undefined && (!RFC3339.test(expires) || Number.isNaN(expiresAt))) {
-    throw new Refusal("bad-header", `${header.streamExpiresAt} must be an RFC 3339 time`);
+    throw new Refusal(
+      "bad-header",
+      `${header.streamExpiresAt} must be an RFC 3339 time, like 2030-01-31T12:00:00Z; got ${shown(expires)}`,
+    );
   }
   const contentType = parseContentType(request);
   return { contentType, ttlSeconds, expiresAt, retention: parseRetention(request), shards: parseShards(request) };
@@ -127,7 +139,10 @@ function parseShards(request: HttpRequest): number | undefined {
   if (text === undefined) return undefined;
   const shards = /^[1-9]\d{0,2}$/.test(text) ? Number(text) : 0;
   if (shards < 1 || shards > MAX_SHARDS) {
-    throw new Refusal("bad-header", `${header.streamShards} must be a whole number from 1 to ${MAX_SHARDS}`);
+    throw new Refusal(
+      "bad-header",
+      `${header.streamShards} must be a whole number from 1 to ${MAX_SHARDS}; got ${shown(text)}`,
+    );
   }
   return shards;
 }
@@ -137,7 +152,10 @@ function parseRetention(request: HttpRequest): Retention | undefined {
   const maxBytes = parseLimit(request, header.streamMaxBytes);
   const maxAgeSeconds = parseLimit(request, header.streamMaxAgeSeconds);
   if (maxAgeSeconds !== undefined && maxAgeSeconds > MAX_TTL_SECONDS) {
-    throw new Refusal("bad-header", `${header.streamMaxAgeSeconds} must be at most ${MAX_TTL_SECONDS}`);
+    throw new Refusal(
+      "bad-header",
+      `${header.streamMaxAgeSeconds} must be at most ${MAX_TTL_SECONDS}; got ${maxAgeSeconds}`,
+    );
   }
   if (maxMessages === undefined && maxBytes === undefined && maxAgeSeconds === undefined) return undefined;
   return { maxMessages, maxBytes, maxAgeMs: maxAgeSeconds === undefined ? undefined : maxAgeSeconds * 1_000 };
@@ -145,7 +163,7 @@ function parseRetention(request: HttpRequest): Retention | undefined {
 
 function parseLimit(request: HttpRequest, name: string): number | undefined {
   const limit = parseCount(request, name);
-  if (limit === 0) throw new Refusal("bad-header", `${name} must be at least 1`);
+  if (limit === 0) throw new Refusal("bad-header", `${name} must be at least 1; got 0`);
   return limit;
 }
 

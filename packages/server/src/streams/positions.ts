@@ -1,10 +1,10 @@
 /**
- * Positions in a stream by time and by count: a binary search over reads of single messages, because messages are numbered
- * without a hole and their publish time never falls. Called by the service for `?since=` and `?last=`, and for features that
- * start or seek by time.
+ * Finds positions in a stream by time and by count, with a binary search over reads of single messages. That works
+ * because sequence numbers have no gaps and publish times never fall. `Streams` calls it for `?since=` and `?last=`,
+ * and for features that seek by time.
  *
- * Invariants: a log may hold several generations (a failover raises it) and a fork reads its ancestors' logs first; numbers go on
- * through all of them. Everything is committed state; a trim that comes in between makes the search start again.
+ * Invariants: sequence numbers continue across generations (a failover raises the generation) and from a fork's
+ * ancestors into its own log. Every read is of committed state. A trim during the search restarts it.
  */
 import { comparePositions, type Position } from "@sluice/protocol";
 import type { Engine, Entity, Head, LoggedMessage } from "../engine/contract.ts";
@@ -16,13 +16,13 @@ export type Located =
   | Missing
   | { readonly kind: "sharded"; readonly shards: number };
 
-/** Where reading starts that wants every message published at or after `timeMs`: the tail, when there is none. */
+/** The position from which a reader gets every message published at or after `timeMs`; the tail if there is none. */
 export function positionAt(engine: Engine, project: string, path: string, timeMs: number): Promise<Located> {
   return search(engine, project, path, async (span) => {
     let before = span.earliest;
     let low = span.earliest.seq + 1;
     let high = span.last.seq + 1;
-    // Every message below `low` is older than the time, every one at or above `high` is not.
+    // Every message below `low` is older than the time; every message at or above `high` is not.
     while (low < high) {
       const middle = Math.floor((low + high) / 2);
       const message = await span.message(middle);
@@ -37,7 +37,7 @@ export function positionAt(engine: Engine, project: string, path: string, timeMs
   });
 }
 
-/** Where reading starts that wants the last `count` messages, or all that are kept when they are fewer. */
+/** The position from which a reader gets the last `count` messages, or all that are kept if they are fewer. */
 export function positionBack(engine: Engine, project: string, path: string, count: number): Promise<Located> {
   return search(engine, project, path, async (span) => {
     if (count === 0) return span.last;
@@ -46,7 +46,7 @@ export function positionBack(engine: Engine, project: string, path: string, coun
   });
 }
 
-/** `find` gives undefined when a message is gone that was there when the search began. */
+/** `find` returns undefined when a message was trimmed after the search began. */
 async function search(
   engine: Engine,
   project: string,
@@ -64,7 +64,7 @@ async function search(
   }
 }
 
-/** A log that a stream reads, up to and including a position. */
+/** A log that the stream reads, up to and including a position. */
 interface Piece {
   readonly entity: Entity;
   readonly through: Position;
@@ -78,7 +78,7 @@ function pieces(project: string, path: string, { origin }: Meta, { last }: Head)
   return [...inherited, { entity: streamEntity(project, path), through: last }];
 }
 
-/** The messages of a stream that are kept, by number. */
+/** The messages of a stream that are kept, by sequence number. */
 class Span {
   constructor(
     private readonly engine: Engine,
@@ -87,10 +87,10 @@ class Span {
     readonly last: Position,
   ) {}
 
-  /** The message with this number; undefined when it is gone. */
+  /** The message with this number; undefined if it was trimmed. */
   async message(seq: number): Promise<LoggedMessage | undefined> {
     const piece = this.pieces.find(({ through }) => seq <= through.seq)!;
-    // A number belongs to the highest generation in which something at or before it follows its predecessor.
+    // A number belongs to the highest generation in which a message at or before it follows its predecessor.
     let low = 0;
     let high = piece.through.generation;
     for (let generation = high; low <= high; generation = Math.floor((low + high) / 2)) {

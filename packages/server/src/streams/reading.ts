@@ -1,6 +1,9 @@
 /**
- * Reading a stream's log as its readers see it: a fork's ancestors first, then its own messages. Everything here is
- * committed state straight from the engine; keepers are not involved. Called by the service only.
+ * Reads a stream's log as its readers see it: a fork's ancestors first, then its own messages. Called by `Streams`,
+ * fork-point.ts and positions.ts.
+ *
+ * Invariants: reads go straight to the engine and see committed state only. A page is consistent with the head that it
+ * carries.
  */
 import { comparePositions, type Position, ZERO } from "@sluice/protocol";
 import type { Engine, Entity, Head, LoggedMessage } from "../engine/contract.ts";
@@ -9,7 +12,9 @@ import { lifeOf, META, type Meta, metaTable, streamEntity } from "./state.ts";
 
 export type Described = { readonly kind: "live"; readonly meta: Meta; readonly head: Head } | Missing;
 
-/** `over`: by time only; whoever needs to be sure asks the keeper, where a use may be on its way that prolongs it. */
+/**
+ * `over`: expired by time only. The keeper may know of a use that prolongs the stream, so `Streams` asks it to confirm.
+ */
 export interface Missing {
   readonly kind: "absent" | "gone";
   readonly over: boolean;
@@ -20,21 +25,21 @@ export interface StreamPage {
   readonly meta: Meta;
   readonly head: Head;
   readonly messages: readonly LoggedMessage[];
-  /** Where the reader stands after these messages. */
+  /** The reader's position after these messages. */
   readonly next: Position;
-  /** Nothing committed lies after `next`. */
+  /** No committed message lies after `next`. */
   readonly atTail: boolean;
 }
 
 export type ReadOutcome =
   | StreamPage
   | Missing
-  /** Retention has taken messages between `after` and `earliest`. */
+  /** Retention has trimmed messages between `after` and `earliest`. */
   | { readonly kind: "trimmed"; readonly earliest: Position }
   | { readonly kind: "ahead"; readonly tail: Position }
-  /** A topic: its shards are read, each by itself. */
+  /** A sharded topic: readers read each shard separately. */
   | { readonly kind: "sharded"; readonly shards: number }
-  /** A failover has taken what the reader saw after `survived`; what came since is there. */
+  /** A failover lost the messages that the reader saw after `survived`. Later messages are there. */
   | { readonly kind: "lost"; readonly survived: Position };
 
 export async function describe(engine: Engine, project: string, path: string): Promise<Described> {
@@ -47,7 +52,7 @@ export async function describe(engine: Engine, project: string, path: string): P
   return { kind: "live", meta, head };
 }
 
-/** `after` undefined starts at the earliest message kept. */
+/** Reads from the earliest message kept when `after` is undefined. */
 export async function readPage(
   engine: Engine,
   project: string,
@@ -61,7 +66,9 @@ export async function readPage(
   }
 }
 
-/** Undefined when the stream was cut or replaced between the looks that a page takes; then the page proves nothing. */
+/**
+ * Undefined if the stream was trimmed or replaced between two loads of one page, because the page then proves nothing.
+ */
 async function tryPage(
   engine: Engine,
   project: string,
@@ -87,7 +94,8 @@ async function tryPage(
   const isCut = comparePositions(start, head.start) > 0 && comparePositions(start, from) > 0;
   if (generation !== head.generation || isCut) return undefined;
   const [first] = page.messages;
-  // Numbers have no holes. One that starts again lower is the end of a history that was lost and went on from further back.
+  // Sequence numbers have no gaps. A lower first number means that a failover lost the end of the history that the
+  // reader saw.
   if (after !== undefined && first !== undefined && first.position.seq <= after.seq && mayHaveSeen(meta, head, after)) {
     return { kind: "lost", survived: { generation: after.generation, seq: first.position.seq - 1 } };
   }
@@ -96,8 +104,8 @@ async function tryPage(
 }
 
 /**
- * A message that came between the two looks may have closed the stream. Then the reader that is told of the message is told of the
- * end too. If still more has come since, the message closed nothing.
+ * A message that was committed between the two loads may have closed the stream. The reader must learn of the message
+ * and the close together. If later messages exist, that message closed nothing.
  */
 async function withNewerMeta(
   engine: Engine,
@@ -112,8 +120,8 @@ async function withNewerMeta(
 }
 
 /**
- * A reader that stands beyond the end, where a failover can lose the end of a history. The log knows whether that has happened;
- * if not, the reader waits for what comes next, which will sort after it.
+ * A reader stands beyond the end, where a failover can lose the end of a history. The log tells whether that happened.
+ * If not, the reader waits for the next message, which will sort after its position.
  */
 async function readAhead(engine: Engine, e: Entity, meta: Meta, after: Position): Promise<ReadOutcome | undefined> {
   const { head, messages } = await engine.read(e, after, 1);
@@ -124,15 +132,15 @@ async function readAhead(engine: Engine, e: Entity, meta: Meta, after: Position)
 }
 
 /**
- * Whether a position can be of the part of this history that was lost: not of a stream of the same name before it, nor of what a
- * fork came from.
+ * Whether a position can belong to the lost part of this history: not to an earlier stream at the same path, and not to
+ * an ancestor of the fork.
  */
 function mayHaveSeen({ origin }: Meta, { start, survived }: Head, { generation }: Position): boolean {
   if (survived === undefined) return false;
   return origin === undefined ? generation >= start.generation : generation > start.generation;
 }
 
-/** Where reading from the beginning starts: after the last cut, in the stream itself or in the ancestor nearest to it. */
+/** Where reading from the beginning starts: after the last cut, in the stream itself or in its nearest ancestor. */
 export async function earliestOf(engine: Engine, project: string, meta: Meta, head: Head): Promise<Position> {
   const lineage = meta.origin?.lineage ?? [];
   const base = lineage.at(-1)?.through ?? ZERO;
@@ -177,9 +185,9 @@ async function collect(
   const from = messages.at(-1)?.position ?? after;
   const reachedOwn = inherited === undefined || comparePositions(from, inherited) >= 0 || bytes < maxBytes;
   const own = await engine.read(streamEntity(project, path), from, reachedOwn ? Math.max(1, maxBytes - bytes) : 0);
-  // The head is the one that the page was read under, so that "at the tail" and "closed" are told of the same moment.
+  // The head is the one that the page was read under, so that "at the tail" and "closed" describe the same moment.
   if (!reachedOwn) return { kind: "page", meta, head: own.head, messages, next: from, atTail: false };
-  // One by one: a page of tiny messages has more of them than a call may have arguments.
+  // One push per message, because a page of tiny messages exceeds the argument limit of a call.
   for (const message of own.messages) messages.push(message);
   const next = own.atTail ? own.head.last : (messages.at(-1)?.position ?? after);
   return { kind: "page", meta, head: own.head, messages, next, atTail: own.atTail };

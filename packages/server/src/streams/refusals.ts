@@ -1,4 +1,7 @@
-/** Outcomes of streams as refusals, for every door: what was wrong, in words and as facts. */
+/**
+ * Turns outcomes of streams into refusals, for every door: what was wrong, in words and as facts. Called by the routes
+ * of streams and sessions.
+ */
 import { formatOffset, header } from "@sluice/protocol";
 import { Refusal } from "../core/refusal.ts";
 import { shardPath, shardPaths } from "../core/shard-path.ts";
@@ -23,7 +26,7 @@ export function sharded(path: string, shards: number): Refusal {
   return new Refusal("stream-sharded", detail, { shardCount: shards, shards: shardPaths(path, shards) });
 }
 
-/** Throws when there is no log to read here. */
+/** Throws for a sharded topic, because it has no log to read. */
 export function refuseTopic({ config: { shards } }: Meta, path: string): void {
   if (shards !== undefined) throw sharded(path, shards);
 }
@@ -53,7 +56,7 @@ export function unreadable(outcome: Exclude<ReadOutcome, { kind: "page" }>, path
   }
 }
 
-/** Why an append was not taken. */
+/** Why an append was refused. */
 export function appendRefusal(outcome: RefusedAppend, path: string): Refusal {
   const refusal = refusalOf(outcome, path);
   return outcome.shard === undefined ? refusal : refusal.with({ shard: outcome.shard });
@@ -120,14 +123,26 @@ export function createRefusal(
     case "source-type":
       return new Refusal("content-type-mismatch", `the source has ${header.contentType} ${result.contentType}`);
     case "bad-fork-offset":
-      return new Refusal("bad-header", `${header.streamForkOffset} is not an offset of ours`);
+      return new Refusal(
+        "bad-header",
+        `${header.streamForkOffset} must be an offset from this server; got ${JSON.stringify(fork!.offset?.slice(0, 40))}`,
+      );
     case "fork-ahead":
-      return new Refusal("bad-header", `${header.streamForkOffset} lies beyond the end of the source`);
+      return new Refusal(
+        "bad-header",
+        `${header.streamForkOffset} lies beyond the end of the source; send an offset at or before its tail`,
+      );
     case "fork-trimmed":
-      return new Refusal("bad-header", `${header.streamForkOffset} lies before the earliest message kept`);
+      return new Refusal(
+        "bad-header",
+        `${header.streamForkOffset} lies before the earliest message kept; send a later offset`,
+      );
     case "fork-sub-offset":
       return new Refusal("bad-header", `${header.streamForkSubOffset} goes beyond what follows the fork offset`);
     case "fork-too-deep":
-      return new Refusal("bad-request", `${header.streamForkedFrom} names a fork of too many forks`);
+      return new Refusal(
+        "bad-request",
+        `${header.streamForkedFrom} names a fork of too many forks; fork one of its ancestors`,
+      );
   }
 }

@@ -1,13 +1,16 @@
 /**
- * Messages as a reader gets them: a body, or SSE events. Encoded once per page and shared by all readers that are at the
- * same place. Knows formats, no sockets.
+ * Renders messages as a reader gets them: a body, or SSE events. Called by the routes, the tail log and fan-out's
+ * copies.
+ *
+ * Invariants: payload bytes of a JSON stream are never re-encoded. No payload can end its SSE event. Knows formats, no
+ * sockets.
  */
 import { formatOffset, type Position } from "@sluice/protocol";
 import { base64, concat, EMPTY, utf8 } from "../core/bytes.ts";
 import type { LoggedMessage } from "../engine/contract.ts";
 import { isJson, isText } from "./state.ts";
 
-/** `raw`: the messages alone. `envelope`: an array of objects that tell offset, time and metadata too. */
+/** `raw`: the payloads alone. `envelope`: an array of objects that also carry offset, time and metadata. */
 export type Format = "raw" | "envelope";
 
 const OPEN = utf8("[");
@@ -36,7 +39,7 @@ function envelope(contentType: string, message: LoggedMessage): string {
   const { position, at, id, key, attributes, payload } = message;
   const offset = formatOffset(position);
   const rest = JSON.stringify({ contentType, ...bodyOf(contentType, payload), publishedAt: at, id, key, attributes });
-  // The payload of a JSON stream goes in as it is: parsing it again could change its numbers.
+  // A JSON payload is inserted unparsed, because parsing could change its numbers.
   const body = isJson(contentType) ? `"payload":${decoder.decode(payload)},` : "";
   return `{"offset":"${offset}",${body}${rest.slice(1)}`;
 }
@@ -47,7 +50,7 @@ function bodyOf(contentType: string, payload: Uint8Array): { payload?: string; e
   return { payload: base64(payload), encoding: "base64" };
 }
 
-/** What a copy in envelope format tells of the message it is of. */
+/** What a copy in envelope format states about its original. */
 export interface CopyOf {
   readonly stream: string;
   readonly offset: string;
@@ -61,7 +64,7 @@ export function renderCopy({ stream, offset, contentType }: CopyOf, payload: Uin
   return concat([utf8(`${about.slice(0, -1)},"payload":`), payload, utf8("}")]);
 }
 
-/** The content type a reader of a body gets. */
+/** The content type of a response body. */
 export function contentTypeFor(contentType: string, format: Format): string {
   return format === "envelope" ? "application/json" : contentType;
 }
@@ -86,14 +89,14 @@ export function renderData(contentType: string, format: Format, messages: readon
   const text = needsBase64(contentType, format) ? utf8(base64(body)) : body;
   const parts: Uint8Array[] = [DATA_EVENT];
   for (const line of lines(text)) {
-    // A parser drops one space after the colon, so a line that starts with one gets another.
+    // An SSE parser drops one space after the colon, so a line that starts with a space gets another.
     parts.push(line[0] === SPACE ? SPACED_DATA : DATA, line, END_OF_LINE);
   }
   parts.push(END_OF_LINE);
   return concat(parts);
 }
 
-/** Split as an SSE parser would: at LF, CR or both. Whatever a payload holds, it cannot end its event. */
+/** Splits as an SSE parser does, at LF, CR or both, so that no payload can end its event. */
 function lines(text: Uint8Array): Uint8Array[] {
   if (text.indexOf(NEWLINE) < 0 && text.indexOf(RETURN) < 0) return [text];
   const found: Uint8Array[] = [];
@@ -115,7 +118,7 @@ export interface Control {
   readonly cursor: number;
 }
 
-/** The event that follows every data event and tells where the reader stands. */
+/** The event after every data event; it carries the reader's position. */
 export function renderControl({ next, atTail, closed, cursor }: Control): Uint8Array {
   const control = {
     streamNextOffset: formatOffset(next),

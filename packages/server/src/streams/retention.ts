@@ -1,6 +1,6 @@
 /**
- * How much of a stream's log is kept: what its retention asks for and what is held. Pure; called by the append rule, the rules of
- * a stream's life, inboxes and the sweep. Where exactly the log is trimmed is decided by `engine/trimming.ts`.
+ * How much of a stream's log is kept: what its retention allows and what holders need. Pure; called by the append rule,
+ * the rules of a stream's life, inboxes and the sweep. `engine/trimming.ts` decides where exactly the log is trimmed.
  */
 import { comparePositions } from "@sluice/protocol";
 import type { Head, Message } from "../engine/contract.ts";
@@ -9,7 +9,7 @@ import type { View } from "../engine/keeper.ts";
 import { type Hold, type Mark, marksTable, trimAfterAppend, trimByAge } from "../engine/trimming.ts";
 import { holdsTable, metaTable, type Retention } from "./state.ts";
 
-/** The changes that follow from appending `messages` to the view, which does not hold them yet. */
+/** The changes that follow from appending `messages`, which the view does not contain yet. */
 export function cutForRetention(
   view: View,
   retention: Retention | undefined,
@@ -32,7 +32,7 @@ export function cutUnheld(
   return trimAfterAppend(view.head, marksOf(view), retention, messages, now);
 }
 
-/** The same for messages that a stream is created with; `head` is the one it begins with. */
+/** The same for the messages that a stream is created with; `head` is its first head. */
 export function cutAtCreation(
   head: Head,
   retention: Retention | undefined,

@@ -1,6 +1,6 @@
 /**
- * The Durable Streams protocol over the request/reply shape: parse, call the service, render. One route, one function.
- * Reads that wait are in tail-routes.ts.
+ * The Durable Streams protocol as requests and replies: parse, call the service, render. The router calls one function
+ * per route. Reads that wait are in tail-routes.ts.
  */
 import { BEGINNING, formatOffset, header, NOW, type Position } from "@sluice/protocol";
 import { type Headers, type HttpRequest, queryValue, type Reply } from "../core/http.ts";
@@ -30,7 +30,7 @@ import type { Fork, Streams } from "./service.ts";
 import type { Meta } from "./state.ts";
 import type { TailRoutes } from "./tail-routes.ts";
 
-/** Where a stream is. */
+/** Where a stream is addressed. */
 export const STREAM_ADDRESS = "/v1/{project}/stream/{path}";
 type StreamCall = CallTo<typeof STREAM_ADDRESS>;
 
@@ -92,7 +92,7 @@ export class StreamRoutes {
   async read({ project, stream: path, access }: StreamCall, request: HttpRequest): Promise<Reply> {
     if (isSessionPath(path)) await this.streams.demandReader(project, path, access);
     const asked = parseFrom(request.search);
-    // Nothing is waited for without need: a reader that will wait is counted in the turn in which it came.
+    // No await without need, because a reader that will wait is counted in the turn in which its request arrived.
     const from = isBack(asked) ? await this.resolve(project, path, asked) : asked;
     const format = parseFormat(request.search);
     const live = queryValue(request.search, "live");
@@ -115,7 +115,7 @@ export class StreamRoutes {
     return located.position;
   }
 
-  /** The tail, without what is there: where to start when only what comes next is wanted. */
+  /** Answers with the tail and no messages, for a client that wants only later messages. */
   private async readNow(project: string, path: string, format: Format): Promise<Reply> {
     const described = await this.streams.describe(project, path);
     if (described.kind !== "live") throw unreadable(described, path);
@@ -158,10 +158,13 @@ export function parseFormat(search: string): Format {
   const format = queryValue(search, "format");
   if (format === undefined || format === "raw") return "raw";
   if (format === "envelope") return "envelope";
-  throw new Refusal("bad-query", "the query parameter format must be raw or envelope");
+  throw new Refusal(
+    "bad-query",
+    `the query parameter format must be raw or envelope; got ${JSON.stringify(format.slice(0, 40))}`,
+  );
 }
 
-/** The source may be named by its URL path or, within the project, by its own path. */
+/** A client may name the source by its URL path or, within the project, by its stream path. */
 function parseFork(project: string, request: HttpRequest): Fork | undefined {
   const from = request.header("stream-forked-from");
   const offset = request.header("stream-fork-offset");
@@ -170,14 +173,14 @@ function parseFork(project: string, request: HttpRequest): Fork | undefined {
     if (offset !== undefined || subOffset !== undefined) {
       throw new Refusal(
         "bad-header",
-        `${header.streamForkOffset} and ${header.streamForkSubOffset} need ${header.streamForkedFrom}`,
+        `${header.streamForkOffset} and ${header.streamForkSubOffset} need ${header.streamForkedFrom}; send it too`,
       );
     }
     return undefined;
   }
   const url = /^\/v1\/(?:([\w-]+)\/)?stream\/(.+)$/.exec(from);
   if (url && (url[1] ?? "default") !== project) {
-    throw new Refusal("bad-header", `${header.streamForkedFrom} must name a stream of the same project`);
+    throw new Refusal("bad-header", `${header.streamForkedFrom} must name a stream of the same project, ${project}`);
   }
   return {
     source: parseSource(url ? () => parsePath(url[2]!) : () => checkPath(from)),
@@ -210,7 +213,7 @@ function renderPage(
   const { meta, next, atTail, messages } = page;
   const isFinal = atTail && meta.closed;
   const etag = `"${after ? formatOffset(after) : BEGINNING}:${formatOffset(next)}${format === "raw" ? "" : ":e"}${isFinal ? ":c" : ""}"`;
-  // What lies before the tail never changes; at the tail a cache must ask.
+  // Messages before the tail never change; at the tail a cache must revalidate.
   const cache = atTail ? "no-cache" : "private, max-age=60, stale-while-revalidate=300";
   const headers: Headers = [header.etag, etag, header.cacheControl, cache, header.streamNextOffset, formatOffset(next)];
   if (atTail) headers.push(header.streamUpToDate, "true");
@@ -220,7 +223,7 @@ function renderPage(
   return { status: 200, headers, body: renderBody(meta.config.contentType, format, messages) };
 }
 
-/** A cache may know several, and a proxy in between may have weakened them. */
+/** A cache may send several ETags, and a proxy may have weakened them. */
 function namesEtag(ifNoneMatch: string, etag: string): boolean {
   return ifNoneMatch.split(",").some((part) => {
     const known = part.trim();

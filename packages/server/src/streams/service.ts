@@ -1,8 +1,9 @@
 /**
- * Streams as every door and feature sees them: create, append, read, wait, delete, list, hold. It checks what callers ask for
- * (intake.ts) and turns it into rules on the stream's keeper. Steps over two streams are in forks.ts, over more in sharded.ts.
+ * Streams as every door and feature uses them: create, append, read, wait, delete, list, hold. It checks each request
+ * (intake.ts) and submits rules to the stream's keeper. Steps over two streams are in forks.ts, over a topic's shards
+ * in sharded.ts.
  *
- * Invariants: whatever a door forgets to check, no reserved or malformed name is written here.
+ * Invariants: no reserved or malformed name is written, even if a door forgets to check.
  */
 import { header, type Position } from "@sluice/protocol";
 import { type Access, FULL_ACCESS, type Permission } from "../core/action.ts";
@@ -47,14 +48,14 @@ import {
   streamEntity,
 } from "./state.ts";
 
-/** What a PUT of a fork asks for; what it leaves open comes from the source. */
+/** What a PUT of a fork asks for. Settings that it omits come from the source. */
 export interface Fork {
   readonly source: string;
   readonly offset?: string | undefined;
   readonly subOffset: number;
 }
 
-/** What a stream is to be. Its first messages are a body, or are apart already. */
+/** The stream to create. Its first messages come as one body or as separate payloads. */
 export interface CreateRequest extends Omit<NewStream, "payloads"> {
   readonly body?: Uint8Array | undefined;
   readonly payloads?: readonly Uint8Array[] | undefined;
@@ -66,7 +67,7 @@ export interface NewStream extends Omit<Create, "origin" | "config"> {
   readonly config: Omit<Create["config"], "contentType"> & { readonly contentType?: string | undefined };
 }
 
-/** What reading a stream needs. */
+/** The permission to read a stream. */
 export const READ_STREAM: Permission = { action: "stream.read", need: "read" };
 export const APPEND_TO_STREAM: Permission = { action: "stream.append", need: "write" };
 
@@ -87,15 +88,15 @@ export type CreateResult =
     }
   | { readonly kind: "source-type"; readonly contentType: string }
   | { readonly kind: "bad-fork-offset" }
-  /** A topic could not be made because of what is at this path. */
+  /** The topic could not be created, because another stream occupies this shard's path. */
   | { readonly kind: "shard-taken"; readonly path: string };
 
 export type StreamEvent = {
-  /** `doubtful`: it may have been appended to, or not; nobody was told. */
+  /** `doubtful`: the outcome of an append is unknown, and its client got an error. */
   readonly kind: "appended" | "doubtful" | "created" | "deleted";
   readonly project: string;
   readonly path: string;
-  /** The features that follow the stream, and the name that each knows it by. */
+  /** The features that follow the stream, each with its name for the stream. */
   readonly follows?: Follows | undefined;
 };
 
@@ -120,17 +121,20 @@ export class Streams {
     this.sharded = new Sharded(engine, keepers, world, this, limits);
   }
 
-  /** Told after the event is durable, or when that is not known. A hint for features that follow the log; it must not throw. */
+  /**
+   * Calls `listener` once the event is durable or its outcome is unknown. It is a hint for features that follow the
+   * log. It must not throw.
+   */
   onEvent(listener: (event: StreamEvent) => void): void {
     this.listeners.push(listener);
   }
 
-  /** Throws a Refusal for an append that no stream takes. */
+  /** Throws a Refusal for an append that no stream accepts. */
   append(project: string, path: string, request: AppendRequest): Promise<AppendOutcome> {
     return this.appendAt(project, path, takeAppend(path, request, this.limits));
   }
 
-  /** As `append`, for input that was checked before. */
+  /** As `append`, for input that is checked already. */
   async appendAt(project: string, path: string, input: Append): Promise<AppendOutcome> {
     const keys = input.producer ? [...APPEND_KEYS, producerTable.at(input.producer.id)] : APPEND_KEYS;
     const stream = streamEntity(project, path);
@@ -148,7 +152,7 @@ export class Streams {
     return outcome;
   }
 
-  /** Throws a Refusal for a stream that cannot be, and for a fork of a stream that the caller may not read. */
+  /** Throws a Refusal for a stream that cannot exist, and for a fork of a stream that the caller may not read. */
   async create(project: string, path: string, asked: CreateRequest, access = FULL_ACCESS): Promise<CreateResult> {
     const { config, fork } = asked;
     checkNewPath(path, config.shards);
@@ -187,7 +191,7 @@ export class Streams {
     return described.kind === "live" ? described.meta.config.contentType : undefined;
   }
 
-  /** Creates or compares; a stream that is over makes room first. */
+  /** Creates or compares. An expired stream is ended first. */
   async createAt(project: string, path: string, input: Create): Promise<Exclude<CreateOutcome, { kind: "over" }>> {
     const stream = streamEntity(project, path);
     for (;;) {
@@ -201,7 +205,7 @@ export class Streams {
     }
   }
 
-  /** Throws a Refusal for what only the server deletes. */
+  /** Throws a Refusal for a path that only the server deletes. */
   delete(project: string, path: string): Promise<DeleteOutcome> {
     refuseReserved(path);
     refuseAmongShards(path);
@@ -219,7 +223,7 @@ export class Streams {
     return outcome;
   }
 
-  /** Ends the stream if its time is over, cuts by age, and makes sure that the forks it is kept for exist. */
+  /** Ends the stream if it has expired, cuts by age, and checks that the forks it is kept for exist. */
   async sweep(project: string, path: string): Promise<void> {
     const stream = streamEntity(project, path);
     const topicPath = topicOfShard(path);
@@ -236,7 +240,7 @@ export class Streams {
     if (outcome.kind === "deleted" && outcome.origin) await this.forks.drop(project, outcome.origin);
   }
 
-  /** Counts and tells what a step on a stream's keeper has come to, for those who take such steps beside us. */
+  /** Counts and announces a creation or deletion. Forks and Sharded call it after their own steps. */
   wasCreated(project: string, path: string): void {
     this.meter.created++;
     this.tell("created", project, path);
@@ -252,7 +256,9 @@ export class Streams {
     return this.confirmExpiry(project, path, () => describe(this.engine, project, path));
   }
 
-  /** Looks again while the stream seems expired and its keeper knows of a use that prolongs it and is not durable yet. */
+  /**
+   * Looks again while the stream seems expired but its keeper knows of a use that prolongs it and is not durable yet.
+   */
   private async confirmExpiry<T extends { readonly kind: string }>(
     project: string,
     path: string,
@@ -277,54 +283,57 @@ export class Streams {
     return page.meta.inbox ? filled(this.engine, project, page, maxBytes) : page;
   }
 
-  /** Where reading starts that wants every message published at or after `timeMs`. */
+  /** The position from which a reader gets every message published at or after `timeMs`. */
   positionAt(project: string, path: string, timeMs: number): Promise<Located> {
     return this.confirmExpiry(project, path, () => positionAt(this.engine, project, path, timeMs));
   }
 
-  /** The time so long ago, by the clock that messages are stamped with. */
+  /** The time `ms` ago, by the clock that stamps messages. */
   ago(ms: number): number {
     return this.engine.now() - ms;
   }
 
-  /** Where reading starts that wants the last `count` messages. */
+  /** The position from which a reader gets the last `count` messages. */
   positionBack(project: string, path: string, count: number): Promise<Located> {
     return this.confirmExpiry(project, path, () => positionBack(this.engine, project, path, count));
   }
 
-  /** As `read`, for those who copy the log elsewhere: no use of the stream. */
+  /** As `read`, for features that copy the log elsewhere. It does not count as a use of the stream. */
   peek(project: string, path: string, after: Position, maxBytes: number): Promise<ReadOutcome> {
     return this.confirmExpiry(project, path, () => readPage(this.engine, project, path, after, maxBytes));
   }
 
-  /** From this commit on, every append tells that the stream is followed under the name that comes back. */
+  /** From this commit on, every append announces that the stream is followed under the returned name. */
   follow(project: string, path: string, follow: Follow): Promise<FollowOutcome> {
     const stream = streamEntity(project, path);
     return this.keepers.submit(stream, [META, HOLDS], (view, now) => followRule(view, now, follow));
   }
 
-  /** Holds what comes after a position for a follower, unless it is held already. */
+  /** Holds the messages after a position for a follower, unless they are held already. */
   keep(project: string, path: string, follow: Required<Follow>): Promise<void> {
     const stream = streamEntity(project, path);
     return this.keepers.submit(stream, [META, HOLDS], (view, now) => keepRule(view, now, follow));
   }
 
-  /** `check` decides who reads the inboxes of sessions; it throws a Refusal. Sessions bring it. */
+  /** Sessions supply `check`. It decides which callers may read an inbox, and throws a Refusal for any other caller. */
   guardInboxes(check: (project: string, path: string, access: Access) => Promise<void>): void {
     this.checkInbox = check;
   }
 
-  /** Throws a Refusal unless the caller may read here, beyond what its token says. Every door asks before it reads. */
+  /**
+   * Throws a Refusal unless the caller may read this path, beyond its token's permissions. Every door calls it before
+   * it reads.
+   */
   async demandReader(project: string, path: string, access: Access): Promise<void> {
     if (isSessionPath(path)) await this.checkInbox(project, path, access);
   }
 
-  /** A use that slides the TTL. */
+  /** Records a use that slides the TTL. */
   touch(project: string, path: string): Promise<void> {
     return this.keepers.submit(streamEntity(project, path), [META], touchRule);
   }
 
-  /** Calls `wake` after commits to the stream; look again, it tells nothing else. */
+  /** Calls `wake` after commits to the stream. It carries no data; the caller reads again. */
   watch(project: string, path: string, wake: () => void): Unwatch {
     return this.engine.watch(streamEntity(project, path), wake);
   }
@@ -334,8 +343,8 @@ export class Streams {
   }
 
   /**
-   * Keeps the messages after `position` from being trimmed for `holder`; undefined lets go. With `name`, only of the stream that
-   * the holder follows under that name.
+   * Keeps the messages after `position` from being trimmed for `holder`; undefined releases the hold. With `name`, only
+   * on the stream that the holder follows under that name.
    */
   hold(project: string, path: string, holder: string, position: Position | undefined, name?: string) {
     const stream = streamEntity(project, path);
@@ -350,7 +359,7 @@ export class Streams {
   }
 }
 
-/** Whether it was refused before anything was tried. */
+/** Whether the engine refused the commit before it tried anything. */
 function isUntouched(fault: unknown): boolean {
   return fault instanceof EngineError && fault.code === "overloaded";
 }

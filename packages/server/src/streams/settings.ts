@@ -1,4 +1,6 @@
-/** The settings of streams: what one request may hold, listing, and readers that wait at the tail. */
+/**
+ * The settings of streams: request sizes, listing, and readers that wait at the tail. Read by the configuration schema.
+ */
 import { bytes, count, ms } from "../core/setting.ts";
 import { settingGroup } from "../core/setting-group.ts";
 import { CENSUS_LIMITS, LIST_LIMITS, STREAM_LIMITS, TAIL_LIMITS } from "./limits.ts";

@@ -1,9 +1,22 @@
 /**
- * Sharded topics as a protocol over a topic and its shards, each step one entity's and fit to be repeated. Called by `Streams`.
+ * Sharded topics as a protocol over a topic and its shards. Called by `Streams`.
  *
- * What must stay true: the topic is there before its first shard and until after its last one. So a shard without its topic is
- * known to be left over, and a topic whose shards are not all as it is says so (`step`) and has a reminder: whoever meets it,
- * a PUT, an append or the sweep, takes the shards through the rest. The other order would leave shards that nobody knows of.
+ * A topic is an entity without messages. Each of its shards is a stream at `{topic}/$shard/{i}`. Creating, closing and
+ * deleting a topic therefore takes one commit per shard and two on the topic:
+ *
+ * - create: the topic (step `making`), every shard, the topic again (no step)
+ * - close: the topic (step `closing`), every shard, the topic again (no step)
+ * - delete: the topic (deleted), every shard, the topic is destroyed
+ * - expiry: the topic (step `ending`), every shard that was idle for its TTL, the topic is destroyed. If a shard was
+ *   used meanwhile, the topic stays and the shards that were dropped are created again.
+ *
+ * An append first asks the topic's keeper, which commits nothing and returns the number of shards. It then goes to the
+ * shard that `shardOf` selects, or to the next one in turn. An append to a plain stream pays a few comparisons.
+ *
+ * Invariants: a topic exists before its first shard and until after its last. So a shard without its topic is known to
+ * be left over, and the sweep removes it (`verify`). The opposite order would leave shards that no entity refers to.
+ * While a step is incomplete, the topic stores it and has a reminder. Any PUT, append or sweep that meets the topic
+ * completes the step (`mend`). Each step commits one entity and is idempotent.
  */
 import { hex } from "../core/bytes.ts";
 import { shardPath, shardPaths } from "../core/shard-path.ts";
@@ -31,15 +44,15 @@ import { DEFAULT_CONTENT_TYPE, lastUse, META, type Meta, streamEntity } from "./
 type Mended =
   | { readonly kind: "whole"; readonly meta: Meta }
   | { readonly kind: "absent" }
-  /** The topic could not be made, because something else is where this shard would be. */
+  /** The topic could not be created, because another stream occupies this shard's path. */
   | { readonly kind: "taken"; readonly path: string };
 
 const CLOSING: Append = { payloads: [], close: true };
-/** How often an append looks again for the shard that it was sent to. */
+/** How often an append retries the routing when its shard is missing. */
 const ROUTINGS = 3;
 
 export class Sharded {
-  /** By topic, the shard that comes next. Of this process only: it spreads appends, and nobody relies on it. */
+  /** By topic, the shard that comes next. Each process has its own turns; they spread appends and guarantee nothing. */
   private readonly turns = new Map<string, number>();
 
   constructor(
@@ -50,7 +63,7 @@ export class Sharded {
     private readonly limits: StreamLimits,
   ) {}
 
-  /** The topic first, then its shards; it is answered when all are there. */
+  /** Creates the topic first, then its shards. It returns when all of them exist. */
   async create(project: string, path: string, request: NewStream): Promise<CreateResult> {
     const { closed } = request;
     const config = { ...request.config, contentType: request.config.contentType ?? DEFAULT_CONTENT_TYPE };
@@ -61,12 +74,13 @@ export class Sharded {
     if (created.meta.topic?.step === undefined) return created;
     const mended = await this.mend(project, path);
     if (mended.kind === "taken") return { kind: "shard-taken", path: mended.path };
-    // It went in between. One that was found half made was perhaps given up, and then is not what this request asked for.
+    // The topic went meanwhile. A half-made topic that this request found may have been abandoned, so the request
+    // starts over.
     if (mended.kind === "absent" && created.kind === "exists") return this.create(project, path, request);
     return created;
   }
 
-  /** Sends an append to its shard. A closing one is an append first, and then closes the whole topic. */
+  /** Routes an append to its shard. A closing append appends first and then closes the whole topic. */
   async append(project: string, path: string, input: Append, topic: ShardedAppend): Promise<AppendOutcome> {
     if (!topic.isWhole && (await this.mend(project, path)).kind !== "whole") return { kind: "absent" };
     const isCloseOnly = input.close && input.payloads.length === 0 && input.producer === undefined;
@@ -83,7 +97,8 @@ export class Sharded {
       const shard = shardOf(input, shards) ?? this.turn(`${project}/${path}`, shards);
       const outcome = await this.streams.appendAt(project, shardPath(path, shard), { ...input, close: false, topicId });
       if (outcome.kind !== "absent") return { ...outcome, shard };
-      // The topic has gone since we looked, or was made anew with another number of shards, or has lost this one and gets it back.
+      // The topic was deleted or created again with another number of shards, or it lost this shard and `mend` restores
+      // it.
       const mended = await this.mend(project, path);
       if (i === ROUTINGS || mended.kind !== "whole") return { kind: "absent" };
       shards = mended.meta.config.shards!;
@@ -106,7 +121,7 @@ export class Sharded {
     return { kind: "appended", next: outcome.next, closed: true, isCloseOnly: true };
   }
 
-  /** Makes the shards that are missing and closes those that should be; afterwards the topic is whole, or gone. */
+  /** Creates the missing shards and closes the open ones of a closed topic. Afterwards the topic is whole, or absent. */
   private async mend(project: string, path: string): Promise<Mended> {
     const topic = streamEntity(project, path);
     for (;;) {
@@ -126,7 +141,7 @@ export class Sharded {
       );
       if (outcome === "whole") return { kind: "whole", meta: found.meta };
       if (outcome === "changed") continue;
-      // It went while we were at it, and what we made may have come too late for who took the shards away.
+      // The topic went meanwhile. A shard created just now may have come too late for the request that deleted the topic.
       await this.dropShards(project, paths, make.topicId);
       return { kind: "absent" };
     }
@@ -144,7 +159,8 @@ export class Sharded {
         makeShardRule(view, now, make, this.limits),
       );
       if (outcome.kind === "others") {
-        // We look at the topic after the shard: if it is still ours, the shard's has gone; if not, it is we who come too late.
+        // The topic is read after the shard. If it still has this id, the shard belongs to a topic that is gone; if
+        // not, this request is late.
         if ((await this.metaOf(project, topicPath))?.topic?.id !== make.topicId) return "others";
         await this.dropShard(project, path, outcome.topicId);
         continue;
@@ -164,12 +180,12 @@ export class Sharded {
     if (outcome.kind === "ending") await this.finish(project, path, outcome.meta);
   }
 
-  /** The second half of ending a topic. Nobody sees it any more; the sweep comes back for what is not done here. */
+  /** The second half of ending a topic, which clients no longer see. If this is interrupted, the sweep resumes it. */
   async finish(project: string, path: string, { topic, config }: Meta): Promise<DeleteOutcome> {
     const { id } = topic!;
     await this.dropShards(project, shardPaths(path, config.shards!), id);
     await this.destroy(project, path, id);
-    // Somebody else may have taken the last step; it is gone either way.
+    // Another request may have taken the last step. The topic is gone either way.
     return { kind: "deleted" };
   }
 
@@ -177,7 +193,7 @@ export class Sharded {
     await all(paths.map((path) => this.dropShard(project, path, topicId)));
   }
 
-  /** False when it stays, because it is in use. */
+  /** False if the shard stays because it is in use. */
   private async dropShard(project: string, path: string, topicId: string, ifIdle = false): Promise<boolean> {
     const outcome = await this.keepers.submit(streamEntity(project, path), [META], (view, now) =>
       dropShardRule(view, now, topicId, ifIdle, this.limits),
@@ -186,7 +202,7 @@ export class Sharded {
     return outcome.kind !== "kept";
   }
 
-  /** A topic whose reminder has passed: finishes what was begun, and ends it when none of its shards was used for its TTL. */
+  /** Handles a topic whose reminder has passed: completes its step, and ends it if no shard was used for its TTL. */
   async sweep(project: string, path: string, { topic, config }: Meta): Promise<void> {
     const { id, step } = topic!;
     if (step !== "ending") {
@@ -200,7 +216,7 @@ export class Sharded {
     await this.end(project, path, id, config.shards!);
   }
 
-  /** A shard that was used since we looked stays, and the topic with it; the others, whose time was over, begin anew. */
+  /** A shard that was used meanwhile stays, and so does the topic. The expired shards are created again. */
   private async end(project: string, path: string, topicId: string, shards: number): Promise<void> {
     const dropped = await all(shardPaths(path, shards).map((shard) => this.dropShard(project, shard, topicId, true)));
     const isIdle = !dropped.includes(false);
@@ -223,7 +239,7 @@ export class Sharded {
     return Math.max(...(await all(uses)));
   }
 
-  /** Takes a shard away whose topic is not there any more: it was made by somebody slow while the topic went. */
+  /** Removes a shard whose topic no longer exists. A slow request created it while the topic was deleted. */
   async verify(project: string, path: string, topicPath: string): Promise<void> {
     const meta = await this.metaOf(project, path);
     if (meta?.shardOf === undefined || meta.deleted) return;
@@ -238,7 +254,7 @@ export class Sharded {
   }
 }
 
-/** Fails when one did, but not before the others are done: nothing goes on behind an answer. */
+/** Rejects if one step failed, but only after all have settled, so that no step continues after the response. */
 async function all<T>(steps: readonly Promise<T>[]): Promise<T[]> {
   await Promise.allSettled(steps);
   return Promise.all(steps);

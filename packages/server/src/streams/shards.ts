@@ -1,9 +1,9 @@
 /**
- * The rules of sharded topics: which shard takes an append, and the steps of a topic and of its shards when one is made, closed,
- * rests or goes. Pure; `sharded.ts` strings them together, the append rule and `life.ts` have the rest.
+ * The rules of sharded topics: which shard takes an append, and the steps of a topic and its shards. Pure; `sharded.ts`
+ * strings them together, and the append rule and `life.ts` hold the rest.
  *
- * What must stay true: `hashOf` never changes, on any node and in any version. What a key was appended to before is where all
- * that comes with it later must go; others compute it too.
+ * Invariants: `hashOf` never changes, on any node and in any version. All messages of one key must go to the same
+ * shard, and clients compute the hash too.
  */
 import type { Position } from "@sluice/protocol";
 import { utf8 } from "../core/bytes.ts";
@@ -15,8 +15,8 @@ import type { StreamLimits } from "./limits.ts";
 import { endsAt, followsOf, idleAt, lifeOf, type Meta, metaTable, type StreamConfig } from "./state.ts";
 
 /**
- * 32 bits: FNV-1a over the UTF-8 bytes, and then the finishing steps of MurmurHash3, because the lowest bits of FNV-1a alone
- * say little about a text and the rest of a division by a power of two is made of them.
+ * A 32-bit hash: FNV-1a over the UTF-8 bytes, then the finalizer of MurmurHash3. The finalizer is needed because the
+ * low bits of FNV-1a are weak, and a remainder by a power of two consists of them.
  */
 export function hashOf(text: string): number {
   let hash = 0x811c9dc5;
@@ -26,13 +26,13 @@ export function hashOf(text: string): number {
   return (hash ^ (hash >>> 16)) >>> 0;
 }
 
-/** By key, else by producer; undefined when it has neither, and any shard will do. */
+/** By key, else by producer; undefined if the append has neither, because any shard will do. */
 export function shardOf({ messageKey, producer }: Append, shards: number): number | undefined {
   const text = messageKey ?? producer?.id;
   return text === undefined ? undefined : hashOf(text) % shards;
 }
 
-/** What a topic is, for whoever takes its shards through a step. */
+/** A topic as a request that completes its step needs it. */
 export type LookOutcome = { readonly kind: "topic"; readonly meta: Meta } | { readonly kind: "absent" };
 
 export function lookRule(view: View, now: number): Decision<LookOutcome> {
@@ -48,7 +48,7 @@ function liveTopic(view: View, now: number, id?: string): Meta | undefined {
 
 export interface MakeShard {
   readonly topicId: string;
-  /** The topic's. */
+  /** The topic's configuration. */
   readonly config: StreamConfig;
   readonly closed: boolean;
 }
@@ -56,12 +56,12 @@ export interface MakeShard {
 export type MakeShardOutcome =
   | { readonly kind: "made" }
   | { readonly kind: "there"; readonly closed: boolean }
-  /** A shard of an earlier topic of this name, or of a later one. */
+  /** A shard of an earlier or a later topic at this path. */
   | { readonly kind: "others"; readonly topicId: string }
-  /** No shard at all, or one that went and is kept for its forks. */
+  /** Not a shard, or a deleted shard that is kept for its forks. */
   | { readonly kind: "taken" };
 
-/** The shard asks to be looked at soon: should its topic go while it is made, nobody else would know of it. */
+/** Creates a shard with a reminder. If the topic goes meanwhile, no other entity knows of this shard. */
 export function makeShardRule(
   view: View,
   now: number,
@@ -80,7 +80,10 @@ export function makeShardRule(
   return { outcome: { kind: "there", closed: existing.closed } };
 }
 
-/** The shard goes with the topic of this id; with `ifIdle` only if nobody has used it for its TTL. What is another's stays. */
+/**
+ * Deletes the shard of the topic with this id; with `ifIdle` only if it was unused for its TTL. Shards of other topics
+ * stay.
+ */
 export function dropShardRule(
   view: View,
   now: number,
@@ -95,7 +98,7 @@ export function dropShardRule(
   return remove(meta, now, limits);
 }
 
-/** All shards are there, and closed if `closed`. `changed`: the topic wants something else of them by now. */
+/** All shards exist, and are closed if `closed`. `changed`: the topic's closed state changed meanwhile. */
 export function wholeRule(
   view: View,
   now: number,
@@ -111,7 +114,7 @@ export function wholeRule(
   return { outcome: "whole", changes: [put(metaTable, "", whole), remind] };
 }
 
-/** Takes a topic back that could not be made. */
+/** Removes a topic that could not be created. */
 export function abandonRule(
   view: View,
   now: number,
@@ -128,7 +131,7 @@ export type CloseOutcome =
   | { readonly kind: "closing" | "closed"; readonly next: Position }
   | { readonly kind: "absent" };
 
-/** From here on the topic is closed; its shards follow, and until then the reminder stands. */
+/** Closes the topic. Its shards follow, and the reminder stays until they have. */
 export function closeRule(view: View, now: number, { shardCheckMs }: StreamLimits): Decision<CloseOutcome> {
   const meta = liveTopic(view, now);
   if (meta === undefined) return { outcome: { kind: "absent" } };
@@ -139,7 +142,10 @@ export function closeRule(view: View, now: number, { shardCheckMs }: StreamLimit
   return { outcome: { kind: "closing", next }, changes };
 }
 
-/** Begins to end a topic that nobody has used for its TTL, `usedAt` being the last use of a shard; or says when to look again. */
+/**
+ * Begins to end a topic that was unused for its TTL; otherwise stores when to check again. `usedAt` is the last use of
+ * a shard.
+ */
 export function restRule(
   view: View,
   now: number,
@@ -163,7 +169,10 @@ export function restRule(
   return { outcome: "kept", changes };
 }
 
-/** The last step of a topic: its shards are gone. Somebody may have used one that was ending, and then it is not the last. */
+/**
+ * Destroys a topic whose shards are gone. If a client used an ending shard meanwhile, the topic is no longer ending and
+ * stays.
+ */
 export function destroyTopicRule(view: View, topicId: string): Decision<DeleteOutcome> {
   const meta = view.get(metaTable, "");
   const isEnding = meta?.deleted || meta?.topic?.step === "ending";

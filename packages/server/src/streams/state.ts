@@ -1,12 +1,12 @@
 /**
- * What is stored of a stream besides its log, and what can be read off it. One entity per stream, kind "stream".
+ * What is stored of a stream besides its log, and what follows from it. One entity per stream, kind "stream".
  *
- *   meta      ""            configuration, closure, life
- *   seq       ""            the last Stream-Seq
- *   marks     ""            where retention may cut
- *   holds     ""            who still needs which messages
- *   producer  Producer-Id   epoch and last sequence, committed with the data they cover
- *   fork      fork's path   the forks that read our log
+ *     meta      ""            configuration, closure, life
+ *     seq       ""            the last Stream-Seq
+ *     marks     ""            where retention may cut
+ *     holds     ""            which holder needs the messages after which position
+ *     producer  Producer-Id   epoch and last sequence, committed with the data they cover
+ *     fork      fork's id     the forks that read this log
  */
 import type { Position } from "@sluice/protocol";
 import { isSessionPath, SESSION_PREFIX } from "../core/reserved.ts";
@@ -14,7 +14,9 @@ import { type Entity, entity, type Head } from "../engine/contract.ts";
 import { jsonTable } from "../engine/table.ts";
 
 export const STREAM = "stream";
-/** Inboxes are read as streams are, but are entities of a kind of their own: no listing finds them, and sessions sweep them. */
+/**
+ * Inboxes are read as streams, but are entities of their own kind. No listing includes them, and sessions sweep them.
+ */
 export const SESSION = "session";
 export const DEFAULT_CONTENT_TYPE = "application/octet-stream";
 
@@ -40,7 +42,7 @@ export interface StreamConfig {
   /** Epoch ms. */
   readonly expiresAt?: number | undefined;
   readonly retention?: Retention | undefined;
-  /** Makes it a sharded topic: as many streams behind one path. */
+  /** Makes it a sharded topic of this many streams. */
   readonly shards?: number | undefined;
 }
 
@@ -52,22 +54,22 @@ export interface Ancestor {
 
 export interface ForkOrigin {
   readonly source: string;
-  /** What the PUT asked for, so that a repeated PUT can be compared. */
+  /** As the PUT sent it, so that a repeated PUT can be compared. */
   readonly askedOffset?: string | undefined;
   readonly askedSubOffset: number;
-  /** Ties the fork to its row in the source, so that a later stream of the same name is not taken for it. */
+  /** Ties the fork to its row in the source, so that a later stream at the same path is not taken for it. */
   readonly id: string;
   /** Oldest first; the last one is the source itself. */
   readonly lineage: readonly Ancestor[];
 }
 
-/** What makes a stream a sharded topic. It has no messages itself; its shards have. */
+/** Makes a stream a sharded topic, which has no messages of its own. */
 export interface Topic {
-  /** Ties the shards to it, so that those of an earlier topic of the same name are not taken for its own. */
+  /** Ties the shards to this topic, so that shards of an earlier topic at the same path are not taken for its own. */
   readonly id: string;
   /**
-   * What its shards have not all been through yet; whoever meets this finishes it. `ending`: its TTL is over, and the shards go
-   * that nobody has used since; should one have been, the topic goes on.
+   * The step that some shards have not completed; any request that meets it completes it. `ending`: the TTL is over and
+   * the unused shards are dropped. If a client used a shard meanwhile, the topic stays.
    */
   readonly step?: "making" | "closing" | "ending" | undefined;
 }
@@ -84,10 +86,10 @@ export interface ProducerTriple extends Producer {
 export interface Meta {
   readonly config: StreamConfig;
   readonly createdAt: number;
-  /** The last use that slides the TTL, appends aside (those are in the head). */
+  /** The last use that slides the TTL. The time of the last append is in the head instead. */
   readonly touchedAt: number;
   readonly closed: boolean;
-  /** Who closed it, so that a retry of the closing request is recognised. */
+  /** The producer request that closed it, so that its retry is recognized. */
   readonly closedBy?: ProducerTriple | undefined;
   /** Deleted, but kept for its forks. */
   readonly deleted?: boolean | undefined;
@@ -96,19 +98,19 @@ export interface Meta {
   /** Of a shard: the id of its topic. */
   readonly shardOf?: string | undefined;
   /**
-   * Of a session: whether it has an inbox. What is copied into an inbox is no use of it, and a deleted session was never there.
-   * "none": nothing was ever subscribed by copy, so there is no content type and nothing to read.
+   * Of a session: whether it has an inbox. Copying into an inbox does not count as use, and a deleted session is
+   * absent. "none": the session has no subscription by copy, so it has no content type and no messages.
    */
   readonly inbox?: true | "none" | undefined;
-  /** The features that follow the log, each under a name of its own: an append tells them. */
+  /** The features that follow the log, each under a name of its own. An append notifies them. */
   readonly follows?: Follows | undefined;
-  /** How streams stored fan-out's name before several features could follow; read through `followsOf`. */
+  /** The older form of `follows`, from when only fan-out could follow; read it through `followsOf`. */
   readonly follow?: string | undefined;
-  /** How many forks read our log, and from where on they need it. */
+  /** How many forks read this log, and the position after which they need it. */
   readonly forks?: { readonly count: number; readonly needAfter: Position } | undefined;
 }
 
-/** By follower: the name under which it follows this stream. A later stream of the same path is followed under another name. */
+/** By follower: its name for this stream. A later stream at the same path is followed under another name. */
 export type Follows = Readonly<Record<string, string>>;
 
 /** The follower that copies into inboxes. */
@@ -135,12 +137,12 @@ export { MARKS } from "../engine/trimming.ts";
 export const HOLDS = holdsTable.at("");
 
 /**
- * A TTL slides on use, and a use is stored only when it moves the end by more than a tenth. So the stored time may be that
- * much too old, and the end is put that much later: late, never early.
+ * A TTL slides on use, and a use is stored only when it moves the end by more than a tenth. So the stored time may be
+ * that much too old, and the end is put that much later: late, never early.
  */
 const SLIDE_PART = 10;
 
-/** When the stream ends, or undefined when it is kept. A shard without an end of its own goes with its topic. */
+/** When the stream ends; undefined if it is kept. A shard without an expiry of its own goes with its topic. */
 export function endsAt(meta: Meta, head: Head): number | undefined {
   const { ttlSeconds, expiresAt } = meta.config;
   if (expiresAt !== undefined) return expiresAt;
@@ -148,7 +150,7 @@ export function endsAt(meta: Meta, head: Head): number | undefined {
   return idleAt(meta, head);
 }
 
-/** When the TTL is over unless it is used before; 0 without one. */
+/** When the TTL ends unless a client uses the stream before; 0 without a TTL. */
 export function idleAt(meta: Meta, head: Head): number {
   const { ttlSeconds } = meta.config;
   return ttlSeconds === undefined ? 0 : lastUse(meta, head) + ttlSeconds * (1_000 + 1_000 / SLIDE_PART);
@@ -164,7 +166,7 @@ export function lastUse(meta: Meta, head: Head): number {
   return meta.inbox ? meta.touchedAt : Math.max(meta.touchedAt, head.at);
 }
 
-/** `absent`: nothing here, or over. `gone`: deleted or over, but forks still read it. */
+/** `absent`: it does not exist or has expired. `gone`: it was deleted or has expired, but forks still read it. */
 export type Life = "absent" | "gone" | "live";
 
 export function lifeOf(meta: Meta | undefined, head: Head, now: number): Life {
@@ -172,7 +174,7 @@ export function lifeOf(meta: Meta | undefined, head: Head, now: number): Life {
   if (meta.deleted) return meta.inbox || meta.topic ? "absent" : "gone";
   const end = endsAt(meta, head);
   if (end === undefined || now < end) return "live";
-  // Every use of a shard is one of the topic, which does not hear of it: the sweep asks them all before it ends the topic.
+  // A use of a shard counts for its topic, which is not told. The sweep asks all shards before it ends the topic.
   if (meta.topic && meta.config.expiresAt === undefined) return "live";
   return hasForks(meta) ? "gone" : "absent";
 }
@@ -181,7 +183,7 @@ export function hasForks(meta: Meta): boolean {
   return meta.forks !== undefined && meta.forks.count > 0;
 }
 
-/** Type and subtype in lower case; parameters do not count when types are compared. */
+/** Type and subtype in lower case. Parameters are ignored when types are compared. */
 export function mediaType(contentType: string): string {
   const end = contentType.indexOf(";");
   return (end < 0 ? contentType : contentType.slice(0, end)).trim().toLowerCase();

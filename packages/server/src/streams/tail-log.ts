@@ -1,6 +1,7 @@
 /**
- * A stream as its followers see it: pages of its log, and the SSE codecs of both formats. A page is a data event and a control event
- * that tells where the reader stands. The tail routes make one log per connection; those of the same stream share a feed.
+ * A stream as its followers see it: pages of its log, and the SSE codecs of both formats. A page is one data event and
+ * one control event with the reader's position. The tail routes create one log per connection; logs of the same stream
+ * share a feed.
  */
 import type { Position } from "@sluice/protocol";
 import type { Codec, Log } from "../core/feed.ts";
@@ -49,7 +50,7 @@ export const SSE_CODECS: Readonly<Record<Format, Codec<StreamPage>>> = {
   envelope: sseCodec("envelope"),
 };
 
-/** The cursor that a reader gets: the current one, and never one below the floor that the reader came with. */
+/** The cursor for a reader: the current one, and never below the floor that the reader came with. */
 export function cursorFrom(world: World, floor: number): () => number {
   return () => Math.max(currentCursor(world.now()), floor);
 }

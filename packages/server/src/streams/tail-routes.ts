@@ -1,8 +1,8 @@
 /**
- * Reads that wait at the tail of a stream: long-poll and SSE, the protocol's `live` modes. The stream routes call it.
+ * Reads that wait at the tail of a stream: long-poll and SSE, the protocol's `live` modes. Called by the stream routes.
  *
- * Invariants: every reader is counted against the limit of the audience before its first read. A reader whose client has gone
- * leaves no watch, timer or count behind.
+ * Invariants: every reader is counted against the limit of the audience before its first read. A reader whose client
+ * has gone leaves no watch, timer or count behind.
  */
 import { BEGINNING, formatOffset, header, NOW, type Position } from "@sluice/protocol";
 import { Audience } from "../core/audience.ts";
@@ -23,7 +23,7 @@ import { contentTypeFor, type Format, needsBase64, renderBody } from "./render.t
 import type { Streams } from "./service.ts";
 import { cursorFrom, SSE_CODECS, StreamLog } from "./tail-log.ts";
 
-/** Where a reader stands, and whether a page at hand already answers it. */
+/** A reader's position, and a page that may already answer it. */
 interface Start {
   readonly after: Position | undefined;
   readonly page: StreamPage;
@@ -31,7 +31,7 @@ interface Start {
 
 export class TailRoutes {
   private readonly connections: Connections;
-  /** Long-polls: those that are open, and of them those that wait. */
+  /** Long-polls that are open, and those of them that wait. */
   polls = 0;
   waiters = 0;
 
@@ -45,7 +45,7 @@ export class TailRoutes {
     this.connections = new Connections(world, audience, { ...limits, lifetimeMs: limits.sseMs });
   }
 
-  /** Clients that wait on this node, whatever for. Zero once all have gone, like the streams that they read. */
+  /** Clients that wait on this node for any log. Zero once all of them have gone. */
   get readers(): number {
     return this.audience.size;
   }
@@ -67,7 +67,10 @@ export class TailRoutes {
     request: HttpRequest,
   ): Promise<Reply> {
     if (mode !== "long-poll" && mode !== "sse") {
-      throw new Refusal("bad-query", "the query parameter live must be long-poll or sse");
+      throw new Refusal(
+        "bad-query",
+        `the query parameter live must be long-poll or sse; got ${JSON.stringify(mode.slice(0, 40))}`,
+      );
     }
     if (from === undefined)
       throw new Refusal("bad-query", "a live read needs the query parameter offset, last or since");
@@ -112,7 +115,7 @@ export class TailRoutes {
     return this.renderPoll(answer, format, cursor);
   }
 
-  /** The first page with something in it, or the last empty one when the time is up or the client has gone. */
+  /** The first page with a message; the last empty page if the time is up or the client has gone. */
   private wait(
     project: string,
     path: string,
@@ -163,7 +166,7 @@ export class TailRoutes {
       this.audience.stay(guest);
       this.waiters++;
       request.onGone(finish);
-      // Something may have been committed between the first read and the watch.
+      // A message may have been committed between the first read and the watch.
       void look();
     });
   }

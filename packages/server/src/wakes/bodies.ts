@@ -1,6 +1,6 @@
 /**
- * The JSON bodies of the wake routes: what is validated, and what the OpenAPI document shows. A schema says the shape, the kind
- * and the size of each field; what a name may hold is checked in parse.ts, where the words for it are.
+ * The JSON bodies of the wake routes. The same schemas validate requests and appear in the OpenAPI document. A schema
+ * states the shape, type and size of each field; parse.ts checks what a name may contain.
  */
 import { z } from "zod";
 import { isLonger } from "../core/bytes.ts";
@@ -15,7 +15,7 @@ const OFFSET = { error: "must be an offset" };
 const WHOLE = { error: "must be a whole number" };
 const DESCRIPTION = { error: `must be a string of at most ${MAX_DESCRIPTION_BYTES} bytes` };
 
-const path = z.string(STRING).describe("A stream's path within the project; a slash in front is left off.");
+const path = z.string(STRING).describe("A stream's path within the project. A leading slash is ignored.");
 const webhook = z.strictObject(
   { url: z.string(STRING).min(1, STRING).describe("https, and not a private address.") },
   OBJECT,
@@ -27,7 +27,7 @@ const word = {
 const oneAck = z.strictObject(
   {
     stream: path.optional(),
-    path: z.string(STRING).describe("Another name for stream; one of the two.").optional(),
+    path: z.string(STRING).describe("Another name for stream. Send one of the two.").optional(),
     offset: z.string(OFFSET).max(MAX_NAME_BYTES, OFFSET),
   },
   OBJECT,
@@ -37,7 +37,7 @@ export type WakeBodies = ReturnType<typeof makeBodies>;
 
 const made = new WeakMap<WakeLimits, WakeBodies>();
 
-/** The schemas, within the limits of a server. Making them takes milliseconds, and the same limits have the same ones. */
+/** The schemas for these limits, cached because building them takes milliseconds. */
 export function wakeBodies(limits: WakeLimits): WakeBodies {
   const known = made.get(limits) ?? makeBodies(limits);
   made.set(limits, known);
@@ -48,7 +48,7 @@ function makeBodies({ bodyBytes, items, leaseMs, minLeaseMs, maxLeaseMs }: WakeL
   const few = { error: `must have at most ${items} entries` };
   const paths = z.array(path, { error: "must be an array of paths" }).max(items, few);
   const acks = z.array(oneAck, { error: "must be an array" }).max(items, few);
-  const done = z.boolean({ error: "must be true or false" }).describe("Whether the wake is over.");
+  const done = z.boolean({ error: "must be true or false" }).describe("Whether the worker has finished the wake.");
   const lease = { error: `must be a whole number from ${minLeaseMs} to ${maxLeaseMs}` };
   return {
     bodyBytes,
@@ -57,11 +57,16 @@ function makeBodies({ bodyBytes, items, leaseMs, minLeaseMs, maxLeaseMs }: WakeL
         type: z.enum(["webhook", "pull-wake"], { error: 'must be "webhook" or "pull-wake"' }),
         pattern: z
           .string(STRING)
-          .describe("Paths with * for one level and ** for any number. This or streams must be given.")
+          .describe(
+            "A path pattern: * matches one level, ** any number of levels. Either pattern or streams is required.",
+          )
           .optional(),
         streams: paths.optional(),
         webhook: webhook.describe("For webhook subscriptions.").optional(),
-        wake_stream: z.string(STRING).describe("For pull-wake subscriptions: where wakes are written.").optional(),
+        wake_stream: z
+          .string(STRING)
+          .describe("For pull-wake subscriptions: the stream that wake events are appended to.")
+          .optional(),
         lease_ttl_ms: z.int(lease).min(minLeaseMs, lease).max(maxLeaseMs, lease).default(leaseMs),
         description: z
           .string(DESCRIPTION)
@@ -73,7 +78,7 @@ function makeBodies({ bodyBytes, items, leaseMs, minLeaseMs, maxLeaseMs }: WakeL
     ),
     addedStreams: z.strictObject({ streams: paths }, OBJECT),
     worker: z.strictObject(
-      { worker: z.string(STRING).describe(`Who claims, in 1 to ${MAX_NAME_BYTES} bytes.`) },
+      { worker: z.string(STRING).describe(`The name of the worker that claims, 1 to ${MAX_NAME_BYTES} bytes.`) },
       OBJECT,
     ),
     ack: z.strictObject({ ...word, acks: acks.default([]), done: done.default(false) }, OBJECT),

@@ -1,6 +1,6 @@
 /**
- * How a wake is told: a signed POST to a webhook, or an event in a wake stream. One call is one attempt; when to try again
- * is for the rules. Called by the waker.
+ * Delivers a wake: a signed POST to a webhook, or an event in a wake stream. Called by the waker. One call is one
+ * attempt; the rules decide when to retry.
  */
 import { header } from "@sluice/protocol";
 import { base64url, utf8 } from "../core/bytes.ts";
@@ -15,18 +15,19 @@ export interface WebhookRequest {
   readonly body: string;
 }
 
-/** `body` is what of it was read within the sender's limit. */
+/** `body` is the part of the response that was read within the sender's limit. */
 export type WebhookAnswer =
   | { readonly kind: "answered"; readonly status: number; readonly body: string }
   | { readonly kind: "failed"; readonly why: string };
 
 /**
- * Sends a POST to where webhooks may go and nowhere else: it resolves the name itself, checks every address with
- * `mayConnect`, and connects to an address that it has checked. Follows no redirect. Bounds time and the answer's size.
+ * Sends a POST only to addresses that webhooks may reach. It resolves the name itself, checks every address with
+ * `mayConnect`, and connects to an address that it has checked. It follows no redirect, and limits the time and the
+ * size of the response.
  */
 export interface WebhookSender {
   send(request: WebhookRequest): Promise<WebhookAnswer>;
-  /** Gives up what is in flight; those calls come back as failed. */
+  /** Aborts the requests in flight; their calls resolve as failed. */
   close(): void;
 }
 
@@ -61,7 +62,7 @@ export class Delivery {
     return this.queue.length;
   }
 
-  /** `infos` is asked for when it is this attempt's turn. */
+  /** Calls `infos` when it is this attempt's turn. */
   async attempt(
     notification: Notification,
     infos: () => Promise<readonly LinkInfo[]>,

@@ -1,4 +1,7 @@
-/** The routes of wake subscriptions, described for the OpenAPI document. Their bodies are the schemas that validate them. */
+/**
+ * The routes of wake subscriptions, described for the OpenAPI document. Their bodies are the schemas that validate
+ * them.
+ */
 import type { ErrorCode } from "@sluice/protocol";
 import { z } from "zod";
 import type { Description } from "../core/describe.ts";
@@ -31,7 +34,7 @@ export const subscription = z.object({
 export const claimed = z.object({
   wake_id: z.string(),
   generation: z.number(),
-  token: z.string().describe("Shown as Authorization: Bearer when acknowledging and releasing."),
+  token: z.string().describe("Send it as Authorization: Bearer when acknowledging and releasing."),
   streams: z.array(
     z.object({
       path: z.string(),
@@ -59,11 +62,11 @@ const UNPROVEN: readonly ErrorCode[] = [
 export const describeWakes = (bodies: WakeBodies) =>
   ({
     "ds.subscription.put": {
-      summary: "Create a wake subscription, or confirm that it is there",
+      summary: "Create a wake subscription, or confirm that it exists",
       body: required(bodies.subscription),
       answers: {
-        200: { says: "It was there.", content: json(subscription) },
-        201: { says: "It was created.", content: json(subscription) },
+        200: { says: "The subscription exists with this configuration.", content: json(subscription) },
+        201: { says: "The subscription was created.", content: json(subscription) },
       },
       refuses: [
         "bad-body",
@@ -75,55 +78,55 @@ export const describeWakes = (bodies: WakeBodies) =>
       ],
     },
     "ds.subscription.get": {
-      summary: "Look at a wake subscription",
-      answers: { 200: { says: "What it is and how far it is.", content: json(subscription) } },
+      summary: "Get a wake subscription",
+      answers: { 200: { says: "The subscription and its acknowledged offsets.", content: json(subscription) } },
       refuses: ["subscription-not-found"],
     },
     "ds.subscription.delete": {
       summary: "Delete a wake subscription",
-      answers: { 204: { says: "It is gone, or was never there." } },
+      answers: { 204: { says: "The subscription does not exist any more, or never did." } },
       refuses: [],
     },
     "ds.subscription.streams.add": {
       summary: "Link streams to a wake subscription",
       body: required(bodies.addedStreams),
-      answers: { 204: { says: "They are linked." } },
+      answers: { 204: { says: "The streams are linked." } },
       refuses: ["bad-body", "too-large", "subscription-not-found", "too-many-links", "overloaded"],
     },
     "ds.subscription.streams.remove": {
       summary: "Unlink a stream from a wake subscription",
-      answers: { 204: { says: "It is not linked by name any more." } },
+      answers: { 204: { says: "The stream is not linked by name any more." } },
       refuses: ["subscription-not-found", "overloaded"],
     },
     "ds.subscription.claim": {
       summary: "Claim the work of a pull-wake subscription",
       body: required(bodies.worker),
-      answers: { 200: { says: "It is yours until the lease ends.", content: json(claimed) } },
+      answers: { 200: { says: "The worker holds the wake until the lease ends.", content: json(claimed) } },
       refuses: ["bad-body", "too-large", "subscription-not-found", "no-pending-work", "already-claimed", "overloaded"],
     },
     "ds.subscription.ack": {
-      summary: "Acknowledge what was processed",
-      says: "With the token that the claim gave.",
+      summary: "Acknowledge processed messages",
+      says: "Needs the token from the claim.",
       body: required(bodies.ack),
-      answers: { 200: { says: "It is stored.", content: json(acked) } },
+      answers: { 200: { says: "The acknowledgement is durable.", content: json(acked) } },
       refuses: [...UNPROVEN, "invalid-offset"],
     },
     "ds.subscription.release": {
-      summary: "Give a claim back",
-      says: "With the token that the claim gave.",
+      summary: "Release a claim",
+      says: "Needs the token from the claim.",
       body: required(bodies.release),
-      answers: { 204: { says: "Others may claim." } },
+      answers: { 204: { says: "The wake is released; any worker may claim the next one." } },
       refuses: UNPROVEN,
     },
     "ds.subscription.callback": {
-      summary: "Call back from a webhook",
-      says: "With the token that came with the webhook.",
+      summary: "Acknowledge from a webhook's receiver",
+      says: "Needs the token from the webhook's body.",
       body: required(bodies.ack),
-      answers: { 200: { says: "It is stored.", content: json(acked) } },
+      answers: { 200: { says: "The acknowledgement is durable.", content: json(acked) } },
       refuses: [...UNPROVEN, "invalid-offset"],
     },
     "ds.keys": {
-      summary: "The keys that verify webhooks",
+      summary: "Get the keys that verify webhook signatures",
       answers: { 200: { says: "A JSON Web Key Set.", content: { "application/jwk-set+json": keySet } } },
       refuses: [],
     },

@@ -1,4 +1,7 @@
-/** Wake subscriptions: a webhook or a message tells a worker that its streams have grown. */
+/**
+ * Wake subscriptions: a webhook or a message tells a worker that its streams have new messages. Compose calls it; the
+ * router calls its routes.
+ */
 import { type AddressName, READING, route } from "../core/route.ts";
 import { type Feature, type Kernel, kindOf } from "../feature.ts";
 import type { Streams } from "../streams/service.ts";
@@ -26,7 +29,7 @@ export interface WakeParts {
 }
 
 const subscription: AddressName = {
-  says: "The id of a wake subscription, in 1 to 256 bytes.",
+  says: "The id of a wake subscription, 1 to 256 bytes long.",
   read(encoded, names) {
     names.subscription = parseId(encoded);
   },
@@ -34,7 +37,7 @@ const subscription: AddressName = {
 
 /** The end of the address of a link. */
 const path: AddressName = {
-  says: "The path of a linked stream. It may hold slashes, percent-encoded or not.",
+  says: "The path of a linked stream. It may contain slashes, percent-encoded or not.",
   read(encoded, names) {
     names.stream = parseStreamPart(encoded);
   },
@@ -53,7 +56,7 @@ export function wakesFeature(kernel: Kernel, settings: WakeSettings, { streams, 
     names: { subscription, path },
     problemMembers,
     routes: [
-      // A subscription is written, and tells which streams there are and how far they go.
+      // PUT needs both permissions, because its response also shows which streams exist and where they end.
       route({
         name: "ds.subscription.put",
         methods: ["PUT"],
@@ -102,7 +105,7 @@ export function wakesFeature(kernel: Kernel, settings: WakeSettings, { streams, 
         handle: (call, request) => routes.claim(call, request),
         describe: describe["ds.subscription.claim"],
       }),
-      // The token that came with the wake proves the rest.
+      // The token that came with the wake authorizes the remaining routes.
       route({
         name: "ds.subscription.ack",
         methods: ["POST"],

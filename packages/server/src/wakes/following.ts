@@ -1,8 +1,8 @@
 /**
- * Hears of every event in every stream and tells the subscriptions concerned. The service wires it to the streams.
+ * Hears every event of every stream and notifies the subscriptions concerned. The service connects it to the streams.
  *
- * What must stay true: an append pays for one entry in a map, whatever subscriptions exist; everything else happens in a
- * later turn. What does not fit into the queue is not forgotten: then every subscription is looked at again.
+ * Invariants: an append pays for one map entry, whatever subscriptions exist; the rest runs in a later turn. If the
+ * queue overflows, every subscription is checked again, so no event is lost.
  */
 import type { World } from "../core/world.ts";
 import type { StreamEvent } from "../streams/service.ts";
@@ -50,7 +50,7 @@ export class Follower {
     this.world.soon(() => this.flush());
   }
 
-  /** Tells now what would be told in the next turn, so that whoever asks after an append finds it taken into account. */
+  /** Processes the queue now instead of in the next turn, so that a request after an append sees its effect. */
   flush(): void {
     this.isScheduled = false;
     const queue = this.queue;
@@ -60,7 +60,7 @@ export class Follower {
         subscription.hear(path, hasGone, isThere);
         this.waker.follow(subscription);
       }
-      // A wake stream that was missing until now.
+      // A wake stream that did not exist before.
       if (isNew)
         for (const subscription of this.index.writers(project, path)) void this.waker.tick(subscription, "retry");
     }

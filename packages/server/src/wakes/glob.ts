@@ -1,9 +1,10 @@
 /**
- * The patterns of wake subscriptions, as clients write them: levels between slashes, `*` for exactly one level, `**` for any
- * number of levels, none included, `%2A` for a literal star. `*` does not stand for `$shard`: a client that may follow the
- * level two below `a` need not be allowed to see `a`, whose shards lie there. Used by parsing and linking; the index matches many at once.
+ * The patterns of wake subscriptions: levels between slashes, `*` for exactly one level, `**` for any number of levels
+ * including none, `%2A` for a literal star. Used by parsing and linking; the index matches many patterns at once.
  *
- * Invariants: matching costs at most levels of the pattern times levels of the path; it agrees with `core/topic-index.ts`.
+ * Invariants: matching costs at most levels of the pattern times levels of the path, and agrees with
+ * `core/topic-index.ts`. `*` does not match `$shard`, because the shards of `a` lie two levels
+ * below it, and a client that may follow that level may lack access to `a`.
  */
 import { SHARD_LEVEL } from "../core/shard-path.ts";
 import type { PatternLevels } from "../core/topic-index.ts";
@@ -14,11 +15,11 @@ const ANY = "**";
 export interface Glob {
   readonly text: string;
   readonly levels: PatternLevels;
-  /** What every matching path starts with. */
+  /** Every matching path starts with it. */
   readonly literalPrefix: string;
 }
 
-/** Undefined when a star shares its level with something else: such a pattern would silently match nothing. */
+/** Undefined if a star shares its level with other characters, because such a pattern would silently match nothing. */
 export function parseGlob(text: string): Glob | undefined {
   if (text === "") return undefined;
   const written = text.split("/");
@@ -29,7 +30,7 @@ export function parseGlob(text: string): Glob | undefined {
   return { text, levels: written.map(asLevel), literalPrefix };
 }
 
-/** `a/**` matches `a` itself, so the slash belongs to the prefix only when some level must follow. */
+/** `a/**` matches `a` itself, so the slash belongs to the prefix only if some level must follow. */
 function prefixOf(written: readonly string[], wild: number, literal: string): string {
   if (wild <= 0) return wild === 0 ? "" : literal;
   return written.slice(wild).some((level) => level !== ANY) ? `${literal}/` : literal;
@@ -43,12 +44,12 @@ function unescaped(level: string): string {
   return level.replaceAll(/%2A/gi, "*");
 }
 
-/** Literal levels get a mark in front, so that an escaped star is not taken for a wildcard. */
+/** Literal levels get a marker in front, so that an escaped star is not taken for a wildcard. */
 function asLevel(level: string): string {
   return isWild(level) ? level : `=${unescaped(level)}`;
 }
 
-/** Goes back only to the last `**`: an earlier one can always leave to the later one what it would have to take. */
+/** Backtracks only to the last `**`, because an earlier one can always leave its levels to the later one. */
 export function matchesGlob({ levels }: Glob, path: string): boolean {
   const parts = path.split("/");
   let at = 0;

@@ -1,6 +1,6 @@
 /**
- * What the holders of wakes say: a worker claims, acknowledges and releases; a webhook's receiver calls back. Each is a step
- * of the subscription, and the rules decide. Called by the routes.
+ * The requests of the holders of wakes: a worker claims, acknowledges and releases; a webhook's receiver calls back.
+ * Each is a step of the subscription, decided by the rules. Called by the routes.
  */
 import type { Position } from "@sluice/protocol";
 import type { Keepers } from "../engine/keeper.ts";
@@ -26,7 +26,7 @@ export interface Claimed {
   readonly infos: readonly LinkInfo[];
 }
 
-/** What callbacks, acks and releases say. */
+/** The proof that a callback, an ack or a release carries. */
 export interface Word {
   readonly token: string;
   readonly wakeId: string;
@@ -109,7 +109,7 @@ export class Holding {
     });
   }
 
-  /** The word of the holder is stored already; a fault here is ours to put right, not theirs to hear of. */
+  /** The holder's request is durable already. A fault here is retried by the server and not reported to the holder. */
   private async wakeNext(subscription: Subscription): Promise<boolean> {
     try {
       return await this.waker.check(subscription);

@@ -1,11 +1,12 @@
 /**
- * The keys that sign webhooks: one pair in use per project, replaced when it is old, and the replaced ones still published
- * for a while. One entity per project, kind "keys". Delivery signs with them, the routes publish them, compose keeps them young.
+ * The keys that sign webhooks. A project has one key pair in use; old pairs are replaced and stay published for a
+ * while. One entity per project, kind "keys". Delivery signs with them, the routes publish them, the service starts
+ * their replacement.
  *
- *   signing  ""   the key in use, last, and those retired before it, without their private half
+ *     signing  ""   the retired keys without their private half, then the key in use
  *
- * What must stay true: a signature can be verified with what is published for as long as a receiver may still see it, and
- * keys of one project say nothing about another.
+ * Invariants: a published key verifies every signature for as long as a receiver may still see it. Projects share no
+ * keys.
  */
 import { base64url, fromBase64url } from "../core/bytes.ts";
 import type { Cancel, World } from "../core/world.ts";
@@ -14,7 +15,7 @@ import { put } from "../engine/draft.ts";
 import type { Decision, Keepers, View } from "../engine/keeper.ts";
 import { jsonTable } from "../engine/table.ts";
 
-/** The mathematics, which each platform has its own way to. A pair follows from a seed of 32 bytes. */
+/** The signature algorithm, which each platform provides in its own way. A pair follows from a seed of 32 bytes. */
 export interface Ed25519 {
   publicKey(seed: Uint8Array): Uint8Array;
   sign(seed: Uint8Array, message: Uint8Array): Uint8Array;
@@ -25,7 +26,7 @@ export interface KeySettings {
   readonly keyMs: number;
   /** A replaced key stays published for this long. */
   readonly keyKeepMs: number;
-  /** How often the age of the keys is looked at. */
+  /** How often the age of the keys is checked. */
   readonly keyCheckMs: number;
 }
 
@@ -39,7 +40,7 @@ interface StoredKey {
   readonly kid: string;
   /** The public half, base64url. */
   readonly x: string;
-  /** The private half, base64url; gone once the key is retired. */
+  /** The private half, base64url; erased when the key is retired. */
   readonly seed?: string | undefined;
   readonly createdAt: number;
   readonly retiredAt?: number | undefined;
@@ -58,7 +59,7 @@ function keysEntity(project: string): Entity {
 
 type InUse = { readonly kind: "in-use"; readonly key: StoredKey } | { readonly kind: "stale" };
 
-/** The key in use; an old one or none is replaced by `fresh`, if that is given. */
+/** The key in use. An expired or missing key is replaced by `fresh`, if given. */
 function keyRule(
   view: View,
   now: number,
@@ -97,7 +98,7 @@ export class SigningKeys {
     private readonly report: (what: string, fault: unknown) => void,
   ) {}
 
-  /** Replaces old keys now and from time to time. */
+  /** Replaces expired keys now and periodically. */
   start(): void {
     const round = () => {
       this.cancel = this.world.after(this.settings.keyCheckMs, round);
@@ -114,7 +115,7 @@ export class SigningKeys {
     for (const project of await this.engine.projects(KEYS)) await this.inUse(project);
   }
 
-  /** The id of the key in use; makes the project's first key if there is none. */
+  /** The id of the key in use; creates the project's first key if there is none. */
   async kid(project: string): Promise<string> {
     return (await this.inUse(project)).kid;
   }
@@ -124,12 +125,12 @@ export class SigningKeys {
     return { kid, bytes: this.ed25519.sign(fromBase64url(seed!)!, message) };
   }
 
-  /** Replaces the key in use whatever its age, for when it may have leaked. */
+  /** Replaces the key in use whatever its age, because it may have leaked. */
   async rotate(project: string): Promise<string> {
     return (await this.submit(project, this.newKey(), true)).kid;
   }
 
-  /** What receivers verify with, as a JWK set. A project that never signed has no keys, and asking makes none. */
+  /** The keys that receivers verify with, as a JWK set. A project that never signed has none, and this creates none. */
   async published(project: string): Promise<{ keys: object[] }> {
     const { rows } = await this.engine.load(keysEntity(project), [SIGNING]);
     const keys = rows[0] ? signingTable.decode(rows[0]) : [];
@@ -147,7 +148,7 @@ export class SigningKeys {
   private async submit(project: string, fresh: StoredKey, force: boolean): Promise<StoredKey> {
     const rule = (view: View, now: number) => keyRule(view, now, { ...this.settings, fresh, force });
     const outcome = await this.keepers.submit(keysEntity(project), [SIGNING], rule);
-    if (outcome.kind !== "in-use") throw new Error("a fresh signing key was not taken into use");
+    if (outcome.kind !== "in-use") throw new Error("a new signing key was not accepted");
     return outcome.key;
   }
 

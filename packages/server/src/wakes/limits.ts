@@ -1,46 +1,49 @@
 /**
- * The bounds of wake subscriptions, with their defaults. Compose hands them to the service, which passes them on to the rules;
- * the configuration takes its defaults from here, so that a default exists once.
+ * The limits of wake subscriptions, with their defaults. Compose passes them to the service, which passes them to the
+ * rules. The configuration takes its defaults from here, so that each default exists once.
  */
 export interface WakeLimits {
   /** The body of one request. */
   readonly bodyBytes: number;
-  /** Streams or acknowledgements named in one request. */
+  /** Streams or acknowledgments named in one request. */
   readonly items: number;
-  /** A lease when the subscription does not say, and what it may say. */
+  /** The default lease of a subscription, and its allowed range. */
   readonly leaseMs: number;
   readonly minLeaseMs: number;
   readonly maxLeaseMs: number;
-  /** How long a token is good for, however often the lease is extended. */
+  /** How long a token is valid, however often the lease is extended. */
   readonly tokenMs: number;
-  /** An attempt without a result after this time was lost with the process that made it. */
+  /** An attempt without a result after this time was lost with its process. */
   readonly lostAttemptMs: number;
-  /** The wait after the first failed attempt; it doubles with each further one. */
+  /** The delay after the first failed attempt; it doubles with each further one. */
   readonly retryMs: number;
   readonly maxRetryMs: number;
-  /** The wait after an internal fault until everything is looked at again; it doubles while faults go on. */
+  /** The delay after an internal fault until the subscription is checked again; it doubles while faults continue. */
   readonly recheckMs: number;
   readonly maxRecheckMs: number;
-  /** How often a node looks for what other nodes have created or changed; there is nobody else where one has the data alone. */
+  /** How often a node looks for subscriptions that other nodes created or changed. Unused if one node owns the data. */
   readonly discoverMs: number;
-  /** Attempts under way at once; the others wait their turn. */
+  /** Concurrent attempts; further ones wait for their turn. */
   readonly deliveries: number;
-  /** Subscriptions and explicit links that one process takes on, in all projects together. */
+  /** Subscriptions and explicit links of one process, over all projects. */
   readonly subscriptions: number;
   readonly explicitLinks: number;
   /** Streams that one subscription is linked to. */
   readonly links: number;
-  /** Pending streams that one wake takes on and a payload lists; the others wait for the next wake. */
+  /** Pending streams in one wake and its payload; the remaining ones wait for the next wake. */
   readonly streamsPerWake: number;
-  /** Steps that wait for one subscription; beyond that a request is refused. Our own are few, since they join up. */
+  /**
+   * Requests that wait for one subscription; beyond that a request is refused. The server's own steps are merged, so
+   * they are few.
+   */
   readonly queuedRequests: number;
-  /** Streams that wait to be linked or unlinked; beyond that everything is looked at again instead. */
+  /** Streams that wait to be linked or unlinked; beyond that the subscription is checked as a whole. */
   readonly queuedNotes: number;
-  /** Streams whose events wait for the next turn; beyond that every subscription is looked at again instead. */
+  /** Streams whose events wait for the next turn; beyond that every subscription is checked. */
   readonly queuedStreams: number;
-  /** Paths for which it is remembered who wants to hear of them. */
+  /** Paths for which the matching subscriptions are remembered. */
   readonly rememberedPaths: number;
-  /** Names or rows that are looked at in one step when all are walked. */
+  /** Names or rows that are read in one step of a full walk. */
   readonly page: number;
 }
 
@@ -70,9 +73,9 @@ export const WAKE_LIMITS: WakeLimits = {
 };
 
 export interface WebhookLimits {
-  /** From the look-up of the name to the end of the answer. */
+  /** From the name lookup to the end of the response. */
   readonly timeoutMs: number;
-  /** What is read of an answer. */
+  /** The most bytes read of a response. */
   readonly answerBytes: number;
 }
 

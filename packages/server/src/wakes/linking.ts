@@ -1,7 +1,7 @@
 /**
- * Brings links and streams together: finds the streams that a pattern matches, takes note of those that came and went, and
- * reads links and tails. Strings single-entity steps together; the rules decide. Called by the service and the waker, within
- * a step of the subscription.
+ * Brings links and streams together: finds the streams that a pattern matches, stores which came and went, and reads
+ * links and tails. It strings single-entity steps together; the rules decide. Called by the service and the waker,
+ * within a step of the subscription.
  */
 import { BEGINNING, type Position, parseOffset, ZERO } from "@sluice/protocol";
 import type { World } from "../core/world.ts";
@@ -26,7 +26,7 @@ export class Linker {
     private readonly limits: WakeLimits,
   ) {}
 
-  /** Undefined when there is no such stream. */
+  /** Undefined if the stream does not exist. */
   async tailOf(project: string, path: string): Promise<Position | undefined> {
     const described = await this.streams.describe(project, path);
     return described.kind === "live" ? described.head.last : undefined;
@@ -38,7 +38,7 @@ export class Linker {
     return tails;
   }
 
-  /** The streams that the pattern matches by now, at most one more than can be linked. */
+  /** The streams that the pattern matches now, at most one more than can be linked. */
   async matching(subscription: Subscription): Promise<Tail[]> {
     const found: Tail[] = [];
     for await (const path of this.candidates(subscription)) {
@@ -78,7 +78,9 @@ export class Linker {
     }
   }
 
-  /** Takes note of everything heard; streams that have gone first, since one of the same name may have come since. */
+  /**
+   * Stores all events heard. Deleted streams come first, because a stream of the same path may have been created since.
+   */
   async takeNotes(subscription: Subscription): Promise<NoteOutcome> {
     let outcome: NoteOutcome;
     do {
@@ -95,7 +97,9 @@ export class Linker {
     return outcome;
   }
 
-  /** After a restart or a fault: links what matches and is not linked, unlinks what has gone, suspects what has work. */
+  /**
+   * After a restart or a fault: links matching streams, unlinks deleted ones, and suspects the links that have work.
+   */
   async relink(subscription: Subscription): Promise<void> {
     await this.survey(subscription);
     const e = wakeEntity(subscription.project, subscription.id);
@@ -109,16 +113,20 @@ export class Linker {
     await this.takeNotes(subscription);
   }
 
-  /** Later streams are linked on their next append, if there is room by then. */
+  /**
+   * Reports once that the subscription is full. A later stream is linked on its next append if there is room by then.
+   */
   private reportFull(subscription: Subscription): void {
     if (subscription.isKnownFull) return;
     subscription.isKnownFull = true;
     const { project, id } = subscription;
-    const fault = new Error(`at most ${this.limits.links} links`);
+    const fault = new Error(
+      `a subscription has at most ${this.limits.links} links; a stream beyond is linked on its next append once there is room`,
+    );
     this.report(`more streams match ${project}/${id} than can be linked`, fault);
   }
 
-  /** Looks at every link, so that suspicion is exact afterwards and the index knows the explicit ones. */
+  /** Reads every link, so that the suspects are exact afterwards and the index has the explicit links. */
   async survey(subscription: Subscription): Promise<void> {
     subscription.takeSuspects();
     for await (const { path, link } of this.links(subscription)) {
@@ -129,7 +137,10 @@ export class Linker {
     }
   }
 
-  /** The suspected links that do have work, at most as many as a wake takes on. The others stay suspected or are cleared. */
+  /**
+   * The suspected links that have work, at most as many as one wake takes. The remaining ones stay suspected or are
+   * cleared.
+   */
   async pending(subscription: Subscription): Promise<LinkInfo[]> {
     const { project, id } = subscription;
     if (!isMemoryTruth(this.engine)) subscription.suspectAll();
@@ -158,20 +169,20 @@ export class Linker {
     }
   }
 
-  /** What a payload lists: the streams that `pin` knows a tail for, then others as long as there is room. */
+  /** The streams of a payload: those with a tail from `pin`, then further ones as long as there is room. */
   async infos(
     subscription: Subscription,
     pin: (path: string, link: Link) => Position | undefined,
   ): Promise<LinkInfo[]> {
     const listed: LinkInfo[] = [];
     const max = this.limits.streamsPerWake;
-    const others: { path: string; link: Link }[] = [];
+    const unpinned: { path: string; link: Link }[] = [];
     for await (const { path, link } of this.links(subscription)) {
       const tail = pin(path, link);
       if (tail !== undefined) listed.push({ path, link, tail });
-      else if (others.length < max) others.push({ path, link });
+      else if (unpinned.length < max) unpinned.push({ path, link });
     }
-    for (const { path, link } of others.slice(0, Math.max(0, max - listed.length))) {
+    for (const { path, link } of unpinned.slice(0, Math.max(0, max - listed.length))) {
       listed.push({ path, link, tail: (await this.tailOf(subscription.project, path)) ?? ZERO });
     }
     return listed;
@@ -188,7 +199,7 @@ function take(paths: Set<string>, count: number): string[] {
   return taken;
 }
 
-/** Whether the stream existed when or after it was linked, so that its absence means that it was deleted. */
+/** Whether the stream existed when or after it was linked, so that its absence means deletion. */
 function wasThere({ acked, explicit }: Link): boolean {
   return !explicit || (acked !== BEGINNING && parseOffset(acked)!.generation > 0);
 }

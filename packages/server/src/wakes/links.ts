@@ -1,6 +1,6 @@
 /**
- * The rules of a subscription's life and of what it is linked to: creating, confirming, deleting, linking, unlinking. Pure;
- * the service and the follower submit them to the subscription's keeper.
+ * The rules of a subscription's life and links: create, confirm, delete, link, unlink. Pure; the service and the linker
+ * submit them to the subscription's keeper.
  */
 import { BEGINNING, formatOffset } from "@sluice/protocol";
 import { type Change, drop, put } from "../engine/draft.ts";
@@ -23,7 +23,7 @@ export interface Known {
   readonly state: State;
 }
 
-/** The subscription, unless there is none or another incarnation than the one meant. */
+/** The subscription; undefined if it does not exist or is another incarnation. */
 export function known(view: View, incarnation?: string): Known | undefined {
   const meta = view.get(metaTable, "");
   if (meta === undefined || (incarnation !== undefined && meta.incarnation !== incarnation)) return undefined;
@@ -35,7 +35,10 @@ export type ConfirmOutcome =
   | { readonly kind: "differs" }
   | { readonly kind: "absent" };
 
-/** A repeated PUT. The newest address under which the creator reaches us is kept, since ours may have moved. */
+/**
+ * A repeated PUT. The newest address under which the creator reached the server is stored, because the server may have
+ * moved.
+ */
 export function confirmRule(view: View, config: Config, base: string): Decision<ConfirmOutcome> {
   const meta = view.get(metaTable, "");
   if (meta === undefined) return { outcome: { kind: "absent" } };
@@ -62,7 +65,7 @@ export interface Create {
   readonly config: Config;
   readonly base: string;
   readonly incarnation: string;
-  /** The explicit streams, and those that match the pattern by now, each at its tail. */
+  /** The explicit streams, and the streams that match the pattern now, each at its tail. */
   readonly explicit: readonly Tail[];
   readonly matching: readonly Tail[];
 }
@@ -99,18 +102,18 @@ export function deleteRule(view: View): Decision<"deleted" | "absent"> {
 
 export interface Note {
   readonly incarnation: string;
-  /** Streams that have gone. */
+  /** Streams that were deleted. */
   readonly unlink: readonly string[];
-  /** Streams that match the pattern; those not linked yet were born after the subscription. */
+  /** Streams that match the pattern. Those not linked yet were created after the subscription. */
   readonly link: readonly string[];
 }
 
 export type NoteOutcome =
   | { readonly kind: "absent" }
-  /** `refused` did not find room; `isBusy` tells that a wake is in progress. */
+  /** `refused` links found no room; `isBusy` means that a wake is in progress. */
   | { readonly kind: "noted"; readonly isBusy: boolean; readonly refused: number };
 
-/** Takes note of what happened to streams: unlinks what has gone, then links what came. */
+/** Stores what happened to streams: unlinks the deleted ones, then links the new ones. */
 export function noteRule(view: View, now: number, note: Note, maxLinks: number): Decision<NoteOutcome> {
   const { incarnation, unlink, link } = note;
   const found = known(view, incarnation);
@@ -144,7 +147,7 @@ function bornLater(): Link {
   return { acked: BEGINNING, explicit: false, glob: true };
 }
 
-/** Links streams by name, all or none; what is linked already keeps its place. */
+/** Links streams by name, all or none. Existing links keep their offset. */
 export function addStreamsRule(
   view: View,
   streams: readonly Tail[],
@@ -166,7 +169,7 @@ export function addStreamsRule(
   return { outcome: "added", changes };
 }
 
-/** Takes back an explicit link; one that the pattern made stays. */
+/** Removes an explicit link. A link that the pattern made stays. */
 export function removeStreamRule(view: View, path: string): Decision<"removed" | "absent"> {
   const found = known(view);
   if (found === undefined) return { outcome: "absent" };

@@ -1,9 +1,9 @@
 /**
- * Which subscriptions want to hear of a stream: patterns in a topic index, explicit streams by name, and the answers for the
- * paths asked for last. In memory, over all subscriptions of this process. Called by the follower, the linker and the service.
+ * Which subscriptions follow a stream: patterns in a topic index, explicit streams by name, and the answers for recent
+ * paths. In memory, over all subscriptions of this process. Called by the follower, the linker and the service.
  *
- * Invariants: the answer for a path asked before costs one look-up, however many subscriptions exist. The number of subscriptions and
- * explicit links that creation admits bounds the index; `rememberedPaths` bounds the answers.
+ * Invariants: a recent path costs one lookup, however many subscriptions exist. The limits on subscriptions and
+ * explicit links bound the index; `rememberedPaths` bounds the answers.
  */
 import { TopicIndex } from "../core/topic-index.ts";
 import { WAKE_LIMITS } from "./limits.ts";
@@ -31,7 +31,7 @@ export class SubscriptionIndex {
     for (const { subscriptions } of this.projects.values()) yield* subscriptions.values();
   }
 
-  /** Takes the place of an earlier subscription of the same id. */
+  /** Replaces an earlier subscription of the same id. */
   add(subscription: Subscription): void {
     const { project, id } = subscription;
     const earlier = this.get(project, id);
@@ -53,7 +53,7 @@ export class SubscriptionIndex {
     if (index.subscriptions.size === 0) this.projects.delete(subscription.project);
   }
 
-  /** Keeps track of an explicit link of a subscription that is in the index. */
+  /** Adds an explicit link of a subscription that is in the index. */
   link(subscription: Subscription, path: string): void {
     if (subscription.isStopped || subscription.explicit.has(path)) return;
     subscription.explicit.add(path);
@@ -67,7 +67,7 @@ export class SubscriptionIndex {
     this.projects.get(subscription.project)?.unlinkExplicit(subscription, path);
   }
 
-  /** The subscriptions that are linked to this stream, or want to be. */
+  /** The subscriptions that are linked to this stream, or match it. */
   match(project: string, path: string): readonly Subscription[] {
     return this.projects.get(project)?.match(path) ?? NONE;
   }

@@ -1,6 +1,6 @@
 /**
- * What the wake routes read off a request: ids, tokens and JSON bodies. Everything malformed, mistyped or unknown is refused
- * here, naming the field, before anything is submitted.
+ * What the wake routes read from a request: ids, tokens and JSON bodies. Every malformed, mistyped or unknown value is
+ * refused here with the name of its field, before any rule runs.
  */
 
 import type { z } from "zod";
@@ -31,7 +31,10 @@ function decodePart(encoded: string): string {
   try {
     return decodeURIComponent(encoded);
   } catch {
-    throw new Refusal("bad-request", "the address has a malformed percent escape");
+    throw new Refusal(
+      "bad-request",
+      "the address has a malformed percent escape; escapes must be UTF-8 in the form %XX",
+    );
   }
 }
 
@@ -88,7 +91,7 @@ function parsePattern(value: string): string {
   return text;
 }
 
-/** Sorted and each once, so that the order of a PUT does not matter. */
+/** Sorted and without duplicates, so that the order of a PUT does not matter. */
 function parseStreams(value: readonly string[]): readonly string[] {
   const paths = value.map((path, i) => checkStream(`streams[${i}]`, path));
   return [...new Set(paths)].sort(compareBytewise);
@@ -112,7 +115,7 @@ function parseWakeStream({ webhook, wake_stream }: Fields): { wakeStream: string
 
 function checkStream(name: string, text: string): string {
   const path = checkText(name, withoutLeadingSlash(text));
-  if (isReserved(path)) throw badBody(`${name} is reserved`);
+  if (isReserved(path)) throw badBody(`${name} is reserved for the server; use another path`);
   return path;
 }
 
@@ -124,7 +127,7 @@ function checkText(name: string, text: string): string {
   }
 }
 
-/** Streams are named relative to the project; a slash in front is a habit. */
+/** Streams are named relative to the project; many clients send a leading slash. */
 function withoutLeadingSlash(text: string): string {
   return text.replace(/^\/+/, "");
 }
@@ -134,6 +137,6 @@ function checkName(name: string, text: string, code: "bad-request" | "bad-body")
     throw new Refusal(code, `${name} must have 1 to ${MAX_NAME_BYTES} bytes`);
   }
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is refused.
-  if (/[\u0000-\u001f\u007f]/.test(text)) throw new Refusal(code, `${name} must not hold control characters`);
+  if (/[\u0000-\u001f\u007f]/.test(text)) throw new Refusal(code, `${name} must not contain control characters`);
   return text;
 }

@@ -1,4 +1,4 @@
-/** The refusals of wake subscriptions, and what the protocol's clients look for in each besides our own problem. */
+/** The refusals of wake subscriptions, and the shape in which clients of the protocol read them. */
 import { errors } from "@sluice/protocol";
 import { Refusal } from "../core/refusal.ts";
 
@@ -7,13 +7,13 @@ export function absent(id: string): Refusal {
 }
 
 export function wrongType(): Refusal {
-  return new Refusal("bad-request", "the subscription is not of type pull-wake");
+  return new Refusal("bad-request", "the subscription is of type webhook; this request needs type pull-wake");
 }
 
 export function tooMany(kind: "too-many-links" | "too-many-subscriptions", maxLinks: number): Refusal {
   if (kind === "too-many-links")
     return new Refusal("too-many-links", `a subscription is linked to at most ${maxLinks} streams`);
-  return new Refusal("overloaded", "this server has as many subscriptions as it takes on");
+  return new Refusal("overloaded", "this server has reached its limit of wake subscriptions or explicit links");
 }
 
 export function unproven(
@@ -26,17 +26,20 @@ export function unproven(
     case "wrong-type":
       return wrongType();
     case "fenced":
-      return new Refusal("fenced", "token, generation and wake id are not those of the current wake");
+      return new Refusal("fenced", "token, generation and wake id do not belong to the current wake; claim again");
     case "token-expired":
-      return new Refusal("token-expired", "the token has expired");
+      return new Refusal("token-expired", "the token has expired; claim again");
     case "token-invalid":
-      return new Refusal("token-invalid", "the token is not one of this subscription");
+      return new Refusal("token-invalid", "the token does not belong to this subscription");
   }
 }
 
-/** A subscription tells what it follows, so a confined caller may only see one within its own streams. */
+/**
+ * A subscription reveals the streams that it follows, so a confined caller may see only subscriptions within its own
+ * streams.
+ */
 export function outOfReach(id: string): Refusal {
-  return new Refusal("forbidden", `the subscription ${id} follows streams that the token is not confined to`);
+  return new Refusal("forbidden", `the subscription ${id} follows streams outside the token's confinement`);
 }
 
 export function alreadyClaimed(holder: string, generation: number): Refusal {

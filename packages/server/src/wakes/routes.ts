@@ -1,6 +1,6 @@
 /**
- * Wake subscriptions over the request/reply shape: parse, call the service, render. One route, one function; the HTTP door
- * finds them, and renders what they refuse in the protocol's own shape too.
+ * Wake subscriptions as requests and replies: parse, call the service, render. The router calls one function per route,
+ * and also renders refusals in the protocol's own shape.
  */
 import { header } from "@sluice/protocol";
 import type { Access, Permission } from "../core/action.ts";
@@ -20,7 +20,7 @@ import { type Config, describeLink, linkType } from "./state.ts";
 export interface WakeRouteSettings {
   /** Whether webhooks may be plain http to this machine. */
   readonly allowLoopback: boolean;
-  /** Scheme, host and port under which receivers reach us; what the creator addressed, if undefined. */
+  /** Scheme, host and port under which receivers reach the server; undefined: as the creator addressed it. */
   readonly publicUrl?: string | undefined;
   readonly limits: WakeLimits;
 }
@@ -32,7 +32,7 @@ export const KEYS_ADDRESS = "/v1/{project}/stream/__ds/jwks.json";
 type SubscriptionCall = CallTo<typeof SUBSCRIPTION_ADDRESS>;
 type LinkCall = CallTo<typeof LINK_ADDRESS>;
 
-/** A header or body names a stream, or a pattern of streams, that a subscription is to follow. */
+/** The permission to follow a stream, or a pattern of streams, that a body names. */
 const LINK: Permission = { action: "ds.subscription.link", need: "read-and-write" };
 
 const MAX_BASE_CHARS = 1_024;
@@ -103,7 +103,7 @@ export class WakeRoutes {
     });
   }
 
-  /** Deleting what is not there is fine: it is gone either way. */
+  /** Deleting a subscription that does not exist succeeds. */
   async delete({ project, subscription: id, access }: SubscriptionCall): Promise<Reply> {
     await this.checkReach(project, id, access);
     await this.wakes.delete(project, id);
@@ -116,7 +116,8 @@ export class WakeRoutes {
     await this.checkReach(project, id, access);
     const outcome = await this.wakes.addStreams(project, id, paths);
     if (outcome === "absent") throw absent(id);
-    if (outcome === "own-wake-stream") throw new Refusal("bad-body", "streams must not hold the wake_stream");
+    if (outcome === "own-wake-stream")
+      throw new Refusal("bad-body", "streams must not contain the wake_stream, because each wake would cause the next");
     if (outcome !== "added") throw tooMany(outcome, this.settings.limits.links);
     return { status: 204, headers: [] };
   }
@@ -176,24 +177,29 @@ export class WakeRoutes {
     return { status: 200, headers, body: JSON.stringify(await this.keys.published(project)) };
   }
 
-  /** Lets a confined caller at subscriptions only that follow nothing but its own streams. */
+  /** A confined caller may use only subscriptions whose streams all lie within its confinement. */
   private async checkReach(project: string, id: string, access: Access): Promise<void> {
     if (!access.isConfined) return;
     const stored = await this.wakes.get(project, id);
     if (stored && !isWithinReach(access, stored)) throw outOfReach(id);
   }
 
-  /** Where the project's streams are, seen from outside; ends with a slash. */
+  /** The public URL of the project's streams; ends with a slash. */
   private baseOf(request: HttpRequest): string {
     const streams = "/stream/";
     const path = request.path.slice(0, request.path.indexOf(streams) + streams.length);
     const base = (this.settings.publicUrl ?? request.origin) + path;
     if (base.length <= MAX_BASE_CHARS && URL.canParse(base)) return base;
-    throw new Refusal("bad-header", "Host does not make an address that links back to us could use");
+    throw new Refusal(
+      "bad-header",
+      "Host does not form a valid URL for callbacks; send a valid Host, or set publicUrl on the server",
+    );
   }
 }
 
-/** The address names the subscription only; whether the caller may follow and write these streams is asked here. */
+/**
+ * The address names only the subscription. This checks whether the caller may follow and write the streams in the body.
+ */
 async function demandAll(access: Access, project: string, id: string, config: Config): Promise<void> {
   const { pattern, streams, wakeStream } = config;
   await demandLinks(access, project, id, streams);

@@ -1,10 +1,10 @@
 /**
- * The rules of a wake: it begins when a linked stream has messages that nobody acknowledged, its notification is attempted
- * until it gets through, somebody holds it under a lease, and it ends by `done`, release or the end of the lease. Pure;
- * submitted to the subscription's keeper.
+ * The rules of a wake. It begins when a linked stream has unacknowledged messages. Its notification is attempted until
+ * it gets through. A holder then has it under a lease. It ends by `done`, release or the end of the lease. Pure; the
+ * waker and `Holding` submit them to the subscription's keeper.
  *
- * What must stay true: at most one wake is in progress; every wake has a greater generation than the one before; whoever
- * acts for a wake shows its id, its generation and its secret, and all three must be the current ones.
+ * Invariants: at most one wake is in progress. Each wake has a greater generation than the one before. A request for a
+ * wake must carry its current id, generation and secret; any other request is fenced.
  */
 import { BEGINNING, comparePositions, formatOffset, type Position, parseOffset, ZERO } from "@sluice/protocol";
 import { backoffMs } from "../core/backoff.ts";
@@ -28,20 +28,20 @@ import {
 } from "./state.ts";
 import { isSameSecret, type Token } from "./tokens.ts";
 
-/** Webhook retries spread by a fifth, so that receivers that failed together are not called together. */
+/** Webhook retries are spread by a fifth, so that receivers that failed together are not called together. */
 const RETRY_JITTER = [0.8, 1.2] as const;
 
-/** How long to wait after this many failures in a row; `random` is uniform in [0, 1). */
+/** The delay after this many consecutive failures; `random` is uniform in [0, 1). */
 export function retryDelay(failures: number, random: number, limits = WAKE_LIMITS): number {
   return backoffMs(failures, { firstMs: limits.retryMs, maxMs: limits.maxRetryMs, jitter: RETRY_JITTER }, random);
 }
 
-/** Stores the state, and the reminder that follows from it. */
+/** Stores the state and the reminder that follows from it. */
 function saved<O>(outcome: O, state: State, more: readonly Change[] = []): Decision<O> {
   return { outcome, changes: [...more, put(stateTable, "", state), { op: "remind", atMs: nextDue(state) ?? null }] };
 }
 
-/** What a new wake needs of the outside. */
+/** The random values of a new wake. */
 export interface Fresh {
   readonly wakeId: string;
   readonly secret: string;
@@ -51,7 +51,7 @@ export type WakeOutcome =
   | { readonly kind: "absent" | "busy" | "idle" }
   | { readonly kind: "woken"; readonly meta: Meta; readonly wake: Wake };
 
-/** Begins a wake if none is in progress and something of `tails` is pending. A webhook's snapshot is taken here. */
+/** Begins a wake if none is in progress and a stream of `tails` is pending. A webhook's snapshot is taken here. */
 export function wakeRule(
   view: View,
   now: number,
@@ -94,13 +94,16 @@ export type DueOutcome =
 
 export interface Due {
   readonly incarnation: string;
-  /** `swept`: the reminder has passed. `first-look`: whatever was under way before is lost. `retry`: do not wait any longer. */
+  /**
+   * `swept`: the reminder has passed. `first-look`: earlier attempts were lost with their process. `retry`: do not wait
+   * longer.
+   */
   readonly why: "time" | "swept" | "first-look" | "retry";
-  /** The generation whose notification is on its way in this process. */
+  /** The generation whose notification this process is delivering. */
   readonly inFlight: number | undefined;
 }
 
-/** What time asks for: the end of a lease, or the next attempt. */
+/** Handles the end of a lease, or the next attempt. */
 export function dueRule(view: View, now: number, due: Due, { lostAttemptMs }: WakeLimits): Decision<DueOutcome> {
   const found = known(view, due.incarnation);
   if (found === undefined) return { outcome: { kind: "absent" } };
@@ -132,7 +135,7 @@ export interface Result {
   readonly random: number;
 }
 
-/** Takes in what became of an attempt. A result of any other attempt than the current one changes nothing. */
+/** Stores the result of an attempt. A result of any other attempt than the current one changes nothing. */
 export function resultRule(
   view: View,
   now: number,
@@ -154,7 +157,7 @@ export function resultRule(
       return saved("kept", { ...healthy, wake: { ...wake, attempt: undefined, leaseUntil } });
     }
     case "failed": {
-      // Without an attempt somebody has already acted for this wake: it did get through.
+      // Without an attempt, a holder has already acted for this wake, so the notification got through.
       if (wake.attempt === undefined) return { outcome: "stale" };
       const failures = state.failures + 1;
       const attempt = { number: wake.attempt.number, nextAt: now + retryDelay(failures, result.random, limits) };
@@ -180,7 +183,7 @@ export type ClaimOutcome =
   | { readonly kind: "held"; readonly holder: string; readonly generation: number }
   | { readonly kind: "claimed"; readonly meta: Meta; readonly wake: Wake };
 
-/** A worker takes the wake in progress, or begins one itself when there is work and nobody was told yet. */
+/** A worker takes the wake in progress, or begins one if there is work and no notification was sent yet. */
 export function claimRule(
   view: View,
   now: number,
@@ -196,7 +199,7 @@ export function claimRule(
     return { outcome: { kind: "held", holder: current.holder, generation: current.generation } };
   }
   const pending = stillPending(view, tails);
-  // Whoever was told of this wake has been here; work that comes later needs a new one to be told of.
+  // The notified worker has claimed and found no work. Later messages need a new wake.
   if (pending.length === 0) return saved({ kind: "idle" }, { ...state, wake: undefined });
   const begun = current ?? { id: fresh.wakeId, generation: state.generation + 1, trigger: pending[0]!.path };
   const wake: Wake = {
@@ -211,7 +214,7 @@ export function claimRule(
   return saved({ kind: "claimed", meta, wake }, next);
 }
 
-/** Who says so: the token from the header, wake id and generation from the body. */
+/** The proof of a holder: the token from the header, wake id and generation from the body. */
 export interface Proof {
   readonly token: Token;
   readonly wakeId: string;
@@ -230,7 +233,7 @@ export type AckOutcome =
   | { readonly kind: "bad-ack"; readonly why: string }
   | { readonly kind: "acked"; readonly isReleased: boolean };
 
-/** The holder's word: acknowledges, extends the lease, and with `done` ends the wake. All of it or nothing. */
+/** A holder's ack: acknowledges, extends the lease, and with `done` ends the wake. All of it or nothing. */
 export function ackRule(
   view: View,
   now: number,
@@ -254,16 +257,16 @@ export function ackRule(
 }
 
 function refuseAck({ offset }: Ack, link: Link, tail: Position): string | undefined {
-  if (offset === BEGINNING) return `${BEGINNING} acknowledges nothing`;
+  if (offset === BEGINNING) return `${BEGINNING} acknowledges nothing; send the offset of a processed message`;
   const position = parseOffset(offset);
-  if (position === undefined) return "the offset is not one of ours";
+  if (position === undefined) return "the offset is not from this server";
   if (comparePositions(position, ackedPosition(link)) < 0)
     return `the offset lies before ${link.acked}, which is acknowledged`;
   if (comparePositions(position, tail) > 0) return `the offset lies beyond the tail ${formatOffset(tail)}`;
   return undefined;
 }
 
-/** Gives the wake back unfinished. */
+/** Releases the wake unfinished. */
 export function releaseRule(
   view: View,
   now: number,

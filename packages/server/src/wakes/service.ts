@@ -1,6 +1,6 @@
 /**
- * Wake subscriptions as the routes see them: put, get, delete, link. It turns calls into rules on the subscription's keeper
- * and strings the steps together; it decides nothing itself. What the holders of wakes say is in holding.ts.
+ * Wake subscriptions as the routes use them: put, get, delete, link. It submits rules to the subscription's keeper and
+ * strings the steps together; it decides nothing itself. Requests of the holders of wakes are in holding.ts.
  */
 import { hex } from "../core/bytes.ts";
 import type { Metric } from "../core/metric.ts";
@@ -69,7 +69,10 @@ export class Wakes {
   readonly holding: Holding;
   readonly metrics: readonly Metric[];
   private readonly discovery: Discovery;
-  /** First looks run one after another, behind discovery: every subscription hears of appends before the first look ends. */
+  /**
+   * First checks run one after another, behind discovery, so that every subscription hears appends before its first
+   * check ends.
+   */
   private firstLooks: Promise<void> = Promise.resolve();
 
   constructor(private readonly parts: Parts) {
@@ -95,7 +98,7 @@ export class Wakes {
     streams.onEvent((event) => this.follower.hear(event));
   }
 
-  /** Resolves when every stored subscription has been looked at once. */
+  /** Resolves when every stored subscription has been checked once. */
   get ready(): Promise<void> {
     return this.discovery.ready.then(() => this.firstLooks);
   }
@@ -106,7 +109,7 @@ export class Wakes {
     this.discovery.start();
   }
 
-  /** Takes up a subscription that is new to this node, and looks again at one that another node has changed. */
+  /** Adds a subscription that is new to this node, and checks again one that another node changed. */
   private async adopt(project: string, id: string): Promise<void> {
     const known = this.index.get(project, id);
     if (known !== undefined) return this.lookIfChanged(known);
@@ -129,20 +132,20 @@ export class Wakes {
     await this.firstLooks;
   }
 
-  /** The reminder of a subscription has passed. */
+  /** Handles a subscription whose reminder has passed. */
   async sweep(project: string, id: string): Promise<void> {
     const subscription = await this.find(project, id);
     if (subscription) await this.waker.tick(subscription, "swept");
   }
 
-  /** As `find`, with everything taken into account that has happened to streams so far. */
+  /** As `find`, after all stream events so far have been processed. */
   private async findNow(project: string, id: string): Promise<Subscription | undefined> {
     const subscription = await this.find(project, id);
     this.follower.flush();
     return subscription;
   }
 
-  /** What the index holds, or, if it has not heard of it yet, what is stored. */
+  /** The subscription from the index, or from the store if the index does not have it yet. */
   private async find(project: string, id: string): Promise<Subscription | undefined> {
     const known = this.index.get(project, id);
     if (known) return known;
@@ -175,7 +178,7 @@ export class Wakes {
       const subscription = new Subscription(project, id, created.meta, this.limits);
       for (const { path } of explicit) subscription.explicit.add(path);
       this.index.add(subscription);
-      // Streams may have come or grown since they were looked at.
+      // Streams may have been created or extended since they were read.
       void this.waker.tick(subscription, "time");
     }
     return created.kind === "created" || created.kind === "exists" ? this.stored(project, id, created.kind) : created;
@@ -188,7 +191,7 @@ export class Wakes {
 
   private async stored(project: string, id: string, kind: "created" | "exists"): Promise<PutResult> {
     const stored = await this.get(project, id);
-    // Another caller deleted it right after; for this one it existed.
+    // Another caller deleted it right after; for this caller it existed.
     return stored ? { kind, stored } : { kind: "differs" };
   }
 
@@ -202,7 +205,7 @@ export class Wakes {
     return { meta: metaTable.decode(rows[0]), state: rows[1] ? stateTable.decode(rows[1]) : FRESH, links };
   }
 
-  /** One step, and it is gone; whatever was under way for it is fenced. */
+  /** Deletes in one commit. Requests that hold a wake of it are fenced. */
   async delete(project: string, id: string): Promise<"deleted" | "absent"> {
     const subscription = await this.find(project, id);
     const outcome = await this.parts.keepers.submit(wakeEntity(project, id), [META], deleteRule);
@@ -226,7 +229,7 @@ export class Wakes {
         this.index.link(subscription, path);
         subscription.hear(path, false, true);
       }
-      // Something may have been appended between the look at the tail and now.
+      // A message may have been appended since the tail was read.
       this.waker.follow(subscription);
       return outcome;
     });

@@ -1,4 +1,4 @@
-/** The settings of wake subscriptions and of the webhooks that they call. */
+/** The settings of wake subscriptions and of the webhooks that they call. Read by the configuration schema. */
 import { count, ms, yesNo } from "../core/setting.ts";
 import { settingGroup } from "../core/setting-group.ts";
 import { KEY_SETTINGS } from "./keys.ts";

@@ -1,12 +1,12 @@
 /**
- * What is stored of a wake subscription, and what can be read off it. One entity per subscription, kind "wake".
+ * What is stored of a wake subscription, and what follows from it. One entity per subscription, kind "wake".
  *
- *   meta   ""             configuration and incarnation, written once
- *   state  ""             generation, the wake in progress, retries; the reminder always follows from it
- *   link   stream's path  how far the stream is acknowledged, and why it is linked
+ *     meta   ""             configuration and incarnation, written once
+ *     state  ""             generation, the wake in progress, retries; the reminder always follows from it
+ *     link   stream's path  the acknowledged offset of the stream, and why it is linked
  *
- * What must stay true: nothing that decides lives outside these rows. Timers and the in-memory index are hints and can be
- * built again from here.
+ * Invariants: every decision follows from these rows. Timers and the in-memory index are hints and can be rebuilt from
+ * here.
  */
 import { BEGINNING, comparePositions, formatOffset, type Position, parseOffset, ZERO } from "@sluice/protocol";
 import { ownTopic } from "../core/action.ts";
@@ -19,11 +19,11 @@ export function wakeEntity(project: string, id: string): Entity {
   return entity(project, WAKE, id);
 }
 
-/** A PUT and a later PUT of the same id are the same when these are equal. */
+/** A repeated PUT is the same subscription if all of these are equal. */
 export interface Config {
   readonly type: "webhook" | "pull-wake";
   readonly pattern?: string | undefined;
-  /** Asked for by the PUT; sorted, each once. What is linked today is in the link table. */
+  /** The streams of the PUT, sorted and without duplicates. The current links are in the link table. */
   readonly streams: readonly string[];
   readonly webhookUrl?: string | undefined;
   readonly wakeStream?: string | undefined;
@@ -31,7 +31,7 @@ export interface Config {
   readonly description?: string | undefined;
 }
 
-/** Whether wakes are written there; when that is a topic, into its shards. */
+/** Whether wake events are written there. If the wake stream is a topic, they go into its shards. */
 export function isWakeStream({ wakeStream }: Config, path: string): boolean {
   return wakeStream !== undefined && (path === wakeStream || ownTopic(path) === wakeStream);
 }
@@ -39,16 +39,18 @@ export function isWakeStream({ wakeStream }: Config, path: string): boolean {
 export interface Meta {
   readonly config: Config;
   readonly createdAt: number;
-  /** Random; fences everything that was meant for an earlier subscription of this id. */
+  /** Random; fences requests that belong to an earlier subscription of this id. */
   readonly incarnation: string;
-  /** The address of the project's streams as the creator wrote it, for links back to us. */
+  /** The public URL of the project's streams as the creator wrote it, for callbacks. */
   readonly base: string;
 }
 
-/** The notification of a wake: a POST to the webhook, or an event in the wake stream. Present until it has got through. */
+/**
+ * The notification of a wake: a POST to the webhook, or an event in the wake stream. Present until it has got through.
+ */
 export interface Attempt {
   readonly number: number;
-  /** When to try again: after a failure, or because no word of the last attempt came back. */
+  /** When to retry: after a failure, or because the last attempt returned no result. */
   readonly nextAt: number;
 }
 
@@ -58,11 +60,13 @@ export interface Wake {
   /** The stream that caused it. */
   readonly trigger: string;
   readonly attempt?: Attempt | undefined;
-  /** What callbacks and workers must show; a pull-wake has it from its claim on. */
+  /** The secret that callbacks and workers must send; a pull-wake gets it with its claim. */
   readonly secret?: string | undefined;
   readonly tokenUntil?: number | undefined;
   readonly holder?: string | undefined;
-  /** The wake is over at this time. Runs from delivery or claim on, extended by every word of the holder. */
+  /**
+   * The wake ends at this time. The lease starts with delivery or claim, and every request of the holder extends it.
+   */
   readonly leaseUntil?: number | undefined;
 }
 
@@ -70,7 +74,7 @@ export interface State {
   readonly generation: number;
   readonly links: number;
   readonly status: "active" | "failed";
-  /** Failed attempts in a row. */
+  /** Consecutive failed attempts. */
   readonly failures: number;
   readonly wake?: Wake | undefined;
 }
@@ -80,7 +84,10 @@ export interface Link {
   readonly acked: string;
   readonly explicit: boolean;
   readonly glob: boolean;
-  /** How far the wake of this generation reaches: what `done` acknowledges. Other generations are of no meaning. */
+  /**
+   * How far the wake of this generation reaches; `done` acknowledges up to here. Snapshots of other generations are
+   * ignored.
+   */
   readonly snapshot?: { readonly generation: number; readonly offset: string } | undefined;
 }
 
@@ -93,7 +100,7 @@ export const STATE = stateTable.at("");
 
 export const FRESH: State = { generation: 0, links: 0, status: "active", failures: 0 };
 
-/** When the subscription needs a look although nobody calls. */
+/** When the subscription must be checked although no request arrives. */
 export function nextDue({ wake }: State): number | undefined {
   if (wake === undefined) return undefined;
   const { attempt, leaseUntil } = wake;
@@ -101,28 +108,28 @@ export function nextDue({ wake }: State): number | undefined {
   return leaseUntil === undefined ? attempt.nextAt : Math.min(attempt.nextAt, leaseUntil);
 }
 
-/** The wake in progress; one whose lease has ended is none, whether or not anybody has noticed yet. */
+/** The wake in progress. A wake whose lease has ended is over, even if no step has noticed yet. */
 export function wakeAt({ wake }: State, now: number): Wake | undefined {
   return wake?.leaseUntil !== undefined && wake.leaseUntil <= now ? undefined : wake;
 }
 
-/** Where a link stands, as a position. */
+/** The acknowledged offset as a position. */
 export function ackedPosition({ acked }: Link): Position {
   return acked === BEGINNING ? ZERO : parseOffset(acked)!;
 }
 
-/** Whether messages lie after what is acknowledged. A stream without any message never has work, whatever its generation. */
+/** Whether unacknowledged messages exist. A stream without messages never has work, whatever its generation. */
 export function isPending(link: Link, tail: Position): boolean {
   return tail.seq > 0 && comparePositions(tail, ackedPosition(link)) > 0;
 }
 
-/** A stream and its tail at some moment; the tail of a stream that does not exist is before everything. */
+/** A stream and its tail at some moment. The tail of a stream that does not exist is zero. */
 export interface Tail {
   readonly path: string;
   readonly tail: Position;
 }
 
-/** What a payload or a listing says of one linked stream. */
+/** One linked stream in a payload or a listing. */
 export interface LinkInfo extends Tail {
   readonly link: Link;
 }

@@ -1,9 +1,9 @@
 /**
- * What this process remembers of one subscription besides what is stored: who waits for whom, which streams may have work,
- * when to look again. All of it can be lost and built anew. The index holds one per subscription; the waker works on it.
+ * What this process remembers of one subscription besides its rows: waiting steps, links that may have work, the next
+ * check. All of it can be lost and rebuilt. The index holds one per subscription; the waker works on it.
  *
- * What must stay true: the steps of one subscription run one after another, and a link that is not suspected has nothing
- * pending, as long as this process hears of every append.
+ * Invariants: the steps of one subscription run one after another. A link that is not suspected has nothing pending, as
+ * long as this process hears every append.
  */
 import { Refusal } from "../core/refusal.ts";
 import { isReserved } from "../core/reserved.ts";
@@ -17,20 +17,20 @@ export class Subscription {
   readonly config: Config;
   readonly incarnation: string;
   readonly glob: Glob | undefined;
-  /** Streams linked by name: what the index looks up besides the pattern. */
+  /** Streams linked by name, which the index looks up besides the pattern. */
   readonly explicit = new Set<string>();
-  /** What happened to streams and is not taken note of yet. */
+  /** Stream events that are not stored yet. */
   readonly toLink = new Set<string>();
   readonly toUnlink = new Set<string>();
-  /** The generation whose notification is on its way; time does not start another. */
+  /** The generation whose notification is being delivered; a timer does not start another. */
   inFlight: number | undefined;
-  /** A step that takes note of what happened is waiting already. */
+  /** A step that stores the events is waiting already. */
   isFollowing = false;
-  /** Something may have been missed, by a restart or a fault: everything is looked at again. */
+  /** A restart or a fault may have lost events, so the whole subscription is checked again. */
   isUnsure = true;
-  /** What was stored when this node last looked for changes of others. */
+  /** The revision at this node's last look for changes of other nodes. */
   lookedAt: Rev = 0;
-  /** Faults in a row. */
+  /** Consecutive faults. */
   doubts = 0;
   /** It was reported that there is no room for more links. */
   isKnownFull = false;
@@ -51,20 +51,22 @@ export class Subscription {
     this.glob = meta.config.pattern === undefined ? undefined : parseGlob(meta.config.pattern);
   }
 
-  /** Whether the pattern wants this stream. Its own wake stream never does: each wake would cause the next. */
+  /**
+   * Whether the pattern matches this stream. Its own wake stream never matches, because each wake would cause the next.
+   */
   wants(path: string): boolean {
     if (this.glob === undefined || isWakeStream(this.config, path) || isReserved(path)) return false;
     return matchesGlob(this.glob, path);
   }
 
-  /** Refuses a request when too many others wait for this subscription already. */
+  /** Refuses a request if too many requests already wait for this subscription. */
   admit(): void {
     const { queuedRequests } = this.limits;
     if (this.waiting < queuedRequests) return;
-    throw new Refusal("overloaded", `more than ${queuedRequests} requests wait for one subscription`);
+    throw new Refusal("overloaded", `more than ${queuedRequests} requests wait for one subscription; retry later`);
   }
 
-  /** Runs the step after all that were asked for before, whatever becomes of those. */
+  /** Runs the step after all earlier ones, whether they succeed or fail. */
   serially<T>(step: () => Promise<T>): Promise<T> {
     this.waiting++;
     const run = this.last.then(step).finally(() => this.waiting--);
@@ -72,12 +74,12 @@ export class Subscription {
     return run;
   }
 
-  /** Resolves when everything asked for so far is done. */
+  /** Resolves when all steps so far have settled. */
   get settled(): Promise<unknown> {
     return this.last;
   }
 
-  /** Something happened to a stream: it has gone, or it is there and may have work, or first one and then the other. */
+  /** Records a stream event: the stream was deleted, or exists and may have work, or the first and then the second. */
   hear(path: string, hasGone: boolean, isThere: boolean): void {
     if (hasGone) {
       this.toUnlink.add(path);
@@ -102,8 +104,8 @@ export class Subscription {
   }
 
   /**
-   * The links that may have work, or undefined when every link may; from now on none does until suspected again. Taken
-   * before anything is read, so that what is appended in the meantime is not forgotten.
+   * The links that may have work; undefined if every link may. From now on no link is suspected. Taken before any read,
+   * so that an append in between is not forgotten.
    */
   takeSuspects(): ReadonlySet<string> | undefined {
     const taken = this.suspects;
@@ -111,7 +113,7 @@ export class Subscription {
     return taken;
   }
 
-  /** Looks again at a time; replaces the earlier time. */
+  /** Schedules the next check; replaces the earlier one. */
   arm(world: World, atMs: number | undefined, task: () => void): void {
     this.timer?.();
     this.timer = undefined;

@@ -1,9 +1,9 @@
 /**
- * Where webhooks may go. A URL is checked when a subscription is created, and the addresses its name stands for are checked
- * at every delivery, by the sender, right where it connects. Pure.
+ * Which addresses webhooks may reach. A URL is checked when a subscription is created. The sender checks the addresses
+ * of its name at every delivery, right before it connects. Pure.
  *
- * What must stay true: only addresses that are reachable from the whole internet pass; whatever is not known to be is
- * refused. The one exception, plain http to this very machine, exists for development and is a setting.
+ * Invariants: only addresses that are reachable from the public internet pass; any other or unknown address is refused.
+ * The one exception, plain http to this machine, is a setting for development.
  */
 export type TargetCheck =
   | { readonly kind: "allowed"; readonly url: URL }
@@ -14,8 +14,8 @@ const MAX_URL_CHARS = 2_048;
 export function checkWebhookUrl(text: string, allowLoopback: boolean): TargetCheck {
   if (text.length > MAX_URL_CHARS) return rejected(`webhook.url must have at most ${MAX_URL_CHARS} characters`);
   const url = URL.canParse(text) ? new URL(text) : undefined;
-  if (url === undefined) return rejected("webhook.url is not a URL");
-  if (url.username !== "" || url.password !== "") return rejected("webhook.url must not hold credentials");
+  if (url === undefined) return rejected("webhook.url must be an absolute URL");
+  if (url.username !== "" || url.password !== "") return rejected("webhook.url must not contain credentials");
   const host = hostOf(url);
   const isLocal = host === "localhost" || (parseIPv4(host) !== undefined && isLoopback(host));
   if (url.protocol === "http:") {
@@ -29,7 +29,7 @@ export function checkWebhookUrl(text: string, allowLoopback: boolean): TargetChe
   return { kind: "allowed", url };
 }
 
-/** Whether a connection for this URL may go to this address, which its name stands for right now. */
+/** Whether a connection for this URL may go to this address, which its name resolves to now. */
 export function mayConnect(url: URL, address: string, allowLoopback: boolean): boolean {
   return url.protocol === "http:" ? allowLoopback && isLoopback(address) : isPublic(address);
 }
@@ -50,7 +50,10 @@ function isLoopback(address: string): boolean {
   return v6 !== undefined && v6 === 1n;
 }
 
-/** First address and prefix length of what is set aside: private, loopback, link-local, shared, documentation, multicast. */
+/**
+ * Special-purpose networks: private, loopback, link-local, shared, documentation, multicast. First address and prefix
+ * length.
+ */
 const SPECIAL_V4: readonly (readonly [string, number])[] = [
   ["0.0.0.0", 8],
   ["10.0.0.0", 8],
@@ -68,7 +71,7 @@ const SPECIAL_V4: readonly (readonly [string, number])[] = [
   ["224.0.0.0", 3],
 ];
 
-/** Of version 6 only global unicast (2000::/3) passes, without what is set aside in it or wraps an address of version 4. */
+/** In IPv6 only global unicast (2000::/3) passes, without its special-purpose networks and wrapped IPv4 addresses. */
 const GLOBAL_V6 = ["2000::", 3] as const;
 const SPECIAL_V6: readonly (readonly [string, number])[] = [
   ["2001::", 23],
@@ -91,7 +94,7 @@ function isInV6(address: bigint, [net, bits]: readonly [string, number]): boolea
   return address >> shift === parseIPv6(net)! >> shift;
 }
 
-/** Dotted decimal only; URLs have brought every other spelling into this form already. */
+/** Dotted decimal only, because URL parsing has normalized every other notation. */
 function parseIPv4(text: string): number | undefined {
   if (!/^\d{1,3}(\.\d{1,3}){3}$/.test(text)) return undefined;
   const bytes = text.split(".").map(Number);
@@ -99,7 +102,7 @@ function parseIPv4(text: string): number | undefined {
   return ((bytes[0]! << 24) | (bytes[1]! << 16) | (bytes[2]! << 8) | bytes[3]!) >>> 0;
 }
 
-/** Undefined for what is not an address of version 6; one with a zone is meant for a link and counts as none. */
+/** Undefined if the text is not an IPv6 address. An address with a zone is link-local and is not accepted. */
 function parseIPv6(text: string): bigint | undefined {
   if (!/^[0-9a-f:.]+$/i.test(text) || !text.includes(":")) return undefined;
   const dotted = /^(.*:)(\d+\.\d+\.\d+\.\d+)$/.exec(text);

@@ -1,14 +1,17 @@
 /**
- * The bearer tokens that callbacks and workers show. A token says whose it is and until when, and carries a random secret
- * that is stored with the wake; the stored secret decides, the rest only tells a stale token from a malformed one.
+ * The bearer tokens of callbacks and workers. A token names its subscription, wake and expiry, and carries a random
+ * secret. Called by delivery, `Holding` and the rules.
  *
- *   base64url(JSON [subscription, incarnation, generation, until]) "." secret
+ *     base64url(JSON [subscription, incarnation, generation, until]) "." secret
+ *
+ * Invariants: only the stored secret of the wake proves a token. The other fields only tell an old token from a
+ * malformed one.
  */
 import { base64url, fromBase64url, utf8 } from "../core/bytes.ts";
 
 export interface Token {
   readonly subscription: string;
-  /** Differs between two subscriptions of the same id, so that tokens of a deleted one never fit its successor. */
+  /** Differs between two subscriptions of the same id, so that a token of a deleted one never fits its successor. */
   readonly incarnation: string;
   readonly generation: number;
   /** Epoch ms. */
@@ -24,7 +27,7 @@ export function formatToken({ subscription, incarnation, generation, until, secr
   return `${base64url(utf8(JSON.stringify([subscription, incarnation, generation, until])))}.${secret}`;
 }
 
-/** Undefined when the text is not a token of ours. */
+/** Undefined if the text is not a token of this server. */
 export function parseToken(text: string): Token | undefined {
   if (text.length > MAX_TOKEN_CHARS || !SHAPE.test(text)) return undefined;
   const dot = text.indexOf(".");

@@ -1,9 +1,10 @@
 /**
- * Drives subscriptions: looks for work, begins wakes, has them told, and acts when time asks for it. The rules decide; this
- * strings their steps together and keeps the timers. Called by the follower, the service, the sweep and its own timers.
+ * Drives subscriptions: looks for work, begins wakes, delivers them, and handles leases and retries. The rules decide;
+ * this strings their steps together and keeps the timers. Called by the follower, the service, the sweep and its own
+ * timers.
  *
- * Invariants: after every step the timer stands at what the stored state asks for, and after a fault everything
- * about the subscription is looked at again.
+ * Invariants: after every step the timer matches the stored state. After a fault the whole subscription is checked
+ * again.
  */
 import { parseOffset } from "@sluice/protocol";
 import { backoffMs } from "../core/backoff.ts";
@@ -54,7 +55,7 @@ export class Waker {
     return this.serially(subscription, task);
   }
 
-  /** The timer stands right afterwards. */
+  /** Sets the timer after the step. */
   private serially<T>(subscription: Subscription, task: () => Promise<T>): Promise<T> {
     return subscription.serially(async () => {
       try {
@@ -65,7 +66,7 @@ export class Waker {
     });
   }
 
-  /** A step whose outcome no request waits for. */
+  /** Runs a step that no request waits for. */
   private async quietly(subscription: Subscription, task: () => Promise<unknown>): Promise<void> {
     if (this.isStopped || subscription.isStopped) return;
     try {
@@ -75,11 +76,11 @@ export class Waker {
     }
   }
 
-  /** After a fault nothing that is remembered counts. Faults in a row are reported once. */
+  /** After a fault nothing in memory is trusted. Consecutive faults are reported once. */
   doubt(subscription: Subscription, fault: unknown): void {
     if (this.isStopped || subscription.isStopped) return;
     const { project, id } = subscription;
-    if (subscription.doubts++ === 0) this.report(`the subscription ${project}/${id} will be looked at again`, fault);
+    if (subscription.doubts++ === 0) this.report(`the subscription ${project}/${id} will be checked again`, fault);
     subscription.isUnsure = true;
     subscription.suspectAll();
     subscription.arm(this.world, this.doubtUntil(subscription), () => this.tick(subscription, "time"));
@@ -99,7 +100,7 @@ export class Waker {
     subscription.arm(this.world, at, () => this.tick(subscription, "time"));
   }
 
-  /** Something happened to streams of this subscription. Several such calls become one step. */
+  /** Streams of this subscription changed. Several such calls become one step. */
   follow(subscription: Subscription): void {
     if (subscription.isFollowing) return;
     subscription.isFollowing = true;
@@ -110,7 +111,7 @@ export class Waker {
     });
   }
 
-  /** Time, the sweep, a doubt or a wake stream that has appeared asks. */
+  /** Called by the timer, the sweep, after a fault, or when a missing wake stream appears. */
   tick(subscription: Subscription, why: "time" | "swept" | "retry"): Promise<void> {
     return this.quietly(subscription, async () => {
       const { incarnation, inFlight, isUnsure } = subscription;
@@ -127,7 +128,7 @@ export class Waker {
     });
   }
 
-  /** Another node has changed it: links may be new, and work may be waiting for them. */
+  /** Another node has changed the subscription: links may be new and have work. */
   look(subscription: Subscription): Promise<void> {
     return this.quietly(subscription, async () => {
       await this.linker.survey(subscription);
@@ -135,7 +136,10 @@ export class Waker {
     });
   }
 
-  /** Begins a wake if there is work and none is in progress; tells whether one is in progress now. Within a step. */
+  /**
+   * Begins a wake if there is work and none is in progress; returns whether one is in progress now. Call it within a
+   * step.
+   */
   async check(subscription: Subscription): Promise<boolean> {
     const { incarnation } = subscription;
     const tails = await this.linker.pending(subscription);
@@ -153,7 +157,7 @@ export class Waker {
     return { wakeId, secret: base64url(this.world.randomBytes(SECRET_BYTES)) };
   }
 
-  /** Has the wake told, outside of any step, and takes in what became of it. */
+  /** Delivers the wake outside of any step, then stores the result. */
   private launch(subscription: Subscription, meta: Meta, wake: Wake): void {
     if (this.isStopped) return;
     const { project, id } = subscription;
@@ -168,7 +172,7 @@ export class Waker {
     const flight = this.delivery
       .attempt({ project, id, meta, wake }, snapshot)
       .catch((fault): Result["kind"] => {
-        if (!this.isStopped) this.report(`telling the wake of ${project}/${id} failed`, fault);
+        if (!this.isStopped) this.report(`delivering the wake of ${project}/${id} failed; it will be retried`, fault);
         return "failed";
       })
       .then((kind) => this.land(subscription, wake, kind, infos))
@@ -204,7 +208,7 @@ export class Waker {
     if (subscription.inFlight === generation) subscription.inFlight = undefined;
   }
 
-  /** Starts nothing any more, gives up what is in flight, and waits for the steps that run. What is open is stored. */
+  /** Starts no more steps, aborts deliveries in flight, and waits for running steps. Open wakes are stored. */
   async stop(): Promise<void> {
     this.isStopped = true;
     const subscriptions = [...this.index.all()];

@@ -5,7 +5,7 @@
  * Invariants: a copy to a stuck session happens, and is answered, only after the session recovers.
  */
 import { EngineError } from "../../../../packages/server/src/engine/contract.ts";
-import type { CoreService } from "../../../../packages/server/src/sessions/core-service.ts";
+import type { StreamPort } from "../../../../packages/server/src/sessions/stream-port.ts";
 import type { Random } from "../../random.ts";
 import type { Process } from "../../world.ts";
 
@@ -64,7 +64,7 @@ export class Core {
   }
 
   /** The core of one process. */
-  of(local: CoreService, process: Process): CoreService {
+  of(local: StreamPort, process: Process): StreamPort {
     const call = <T>(work: () => Promise<T>) => this.call(process, work);
     return {
       follow: (...args) => call(() => local.follow(...args)),

@@ -1,4 +1,4 @@
-/** `sluice bench append`: how many messages a second the server makes durable, and how long each takes. */
+/** `sluice bench append`: measures how many messages a second the server makes durable, and the latency of each. */
 import type { Command } from "commander";
 import { parseCount } from "../duration.ts";
 import { examples } from "../help.ts";

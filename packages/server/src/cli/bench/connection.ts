@@ -1,4 +1,7 @@
-/** Requests as cheap as Node makes them, on connections that stay open, so that the client is not what is measured. */
+/**
+ * The cheapest requests that Node can make, on connections that stay open, so that the client is not the bottleneck.
+ * The bench commands share it.
+ */
 import { Agent, request as httpRequest, type IncomingMessage } from "node:http";
 import { request as httpsRequest, Agent as SecureAgent } from "node:https";
 import type { Remote } from "../remote.ts";

@@ -1,4 +1,4 @@
-/** `sluice bench`: how fast a running server is, seen from here. */
+/** `sluice bench`: the commands that measure a running server from the client's side. */
 import type { Command } from "commander";
 import { addAppend } from "./append.ts";
 import { addRead } from "./read.ts";

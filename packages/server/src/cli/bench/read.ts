@@ -1,4 +1,4 @@
-/** `sluice bench read`: how fast a stream is read from its beginning to its end, again and again. */
+/** `sluice bench read`: measures how fast a stream is read from its beginning to its end, again and again. */
 import { Encoded, type Stream } from "@sluice/client";
 import type { Command } from "commander";
 import { parseCount } from "../duration.ts";

@@ -1,6 +1,6 @@
 /**
- * One measurement: how long it goes, what is counted, what is shown while it runs, and the result as a table or as CSV. The
- * bench commands give it something to do.
+ * One measurement: its duration, its counts, its progress display, and its result as a table or CSV. The bench commands
+ * run their work in it.
  */
 import { createHistogram } from "node:perf_hooks";
 import type { Stream } from "@sluice/client";
@@ -73,7 +73,7 @@ export class Run {
     return this.ending.signal.aborted || performance.now() >= this.endsAt || this.done >= this.limit;
   }
 
-  /** Whether one more may be started without going over the limit. */
+  /** Whether one more operation may start within the limit. */
   begin(): boolean {
     if (this.isOver || this.started >= this.limit) return false;
     this.started++;
@@ -103,7 +103,7 @@ export class Run {
     process.stderr.write(`\r${text.padEnd(70)}`);
   }
 
-  /** Ends the clock and shows the result. Nothing done at all is a failure. */
+  /** Stops the clock and prints the result. A run without any success is a failure. */
   async finish(): Promise<void> {
     this.stop();
     clearTimeout(this.timer);
@@ -151,7 +151,7 @@ export class Run {
   }
 }
 
-/** Streams of their own, gone afterwards unless they are to stay. */
+/** Creates streams for the measurement and deletes them afterwards, unless they are to be kept. */
 export async function withStreams<T>(
   remote: Remote,
   count: number,

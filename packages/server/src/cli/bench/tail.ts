@@ -1,4 +1,4 @@
-/** `sluice bench tail`: how long a message takes from its append to each of many live readers. */
+/** `sluice bench tail`: measures the delay from an append to each of many live readers. */
 import { type SseEvent, SseParser } from "@sluice/client";
 import type { Command } from "commander";
 import { parseCount } from "../duration.ts";
@@ -56,7 +56,7 @@ async function connect(remote: Remote, url: string, signal: AbortSignal): Promis
   throw new CliError(exitCodeOf(response.status), `a reader is refused: the server answers ${response.status}`);
 }
 
-/** Takes the time that each message carries from the time at which it is here; both are of this process. */
+/** Subtracts the time in each message from its arrival time; both come from this process. */
 async function listen(body: ReadableStream<Uint8Array>, run: Run): Promise<void> {
   const decoder = new TextDecoder();
   const parser = new SseParser(MAX_EVENT_CHARS);
@@ -77,7 +77,7 @@ function take({ event, data }: SseEvent, run: Run): void {
   }
 }
 
-/** At each tick as many as are due by now, so that a late timer is made up for. */
+/** Sends at each tick as many messages as are due, so that a late timer is made up for. */
 async function publish(connections: Connections, url: string, rate: number, x: string, run: Run): Promise<void> {
   const startedAt = performance.now();
   const underWay = new Set<Promise<void>>();

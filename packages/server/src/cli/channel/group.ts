@@ -1,4 +1,4 @@
-/** `sluice channel`: the commands that work on channels of a server. */
+/** `sluice channel`: the commands for channels. */
 import type { Command } from "commander";
 import { addPublish } from "./publish.ts";
 import { addTail } from "./tail.ts";

@@ -1,8 +1,8 @@
 /**
- * `sluice channel publish`: a START, the input as DELTAs, an END. The input is standard input as text, piece by piece as it
- * arrives, or every line of it; or the argument. With `--phase` it is one message of that phase and nothing around it.
+ * `sluice channel publish`: a START, the input as DELTAs, an END. The input is standard input as text, piece by piece
+ * as it arrives, or line by line; or the argument. With `--phase` it is one message of that phase alone.
  *
- * Invariant: readers are never left waiting. An interruption or a wrong line publishes an ERROR and the END.
+ * Invariants: readers are never left waiting. An interruption or a wrong line publishes an ERROR and the END.
  */
 import { type Channel, type ChannelMessage, type ChannelPublisher, Encoded, SluiceError } from "@sluice/client";
 import type { Command } from "commander";
@@ -124,7 +124,7 @@ async function publishInput(publisher: ChannelPublisher, { json, lines }: Option
     await (json || lines ? writeLines(publisher, json === true) : writeInput(publisher));
   } catch (fault) {
     if (!interruption.isAsked) {
-      // Readers are told what is wrong with the input, too. What is wrong with the server cannot be told through it.
+      // Readers also get a fault of the input, as an ERROR. A fault of the server cannot be published through it.
       if (isAboutInput(fault)) await publisher.fail({ reason: failureOf(fault).message });
       throw fault;
     }

@@ -1,6 +1,6 @@
 /**
- * `sluice channel tail`: writes what a channel holds, then what is published, until its END. The client reconnects from the last
- * event that it has seen.
+ * `sluice channel tail`: prints the messages of a channel, then the new ones, until its END. The client reconnects from
+ * the last event that it received.
  */
 import type { ChannelEvent } from "@sluice/client";
 import type { Command } from "commander";
@@ -64,12 +64,12 @@ class View {
     if (phase === "DELTA") await this.showDelta(payload);
   }
 
-  /** A terminal's next prompt begins on a line of its own. */
+  /** On a terminal, the next prompt begins on a line of its own. */
   async end(): Promise<void> {
     if (this.isLineOpen && process.stdout.isTTY) await line();
   }
 
-  /** Text goes out as it is, so that the pieces make the whole; any other payload is a line of JSON. */
+  /** Text is printed unchanged, so that the pieces form the whole; any other payload is a line of JSON. */
   private async showDelta(payload: unknown): Promise<void> {
     if (typeof payload !== "string") return line(JSON.stringify(payload));
     if (this.options.lines) return line(payload);

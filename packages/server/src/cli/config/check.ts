@@ -1,4 +1,4 @@
-/** `sluice config check`: says whether the server would start with this configuration, without starting it. */
+/** `sluice config check`: checks whether the server would start with this configuration, without starting it. */
 import type { Command } from "commander";
 import { ConfigError } from "../../config/problem.ts";
 import { exposureOf } from "../../config/together.ts";

@@ -1,4 +1,4 @@
-/** `sluice config`: the configuration, checked, shown and explained. */
+/** `sluice config`: the commands that check, show and explain the configuration. */
 import type { Command } from "commander";
 import { addCheck } from "./check.ts";
 import { addDocs } from "./docs.ts";

@@ -1,4 +1,4 @@
-/** `sluice config print`: the settings in force, and where each came from. Secrets are hidden. */
+/** `sluice config print`: the settings in force, each with its source. Secrets are hidden. */
 import type { Command } from "commander";
 import { effectiveSettings } from "../../config/reference.ts";
 import { examples } from "../help.ts";
@@ -9,7 +9,7 @@ export function addPrint(group: Command): void {
   const command = group
     .command("print")
     .description("show the settings in force and where each came from; secrets are hidden")
-    .option("--changed", "only those that are not at their default")
+    .option("--changed", "only settings that are not at their default")
     .option("--json", "one JSON object per line: key, value, from")
     .action(print);
   addSettingOptions(command, "unlisted");
@@ -31,7 +31,7 @@ async function print({ changed, json }: Options, command: Command): Promise<void
   else if (shown.length > 0) await line(table(shown.map(({ key, value, from }) => [key, value, from])));
 }
 
-/** A value that is shown as JSON becomes what it is; anything else, like what is hidden, stays a text. */
+/** A value that is shown as JSON becomes a JSON value; any other, like a hidden one, stays a text. */
 function plain(shown: string): unknown {
   if (shown === "not set") return null;
   try {

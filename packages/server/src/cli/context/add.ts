@@ -42,7 +42,7 @@ async function add(name: string, options: Options): Promise<void> {
   const typed = options.tokenStdin ? (await wholeInput(process.stdin)).toString("utf8").trim() : options.token;
   if (typed === "") throw usage("the token is empty");
   checkToken(typed);
-  // A token is for its own server; it does not move to another one.
+  // A token belongs to its own server and does not move to another one.
   const kept = known !== undefined && known.url === url ? known.token : undefined;
   const context = { url, project: options.project ?? known?.project, token: typed ?? kept };
   if (known?.token !== undefined && context.token === undefined)

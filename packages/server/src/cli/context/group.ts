@@ -1,4 +1,4 @@
-/** `sluice context`: named servers, so that commands need not be told each time. */
+/** `sluice context`: the commands for named servers. */
 import type { Command } from "commander";
 import { addAdd } from "./add.ts";
 import { addLs } from "./ls.ts";

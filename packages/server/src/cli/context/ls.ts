@@ -1,4 +1,4 @@
-/** `sluice context ls`: the remembered servers. Tokens are not shown. */
+/** `sluice context ls`: lists the remembered servers. Tokens are not shown. */
 import type { Command } from "commander";
 import { readContexts, shownUrl } from "../contexts.ts";
 import { examples } from "../help.ts";

@@ -1,4 +1,4 @@
-/** `sluice session`: the commands that work on sessions, each an inbox for the streams that it follows. */
+/** `sluice session`: the commands for sessions, each an inbox for the streams that it follows. */
 import type { Command } from "commander";
 import { addInfo } from "./info.ts";
 import { addRm } from "./rm.ts";

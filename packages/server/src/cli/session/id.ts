@@ -1,9 +1,9 @@
-/** The id of a session as it is typed. */
+/** The id of a session as the user types it. Every `session` command uses it. */
 import { usage } from "../exit.ts";
 
 export const SESSION_ARGUMENT = "the id of the session, a UUID";
 
-/** As the server writes it. */
+/** In the server's spelling. */
 export function sessionIdOf(text: string): string {
   if (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)) return text.toLowerCase();
   throw usage(

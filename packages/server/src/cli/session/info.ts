@@ -1,4 +1,4 @@
-/** `sluice session info`: what a session follows, and how long it lives. */
+/** `sluice session info`: the streams that a session follows, and when it expires. */
 import type { Command } from "commander";
 import { examples } from "../help.ts";
 import { addRemoteOptions, type RemoteOptions, remoteOf } from "../remote.ts";

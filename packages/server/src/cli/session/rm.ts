@@ -1,4 +1,4 @@
-/** `sluice session rm`: ends sessions, with what they hold and every subscription. */
+/** `sluice session rm`: deletes sessions with their copies and subscriptions. */
 import type { Command } from "commander";
 import { examples } from "../help.ts";
 import { addRemoteOptions, type RemoteOptions, remoteOf } from "../remote.ts";

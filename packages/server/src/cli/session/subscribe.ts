@@ -1,6 +1,6 @@
 /**
- * `sluice session subscribe`: lets a session follow streams; makes the session when there is none. The id alone goes to standard
- * output, so that a script can keep it.
+ * `sluice session subscribe`: subscribes a session to streams; creates the session if it does not exist. Only the id
+ * goes to standard output, so that a script can keep it.
  */
 import { randomUUID } from "node:crypto";
 import type { Command } from "commander";
@@ -52,7 +52,7 @@ async function subscribe(streams: readonly string[], options: Options): Promise<
       if (options.json) await line(JSON.stringify(answer));
       expiresAt = answer.expiresAt;
     } catch (fault) {
-      // The user needs the id to go on, and it may be a new one.
+      // The user needs the id to continue, and it may be new.
       throw i === 0 ? fault : failureWith(fault, `the session ${id} follows ${streams.slice(0, i).join(", ")}`);
     }
   }

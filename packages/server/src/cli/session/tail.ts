@@ -1,6 +1,6 @@
 /**
- * `sluice session tail`: writes what a session holds, then what is copied into it. The client reconnects from where it stands,
- * until the session is over, enough messages were written, or the user ends the command.
+ * `sluice session tail`: prints the messages of a session, then the new copies. The client reconnects at its position,
+ * until the session is over, enough messages were printed, or the user ends the command.
  */
 import { SluiceError } from "@sluice/client";
 import type { Command } from "commander";
@@ -42,7 +42,7 @@ async function tail(session: string, options: Options): Promise<void> {
   const from = fromOf(options.from);
   const limit = limitOf(options.limit);
   const signal = endSignal();
-  // As a session first, so that a refusal speaks of one.
+  // Checked as a session first, so that a refusal names a session.
   await inbox.info({ signal });
   const { contentType } = await remote.stream(`session:${id}`).info({ signal });
   try {
@@ -53,7 +53,7 @@ async function tail(session: string, options: Options): Promise<void> {
   }
 }
 
-/** `--limit` counts messages of any type here, so whatever is not JSON comes in envelopes and is unpacked. */
+/** `--limit` counts messages of any type here, so messages that are not JSON come in envelopes and are unpacked. */
 function formatOf(type: string, options: Options): Format {
   const format = formatFor(type, options, true);
   return isJson(type) || format.envelope ? format : { envelope: true, lines: false, payload: true };

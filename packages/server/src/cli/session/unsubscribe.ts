@@ -1,4 +1,4 @@
-/** `sluice session unsubscribe`: a session follows some streams no longer. What it has of them stays. */
+/** `sluice session unsubscribe`: ends subscriptions of a session. The copies so far stay. */
 import type { Command } from "commander";
 import { examples } from "../help.ts";
 import { addRemoteOptions, type RemoteOptions, remoteOf } from "../remote.ts";

@@ -1,7 +1,7 @@
 /**
- * `sluice stream append`: POST. The body is the argument or standard input, as one message; with `--json` every line is a
- * JSON message, with `--lines` every line is a message, byte for byte. Lines are sent as they come; no message is empty, so
- * empty lines are left out.
+ * `sluice stream append`: appends the argument or standard input as one message. With `--json` every line is a JSON
+ * message; with `--lines` every line is a message, byte for byte. Lines are sent as they arrive. Empty lines are
+ * skipped, because no message may be empty.
  */
 import type { Command } from "commander";
 import { isJson } from "../../streams/state.ts";

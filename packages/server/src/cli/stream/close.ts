@@ -1,4 +1,4 @@
-/** `sluice stream close`: nothing can be appended afterwards, and readers learn that they have seen everything. */
+/** `sluice stream close`: ends a stream for appends, and tells its readers that it is complete. */
 import type { Command } from "commander";
 import { examples } from "../help.ts";
 import { addRemoteOptions, type RemoteOptions, remoteOf } from "../remote.ts";

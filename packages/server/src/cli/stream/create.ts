@@ -1,4 +1,4 @@
-/** `sluice stream create`: PUT. Creating what exists with the same configuration is fine. */
+/** `sluice stream create`: creates a stream, or confirms one with the same configuration. */
 import type { CreateOptions } from "@sluice/client";
 import type { Command } from "commander";
 import { MAX_SHARDS } from "../../core/shard-path.ts";
@@ -59,7 +59,7 @@ async function create(path: string, options: Options): Promise<void> {
   await line(`${created ? "created" : "exists"} ${harmless(path)} (${contentType})`);
 }
 
-/** What the server would refuse in the names of its headers is told in ours. */
+/** Checks here what the server would refuse with the names of its headers, so that the message names the flags. */
 function checkTogether({ ttl, expiresAt, forkFrom, forkOffset, shards }: Options): void {
   if (ttl !== undefined && expiresAt !== undefined) throw usage("--ttl and --expires-at exclude each other");
   if (expiresAt !== undefined) {

@@ -1,4 +1,4 @@
-/** `sluice stream`: the commands that work on streams of a server. */
+/** `sluice stream`: the commands for streams. */
 import type { Command } from "commander";
 import { addAppend } from "./append.ts";
 import { addClose } from "./close.ts";

@@ -1,4 +1,4 @@
-/** `sluice stream info`: what the server says about one stream. */
+/** `sluice stream info`: what the server reports about one stream. */
 import { type ListedStream, SluiceError } from "@sluice/client";
 import type { Command } from "commander";
 import { examples } from "../help.ts";
@@ -27,7 +27,7 @@ async function info(path: string, options: Options): Promise<void> {
   const remote = remoteOf(options);
   const { contentType, offset: nextOffset, closed, expiresAt, ...limits } = await remote.stream(path).info();
   const listed = await entryOf(remote, path);
-  // The names and forms of `ls --json`; what is undefined is not shown.
+  // The names and forms of `ls --json`; undefined values are not shown.
   const known = {
     path,
     contentType,
@@ -45,7 +45,7 @@ async function info(path: string, options: Options): Promise<void> {
   await line(table(rows.map(([label, value]) => [label, harmless(shown(label, value))])));
 }
 
-/** The listing counts messages; the stream itself comes first among those that start with its path. */
+/** The listing has the number of messages. The stream itself comes first among the paths that start with its own. */
 async function entryOf(remote: Remote, path: string): Promise<ListedStream | undefined> {
   try {
     for await (const stream of remote.sluice().list({ prefix: path, pageSize: 1 })) {

@@ -1,8 +1,8 @@
 /**
- * Standard input as messages: whole, or line by line as it comes, and how far it got when sending fails. `stream append`,
- * `publish` and `channel publish` share it.
+ * Standard input as messages: as a whole, or line by line as it arrives, and the progress when sending fails. `stream
+ * append`, `publish` and `channel publish` share it.
  *
- * Invariants: memory is bounded. The lines before one that is wrong are handed on first.
+ * Invariants: memory is bounded. The lines before a wrong one are sent first.
  */
 import { Encoded, SluiceError, type Stream } from "@sluice/client";
 import { isJson } from "../../streams/state.ts";
@@ -11,7 +11,7 @@ import { failureWith } from "../failure.ts";
 import { say } from "../terminal.ts";
 
 const MAX_LINE_BYTES = 64 * 1024 * 1024;
-/** What one request takes of many lines. */
+/** The most lines and characters in one request. */
 const BATCH_MESSAGES = 1_000;
 const BATCH_CHARS = 512 * 1_024;
 const NEWLINE = 0x0a;
@@ -22,7 +22,7 @@ export interface Line {
   readonly bytes: Buffer;
 }
 
-/** The complete lines of each piece that arrives, byte for byte; a line ends in LF or CRLF. Empty lines are left out. */
+/** The complete lines of each piece that arrives, byte for byte; a line ends in LF or CRLF. Empty lines are skipped. */
 export async function* linesOf(input: AsyncIterable<Uint8Array>): AsyncGenerator<readonly Line[]> {
   let rest = Buffer.alloc(0);
   let number = 0;
@@ -45,7 +45,7 @@ export async function* linesOf(input: AsyncIterable<Uint8Array>): AsyncGenerator
   if (rest.length > 0) yield [{ number: number + 1, bytes: rest }];
 }
 
-/** Everything that comes, as one body. */
+/** The whole input as one body. */
 export async function wholeInput(input: AsyncIterable<Uint8Array>): Promise<Buffer> {
   const pieces: Uint8Array[] = [];
   let length = 0;
@@ -64,7 +64,7 @@ export async function wholeInput(input: AsyncIterable<Uint8Array>): Promise<Buff
 
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** The text of a line that is JSON; empty for one of white space only. */
+/** The text of a line that is JSON; empty for a blank line. */
 export function jsonOf({ number, bytes }: Line): string {
   let text: string;
   try {
@@ -108,12 +108,12 @@ export async function* lineBodies(type: string): AsyncGenerator<Body> {
   }
 }
 
-/** Lines of JSON, as many in a request as have come and fit. */
+/** Lines of JSON, as many in a request as have arrived and fit. */
 export async function* jsonBodies(): AsyncGenerator<Body> {
   let texts: string[] = [];
   let chars = 0;
   function* batch(): Generator<Body> {
-    // An array is flattened by one level, so a line that is an array stays one message.
+    // The server flattens one array level, so a line that is an array stays one message.
     if (texts.length > 0) yield { body: `[${texts.join(",")}]`, messages: texts.length };
     texts = [];
     chars = 0;
@@ -136,7 +136,7 @@ export async function* jsonBodies(): AsyncGenerator<Body> {
   }
 }
 
-/** Sends one request after the other. A failure tells how far it got, so that the user can go on from there. */
+/** Sends one request after the other. A failure reports the progress, so that the user can continue from there. */
 export async function sendAll(
   bodies: AsyncIterable<Body>,
   send: (body: Encoded) => Promise<{ readonly offset: string }>,
@@ -154,7 +154,7 @@ export async function sendAll(
   return offset;
 }
 
-/** The stream's content type. A token that may write but not read needs `--type`, or another option that says it. */
+/** The stream's content type. A token that may write but not read needs `--type`, or an option that implies it. */
 export async function typeOf(stream: Stream, otherwise?: string): Promise<string> {
   try {
     return (await stream.info()).contentType;

@@ -1,4 +1,4 @@
-/** `sluice stream ls`: the streams of a project, by prefix or topic filter. */
+/** `sluice stream ls`: lists the streams of a project, by prefix or topic filter. */
 import type { ListedStream } from "@sluice/client";
 import type { Command } from "commander";
 import { parseCount } from "../duration.ts";
@@ -18,15 +18,15 @@ export function addLs(group: Command): void {
   const command = group
     .command("ls")
     .description("list streams")
-    .argument("[prefix]", "only those whose path starts with this")
-    .option("--filter <FILTER>", "only those that match a topic filter, like 'chat/+' or 'log/#'")
+    .argument("[prefix]", "only streams whose path starts with this")
+    .option("--filter <FILTER>", "only streams that match a topic filter, like 'chat/+' or 'log/#'")
     .option("--limit <N>", "at most N streams", "1000")
     .option("--json", "one JSON object per line")
     .action(list);
   addRemoteOptions(command);
   examples(command, [
     ["sluice stream ls", "all of them"],
-    ["sluice stream ls chat/ --limit 20", "those that start with chat/"],
+    ["sluice stream ls chat/ --limit 20", "streams whose path starts with chat/"],
     ["sluice stream ls --filter 'chat/+' --json", "by topic filter, for scripts"],
   ]);
 }

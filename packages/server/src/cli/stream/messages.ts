@@ -1,8 +1,8 @@
 /**
- * How pages of messages are written out: as they are, or one JSON value per line. `stream read`, `stream tail` and
- * `session tail` share it.
+ * Prints pages of messages: unchanged, or one JSON value per line. `stream read`, `stream tail` and `session tail`
+ * share it.
  *
- * Invariant: JSON is cut into messages and never parsed and printed again, so numbers of any size keep their digits.
+ * Invariants: JSON is cut into messages and never parsed and printed again, so numbers of any size keep their digits.
  */
 import type { Gap, PageOptions, StreamPage } from "@sluice/client";
 import { jsonMessages } from "../../streams/json.ts";
@@ -13,10 +13,10 @@ import { earliestText } from "../failure.ts";
 import { write } from "../terminal.ts";
 
 export interface Format {
-  /** Whether to ask the server for envelopes: offset, time, payload and more of each message. */
+  /** Whether to request envelopes from the server: offset, time, payload and metadata of each message. */
   readonly envelope: boolean;
   readonly lines: boolean;
-  /** Of an envelope, write the payload alone, as it was appended. */
+  /** Print only the payload of an envelope, as it was appended. */
   readonly payload?: boolean;
 }
 
@@ -26,14 +26,14 @@ export interface FormatOptions {
   readonly lines?: boolean;
 }
 
-/** Needs a look at the content type first. */
+/** Whether the content type must be known first. */
 export function isByMessage({ json, envelope, lines }: FormatOptions): boolean {
   return json === true || envelope === true || lines === true || process.stdout.isTTY === true;
 }
 
 /**
- * A stream of JSON is shown message by message; of any other stream, `--json` shows envelopes, since bytes are no JSON. Text on a
- * terminal gets a line end after each message, which a file or a program would not want.
+ * A stream of JSON is printed message by message. For any other stream `--json` prints envelopes, because bytes are not
+ * JSON. Text on a terminal gets a line end after each message, which a file or a program would not want.
  */
 export function formatFor(contentType: string, options: FormatOptions, isTail: boolean): Format {
   if (options.envelope) return { envelope: true, lines: true };
@@ -45,12 +45,12 @@ export function formatFor(contentType: string, options: FormatOptions, isTail: b
   return { envelope: false, lines: isTail && isJson(contentType) };
 }
 
-/** What is read: the client's handle of a stream, or of a session. */
+/** The client's handle of a stream or of a session. */
 interface Readable {
   pages(options: PageOptions): AsyncIterable<StreamPage | Gap>;
 }
 
-/** Writes what is read, up to `limit` messages. Returns the offset after the last page. */
+/** Prints up to `limit` messages. Returns the offset after the last page. */
 export async function writePages(
   source: Readable,
   format: Format,
@@ -74,7 +74,7 @@ function goneAt({ reason, from, to }: Gap): CliError {
   return new CliError(EXIT.notFound, `${why} after ${from}; ${earliestText(to)}`);
 }
 
-/** Writes a page, at most `max` messages of it; tells how many. Without lines, a page counts as one. */
+/** Prints at most `max` messages of a page and returns their number. Without lines, a page counts as one. */
 async function writePage(bytes: Uint8Array, format: Format, max: number): Promise<number> {
   if (bytes.length === 0) return 0;
   if (!format.lines && !format.payload) {
@@ -89,7 +89,7 @@ async function writePage(bytes: Uint8Array, format: Format, max: number): Promis
     for (const payload of payloads) await write(Buffer.concat([payloadOf(payload), ...end]));
     return payloads.length;
   }
-  // A line break in JSON can only lie between its parts, where a space means the same.
+  // A line break in JSON can only lie between its tokens, where a space means the same.
   const text = payloads.map((payload) =>
     Buffer.from(payload)
       .toString("utf8")
@@ -115,7 +115,7 @@ export function isOffset(text: string): boolean {
   return /^\d{16}_\d{16}$/.test(text);
 }
 
-/** `--from` as the client takes it. */
+/** `--from` as the client accepts it. */
 export function fromOf(from: string): string {
   if (from === "beginning" || from === "now" || isOffset(from)) return from;
   throw usage(`--from must be beginning, now or ${OFFSET_FORM}, not ${JSON.stringify(from)}`);

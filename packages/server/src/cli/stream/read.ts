@@ -1,4 +1,4 @@
-/** `sluice stream read`: everything from an offset up to the end, page by page. */
+/** `sluice stream read`: prints a stream from an offset up to its end, page by page. */
 import type { Command } from "commander";
 import { usage } from "../exit.ts";
 import { examples } from "../help.ts";

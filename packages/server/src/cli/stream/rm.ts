@@ -1,4 +1,4 @@
-/** `sluice stream rm`: deletes streams with everything in them. */
+/** `sluice stream rm`: deletes streams with all their messages. */
 import type { Command } from "commander";
 import { examples } from "../help.ts";
 import { addRemoteOptions, type RemoteOptions, remoteOf } from "../remote.ts";

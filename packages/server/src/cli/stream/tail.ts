@@ -1,6 +1,6 @@
 /**
- * `sluice stream tail`: writes messages as they are appended. The client reconnects from where it stands, until the stream is
- * closed, enough messages were written, or the user ends the command.
+ * `sluice stream tail`: prints messages as they are appended. The client reconnects at its position, until the stream
+ * is closed, enough messages were printed, or the user ends the command.
  */
 import type { Command } from "commander";
 import { endSignal, usage } from "../exit.ts";

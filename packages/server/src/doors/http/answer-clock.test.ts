@@ -32,7 +32,7 @@ function held(reply: Reply) {
   return { go: () => go(), handle: () => gone.then(() => reply) };
 }
 
-test("a request that is not answered in time is refused, and what its handler comes to later is for nobody", async () => {
+test("a request that is not answered in time is refused, and later results of its handler are discarded", async () => {
   const { go, handle } = held({ status: 200, headers: [], body: "late" });
   const url = await opened(handle);
   const response = await fetch(url);
@@ -74,7 +74,7 @@ test("a live answer that comes too late learns that its client has gone", async 
   await eventually(() => expect([began, gone]).toEqual([1, 1]));
 });
 
-test("whoever begins to wait for a client after it was refused is told at once", async () => {
+test("a task that waits for a client to leave runs at once after the request was refused", async () => {
   let gone = 0;
   const refused = new Promise<void>((resolve) => setTimeout(resolve, 3 * DEADLINE_MS));
   const url = await opened(async (request) => {

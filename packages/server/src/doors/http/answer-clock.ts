@@ -1,14 +1,16 @@
 /**
- * The time that a request has for its answer, where the store may keep one waiting. The door starts it for every request, and refuses
- * when it is up. It stands still while the body arrives, which is the client's time, and does not end an answer that waits for
- * something to happen: that has a limit of its own.
+ * The deadline of a request, where the store may delay it. The door starts it for every request and refuses the request
+ * when it expires.
+ *
+ * Invariants: it pauses while the body arrives, because the client takes that time. It does not end a request that
+ * waits for messages, because that has a limit of its own.
  */
 import { Deadlined, type Deadlines } from "../../core/deadlines.ts";
 import type { HttpRequest } from "../../core/http.ts";
 import type { Sink } from "../../core/sink.ts";
 
 export class AnswerClock extends Deadlined {
-  /** The request has been refused; what its handler still comes to is for nobody. */
+  /** The request has been refused; later results of its handler are discarded. */
   isUp = false;
 
   constructor(
@@ -34,8 +36,8 @@ export class AnswerClock extends Deadlined {
   }
 }
 
-/** For a live answer that came too late: whoever begins to write is told at once that the client has gone. */
-export const NOBODY: Sink = {
+/** The sink for a live response that comes after the deadline: it reports at once that the client has gone. */
+export const GONE: Sink = {
   buffered: 0,
   write() {},
   onDrain() {},

@@ -1,6 +1,9 @@
 /**
- * Which pages of other origins may use the server: what a preflight is answered with, and what every answer says to the
- * browser. Preflights always answer; only the origin that is allowed depends on the options, and none is by default.
+ * Which pages of other origins may use the server: the response to a preflight, and the CORS headers of every response.
+ * Compose builds both.
+ *
+ * Invariants: every preflight gets a response. The allowed origins depend on the options, and none is allowed by
+ * default.
  */
 import { header } from "@sluice/protocol";
 import type { Headers, HttpRequest } from "../../core/http.ts";
@@ -10,7 +13,7 @@ export interface CorsOptions {
   readonly origins: readonly string[];
   /** Whether pages of these origins may send the cookie. */
   readonly credentials: boolean;
-  /** How long a browser may remember a preflight's answer. */
+  /** How long a browser may cache a preflight's response. */
   readonly maxAgeSeconds: number;
 }
 
@@ -33,7 +36,7 @@ export function preflightHeaders({ maxAgeSeconds }: CorsOptions, asked: readonly
   ];
 }
 
-/** Adds to every answer what it says about its origin; undefined when no origin is allowed. `told`: what pages may read. */
+/** Adds the CORS headers to a response; undefined if no origin is allowed. `told`: the headers that pages may read. */
 export function corsDecorator(
   options: CorsOptions,
   told: readonly string[],
@@ -48,7 +51,7 @@ export function corsDecorator(
   }
   const allowed = new Set(origins);
   return (request, headers) => {
-    // A cache must not give one origin's answer to another, so all of them say that they differ.
+    // A cache must not serve one origin's response to another, so every response varies by Origin.
     headers.push("Vary", "Origin");
     const origin = request.header("origin");
     if (origin === undefined || !allowed.has(origin)) return;
@@ -57,7 +60,10 @@ export function corsDecorator(
   };
 }
 
-/** Whether a page of this origin may use its visitor's cookie: one of ours, or one that was named for it. */
+/**
+ * Whether a page of this origin may use its visitor's cookie: the server's own origin, or one that is configured for
+ * it.
+ */
 export function cookieOrigins(options: CorsOptions, publicUrl: string | undefined) {
   const own = publicUrl === undefined ? undefined : new URL(publicUrl).origin;
   const named = new Set(options.credentials ? options.origins : []);

@@ -1,8 +1,8 @@
 /**
- * What an HTTP request shows of its caller: `Authorization`, the cookie `sluice_token`, or `?token=`. A browser sends the cookie
- * with every request, whichever page made it, so the request's Origin must be allowed to use it. Made by the router.
+ * The credentials of an HTTP request: `Authorization`, the cookie `sluice_token`, or `?token=`. Created by the router.
  *
- * Invariants: no detail of a refusal quotes a token.
+ * Invariants: no detail of a refusal quotes a token. The cookie counts only if the request's Origin may use it, because
+ * a browser sends it with requests of any page.
  */
 import type { AuthorizeRequest, Credentials } from "../../auth/identity.ts";
 import { type HttpRequest, queryValues } from "../../core/http.ts";
@@ -40,13 +40,14 @@ export class HttpCredentials implements Credentials {
   }
 }
 
-/** A page elsewhere may have set a second cookie of the same name; then neither is used. */
+/** A page of another origin may have set a second cookie of the same name; then neither is used. */
 function tokenIn(cookies: string): string | undefined {
   let token: string | undefined;
   for (const part of cookies.split(";")) {
     const cookie = part.trim();
     if (!cookie.startsWith(`${COOKIE}=`)) continue;
-    if (token !== undefined) throw new Refusal("token-invalid", `the cookie ${COOKIE} is given more than once`);
+    if (token !== undefined)
+      throw new Refusal("token-invalid", `the cookie ${COOKIE} is given more than once; delete it and sign in again`);
     token = cookie.slice(COOKIE.length + 1);
   }
   return token;
@@ -60,7 +61,7 @@ function checkOrigin(request: HttpRequest, mayUseCookie: CookieOrigins): void {
   throw new Refusal(
     "forbidden",
     origin === undefined
-      ? `a ${request.method} with the cookie ${COOKIE} needs an Origin`
+      ? `a ${request.method} with the cookie ${COOKIE} needs an Origin header`
       : `pages of this Origin may not use the cookie ${COOKIE}`,
   );
 }

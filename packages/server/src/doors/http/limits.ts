@@ -1,14 +1,17 @@
-/** The limits of the HTTP door, with their defaults; the configuration takes its own from here. */
+/**
+ * The limits of the HTTP door, with their defaults. The adapter uses them; the configuration takes its defaults from
+ * here.
+ */
 export interface HttpLimits {
-  /** A request must have arrived whole within this time. */
+  /** A request must have arrived completely within this time. */
   readonly requestMs: number;
-  /** Its headers must have arrived within this time. */
+  /** The headers of a request must have arrived within this time. */
   readonly headersMs: number;
   /** How long a connection may wait for its next request. */
   readonly keepAliveMs: number;
-  /** How long a client that is hung up on may take to read why. */
+  /** How long a client may take to read the reason before its connection is closed. */
   readonly lingerMs: number;
-  /** How late a request that takes too long may be found. */
+  /** How late the server may notice that a request took too long. */
   readonly checkMs: number;
   /** The request line and the headers of a request together. */
   readonly headerBytes: number;

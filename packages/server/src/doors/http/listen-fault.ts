@@ -1,4 +1,4 @@
-/** Why a door cannot listen, in words that name the port and the host. The node adapter throws it; `code` stays the system's. */
+/** Why a door cannot listen, with the port and the host. The node adapter throws it; `code` stays the system's code. */
 export function listenFault(fault: Error & { readonly code?: string }, host: string, port: number): Error {
   const { code } = fault;
   const said = textOf(code, host, port);

@@ -1,6 +1,9 @@
 /**
- * `node:http` on one side, the request/reply shape on the other. Owns sockets, body limits, time limits and shutdown;
- * knows no address and no feature.
+ * Connects `node:http` to the request/reply shape. Owns sockets, body limits, time limits and shutdown. Compose opens
+ * it; it knows no address and no feature.
+ *
+ * Invariants: every request gets exactly one response, in the order of the requests on its connection. A close waits
+ * for the responses in flight.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { type AddressInfo, Server as NetServer, type Socket } from "node:net";
@@ -10,7 +13,7 @@ import type { Headers, HttpRequest, Reply } from "../../core/http.ts";
 import { Refusal } from "../../core/refusal.ts";
 import type { EndReason, Sink } from "../../core/sink.ts";
 import { EngineError } from "../../engine/contract.ts";
-import { AnswerClock, NOBODY } from "./answer-clock.ts";
+import { AnswerClock, GONE } from "./answer-clock.ts";
 import { HTTP_LIMITS, type HttpLimits } from "./limits.ts";
 import { listenFault } from "./listen-fault.ts";
 import { hangUp } from "./node-hang-up.ts";
@@ -22,26 +25,26 @@ export interface HttpDoorOptions extends Partial<HttpLimits> {
   readonly host: string;
   readonly port: number;
   handle(request: HttpRequest): Promise<Reply> | Reply;
-  /** Adds headers to every answer, refusals included. */
+  /** Adds headers to every response, refusals included. */
   readonly decorate?: ((request: HttpRequest, headers: Headers) => void) | undefined;
   readonly observer?: HttpObserver | undefined;
-  /** Where the time for an answer is limited: a request that is not answered by then is refused. */
+  /** Limits the time for a response, where given; a request without a response by then is refused. */
   readonly deadlines?: Deadlines | undefined;
-  /** Hears of what the client is not told. */
+  /** Called with every fault whose details the client does not see. */
   report(fault: unknown, request: ObservedRequest): void;
 }
 
 const SAFE = ["X-Content-Type-Options", "nosniff", "Cross-Origin-Resource-Policy", "cross-origin"];
 
-/** One connection: who waits for an answer on it, and whether it ends when they have got theirs. */
+/** One connection: how many responses it is owed, and whether it closes after them. */
 interface Line {
   waiting: number;
   /**
-   * The latest request on it, until it has come whole and is answered: kept for longer, it would outlive every young
-   * collection on a connection that asks now and then, with all that hangs on it. Answers go out in the order of the requests.
+   * The latest request, until it has arrived completely and is answered. Keeping it longer would promote it, and all it
+   * refers to, to the old generation of the heap. Responses go out in the order of the requests.
    */
   latest: IncomingMessage | undefined;
-  /** Ends when no more than this many still wait. */
+  /** The connection closes when at most this many responses are owed. */
   endsAt: number | undefined;
 }
 
@@ -54,7 +57,10 @@ export class HttpDoor {
   private readonly sockets = new Set<Socket>();
   readonly traffic: Traffic = { receivedBytes: 0, sentBytes: 0 };
   private closing = false;
-  /** Once closing: the connections that are owed an answer. While there is one, the idle ones stay and may ask. */
+  /**
+   * Once closing: the connections that are owed a response. While there is one, idle connections stay and may send
+   * requests.
+   */
   private readonly busy = new Set<Socket>();
 
   private constructor(private readonly options: HttpDoorOptions) {
@@ -66,7 +72,7 @@ export class HttpDoor {
       keepAliveTimeout: limits.keepAliveMs,
       connectionsCheckingInterval: Math.min(limits.requestMs, limits.checkMs),
       maxHeaderSize: limits.headerBytes,
-      // We refuse it ourselves, in our own words.
+      // The door refuses it itself, as a problem.
       requireHostHeader: false,
     });
     const door = this;
@@ -114,17 +120,17 @@ export class HttpDoor {
   }
 
   /**
-   * Takes no more connections; resolves when those in flight have been answered. Until then a connection that was kept alive
-   * can still ask whether we are ready, and learn that we are not.
+   * Accepts no more connections; resolves when the requests in flight have been answered. Until then a kept-alive
+   * connection can still ask for readiness and learn that the server is shutting down.
    */
   close(): Promise<void> {
     this.closing = true;
-    // The server's own way to close cuts off answers that are written but not yet taken; a plain one waits for them.
+    // `Server.close` cuts off responses that are written but not yet received; the one of `net.Server` waits for them.
     const closed = new Promise<void>((resolve) => NetServer.prototype.close.call(this.server, () => resolve()));
     for (const socket of this.sockets) if (!this.isIdle(socket)) this.busy.add(socket);
     this.endIdle();
     return closed.then(() => {
-      // With nobody left, its own way does no harm and stops its timer.
+      // Without connections, the HTTP server's own close is safe, and stops its timer.
       this.server.close();
       this.options.deadlines?.stop();
     });
@@ -134,19 +140,19 @@ export class HttpDoor {
     if (this.busy.size === 0) for (const socket of this.sockets) if (this.isIdle(socket)) socket.destroy();
   }
 
-  /** No answer is owed here, and no first request has begun to arrive. */
+  /** No response is owed, and no first request has begun to arrive. */
   private isIdle(socket: Socket): boolean {
     const line = (socket as LinedSocket)[LINE];
     return line === undefined ? socket.bytesRead === 0 : line.waiting === 0 && !isArriving(line);
   }
 
-  /** Ends what is still open. */
+  /** Destroys the connections that are still open. */
   cut(): void {
     for (const socket of this.sockets) socket.destroy();
   }
 
   private welcome(socket: Socket): void {
-    // As many requests as a client cares to send at once may each want to know when the connection goes.
+    // A client may pipeline any number of requests, and each may listen for the end of the connection.
     socket.setMaxListeners(0);
     this.sockets.add(socket);
     socket.once("close", () => {
@@ -182,16 +188,16 @@ export class HttpDoor {
   private settle(request: NodeRequest, reply: Reply): void {
     const { clock } = request;
     if (clock?.isUp) {
-      reply.live?.(NOBODY);
+      reply.live?.(GONE);
       return;
     }
     clock?.stop();
     this.send(request, reply);
   }
 
-  /** What the handler does goes on, as when a client has left. */
+  /** The handler continues, as it does when a client has left. */
   private readonly refuseLate = (request: HttpRequest): void => {
-    const detail = `not done within ${this.options.deadlines!.spanMs} ms; whether a write was made is not known`;
+    const detail = `the request was not completed within ${this.options.deadlines!.spanMs} ms; the outcome of a write is unknown`;
     const late = request as NodeRequest;
     this.send(late, this.renderFault(new EngineError("unavailable", detail), late));
   };
@@ -203,7 +209,7 @@ export class HttpDoor {
   private send(request: NodeRequest, reply: Reply): void {
     const { observer, report } = this.options;
     if (this.closing) request.outgoing.shouldKeepAlive = false;
-    // Who asks about a failure of ours can name it.
+    // The id lets a client name the request when it reports a failure.
     if (observer && reply.status >= 500) reply.headers.push("X-Request-Id", observer.idOf(request));
     const hasLeft = request.outgoing.destroyed;
     if (observer && reply.live && !hasLeft) this.observeLive(observer, request, reply.status);
@@ -212,7 +218,7 @@ export class HttpDoor {
       this.options.decorate?.(request, reply.headers);
       send(request, reply, this.limits.lingerMs);
     } catch (fault) {
-      // An answer that cannot be written is a defect of ours, and no reason to take the others down.
+      // A response that cannot be written is a defect of the server. It must not affect other connections.
       report(fault, request);
       request.outgoing.destroy();
     }
@@ -223,7 +229,9 @@ export class HttpDoor {
     onOver(request, () => observer.ended(request, status, request.endedBy ?? "gone"));
   }
 
-  /** Counts who waits on a connection, so that one which is to end does so after the last answer. */
+  /**
+   * Counts the responses that a connection is owed, so that a connection that must close does so after the last one.
+   */
   private track({ incoming, outgoing }: NodeRequest): void {
     const socket: LinedSocket = incoming.socket;
     const line = socket[LINE];
@@ -236,7 +244,7 @@ export class HttpDoor {
     outgoing.on("close", this.answered);
   }
 
-  /** One listener for all responses, because it runs for every request. */
+  /** One listener for all responses, because it is added for every request. */
   private readonly answered: (this: ServerResponse) => void;
 
   private endIfDue(incoming: IncomingMessage): void {
@@ -247,7 +255,7 @@ export class HttpDoor {
     if (line.waiting <= (line.endsAt ?? -1) || (this.closing && line.waiting === 0)) socket.destroySoon();
   }
 
-  /** What is not HTTP, or not in time, is told so, unless answers are owed to requests before it: then those come first. */
+  /** Refuses input that is not HTTP, or not in time. If earlier requests are owed responses, those come first. */
   private refuseGarbage(error: NodeJS.ErrnoException, socket: Socket): void {
     if (error.code === "ECONNRESET" || !socket.writable) {
       socket.destroy();
@@ -256,14 +264,18 @@ export class HttpDoor {
     const line = (socket as LinedSocket)[LINE];
     const isWithinBody = line !== undefined && isArriving(line);
     const owed = line === undefined ? 0 : isWithinBody ? line.waiting - 1 : line.waiting;
-    // Below zero: the request was answered before its body came.
+    // Below zero: the request was answered before its body arrived.
     if (owed < 0) socket.destroySoon();
     else if (owed > 0) line!.endsAt = line!.waiting - owed;
     else if (error.code === "HPE_HEADER_OVERFLOW")
-      this.hangUp(socket, "bad-request", `the headers have more than ${this.limits.headerBytes} bytes`);
+      this.hangUp(
+        socket,
+        "bad-request",
+        `the headers have more than ${this.limits.headerBytes} bytes; send fewer or shorter ones`,
+      );
     else if (error.code === "ERR_HTTP_REQUEST_TIMEOUT")
-      this.hangUp(socket, "body-timeout", "the request took too long");
-    else if (isWithinBody) this.hangUp(socket, "bad-request", "the body is not framed as HTTP/1.1 wants it");
+      this.hangUp(socket, "body-timeout", "the request took too long to arrive");
+    else if (isWithinBody) this.hangUp(socket, "bad-request", "the body is not framed as HTTP/1.1 requires");
     else this.hangUp(socket, "bad-request", "this is not HTTP/1.1");
   }
 
@@ -273,7 +285,7 @@ export class HttpDoor {
   }
 }
 
-/** Whether a request has begun and its body is not whole yet. */
+/** Whether a request has begun and its body is not complete. */
 function isArriving({ latest }: Line): boolean {
   return latest !== undefined && !latest.complete;
 }
@@ -308,7 +320,10 @@ function countSent({ method, traffic }: NodeRequest, body: Uint8Array | string):
   return length;
 }
 
-/** Answers, says that this was all, and leaves the client time to read it before the connection goes. */
+/**
+ * Sends the response with `Connection: close`, and leaves the client time to read it before the connection is
+ * destroyed.
+ */
 function sendAndHangUp(request: NodeRequest, reply: Reply, lingerMs: number): void {
   const { incoming, outgoing } = request;
   if (reply.body !== undefined) countSent(request, reply.body);
@@ -324,7 +339,7 @@ class NodeSink implements Sink {
 
   constructor(private readonly request: NodeRequest) {
     this.outgoing = request.outgoing;
-    // A reset by the client is not ours to report; `close` follows it.
+    // A reset by the client is not a fault of the server; `close` follows it.
     this.outgoing.on("error", () => {});
   }
 
@@ -338,7 +353,7 @@ class NodeSink implements Sink {
     this.outgoing.write(bytes, this.written);
   }
 
-  /** Node's own event is about its high-water mark, below which there may be much that was not taken yet. */
+  /** Runs when everything is written. Node's `drain` fires at its high-water mark, below which much may still wait. */
   onDrain(task: () => void): void {
     if (this.buffered === 0) queueMicrotask(task);
     else this.draining.push(task);

@@ -1,9 +1,12 @@
-/** The answer to what is no request: there is no response to write to, so it is written to the socket, which then ends. */
+/**
+ * Refuses input that is not an HTTP request. There is no response object for it, so the refusal is written to the
+ * socket, which then closes. Called by the adapter.
+ */
 import { STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import { type ErrorCode, errors, problem } from "@sluice/protocol";
 
-/** `lingerMs`: how long the client may take to read why. */
+/** `lingerMs`: how long the client may take to read the reason. */
 export function hangUp(
   socket: Socket,
   lingerMs: number,

@@ -1,6 +1,6 @@
 /**
- * One request of `node:http` in the shape that routes are written against. Made by the adapter, which owns its connection and
- * sends its answer.
+ * One request of `node:http` in the shape that routes are written against. Created by the adapter, which owns its
+ * connection and sends its response.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Body } from "../../core/http.ts";
@@ -18,10 +18,10 @@ export class NodeRequest implements ObservedRequest {
   startedAt = 0;
   id: string | undefined = undefined;
   endedBy: RequestEnd | undefined = undefined;
-  /** Where answers have a deadline. */
+  /** Present where responses have a deadline. */
   clock: AnswerClock | undefined = undefined;
 
-  /** `mustHangUp`: the client was cut short, or waits to be told to go on; what it may yet send is not read. */
+  /** `mustHangUp`: the body is too large, or the client waits for 100-continue. The rest of its input is not read. */
   constructor(
     readonly incoming: IncomingMessage,
     readonly outgoing: ServerResponse,
@@ -37,7 +37,8 @@ export class NodeRequest implements ObservedRequest {
 
   check(): void {
     const { headers, httpVersion } = this.incoming;
-    if (headers.host === undefined && httpVersion === "1.1") throw new Refusal("bad-header", "Host is missing");
+    if (headers.host === undefined && httpVersion === "1.1")
+      throw new Refusal("bad-header", "Host is missing; HTTP/1.1 requires it");
   }
 
   get origin(): string {
@@ -80,13 +81,13 @@ export class NodeRequest implements ObservedRequest {
         this.clock?.start();
         resolve({ kind: "body", bytes: rest ? Buffer.concat(rest, length) : (first ?? Buffer.alloc(0)) });
       });
-      // Nobody will read this; it ends the request without being taken for a fault of ours.
+      // The client is gone and cannot read this refusal. It ends the request without being reported as a fault.
       incoming.on("error", () => reject(new Refusal("bad-request", "the body ended early")));
     });
   }
 
   onGone(task: () => void): void {
-    // It was answered too late to be waited for; whoever begins to wait now does so for nobody.
+    // The deadline has already been answered, so a task registered now runs immediately.
     if (this.clock?.isUp) queueMicrotask(task);
     else {
       onOver(this, () => {
@@ -96,14 +97,14 @@ export class NodeRequest implements ObservedRequest {
   }
 }
 
-/** A proxy's client may put the whole URL where the path belongs. */
+/** A client of a proxy may send the whole URL in place of the path. */
 function pathOf(url: string): string {
   return url.startsWith("/") ? url : url.replace(/^https?:\/\/[^/?#]*/i, "");
 }
 
 /**
- * Runs once when the answer is out or its connection is gone. Node tells nothing of an answer that still queues behind
- * another when the connection goes, so the connection is watched too.
+ * Runs once when the response is sent or its connection is gone. Node reports nothing for a response that is queued
+ * behind another when the connection goes, so the connection is watched too.
  */
 export function onOver({ incoming: { socket }, outgoing }: NodeRequest, task: () => void): void {
   if (outgoing.destroyed || socket.destroyed) {
@@ -112,7 +113,7 @@ export function onOver({ incoming: { socket }, outgoing }: NodeRequest, task: ()
   }
   let isOver = false;
   const run = () => {
-    // The end of the connection may end the answer in the middle of telling its own listeners.
+    // The end of the connection may end the response while it runs its own listeners.
     if (isOver) return;
     isOver = true;
     outgoing.off("close", run);

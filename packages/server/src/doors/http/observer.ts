@@ -1,11 +1,13 @@
 /**
- * What a door tells of its requests, and to whom: the port that `observe` fills with logs, metrics and traces. Called for
- * every request, so an observer counts and hands on, and never waits or throws.
+ * The port through which a door reports its requests. `observe` implements it with logs, metrics and traces. Called for
+ * every request.
+ *
+ * Invariants: an observer counts and passes on; it never waits and never throws.
  */
 import type { HttpRequest, Reply } from "../../core/http.ts";
 import type { EndReason } from "../../core/sink.ts";
 
-/** A request with what an observer notes on it. */
+/** A request with the fields that an observer sets. */
 export interface ObservedRequest extends HttpRequest {
   startedAt: number;
   id: string | undefined;
@@ -17,22 +19,22 @@ export type Handle = (request: HttpRequest) => Promise<Reply> | Reply;
 export type RequestEnd = EndReason | "gone";
 
 export interface HttpObserver {
-  /** A request has arrived; exactly one of `answered` and `ended` will follow. */
+  /** A request has arrived; exactly one of `answered` and `ended` follows. */
   began(request: ObservedRequest): void;
-  /** Runs the handling inside of whatever shall surround it; absent when nothing shall. */
+  /** Runs the handler inside a context, such as a span; absent if there is none. */
   readonly surround?: ((request: ObservedRequest, handle: Handle) => Promise<Reply> | Reply) | undefined;
-  /** The answer is handed to the connection, or its client had left before. */
+  /** The response is passed to the connection, or its client had left before. */
   answered(request: ObservedRequest, status: number, hasLeft: boolean): void;
-  /** A live answer has begun; `ended` will follow. */
+  /** A live response has begun; `ended` follows. */
   opened(request: ObservedRequest, status: number): void;
   ended(request: ObservedRequest, status: number, why: RequestEnd): void;
-  /** Something came that was no request, and was refused. */
+  /** Input arrived that was not a request, and was refused. */
   malformed(): void;
-  /** The id under which the log knows this request. */
+  /** The id of this request in the log. */
   idOf(request: ObservedRequest): string;
 }
 
-/** What has gone over all connections of a door, bodies only. */
+/** Bytes over all connections of a door, bodies only. */
 export interface Traffic {
   receivedBytes: number;
   sentBytes: number;

@@ -1,6 +1,8 @@
 /**
- * The OpenAPI 3.1 document, made from the features' routes, the schemas that validate bodies, the needs that auth decides by and
- * the error table. Nothing in it is written down a second time.
+ * Builds the OpenAPI 3.1 document from the features' routes, the schemas that validate bodies, the needs that auth
+ * decides by, and the error table. Called by the server routes; compose uses the header lists for CORS.
+ *
+ * Invariants: the document repeats no fact that the code states elsewhere.
  */
 import { type ErrorCode, errors, header } from "@sluice/protocol";
 import { z } from "zod";
@@ -24,13 +26,13 @@ const VERSION = "0.1.0";
 const ERROR_CODES = Object.keys(errors) as ErrorCode[];
 
 const PROJECT =
-  "The tenant. Left out together with its slash, it is the project `default`: `/v1/stream/a` is `/v1/default/stream/a`.";
+  "The tenant. If it is omitted together with its slash, the project is `default`: `/v1/stream/a` is `/v1/default/stream/a`.";
 
-export const retryAfter = parameter(header.retryAfter, "Seconds to wait before trying again.", count(0));
+export const retryAfter = parameter(header.retryAfter, "Seconds to wait before a retry.", count(0));
 const challenge = parameter("WWW-Authenticate", "How to authenticate.", text);
-const allow = parameter(header.allow, "The methods of this address.", text);
+const allow = parameter(header.allow, "The methods that this address allows.", text);
 
-/** RFC 9457, with our code. */
+/** RFC 9457, with the server's own code. */
 const PROBLEM: Schema = {
   type: "object",
   description: "A refusal (RFC 9457).",
@@ -126,7 +128,7 @@ function responses(route: Route): object {
   const found: Record<string, object> = {};
   for (const [status, outcome] of Object.entries(route.describe.answers)) found[status] = response(outcome);
   for (const [status, codes] of refusalsOf(route)) {
-    // What is not ready answers in a shape of its own.
+    // Readiness answers 503 in a shape of its own.
     found[status] ??= refusal(status, codes);
   }
   return found;
@@ -156,7 +158,7 @@ function schemaOf(schema: z.ZodType | Schema, io: "input" | "output"): object {
   return rest;
 }
 
-/** The codes a route may refuse with, by status: its own, those of its address, of auth, and of the server. */
+/** The codes that a route may refuse with, by status: its own, those of its address, of auth, and of the server. */
 function refusalsOf(route: Route): ReadonlyMap<number, readonly ErrorCode[]> {
   const { refuses, body } = route.describe;
   const names = namesIn(route.address);

@@ -1,13 +1,15 @@
 /**
- * How a fault becomes an HTTP response: the one place where an error meets the error table, and a refusal's facts meet headers.
- * A fact without a header of its own stands in the problem's body under its name.
+ * Turns a fault into an HTTP response: the one place that combines an error with the error table, and a refusal's facts
+ * with headers. Called by the adapter and the router.
+ *
+ * Invariants: a fact without a header of its own appears in the problem's body under its name.
  */
 import { type ErrorCode, errors, header, problem } from "@sluice/protocol";
 import type { Headers, Reply } from "../../core/http.ts";
 import { type Fact, type Facts, Refusal } from "../../core/refusal.ts";
 import { EngineError } from "../../engine/contract.ts";
 
-/** `report` gets every fault that the client is not told. */
+/** `report` gets every fault whose details the client does not see. */
 export function renderFault(fault: unknown, report: (fault: unknown) => void): Reply {
   const refusal = asRefusal(fault);
   if (refusal !== undefined) return renderRefusal(refusal);
@@ -16,14 +18,14 @@ export function renderFault(fault: unknown, report: (fault: unknown) => void): R
   return renderRefusal(new Refusal("internal", "the server has logged what happened"));
 }
 
-/** Undefined for a fault that the operator must hear of: a defect, or damaged data. */
+/** Undefined for a fault that the operator must see: a defect, or damaged data. */
 export function asRefusal(fault: unknown): Refusal | undefined {
   if (fault instanceof Refusal) return fault;
   const isExpected = fault instanceof EngineError && fault.code !== "data-damaged";
   return isExpected ? new Refusal(fault.code, fault.message) : undefined;
 }
 
-/** `more` is what the body of the problem says besides. */
+/** `more` is added to the body of the problem. */
 export function renderRefusal(refusal: Refusal, more: object = {}): Reply {
   const { code, message, facts } = refusal;
   const headers: Headers = [header.contentType, "application/problem+json", header.cacheControl, "no-store"];
@@ -47,7 +49,7 @@ export const FACT_HEADERS: Readonly<Record<string, string>> = {
   shardCount: header.streamShards,
 };
 
-/** What a refusal of auth challenges with, unless it says otherwise. */
+/** The challenge of a refusal by auth, unless its facts name another. */
 const CHALLENGES: Partial<Readonly<Record<ErrorCode, string>>> = {
   unauthenticated: "",
   "token-invalid": "invalid_token",

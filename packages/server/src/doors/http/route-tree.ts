@@ -1,9 +1,9 @@
 /**
- * From a request's method and path to its route and the names that the path holds: a tree of levels, made from the routes of all
- * features. The router calls it once per request; nothing after it reads a path again.
+ * Finds the route and the names of a request's method and path, in a tree of levels built from the routes of all
+ * features. The router calls it once per request; no later code reads the path again.
  *
- * Invariants: a literal level wins over a name, and there is no way back: a path that enters `__ds` never becomes a stream's.
- * What is malformed is refused before auth and services see it.
+ * Invariants: a literal level wins over a name, and there is no backtracking: a path that enters `__ds` never becomes a
+ * stream's. A malformed path is refused before auth and services see it.
  */
 import { checkProject, DEFAULT_PROJECT, ROUTE_WORDS } from "../../core/project.ts";
 import { Refusal } from "../../core/refusal.ts";
@@ -18,12 +18,12 @@ interface Address {
 
 /** A level of the tree. */
 interface Level {
-  /** The feature that brought this level; it renders what is refused below. */
+  /** The feature that added this level; it renders refusals below it. */
   readonly feature: Feature;
   readonly literals: Map<string, Level>;
   /** The next level is a name. */
   named: { readonly name: AddressName; readonly level: Level } | undefined;
-  /** All the rest is a name. */
+  /** The whole rest of the path is a name. */
   rest: { readonly name: AddressName; readonly address: Address } | undefined;
   /** The path may end here. */
   address: Address | undefined;
@@ -34,7 +34,7 @@ export interface Found {
   readonly feature: Feature;
 }
 
-/** Where a path leads: the feature that answers there, and either an address or nothing. */
+/** Where a path leads: the feature that answers there, and its address if there is one. */
 export interface Place {
   readonly project: string | undefined;
   readonly feature: Feature | undefined;
@@ -62,7 +62,7 @@ export class RouteTree {
     addRoute(this.addressOf(feature, route.address), feature, route);
   }
 
-  /** Makes the levels that an address needs. */
+  /** Creates the levels that an address needs. */
   private addressOf(feature: Feature, text: string): Address {
     if (!text.startsWith(PROJECT)) {
       const known = this.server.get(text) ?? { feature, address: newAddress() };
@@ -89,7 +89,7 @@ export class RouteTree {
     return level.named.level;
   }
 
-  /** Throws a Refusal for what is no project. */
+  /** Throws a Refusal for an invalid project name. */
   find(path: string): Place {
     if (!path.startsWith(PREFIX)) {
       const known = this.server.get(path);
@@ -104,7 +104,7 @@ export class RouteTree {
     return this.descend(first, path, end < 0 ? path.slice(slash + 1) : path.slice(slash + 1, end), end);
   }
 
-  /** `at`: where the slash after the word is, or -1. */
+  /** `slash`: the index of the slash after the word, or -1. */
   private descend(project: string, path: string, word: string, slash: number): Place {
     let level = this.words.get(word);
     let at = slash;
@@ -113,7 +113,7 @@ export class RouteTree {
       const start = at + 1;
       const end = path.indexOf("/", start);
       const next = level.literals.size === 0 ? undefined : level.literals.get(segment(path, start, end));
-      // A literal that the path ends in must be an address by itself.
+      // A literal at the end of the path must be an address itself.
       if (next !== undefined && (end >= 0 || next.address !== undefined)) {
         level = next;
         at = end;
@@ -130,22 +130,25 @@ export class RouteTree {
   }
 }
 
-/** The route for a method. Throws a Refusal for an address that nothing is at, and a method that is not known there. */
+/** The route for a method. Throws a Refusal for an unknown address, and for a method that the address does not have. */
 export function routeAt({ address }: Place, method: string, path: string): Found {
-  if (address === undefined) throw new Refusal("no-route", `there is nothing at ${path}`);
+  if (address === undefined)
+    throw new Refusal("no-route", `there is nothing at ${path}; /openapi.json lists all addresses`);
   const found = address.byMethod.get(method);
   if (found !== undefined) return found;
-  throw new Refusal("method-not-allowed", `${method} is not known here`, { allow: address.allow });
+  throw new Refusal("method-not-allowed", `${method} is not allowed here; use ${address.allow}`, {
+    allow: address.allow,
+  });
 }
 
-/** Throws a Refusal for a name that is malformed. */
+/** Throws a Refusal for a malformed name. */
 export function readNames({ encoded }: Place, names: Names): void {
   for (let i = 0; i < encoded.length; i += 2) {
     (encoded[i] as AddressName).read(encoded[i + 1] as string, names);
   }
 }
 
-/** What a part in braces means: the feature's own word goes before that of another. */
+/** The meaning of a part in braces. The feature's own definition wins over another feature's. */
 export function addressName(features: readonly Feature[], own: Feature, part: string): AddressName {
   const key = part.slice(1, -1);
   const name = own.names?.[key] ?? features.find(({ names }) => names?.[key] !== undefined)?.names?.[key];

@@ -1,8 +1,8 @@
 /**
- * A request's way through the HTTP door: find its route, identify the caller, demand what the route needs, call the feature.
- * Knows no address (features do) and no rule. Called by the adapter for every request.
+ * Leads a request through the HTTP door: finds its route, identifies the caller, demands what the route needs, and
+ * calls the feature. Called by the adapter for every request. Knows no address (features do) and no rule.
  *
- * Invariants: no handler runs before `access.demand` has allowed it; a known caller is admitted without a promise.
+ * Invariants: no handler runs before `access.demand` has allowed it. A known caller is admitted without a promise.
  */
 import type { Identity } from "../../auth/identity.ts";
 import { type Access, FULL_ACCESS, isOpen } from "../../core/action.ts";
@@ -18,7 +18,7 @@ export interface RouterParts {
   readonly identity: Identity;
   /** Which pages may use their visitor's cookie. */
   readonly cookieOrigins: CookieOrigins;
-  /** The answer to OPTIONS, at every address. */
+  /** The response headers for OPTIONS, at every address. */
   readonly preflight: Headers;
 }
 
@@ -38,7 +38,7 @@ export class Router {
     return this.parts.features;
   }
 
-  /** Throws, or rejects with, a Refusal for an address that nothing is at and for a caller that is not admitted. */
+  /** Throws, or rejects with, a Refusal for an unknown address and for a caller that is not admitted. */
   route(request: HttpRequest): Promise<Reply> | Reply {
     if (request.method === "OPTIONS") {
       request.route = "preflight";

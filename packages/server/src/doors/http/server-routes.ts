@@ -1,4 +1,7 @@
-/** The routes of the server itself: health, readiness, metrics and the OpenAPI document. Not a feature folder, but described like one. */
+/**
+ * The routes of the server itself: health, readiness, metrics and the OpenAPI document. Compose adds them beside the
+ * features. It is not a feature folder, but described like one.
+ */
 import { header } from "@sluice/protocol";
 import { z } from "zod";
 import { type Description, text } from "../../core/describe.ts";
@@ -9,11 +12,11 @@ import type { Feature } from "../../feature.ts";
 import { openapiDocument, retryAfter } from "./openapi.ts";
 
 export interface ServerParts {
-  /** Undefined when the server takes requests; otherwise why not. */
+  /** Undefined while the server accepts requests; otherwise the reason. */
   notReady(): string | undefined;
-  /** The server in numbers, as Prometheus reads them; absent when it keeps none. */
+  /** The metrics as Prometheus text; absent if the server keeps none. */
   readonly metrics?: (() => Promise<string>) | undefined;
-  /** All features, this one included: the document describes them. */
+  /** All features, this one included, for the OpenAPI document. */
   features(): readonly Feature[];
 }
 
@@ -22,14 +25,18 @@ const probe = z.object({ status: z.enum(["ok", "unavailable"]), reason: z.string
 const describe = {
   health: {
     summary: "Whether the process is alive",
-    answers: { 200: { says: "It is.", content: { "application/json": probe } } },
+    answers: { 200: { says: "The process is alive.", content: { "application/json": probe } } },
     refuses: [],
   },
   ready: {
-    summary: "Whether the server takes requests",
+    summary: "Whether the server accepts requests",
     answers: {
-      200: { says: "It does.", content: { "application/json": probe } },
-      503: { says: "Not now.", headers: [retryAfter], content: { "application/json": probe } },
+      200: { says: "The server accepts requests.", content: { "application/json": probe } },
+      503: {
+        says: "The server does not accept requests now; reason says why.",
+        headers: [retryAfter],
+        content: { "application/json": probe },
+      },
     },
     refuses: [],
   },

@@ -1,9 +1,9 @@
 /**
- * Sends webhooks with node's HTTP client. Compose makes one; the wakes feature calls it through its port.
+ * Sends webhooks with node's HTTP client. Compose creates one; the wakes feature calls it through its port.
  *
- * What must stay true: a name is resolved once per request, every address it stands for is checked, and the connection goes
- * to one of exactly these addresses, so that no second answer of a name server can lead it elsewhere. Redirects are
- * answers like any other. Time and the size of the answer are bounded.
+ * Invariants: a name is resolved once per request, and every address of it is checked. The connection goes to one of
+ * exactly these addresses, so a second answer of a name server cannot redirect it. Redirects are not followed. Time and
+ * the size of the response are limited.
  */
 import { lookup } from "node:dns/promises";
 import { type ClientRequest, request as httpRequest, type IncomingMessage } from "node:http";
@@ -31,7 +31,10 @@ export interface NodeWebhookOptions {
   readonly mayConnect?: typeof mayConnect;
 }
 
-const FORBIDDEN: WebhookAnswer = { kind: "failed", why: "the name stands for an address that webhooks must not go to" };
+const FORBIDDEN: WebhookAnswer = {
+  kind: "failed",
+  why: "the name resolves to an address that webhooks must not reach",
+};
 
 export class NodeWebhookSender implements WebhookSender {
   private readonly inFlight = new Set<(why: string) => void>();
@@ -46,7 +49,7 @@ export class NodeWebhookSender implements WebhookSender {
     let cancel: Cancel = () => {};
     const givenUp = new Promise<WebhookAnswer>((resolve) => {
       giveUp = (why) => resolve({ kind: "failed", why });
-      cancel = world.after(this.options.timeoutMs ?? WEBHOOK_LIMITS.timeoutMs, () => giveUp("no answer in time"));
+      cancel = world.after(this.options.timeoutMs ?? WEBHOOK_LIMITS.timeoutMs, () => giveUp("no response in time"));
     });
     this.inFlight.add(giveUp);
     const exchange = new Exchange(checked.url, request, this.options.answerBytes ?? WEBHOOK_LIMITS.answerBytes);
@@ -83,7 +86,7 @@ export class NodeWebhookSender implements WebhookSender {
   }
 }
 
-/** One request and its answer. After `end` nothing of it is left. */
+/** One request and its response. After `end` nothing of it remains. */
 class Exchange {
   private outgoing: ClientRequest | undefined;
   private isEnded = false;
@@ -107,7 +110,7 @@ class Exchange {
     });
   }
 
-  /** Reads up to the limit and leaves the rest. */
+  /** Reads up to the limit and ignores the rest. */
   private read(response: IncomingMessage, resolve: (answer: WebhookAnswer) => void): void {
     const chunks: Buffer[] = [];
     let length = 0;
@@ -130,7 +133,7 @@ class Exchange {
   }
 }
 
-/** Answers every look-up with the addresses that were checked. */
+/** Answers every lookup with the addresses that were checked. */
 function pinned(addresses: readonly ResolvedAddress[]): LookupFunction {
   return (_host, options, callback) => {
     if (options.all) callback(null, [...addresses]);

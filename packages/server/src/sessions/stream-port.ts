@@ -1,6 +1,7 @@
 /**
- * The steps of subscribing and fan-out that reach a stream: the source that sessions follow, and the inboxes that copies go into.
- * A port, so that a test can delay, fail or misdirect each step; `LocalCore` serves, on the keepers of this process.
+ * The steps of subscribing and fan-out that commit to a stream: the source that sessions follow, and the inboxes that
+ * receive copies. Called by the session service and by deliveries. It is a port, so that a test can delay, fail or
+ * misdirect each step. `LocalStreamPort` implements it on the keepers of this process.
  *
  * Invariants: each step is one commit of one entity.
  */
@@ -23,10 +24,10 @@ import {
 } from "./session-rules.ts";
 import { SESSION_ROW, sessionEntity, subscriptionTable } from "./state.ts";
 
-export interface CoreService {
-  /** Notes in the source that sessions follow it; answers with the tail from which on appends tell of it. */
+export interface StreamPort {
+  /** Marks the stream as followed by sessions. Returns the tail from which on appends announce it. */
   follow(project: string, stream: string, name: string, from?: Position): Promise<FollowOutcome>;
-  /** Creates or touches the inbox of a session, and notes the subscription in it. */
+  /** Creates or touches the inbox of a session, and stores the subscription in it. */
   join(project: string, session: string, join: Join): Promise<JoinOutcome>;
   /** Copies into an inbox. */
   deliver(project: string, session: string, copy: Copy, to: Addressed): Promise<CopyOutcome>;
@@ -34,7 +35,7 @@ export interface CoreService {
   remove(project: string, session: string, incarnation: string): Promise<boolean>;
 }
 
-export class LocalCore implements CoreService {
+export class LocalStreamPort implements StreamPort {
   private lastKeys: { readonly stream: string; readonly keys: readonly RowKey[] } | undefined;
 
   constructor(
@@ -58,7 +59,7 @@ export class LocalCore implements CoreService {
     return this.keepers.submit(sessionEntity(project, session), keys, (view, now) => copyRule(view, now, copy, to));
   }
 
-  /** The same list for all copies of a round: keepers see at once that they have what it asks for. */
+  /** The same list for all copies of a round, so that a keeper sees by identity that it has loaded these rows. */
   private copyKeys(stream: string): readonly RowKey[] {
     if (this.lastKeys?.stream !== stream) {
       this.lastKeys = { stream, keys: [META, SESSION_ROW, MARKS, subscriptionTable.at(stream)] };

@@ -1,6 +1,6 @@
 /**
- * The settings as a list: each with its key, its variable and its flag, found in the schema by walking it. Whoever looks a name
- * up, says what was probably meant, or lists everything goes through here.
+ * The settings as a list, each with its key, variable and flag, collected by walking the schema. File, environment and
+ * flag parsing look names up here; so do the reference and "did you mean".
  */
 import { z } from "zod";
 import { isProjectName } from "../core/project.ts";
@@ -18,12 +18,12 @@ export interface Entry extends About {
 /** Stands for the name of a project where the keys of all projects are listed. */
 export const ANY_PROJECT = "P";
 
-/** Variables that are about something else than a setting of the server. */
+/** Variables that are not settings of the server. */
 export const OTHER_VARIABLES: Readonly<Record<string, string>> = {
   SLUICE_CONFIG: "The configuration file, if --config does not name one.",
   SLUICE_URL: "The server that commands like `sluice stream` talk to, if --url does not name one.",
   SLUICE_PROJECT: "The project that they use, if --project does not name one.",
-  SLUICE_TOKEN: "The token that they show, if --token does not give one.",
+  SLUICE_TOKEN: "The token that they send, if --token does not give one.",
   SLUICE_CONTEXT: "The context that they use, if --context does not name one.",
 };
 
@@ -45,7 +45,7 @@ export function allEntries(): readonly Entry[] {
   return entries.filter(({ key }) => !isInternal(key));
 }
 
-/** Whether a setting is checked like the others but documented nowhere. */
+/** Whether a setting is checked like all settings but not documented. */
 export function isInternal(key: string): boolean {
   return key.startsWith("internal.");
 }
@@ -63,7 +63,7 @@ function entriesOf(shape: Readonly<Record<string, z.core.$ZodType>>, prefix: str
 function groupShape(part: z.core.$ZodType): Readonly<Record<string, z.core.$ZodType>> {
   const inner = part instanceof z.ZodPrefault ? part.unwrap() : part;
   if (!(inner instanceof z.ZodObject))
-    throw new Error("the schema holds something that is neither a setting nor a group");
+    throw new Error("the schema contains a value that is neither a setting nor a group");
   return inner.shape;
 }
 
@@ -105,14 +105,14 @@ export function entryOfFlag(flag: string): Entry | undefined {
   return byFlag.get(flag);
 }
 
-/** Whether this is the key of a group, which holds settings and is none. */
+/** Whether this is the key of a group of settings. */
 export function isGroup(key: string): boolean {
   return (
     key === "projects" || /^projects\.[^.]+$/.test(key) || entries.some((entry) => entry.key.startsWith(`${key}.`))
   );
 }
 
-/** Old names of groups and settings, and what they are called now. */
+/** Old names of groups and settings, with their new names. */
 const RENAMED: ReadonlyMap<string, string> = new Map(
   ["readers", "sseMs", "slowReaderBytes"].flatMap((name): [string, string][] => [
     [`live.${name}`, `tail.${name}`],
@@ -120,7 +120,7 @@ const RENAMED: ReadonlyMap<string, string> = new Map(
   ]),
 ).set("live", "tail");
 
-/** The name that was probably meant: the new one of an old name, or else one that is near. */
+/** The name that was probably meant: the new name of an old one, or else a similar one. */
 export function nearest(name: string, names: readonly string[]): string | undefined {
   const renamed = RENAMED.get(name);
   if (renamed !== undefined) return renamed;
@@ -138,7 +138,7 @@ export function nearest(name: string, names: readonly string[]): string | undefi
 export const allKeys = (): string[] => allEntries().map(({ key }) => key);
 export const allVariables = (): string[] => [...allEntries().map(({ env }) => env), ...Object.keys(OTHER_VARIABLES)];
 
-/** How many letters must be put in, taken out or changed. */
+/** The number of characters to insert, delete or change. */
 function editDistance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, i) => i);
   for (let i = 1; i <= a.length; i++) {
