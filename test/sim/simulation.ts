@@ -45,7 +45,7 @@ export async function simulate(
   const violations: string[] = [];
 
   const live = async (): Promise<void> => {
-    for (const one of hosts) await one.start();
+    for (const one of hosts) await startUntilUp(one, world);
     const troubles = hosts.map((one) => new Trouble(world, one, world.random.branch(), scenario.maxBlows));
     await play.act();
     network.calm();
@@ -64,6 +64,15 @@ export async function simulate(
   const { step: steps, elapsedMs } = world;
   const boots = hosts.reduce((sum, one) => sum + one.boots, 0);
   return { violations, steps, elapsedMs, boots, log, story: violations.length > 0 ? play.tell() : [] };
+}
+
+/** A drive may be full for a moment when a server starts for the first time; then it starts again. */
+async function startUntilUp(host: Host, world: SimWorld): Promise<void> {
+  for (;;) {
+    await host.start();
+    if (host.isUp) return;
+    await world.sleep(10);
+  }
 }
 
 /** A connection goes to a random server; when that one is down, to the next. */
