@@ -120,7 +120,7 @@ export class Laggards {
     const copy = await this.source.copyAfter(at);
     if (copy === undefined) return (await this.source.noteProgress(member, at)) ? "done" : "failed";
     const delivery = new Delivery(this.parts, this.source.project, copy, [member], 1);
-    await delivery.all;
+    await this.answered(delivery);
     const missed = delivery.missed[0]?.[1];
     switch (missed?.kind) {
       case undefined:
@@ -133,6 +133,16 @@ export class Laggards {
       default:
         return "failed";
     }
+  }
+
+  /** A slow laggard occupies no slot, because other laggards must not wait for its timeout. */
+  private async answered(delivery: Delivery): Promise<void> {
+    await delivery.answeredOrSlow;
+    if (delivery.pending.length === 0) return delivery.all;
+    this.running--;
+    this.work();
+    await delivery.all;
+    this.running++;
   }
 
   private backoff(effort: Effort): number {

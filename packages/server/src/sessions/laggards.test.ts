@@ -1,0 +1,50 @@
+import { expect, it } from "vitest";
+import { manualWorld } from "../../../../test/support/world.ts";
+import { Copy } from "./copy.ts";
+import { FanoutMeter, type Member } from "./delivery.ts";
+import { Laggards } from "./laggards.ts";
+import { FANOUT_LIMITS } from "./limits.ts";
+import type { StreamPort } from "./stream-port.ts";
+
+const at = (seq: number) => ({ generation: 1, seq });
+const member = (session: string): Member => ({ session, incarnation: "1", epoch: 1 });
+
+it("a laggard that does not answer keeps no other laggard from its copies, even with one slot for all", async () => {
+  const world = manualWorld(1);
+  const progress: string[] = [];
+  const port = {
+    deliver: (_project: string, session: string) =>
+      session === "stuck" ? new Promise(() => {}) : Promise.resolve({ kind: "applied", at: at(1) }),
+  } as unknown as StreamPort;
+  const limits = { ...FANOUT_LIMITS, batch: 1, graceMs: 100, timeoutMs: 10_000 };
+  const logged = [{ position: at(1), payload: new Uint8Array(1), at: 0 }];
+  const copy = new Copy({ stream: "s", contentType: "text/plain", prev: at(0), logged, fanoutSeq: 1, hasMore: false });
+  const laggards = new Laggards(
+    { meter: new FanoutMeter(), port, world, limits },
+    {
+      project: "p",
+      lagging: async (session) => ({ member: member(session), at: at(0) }),
+      copyAfter: async () => copy,
+      noteProgress: async ({ session }) => {
+        progress.push(session);
+        return true;
+      },
+      removeSubscribers: async () => {},
+      report: () => {},
+    },
+  );
+  const pass = async (ms: number) => {
+    world.advance(ms);
+    for (let i = 0; i < 20; i++) await Promise.resolve();
+  };
+  laggards.catchUp("stuck");
+  await pass(0);
+  laggards.catchUp("other");
+  await pass(0);
+  expect(progress).toEqual([]);
+  await pass(100);
+  await pass(0);
+  expect(progress).toEqual(["other"]);
+  expect(laggards.size).toBe(1);
+  laggards.stop();
+});
