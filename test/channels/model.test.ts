@@ -97,7 +97,7 @@ class Subject {
     });
     const willBe = this.expected(messages);
     const willFail = this.fault;
-    const outcome = await this.channels.publish("p", "c", messages, LIMITS).catch(() => "failed" as const);
+    const outcome = await this.channels.store("p", "c", messages, LIMITS).catch(() => "failed" as const);
     const hasFailed = outcome === "failed";
     // What changes nothing commits nothing, and so cannot fail.
     if (hasFailed) expect(willFail).toBeDefined();

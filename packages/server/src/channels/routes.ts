@@ -53,36 +53,15 @@ export class ChannelRoutes {
   async publish(project: string, channel: string, request: HttpRequest): Promise<Reply> {
     const limits = this.channels.limitsFor(project, channel);
     const body = await request.body(limits.bodyBytes);
-    if (body.kind === "too-large") {
-      this.channels.counters.tooLarge++;
-      throw new Refusal("too-large", `a publish may have at most ${limits.bodyBytes} bytes; send it as several DELTAs`);
-    }
-    await this.admit(project, channel, limits);
-    const messages = parseMessages(body.bytes);
-    const outcome = await this.channels.publish(project, channel, messages, limits);
+    if (body.kind === "too-large") throw this.channels.tooLarge(limits);
+    const { bytes } = body;
+    const publish = { bytes: bytes.length, messages: () => parseMessages(bytes) };
+    const outcome = await this.channels.publish(project, channel, publish);
     if (outcome.kind !== "published") throw refusalOf(outcome, channel);
     const { position, sequence, gap } = outcome;
     const answer = { offset: formatOffset(position), sequence, gap: gap === undefined ? undefined : { expected: gap } };
     const headers: Headers = [header.contentType, "application/json", header.cacheControl, "no-store"];
     return { status: 202, headers, body: JSON.stringify(answer) };
-  }
-
-  private async admit(project: string, channel: string, limits: ChannelLimits): Promise<void> {
-    const admission = await this.channels.admit(project, channel, limits);
-    if (admission.kind === "allowed") return;
-    if (admission.kind === "unavailable") {
-      throw new Refusal(
-        "limiter-unavailable",
-        "the rate limit cannot be checked, so no publish is accepted; retry later",
-      );
-    }
-    const { rate, windowMs } = limits;
-    const { retryAfterMs } = admission;
-    throw new Refusal(
-      "rate-limited",
-      `a channel accepts ${rate} publishes in ${windowMs} ms; retry after ${retryAfterMs} ms`,
-      { retryAfterMs },
-    );
   }
 
   async events(project: string, channel: string, request: HttpRequest): Promise<Reply> {

@@ -1,10 +1,10 @@
 /**
- * Channels as every door uses them: admit, publish, read, sweep. It submits rules to the channel's keeper and counts
- * outcomes; it decides nothing itself.
+ * Channels as every door uses them: publish, read, sweep. It submits rules to the channel's keeper and counts outcomes.
  *
  * A publish passes these steps in order, and a step that fails prevents the later ones:
- * - The door checks the size of the body.
- * - `admit` counts the publish against the channel's rate. It is a separate step and fails closed.
+ * - Its size is checked.
+ * - It is counted against the channel's rate. That is a separate step and fails closed.
+ * - Its messages are parsed.
  * - The publish rule appends the messages, trims the log and moves the reminder, in one commit.
  *
  * A channel is tracked by its publishes. An index of active channels beside the data could disagree with the data: an
@@ -19,6 +19,7 @@
  * stored, or none.
  */
 import { type Position, ZERO } from "@sluice/protocol";
+import { Refusal } from "../core/refusal.ts";
 import type { Engine, Hit } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
 import { ID_SLOTS } from "./ids.ts";
@@ -30,7 +31,13 @@ import { alive, channelEntity, MARKS, META, metaTable } from "./state.ts";
 const PLAIN_KEYS = [META, MARKS];
 const KEYS_WITH_IDS = [META, MARKS, ...ID_SLOTS];
 
-export type Admission = Hit | { readonly kind: "unavailable"; readonly fault: unknown };
+/** A publish as a door hands it over. */
+export interface Publish {
+  /** The size of the request that carries it. */
+  readonly bytes: number;
+  /** Reads the messages off the request, once it is admitted. Throws a Refusal for a malformed one. */
+  messages(): readonly NewMessage[];
+}
 
 /** Since the start of this process; for metrics. */
 export interface ChannelCounters {
@@ -68,23 +75,42 @@ export class Channels {
     readonly limitsFor: LimitsFor,
   ) {}
 
+  /** Throws a Refusal for a publish that is too large or above the channel's rate. Resolves when the messages are durable. */
+  async publish(project: string, channel: string, { bytes, messages }: Publish): Promise<PublishOutcome> {
+    const limits = this.limitsFor(project, channel);
+    if (bytes > limits.bodyBytes) throw this.tooLarge(limits);
+    await this.admit(project, channel, limits);
+    return this.store(project, channel, messages(), limits);
+  }
+
+  /** Counts and refuses a publish that a door stopped reading at the limit. */
+  tooLarge({ bodyBytes }: ChannelLimits): Refusal {
+    this.counters.tooLarge++;
+    return new Refusal("too-large", `a publish may have at most ${bodyBytes} bytes; send it as several DELTAs`);
+  }
+
   /**
    * Counts a publish against the channel's rate, across all nodes. Fails closed: a publish that cannot be counted is
    * refused.
    */
-  async admit(project: string, channel: string, { rate, windowMs }: ChannelLimits): Promise<Admission> {
+  private async admit(project: string, channel: string, { rate, windowMs }: ChannelLimits): Promise<void> {
+    let hit: Hit;
     try {
-      const hit = await this.engine.hit(`rate_limit:channel:${project}:${channel}`, rate, windowMs);
-      if (hit.kind === "limited") this.counters.limited++;
-      return hit;
-    } catch (fault) {
+      hit = await this.engine.hit(`rate_limit:channel:${project}:${channel}`, rate, windowMs);
+    } catch {
       this.counters.limiterFailed++;
-      return { kind: "unavailable", fault };
+      const detail = "the rate limit cannot be checked, so no publish is accepted; retry later";
+      throw new Refusal("limiter-unavailable", detail);
     }
+    if (hit.kind === "allowed") return;
+    this.counters.limited++;
+    const { retryAfterMs } = hit;
+    const detail = `a channel accepts ${rate} publishes in ${windowMs} ms; retry after ${retryAfterMs} ms`;
+    throw new Refusal("rate-limited", detail, { retryAfterMs });
   }
 
-  /** Stores all messages or none; resolves when they are durable. */
-  async publish(
+  /** Stores all messages or none. */
+  async store(
     project: string,
     channel: string,
     messages: readonly NewMessage[],

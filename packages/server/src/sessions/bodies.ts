@@ -3,7 +3,7 @@
  * document.
  */
 import { z } from "zod";
-import { MAX_PATH_BYTES } from "../streams/intake.ts";
+import { MAX_PATH_BYTES } from "../streams/paths.ts";
 
 const OBJECT = { error: "must be a JSON object" };
 const UUID = { error: "must be a UUID" };

@@ -13,21 +13,21 @@ import type { World } from "../core/world.ts";
 import type { Engine, Entity } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
 import type { AppendOutcome } from "../streams/append.ts";
+import type { AppendRequest } from "../streams/bodies.ts";
 import type { FollowOutcome } from "../streams/following.ts";
-import { type AppendRequest, checkPath } from "../streams/intake.ts";
+import { checkPath } from "../streams/paths.ts";
 import type { ReadOutcome } from "../streams/reading.ts";
 import { absent, appendRefusal } from "../streams/refusals.ts";
 import type { Streams } from "../streams/service.ts";
 import { FANOUT_FOLLOWER, lifeOf, META, metaTable } from "../streams/state.ts";
 import { STREAM_ID } from "./bodies.ts";
+import { Endings, subscriptionsOf } from "./endings.ts";
 import type { Events } from "./events.ts";
 import type { Fanout, Published } from "./fanout.ts";
 import type { SessionLimits } from "./limits.ts";
 import {
   type Asker,
   confirmRule,
-  deleteSessionRule,
-  expireRule,
   expiresAtOf,
   type Joined,
   type JoinOutcome,
@@ -103,7 +103,11 @@ export interface SessionInfo {
 }
 
 export class Sessions {
-  constructor(private readonly parts: SessionParts) {}
+  private readonly endings: Endings;
+
+  constructor(private readonly parts: SessionParts) {
+    this.endings = new Endings(parts);
+  }
 
   /** Throws a Refusal for a stream that no session may follow, or that the caller may not. */
   async subscribe(project: string, input: Subscribe, access: Access): Promise<SubscribeOutcome> {
@@ -154,7 +158,7 @@ export class Sessions {
       const joined = await this.parts.port.join(project, sessionId, join);
       if (joined.kind !== "over") return joined;
       // The remains of an earlier session of this id go first, so that the new session inherits nothing.
-      await this.sweepOne(project, sessionId);
+      await this.endings.sweepOne(project, sessionId);
     }
   }
 
@@ -239,7 +243,7 @@ export class Sessions {
       );
       if (outcome.kind === "open" && outcome.isNew) events.tell("session_create", { session: sessionId });
       if (outcome.kind !== "over") return outcome;
-      await this.sweepOne(project, sessionId);
+      await this.endings.sweepOne(project, sessionId);
     }
   }
 
@@ -294,7 +298,7 @@ export class Sessions {
     if (meta === undefined || session === undefined || !mayUse(session, asker)) return undefined;
     if (lifeOf(meta, head, engine.now()) !== "live") return undefined;
     const subscriptions: { streamId: string; subscription: Subscription }[] = [];
-    for await (const { streamId, subscription } of this.subscriptions(e)) {
+    for await (const { streamId, subscription } of subscriptionsOf(this.parts.engine, e, this.parts.limits.pageRows)) {
       if (subscription.left) continue;
       // Only the registry knows whether a pending subscription was completed.
       const who = { session: sessionId, incarnation: session.incarnation, epoch: subscription.epoch };
@@ -312,16 +316,6 @@ export class Sessions {
     if (session === undefined || !mayUse(session, access)) throw absent(path);
   }
 
-  private async *subscriptions(e: Entity) {
-    for (let after = ""; ; ) {
-      const page = await this.parts.engine.rows(e, subscriptionTable.name, after, this.parts.limits.pageRows);
-      for (const { key, value } of page) yield { streamId: key, subscription: subscriptionTable.decode(value) };
-      const last = page.at(-1);
-      if (last === undefined || page.length < this.parts.limits.pageRows) return;
-      after = last.key;
-    }
-  }
-
   async touch(project: string, sessionId: string, asker: Asker): Promise<{ expiresAt: number } | undefined> {
     const touched = await this.parts.keepers.submit(
       sessionEntity(project, sessionId),
@@ -332,69 +326,12 @@ export class Sessions {
     return touched;
   }
 
-  /** The session is gone from the first step on. The sweep finishes the cleanup if it is interrupted. */
-  async delete(project: string, sessionId: string, asker: Asker): Promise<"deleted" | "absent"> {
-    const { keepers, events, report, limits } = this.parts;
-    const outcome = await keepers.submit(sessionEntity(project, sessionId), [META, SESSION_ROW], (view, now) =>
-      deleteSessionRule(view, now, asker, limits),
-    );
-    if (outcome.kind !== "ending") return "absent";
-    try {
-      await this.finish(project, sessionId, outcome.incarnation);
-    } catch (fault) {
-      report(`cleaning up after session ${sessionId} failed`, fault);
-    }
-    events.tell("session_delete", { session: sessionId });
-    return "deleted";
-  }
-
-  /** Removes the session from every registry, then destroys it. */
-  private async finish(project: string, session: string, incarnation: string): Promise<number> {
-    const { port, fanout, limits } = this.parts;
-    const streams: string[] = [];
-    for await (const { streamId } of this.subscriptions(sessionEntity(project, session))) streams.push(streamId);
-    const who = { session, incarnation, epoch: undefined, keepsBorrowing: false };
-    for (let i = 0; i < streams.length; i += limits.cleanupStreams) {
-      const some = streams.slice(i, i + limits.cleanupStreams);
-      await Promise.all(some.map((stream) => fanout.remove(project, stream, who)));
-    }
-    await port.remove(project, session, incarnation);
-    return streams.length;
+  delete(project: string, sessionId: string, asker: Asker): Promise<"deleted" | "absent"> {
+    return this.endings.delete(project, sessionId, asker);
   }
 
   /** Ends the sessions that have expired. */
-  async sweep(entities: readonly Entity[]): Promise<void> {
-    const { world, events, report } = this.parts;
-    const startedAt = world.now();
-    let expired = 0;
-    let removed = 0;
-    let failed = 0;
-    const sweeping = entities.map(async ({ project, id }) => {
-      try {
-        const count = await this.sweepOne(project, sessionIdOf(id));
-        if (count === undefined) return;
-        expired++;
-        removed += count;
-      } catch (fault) {
-        failed++;
-        report(`cleaning up session ${id} failed`, fault);
-      }
-    });
-    await Promise.all(sweeping);
-    if (expired + failed === 0) return;
-    const latencyMs = world.now() - startedAt;
-    events.tell("cleanup_batch", { count: expired, latencyMs, values: [expired, removed, failed] });
-  }
-
-  /** Undefined if the session is live; otherwise the number of its subscriptions. */
-  private async sweepOne(project: string, sessionId: string): Promise<number | undefined> {
-    const { keepers, limits, events } = this.parts;
-    const outcome = await keepers.submit(sessionEntity(project, sessionId), [META, SESSION_ROW], (view, now) =>
-      expireRule(view, now, limits),
-    );
-    if (outcome.kind !== "ending") return undefined;
-    const removed = await this.finish(project, sessionId, outcome.incarnation);
-    events.tell("session_expire", { session: sessionId });
-    return removed;
+  sweep(entities: readonly Entity[]): Promise<void> {
+    return this.endings.sweep(entities);
   }
 }

@@ -7,7 +7,6 @@
 import { BEGINNING, header, NOW } from "@sluice/protocol";
 import { count, flag, offset, type Parameter, parameter, text, upTo } from "../core/describe.ts";
 import { MAX_SHARDS } from "../core/shard-path.ts";
-import { MAX_PATH_BYTES } from "./intake.ts";
 import type { ListLimits } from "./limits.ts";
 import {
   MAX_ATTRIBUTES_BYTES,
@@ -17,6 +16,7 @@ import {
   MAX_SEQ_CHARS,
   MAX_TTL_SECONDS,
 } from "./parse.ts";
+import { MAX_PATH_BYTES } from "./paths.ts";
 
 /** Headers of a request. */
 export const asks = {

@@ -1,6 +1,6 @@
 /**
  * Splits a JSON body into messages: one array level is flattened, any other value is one message. Called by
- * `intake.ts`.
+ * `bodies.ts`.
  *
  * Invariants: a message keeps the bytes that the client sent, so no number loses a digit.
  */

@@ -1,13 +1,13 @@
 /**
  * What the stream routes read from a request: paths, offsets, headers. A malformed value is refused here with the name
- * of its header or parameter. Rules that hold for every protocol are checked by the service (intake.ts).
+ * of its header or parameter. Rules that hold for every protocol are checked by the service (paths.ts, bodies.ts).
  */
 import { BEGINNING, header, NOW, type Position, parseOffset } from "@sluice/protocol";
 import { isLonger } from "../core/bytes.ts";
 import { type HttpRequest, queryValue } from "../core/http.ts";
 import { Refusal } from "../core/refusal.ts";
 import { MAX_SHARDS } from "../core/shard-path.ts";
-import { checkPath } from "./intake.ts";
+import { checkPath } from "./paths.ts";
 import type { ProducerTriple, Retention, StreamConfig } from "./state.ts";
 
 export const MAX_CONTENT_TYPE_CHARS = 256;

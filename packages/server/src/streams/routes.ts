@@ -8,7 +8,7 @@ import { Refusal } from "../core/refusal.ts";
 import { isSessionPath } from "../core/reserved.ts";
 import type { CallTo } from "../core/route.ts";
 import type { AppendOutcome } from "./append.ts";
-import { type AppendRequest, checkPath, tooLarge } from "./intake.ts";
+import { type AppendRequest, tooLarge } from "./bodies.ts";
 import type { StreamLimits } from "./limits.ts";
 import {
   type Back,
@@ -23,6 +23,7 @@ import {
   parseProducer,
   parseSeq,
 } from "./parse.ts";
+import { checkPath } from "./paths.ts";
 import type { StreamPage } from "./reading.ts";
 import { absent, appendRefusal, createRefusal, gone, refuseTopic, unreadable } from "./refusals.ts";
 import { contentTypeFor, type Format, renderBody } from "./render.ts";

@@ -1,6 +1,6 @@
 /**
  * Streams as every door and feature uses them: create, append, read, wait, delete, list, hold. It checks each request
- * (intake.ts) and submits rules to the stream's keeper. Steps over two streams are in forks.ts, over a topic's shards
+ * (paths.ts, bodies.ts) and submits rules to the stream's keeper. Steps over two streams are in forks.ts, over a topic's shards
  * in sharded.ts.
  *
  * Invariants: no reserved or malformed name is written, even if a door forgets to check.
@@ -14,10 +14,10 @@ import type { World } from "../core/world.ts";
 import { type Engine, EngineError, type Unwatch } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
 import { type Append, type AppendOutcome, appendRule, type ShardedAppend } from "./append.ts";
+import { type AppendRequest, checked, split, takeAppend } from "./bodies.ts";
 import { filled } from "./borrowed.ts";
 import { type Follow, type FollowOutcome, followRule, keepRule } from "./following.ts";
 import { Forks } from "./forks.ts";
-import { type AppendRequest, checked, checkNewPath, refuseAmongShards, split, takeAppend } from "./intake.ts";
 import {
   type Create,
   type CreateOutcome,
@@ -30,6 +30,7 @@ import {
 } from "./life.ts";
 import { STREAM_LIMITS, type StreamLimits } from "./limits.ts";
 import { StreamMeter } from "./meter.ts";
+import { checkNewPath, refuseAmongShards } from "./paths.ts";
 import { type Located, positionAt, positionBack } from "./positions.ts";
 import { type Described, describe, type ReadOutcome, readPage } from "./reading.ts";
 import { absent } from "./refusals.ts";

@@ -10,7 +10,7 @@ import type { HttpRequest } from "../core/http.ts";
 import { badBody, jsonBody } from "../core/json-body.ts";
 import { Refusal } from "../core/refusal.ts";
 import { isReserved } from "../core/reserved.ts";
-import { checkPath } from "../streams/intake.ts";
+import { checkPath } from "../streams/paths.ts";
 import { MAX_NAME_BYTES, type WakeBodies } from "./bodies.ts";
 import { parseGlob } from "./glob.ts";
 import type { AckWord, Word } from "./holding.ts";

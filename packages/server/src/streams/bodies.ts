@@ -1,80 +1,18 @@
 /**
- * What a caller may ask of a stream through any door: paths, producers, bodies. `Streams` checks every request here
- * before it runs a rule.
+ * What an append or a creation may carry, through any door: producers and messages. `Streams` checks every request here before
+ * it runs a rule.
  *
- * Invariants: no stream is created at a path that is refused here. Streams stored before a rule existed stay readable
- * and deletable. A message in a JSON stream is valid JSON.
+ * Invariants: a message in a JSON stream is valid JSON. A body, or messages that are separate already, stay within the limits.
  */
 import { header } from "@sluice/protocol";
-import { isLonger } from "../core/bytes.ts";
 import { Refusal } from "../core/refusal.ts";
 import { refuseReserved } from "../core/reserved.ts";
-import { isAmongShards, SHARD_LEVEL, shardPath } from "../core/shard-path.ts";
 import type { Append } from "./append.ts";
 import { jsonMessages } from "./json.ts";
 import type { StreamLimits } from "./limits.ts";
 import { isJson } from "./state.ts";
 
-export const MAX_PATH_BYTES = 1_024;
-
-/**
- * A level that is `.` or `..`. Clients resolve it before they send a request, so no client could address such a stream.
- */
-const DOTS = /(^|\/)\.\.?(\/|$)/;
-/** Whitespace and control characters break listings, logs and headers; `+` and `#` are wildcards of topic filters. */
-const NOT_IN_NEW_PATHS = /[\p{White_Space}\p{Cc}+#]/u;
 const RESERVED_PRODUCER = "fanout:";
-
-/** Throws a Refusal for a path that no stream can have. */
-export function checkPath(path: string): string {
-  if (path === "") throw new Refusal("bad-path", "the path is empty; a stream needs a path of at least one character");
-  if (isLonger(path, MAX_PATH_BYTES)) {
-    throw new Refusal("bad-path", `the path is longer than ${MAX_PATH_BYTES} bytes`);
-  }
-  if (hasControlCharacter(path)) throw new Refusal("bad-path", "the path holds a control character");
-  if (path.includes(".") && DOTS.test(path)) {
-    throw new Refusal(
-      "bad-path",
-      `the path ${path} has a level of dots, which clients resolve; use another name for that level`,
-    );
-  }
-  return path;
-}
-
-function hasControlCharacter(text: string): boolean {
-  for (let i = 0; i < text.length; i++) {
-    const code = text.charCodeAt(i);
-    if (code < 0x20 || code === 0x7f) return true;
-  }
-  return false;
-}
-
-/** Throws a Refusal for a path at which no stream may be created. `shards` is given for a topic. */
-export function checkNewPath(path: string, shards: number | undefined): void {
-  checkPath(path);
-  refuseReserved(path);
-  refuseAmongShards(path);
-  if (NOT_IN_NEW_PATHS.test(path)) {
-    const shown = JSON.stringify(path);
-    throw new Refusal("bad-path", `a new path must not hold whitespace, control characters, + or #; got ${shown}`);
-  }
-  if (shards === undefined) return;
-  const longest = shardPath(path, shards - 1);
-  if (isLonger(longest, MAX_PATH_BYTES)) {
-    const tail = longest.slice(path.length);
-    throw new Refusal(
-      "bad-path",
-      `the path leaves no room for its shards: ${MAX_PATH_BYTES} bytes with ${tail} at its end`,
-    );
-  }
-}
-
-/** Throws a Refusal for a shard's path, because shards are created and deleted only with their topic. */
-export function refuseAmongShards(path: string): void {
-  if (!isAmongShards(path)) return;
-  const detail = `paths with the level ${SHARD_LEVEL} are reserved for the shards of topics, which are created and deleted with their topic`;
-  throw new Refusal("reserved-name", detail);
-}
 
 /** An append as a door passes it on: the body of one request, or separate messages. */
 export interface AppendRequest extends Omit<Append, "payloads" | "topicId"> {
