@@ -14,9 +14,10 @@ let nodes: RunningServer[] = [];
 beforeEach(async () => {
   cluster = await RedisCluster.start({ nodeTimeoutMs: NERVOUS_MS });
   const redis = { urls: cluster.urls, waitReplicas: 1, deadlineMs: 4_000 };
-  const fanout = { checkMs: 500, retryMs: 100, maxRetryMs: 1_000, timeoutMs: 5_000 };
+  const fanout = { timeoutMs: 5_000 };
+  const internal = { fanout: { checkMs: 500, retryMs: 100, maxRetryMs: 1_000 } };
   nodes = await Promise.all(
-    [0, 1].map(() => createServer({ port: 0, log: false, redis, fanout, drainMs: 2_000, report: () => {} })),
+    [0, 1].map(() => createServer({ port: 0, log: false, redis, fanout, internal, drainMs: 2_000, report: () => {} })),
   );
 });
 afterEach(async () => {

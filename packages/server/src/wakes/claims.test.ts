@@ -130,13 +130,13 @@ describe("proof", () => {
       [
         "of the beginning is refused",
         [{ path: "a", offset: BEGINNING }],
-        bad(`a: ${BEGINNING} acknowledges nothing`),
+        bad(`a: ${BEGINNING} acknowledges nothing; send the offset of a processed message`),
         5,
       ],
       [
         "with something else than an offset is refused",
         [{ path: "a", offset: "x" }],
-        bad("a: the offset is not one of ours"),
+        bad("a: the offset is not from this server"),
         5,
       ],
       ["of a stream that is not linked is refused", [{ path: "c", offset: offset(1) }], bad("c: is not linked"), 5],

@@ -53,6 +53,7 @@ function inPayload(bytes: Buffer, at: number, salt: number, isExpected: IsExpect
     let off = effectOfLastByte(1 << bit);
     for (let i = end - 1; i >= at + FRAME_HEADER_BYTES; i--) {
       if (off === by) {
+        if (isZero(bytes, i, end)) return undefined;
         const frame = withFlipped(bytes, i, bit, () => decodeFrame(bytes, at, salt, MAX_ASKED_BYTES));
         return frame !== undefined && isExpected(frame) ? { at: i, bit, frame } : undefined;
       }
@@ -60,6 +61,15 @@ function inPayload(bytes: Buffer, at: number, salt: number, isExpected: IsExpect
     }
   }
   return undefined;
+}
+
+/**
+ * Whether the frame reads zero from here to its end. Then a cut that lost its last bytes, of which one bit was set, is far more
+ * likely than a flip of that very bit, so the frame counts as cut short.
+ */
+function isZero(bytes: Buffer, from: number, end: number): boolean {
+  for (let i = from; i < end; i++) if (bytes[i] !== 0) return false;
+  return true;
 }
 
 /** The change of a text's checksum when its last byte changes by this. */
