@@ -14,6 +14,8 @@ import type { Topology } from "./topology.ts";
 
 /** Bytes of messages that no master has answered yet. Further messages are dropped, because they would delay commits. */
 const MAX_SENDING_BYTES = 4 * 1024 * 1024;
+/** How long a node that closes waits until its record is removed. */
+const LEAVE_MS = 500;
 /** A message is the id of the sending node, a space, and the bytes. */
 const SEPARATOR = " ";
 
@@ -93,11 +95,20 @@ export class Peers {
   /** Removes the record. Tried once, because an unreachable Redis must not delay the end of this node. */
   async close(): Promise<void> {
     this.stop();
-    try {
-      await this.topology.nodeOf(NODES_BUCKET).ask(["ZREM", this.keys.nodes(), this.id]);
-    } catch {
-      // The record expires by itself.
-    }
+    const removed = this.removeRecord();
+    // The record expires by itself, so a silent Redis must not delay the end of this node.
+    await new Promise<void>((resolve) => {
+      const cancel = this.world.after(LEAVE_MS, resolve);
+      const done = () => {
+        cancel();
+        resolve();
+      };
+      removed.then(done, done);
+    });
+  }
+
+  private async removeRecord(): Promise<void> {
+    await this.topology.nodeOf(NODES_BUCKET).ask(["ZREM", this.keys.nodes(), this.id]);
   }
 
   private arrived(message: Buffer): void {
