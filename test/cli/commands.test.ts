@@ -376,11 +376,19 @@ test("every row is about an existing command", () => {
   expect(Object.keys(rows).sort()).toEqual(leaves(program).sort());
 });
 
-test("every command has a help text with a description and an example that starts with its name", async () => {
+test("every command has a help text with a description and an example that starts with its name", () => {
   for (const name of leaves(program)) {
-    const { code, stdout } = await sluice([...name.split(" "), "--help"]);
-    expect(code).toBe(0);
-    expect(stdout, name).toMatch(/^Usage: sluice/);
-    expect(stdout, name).toMatch(new RegExp(`Examples:\\n(.*\\n)*?.*sluice ${name}`));
+    const help = helpOf(name);
+    expect(help, name).toMatch(/^Usage: sluice/);
+    expect(help, name).toMatch(new RegExp(`Examples:\\n(.*\\n)*?.*sluice ${name}`));
   }
-}, 120_000);
+});
+
+/** What `sluice NAME --help` prints, without a process for each. */
+function helpOf(name: string): string {
+  const command = name.split(" ").reduce((at, part) => at.commands.find((one) => one.name() === part)!, program);
+  let printed = "";
+  command.configureOutput({ writeOut: (text) => void (printed += text) });
+  command.outputHelp();
+  return printed;
+}

@@ -11,7 +11,7 @@ import { type Outcome, simulate } from "./simulation.ts";
 import type { OpenStorage } from "./storage.ts";
 
 const { SLUICE_SEED, SLUICE_SEEDS, SLUICE_DEEP, SLUICE_LOG } = process.env;
-const DEEP_FACTOR = 40;
+const DEEP_FACTOR = 60;
 const MS_PER_SEED = 1_000;
 /** How many seeds of each scenario are run twice. */
 const REPEATED = 3;
