@@ -388,7 +388,10 @@ test("every command has a help text with a description and an example that start
 function helpOf(name: string): string {
   const command = name.split(" ").reduce((at, part) => at.commands.find((one) => one.name() === part)!, program);
   let printed = "";
-  command.configureOutput({ writeOut: (text) => void (printed += text) });
+  const writeOut = (text: string) => {
+    printed += text;
+  };
+  command.configureOutput({ writeOut });
   command.outputHelp();
   return printed;
 }
