@@ -1,18 +1,10 @@
 /** What the service of sessions refuses when a door calls it directly. */
+
 import { expect, it } from "vitest";
 import { type Access, FULL_ACCESS } from "../../packages/server/src/core/action.ts";
 import { Refusal } from "../../packages/server/src/core/refusal.ts";
+import { codeOf } from "../support/refusal-code.ts";
 import { stage, uuid } from "./stage.ts";
-
-async function codeOf(work: Promise<unknown>): Promise<string> {
-  const fault = await work.then(
-    () => undefined,
-    (reason) => reason,
-  );
-  if (fault === undefined) return "taken";
-  if (fault instanceof Refusal) return fault.code;
-  throw fault;
-}
 
 const BAD_PATHS = [
   ["session:1", "reserved-name"],
@@ -26,13 +18,13 @@ const BAD_PATHS = [
 it.each(BAD_PATHS)("a session cannot subscribe to %j: %s", async (streamId, code) => {
   const { app } = await stage("memory");
   const input = { sessionId: uuid(), streamId, format: "raw", from: undefined } as const;
-  expect(await codeOf(app.sessions.service.subscribe("default", input, FULL_ACCESS))).toBe(code);
+  expect(await codeOf(() => app.sessions.service.subscribe("default", input, FULL_ACCESS))).toBe(code);
 });
 
 it.each(BAD_PATHS)("nothing is published to %j: %s", async (stream, code) => {
   const { app } = await stage("memory");
   const append = { payloads: [new Uint8Array([49])], contentType: "text/plain", close: false };
-  expect(await codeOf(app.sessions.service.publish("default", stream, append))).toBe(code);
+  expect(await codeOf(() => app.sessions.service.publish("default", stream, append))).toBe(code);
 });
 
 it("a caller that may not read a stream cannot subscribe a session to it", async () => {
@@ -45,7 +37,7 @@ it("a caller that may not read a stream cannot subscribe a session to it", async
     },
   };
   const input = { sessionId: uuid(), streamId: "secret", format: "raw", from: undefined } as const;
-  expect(await codeOf(app.sessions.service.subscribe("default", input, access))).toBe("forbidden");
+  expect(await codeOf(() => app.sessions.service.subscribe("default", input, access))).toBe("forbidden");
 });
 
 it("a publish says what became of its copies, whichever door asks", async () => {

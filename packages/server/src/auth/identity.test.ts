@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
+import { codeOf } from "../../../../test/support/refusal-code.ts";
 import { manualWorld } from "../../../../test/support/world.ts";
 import { type Access, FULL_ACCESS } from "../core/action.ts";
-import { Refusal } from "../core/refusal.ts";
 import { type Credentials, OpenIdentity, type SessionTokens, TokenIdentity } from "./identity.ts";
 import { mint } from "./mint.ts";
 import { AUTH_DEFAULTS } from "./options.ts";
@@ -36,16 +36,6 @@ function tokenIdentity(tokens?: SessionTokens): TokenIdentity {
   });
 }
 
-async function codeOf(work: () => unknown): Promise<string> {
-  try {
-    await work();
-    return "identified";
-  } catch (fault) {
-    if (fault instanceof Refusal) return fault.code;
-    throw fault;
-  }
-}
-
 describe("a session token in the address", () => {
   const identities = { "with keys": tokenIdentity(sessionTokens), "with auth off": new OpenIdentity(sessionTokens) };
 
@@ -67,7 +57,7 @@ describe("a session token in the address", () => {
     const token = await mint(SECRET, { scope: "read", ttlSeconds: 60 }, world.now());
     const identity = tokenIdentity();
     expect(await codeOf(() => identity.identify("p", shows({ addressToken: token })))).toBe("token-invalid");
-    expect(await codeOf(() => identity.identify("p", shows({ authorization: `Bearer ${token}` })))).toBe("identified");
+    expect(await codeOf(() => identity.identify("p", shows({ authorization: `Bearer ${token}` })))).toBe("taken");
   });
 
   it("does not count beside a header", async () => {

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { codeOf } from "../../../../test/support/refusal-code.ts";
 import { manualWorld } from "../../../../test/support/world.ts";
 import { Refusal } from "../core/refusal.ts";
 import { Keepers } from "../engine/keeper.ts";
@@ -14,16 +15,6 @@ function channels(limits: Partial<typeof CHANNEL_LIMITS> = {}): Channels {
 
 const START = { phase: "START", sequence: 0, payload: "1", messageId: undefined } as const;
 
-async function codeOf(work: Promise<unknown>): Promise<string> {
-  const fault = await work.then(
-    () => undefined,
-    (reason) => reason,
-  );
-  if (fault === undefined) return "taken";
-  if (fault instanceof Refusal) return fault.code;
-  throw fault;
-}
-
 describe("a publish is refused, whichever door asks,", () => {
   it("above the size of a publish, before it counts against the rate and before it is parsed", async () => {
     const on = channels({ bodyBytes: 10, rate: 1 });
@@ -32,9 +23,9 @@ describe("a publish is refused, whichever door asks,", () => {
       parsed++;
       return [START];
     };
-    expect(await codeOf(on.publish("p", "c", { bytes: 11, messages }))).toBe("too-large");
+    expect(await codeOf(() => on.publish("p", "c", { bytes: 11, messages }))).toBe("too-large");
     expect(parsed).toBe(0);
-    expect(await codeOf(on.publish("p", "c", { bytes: 10, messages }))).toBe("taken");
+    expect(await codeOf(() => on.publish("p", "c", { bytes: 10, messages }))).toBe("taken");
     expect(on.counters).toMatchObject({ tooLarge: 1, publishes: 1 });
   });
 
@@ -44,9 +35,9 @@ describe("a publish is refused, whichever door asks,", () => {
       throw new Refusal("bad-body", "no");
     };
     const publish = { bytes: 1, messages: malformed };
-    expect(await codeOf(on.publish("p", "c", publish))).toBe("bad-body");
-    expect(await codeOf(on.publish("p", "c", publish))).toBe("bad-body");
-    expect(await codeOf(on.publish("p", "c", publish))).toBe("rate-limited");
+    expect(await codeOf(() => on.publish("p", "c", publish))).toBe("bad-body");
+    expect(await codeOf(() => on.publish("p", "c", publish))).toBe("bad-body");
+    expect(await codeOf(() => on.publish("p", "c", publish))).toBe("rate-limited");
     expect(on.counters.limited).toBe(1);
   });
 });

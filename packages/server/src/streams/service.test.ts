@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { codeOf } from "../../../../test/support/refusal-code.ts";
 import { manualWorld } from "../../../../test/support/world.ts";
 import { FULL_ACCESS } from "../core/action.ts";
 import { utf8 } from "../core/bytes.ts";
@@ -15,16 +16,6 @@ function streams(limits = STREAM_LIMITS, world: World = manualWorld(1)): Streams
 }
 
 const NEW: CreateRequest = { config: { contentType: "application/json" }, closed: false };
-
-async function codeOf(work: () => Promise<unknown>): Promise<string> {
-  try {
-    await work();
-    return "taken";
-  } catch (fault) {
-    if (fault instanceof Refusal) return fault.code;
-    throw fault;
-  }
-}
 
 describe("a stream is not created, whichever door asks,", () => {
   it.each([
