@@ -2,7 +2,7 @@
 import { rmSync, truncateSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { dirForTest, type Ended, serveInProcess, sluice } from "../support/sluice-process.ts";
+import { dirForTest, type Ended, serveInProcess, sluiceProcess } from "../support/sluice-process.ts";
 import { type SmallDisk, smallDisk } from "../support/small-disk.ts";
 
 const SMALL = ["--set", "internal.disk.segmentBytes=65536"];
@@ -40,13 +40,16 @@ describe("a server is not started", () => {
     // The first two pages say where the others are, and the others are gone.
     truncateSync(join(data, "store.mdb"), 2 * 16_384 + 100);
     expectRefusal(
-      await sluice(["serve", "--port", "0", "--data", data]),
+      await sluiceProcess(["serve", "--port", "0", "--data", data]),
       /The store is damaged: .*store\.mdb at byte \d+ \(page \d+\)/,
     );
   });
 
   it("where no directory can be made", async () => {
-    expectRefusal(await sluice(["serve", "--port", "0", "--data", "/proc/sluice"]), /\/proc\/sluice cannot be written/);
+    expectRefusal(
+      await sluiceProcess(["serve", "--port", "0", "--data", "/proc/sluice"]),
+      /\/proc\/sluice cannot be written/,
+    );
   });
 });
 

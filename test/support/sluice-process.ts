@@ -1,11 +1,13 @@
 /**
- * The real `sluice` command in a process of its own: run to its end, or kept running as a server. The command, crash and
- * failover suites use it.
+ * The real `sluice` command: run to its end in a thread or in a process of its own, or kept running as a server. The command,
+ * crash and failover suites use it.
  *
  * Invariants: the environment has only the SLUICE_ variables that the test gives, and none of the developer's own contexts.
  */
 import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
 import { fileURLToPath } from "node:url";
+import { Worker } from "node:worker_threads";
 import { onTestFinished } from "vitest";
 import { temporaryDir } from "./disk.ts";
 
@@ -62,10 +64,15 @@ export function start(args: readonly string[], { env, cwd, atEnd = onTestFinishe
   return { child, ended, said };
 }
 
-/** Runs a command to its end. */
-export async function sluice(
+interface Given {
+  readonly stdin?: string | Uint8Array;
+  readonly env?: Env;
+}
+
+/** Runs a command to its end, in a process of its own. */
+export async function sluiceProcess(
   args: readonly string[],
-  { stdin = "", env, cwd }: { stdin?: string | Uint8Array; env?: Env; cwd?: string } = {},
+  { stdin = "", env, cwd }: Given & { cwd?: string } = {},
 ): Promise<Ended> {
   const { child, ended } = start(args, { env, cwd });
   child.stdin!.end(stdin);
@@ -75,6 +82,42 @@ export async function sluice(
   if (result.signal === "SIGKILL")
     throw new Error(`sluice ${args.join(" ")} did not end: ${result.stdout}${result.stderr}`);
   return result;
+}
+
+let thread: Worker | undefined;
+let last: Promise<unknown> = Promise.resolve();
+
+/** Runs a command to its end in the thread that all test files of a worker share, because loading it takes longest. */
+export function sluice(args: readonly string[], given: Given = {}): Promise<Ended> {
+  const result = last.then(() => inThread(args, given));
+  last = result.catch(() => {});
+  return result;
+}
+
+async function inThread(args: readonly string[], { stdin = "", env }: Given): Promise<Ended> {
+  if (thread === undefined) {
+    thread = new Worker(new URL("./sluice-thread.mjs", import.meta.url));
+    thread.unref();
+  }
+  const worker = thread;
+  const stop = new AbortController();
+  const timer = setTimeout(() => stop.abort(new Error("no end")), PATIENCE_MS);
+  try {
+    const answer = once(worker, "message", { signal: stop.signal });
+    const death = once(worker, "exit", { signal: stop.signal }).then(() =>
+      Promise.reject(new Error("the thread ended")),
+    );
+    worker.postMessage({ args, stdin, env: cleanEnv(env) });
+    const [ended] = await Promise.race([answer, death]);
+    return ended as Ended;
+  } catch (cause) {
+    thread = undefined;
+    await worker.terminate();
+    throw new Error(`sluice ${args.join(" ")} did not end`, { cause });
+  } finally {
+    clearTimeout(timer);
+    stop.abort();
+  }
 }
 
 export interface ServingProcess extends Running {
