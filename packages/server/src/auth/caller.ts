@@ -4,10 +4,10 @@
  *
  * Invariants: all requests with the same token share it, so it holds nothing of a request.
  */
-import type { Access, Action, StreamPattern } from "../core/action.ts";
+import type { Access, Action, Grant, StreamPattern } from "../core/action.ts";
 import { Refusal } from "../core/refusal.ts";
-import type { TopicFilter } from "../core/topic.ts";
-import { ADMIN, type Claims } from "./claims.ts";
+import { filterText, type TopicFilter } from "../core/topic.ts";
+import { ADMIN, type Claims, grantedScope } from "./claims.ts";
 import { areWithin, type Denial, decide, isWithin } from "./decide.ts";
 
 export class Caller implements Access {
@@ -29,11 +29,21 @@ export class Caller implements Access {
     return (this.claims.scopes & ADMIN) !== 0;
   }
 
+  /** By the token alone: its keys are checked again at every request. */
+  get untilMs(): number {
+    return this.claims.expiresAt * 1_000;
+  }
+
+  get grant(): Grant {
+    const { scopes, streams } = this.claims;
+    return { scope: grantedScope(scopes), streams: streams?.map(filterText), untilMs: this.untilMs };
+  }
+
   get isConfined(): boolean {
     return this.claims.streams !== undefined;
   }
 
-  demand(action: Action): void {
+  demand(action: Action): void | Promise<void> {
     const denial = decide(this.claims, action);
     if (denial !== undefined) throw refusalOf(denial);
   }

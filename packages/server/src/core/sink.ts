@@ -7,9 +7,9 @@
 
 /**
  * Why the server ended a connection: its stream ended, its lifetime ended, the server shut down, the client read too slowly, the
- * store failed.
+ * store failed, a newer connection of the same session took its place, or its session or token ended.
  */
-export type EndReason = "stream" | "time" | "drained" | "slow-reader" | "fault";
+export type EndReason = "stream" | "time" | "drained" | "slow-reader" | "fault" | "displaced" | "expired";
 
 /** A client that may leave. */
 export interface Departing {

@@ -36,6 +36,8 @@ export class HttpMeter {
     drained: 0,
     "slow-reader": 0,
     fault: 0,
+    displaced: 0,
+    expired: 0,
   };
 
   /** `ms` is undefined if the time says nothing about the server. */

@@ -91,7 +91,7 @@ export class TailRoutes {
       refuseTopic(described.meta, path);
       await this.streams.touch(project, path);
       const { meta, head } = described;
-      const page: StreamPage = { kind: "page", meta, head, messages: [], next: head.last, atTail: true };
+      const page: StreamPage = { kind: "page", path, meta, head, messages: [], next: head.last, atTail: true };
       return { after: head.last, page };
     }
     const after = from === BEGINNING ? undefined : from;

@@ -79,10 +79,11 @@ function admit(access: Access, route: Route, call: Draft, request: HttpRequest):
   return admitted === undefined ? route.handle(call, request) : admitted.then(() => route.handle(call, request));
 }
 
-function draftOf({ name, need }: Route, project: string | undefined): Draft {
+function draftOf({ name, need, bySession }: Route, project: string | undefined): Draft {
   return {
     action: name,
     need,
+    bySession,
     project,
     access: FULL_ACCESS,
     stream: undefined,

@@ -1,0 +1,101 @@
+/**
+ * The HTTP routes of Live: parse, call the service or the hub, render. Called by the router.
+ *
+ * Invariants: another subject's session looks exactly like one that does not exist. A connection counts against the limit of the
+ * audience before the session is looked at, and is drained with it.
+ */
+import { formatOffset, header, parseOffset } from "@sluice/protocol";
+import type { z } from "zod";
+import type { Audience } from "../core/audience.ts";
+import type { Headers, HttpRequest, Reply } from "../core/http.ts";
+import { badBody, checkedJson, jsonBody, parseJson } from "../core/json-body.ts";
+import { Refusal } from "../core/refusal.ts";
+import type { CallTo } from "../core/route.ts";
+import type { Sink } from "../core/sink.ts";
+import { sseHeaders } from "../core/sse.ts";
+import { heartbeat, type heartbeat as heartbeatSchema, mint, subscription } from "./bodies.ts";
+import { SSE_WIRE } from "./events.ts";
+import type { Hub } from "./hub.ts";
+import type { LiveLimits } from "./limits.ts";
+import type { Processed } from "./pointer-rules.ts";
+import type { Live } from "./service.ts";
+import type { Pointer } from "./state.ts";
+
+export const SESSIONS_ADDRESS = "/v1/{project}/sessions";
+export const SUBSCRIPTIONS_ADDRESS = "/v1/{project}/subscriptions";
+export const HEARTBEAT_ADDRESS = "/v1/{project}/heartbeat";
+export const OFFSETS_ADDRESS = "/v1/{project}/session-offsets/{session}";
+export const LIVE_ADDRESS = "/v1/{project}/live/{session}";
+
+type ProjectCall = CallTo<typeof SESSIONS_ADDRESS>;
+type SessionCall = CallTo<typeof LIVE_ADDRESS>;
+
+export class LiveRoutes {
+  constructor(
+    private readonly live: Live,
+    private readonly hub: Hub,
+    private readonly audience: Audience,
+    private readonly limits: Pick<LiveLimits, "bodyBytes">,
+  ) {}
+
+  async mint({ project, access }: ProjectCall, request: HttpRequest): Promise<Reply> {
+    const { bodyBytes } = this.limits;
+    const body = await request.body(bodyBytes);
+    if (body.kind === "too-large") throw new Refusal("too-large", `a body may have at most ${bodyBytes} bytes`);
+    // A request without a body asks for a new session, as an empty object does.
+    const { sessionId: asked } = body.bytes.length === 0 ? {} : checkedJson(mint, parseJson(body.bytes).value);
+    const { isNew, sessionId, token, expiresAt } = await this.live.mint(project, asked, access);
+    return json({ sessionId, token, expiresAt }, isNew ? 201 : 200);
+  }
+
+  async subscribe({ project, access }: ProjectCall, request: HttpRequest): Promise<Reply> {
+    const { sessionId, streamId } = await jsonBody(request, this.limits.bodyBytes, subscription);
+    return json(subscribedBody(streamId, await this.live.subscribe(project, sessionId, streamId, access)));
+  }
+
+  async unsubscribe({ project, access }: ProjectCall, request: HttpRequest): Promise<Reply> {
+    const { sessionId, streamId } = await jsonBody(request, this.limits.bodyBytes, subscription);
+    await this.live.unsubscribe(project, sessionId, streamId, access);
+    return { status: 204, headers: [] };
+  }
+
+  async heartbeat({ project, access }: ProjectCall, request: HttpRequest): Promise<Reply> {
+    const { sessionId, offsets } = await jsonBody(request, this.limits.bodyBytes, heartbeat);
+    return json(await this.live.heartbeat(project, sessionId, parseWords(offsets), access));
+  }
+
+  async offsets({ project, session, access }: SessionCall): Promise<Reply> {
+    return json(await this.live.offsets(project, session, access));
+  }
+
+  async connect({ project, session, access }: SessionCall, request: HttpRequest): Promise<Reply> {
+    const leave = this.audience.enter(request);
+    try {
+      const admitted = await this.hub.admit(project, session, access);
+      const live = (sink: Sink) => void this.hub.open(admitted, sink, SSE_WIRE, leave);
+      return { status: 200, headers: sseHeaders(), live };
+    } catch (fault) {
+      leave();
+      throw fault;
+    }
+  }
+}
+
+export function subscribedBody(streamId: string, { epoch, at }: Pointer): object {
+  return { streamId, epoch, offset: formatOffset(at) };
+}
+
+type Offsets = z.output<typeof heartbeatSchema>["offsets"];
+
+export function parseWords(offsets: Offsets): readonly Processed[] {
+  return offsets.map(({ streamId, lastOffset, epoch }, i) => {
+    const at = parseOffset(lastOffset);
+    if (at === undefined) throw badBody(`offsets[${i}].lastOffset must be an offset that this server has given out`);
+    return { stream: streamId, at, epoch };
+  });
+}
+
+function json(value: object, status = 200): Reply {
+  const headers: Headers = [header.contentType, "application/json", header.cacheControl, "no-store"];
+  return { status, headers, body: JSON.stringify(value) };
+}
