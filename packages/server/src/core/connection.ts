@@ -30,6 +30,7 @@ export const CONNECTION_LIMITS: Omit<ConnectionLimits, "lifetimeMs"> = {
 
 /** The connection's own messages, in the terms of its protocol. */
 export interface Framing {
+  /** A sign of life, for a sink without a ping. */
   beat(sink: Sink): void;
   /** The last bytes that the client gets. */
   farewell(sink: Sink, why: string): void;
@@ -223,8 +224,9 @@ export class Connection extends Deadlined implements Guest {
   }
 
   beat(): void {
+    if (this.sink.ping !== undefined) this.sink.ping();
     // Bytes on their way are a sign of life too.
-    if (this.sink.buffered === 0) this.framing.beat(this.sink);
+    else if (this.sink.buffered === 0) this.framing.beat(this.sink);
     this.around.heartbeats.add(this.heartbeat);
   }
 

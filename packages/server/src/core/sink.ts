@@ -21,6 +21,8 @@ export interface Sink extends Departing {
   /** Bytes that the network has not taken yet. */
   readonly buffered: number;
   write(bytes: Uint8Array): void;
+  /** Asks the client for a sign of life, where the protocol has one of its own. Cuts a client that answers no more. */
+  ping?(): void;
   /** Runs the task once when `buffered` has fallen to zero. */
   onDrain(task: () => void): void;
   /** Ends the connection after the client has taken what is buffered. */

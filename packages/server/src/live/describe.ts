@@ -59,7 +59,10 @@ export const describeLive = {
     summary: "Open the live connection of a session",
     says: "Server-sent events without a name, one JSON object each: hello first, then data, notify, closed, gone and idle, and bye before the server ends the connection. The newest connection of a session displaces the others.",
     query: [token],
-    answers: { 200: { says: "The events.", content: { "text/event-stream": text } } },
+    answers: {
+      101: { says: "The same events as text frames, if the request asks for an upgrade to a WebSocket." },
+      200: { says: "The events.", content: { "text/event-stream": text } },
+    },
     refuses: ["bad-request", "session-not-found", "too-many-waiters", "draining", "overloaded"],
   },
 } satisfies Readonly<Record<string, Description>>;

@@ -8,7 +8,7 @@
 import { formatOffset, type Position } from "@sluice/protocol";
 import { base64, concat, EMPTY, utf8 } from "../core/bytes.ts";
 import type { Codec } from "../core/feed.ts";
-import type { Sink } from "../core/sink.ts";
+import { textFrame } from "../core/socket.ts";
 import type { LoggedMessage } from "../engine/contract.ts";
 import type { StreamPage } from "../streams/reading.ts";
 import { isJson, isText } from "../streams/state.ts";
@@ -35,10 +35,6 @@ export interface Wire {
   readonly name: "sse" | "websocket";
   /** One event as bytes, from the parts of its JSON. */
   frame(parts: readonly Uint8Array[]): Uint8Array;
-  /** A sign of life that is no event. */
-  readonly beat: Uint8Array;
-  /** The last bytes after a `bye`. */
-  readonly close: Uint8Array;
 }
 
 const DATA = utf8("data: ");
@@ -47,8 +43,6 @@ const END = utf8("\n\n");
 export const SSE_WIRE: Wire = {
   name: "sse",
   frame: (parts) => concat([DATA, ...parts.map(onOneLine), END]),
-  beat: utf8(":\n\n"),
-  close: EMPTY,
 };
 
 const NEWLINE = 0x0a;
@@ -61,30 +55,7 @@ function onOneLine(json: Uint8Array): Uint8Array {
   return json.map((byte) => (byte === NEWLINE || byte === RETURN ? SPACE : byte));
 }
 
-/** FIN and the opcode. */
-const TEXT_FRAME = 0x81;
-const PING = new Uint8Array([0x89, 0]);
-/** A close frame with status 1000. */
-const CLOSE = new Uint8Array([0x88, 2, 0x03, 0xe8]);
-
-export const SOCKET_WIRE: Wire = {
-  name: "websocket",
-  frame: (parts) => concat([headerFor(parts.reduce((sum, { length }) => sum + length, 0)), ...parts]),
-  beat: PING,
-  close: CLOSE,
-};
-
-/** The header of a text frame: lengths from 126 on follow in two bytes, from 65,536 on in eight. */
-function headerFor(length: number): Uint8Array {
-  if (length < 126) return new Uint8Array([TEXT_FRAME, length]);
-  const header = new Uint8Array(length < 65_536 ? 4 : 10);
-  const view = new DataView(header.buffer);
-  header[0] = TEXT_FRAME;
-  header[1] = length < 65_536 ? 126 : 127;
-  if (length < 65_536) view.setUint16(2, length);
-  else view.setBigUint64(2, BigInt(length));
-  return header;
-}
+export const SOCKET_WIRE: Wire = { name: "websocket", frame: textFrame };
 
 export function eventBytes(wire: Wire, event: object): Uint8Array {
   return wire.frame([utf8(JSON.stringify(event))]);
@@ -136,8 +107,4 @@ function dataParts(streamId: string, contentType: string, { position, payload }:
     ? { payload: decoder.decode(payload) }
     : { payload: base64(payload), encoding: "base64" };
   return [utf8(JSON.stringify({ ...about, ...body }))];
-}
-
-export function writeBye(wire: Wire, sink: Sink, bye: LiveEvent): void {
-  sink.write(concat([eventBytes(wire, bye), wire.close]));
 }

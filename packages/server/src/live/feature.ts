@@ -53,7 +53,7 @@ export function liveFeature(kernel: Kernel, settings: LiveFeatureSettings, parts
   const rolls = new Rolls({ engine, keepers, world, streams, sessions, limits, meter, report });
   const service = new Live({ engine, world, streams, sessions, tokens, rolls, limits, meter });
   const hub = new Hub({ engine, world, audience, streams, sessions, rolls, feeds, pageBytes, limits, meter, report });
-  const routes = new LiveRoutes(service, hub, audience, limits);
+  const routes = new LiveRoutes({ live: service, hub, audience, limits, report });
   sessions.onEnding((project, session, incarnation) => service.sessionEnding(project, session, incarnation));
   streams.onEvent(({ kind, project, path, follows }) => {
     if (kind !== "deleted" || follows?.[LIVE_FOLLOWER] === undefined) return;

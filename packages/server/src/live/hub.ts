@@ -11,12 +11,13 @@ import { hex } from "../core/bytes.ts";
 import { Connections, type Framing } from "../core/connection.ts";
 import type { Feeds } from "../core/feed.ts";
 import type { EndReason, Sink } from "../core/sink.ts";
+import { SSE } from "../core/sse.ts";
 import type { Cancel, World } from "../core/world.ts";
 import type { Engine } from "../engine/contract.ts";
 import type { StreamPage } from "../streams/reading.ts";
 import type { Streams } from "../streams/service.ts";
 import { ActiveSubscriptions } from "./active.ts";
-import { type ByeCode, type Codecs, codecsFor, type LiveEvent, type Wire, writeBye } from "./events.ts";
+import { type ByeCode, type Codecs, codecsFor, eventBytes, type LiveEvent, type Wire } from "./events.ts";
 import type { LiveLimits } from "./limits.ts";
 import type { LiveMeter } from "./meter.ts";
 import { connectRule } from "./pointer-rules.ts";
@@ -122,14 +123,14 @@ export class Hub {
   }
 
   /** Opens the connection. `leave` runs once when the client has gone. */
-  open(admitted: Admitted, sink: Sink, wire: Wire, leave: () => void): Tab | undefined {
+  open(admitted: Admitted, sink: Sink, wire: Wire, leave: () => void): Tab {
     let opened: Tab | undefined;
     this.connections.open({ sink, framing: this.framingOf(wire), onGone: leave }, (connection) => {
       this.parts.meter.opened++;
       opened = new Tab(this.tabParts, admitted, connection, wire);
       this.seat(opened);
     });
-    return opened;
+    return opened!;
   }
 
   /** Of two connections of a session the one stays that was admitted later, in whatever order they open. */
@@ -145,8 +146,8 @@ export class Hub {
   private framingOf(wire: Wire): Framing {
     return {
       tellsSlow: true,
-      beat: (sink) => sink.write(wire.beat),
-      farewell: (sink, why) => writeBye(wire, sink, this.bye(CODES[why as EndReason] ?? (why as ByeCode))),
+      beat: SSE.beat,
+      farewell: (sink, why) => sink.write(eventBytes(wire, this.bye(CODES[why as EndReason] ?? (why as ByeCode)))),
     };
   }
 

@@ -15,6 +15,8 @@ export interface LiveLimits extends ConnectionLimits, KeyLimits {
   readonly active: number;
   /** The body of a request, and a frame from a client. */
   readonly bodyBytes: number;
+  /** Requests over one WebSocket that may wait; then the server reads no more from that client. */
+  readonly queuedFrames: number;
   /** Streams in one heartbeat. */
   readonly heartbeatEntries: number;
   /** How often a hub looks for connections whose token has ended. */
@@ -38,6 +40,7 @@ export const LIVE_LIMITS: LiveLimits = {
   notifyBytes: 64 * 1024,
   active: 500_000,
   bodyBytes: 64 * 1024,
+  queuedFrames: 64,
   heartbeatEntries: 1_000,
   checkMs: 1_000,
   spreadMs: 5_000,

@@ -12,14 +12,17 @@ import { badBody, checkedJson, jsonBody, parseJson } from "../core/json-body.ts"
 import { Refusal } from "../core/refusal.ts";
 import type { CallTo } from "../core/route.ts";
 import type { Sink } from "../core/sink.ts";
+import type { Socket } from "../core/socket.ts";
 import { sseHeaders } from "../core/sse.ts";
-import { heartbeat, type heartbeat as heartbeatSchema, mint, subscription } from "./bodies.ts";
-import { SSE_WIRE } from "./events.ts";
+import { AskedFrames } from "./asked-frames.ts";
+import { heartbeat, heartbeatFrame, mint, subscription, subscriptionFrame } from "./bodies.ts";
+import { SOCKET_WIRE, SSE_WIRE } from "./events.ts";
 import type { Hub } from "./hub.ts";
 import type { LiveLimits } from "./limits.ts";
 import type { Processed } from "./pointer-rules.ts";
 import type { Live } from "./service.ts";
 import type { Pointer } from "./state.ts";
+import type { Admitted } from "./tab.ts";
 
 export const SESSIONS_ADDRESS = "/v1/{project}/sessions";
 export const SUBSCRIPTIONS_ADDRESS = "/v1/{project}/subscriptions";
@@ -30,49 +33,79 @@ export const LIVE_ADDRESS = "/v1/{project}/live/{session}";
 type ProjectCall = CallTo<typeof SESSIONS_ADDRESS>;
 type SessionCall = CallTo<typeof LIVE_ADDRESS>;
 
+export interface LiveRouteParts {
+  readonly live: Live;
+  readonly hub: Hub;
+  readonly audience: Audience;
+  readonly limits: Pick<LiveLimits, "bodyBytes" | "queuedFrames">;
+  readonly report: (what: string, fault: unknown) => void;
+}
+
 export class LiveRoutes {
-  constructor(
-    private readonly live: Live,
-    private readonly hub: Hub,
-    private readonly audience: Audience,
-    private readonly limits: Pick<LiveLimits, "bodyBytes">,
-  ) {}
+  constructor(private readonly parts: LiveRouteParts) {}
 
   async mint({ project, access }: ProjectCall, request: HttpRequest): Promise<Reply> {
-    const { bodyBytes } = this.limits;
+    const { bodyBytes } = this.parts.limits;
     const body = await request.body(bodyBytes);
     if (body.kind === "too-large") throw new Refusal("too-large", `a body may have at most ${bodyBytes} bytes`);
     // A request without a body asks for a new session, as an empty object does.
     const { sessionId: asked } = body.bytes.length === 0 ? {} : checkedJson(mint, parseJson(body.bytes).value);
-    const { isNew, sessionId, token, expiresAt } = await this.live.mint(project, asked, access);
+    const { isNew, sessionId, token, expiresAt } = await this.parts.live.mint(project, asked, access);
     return json({ sessionId, token, expiresAt }, isNew ? 201 : 200);
   }
 
   async subscribe({ project, access }: ProjectCall, request: HttpRequest): Promise<Reply> {
-    const { sessionId, streamId } = await jsonBody(request, this.limits.bodyBytes, subscription);
-    return json(subscribedBody(streamId, await this.live.subscribe(project, sessionId, streamId, access)));
+    const { sessionId, streamId } = await jsonBody(request, this.parts.limits.bodyBytes, subscription);
+    return json(subscribedBody(streamId, await this.parts.live.subscribe(project, sessionId, streamId, access)));
   }
 
   async unsubscribe({ project, access }: ProjectCall, request: HttpRequest): Promise<Reply> {
-    const { sessionId, streamId } = await jsonBody(request, this.limits.bodyBytes, subscription);
-    await this.live.unsubscribe(project, sessionId, streamId, access);
+    const { sessionId, streamId } = await jsonBody(request, this.parts.limits.bodyBytes, subscription);
+    await this.parts.live.unsubscribe(project, sessionId, streamId, access);
     return { status: 204, headers: [] };
   }
 
   async heartbeat({ project, access }: ProjectCall, request: HttpRequest): Promise<Reply> {
-    const { sessionId, offsets } = await jsonBody(request, this.limits.bodyBytes, heartbeat);
-    return json(await this.live.heartbeat(project, sessionId, parseWords(offsets), access));
+    const { sessionId, offsets } = await jsonBody(request, this.parts.limits.bodyBytes, heartbeat);
+    return json(await this.parts.live.heartbeat(project, sessionId, parseWords(offsets), access));
   }
 
   async offsets({ project, session, access }: SessionCall): Promise<Reply> {
-    return json(await this.live.offsets(project, session, access));
+    return json(await this.parts.live.offsets(project, session, access));
+  }
+
+  private talk(admitted: Admitted, socket: Socket, leave: () => void): void {
+    const tab = this.parts.hub.open(admitted, socket, SOCKET_WIRE, leave);
+    const { project, sessionId, access } = admitted;
+    const { live, limits, report } = this.parts;
+    const own = (given: string | undefined) => {
+      if (given !== undefined && given !== sessionId) throw badBody("sessionId must be that of this connection");
+    };
+    const asked = new AskedFrames(socket, (answer) => tab.send(answer), limits.queuedFrames, report);
+    asked.on("subscribe", subscriptionFrame, async ({ sessionId: given, streamId }) => {
+      own(given);
+      return subscribedBody(streamId, await live.subscribe(project, sessionId, streamId, access));
+    });
+    asked.on("unsubscribe", subscriptionFrame, async ({ sessionId: given, streamId }) => {
+      own(given);
+      await live.unsubscribe(project, sessionId, streamId, access);
+      return {};
+    });
+    asked.on("heartbeat", heartbeatFrame, async ({ sessionId: given, offsets }) => {
+      own(given);
+      return live.heartbeat(project, sessionId, parseWords(offsets), access);
+    });
   }
 
   async connect({ project, session, access }: SessionCall, request: HttpRequest): Promise<Reply> {
-    const leave = this.audience.enter(request);
+    const leave = this.parts.audience.enter(request);
     try {
-      const admitted = await this.hub.admit(project, session, access);
-      const live = (sink: Sink) => void this.hub.open(admitted, sink, SSE_WIRE, leave);
+      const admitted = await this.parts.hub.admit(project, session, access);
+      if (request.isUpgrade) {
+        const socket = (given: Socket) => this.talk(admitted, given, leave);
+        return { status: 101, headers: [], socket };
+      }
+      const live = (sink: Sink) => void this.parts.hub.open(admitted, sink, SSE_WIRE, leave);
       return { status: 200, headers: sseHeaders(), live };
     } catch (fault) {
       leave();
@@ -81,13 +114,13 @@ export class LiveRoutes {
   }
 }
 
-export function subscribedBody(streamId: string, { epoch, at }: Pointer): object {
+function subscribedBody(streamId: string, { epoch, at }: Pointer): object {
   return { streamId, epoch, offset: formatOffset(at) };
 }
 
-type Offsets = z.output<typeof heartbeatSchema>["offsets"];
+type Offsets = z.output<typeof heartbeat>["offsets"];
 
-export function parseWords(offsets: Offsets): readonly Processed[] {
+function parseWords(offsets: Offsets): readonly Processed[] {
   return offsets.map(({ streamId, lastOffset, epoch }, i) => {
     const at = parseOffset(lastOffset);
     if (at === undefined) throw badBody(`offsets[${i}].lastOffset must be an offset that this server has given out`);

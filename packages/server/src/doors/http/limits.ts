@@ -13,6 +13,8 @@ export interface HttpLimits {
   readonly lingerMs: number;
   /** How late the server may notice that a request took too long. */
   readonly checkMs: number;
+  /** The largest frame that a client may send over a WebSocket. */
+  readonly frameBytes: number;
   /** The request line and the headers of a request together. */
   readonly headerBytes: number;
 }
@@ -23,5 +25,6 @@ export const HTTP_LIMITS: HttpLimits = {
   keepAliveMs: 65_000,
   lingerMs: 500,
   checkMs: 5_000,
+  frameBytes: 64 * 1_024,
   headerBytes: 16 * 1_024,
 };

@@ -20,6 +20,7 @@ import { hangUp } from "./node-hang-up.ts";
 import { NodeRequest, onOver } from "./node-request.ts";
 import type { HttpObserver, ObservedRequest, Traffic } from "./observer.ts";
 import { renderFault } from "./problem.ts";
+import { UpgradeRequest, upgradeRequest, WebSocketDoor } from "./websocket.ts";
 
 export interface HttpDoorOptions extends Partial<HttpLimits> {
   readonly host: string;
@@ -55,6 +56,7 @@ export class HttpDoor {
   private readonly server: Server;
   private readonly limits: HttpLimits;
   private readonly sockets = new Set<Socket>();
+  private readonly webSockets: WebSocketDoor;
   readonly traffic: Traffic = { receivedBytes: 0, sentBytes: 0 };
   private closing = false;
   /**
@@ -66,6 +68,7 @@ export class HttpDoor {
   private constructor(private readonly options: HttpDoorOptions) {
     const limits = { ...HTTP_LIMITS, ...options };
     this.limits = limits;
+    this.webSockets = new WebSocketDoor(limits.frameBytes);
     this.server = createServer({
       requestTimeout: limits.requestMs,
       headersTimeout: Math.min(limits.requestMs, limits.headersMs),
@@ -89,6 +92,10 @@ export class HttpDoor {
       this.serve(new NodeRequest(incoming, outgoing, traffic, true), () => {
         throw new Refusal("bad-header", "Expect must be 100-continue");
       });
+    });
+    this.server.on("upgrade", (incoming, socket, head) => {
+      const request = upgradeRequest(incoming, socket, head, traffic);
+      if (request !== undefined) this.serve(request);
     });
     this.server.on("connect", (_, socket) => {
       socket.on("error", () => {});
@@ -212,9 +219,14 @@ export class HttpDoor {
     // The id lets a client name the request when it reports a failure.
     if (observer && reply.status >= 500) reply.headers.push("X-Request-Id", observer.idOf(request));
     const hasLeft = request.outgoing.destroyed;
-    if (observer && reply.live && !hasLeft) this.observeLive(observer, request, reply.status);
+    const isOpened = reply.live !== undefined || reply.socket !== undefined;
+    if (observer && isOpened && !hasLeft) this.observeLive(observer, request, reply.status);
     else observer?.answered(request, reply.status, hasLeft);
     try {
+      if (reply.socket !== undefined && request instanceof UpgradeRequest) {
+        this.webSockets.accept(request, reply.socket);
+        return;
+      }
       this.options.decorate?.(request, reply.headers);
       send(request, reply, this.limits.lingerMs);
     } catch (fault) {
