@@ -302,6 +302,14 @@ export const MATRIX: Readonly<Record<string, Row>> = {
     others: "unknown",
     before: withSession,
   },
+  "live.presence": {
+    method: "GET",
+    target: "/v1/p/presence/a/b",
+    right: [200],
+    lets: READ,
+    confined: "forbidden",
+    before: withStream,
+  },
   // A connection follows only those of the session's streams that its token sees.
   "live.connect": {
     method: "GET",

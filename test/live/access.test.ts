@@ -64,6 +64,15 @@ describe("a connection", () => {
     const { sessionId, append } = await hers(node, await token({ sub: "ada" }));
     const client = await node.connect(sessionId, { token: await token({ sub: "ada", streams: ["c/#"] }) });
     await append(1);
+    // Subscribed while it is connected, by a caller that may.
+    const admin = await token({ scope: "admin" });
+    for (const stream of ["b/d", "c/d"]) {
+      await node.done("PUT", `/v1/stream/${stream}`, { token: admin, headers: JSON_STREAM });
+      await node.subscribe(sessionId, stream, await token({ sub: "ada" }));
+      await node.done("POST", `/v1/stream/${stream}`, { token: admin, body: [1] });
+    }
+    await eventually(() => expect(client.payloads("c/d")).toEqual([1]));
+    expect(client.payloads("b/d")).toEqual([]);
     const full = await node.connect(sessionId, { token: await token({ sub: "ada" }) });
     await append(2);
     await eventually(() => expect(full.payloads("a/b")).toEqual([2]));

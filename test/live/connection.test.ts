@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { eventually } from "../support/eventually.ts";
 import { FakeSink } from "../support/fake-sink.ts";
-import { openNode, openNodes } from "./nodes.ts";
+import { LiveClient, openNode, openNodes } from "./nodes.ts";
 
 const JSON_STREAM = { "content-type": "application/json" };
 
@@ -63,6 +63,18 @@ describe("a connection", () => {
     await there.append("a", 2);
     await here.append("a", 3);
     await eventually(() => expect(client.payloads("a")).toEqual([2, 3]));
+  });
+
+  it("pushes a stream that is subscribed while the connection is being opened", async () => {
+    const { node, sessionId } = await following("a");
+    await node.create("b", JSON_STREAM);
+    const reply = await node.admit(sessionId);
+    await node.subscribe(sessionId, "b");
+    await node.append("b", 1);
+    const sink = new FakeSink();
+    reply.live!(sink);
+    await node.append("b", 2);
+    await eventually(() => expect(new LiveClient(sink).payloads("b")).toEqual([1, 2]));
   });
 
   it("pushes no more of a stream after it is unsubscribed, and again after it is subscribed", async () => {

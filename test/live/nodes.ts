@@ -8,7 +8,7 @@ import { expect, onTestFinished } from "vitest";
 import { buildApp, type ServerOptions, withDefaults } from "../../packages/server/src/compose.ts";
 import type { HttpRequest, Reply } from "../../packages/server/src/core/http.ts";
 import { renderFault } from "../../packages/server/src/doors/http/problem.ts";
-import type { CommitAt, Effect, Engine, Entity } from "../../packages/server/src/engine/contract.ts";
+import type { Engine } from "../../packages/server/src/engine/contract.ts";
 import { openMemory } from "../../packages/server/src/engine/memory/memory.ts";
 import { eventually } from "../support/eventually.ts";
 import { FakeSink } from "../support/fake-sink.ts";
@@ -40,7 +40,7 @@ export class LiveClient {
     return this.sink.text
       .split("\n\n")
       .filter((block) => block.startsWith("data: "))
-      .map((block) => JSON.parse(block.slice("data: ".length)));
+      .map((block) => JSON.parse(dataOf(block)));
   }
 
   get types(): string[] {
@@ -70,6 +70,12 @@ export class LiveClient {
   }
 }
 
+/** As a browser reads an event: lines without a field are ignored. */
+function dataOf(block: string): string {
+  const lines = block.split("\n").filter((line) => line.startsWith("data: "));
+  return lines.map((line) => line.slice("data: ".length)).join("\n");
+}
+
 export interface Asked {
   readonly token?: string | undefined;
   readonly body?: unknown;
@@ -81,10 +87,10 @@ export class LiveNode {
   readonly reports: string[] = [];
   readonly world: ManualWorld;
 
-  constructor(cluster: Cluster, options: ServerOptions) {
+  constructor(cluster: Cluster, name: string, options: ServerOptions) {
     const report = (what: string, fault: unknown) => void this.reports.push(`${what}: ${(fault as Error).stack}`);
     this.world = cluster.world;
-    this.app = buildApp(withDefaults({ ...options, report }), cluster.world, cluster.engine);
+    this.app = buildApp(withDefaults({ ...options, report }), cluster.world, cluster.engineOf(name));
   }
 
   async call(method: string, target: string, asked: Asked = {}): Promise<Answer> {
@@ -135,8 +141,8 @@ export class LiveNode {
     return (await this.done("POST", "/v1/sessions", { token, body: {} })).sessionId;
   }
 
-  subscribe(sessionId: string, streamId: string, token?: string) {
-    return this.done("POST", "/v1/subscriptions", { token, body: { sessionId, streamId } });
+  subscribe(sessionId: string, streamId: string, token?: string, more: object = {}) {
+    return this.done("POST", "/v1/subscriptions", { token, body: { sessionId, streamId, ...more } });
   }
 
   unsubscribe(sessionId: string, streamId: string) {
@@ -183,30 +189,39 @@ export class Cluster {
   readonly world = manualWorld(5);
   /** Every commit that the store was asked for, by entity. */
   readonly commits: string[] = [];
+  /** The nodes that are alive. */
+  readonly alive = new Set<string>();
   readonly engine: Engine;
 
-  constructor(isShared: boolean) {
-    const memory = openMemory({ world: this.world });
-    this.engine = new Proxy(memory, {
-      get: (target, name) => {
-        if (name === "exclusive") return !isShared;
-        if (name === "commit")
-          return (e: Entity, at: CommitAt, effects: readonly Effect[]) => this.commit(target, e, at, effects);
+  constructor(private readonly isShared: boolean) {
+    this.engine = openMemory({ world: this.world });
+  }
+
+  /** The store as one node sees it. */
+  engineOf(node: string): Engine {
+    this.alive.add(node);
+    const own: Partial<Engine> = {
+      node,
+      exclusive: !this.isShared,
+      nodes: () => [...this.alive].map((id) => ({ id, aliveUntilMs: this.world.now() + 6_000 })),
+      commit: (e, at, effects) => {
+        if (effects.length > 0) this.commits.push(e.key);
+        return this.engine.commit(e, at, effects);
+      },
+    };
+    return new Proxy(this.engine, {
+      get(target, name) {
+        if (Object.hasOwn(own, name)) return own[name as keyof Engine];
         const value = Reflect.get(target, name);
         return typeof value === "function" ? value.bind(target) : value;
       },
     });
   }
-
-  private commit(target: Engine, e: Entity, at: CommitAt, effects: readonly Effect[]) {
-    if (effects.length > 0) this.commits.push(e.key);
-    return target.commit(e, at, effects);
-  }
 }
 
 export function openNodes(count: number, options: ServerOptions = {}): { cluster: Cluster; nodes: LiveNode[] } {
   const cluster = new Cluster(count > 1);
-  const nodes = Array.from({ length: count }, () => new LiveNode(cluster, options));
+  const nodes = Array.from({ length: count }, (_, i) => new LiveNode(cluster, `node-${i}`, options));
   onTestFinished(() => {
     for (const { reports } of nodes) expect(reports).toEqual([]);
   });

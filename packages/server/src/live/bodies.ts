@@ -2,6 +2,7 @@
  * The JSON bodies of the live routes. The same schemas validate requests (routes.ts) and appear in the OpenAPI document.
  */
 import { z } from "zod";
+import { isLonger } from "../core/bytes.ts";
 import { sessionId } from "../core/session-id.ts";
 import { MAX_PATH_BYTES } from "../streams/paths.ts";
 import { LIVE_LIMITS } from "./limits.ts";
@@ -15,8 +16,23 @@ const ENTRIES = { error: `must be an array of at most ${MAX_ENTRIES} entries` };
 
 const streamId = z.string(STREAM).min(1, STREAM).max(MAX_PATH_BYTES, STREAM);
 
+const MAX_STATE_BYTES = 1_024;
+const STATE = { error: `must have at most ${MAX_STATE_BYTES} bytes as JSON` };
+const presence = {
+  presence: z
+    .boolean({ error: "must be true or false" })
+    .describe("Whether the session is shown to the others on this stream, and is told of them.")
+    .optional(),
+  state: z
+    .unknown()
+    .refine((state) => state === undefined || !isLonger(JSON.stringify(state), MAX_STATE_BYTES), STATE)
+    .describe("A small JSON value that is shown with the session; only with presence.")
+    .optional(),
+};
+
 export const mint = z.strictObject({ sessionId: sessionId.optional() }, OBJECT);
 export const subscription = z.strictObject({ sessionId, streamId }, OBJECT);
+export const newSubscription = z.strictObject({ sessionId, streamId, ...presence }, OBJECT);
 
 const offsets = z
   .array(
@@ -39,6 +55,7 @@ const offsets = z
 export const heartbeat = z.strictObject({ sessionId, offsets }, OBJECT);
 
 /** The same bodies over a WebSocket, whose session is known. */
+export const newSubscriptionFrame = z.strictObject({ sessionId: sessionId.optional(), streamId, ...presence }, OBJECT);
 export const subscriptionFrame = z.strictObject({ sessionId: sessionId.optional(), streamId }, OBJECT);
 export const heartbeatFrame = z.strictObject({ sessionId: sessionId.optional(), offsets }, OBJECT);
 
@@ -63,3 +80,14 @@ export const pointers = z.array(
     epoch: z.int(),
   }),
 );
+
+export const members = z.object({
+  members: z.array(
+    z.object({
+      sessionId: z.string(),
+      subject: z.string().describe("The owner of the session.").optional(),
+      since: z.number().describe("Epoch ms."),
+      state: z.unknown().optional(),
+    }),
+  ),
+});

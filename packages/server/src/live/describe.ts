@@ -1,6 +1,16 @@
 /** The routes of Live, described for the OpenAPI document. Their bodies are the schemas that validate them. */
 import { type Description, parameter, text } from "../core/describe.ts";
-import { beaten, heartbeat, mint, minted, pointers, subscribed, subscription } from "./bodies.ts";
+import {
+  beaten,
+  heartbeat,
+  members,
+  mint,
+  minted,
+  newSubscription,
+  pointers,
+  subscribed,
+  subscription,
+} from "./bodies.ts";
 
 const token = parameter(
   "token",
@@ -22,7 +32,7 @@ export const describeLive = {
   subscribe: {
     summary: "Subscribe a session to a stream, for live push",
     says: "Nothing is copied: an open connection gets the messages, and a client that was away reads the stream from its pointer. A repeat changes neither pointer nor epoch.",
-    body: { isRequired: true, content: { "application/json": subscription } },
+    body: { isRequired: true, content: { "application/json": newSubscription } },
     answers: { 200: { says: "The session is subscribed.", content: { "application/json": subscribed } } },
     refuses: [
       "bad-body",
@@ -54,6 +64,12 @@ export const describeLive = {
     summary: "List the pointers of a session",
     answers: { 200: { says: "Where the client reads on, by stream.", content: { "application/json": pointers } } },
     refuses: ["bad-request", "session-not-found", "overloaded"],
+  },
+  presence: {
+    summary: "List who is live on a stream",
+    says: "The sessions with an open connection that subscribed with presence: true.",
+    answers: { 200: { says: "The members.", content: { "application/json": members } } },
+    refuses: ["bad-path", "stream-not-found", "stream-gone"],
   },
   connect: {
     summary: "Open the live connection of a session",

@@ -12,16 +12,19 @@ import { Hub } from "./hub.ts";
 import type { LiveLimits } from "./limits.ts";
 import { LiveMeter } from "./meter.ts";
 import { liveMetrics } from "./metrics.ts";
+import { Presence } from "./presence.ts";
+import { PRESENCE } from "./presence-rules.ts";
 import { Rolls } from "./rolls.ts";
 import {
   HEARTBEAT_ADDRESS,
   LIVE_ADDRESS,
   LiveRoutes,
   OFFSETS_ADDRESS,
+  PRESENCE_ADDRESS,
   SESSIONS_ADDRESS,
   SUBSCRIPTIONS_ADDRESS,
 } from "./routes.ts";
-import { CONNECT, HEARTBEAT, Live, MINT, OFFSETS, SUBSCRIBE, UNSUBSCRIBE } from "./service.ts";
+import { CONNECT, HEARTBEAT, Live, MINT, OFFSETS, PRESENT, SUBSCRIBE, UNSUBSCRIBE } from "./service.ts";
 import type { SessionPort } from "./session-port.ts";
 import { LIVE_FOLLOWER, ROLL } from "./state.ts";
 import type { Mac } from "./token.ts";
@@ -52,8 +55,10 @@ export function liveFeature(kernel: Kernel, settings: LiveFeatureSettings, parts
   const tokens = new Tokens({ engine, keepers, world, sessions, mac, limits });
   const rolls = new Rolls({ engine, keepers, world, streams, sessions, limits, meter, report });
   const service = new Live({ engine, world, streams, sessions, tokens, rolls, limits, meter });
-  const hub = new Hub({ engine, world, audience, streams, sessions, rolls, feeds, pageBytes, limits, meter, report });
-  const routes = new LiveRoutes({ live: service, hub, audience, limits, report });
+  const presence = new Presence({ engine, keepers, world, limits, report });
+  const reading = { engine, streams, feeds, pageBytes };
+  const hub = new Hub({ ...reading, world, audience, sessions, rolls, presence, limits, meter, report });
+  const routes = new LiveRoutes({ live: service, hub, audience, streams, presence, limits, report });
   sessions.onEnding((project, session, incarnation) => service.sessionEnding(project, session, incarnation));
   streams.onEvent(({ kind, project, path, follows }) => {
     if (kind !== "deleted" || follows?.[LIVE_FOLLOWER] === undefined) return;
@@ -63,7 +68,7 @@ export function liveFeature(kernel: Kernel, settings: LiveFeatureSettings, parts
   });
   return {
     title: "Live",
-    kinds: [kindOf(ROLL, (e) => rolls.sweep(e))],
+    kinds: [kindOf(ROLL, (e) => rolls.sweep(e)), kindOf(PRESENCE, (e) => presence.sweep(e))],
     routes: [
       route({
         ...by(MINT),
@@ -101,6 +106,13 @@ export function liveFeature(kernel: Kernel, settings: LiveFeatureSettings, parts
         describe: describe.offsets,
       }),
       route({
+        ...by(PRESENT),
+        methods: READING,
+        address: PRESENCE_ADDRESS,
+        handle: (call) => routes.presence(call),
+        describe: describe.presence,
+      }),
+      route({
         ...by(CONNECT),
         methods: ["GET"],
         address: LIVE_ADDRESS,
@@ -108,11 +120,12 @@ export function liveFeature(kernel: Kernel, settings: LiveFeatureSettings, parts
         describe: describe.connect,
       }),
     ],
-    metrics: liveMetrics(meter, hub, rolls),
+    metrics: liveMetrics(meter, hub, rolls, presence),
     stop: () => rolls.stop(),
     service,
     hub,
     tokens,
     rolls,
+    presence,
   } satisfies Feature & Record<string, unknown>;
 }

@@ -21,6 +21,7 @@ import { type ByeCode, type Codecs, codecsFor, eventBytes, type LiveEvent, type 
 import type { LiveLimits } from "./limits.ts";
 import type { LiveMeter } from "./meter.ts";
 import { connectRule } from "./pointer-rules.ts";
+import type { Presence } from "./presence.ts";
 import type { Rolls } from "./rolls.ts";
 import { inBatches, rowsOf } from "./rows.ts";
 import { CONNECT, noSession } from "./service.ts";
@@ -35,6 +36,7 @@ export interface HubParts {
   readonly streams: Streams;
   readonly sessions: SessionPort;
   readonly rolls: Rolls;
+  readonly presence: Presence;
   /** Shared with the other readers of streams, so that a log has one feed on this node. */
   readonly feeds: Feeds<StreamPage>;
   /** The most bytes that are read of a log at a time. */
@@ -60,7 +62,7 @@ export class Hub {
   private timer: Cancel | undefined;
 
   constructor(private readonly parts: HubParts) {
-    const { world, audience, limits, meter, engine, streams, feeds, sessions, pageBytes, report } = parts;
+    const { world, audience, limits, meter, engine, streams, feeds, sessions, presence, pageBytes, report } = parts;
     this.connections = new Connections(world, audience, limits);
     this.codecs = codecsFor(limits.notifyBytes);
     this.active = new ActiveSubscriptions(limits.active, () => void meter.parked++);
@@ -69,6 +71,7 @@ export class Hub {
       streams,
       feeds,
       codecs: this.codecs,
+      presence,
       pageBytes,
       pageRows: limits.pageRows,
       batch: limits.batch,
@@ -107,7 +110,7 @@ export class Hub {
     const used = await sessions.use(project, sessionId, access, [LIVE_ROW], (view) => connectRule(view, nonce));
     if (used === undefined) throw noSession(sessionId);
     const starts = await this.startsOf(project, sessionId, access);
-    return { project, sessionId, access, nonce, live: used.outcome, starts };
+    return { project, sessionId, owner: used.owner, access, nonce, live: used.outcome, starts };
   }
 
   /** Read after the nonce is stored: a subscription that is committed later raises the version, and the tab notices it. */

@@ -4,8 +4,9 @@
  */
 import { CONNECTION_LIMITS, type ConnectionLimits } from "../core/connection.ts";
 import type { KeyLimits } from "./key-rules.ts";
+import type { PresenceLimits } from "./presence-rules.ts";
 
-export interface LiveLimits extends ConnectionLimits, KeyLimits {
+export interface LiveLimits extends ConnectionLimits, KeyLimits, PresenceLimits {
   /** Streams that one session may follow live. */
   readonly subscriptions: number;
   /** A message with a larger payload is announced and not pushed. */
@@ -48,6 +49,8 @@ export const LIVE_LIMITS: LiveLimits = {
   batch: 50,
   reconcileMs: 600_000,
   inlineRemovals: 200,
+  members: 1_000,
+  sweepMs: 60_000,
   keyMs: 24 * 3_600_000,
   tokenMs: 600_000,
 };

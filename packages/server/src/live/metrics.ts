@@ -2,9 +2,10 @@
 import { counter, counters, gauge, histogram, type Metric } from "../core/metric.ts";
 import type { Hub } from "./hub.ts";
 import type { LiveMeter } from "./meter.ts";
+import type { Presence } from "./presence.ts";
 import type { Rolls } from "./rolls.ts";
 
-export function liveMetrics(meter: LiveMeter, hub: Hub, rolls: Rolls): Metric[] {
+export function liveMetrics(meter: LiveMeter, hub: Hub, rolls: Rolls, presence: Presence): Metric[] {
   return [
     gauge("sluice_live_connections", "Live connections of sessions that are open.", () => hub.size),
     gauge("sluice_live_followed_subscriptions", "Subscriptions that open live connections follow.", () => hub.followed),
@@ -34,6 +35,11 @@ export function liveMetrics(meter: LiveMeter, hub: Hub, rolls: Rolls): Metric[] 
       () => meter.removals,
     ),
     gauge("sluice_live_removal_queue", "Ended streams whose subscriptions wait to be removed.", () => rolls.queued),
+    gauge(
+      "sluice_live_presence_streams",
+      "Streams on which connections of this node want presence.",
+      () => presence.size,
+    ),
     histogram(
       "sluice_live_removal_seconds",
       "From the end of a stream to the removal of its last subscription.",

@@ -24,21 +24,23 @@ export interface Subscribe {
   readonly tail: Position;
   /** Streams that one session may follow. */
   readonly max: number;
+  readonly presence?: Pointer["presence"];
 }
 
 export type SubscribeOutcome =
   | { readonly kind: "subscribed"; readonly isNew: boolean; readonly pointer: Pointer }
   | { readonly kind: "too-many" };
 
-/** A repeat keeps pointer and epoch. A pointer into an earlier stream at the same path is replaced. */
+/** A repeat keeps pointer and epoch, and says anew whether the client wants presence. A pointer into an earlier stream at the same path is replaced. */
 export function subscribeRule(view: View, now: number, input: Subscribe): Decision<SubscribeOutcome> {
-  const { stream, name, tail, max } = input;
+  const { stream, name, tail, max, presence } = input;
   const live = liveOf(view);
   const known = view.get(pointerTable, stream);
   if (known === undefined && live.pointers >= max) return { outcome: { kind: "too-many" } };
   const isNew = known?.name !== name;
   const version = live.version + 1;
-  const pointer = isNew ? { epoch: version, name, at: tail, since: now, asked: version } : { ...known, asked: version };
+  const begun = isNew ? { epoch: version, name, at: tail, since: now } : known;
+  const pointer = { ...begun, asked: version, presence };
   const pointers = live.pointers + (known === undefined ? 1 : 0);
   const changes = [put(pointerTable, stream, pointer), put(liveTable, "", { ...live, version, pointers })];
   return { outcome: { kind: "subscribed", isNew, pointer }, changes };

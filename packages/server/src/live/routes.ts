@@ -14,12 +14,23 @@ import type { CallTo } from "../core/route.ts";
 import type { Sink } from "../core/sink.ts";
 import type { Socket } from "../core/socket.ts";
 import { sseHeaders } from "../core/sse.ts";
+import { unreadable } from "../streams/refusals.ts";
+import type { Streams } from "../streams/service.ts";
 import { AskedFrames } from "./asked-frames.ts";
-import { heartbeat, heartbeatFrame, mint, subscription, subscriptionFrame } from "./bodies.ts";
+import {
+  heartbeat,
+  heartbeatFrame,
+  mint,
+  newSubscription,
+  newSubscriptionFrame,
+  subscription,
+  subscriptionFrame,
+} from "./bodies.ts";
 import { SOCKET_WIRE, SSE_WIRE } from "./events.ts";
 import type { Hub } from "./hub.ts";
 import type { LiveLimits } from "./limits.ts";
 import type { Processed } from "./pointer-rules.ts";
+import type { Presence } from "./presence.ts";
 import type { Live } from "./service.ts";
 import type { Pointer } from "./state.ts";
 import type { Admitted } from "./tab.ts";
@@ -28,15 +39,19 @@ export const SESSIONS_ADDRESS = "/v1/{project}/sessions";
 export const SUBSCRIPTIONS_ADDRESS = "/v1/{project}/subscriptions";
 export const HEARTBEAT_ADDRESS = "/v1/{project}/heartbeat";
 export const OFFSETS_ADDRESS = "/v1/{project}/session-offsets/{session}";
+export const PRESENCE_ADDRESS = "/v1/{project}/presence/{path}";
 export const LIVE_ADDRESS = "/v1/{project}/live/{session}";
 
 type ProjectCall = CallTo<typeof SESSIONS_ADDRESS>;
+type PresenceCall = CallTo<typeof PRESENCE_ADDRESS>;
 type SessionCall = CallTo<typeof LIVE_ADDRESS>;
 
 export interface LiveRouteParts {
   readonly live: Live;
   readonly hub: Hub;
   readonly audience: Audience;
+  readonly streams: Streams;
+  readonly presence: Presence;
   readonly limits: Pick<LiveLimits, "bodyBytes" | "queuedFrames">;
   readonly report: (what: string, fault: unknown) => void;
 }
@@ -55,8 +70,8 @@ export class LiveRoutes {
   }
 
   async subscribe({ project, access }: ProjectCall, request: HttpRequest): Promise<Reply> {
-    const { sessionId, streamId } = await jsonBody(request, this.parts.limits.bodyBytes, subscription);
-    return json(subscribedBody(streamId, await this.parts.live.subscribe(project, sessionId, streamId, access)));
+    const asked = await jsonBody(request, this.parts.limits.bodyBytes, newSubscription);
+    return json(subscribedBody(asked.streamId, await this.parts.live.subscribe(project, asked, access)));
   }
 
   async unsubscribe({ project, access }: ProjectCall, request: HttpRequest): Promise<Reply> {
@@ -74,6 +89,12 @@ export class LiveRoutes {
     return json(await this.parts.live.offsets(project, session, access));
   }
 
+  async presence({ project, stream }: PresenceCall): Promise<Reply> {
+    const described = await this.parts.streams.describe(project, stream);
+    if (described.kind !== "live") throw unreadable(described, stream);
+    return json({ members: await this.parts.presence.members(project, stream) });
+  }
+
   private talk(admitted: Admitted, socket: Socket, leave: () => void): void {
     const tab = this.parts.hub.open(admitted, socket, SOCKET_WIRE, leave);
     const { project, sessionId, access } = admitted;
@@ -82,9 +103,9 @@ export class LiveRoutes {
       if (given !== undefined && given !== sessionId) throw badBody("sessionId must be that of this connection");
     };
     const asked = new AskedFrames(socket, (answer) => tab.send(answer), limits.queuedFrames, report);
-    asked.on("subscribe", subscriptionFrame, async ({ sessionId: given, streamId }) => {
+    asked.on("subscribe", newSubscriptionFrame, async ({ sessionId: given, ...wanted }) => {
       own(given);
-      return subscribedBody(streamId, await live.subscribe(project, sessionId, streamId, access));
+      return subscribedBody(wanted.streamId, await live.subscribe(project, { ...wanted, sessionId }, access));
     });
     asked.on("unsubscribe", subscriptionFrame, async ({ sessionId: given, streamId }) => {
       own(given);

@@ -33,6 +33,7 @@ export const SUBSCRIBE: Permission = { action: "live.subscribe", ...BY_SESSION }
 export const UNSUBSCRIBE: Permission = { action: "live.unsubscribe", ...BY_SESSION, isUnconfined: true };
 export const HEARTBEAT: Permission = { action: "live.heartbeat", ...BY_SESSION };
 export const OFFSETS: Permission = { action: "live.offsets", ...BY_SESSION };
+export const PRESENT: Permission = { action: "live.presence", need: "read", bySession: "subscribed" };
 export const CONNECT: Permission = { action: "live.connect", ...BY_SESSION };
 
 export interface LiveParts {
@@ -51,6 +52,13 @@ export interface MintedSession {
   readonly sessionId: string;
   readonly token: string;
   readonly expiresAt: number;
+}
+
+export interface Subscription {
+  readonly sessionId: string;
+  readonly streamId: string;
+  readonly presence?: boolean | undefined;
+  readonly state?: unknown;
 }
 
 /** A pointer as clients see it. */
@@ -91,14 +99,24 @@ export class Live {
   }
 
   /** Throws a Refusal for a stream that does not exist, that no tab may follow, or that the caller may not. */
-  async subscribe(project: string, sessionId: string, streamId: string, access: Access): Promise<Pointer> {
+  async subscribe(
+    project: string,
+    { sessionId, streamId, presence = false, state }: Subscription,
+    access: Access,
+  ): Promise<Pointer> {
     const { sessions, rolls, limits } = this.parts;
     checkPath(streamId);
     refuseReserved(streamId);
     await access.demand({ ...SUBSCRIBE, project, stream: streamId, session: sessionId });
     const { name, tail } = await this.follow(project, streamId);
     const keys = [LIVE_ROW, pointerTable.at(streamId)];
-    const input = { stream: streamId, name, tail, max: limits.subscriptions };
+    const input = {
+      stream: streamId,
+      name,
+      tail,
+      max: limits.subscriptions,
+      presence: presence ? { state } : undefined,
+    };
     const used = await sessions.use(project, sessionId, access, keys, (view, now) => subscribeRule(view, now, input));
     if (used === undefined) throw noSession(sessionId);
     if (used.outcome.kind === "too-many") {

@@ -42,6 +42,8 @@ export interface Pointer {
   /** The client has processed everything up to here. */
   readonly at: Position;
   readonly since: number;
+  /** The client wants to be shown to the others on this stream, and to be told of them. */
+  readonly presence?: { readonly state?: unknown } | undefined;
   /** The version at which the client last subscribed. A hub that has parked the subscription resumes it then. */
   readonly asked: number;
 }

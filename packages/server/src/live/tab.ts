@@ -23,6 +23,7 @@ import type { Streams } from "../streams/service.ts";
 import { followsOf, lifeOf, META, metaTable } from "../streams/state.ts";
 import { StreamLog } from "../streams/tail-log.ts";
 import { type ByeCode, type Codecs, eventBytes, type LiveEvent, notifyOf, type Wire } from "./events.ts";
+import type { Presence, Present } from "./presence.ts";
 import { inBatches, rowsOf } from "./rows.ts";
 import { LIVE_FOLLOWER, LIVE_ROW, type Live, liveTable, type Pointer, pointerTable } from "./state.ts";
 
@@ -37,6 +38,7 @@ export interface Start {
 export interface Admitted {
   readonly project: string;
   readonly sessionId: string;
+  readonly owner: string | undefined;
   readonly access: Access;
   readonly nonce: string;
   readonly live: Live;
@@ -48,6 +50,7 @@ export interface TabParts {
   readonly streams: Streams;
   readonly feeds: Feeds<StreamPage>;
   readonly codecs: Codecs;
+  readonly presence: Presence;
   readonly pageBytes: number;
   readonly pageRows: number;
   readonly batch: number;
@@ -71,9 +74,11 @@ export interface Followed {
   isParked: boolean;
   /** The follower's position when the hub last looked whether the subscription is in use. */
   seen: Position | undefined;
+  /** Whether, and with which state, the session is shown on the stream. */
+  shown: Pointer["presence"];
 }
 
-export class Tab implements Paced {
+export class Tab implements Paced, Present {
   private readonly followed = new Map<string, Followed>();
   private readonly entity: Entity;
   private readonly unwatch: () => void;
@@ -106,6 +111,14 @@ export class Tab implements Paced {
   /** Grows with every connection of the session. */
   get number(): number {
     return this.admitted.live.connections;
+  }
+
+  get nonce(): string {
+    return this.admitted.nonce;
+  }
+
+  get subject(): string | undefined {
+    return this.admitted.owner;
   }
 
   get hasEnded(): boolean {
@@ -146,8 +159,7 @@ export class Tab implements Paced {
     if (this.isOver) return;
     this.isOver = true;
     this.unwatch();
-    for (const followed of this.followed.values()) this.unfollow(followed);
-    this.followed.clear();
+    for (const followed of this.followed.values()) this.drop(followed);
     this.parts.left(this);
   }
 
@@ -208,11 +220,11 @@ export class Tab implements Paced {
     if (this.isOver) return;
     for (const [streamId, followed] of this.followed) {
       if (pointers.get(streamId)?.epoch === followed.pointer.epoch) continue;
-      this.unfollow(followed);
-      this.followed.delete(streamId);
+      this.drop(followed);
     }
     const begun = [...pointers].filter(([streamId, pointer]) => {
       const followed = this.followed.get(streamId);
+      if (followed !== undefined) this.show(followed, pointer.presence);
       const isResumed = followed?.isParked === true && followed.pointer.asked !== pointer.asked;
       return followed === undefined || isResumed;
     });
@@ -222,8 +234,33 @@ export class Tab implements Paced {
     });
   }
 
+  private drop(followed: Followed): void {
+    this.unfollow(followed);
+    this.show(followed, undefined);
+    this.followed.delete(followed.streamId);
+  }
+
+  /** Follows the client's wish to be shown on the stream, if it has changed. */
+  private show(followed: Followed, wanted: Pointer["presence"]): void {
+    const { presence } = this.parts;
+    const before = followed.shown;
+    followed.shown = wanted;
+    if (wanted === undefined && before !== undefined) presence.exit(this, followed.streamId);
+    const isChanged = JSON.stringify(before) !== JSON.stringify(wanted);
+    if (wanted !== undefined && isChanged) presence.enter(this, followed.streamId, wanted.state);
+  }
+
   private begin(streamId: string, pointer: Pointer, described: Described, from: "tail" | "pointer"): void {
-    const followed: Followed = { tab: this, streamId, pointer, follower: undefined, isParked: false, seen: undefined };
+    const shown = this.followed.get(streamId)?.shown;
+    const followed: Followed = {
+      tab: this,
+      streamId,
+      pointer,
+      follower: undefined,
+      isParked: false,
+      seen: undefined,
+      shown,
+    };
     this.followed.set(streamId, followed);
     const isIt = described.kind === "live" && followsOf(described.meta)?.[LIVE_FOLLOWER] === pointer.name;
     if (!isIt) {
@@ -233,6 +270,7 @@ export class Tab implements Paced {
     const { meta, head } = described;
     const atTail = from === "tail";
     const next = atTail ? head.last : pointer.at;
+    this.show(followed, pointer.presence);
     this.follow(followed, { kind: "page", path: streamId, meta, head, messages: [], next, atTail });
   }
 
@@ -280,7 +318,9 @@ export class Tab implements Paced {
   }
 
   /** Stays known under its epoch, so that the client is told once. */
-  private gone({ streamId, pointer }: Followed): void {
+  private gone(followed: Followed): void {
+    const { streamId, pointer } = followed;
+    this.show(followed, undefined);
     this.send({ type: "gone", streamId });
     this.parts.streamGone(this, streamId, pointer);
   }
