@@ -14,6 +14,11 @@ const EPOCH = { error: "must be a whole number, as the subscription was answered
 const { heartbeatEntries: MAX_ENTRIES } = LIVE_LIMITS;
 const ENTRIES = { error: `must be an array of at most ${MAX_ENTRIES} entries` };
 
+const epoch = z
+  .int(EPOCH)
+  .min(0, EPOCH)
+  .describe("The epoch of the subscription that is meant; by default the present one.")
+  .optional();
 const streamId = z.string(STREAM).min(1, STREAM).max(MAX_PATH_BYTES, STREAM);
 
 const MAX_STATE_BYTES = 1_024;
@@ -31,7 +36,7 @@ const presence = {
 };
 
 export const mint = z.strictObject({ sessionId: sessionId.optional() }, OBJECT);
-export const subscription = z.strictObject({ sessionId, streamId }, OBJECT);
+export const endedSubscription = z.strictObject({ sessionId, streamId, epoch }, OBJECT);
 export const newSubscription = z.strictObject({ sessionId, streamId, ...presence }, OBJECT);
 
 const offsets = z
@@ -40,11 +45,7 @@ const offsets = z
       {
         streamId,
         lastOffset: z.string(OFFSET).describe("The offset of the last message that the client has processed."),
-        epoch: z
-          .int(EPOCH)
-          .min(0, EPOCH)
-          .describe("The epoch of the subscription that is meant; by default the present one.")
-          .optional(),
+        epoch,
       },
       OBJECT,
     ),
@@ -56,7 +57,7 @@ export const heartbeat = z.strictObject({ sessionId, offsets }, OBJECT);
 
 /** The same bodies over a WebSocket, whose session is known. */
 export const newSubscriptionFrame = z.strictObject({ sessionId: sessionId.optional(), streamId, ...presence }, OBJECT);
-export const subscriptionFrame = z.strictObject({ sessionId: sessionId.optional(), streamId }, OBJECT);
+export const endedSubscriptionFrame = z.strictObject({ sessionId: sessionId.optional(), streamId, epoch }, OBJECT);
 export const heartbeatFrame = z.strictObject({ sessionId: sessionId.optional(), offsets }, OBJECT);
 
 export const minted = z.object({

@@ -2,6 +2,7 @@
 import { type Description, parameter, text } from "../core/describe.ts";
 import {
   beaten,
+  endedSubscription,
   heartbeat,
   members,
   mint,
@@ -9,7 +10,6 @@ import {
   newSubscription,
   pointers,
   subscribed,
-  subscription,
 } from "./bodies.ts";
 
 const token = parameter(
@@ -49,7 +49,7 @@ export const describeLive = {
   },
   unsubscribe: {
     summary: "End a subscription for live push",
-    body: { isRequired: true, content: { "application/json": subscription } },
+    body: { isRequired: true, content: { "application/json": endedSubscription } },
     answers: { 204: { says: "The session is not subscribed." } },
     refuses: ["bad-body", "too-large", "session-not-found", "overloaded"],
   },

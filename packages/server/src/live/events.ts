@@ -17,7 +17,7 @@ export type LiveEvent =
   | { readonly type: "hello"; readonly sessionId: string }
   | { readonly type: "notify"; readonly streamId: string; readonly offset: string }
   /** `idle`: this node pushes the stream no more, until the client subscribes again. */
-  | { readonly type: "closed" | "gone" | "idle"; readonly streamId: string }
+  | { readonly type: "closed" | "gone" | "idle"; readonly streamId: string; readonly epoch: number }
   | { readonly type: "bye"; readonly code: ByeCode; readonly reconnect: boolean; readonly retryMs: number };
 
 /** Why the server ends a connection. */

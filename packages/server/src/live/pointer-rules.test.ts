@@ -17,7 +17,7 @@ const NOW = 1_000;
 
 const subscribe = (view: RuleView, input: Partial<Subscribe> = {}) =>
   view.run(subscribeRule(view, NOW, { stream: "a", name: "n", tail: at(10), max: 3, ...input }));
-const unsubscribe = (view: RuleView, name?: string) => view.run(unsubscribeRule(view, "a", name));
+const unsubscribe = (view: RuleView, name?: string) => view.run(unsubscribeRule(view, "a", { name }));
 const say = (view: RuleView, ...words: Partial<Processed>[]) =>
   view.run(
     heartbeatRule(
@@ -52,7 +52,7 @@ describe("subscribing", () => {
 
   it("after unsubscribing raises the epoch and starts at the tail of that moment", () => {
     const view = following();
-    expect(unsubscribe(view)).toBe(true);
+    expect(unsubscribe(view)).toBe(1);
     expect(pointer(view)).toBeUndefined();
     expect(subscribe(view, { tail: at(30) })).toMatchObject({ isNew: true, pointer: { epoch: 3, at: at(30) } });
     expect(live(view)).toMatchObject({ version: 3, pointers: 1 });
@@ -78,16 +78,24 @@ describe("unsubscribing", () => {
   it("twice changes nothing the second time", () => {
     const view = following();
     unsubscribe(view);
-    expect(unsubscribe(view)).toBe(false);
+    expect(unsubscribe(view)).toBeUndefined();
     expect(live(view)).toEqual({ version: 2, pointers: 0, connections: 0 });
   });
 
   it("for a stream that is gone leaves a pointer into a later stream at the same path", () => {
     const view = following();
-    expect(unsubscribe(view, "earlier")).toBe(false);
+    expect(unsubscribe(view, "earlier")).toBeUndefined();
     expect(pointer(view)).toBeDefined();
-    expect(unsubscribe(view, "n")).toBe(true);
+    expect(unsubscribe(view, "n")).toBe(1);
   });
+});
+
+it("unsubscribing with an epoch ends that subscription and no later one", () => {
+  const view = following();
+  unsubscribe(view);
+  subscribe(view);
+  expect(view.run(unsubscribeRule(view, "a", { epoch: 1 }))).toBeUndefined();
+  expect(view.run(unsubscribeRule(view, "a", { epoch: 3 }))).toBe(3);
 });
 
 describe("a heartbeat", () => {

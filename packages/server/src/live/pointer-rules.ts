@@ -46,13 +46,20 @@ export function subscribeRule(view: View, now: number, input: Subscribe): Decisi
   return { outcome: { kind: "subscribed", isNew, pointer }, changes };
 }
 
-/** Removes the subscription, unless `name` is given and the pointer belongs to another stream at the same path. */
-export function unsubscribeRule(view: View, stream: string, name?: string): Decision<boolean> {
+/** The subscription that is meant, where a later one may have taken its place: by the name of its stream, or by its epoch. */
+export interface Meant {
+  readonly name?: string | undefined;
+  readonly epoch?: number | undefined;
+}
+
+/** Removes the subscription, if it is the one that is meant. Returns its epoch. */
+export function unsubscribeRule(view: View, stream: string, { name, epoch }: Meant): Decision<number | undefined> {
   const known = view.get(pointerTable, stream);
-  if (known === undefined || (name !== undefined && known.name !== name)) return { outcome: false };
+  const isIt = (name ?? known?.name) === known?.name && (epoch ?? known?.epoch) === known?.epoch;
+  if (known === undefined || !isIt) return { outcome: undefined };
   const live = liveOf(view);
   const changed = { ...live, version: live.version + 1, pointers: live.pointers - 1 };
-  return { outcome: true, changes: [drop(pointerTable, stream), put(liveTable, "", changed)] };
+  return { outcome: known.epoch, changes: [drop(pointerTable, stream), put(liveTable, "", changed)] };
 }
 
 /** A client's word about one stream. */

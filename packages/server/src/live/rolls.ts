@@ -150,6 +150,6 @@ export class Rolls {
   async unfollow(project: string, session: string, stream: string, name: string | undefined): Promise<void> {
     if (name === undefined) return;
     const keys = [LIVE_ROW, pointerTable.at(stream)];
-    await this.parts.sessions.use(project, session, "server", keys, (view) => unsubscribeRule(view, stream, name));
+    await this.parts.sessions.use(project, session, "server", keys, (view) => unsubscribeRule(view, stream, { name }));
   }
 }

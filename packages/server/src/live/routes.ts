@@ -18,13 +18,13 @@ import { unreadable } from "../streams/refusals.ts";
 import type { Streams } from "../streams/service.ts";
 import { AskedFrames } from "./asked-frames.ts";
 import {
+  endedSubscription,
+  endedSubscriptionFrame,
   heartbeat,
   heartbeatFrame,
   mint,
   newSubscription,
   newSubscriptionFrame,
-  subscription,
-  subscriptionFrame,
 } from "./bodies.ts";
 import { SOCKET_WIRE, SSE_WIRE } from "./events.ts";
 import type { Hub } from "./hub.ts";
@@ -75,8 +75,8 @@ export class LiveRoutes {
   }
 
   async unsubscribe({ project, access }: ProjectCall, request: HttpRequest): Promise<Reply> {
-    const { sessionId, streamId } = await jsonBody(request, this.parts.limits.bodyBytes, subscription);
-    await this.parts.live.unsubscribe(project, sessionId, streamId, access);
+    const ended = await jsonBody(request, this.parts.limits.bodyBytes, endedSubscription);
+    await this.parts.live.unsubscribe(project, ended, access);
     return { status: 204, headers: [] };
   }
 
@@ -107,9 +107,9 @@ export class LiveRoutes {
       own(given);
       return subscribedBody(wanted.streamId, await live.subscribe(project, { ...wanted, sessionId }, access));
     });
-    asked.on("unsubscribe", subscriptionFrame, async ({ sessionId: given, streamId }) => {
+    asked.on("unsubscribe", endedSubscriptionFrame, async ({ sessionId: given, ...ended }) => {
       own(given);
-      await live.unsubscribe(project, sessionId, streamId, access);
+      await live.unsubscribe(project, { ...ended, sessionId }, access);
       return {};
     });
     asked.on("heartbeat", heartbeatFrame, async ({ sessionId: given, offsets }) => {

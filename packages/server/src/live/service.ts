@@ -61,6 +61,12 @@ export interface Subscription {
   readonly state?: unknown;
 }
 
+export interface Unsubscription {
+  readonly sessionId: string;
+  readonly streamId: string;
+  readonly epoch?: number | undefined;
+}
+
 /** A pointer as clients see it. */
 export interface Offset {
   readonly streamId: string;
@@ -138,18 +144,17 @@ export class Live {
     throw followed.kind === "gone" ? gone(streamId) : absent(streamId);
   }
 
-  async unsubscribe(project: string, sessionId: string, streamId: string, access: Access): Promise<void> {
+  /** With an epoch, only the subscription of that epoch ends, so that a request that comes late ends no later one. */
+  async unsubscribe(project: string, { sessionId, streamId, epoch }: Unsubscription, access: Access): Promise<void> {
     const { sessions, rolls } = this.parts;
     await access.demand({ ...UNSUBSCRIBE, project, stream: streamId, session: sessionId });
     const keys = [LIVE_ROW, pointerTable.at(streamId)];
-    const used = await sessions.use(project, sessionId, access, keys, (view) => {
-      const epoch = view.get(pointerTable, streamId)?.epoch;
-      const { outcome, changes } = unsubscribeRule(view, streamId);
-      return { outcome: outcome ? epoch : undefined, changes };
-    });
+    const used = await sessions.use(project, sessionId, access, keys, (view) =>
+      unsubscribeRule(view, streamId, { epoch }),
+    );
     if (used === undefined) throw noSession(sessionId);
-    const { outcome: epoch, incarnation } = used;
-    if (epoch !== undefined) await rolls.strike(project, streamId, [{ session: sessionId, incarnation, epoch }]);
+    const { outcome: ended, incarnation } = used;
+    if (ended !== undefined) await rolls.strike(project, streamId, [{ session: sessionId, incarnation, epoch: ended }]);
   }
 
   /**

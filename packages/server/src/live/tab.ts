@@ -147,6 +147,11 @@ export class Tab implements Paced, Present {
     this.connection.send(eventBytes(this.wire, event));
   }
 
+  /** The epoch lets a client ignore what concerns an earlier subscription of its own. */
+  private sendOf({ streamId, pointer: { epoch } }: Followed, type: "closed" | "gone" | "idle"): void {
+    this.send({ type, streamId, epoch });
+  }
+
   end(why: EndReason, code: ByeCode): void {
     this.connection.end(why, code);
   }
@@ -167,7 +172,7 @@ export class Tab implements Paced, Present {
   park(followed: Followed): void {
     this.unfollow(followed);
     followed.isParked = true;
-    this.send({ type: "idle", streamId: followed.streamId });
+    this.sendOf(followed, "idle");
   }
 
   private wake(): void {
@@ -294,7 +299,7 @@ export class Tab implements Paced, Present {
 
   private followerEnded(followed: Followed, why: FollowEnd): void {
     this.unfollow(followed);
-    if (why === "over") this.send({ type: "closed", streamId: followed.streamId });
+    if (why === "over") this.sendOf(followed, "closed");
     else if (why === "fault") this.end("fault", "unavailable");
     else void this.examine(followed);
   }
@@ -321,7 +326,7 @@ export class Tab implements Paced, Present {
   private gone(followed: Followed): void {
     const { streamId, pointer } = followed;
     this.show(followed, undefined);
-    this.send({ type: "gone", streamId });
+    this.sendOf(followed, "gone");
     this.parts.streamGone(this, streamId, pointer);
   }
 }
