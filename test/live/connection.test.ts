@@ -259,6 +259,19 @@ describe("a connection ends with bye", () => {
     expect(sink.cutBy).toBe("slow-reader");
   });
 
+  it("when what it is told at its beginning is too much for its client, and nothing stays followed", async () => {
+    const node = openNode({ live: { slowReaderBytes: 100 } });
+    const sessionId = await node.mint();
+    for (const stream of ["a", "b", "c", "d", "e", "f"]) {
+      await node.create(stream, JSON_STREAM);
+      await node.subscribe(sessionId, stream);
+      if (stream !== "f") await node.done("POST", `/v1/stream/${stream}`, { headers: { "stream-closed": "true" } });
+    }
+    const client = await node.connect(sessionId, { sink: new FakeSink(false) });
+    expect(client.events.at(-1)).toMatchObject({ type: "bye", code: "slow-reader" });
+    expect([node.app.live.hub.followed, node.app.tail.watchedStreams]).toEqual([0, 0]);
+  });
+
   it("when the session is deleted, and the client stays away", async () => {
     const { node, sessionId } = await following("a");
     const client = await node.connect(sessionId);

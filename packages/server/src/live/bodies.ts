@@ -5,13 +5,12 @@ import { z } from "zod";
 import { isLonger } from "../core/bytes.ts";
 import { sessionId } from "../core/session-id.ts";
 import { MAX_PATH_BYTES } from "../streams/paths.ts";
-import { LIVE_LIMITS } from "./limits.ts";
 
 const OBJECT = { error: "must be a JSON object" };
 const STREAM = { error: `must be a stream's path of 1 to ${MAX_PATH_BYTES} bytes` };
 const OFFSET = { error: "must be an offset that this server has given out" };
 const EPOCH = { error: "must be a whole number, as the subscription was answered" };
-const { heartbeatEntries: MAX_ENTRIES } = LIVE_LIMITS;
+const MAX_ENTRIES = 1_000;
 const ENTRIES = { error: `must be an array of at most ${MAX_ENTRIES} entries` };
 
 const epoch = z

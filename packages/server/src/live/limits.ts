@@ -18,8 +18,6 @@ export interface LiveLimits extends ConnectionLimits, KeyLimits, PresenceLimits 
   readonly bodyBytes: number;
   /** Requests over one WebSocket that may wait; then the server reads no more from that client. */
   readonly queuedFrames: number;
-  /** Streams in one heartbeat. */
-  readonly heartbeatEntries: number;
   /** How often a hub looks for connections whose token has ended. */
   readonly checkMs: number;
   /** Clients that must reconnect are asked to spread over this time. */
@@ -42,7 +40,6 @@ export const LIVE_LIMITS: LiveLimits = {
   active: 500_000,
   bodyBytes: 64 * 1024,
   queuedFrames: 64,
-  heartbeatEntries: 1_000,
   checkMs: 1_000,
   spreadMs: 5_000,
   pageRows: 1_000,

@@ -9,7 +9,7 @@
  * node wants its events. What could not be stored is tried again. Members per stream are bounded.
  */
 import type { Cancel, World } from "../core/world.ts";
-import type { Engine, Entity, Unwatch } from "../engine/contract.ts";
+import { type Engine, EngineError, type Entity, type Unwatch } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
 import {
   COUNT_ROW,
@@ -161,7 +161,7 @@ export class Presence {
       await this.commit(room, session, wish);
       wish.isStored = true;
     } catch (fault) {
-      this.parts.report(`storing presence on ${room.stream} failed; it is tried again`, fault);
+      this.failed(`storing presence on ${room.stream} failed; it is tried again`, fault);
       return;
     }
     if (!wish.isShown && room.wishes.get(session) === wish) room.wishes.delete(session);
@@ -202,23 +202,28 @@ export class Presence {
     try {
       while (room.looksAgain && room.tabs.size > 0) {
         room.looksAgain = false;
-        const fresh = [...room.fresh];
+        const fresh = new Set(room.fresh);
         this.tell(room, await this.read(presenceEntity(room.project, room.stream)), fresh);
       }
     } catch (fault) {
-      this.parts.report(`reading who is present on ${room.stream} failed; it is tried again`, fault);
+      this.failed(`reading who is present on ${room.stream} failed; it is tried again`, fault);
     } finally {
       room.isLooking = false;
     }
   }
 
+  /** A store that does not answer is the operator's news already, and would be told once per stream and second. */
+  private failed(what: string, fault: unknown): void {
+    if (!(fault instanceof EngineError)) this.parts.report(what, fault);
+  }
+
   /** A tab that is new here is told of all members; the others, of what has changed. */
-  private tell(room: Room, members: ReadonlyMap<string, ShownMember>, fresh: readonly Present[]): void {
+  private tell(room: Room, members: ReadonlyMap<string, ShownMember>, fresh: ReadonlySet<Present>): void {
     const changes = room.known === undefined ? [] : differences(room.known, members);
     room.known = members;
     const all = [...members.values()].map((member) => ({ event: "join", member }));
     for (const tab of room.tabs.values()) {
-      const isFresh = fresh.includes(tab);
+      const isFresh = fresh.has(tab);
       if (isFresh) room.fresh.delete(tab);
       for (const change of isFresh ? all : room.fresh.has(tab) ? [] : changes) {
         tab.send({ type: "presence", streamId: room.stream, ...change });

@@ -17,7 +17,7 @@ import type { Connection, Paced } from "../core/connection.ts";
 import type { Feeds } from "../core/feed.ts";
 import { type FollowEnd, Follower } from "../core/follower.ts";
 import type { EndReason } from "../core/sink.ts";
-import type { Engine, Entity } from "../engine/contract.ts";
+import { type Engine, EngineError, type Entity } from "../engine/contract.ts";
 import type { Described, StreamPage } from "../streams/reading.ts";
 import type { Streams } from "../streams/service.ts";
 import { followsOf, lifeOf, META, metaTable } from "../streams/state.ts";
@@ -189,7 +189,9 @@ export class Tab implements Paced, Present {
         await this.lookOnce();
       }
     } catch (fault) {
-      this.parts.report(`looking at the session of a live connection failed; its client reconnects`, fault);
+      // A store that does not answer is the operator's news already, and would be told once per connection.
+      if (!(fault instanceof EngineError))
+        this.parts.report("looking at the session of a live connection failed", fault);
       this.end("fault", "unavailable");
     } finally {
       this.isLooking = false;
@@ -256,6 +258,8 @@ export class Tab implements Paced, Present {
   }
 
   private begin(streamId: string, pointer: Pointer, described: Described, from: "tail" | "pointer"): void {
+    // What was sent before may have been more than the client takes, and have ended the connection.
+    if (this.isOver) return;
     const shown = this.followed.get(streamId)?.shown;
     const followed: Followed = {
       tab: this,

@@ -85,7 +85,11 @@ export class HttpMeter {
           for (const [route, { seconds }] of this.routes) observe(seconds, { route });
         },
       },
-      gauge("sluice_http_requests_active", "Requests that are not answered yet, and open SSE.", () => this.active),
+      gauge(
+        "sluice_http_requests_active",
+        "Requests that are not answered yet, open SSE and WebSockets.",
+        () => this.active,
+      ),
       gauge("sluice_http_connections", "Connections that are open.", () => door.connections),
       counter("sluice_http_malformed_total", "Inputs that were not an HTTP request, or did not arrive in time.", () => {
         return this.malformed;
@@ -94,7 +98,12 @@ export class HttpMeter {
         return door.traffic.receivedBytes;
       }),
       counter("sluice_http_sent_bytes_total", "Bytes of answers, without headers.", () => door.traffic.sentBytes),
-      counters("sluice_live_ended_total", "SSE connections that ended, by reason.", "reason", () => this.ends),
+      counters(
+        "sluice_live_ended_total",
+        "SSE connections and WebSockets that ended, by reason.",
+        "reason",
+        () => this.ends,
+      ),
     ];
   }
 }
