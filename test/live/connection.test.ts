@@ -1,8 +1,9 @@
 /** A live connection: what it pushes, in which order, and how it ends. */
 import { describe, expect, it } from "vitest";
+import { entity } from "../../packages/server/src/engine/contract.ts";
 import { eventually } from "../support/eventually.ts";
 import { FakeSink } from "../support/fake-sink.ts";
-import { LiveClient, openNode, openNodes } from "./nodes.ts";
+import { LiveClient, openNode, openNodeOn, openNodes } from "./nodes.ts";
 
 const JSON_STREAM = { "content-type": "application/json" };
 
@@ -158,6 +159,21 @@ describe("a connection", () => {
     expect(epoch).toBeGreaterThan(1);
     await node.append("a", 2);
     await eventually(() => expect(client.payloads("a")).toEqual([2]));
+  });
+
+  it("does not take a later stream at the same path for the one that was subscribed", async () => {
+    const { node, sessionId } = await following("a");
+    // The stream goes without an event, as when the process dies in between, so that the pointer stays.
+    const stream = entity("default", "stream", "a");
+    const { engine } = node.cluster;
+    await engine.commit(stream, { rev: (await engine.load(stream, [])).rev }, [{ op: "destroy" }]);
+    const other = openNodeOn(node.cluster);
+    await other.create("a", JSON_STREAM);
+    const client = await other.connect(sessionId);
+    expect(client.events[1]).toEqual({ type: "gone", streamId: "a", epoch: 1 });
+    await other.append("a", 1);
+    await eventually(async () => expect(await other.offsets(sessionId)).toEqual([]));
+    expect(client.payloads("a")).toEqual([]);
   });
 
   it("tells a client to read when retention took messages before they were pushed", async () => {

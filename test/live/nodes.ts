@@ -228,6 +228,11 @@ export function openNodes(count: number, options: ServerOptions = {}): { cluster
   return { cluster, nodes };
 }
 
+/** A server that starts on what another one has left. */
+export function openNodeOn(cluster: Cluster): LiveNode {
+  return new LiveNode(cluster, "later", {});
+}
+
 export function openNode(options: ServerOptions = {}): LiveNode & { readonly cluster: Cluster } {
   const { nodes, cluster } = openNodes(1, options);
   return Object.assign(nodes[0]!, { cluster });

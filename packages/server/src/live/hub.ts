@@ -157,7 +157,7 @@ export class Hub {
   /** Clients are spread over some time, because many may have lost their connection at the same moment. */
   private bye(code: ByeCode): LiveEvent {
     const { world, limits, meter } = this.parts;
-    meter.bye(code);
+    meter.byes[code]++;
     const reconnect = !STAYS_AWAY.includes(code);
     return { type: "bye", code, reconnect, retryMs: reconnect ? Math.round(world.random() * limits.spreadMs) : 0 };
   }

@@ -14,7 +14,7 @@ export function liveMetrics(meter: LiveMeter, hub: Hub, rolls: Rolls, presence: 
       "sluice_live_byes_total",
       "Live connections that the server ended, by what the client was told.",
       "code",
-      () => Object.fromEntries(meter.byes),
+      () => meter.byes,
     ),
     counter(
       "sluice_live_notified_total",
