@@ -29,9 +29,10 @@ export class SimTab {
   private readonly wanted = new Map<string, Followed>();
   /** The last offset processed, by stream; kept for as long as the tab lives. */
   private readonly last = new Map<string, string>();
-  /** The furthest offset that the server was told of or has given out, by stream. No pointer may be ahead of it. */
+  /** By subscription: the furthest offset that the tab has named or was given. */
   private readonly said = new Map<string, string>();
-  private readonly heard = new Set<string>();
+  /** By subscription: where the server last said that the pointer is. */
+  private readonly stored = new Map<string, string>();
   private reloads = 0;
   /** The page is new, and takes up what its session has stored. */
   private isFresh = false;
@@ -107,13 +108,24 @@ export class SimTab {
     this.disconnect();
   }
 
-  private get page(): string {
-    return `${this.name}, page ${this.reloads}`;
+  private noteSaid(stream: string, epoch: number, offset: string): void {
+    const key = `${this.sessionId} ${stream} ${epoch}`;
+    const before = this.said.get(key);
+    if (before === undefined || before < offset) this.said.set(key, offset);
   }
 
-  private noteSaid(stream: string, offset: string): void {
-    const before = this.said.get(stream);
-    if (before === undefined || before < offset) this.said.set(stream, offset);
+  /** A pointer is never ahead of the tab's own word about that subscription, and never goes back. */
+  private judgePointer(stream: string, epoch: number, offset: string): void {
+    const key = `${this.sessionId} ${stream} ${epoch}`;
+    const said = this.said.get(key);
+    // The answer to the subscription was lost, so the tab has said nothing about it.
+    if (said === undefined) return;
+    if (offset > said) this.ledger.object(this.name, `the pointer of ${stream} is at ${offset}, ahead of ${said}`);
+    const before = this.stored.get(key);
+    if (before !== undefined && before > offset) {
+      this.ledger.object(this.name, `the pointer of ${stream} went back from ${before} to ${offset}`);
+    }
+    this.stored.set(key, offset);
   }
 
   disconnect(): void {
@@ -178,12 +190,11 @@ export class SimTab {
 
   private subscribed(stream: string, followed: Followed, { offset, epoch }: { offset: string; epoch: number }): void {
     followed.epoch = epoch;
-    this.noteSaid(stream, offset);
-    this.heard.add(`${this.sessionId} ${stream} ${epoch}`);
+    this.noteSaid(stream, epoch, offset);
     const last = this.last.get(stream);
     if (followed.period === undefined) {
       const begins = last !== undefined && last > offset ? last : offset;
-      followed.period = this.ledger.begin(this.page, stream, begins);
+      followed.period = this.ledger.begin(`${this.name}, page ${this.reloads}`, stream, begins);
       this.last.set(stream, begins);
     }
     void this.catchUp(stream, followed);
@@ -211,7 +222,7 @@ export class SimTab {
     const offsets = [...this.wanted].flatMap(([streamId, { epoch, period }]) =>
       epoch === undefined || period === undefined ? [] : [{ streamId, lastOffset: this.last.get(streamId)!, epoch }],
     );
-    for (const { streamId, lastOffset } of offsets) this.noteSaid(streamId, lastOffset);
+    for (const { streamId, lastOffset, epoch } of offsets) this.noteSaid(streamId, epoch, lastOffset);
     const reply = await this.requests.ask("POST", "heartbeat", { sessionId, offsets });
     if (reply?.body.code === "session-not-found") this.forgetSession(sessionId);
     else if (reply !== undefined && reply.status !== 200) {
@@ -301,21 +312,12 @@ export class SimTab {
 
   /** A new page follows what its session has stored, from the pointer on. */
   private adopt({ streamId, lastOffset, epoch }: { streamId: string; lastOffset: string; epoch: number }): void {
-    // The answer to a subscription may have been lost, so only a stream that the tab has heard of can be judged.
-    const said = this.said.get(streamId);
-    if (said !== undefined && lastOffset > said && this.hasHeard(streamId, epoch)) {
-      this.ledger.object(this.name, `the pointer of ${streamId} is at ${lastOffset}, ahead of ${said}`);
-    }
+    this.judgePointer(streamId, epoch, lastOffset);
     if (!this.isFresh || this.wanted.has(streamId)) return;
     const held: Push[] = [];
     const followed: Followed = { epoch, period: undefined, held, asked: 0, isCatchingUp: false, catchesUpAgain: false };
     this.wanted.set(streamId, followed);
     this.subscribed(streamId, followed, { offset: lastOffset, epoch });
-  }
-
-  /** Whether an answer told the tab of this epoch. */
-  private hasHeard(stream: string, epoch: number): boolean {
-    return this.heard.has(`${this.sessionId} ${stream} ${epoch}`);
   }
 
   private process(stream: string, followed: Followed, { type, offset, payload, epoch }: Push): void {
