@@ -241,6 +241,22 @@ describe("the roll of a stream", () => {
     expect(text).toContain(`${path}=5`);
   });
 
+  it("a removal for an earlier stream that comes late leaves the subscription to a later one at the same path", async () => {
+    const { node, sessions } = await subscribers(1);
+    await node.app.live.rolls.unfollow("default", sessions[0]!, "a", "an earlier stream");
+    expect(await node.offsets(sessions[0]!)).toHaveLength(1);
+  });
+
+  it("a request to unsubscribe that names an earlier epoch changes nothing", async () => {
+    const { node, sessions } = await subscribers(1);
+    const [sessionId, streamId] = [sessions[0]!, "a"];
+    await node.unsubscribe(sessionId, streamId);
+    await node.subscribe(sessionId, streamId);
+    await node.done("DELETE", "/v1/subscriptions", { body: { sessionId, streamId, epoch: 1 } });
+    expect(await node.offsets(sessionId)).toMatchObject([{ epoch: 3 }]);
+    expect(await count(node)).toBe(1);
+  });
+
   it("of a deleted stream is finished by the sweep after a crash", async () => {
     const { nodes, cluster } = openNodes(2);
     const [first, second] = [nodes[0]!, nodes[1]!];
