@@ -147,7 +147,7 @@ function settings(random: Random, profile: Profile): HostSettings {
 }
 
 class LivePlay implements Play {
-  private readonly ledger = new Ledger();
+  private readonly ledger: Ledger;
   private readonly paths: readonly string[];
   private readonly tabs: readonly SimTab[];
   private readonly logs: SourceLogs;
@@ -159,6 +159,7 @@ class LivePlay implements Play {
     private readonly profile: Profile,
   ) {
     const { random, hosts, world } = stage;
+    this.ledger = new Ledger(!profile.replaces);
     this.paths = Array.from({ length: random.between(1, 3) }, (_, i) => `s${i}`);
     for (const path of this.paths) this.retention.set(path, random.pick(profile.retention));
     this.tabs = Array.from({ length: random.between(1, 3) }, (_, i) => new SimTab(`tab-${i}`, stage, this.ledger));

@@ -23,6 +23,9 @@ export class Ledger {
   readonly lines: string[] = [];
   readonly periods: Period[] = [];
 
+  /** `streamsStay`: no stream is deleted, so that every heartbeat that is answered has moved its pointers. */
+  constructor(readonly streamsStay: boolean) {}
+
   begin(tab: string, stream: string, begins: string): Period {
     const period: Period = { tab, stream, begins, processed: [], gaps: [] };
     this.periods.push(period);

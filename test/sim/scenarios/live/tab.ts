@@ -31,7 +31,7 @@ export class SimTab {
   private readonly last = new Map<string, string>();
   /** By subscription: the furthest offset that the tab has named or was given. */
   private readonly said = new Map<string, string>();
-  /** By subscription: where the server last said that the pointer is. */
+  /** By subscription: where the server last said that the pointer is, or confirmed that it stored it. */
   private readonly stored = new Map<string, string>();
   private reloads = 0;
   /** The page is new, and takes up what its session has stored. */
@@ -122,7 +122,7 @@ export class SimTab {
     if (said === undefined) return;
     if (offset > said) this.ledger.object(this.name, `the pointer of ${stream} is at ${offset}, ahead of ${said}`);
     const before = this.stored.get(key);
-    if (before !== undefined && before > offset) {
+    if (before !== undefined && before > offset && this.ledger.streamsStay) {
       this.ledger.object(this.name, `the pointer of ${stream} went back from ${before} to ${offset}`);
     }
     this.stored.set(key, offset);
@@ -227,6 +227,8 @@ export class SimTab {
     if (reply?.body.code === "session-not-found") this.forgetSession(sessionId);
     else if (reply !== undefined && reply.status !== 200) {
       this.ledger.object(this.name, `a heartbeat of processed offsets got ${JSON.stringify(reply.body)}`);
+    } else if (reply !== undefined) {
+      for (const one of offsets) this.stored.set(`${sessionId} ${one.streamId} ${one.epoch}`, one.lastOffset);
     }
   }
 
