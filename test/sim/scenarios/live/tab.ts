@@ -8,6 +8,7 @@
 import type { Stage } from "../../scenario.ts";
 import type { Ledger, Period } from "./ledger.ts";
 import { type Connection, type Push, Requests } from "./requests.ts";
+import { Words } from "./words.ts";
 
 /** How often a tab does what, by share. */
 export type Habits = Readonly<Record<"subscribe" | "unsubscribe" | "heartbeat" | "disconnect" | "reload", number>>;
@@ -29,10 +30,7 @@ export class SimTab {
   private readonly wanted = new Map<string, Followed>();
   /** The last offset processed, by stream; kept for as long as the tab lives. */
   private readonly last = new Map<string, string>();
-  /** By subscription: the furthest offset that the tab has named or was given. */
-  private readonly said = new Map<string, string>();
-  /** By subscription: where the server last said that the pointer is, or confirmed that it stored it. */
-  private readonly stored = new Map<string, string>();
+  private readonly words: Words;
   private reloads = 0;
   /** The page is new, and takes up what its session has stored. */
   private isFresh = false;
@@ -53,6 +51,7 @@ export class SimTab {
     private readonly ledger: Ledger,
   ) {
     this.requests = new Requests(name, stage, ledger);
+    this.words = new Words(name, ledger);
   }
 
   offsetOf(stream: string): string | undefined {
@@ -108,24 +107,8 @@ export class SimTab {
     this.disconnect();
   }
 
-  private noteSaid(stream: string, epoch: number, offset: string): void {
-    const key = `${this.sessionId} ${stream} ${epoch}`;
-    const before = this.said.get(key);
-    if (before === undefined || before < offset) this.said.set(key, offset);
-  }
-
-  /** A pointer is never ahead of the tab's own word about that subscription, and never goes back. */
-  private judgePointer(stream: string, epoch: number, offset: string): void {
-    const key = `${this.sessionId} ${stream} ${epoch}`;
-    const said = this.said.get(key);
-    // The answer to the subscription was lost, so the tab has said nothing about it.
-    if (said === undefined) return;
-    if (offset > said) this.ledger.object(this.name, `the pointer of ${stream} is at ${offset}, ahead of ${said}`);
-    const before = this.stored.get(key);
-    if (before !== undefined && before > offset && this.ledger.streamsStay) {
-      this.ledger.object(this.name, `the pointer of ${stream} went back from ${before} to ${offset}`);
-    }
-    this.stored.set(key, offset);
+  private keyOf(stream: string, epoch: number): string {
+    return `${this.sessionId} ${stream} ${epoch}`;
   }
 
   disconnect(): void {
@@ -190,7 +173,7 @@ export class SimTab {
 
   private subscribed(stream: string, followed: Followed, { offset, epoch }: { offset: string; epoch: number }): void {
     followed.epoch = epoch;
-    this.noteSaid(stream, epoch, offset);
+    this.words.say(this.keyOf(stream, epoch), offset);
     const last = this.last.get(stream);
     if (followed.period === undefined) {
       const begins = last !== undefined && last > offset ? last : offset;
@@ -222,14 +205,19 @@ export class SimTab {
     const offsets = [...this.wanted].flatMap(([streamId, { epoch, period }]) =>
       epoch === undefined || period === undefined ? [] : [{ streamId, lastOffset: this.last.get(streamId)!, epoch }],
     );
-    for (const { streamId, lastOffset, epoch } of offsets) this.noteSaid(streamId, epoch, lastOffset);
-    const reply = await this.requests.ask("POST", "heartbeat", { sessionId, offsets });
+    const said = offsets.map(({ streamId, epoch, lastOffset }) => [this.keyOf(streamId, epoch), lastOffset] as const);
+    for (const [key, offset] of said) this.words.say(key, offset);
+    const body = { sessionId, offsets };
+    this.words.sent.push(body);
+    const reply = await this.requests.ask("POST", "heartbeat", body);
     if (reply?.body.code === "session-not-found") this.forgetSession(sessionId);
-    else if (reply !== undefined && reply.status !== 200) {
+    else if (reply?.status === 200) for (const [key, offset] of said) this.words.confirm(key, offset);
+    else if (reply !== undefined) {
       this.ledger.object(this.name, `a heartbeat of processed offsets got ${JSON.stringify(reply.body)}`);
-    } else if (reply !== undefined) {
-      for (const one of offsets) this.stored.set(`${sessionId} ${one.streamId} ${one.epoch}`, one.lastOffset);
     }
+    // An earlier one comes again, as from a queue that repeats itself.
+    if (this.stage.random.chance(0.3))
+      await this.requests.ask("POST", "heartbeat", this.stage.random.pick(this.words.sent));
   }
 
   private async stayConnected(): Promise<void> {
@@ -314,7 +302,7 @@ export class SimTab {
 
   /** A new page follows what its session has stored, from the pointer on. */
   private adopt({ streamId, lastOffset, epoch }: { streamId: string; lastOffset: string; epoch: number }): void {
-    this.judgePointer(streamId, epoch, lastOffset);
+    this.words.judge(this.keyOf(streamId, epoch), lastOffset);
     if (!this.isFresh || this.wanted.has(streamId)) return;
     const held: Push[] = [];
     const followed: Followed = { epoch, period: undefined, held, asked: 0, isCatchingUp: false, catchesUpAgain: false };
