@@ -13,6 +13,13 @@ import { Words } from "./words.ts";
 /** How often a tab does what, by share. */
 export type Habits = Readonly<Record<"subscribe" | "unsubscribe" | "heartbeat" | "disconnect" | "reload", number>>;
 
+/** A pointer as the server lists it. */
+interface Stored {
+  readonly streamId: string;
+  readonly lastOffset: string;
+  readonly epoch: number;
+}
+
 /** What the tab knows of a stream that it wants. */
 interface Followed {
   epoch: number | undefined;
@@ -279,6 +286,7 @@ export class SimTab {
     for (;;) {
       if (this.connection !== connection || sessionId === undefined || this.sessionId !== sessionId) return;
       const before = new Map([...this.wanted].map(([stream, { epoch }]) => [stream, epoch]));
+      const confirmed = this.words.confirmed();
       const reply = await this.requests.ask("GET", `session-offsets/${sessionId}`);
       if (reply === undefined) {
         await this.requests.pause();
@@ -286,7 +294,7 @@ export class SimTab {
       }
       if (reply.status !== 200) return;
       const stored = new Set(reply.body.map((one: { streamId: string }) => one.streamId));
-      for (const one of reply.body) this.adopt(one);
+      for (const one of reply.body) this.adopt(one, confirmed);
       this.isFresh = false;
       for (const push of this.early.splice(0)) if (this.wanted.has(push.streamId)) this.take(push);
       for (const [stream, epoch] of before) {
@@ -301,8 +309,8 @@ export class SimTab {
   }
 
   /** A new page follows what its session has stored, from the pointer on. */
-  private adopt({ streamId, lastOffset, epoch }: { streamId: string; lastOffset: string; epoch: number }): void {
-    this.words.judge(this.keyOf(streamId, epoch), lastOffset);
+  private adopt({ streamId, lastOffset, epoch }: Stored, confirmed: ReadonlyMap<string, string>): void {
+    this.words.judge(this.keyOf(streamId, epoch), lastOffset, confirmed);
     if (!this.isFresh || this.wanted.has(streamId)) return;
     const held: Push[] = [];
     const followed: Followed = { epoch, period: undefined, held, asked: 0, isCatchingUp: false, catchesUpAgain: false };
@@ -371,6 +379,9 @@ export class SimTab {
         for (const { offset, payload } of reply.body) {
           this.process(stream, followed, { type: "data", offset, payload } as Push);
         }
+        // A stream that was created anew has fewer messages than were pushed; those of the earlier one are gone with it.
+        const next = reply.header("stream-next-offset")!;
+        if (next > this.last.get(stream)!) this.last.set(stream, next);
         if (reply.header("stream-up-to-date") === "true") return "done";
       } else if (reply.body.code === "offset-trimmed") {
         const through = reply.header("stream-earliest-offset")!;

@@ -28,15 +28,19 @@ export class Words {
     this.stored.set(subscription, offset);
   }
 
-  judge(subscription: string, offset: string): void {
+  /** What was confirmed up to now; an answer to a request that is sent later must not be behind it. */
+  confirmed(): ReadonlyMap<string, string> {
+    return new Map(this.stored);
+  }
+
+  judge(subscription: string, offset: string, confirmed: ReadonlyMap<string, string>): void {
     const said = this.said.get(subscription);
     // The answer to the subscription was lost, so the tab has said nothing about it.
     if (said === undefined) return;
     if (offset > said) this.ledger.object(this.tab, `the pointer of ${subscription} is at ${offset}, ahead of ${said}`);
-    const before = this.stored.get(subscription);
+    const before = confirmed.get(subscription);
     if (before !== undefined && before > offset && this.ledger.streamsStay) {
       this.ledger.object(this.tab, `the pointer of ${subscription} went back from ${before} to ${offset}`);
     }
-    this.stored.set(subscription, offset);
   }
 }
