@@ -15,10 +15,11 @@ import { problemMembers } from "./refusals.ts";
 import { KEYS_ADDRESS, LINK_ADDRESS, SUBSCRIPTION_ADDRESS, WakeRoutes } from "./routes.ts";
 import { Wakes } from "./service.ts";
 import { WAKE } from "./state.ts";
+import type { WebhookReach } from "./targets.ts";
 
 export interface WakeSettings {
   readonly wake: WakeLimits;
-  readonly webhook: KeySettings & { readonly allowLoopback: boolean };
+  readonly webhook: KeySettings & WebhookReach;
   readonly publicUrl?: string | undefined;
 }
 
@@ -48,7 +49,7 @@ export function wakesFeature(kernel: Kernel, settings: WakeSettings, { streams, 
   const { wake: limits, webhook, publicUrl } = settings;
   const keys = new SigningKeys(engine, keepers, world, ed25519, webhook, report);
   const service = new Wakes({ engine, keepers, streams, world, keys, sender, report, limits });
-  const routes = new WakeRoutes(service, keys, { allowLoopback: webhook.allowLoopback, publicUrl, limits });
+  const routes = new WakeRoutes(service, keys, { reach: webhook, publicUrl, limits });
   const describe = describeWakes(wakeBodies(limits));
   return {
     title: "Wake subscriptions",

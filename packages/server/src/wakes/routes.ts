@@ -16,10 +16,10 @@ import { parseAck, parseAddedStreams, parseBearer, parseConfig, parseRelease, pa
 import { absent, alreadyClaimed, outOfReach, tooMany, unproven, wrongType } from "./refusals.ts";
 import type { Stored, Wakes } from "./service.ts";
 import { type Config, describeLink, linkType } from "./state.ts";
+import type { WebhookReach } from "./targets.ts";
 
 export interface WakeRouteSettings {
-  /** Whether webhooks may be plain http to this machine. */
-  readonly allowLoopback: boolean;
+  readonly reach: WebhookReach;
   /** Scheme, host and port under which receivers reach the server; undefined: as the creator addressed it. */
   readonly publicUrl?: string | undefined;
   readonly limits: WakeLimits;
@@ -49,7 +49,7 @@ export class WakeRoutes {
   }
 
   async put({ project, subscription: id, access }: SubscriptionCall, request: HttpRequest): Promise<Reply> {
-    const config = await parseConfig(request, this.bodies, this.settings.allowLoopback);
+    const config = await parseConfig(request, this.bodies, this.settings.reach);
     await demandAll(access, project, id, config);
     const result = await this.wakes.put(project, id, config, this.baseOf(request));
     switch (result.kind) {
