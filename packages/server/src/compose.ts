@@ -245,7 +245,7 @@ export function buildApp(given: ServerSettings, world: World, engine: Engine, ou
     settings.keeper,
     watching.around,
   );
-  const audience = new Audience(settings.tail.readers);
+  const audience = new Audience(settings.tail.readers, settings.projectSharePercent);
   const kernel: Kernel = { engine, keepers, world, audience, report };
 
   const streams = streamsFeature(kernel, {

@@ -21,6 +21,7 @@ export interface WakeSettings {
   readonly wake: WakeLimits;
   readonly webhook: KeySettings & WebhookReach;
   readonly publicUrl?: string | undefined;
+  readonly projectSharePercent?: number | undefined;
 }
 
 export interface WakeParts {
@@ -46,9 +47,9 @@ const path: AddressName = {
 
 export function wakesFeature(kernel: Kernel, settings: WakeSettings, { streams, sender, ed25519 }: WakeParts) {
   const { engine, keepers, world, report } = kernel;
-  const { wake: limits, webhook, publicUrl } = settings;
+  const { wake: limits, webhook, publicUrl, projectSharePercent: sharePercent } = settings;
   const keys = new SigningKeys(engine, keepers, world, ed25519, webhook, report);
-  const service = new Wakes({ engine, keepers, streams, world, keys, sender, report, limits });
+  const service = new Wakes({ engine, keepers, streams, world, keys, sender, report, limits, sharePercent });
   const routes = new WakeRoutes(service, keys, { reach: webhook, publicUrl, limits });
   const describe = describeWakes(wakeBodies(limits));
   return {

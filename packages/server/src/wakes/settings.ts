@@ -10,7 +10,7 @@ export const wakeSettings = {
     maxLeaseMs: ms(WAKE_LIMITS.maxLeaseMs, "The longest lease that a subscription may ask for."),
     subscriptions: count(
       WAKE_LIMITS.subscriptions,
-      "Subscriptions that one server takes on, in all projects together.",
+      "Subscriptions that one server takes on, in all projects together; see projectSharePercent.",
     ),
     links: count(WAKE_LIMITS.links, "Streams that one subscription is linked to."),
   }),
