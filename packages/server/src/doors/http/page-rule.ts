@@ -50,14 +50,19 @@ export function refusePage(rule: PageRule, { host, origin, isWrite }: Approach):
     return new Refusal("host-not-allowed", detail);
   }
   if (!isWrite || origin === undefined || !rule.isLocal || mayWrite(rule, origin, host)) return undefined;
-  const detail =
-    `the server has no keys, so pages of the Origin ${quoted(origin)} may not write; ` +
-    "add the origin to cors.origins, or serve the page from localhost";
+  const advice =
+    origin === "null"
+      ? "the page is a file or sandboxed; serve it over http from localhost"
+      : "add the origin to cors.origins, or serve the page from localhost";
+  const detail = `the server asks for no token, so pages of the Origin ${quoted(origin)} may not write; ${advice}`;
   return new Refusal("origin-not-allowed", detail);
 }
 
+/** Nearly every request has one of these, and parsing an address costs many times as much. */
+const USUAL_HOST = /^(?:127\.0\.0\.1|localhost|\[::1\])(?::\d+)?$/;
+
 function acceptsHost({ isLocal, hosts }: PageRule, host: string): boolean {
-  if (!isLocal && hosts.length === 0) return true;
+  if ((!isLocal && hosts.length === 0) || USUAL_HOST.test(host)) return true;
   const name = nameIn(host);
   if (name === undefined) return false;
   if (isLoopbackName(name) || isAddress(name)) return true;
