@@ -47,7 +47,7 @@ async function removeEverything({ url, port }: Fixture): Promise<void> {
       for (const { path } of streams) {
         // Shards go with their topic, and in no other way.
         if (isAmongShards(path)) continue;
-        connection.send(`DELETE /v1/${project}/stream/${encodeURIComponent(path)} HTTP/1.1\r\nHost: a\r\n\r\n`);
+        connection.send(`DELETE /v1/${project}/stream/${encodeURIComponent(path)} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
         expect(await connection.answer("DELETE"), path).toMatchObject({ status: 204 });
       }
     }

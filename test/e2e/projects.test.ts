@@ -125,7 +125,7 @@ describe("a name that is no project's", () => {
   ])("is malformed: %s", async (name) => {
     for (const tail of ["stream/x", "streams"]) {
       const target = `/v1/${name}/${tail}`;
-      const answer = await exchange(fixture.port, `GET ${target} HTTP/1.1\r\nHost: a\r\n\r\n`);
+      const answer = await exchange(fixture.port, `GET ${target} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
       expect(answer.status).toBe(400);
       expect(JSON.parse(answer.body.toString())).toMatchObject({ code: "bad-project" });
     }
@@ -133,7 +133,7 @@ describe("a name that is no project's", () => {
 
   it("is empty", async () => {
     for (const target of ["/v1//stream/x", "/v1//streams", "/v1/"]) {
-      const answer = await exchange(fixture.port, `GET ${target} HTTP/1.1\r\nHost: a\r\n\r\n`);
+      const answer = await exchange(fixture.port, `GET ${target} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
       expect(JSON.parse(answer.body.toString())).toMatchObject({ code: "bad-project", status: 400 });
     }
   });

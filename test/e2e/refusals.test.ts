@@ -148,7 +148,7 @@ describe("a request with one wrong part", () => {
   ): Promise<RawResponse> {
     const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
     const length = `Content-Length: ${body.length}\r\n`;
-    connection.send(`${method} ${target} HTTP/1.1\r\nHost: a\r\n${lines.join("")}${length}\r\n${body}`);
+    connection.send(`${method} ${target} HTTP/1.1\r\nHost: localhost\r\n${lines.join("")}${length}\r\n${body}`);
     return (await connection.answer(method)) as RawResponse;
   }
 

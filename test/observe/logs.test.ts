@@ -87,7 +87,7 @@ describe("request lines", () => {
     onTestFinished(() => void socket.destroy());
     socket.on("error", () => {});
     socket.pause();
-    socket.write("GET /v1/stream/a?offset=now&live=sse HTTP/1.1\r\nHost: x\r\n\r\n");
+    socket.write("GET /v1/stream/a?offset=now&live=sse HTTP/1.1\r\nHost: localhost\r\n\r\n");
     await eventually(() => expect(fixture.server.tail.watchedStreams).toBe(1));
     const message = "x".repeat(1_024 * 1_024);
     const cut = () => fixture.requests().find(({ end }) => end === "slow-reader");

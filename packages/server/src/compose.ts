@@ -17,7 +17,7 @@ import type { ProjectLimits } from "./channels/limits.ts";
 import { settingsFrom } from "./config/load.ts";
 import { ConfigError } from "./config/problem.ts";
 import { type Limits, limitsOf, type Settings, type SettingsInput } from "./config/schema.ts";
-import { exposureOf } from "./config/together.ts";
+import { exposureOf, isLocal as isLocalServer } from "./config/together.ts";
 import { Audience } from "./core/audience.ts";
 import { Deadlines } from "./core/deadlines.ts";
 import { gauge } from "./core/metric.ts";
@@ -25,6 +25,7 @@ import type { World } from "./core/world.ts";
 import { cookieOrigins, corsDecorator, preflightHeaders } from "./doors/http/cors.ts";
 import { HttpDoor } from "./doors/http/node-adapter.ts";
 import { headersOnTheWire } from "./doors/http/openapi.ts";
+import { pageRuleOf } from "./doors/http/page-rule.ts";
 import { Router } from "./doors/http/router.ts";
 import { serverFeature } from "./doors/http/server-routes.ts";
 import { nodeEd25519 } from "./doors/webhook/node-ed25519.ts";
@@ -79,7 +80,7 @@ export function withDefaults(given: ServerOptions = {}): ServerSettings {
   }
   const { report, authorize, log, tracing, onSessionEvent, ...options } = given;
   const { logger, ...lines } = log || {};
-  const settings = settingsFrom({ ...options, log: lines });
+  const settings = settingsFrom({ ...options, log: lines }, authorize !== undefined);
   return {
     ...settings,
     authorize,
@@ -249,7 +250,7 @@ export function buildApp(given: ServerSettings, world: World, engine: Engine, ou
     settings.keeper,
     watching.around,
   );
-  const audience = new Audience(settings.tail.readers);
+  const audience = new Audience(settings.tail.readers, settings.projectSharePercent);
   const kernel: Kernel = { engine, keepers, world, audience, report };
 
   const streams = streamsFeature(kernel, {
@@ -281,14 +282,16 @@ export function buildApp(given: ServerSettings, world: World, engine: Engine, ou
   for (const kind of features.flatMap(({ kinds = [] }) => kinds)) sweeper.handle(kind);
 
   const identity = identityOf(settings, world, fetchKeys);
+  const isLocal = isLocalServer(settings, settings.authorize !== undefined);
   return {
     router: new Router({
       features,
       identity,
       cookieOrigins: cookieOrigins(settings.cors, settings.publicUrl),
       preflight: preflightHeaders(settings.cors, wire.asked),
+      pages: pageRuleOf({ ...settings, isLocal }),
     }),
-    decorate: corsDecorator(settings.cors, wire.told),
+    decorate: corsDecorator(settings.cors, wire.told, isLocal),
     features,
     // For tests and the simulator.
     identity,

@@ -57,6 +57,7 @@ export const describeChannels = (limits: ChannelLimits) =>
         "bad-query",
         "channel-not-found",
         "offset-ahead",
+        "project-limit",
         "too-many-waiters",
         "draining",
         "overloaded",

@@ -67,7 +67,7 @@ export class ChannelRoutes {
   async events(project: string, channel: string, request: HttpRequest): Promise<Reply> {
     const from = parseFrom(request);
     const wait = parseWait(request);
-    const leave = this.audience.enter(request);
+    const leave = this.audience.enter(project, request);
     try {
       const limits = this.channels.limitsFor(project, channel);
       const { engine } = this.channels;

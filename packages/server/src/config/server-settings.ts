@@ -36,6 +36,8 @@ const { pageMessages: ____, ...redisLimits } = { ...ENGINE_BOUNDS, ...REDIS_LIMI
 const isOrigin = (value: string): boolean =>
   value === "*" || (isAddress(value, ["http:", "https:"]) && new URL(value).origin === value);
 
+const isHostName = (value: string): boolean => /^(\*\.)?[a-z\d_-]+(\.[a-z\d_-]+)*$/i.test(value) && value.length <= 253;
+
 export const operatorSettings = {
   redis: settingGroup("Redis Cluster as the engine", redisLimits, {
     urls: list(
@@ -110,6 +112,11 @@ export const doorSettings = {
   }),
   metrics: settingGroup("Metrics", METRIC_LIMITS, {}),
   http: settingGroup("HTTP connections", HTTP_LIMITS, {
+    hosts: list(
+      isHostName,
+      "a list of host names like streams.example.com, or *.example.com for every name below",
+      "Names that requests may carry in Host. Empty: any name, except on a loopback listener without keys. localhost, IP addresses and the name in publicUrl always pass.",
+    ),
     requestMs: ms(HTTP_LIMITS.requestMs, "A request must have arrived whole within this time."),
     keepAliveMs: ms(HTTP_LIMITS.keepAliveMs, "How long a connection may wait for its next request."),
     headerBytes: bytes(HTTP_LIMITS.headerBytes, "The request line and the headers of a request together.", {

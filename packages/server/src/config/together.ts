@@ -1,10 +1,23 @@
 /**
- * The rules that settings must fulfill together, whatever their source: limits that depend on each other, and which
- * callers may reach a server without keys. Called by loading, `createServer` and the command line.
+ * The rules that settings must fulfill together, whatever their source: defaults and limits that depend on other settings,
+ * and which callers may reach a server without keys. Called by loading, `createServer` and the command line.
  *
  * Invariants: no other code decides this.
  */
-import { limitsOf, type Settings } from "./schema.ts";
+import { hostOf, isAddress, isLoopbackHost } from "../core/address.ts";
+import { limitsOf, type ParsedSettings, type Settings } from "./schema.ts";
+
+/** The share of one project where several are configured, so that one alone cannot use up what all of them need. */
+const SHARE_PERCENT = 50;
+
+/** Fills in the defaults that follow from other settings. `isGuarded`: the embedding program authorizes callers itself. */
+export function complete(settings: ParsedSettings, isGuarded = false): Settings {
+  const { webhook, publicUrl, projects } = settings;
+  const isPublic = publicUrl !== undefined && !isLoopbackHost(hostOf(new URL(publicUrl)));
+  const { allowLoopback = isLocal(settings, isGuarded) && !isPublic } = webhook;
+  const { projectSharePercent = Object.keys(projects).length > 1 ? SHARE_PERCENT : 100 } = settings;
+  return { ...settings, webhook: { ...webhook, allowLoopback }, projectSharePercent };
+}
 
 /** Why the settings contradict each other; empty if they do not. */
 export function disagreements(settings: Settings): string[] {
@@ -52,7 +65,16 @@ export function exposureOf(
   return { kind: "refused", why };
 }
 
+/**
+ * Whether only programs of this machine can connect, and none needs a token: a developer's server. Any page in the developer's
+ * browser can send requests to it.
+ */
+export function isLocal(settings: Parameters<typeof exposureOf>[0], isGuarded = false): boolean {
+  return exposureOf(settings, isGuarded).kind !== "guarded" && isLoopback(settings.host);
+}
+
+/** Whether a listener on this host is out of reach for other machines. A name below localhost may resolve to anything. */
 export function isLoopback(host: string): boolean {
   const name = host.toLowerCase();
-  return name === "localhost" || name === "::1" || /^(::ffff:)?127(\.\d{1,3}){3}$/.test(name);
+  return name === "localhost" || (isAddress(name) && isLoopbackHost(name));
 }

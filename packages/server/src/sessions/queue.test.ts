@@ -81,3 +81,20 @@ it("rests after each message while others append, and goes through when they do 
   await deliveries.all;
   expect([copies, rests.length]).toEqual([120, 0]);
 });
+
+it("works for the projects in turn, so that a large fan-out of one does not delay the others", async () => {
+  const world = { now: () => 0, after: () => () => {} } as unknown as World;
+  const order: string[] = [];
+  const deliver = async (project: string) => {
+    order.push(project);
+    return { kind: "applied" as const, at: THROUGH };
+  };
+  const port = { deliver } as unknown as StreamPort;
+  const limits = { ...FANOUT_LIMITS, queueConsumers: 1, queueRestMs: 0 };
+  const queue = new LocalQueue({ port, world, limits, meter: new FanoutMeter(), engine: {}, appends: () => 0 });
+  const large = queue.send(messagesOf({ ...round, projectId: "large" }, members, 20));
+  const small = queue.send(messagesOf({ ...round, projectId: "small" }, members.slice(0, 1), 20));
+  await Promise.all([large.all, small.all]);
+  expect(order.indexOf("small")).toBeLessThanOrEqual(40);
+  expect(order.length).toBe(121);
+});

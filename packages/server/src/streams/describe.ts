@@ -145,6 +145,7 @@ export const describeStreams = (list: ListLimits) =>
         "stream-gone",
         "offset-trimmed",
         "stream-sharded",
+        "project-limit",
         "too-many-waiters",
         "draining",
         "data-damaged",

@@ -75,7 +75,7 @@ export class TailRoutes {
     if (from === undefined)
       throw new Refusal("bad-query", "a live read needs the query parameter offset, last or since");
     const cursor = queryValue(request.search, "cursor");
-    const leave = this.audience.enter(request);
+    const leave = this.audience.enter(project, request);
     if (mode === "sse") return this.sse(project, path, from, format, cursor, leave);
     this.polls++;
     return this.longPoll(project, path, from, format, cursor, request).finally(() => {

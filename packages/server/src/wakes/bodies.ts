@@ -17,7 +17,16 @@ const DESCRIPTION = { error: `must be a string of at most ${MAX_DESCRIPTION_BYTE
 
 const path = z.string(STRING).describe("A stream's path within the project. A leading slash is ignored.");
 const webhook = z.strictObject(
-  { url: z.string(STRING).min(1, STRING).describe("https, and not a private address.") },
+  {
+    url: z
+      .string(STRING)
+      .min(1, STRING)
+      .describe(
+        "https to a public address. The server resolves the name at every delivery and refuses other addresses. Plain http to " +
+          "localhost is allowed where webhook.allowLoopback is set, as it is by default on a loopback listener without keys. " +
+          "Private networks are allowed where webhook.allowPrivate is set. Redirects are not followed.",
+      ),
+  },
   OBJECT,
 );
 const word = {

@@ -4,6 +4,8 @@
  */
 import { header } from "@sluice/protocol";
 import { base64url, utf8 } from "../core/bytes.ts";
+import { Lanes } from "../core/lanes.ts";
+import { SharedLimit } from "../core/shared-limit.ts";
 import type { Streams } from "../streams/service.ts";
 import type { SigningKeys } from "./keys.ts";
 import { describeLink, type LinkInfo, type Meta, type Wake } from "./state.ts";
@@ -40,26 +42,31 @@ export interface Notification {
 
 export class Delivery {
   readonly outcomes = { sent: 0, done: 0, failed: 0 };
-  private busy = 0;
-  private readonly queue: (() => void)[] = [];
+
+  private readonly lanes: Lanes;
 
   constructor(
     private readonly streams: Streams,
     private readonly keys: SigningKeys,
     private readonly sender: WebhookSender,
-    private readonly maxLanes: number,
-  ) {}
+    maxLanes: number,
+    sharePercent?: number,
+  ) {
+    const setting = "internal.wake.deliveries";
+    const noun = "attempts under way";
+    this.lanes = new Lanes(new SharedLimit({ setting, noun, max: maxLanes, code: "overloaded", sharePercent }));
+  }
 
   close(): void {
     this.sender.close();
   }
 
   get active(): number {
-    return this.busy;
+    return this.lanes.active;
   }
 
   get waiting(): number {
-    return this.queue.length;
+    return this.lanes.waiting;
   }
 
   /** Calls `infos` when it is this attempt's turn. */
@@ -69,26 +76,14 @@ export class Delivery {
   ): Promise<"sent" | "done" | "failed"> {
     let outcome: "sent" | "done" | "failed" = "failed";
     try {
-      outcome = await this.inTurn(notification, infos);
+      outcome = await this.lanes.run(notification.project, async () =>
+        notification.meta.config.type === "pull-wake"
+          ? this.writeEvent(notification)
+          : this.post(notification, await infos()),
+      );
       return outcome;
     } finally {
       this.outcomes[outcome]++;
-    }
-  }
-
-  private async inTurn(
-    notification: Notification,
-    infos: () => Promise<readonly LinkInfo[]>,
-  ): Promise<"sent" | "done" | "failed"> {
-    if (this.busy >= this.maxLanes) await new Promise<void>((resolve) => this.queue.push(resolve));
-    else this.busy++;
-    try {
-      if (notification.meta.config.type === "pull-wake") return await this.writeEvent(notification);
-      return await this.post(notification, await infos());
-    } finally {
-      const next = this.queue.shift();
-      if (next) next();
-      else this.busy--;
     }
   }
 

@@ -15,11 +15,13 @@ import { problemMembers } from "./refusals.ts";
 import { KEYS_ADDRESS, LINK_ADDRESS, SUBSCRIPTION_ADDRESS, WakeRoutes } from "./routes.ts";
 import { Wakes } from "./service.ts";
 import { WAKE } from "./state.ts";
+import type { WebhookReach } from "./targets.ts";
 
 export interface WakeSettings {
   readonly wake: WakeLimits;
-  readonly webhook: KeySettings & { readonly allowLoopback: boolean };
+  readonly webhook: KeySettings & WebhookReach;
   readonly publicUrl?: string | undefined;
+  readonly projectSharePercent?: number | undefined;
 }
 
 export interface WakeParts {
@@ -45,10 +47,10 @@ const path: AddressName = {
 
 export function wakesFeature(kernel: Kernel, settings: WakeSettings, { streams, sender, ed25519 }: WakeParts) {
   const { engine, keepers, world, report } = kernel;
-  const { wake: limits, webhook, publicUrl } = settings;
+  const { wake: limits, webhook, publicUrl, projectSharePercent: sharePercent } = settings;
   const keys = new SigningKeys(engine, keepers, world, ed25519, webhook, report);
-  const service = new Wakes({ engine, keepers, streams, world, keys, sender, report, limits });
-  const routes = new WakeRoutes(service, keys, { allowLoopback: webhook.allowLoopback, publicUrl, limits });
+  const service = new Wakes({ engine, keepers, streams, world, keys, sender, report, limits, sharePercent });
+  const routes = new WakeRoutes(service, keys, { reach: webhook, publicUrl, limits });
   const describe = describeWakes(wakeBodies(limits));
   return {
     title: "Wake subscriptions",

@@ -169,6 +169,8 @@ function refusalsOf(route: Route): ReadonlyMap<number, readonly ErrorCode[]> {
   if (!isOpen(route)) {
     codes.push("unauthenticated", "token-invalid", "token-expired", "forbidden", "keys-unavailable");
   }
+  codes.push("host-not-allowed");
+  if (!route.methods.includes("GET") && !route.methods.includes("HEAD")) codes.push("origin-not-allowed");
   if (names.length > 0) codes.push("storage-full", "storage-failed", "unavailable", "data-damaged");
   if (body !== undefined) codes.push("body-timeout");
   codes.push("internal");
