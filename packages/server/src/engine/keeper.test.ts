@@ -90,6 +90,18 @@ test("after a conflict the inputs run again on the other writer's state", async 
   expect(await keepers.submit(e, [COUNT], add)).toBe("now 3");
 });
 
+test("inputs that a conflict runs again stay ahead of an input that arrived meanwhile", async () => {
+  const { keepers, memory, gate } = await gatedEngine();
+  await keepers.submit(e, [COUNT], add);
+  gate.shut();
+  const early = [keepers.submit(e, [COUNT], add), keepers.submit(e, [COUNT], add)];
+  await turns();
+  const late = keepers.submit(e, [COUNT], add);
+  await new Keepers(memory, setImmediate).submit(e, [COUNT], add);
+  gate.open();
+  expect(await Promise.all([...early, late])).toEqual(["now 3", "now 4", "now 5"]);
+});
+
 test("two writers of one entity both make progress and lose nothing", async () => {
   const { keepers, memory } = await gatedEngine();
   const other = new Keepers(memory, setImmediate);
