@@ -35,6 +35,17 @@ describe("a commit that is sent again", () => {
   });
 });
 
+describe("a claim that is sent again", () => {
+  it("after its answer was lost is granted to the node that made it", async () => {
+    const { proxy, near, far } = await overProxy({ commandMs: 300, deadlineMs: 10_000 });
+    proxy.swallowAnswers();
+    const claiming = far.claim(a, "far", 60_000);
+    await eventually(async () => expect(await near.claim(a, "near", 1)).toMatchObject({ kind: "held", node: "far" }));
+    proxy.heal();
+    expect(await claiming).toMatchObject({ kind: "owner" });
+  });
+});
+
 describe("a commit by the node that committed last", () => {
   it("conflicts after another master has taken over, and later messages sort above all earlier ones", async () => {
     const { server, near } = await overProxy({});
