@@ -1,3 +1,4 @@
+import { getEventListeners } from "node:events";
 import { Sluice } from "@sluice/client";
 import { beforeAll, describe, expect, test } from "vitest";
 import { closeAfterSuite, type Fixture, openServer } from "../e2e/server.ts";
@@ -89,5 +90,15 @@ describe("streams over the client", () => {
     const waiting = openClient(fixture.url, { fetch, retries: {} }).stream("x").create({ signal: abort.signal });
     setTimeout(() => abort.abort(reason), 50);
     await expect(waiting).rejects.toBe(reason);
+  });
+
+  test("leave nothing at the signal of a caller that uses it for many calls", async () => {
+    const { signal } = new AbortController();
+    const stream = openClient(fixture.url).stream("calls/signal");
+    await stream.create({ signal });
+    await stream.append(1);
+    expect(await valuesOf(stream, { signal })).toEqual([1]);
+    await expect(openClient(fixture.url).stream("calls/none").info({ signal })).rejects.toMatchObject({ status: 404 });
+    expect(getEventListeners(signal, "abort")).toEqual([]);
   });
 });

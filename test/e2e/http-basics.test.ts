@@ -250,7 +250,8 @@ describe("closing", () => {
 
     const closed = server.close();
     writer.send("ter");
-    expect(await writer.answer("POST")).toMatchObject({ status: 204 });
+    const { status, headers } = (await writer.answer("POST")) as RawResponse;
+    expect([status, headers.get("connection")]).toEqual([204, "close"]);
     expect(await sse.untilEnded()).toBe("end");
     const answered = await within(10_000, "the answer to the long-poll", poll);
     // It ends as a long-poll whose time is up, or with what the append in flight has brought.

@@ -66,7 +66,7 @@ export class Source implements LaggardSource {
     readonly stream: string,
   ) {
     this.roster = new Roster(parts.engine, parts.keepers, parts.limits, project, stream);
-    this.log = new SourceLog(parts, this.roster, project, stream);
+    this.log = new SourceLog(parts, this.roster, project, stream, () => this.holdAgain());
     this.breaker = new Breaker(parts.limits);
     this.laggards = new Laggards(parts, this);
   }
@@ -302,6 +302,14 @@ export class Source implements LaggardSource {
   private async hold(registry: Registry): Promise<void> {
     this.releasedAt = undefined;
     await this.log.hold(registry);
+  }
+
+  /** Sessions may have subscribed, or begun to, since the move was put off. */
+  private async holdAgain(): Promise<void> {
+    const registry = await this.roster.look();
+    if (registry === undefined || this.isStopped) return;
+    if (this.joins > 0) this.log.holdLater();
+    else await this.hold(registry);
   }
 
   /** Without subscribers nothing needs to be held, unless a session is about to subscribe. */

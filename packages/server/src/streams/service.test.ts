@@ -122,6 +122,23 @@ it("a JSON array in one body is several messages; apart they stay as they are", 
   expect(texts).toEqual(["1", "[2]", "[3,4]"]);
 });
 
+it("an append to a topic that is created anew on its way goes to a shard of the new topic", async () => {
+  const on = streams();
+  const topicOf = (shards: number) => on.create("p", "t", { ...NEW, config: { ...NEW.config, shards } });
+  await topicOf(1);
+  const appendAt = on.appendAt.bind(on);
+  let isOnItsWay = false;
+  on.appendAt = async (project, path, input) => {
+    if (path === "t" || isOnItsWay) return appendAt(project, path, input);
+    isOnItsWay = true;
+    await on.delete("p", "t");
+    await topicOf(3);
+    return appendAt(project, path, input);
+  };
+  const request = { body: utf8("1"), contentType: "application/json", close: false };
+  expect(await on.append("p", "t", request)).toMatchObject({ kind: "appended", next: { seq: 1 } });
+});
+
 it("what only the server deletes is not deleted for a caller", async () => {
   for (const path of ["session:1", "$x", "a/$shard/0"]) {
     expect(await codeOf(async () => streams().delete("p", path))).toBe("reserved-name");
