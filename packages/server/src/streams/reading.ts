@@ -24,6 +24,8 @@ export interface StreamPage {
   readonly kind: "page";
   readonly meta: Meta;
   readonly head: Head;
+  /** The position that the page begins after: the reader's, or the earliest kept. */
+  readonly from: Position;
   readonly messages: readonly LoggedMessage[];
   /** The reader's position after these messages. */
   readonly next: Position;
@@ -164,7 +166,7 @@ async function readAhead(engine: Engine, e: Entity, meta: Meta, after: Position)
   if (messages.length > 0) return undefined;
   const isLost = after.generation < head.generation && mayHaveSeen(meta, head, after);
   if (isLost) return { kind: "lost", survived: head.last };
-  return { kind: "page", meta, head, messages: [], next: after, atTail: true };
+  return { kind: "page", meta, head, from: after, messages: [], next: after, atTail: true };
 }
 
 /**
@@ -222,11 +224,11 @@ async function collect(
   const reachedOwn = inherited === undefined || comparePositions(from, inherited) >= 0 || bytes < maxBytes;
   const own = await engine.read(streamEntity(project, path), from, reachedOwn ? Math.max(1, maxBytes - bytes) : 0);
   // The head is the one that the page was read under, so that "at the tail" and "closed" describe the same moment.
-  if (!reachedOwn) return { kind: "page", meta, head: own.head, messages, next: from, atTail: false };
+  if (!reachedOwn) return { kind: "page", meta, head: own.head, from: after, messages, next: from, atTail: false };
   // One push per message, because a page of tiny messages exceeds the argument limit of a call.
   for (const message of own.messages) messages.push(message);
   const next = own.atTail ? own.head.last : (messages.at(-1)?.position ?? after);
-  return { kind: "page", meta, head: own.head, messages, next, atTail: own.atTail };
+  return { kind: "page", meta, head: own.head, from: after, messages, next, atTail: own.atTail };
 }
 
 function takeThrough(messages: readonly LoggedMessage[], through: Position): readonly LoggedMessage[] {
