@@ -179,7 +179,8 @@ function parseFork(project: string, request: HttpRequest): Fork | undefined {
     }
     return undefined;
   }
-  const url = /^\/v1\/(?:([\w-]+)\/)?stream\/(.+)$/.exec(from);
+  // `stream` is first, because no project has the name of a route.
+  const url = /^\/v1\/(?:stream|([\w-]+)\/stream)\/(.+)$/.exec(from);
   if (url && (url[1] ?? "default") !== project) {
     throw new Refusal("bad-header", `${header.streamForkedFrom} must name a stream of the same project, ${project}`);
   }

@@ -27,6 +27,7 @@ describe("a stream is not created, whichever door asks,", () => {
     ["a\u00a0b", "bad-path"],
     ["a\u0085", "bad-path"],
     ["a\nb", "bad-path"],
+    ["a\ud800", "bad-path"],
     ["a/+", "bad-path"],
     ["a/#", "bad-path"],
     ["", "bad-path"],
