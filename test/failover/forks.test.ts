@@ -147,6 +147,7 @@ describe("after a failover that loses nothing", () => {
     const [earlier] = await on.append("s", "c");
     await on.streams.delete("p", "s");
     await on.create("s");
+    expect(await on.fork("f", "s", earlier)).toBe("fork-unknown");
     const [first] = await on.append("s", "a");
     await on.failOver();
     const [second] = await on.append("s", "b");

@@ -48,8 +48,8 @@ export async function findForkPoint(
 }
 
 /**
- * Why no fork can begin at this position; undefined if one can. The message after it tells: numbers continue across
- * generations, so after a position of this stream comes the next number.
+ * Why no fork can begin at this position; undefined if one can. The message after it tells, there already or to come:
+ * numbers continue across generations, so after a position of this stream comes the next number.
  */
 async function misplacement(
   engine: Engine,
@@ -60,9 +60,11 @@ async function misplacement(
   const read = await readPage(engine, project, path, position, 1);
   if (read.kind === "ahead" || read.kind === "trimmed") return read.kind;
   if (read.kind !== "page") return "unknown";
+  const { last } = read.head;
   const [following] = read.messages;
-  if (following !== undefined) return following.position.seq === position.seq + 1 ? undefined : "unknown";
-  return comparePositions(position, read.head.last) > 0 ? "ahead" : undefined;
+  if (following === undefined && comparePositions(position, last) > 0) return "ahead";
+  const nextSeq = following?.position.seq ?? last.seq + 1;
+  return nextSeq === position.seq + 1 ? undefined : "unknown";
 }
 
 /** The ancestors that the fork reads up to `through`, each with its last position. */
