@@ -33,8 +33,10 @@ export async function findForkPoint(
 ): Promise<ForkPointOutcome> {
   const { meta, head, path } = source;
   let through = offset ?? head.last;
-  // A fork from the beginning inherits nothing, so nothing can be missing.
-  const misplaced = through.seq === 0 ? undefined : await misplacement(engine, project, path, through);
+  // A fork from the beginning inherits nothing, so nothing can be missing. The tail needs no look: `Forks` starts again if
+  // the source has another history by the time that it stores the fork.
+  const isSure = through.seq === 0 || comparePositions(through, head.last) === 0;
+  const misplaced = isSure ? undefined : await misplacement(engine, project, path, through);
   if (misplaced !== undefined) return { kind: misplaced };
   let prefix: readonly Uint8Array[] = [];
   if (subOffset > 0) {
