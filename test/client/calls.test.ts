@@ -81,6 +81,20 @@ describe("streams over the client", () => {
     expect(await paths({ filter: "list/+/3" })).toEqual(["list/odd/3"]);
   });
 
+  test("are listed to the end, over pages that are short or empty", async () => {
+    const pages: Record<string, object> = {
+      "": { streams: [], next: "a" },
+      a: { streams: [{ path: "b" }], next: "c" },
+      c: { streams: [], next: "d" },
+      d: { streams: [{ path: "e" }] },
+    };
+    const fetch = async (url: string | URL | Request) =>
+      Response.json(pages[new URL(String(url)).searchParams.get("after") ?? ""]);
+    const found: string[] = [];
+    for await (const { path } of openClient("http://127.0.0.1:1", { fetch }).list({ pageSize: 2 })) found.push(path);
+    expect(found).toEqual(["b", "e"]);
+  });
+
   test("reject an aborted call with the abort's reason, before and during the call", async () => {
     const sluice = openClient(fixture.url);
     const reason = new Error("changed my mind");

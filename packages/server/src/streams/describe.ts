@@ -41,7 +41,10 @@ export const streamList = z.object({
       shards: z.number().describe("The number of shards; only of a sharded topic.").optional(),
     }),
   ),
-  next: z.string().describe("Send it as after to get the next page. Absent on the last page.").optional(),
+  next: z
+    .string()
+    .describe("Send it as after to get the next page, also if this page is short or empty. Absent on the last page.")
+    .optional(),
 });
 
 /** Publishing is an append whose response has further headers. */

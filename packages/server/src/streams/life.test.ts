@@ -51,8 +51,8 @@ describe("creating where no stream is", () => {
     expect(view.get(metaTable, "")).toMatchObject({ createdAt: NOW, touchedAt: NOW, closed: true });
   });
 
-  it("continues a fork after the last inherited message, in a generation not before the source's", () => {
-    expect(created(create({ origin })).head).toMatchObject({ generation: 5, last: { generation: 5, seq: 40 } });
+  it("continues a fork after the last inherited message, in a generation of its own after the source's", () => {
+    expect(created(create({ origin })).head).toMatchObject({ generation: 6, last: { generation: 5, seq: 40 } });
     const later = created(create({ origin, payloads: [utf8("a")] }), 9);
     expect(later.head.last).toEqual({ generation: 9, seq: 41 });
     expect(later.get(metaTable, "")?.origin).toEqual(origin);

@@ -44,13 +44,22 @@ export const STREAM_LIMITS: StreamLimits = {
 export interface ListLimits {
   /** Streams on one page when the request sets no limit. */
   readonly defaultStreams: number;
-  /** Streams on one page at most. */
+  /** Streams on one page at most, and described for one at most, because expired ones do not count. */
   readonly streams: number;
   /** Names examined for one page, so that a filter with few matches cannot prolong a request; `next` continues. */
   readonly scanned: number;
+  /** Names that the engine lists at a time: at first at least, and once those did not fill the page. */
+  readonly firstPage: number;
+  readonly page: number;
 }
 
-export const LIST_LIMITS: ListLimits = { defaultStreams: 100, streams: 1_000, scanned: 10_000 };
+export const LIST_LIMITS: ListLimits = {
+  defaultStreams: 100,
+  streams: 1_000,
+  scanned: 10_000,
+  firstPage: 64,
+  page: 1_000,
+};
 
 /** Reads that wait at the tail of a stream. */
 export interface TailLimits extends Omit<ConnectionLimits, "lifetimeMs"> {

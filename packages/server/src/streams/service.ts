@@ -84,6 +84,7 @@ export type CreateResult =
         | "source-sharded"
         | "fork-ahead"
         | "fork-trimmed"
+        | "fork-unknown"
         | "fork-sub-offset"
         | "fork-too-deep";
     }

@@ -91,8 +91,9 @@ export class TailRoutes {
       refuseTopic(described.meta, path);
       await this.streams.touch(project, path);
       const { meta, head } = described;
-      const page: StreamPage = { kind: "page", meta, head, messages: [], next: head.last, atTail: true };
-      return { after: head.last, page };
+      const { last } = head;
+      const page: StreamPage = { kind: "page", meta, head, from: last, messages: [], next: last, atTail: true };
+      return { after: last, page };
     }
     const after = from === BEGINNING ? undefined : from;
     const page = await this.streams.read(project, path, after, this.limits.pageBytes);

@@ -35,6 +35,12 @@ export interface HttpDoorOptions extends Partial<HttpLimits> {
 }
 
 const SAFE = ["X-Content-Type-Options", "nosniff", "Cross-Origin-Resource-Policy", "cross-origin"];
+const POLICY = "Content-Security-Policy";
+/**
+ * Content is what a client stored, of the type it chose. A browser that opens it as a page runs none of its scripts and gives
+ * it an origin of its own, so that it cannot act with its reader's cookie.
+ */
+const SANDBOXED = [POLICY, "sandbox; default-src 'none'"];
 
 /** One connection: how many responses it is owed, and whether it closes after them. */
 interface Line {
@@ -296,6 +302,8 @@ function send(request: NodeRequest, reply: Reply, lingerMs: number): void {
   const headers = reply.headers;
   headers.push(...SAFE);
   const { body, live, status } = reply;
+  // A page of the server itself brings its own policy.
+  if ((body !== undefined || live !== undefined) && !headers.includes(POLICY)) headers.push(...SANDBOXED);
   if (request.mustHangUp && live === undefined) {
     sendAndHangUp(request, reply, lingerMs);
     return;
