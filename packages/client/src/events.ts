@@ -7,13 +7,11 @@
  */
 import type { Call, Connection } from "./connection.ts";
 import { SluiceError } from "./error.ts";
+import type { Exchange } from "./exchange.ts";
 import { type SseEvent, SseParser } from "./sse-parser.ts";
 
 /** The largest event: a page of a stream is one event, and 8 MiB of text fits with every character escaped. */
 export const MAX_EVENT_CHARS = 64 * 1024 * 1024;
-
-/** How long a connection must have lasted to be replaced without a delay although it brought no event. */
-export const WORTHWHILE_MS = 1_000;
 
 /** Sluice ends a connection after 60 s and the client reconnects; longer silence means that the server is gone. */
 export const SILENCE_MS = 90_000;
@@ -22,7 +20,7 @@ export async function* eventsOf(
   connection: Connection,
   call: Call,
   silenceMs: number,
-  onOpen?: (headers: Headers) => void,
+  onOpen: (exchange: Exchange) => void,
   /** The stream holds nothing more, and nothing will be added. */
   onNothing?: () => void,
 ): AsyncGenerator<SseEvent, void, undefined> {
@@ -35,9 +33,9 @@ export async function* eventsOf(
     }
     const type = exchange.response.headers.get("content-type") ?? "";
     if (!type.startsWith("text/event-stream")) {
-      throw new SluiceError("bad-answer", `events were asked for and ${type || "something without a type"} came`);
+      throw exchange.misunderstood(`events were asked for and ${type || "something without a type"} came`);
     }
-    onOpen?.(exchange.response.headers);
+    onOpen(exchange);
     exchange.allow(silenceMs);
     const parser = new SseParser(MAX_EVENT_CHARS);
     const decoder = new TextDecoder();

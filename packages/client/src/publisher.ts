@@ -9,7 +9,8 @@
 import { Backoff, sleep } from "./backoff.ts";
 import type { Call, Connection } from "./connection.ts";
 import { SluiceError } from "./error.ts";
-import { type Entry, Outbox, type Packed } from "./outbox.ts";
+import { countOption, numberOption } from "./options.ts";
+import { type Entry, LEAST_BYTES, Outbox, type Packed } from "./outbox.ts";
 import type { LastBudget, PageExit } from "./page-exit.ts";
 
 export interface PublisherOptions {
@@ -50,9 +51,10 @@ export class ChannelPublisher {
     private readonly path: string,
     options: PublisherOptions,
   ) {
-    this.intervalMs = options.intervalMs ?? INTERVAL_MS;
-    this.queueSize = options.queueSize ?? QUEUE_SIZE;
-    this.outbox = new Outbox(options.requestBytes ?? REQUEST_BYTES, options.sequence);
+    this.intervalMs = numberOption("intervalMs", options.intervalMs, INTERVAL_MS);
+    this.queueSize = numberOption("queueSize", options.queueSize, QUEUE_SIZE, 1);
+    const requestBytes = numberOption("requestBytes", options.requestBytes, REQUEST_BYTES, LEAST_BYTES);
+    this.outbox = new Outbox(requestBytes, countOption("sequence", options.sequence, 0));
     this.put({ phase: "START", payload: options.start ?? null }).catch(() => {});
   }
 
