@@ -175,9 +175,9 @@ export class Appender {
     for (let claims = 0; ; ) {
       this.number(batch);
       try {
-        const answer = await connection.once(this.callFor(batch));
+        const result = this.accepted(batch, await connection.once(this.callFor(batch)));
         backoff.progress();
-        return this.accepted(batch, answer);
+        return result;
       } catch (error) {
         if (this.mayCreate(batch, error)) {
           const { create } = batch;

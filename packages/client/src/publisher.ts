@@ -7,8 +7,8 @@
  * `end`.
  */
 import { Backoff, sleep } from "./backoff.ts";
-import type { Call, Connection } from "./connection.ts";
-import { SluiceError } from "./error.ts";
+import type { Answer, Call, Connection } from "./connection.ts";
+import { badAnswer, SluiceError } from "./error.ts";
 import { countOption, numberOption } from "./options.ts";
 import { type Entry, LEAST_BYTES, Outbox, type Packed } from "./outbox.ts";
 import type { LastBudget, PageExit } from "./page-exit.ts";
@@ -147,10 +147,10 @@ export class ChannelPublisher {
       if (packed === undefined) return;
       this.nextSendAt = Date.now() + this.intervalMs;
       try {
-        const { text } = await this.connection.once(this.callFor(packed));
-        backoff.progress();
+        const answer = await this.connection.once(this.callFor(packed));
         if (this.failure !== undefined) return;
-        this.checkAnswer(text);
+        this.checkAnswer(answer);
+        backoff.progress();
         this.outbox.sent();
         this.tell();
         return;
@@ -161,13 +161,15 @@ export class ChannelPublisher {
     }
   }
 
-  /** Another publisher gave this sequence, and the server took our message for a repetition of its message. */
-  private checkAnswer(text: string): void {
-    const sequence = /"sequence"\s*:\s*(\d+)/.exec(text);
-    if (sequence !== null && Number(sequence[1]) > this.outbox.lastSequence) {
+  private checkAnswer({ at, status, text }: Answer): void {
+    const offset = /"offset"\s*:\s*"([^"]*)"/.exec(text)?.[1];
+    // A proxy or a login page may have answered, so the outcome is unknown.
+    if (offset === undefined) throw badAnswer(at, status, "the answer is not one of a channel", { retryable: true });
+    // Another publisher gave this sequence, and the server took our message for a repetition of its message.
+    if (Number(/"sequence"\s*:\s*(\d+)/.exec(text)?.[1]) > this.outbox.lastSequence) {
       throw new SluiceError("channel-taken", "another publisher is, or was, at work on this channel");
     }
-    this.lastOffset = /"offset"\s*:\s*"([^"]*)"/.exec(text)?.[1] ?? this.lastOffset;
+    this.lastOffset = offset;
   }
 
   private tell(): void {
