@@ -5,7 +5,7 @@ import { describeOnEngines, eventually, serverForTest, within } from "../e2e/ser
 import { faultyFetch } from "./faulty-fetch.ts";
 import { openClient } from "./open-client.ts";
 
-describeOnEngines("a session over the client", (engine) => {
+describeOnEngines("an inbox", (engine) => {
   test("follows streams, keeps their copies once and in order, and reports its state", async () => {
     const { url } = await serverForTest(engine);
     const lost = new Set<string>();
@@ -57,11 +57,11 @@ describeOnEngines("a session over the client", (engine) => {
     await session.subscribe("s/a", { from: "beginning" });
     const seen: unknown[] = [];
     const reading = (async () => {
-      for await (const item of session.read({ live: true })) if (item.type === "message") seen.push(item.value);
+      for await (const item of session.live()) if (item.type === "message") seen.push(item.value);
     })();
     const over = expect(within(20_000, "the end", reading)).rejects.toMatchObject({ code: "stream-not-found" });
     await eventually(() => expect(seen).toEqual([1]));
-    await session.delete();
+    expect(await session.delete()).toEqual({ deleted: true });
     await over;
     await expect(session.info()).rejects.toMatchObject({ code: "session-not-found" });
   });

@@ -76,6 +76,8 @@ export class Appender {
     const batch = this.batchFor(outgoing);
     this.queued += body.length;
     if (!this.isRunning) void this.run();
+    // Every caller awaits a close, so `flush` need not report its failure again.
+    if (batch.closes) batch.promise.catch((error) => this.forget(error));
     return batch.promise;
   }
 
@@ -151,6 +153,10 @@ export class Appender {
       this.free(batch.size);
       batch.reject(error);
     }
+  }
+
+  private forget(error: unknown): void {
+    if (this.failure === error) this.failure = undefined;
   }
 
   private fail(error: SluiceError): Promise<never> {

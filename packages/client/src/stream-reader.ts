@@ -47,7 +47,7 @@ export class StreamReader {
   constructor(
     private readonly connection: Connection,
     private readonly path: string,
-    private readonly options: ReadOptions,
+    private readonly options: ReadOptions & { readonly marks?: boolean },
     private readonly format: "envelope" | undefined,
   ) {
     const { from = "beginning", live = false, signal, giveUpMs, waitMs } = options;
@@ -114,7 +114,8 @@ export class StreamReader {
 
   private async *page(): AsyncGenerator<Omit<Page, "bytes"> & { readonly bytes: Uint8Array | undefined }> {
     const startedAt = Date.now();
-    const exchange = await this.connection.open(this.call(), this.live ? this.silenceMs : undefined);
+    const call = this.call();
+    const exchange = await this.connection.open(call, this.live ? this.silenceMs : undefined);
     let bytes: Uint8Array;
     const { status, headers } = exchange.response;
     try {
@@ -131,7 +132,9 @@ export class StreamReader {
     this.position = next;
     this.cursor = headers.get(header.streamCursor) ?? undefined;
     this.isOver = closed || (upToDate && !this.live);
-    const isStuck = !this.isOver && next === span.before && Date.now() - startedAt < WORTHWHILE_MS;
+    const hasLooked = upToDate && call.query?.live === undefined;
+    const isEarly = Date.now() - startedAt < WORTHWHILE_MS;
+    const isStuck = !this.isOver && !hasLooked && next === span.before && isEarly;
     if (!isStuck) this.backoff.progress();
     yield { type: "page", bytes: status === 204 ? undefined : bytes, offset: next, upToDate, closed, exchange, span };
     if (isStuck) throw new NoProgress();
@@ -222,8 +225,10 @@ export class StreamReader {
 
   private call(): Call {
     const { position, cursor, format } = this;
-    // A failed long-poll from "now" would be repeated from a later "now", so the first request learns the offset instead.
-    const live = this.live === "long-poll" && position === NOW ? undefined : this.live;
+    // A failed long-poll from "now" would be repeated from a later "now", so the first request learns the offset instead. A
+    // long-poll that waits cannot tell that the reader has caught up.
+    const looksFirst = position === NOW || (this.options.marks === true && !this.isCaughtUp);
+    const live = this.live === "long-poll" && looksFirst ? undefined : this.live;
     const query = { offset: position, live, cursor: live && cursor, format };
     return { method: "GET", path: this.path, query, signal: this.options.signal };
   }

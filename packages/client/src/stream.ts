@@ -124,7 +124,7 @@ export class Stream<Input = unknown, Output = Input> {
 
   /** Like `read`, but yields the bytes that the server sent, for a program that parses or stores them itself. */
   pages({ format, live, ...options }: PageOptions = {}): AsyncGenerator<StreamPage | Gap, void, undefined> {
-    const polled = { ...options, live: live ? ("long-poll" as const) : false };
+    const polled = { ...options, marks: false, live: live ? ("long-poll" as const) : false };
     return new StreamReader(this.parts.connection, this.address, polled, format).pages();
   }
 
