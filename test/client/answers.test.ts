@@ -165,8 +165,10 @@ describe("a request that gets no answer", () => {
     await expect(failing()).rejects.toThrow(/^((?!CORS).)*$/);
     vi.stubGlobal("location", { origin: "https://app.example.com" });
     await expect(failing()).rejects.toThrow(/CORS: add https:\/\/app\.example\.com to its setting cors\.origins/);
-    const answered = scripted(() => ({ kind: "answer", status: 503 })).sluice;
-    await expect(answered.stream("a").info()).rejects.toThrow(/^((?!CORS).)*$/);
+    // An answer that breaks off shows that the browser let the request through.
+    const broken = () => new ReadableStream({ start: (controller) => controller.error(new TypeError("cut")) });
+    const answered = openClient(URL, { fetch: async () => new Response(broken()), retries: { giveUpMs: 0 } });
+    await expect(answered.stream("a").create()).rejects.toThrow(/^the server cannot be reached: cut$/);
     vi.stubGlobal("location", { origin: URL });
     await expect(failing()).rejects.toThrow(/^((?!CORS).)*$/);
   });
