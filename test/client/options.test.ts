@@ -23,6 +23,7 @@ test.each<[string, object, RegExp]>([
   ["a queue of NaN", { append: { queueSize: Number.NaN } }, /^append\.queueSize must be .*; got NaN$/],
   ["batches of 0", { append: { batchSize: 0 } }, /^append\.batchSize must be/],
   ["a number as text", { append: { batchMessages: "10" } }, /^append\.batchMessages must be .*; got "10"$/],
+  ["a longest delay of 0", { retries: { maxMs: 0 } }, /^retries\.maxMs must be .*at least 1; got 0$/],
   ["retries without a delay", { retries: { minMs: 0 } }, /^retries\.minMs must be .*at least 1; got 0$/],
   [
     "a longest delay below the shortest",
@@ -34,6 +35,11 @@ test.each<[string, object, RegExp]>([
 ])("a client with %s is refused at once, and the error names the option", (_, options, says) => {
   expect(() => made(options)).toThrow(says);
   expect(() => made(options)).toThrow(TypeError);
+});
+
+test("a client without options is refused, and a longest delay below the default of the shortest is fine", () => {
+  expect(() => Reflect.construct(Sluice, [])).toThrow(/^the options must be an object like/);
+  made({ retries: { maxMs: 5 } });
 });
 
 test("a password in the url is refused and not shown", () => {
@@ -75,6 +81,7 @@ test.each<[string, (sluice: Sluice) => unknown, RegExp]>([
   ["pages", (sluice) => sluice.stream("a").pages({ waitMs: -5 }), /^waitMs must be/],
   ["a channel's read", (sluice) => sluice.channel("a").read({ silenceMs: Number.NaN }), /^silenceMs must be/],
   ["a publisher", (sluice) => sluice.channel("a").publisher({ intervalMs: Number.NaN }), /^intervalMs must be/],
+  ["a publisher", (sluice) => sluice.channel("a").publisher({ giveUpMs: -1 }), /^giveUpMs must be/],
   ["a publisher", (sluice) => sluice.channel("a").publisher({ requestBytes: 100 }), /^requestBytes must be/],
   ["a publisher", (sluice) => sluice.channel("a").publisher({ sequence: 1.5 }), /^sequence must be a whole number/],
   ["a list", (sluice) => sluice.list({ pageSize: 0 }), /^pageSize must be a whole number/],

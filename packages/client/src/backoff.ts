@@ -41,7 +41,8 @@ export interface RetryPolicy {
 
 export function retryPolicy(options: RetryOptions): RetryPolicy {
   const { onRetry, onRecover } = options;
-  const minMs = numberOption("retries.minMs", options.minMs, 100, 1);
+  const most = numberOption("retries.maxMs", options.maxMs, Number.POSITIVE_INFINITY, 1);
+  const minMs = numberOption("retries.minMs", options.minMs, Math.min(100, most), 1);
   const maxMs = numberOption("retries.maxMs", options.maxMs, Math.max(10_000, minMs), minMs);
   const giveUpMs = numberOption("retries.giveUpMs", options.giveUpMs, 30_000);
   for (const [name, hook] of Object.entries({ onRetry, onRecover })) {

@@ -39,7 +39,10 @@ export async function* eventsOf(
     exchange.allow(silenceMs);
     const parser = new SseParser(MAX_EVENT_CHARS);
     const decoder = new TextDecoder();
-    for await (const piece of exchange.pieces()) yield* parser.push(decoder.decode(piece, { stream: true }));
+    for await (const piece of exchange.pieces()) {
+      const text = decoder.decode(piece, { stream: true });
+      yield* exchange.understood("the client does not understand the events", () => parser.push(text));
+    }
   } finally {
     exchange.close();
   }

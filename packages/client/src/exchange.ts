@@ -103,6 +103,15 @@ export class Exchange {
     return new SluiceError("unreachable", says, { ...at, cause: error, retryable: true });
   }
 
+  /** What `decode` returns. Whatever goes wrong while an answer is decoded is the answer's fault. */
+  understood<T>(says: string, decode: () => T): T {
+    try {
+      return decode();
+    } catch (cause) {
+      throw badAnswer(this.at, this.response.status, `${says}: ${describeCause(cause)}`, { cause });
+    }
+  }
+
   /** The error for an answer that the client cannot use. */
   misunderstood(says: string): SluiceError {
     return badAnswer(this.at, this.response.status, says);

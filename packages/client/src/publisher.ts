@@ -23,6 +23,8 @@ export interface PublisherOptions {
   readonly requestBytes?: number | undefined;
   /** Most characters that may wait; beyond it the publisher fails with `queue-full`. */
   readonly queueSize?: number | undefined;
+  /** How long publishing may fail before it gives up; `retries.giveUpMs` by default. */
+  readonly giveUpMs?: number | undefined;
   /** The payload of START: the model, a title, or whatever else readers should know first. */
   readonly start?: unknown;
   /** The sequence of START, from which the others count; 0 by default. */
@@ -49,8 +51,9 @@ export class ChannelPublisher {
     private readonly connection: Connection,
     private readonly exit: PageExit,
     private readonly path: string,
-    options: PublisherOptions,
+    private readonly options: PublisherOptions,
   ) {
+    numberOption("giveUpMs", options.giveUpMs, 0);
     this.intervalMs = numberOption("intervalMs", options.intervalMs, INTERVAL_MS);
     this.queueSize = numberOption("queueSize", options.queueSize, QUEUE_SIZE, 1);
     const requestBytes = numberOption("requestBytes", options.requestBytes, REQUEST_BYTES, LEAST_BYTES);
@@ -140,7 +143,7 @@ export class ChannelPublisher {
   }
 
   private async sendOne(): Promise<void> {
-    const backoff = new Backoff(this.connection.retries);
+    const backoff = new Backoff(this.connection.retries, undefined, this.options.giveUpMs);
     for (;;) {
       const packed = this.outbox.first();
       // The queue is empty when the publisher failed for another reason during the wait.

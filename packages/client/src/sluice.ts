@@ -64,6 +64,8 @@ export class Sluice {
   private isClosed = false;
 
   constructor(options: SluiceOptions) {
+    if (typeof options !== "object" || options === null)
+      throw wrong("the options", 'an object like { url: "…" }', options);
     const { url, project = "default", token, headers, query, retries, timeoutMs, append } = options;
     const { fetch = globalThis.fetch } = options;
     if (!/^[a-zA-Z0-9_-]{1,128}$/.test(project)) {

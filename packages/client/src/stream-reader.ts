@@ -11,8 +11,8 @@ import { Absence } from "./absence.ts";
 import { Backoff, NoProgress, WORTHWHILE_MS } from "./backoff.ts";
 import { isJson } from "./batch.ts";
 import type { Call, Connection } from "./connection.ts";
-import { badAnswer, SluiceError } from "./error.ts";
-import { ConnectionEnded, eventsOf, SILENCE_MS } from "./events.ts";
+import { SluiceError } from "./error.ts";
+import { ConnectionEnded, eventsOf, MAX_EVENT_CHARS, SILENCE_MS } from "./events.ts";
 import type { Exchange } from "./exchange.ts";
 import { arrayIn, bytesOf, envelopesIn, messagesOfBytes, plain, type Span, type StreamMessage } from "./message.ts";
 import { numberOption } from "./options.ts";
@@ -29,6 +29,8 @@ interface Control {
   readonly upToDate?: boolean;
   readonly streamClosed?: boolean;
 }
+
+const UNKNOWN = "the client does not understand the messages";
 
 type Batch = readonly (StreamMessage<unknown> | Mark)[];
 
@@ -143,7 +145,7 @@ export class StreamReader {
   private async *parsedPage(): AsyncGenerator<Batch, void, undefined> {
     for await (const { bytes = new Uint8Array(), upToDate, closed, exchange, span } of this.page()) {
       const type = exchange.response.headers.get(header.contentType) ?? "";
-      const messages = understood(exchange, () => messagesOfBytes(bytes, type, span));
+      const messages = exchange.understood(UNKNOWN, () => messagesOfBytes(bytes, type, span));
       const batch = this.marked(exchange, messages, span, upToDate || closed, closed);
       if (batch.length > 0) yield batch;
     }
@@ -154,18 +156,24 @@ export class StreamReader {
     let isWorthwhile = false;
     let exchange!: Exchange;
     let data: string[] = [];
+    let dataChars = 0;
     const opened = (one: Exchange) => {
       exchange = one;
       this.backoff.reached();
     };
     for await (const event of eventsOf(this.connection, this.call(), this.silenceMs, opened)) {
-      if (event.event === "data") data.push(event.data);
+      if (event.event === "data") {
+        data.push(event.data);
+        dataChars += event.data.length;
+        if (dataChars > MAX_EVENT_CHARS) throw exchange.misunderstood("no control event tells the offset of the data");
+      }
       if (event.event !== "control") continue;
-      const control = understood(exchange, () => controlIn(event.data));
+      const control = exchange.understood(UNKNOWN, () => controlIn(event.data));
       const { streamNextOffset: next, streamCursor, upToDate = false, streamClosed: closed = false } = control;
       const span = { before: this.position, next };
       const messages = await this.messagesIn(exchange, data, span);
       data = [];
+      dataChars = 0;
       this.hasAnswered = true;
       this.position = next;
       this.cursor = streamCursor;
@@ -187,14 +195,14 @@ export class StreamReader {
     if (data.length === 0) return [];
     const { headers } = exchange.response;
     if (headers.get(header.sseDataEncoding) === "base64") {
-      return understood(exchange, () =>
+      return exchange.understood(UNKNOWN, () =>
         plain(
           data.map((text) => bytesOf(text.replaceAll("\n", ""))),
           span,
         ),
       );
     }
-    const envelopes = data.length === 1 ? understood(exchange, () => envelopesIn(data[0]!, span)) : undefined;
+    const envelopes = data.length === 1 ? exchange.understood(UNKNOWN, () => envelopesIn(data[0]!, span)) : undefined;
     if (envelopes !== undefined) return envelopes;
     // A server without envelopes: text and JSON look alike in events, so the type of the stream decides.
     if (this.type === undefined) {
@@ -202,7 +210,7 @@ export class StreamReader {
       this.type = (await this.connection.call(call)).headers.get(header.contentType) ?? "";
     }
     if (!isJson(this.type)) return plain(data, span);
-    return understood(exchange, () => plain(data.flatMap(arrayIn), span));
+    return exchange.understood(UNKNOWN, () => plain(data.flatMap(arrayIn), span));
   }
 
   /** The messages, and the marks that follow them. */
@@ -252,13 +260,4 @@ function controlIn(data: string): Control {
   const control = JSON.parse(data) as Control;
   if (typeof control.streamNextOffset !== "string") throw new TypeError("no offset");
   return control;
-}
-
-/** Whatever goes wrong while an answer is decoded is the answer's fault. */
-function understood<T>({ at, response }: Exchange, decode: () => T): T {
-  try {
-    return decode();
-  } catch (cause) {
-    throw badAnswer(at, response.status, "the client does not understand the messages", { cause });
-  }
 }
