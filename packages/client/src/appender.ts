@@ -11,7 +11,7 @@ import { header } from "@sluice/protocol";
 import { Backoff } from "./backoff.ts";
 import { type AppendResult, Batch, type Outgoing, type PublishResult } from "./batch.ts";
 import type { Answer, Call, Connection } from "./connection.ts";
-import { badAnswer, isRefusal, SluiceError } from "./error.ts";
+import { badAnswer, hasCode, isRefusal, SluiceError } from "./error.ts";
 import { numberOption } from "./options.ts";
 import type { LastBudget, PageExit } from "./page-exit.ts";
 import type { Producer } from "./producer.ts";
@@ -144,7 +144,7 @@ export class Appender {
   private failAll(error: unknown): void {
     const { producer } = this.parts;
     const isCertain = isRefused(error) && !isAboutNumbers(error);
-    if (isFenced(error) || (producer?.isOwn && !isCertain)) this.ended = error;
+    if (hasCode(error, "producer-fenced") || (producer?.isOwn && !isCertain)) this.ended = error;
     this.failure ??= error;
     const failed = this.queue.splice(0);
     if (!producer?.isOwn) producer?.startEpoch();
@@ -196,7 +196,7 @@ export class Appender {
           this.cut(batch);
           return undefined;
         }
-        if (batch.isOnlyClosing && isClosed(error)) return batch.resultOf(error.headers!);
+        if (batch.isOnlyClosing && hasCode(error, "stream-closed")) return batch.resultOf(error.headers!);
         // Without a number the server cannot detect a repetition, and the lost answer may have been a success.
         if (this.parts.producer === undefined && !batch.isOnlyClosing) throw error;
         if (claims < MAX_CLAIMS && this.claim(batch, error)) claims++;
@@ -234,7 +234,7 @@ export class Appender {
     if (!isAboutNumbers(error) || producer === undefined) return false;
     // The program chose these numbers, so only the program can choose others.
     if (producer.isOwn) throw error;
-    if (!isFenced(error)) {
+    if (!hasCode(error, "producer-fenced")) {
       // One request at a time leaves no gap, so the server has lost its record of what it acknowledged.
       batch.historyLost = this.hasWritten;
       this.renumber();
@@ -291,16 +291,8 @@ function isRefused(error: unknown): boolean {
   return error instanceof SluiceError && error.status !== undefined && !error.retryable;
 }
 
-function isClosed(error: unknown): error is SluiceError {
-  return error instanceof SluiceError && error.code === "stream-closed";
-}
-
-function isFenced(error: unknown): error is SluiceError {
-  return error instanceof SluiceError && error.code === "producer-fenced";
-}
-
 function isAboutNumbers(error: unknown): error is SluiceError {
-  return isFenced(error) || (error instanceof SluiceError && /^producer-(gap|epoch-start)$/.test(error.code));
+  return hasCode(error, "producer-fenced", "producer-gap", "producer-epoch-start");
 }
 
 function isTooLarge(error: unknown): boolean {

@@ -113,9 +113,13 @@ function codeOf(status: number, headers: Headers): SluiceErrorCode {
   return `http-${status}`;
 }
 
+export function hasCode(error: unknown, ...codes: readonly ErrorCode[]): error is SluiceError {
+  return error instanceof SluiceError && (codes as readonly string[]).includes(error.code);
+}
+
 /** Whether the server refused with this code, or with the status alone, as a server without codes does. */
 export function isRefusal(error: unknown, status: number, code: ErrorCode): error is SluiceError {
-  return error instanceof SluiceError && (error.code === code || error.code === `http-${status}`);
+  return hasCode(error, code) || (error instanceof SluiceError && error.code === `http-${status}`);
 }
 
 /** An answer that this client cannot use. */
