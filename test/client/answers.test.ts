@@ -82,7 +82,7 @@ describe("an answer that is not understood", () => {
 describe("a server that makes no progress", () => {
   const stuck = answering({ ...NEXT, ...JSON_TYPE }, "[]");
   const events = answering(EVENTS, `event: control\ndata: {"streamNextOffset":"07","upToDate":true}\n\n`);
-  const patient = { retries: { minMs: 50, maxMs: 10_000, giveUpMs: 700 } };
+  const patient = { retries: { minMs: 20, maxMs: 10_000, giveUpMs: 280 } };
 
   test.each<[string, Fault, (sluice: Sluice) => Promise<unknown>]>([
     ["a page that is not the last", stuck, (sluice) => all(sluice.stream("a").read({ from: "07" }))],
@@ -90,18 +90,18 @@ describe("a server that makes no progress", () => {
     [
       "a long-poll that does not wait",
       { ...stuck, status: 204, body: undefined } as unknown as Fault,
-      (sluice) => all(sluice.stream("a").read({ from: "07", live: "long-poll", giveUpMs: 700 })),
+      (sluice) => all(sluice.stream("a").read({ from: "07", live: "long-poll", giveUpMs: 280 })),
     ],
-    ["events that end at once", events, (sluice) => all(sluice.stream("a").read({ live: true, giveUpMs: 700 }))],
+    ["events that end at once", events, (sluice) => all(sluice.stream("a").read({ live: true, giveUpMs: 280 }))],
     [
       "a channel's last event again and again",
       answering(EVENTS, `id: 5\nevent: stream\ndata: {"phase":"DELTA","sequence":1}\n\n`),
-      (sluice) => all(sluice.channel("a").read({ from: "5", giveUpMs: 700 })),
+      (sluice) => all(sluice.channel("a").read({ from: "5", giveUpMs: 280 })),
     ],
   ])("is asked with growing delays, and given up: %s", async (_, fault, call) => {
     const { sluice, sent } = scripted(() => fault, patient);
     await expect(call(sluice)).rejects.toMatchObject({ retryable: true });
-    // Delays of 50 ms that double fit four times into 700 ms.
+    // Delays of 20 ms that double fit four times into 280 ms.
     expect(sent.length).toBeGreaterThan(2);
     expect(sent.length).toBeLessThan(9);
   });

@@ -125,4 +125,18 @@ describe("a producer", () => {
       { value: "0003", attributes: { word: "grüß \u{1f600}" } },
     ]);
   });
+
+  test("of a sharded topic reaches every shard, and reports no loss where a shard sees it for the first time", async () => {
+    const topic = openClient(fixture.url).stream(freshPath());
+    await topic.create({ shards: 4 });
+    const results = [];
+    for (const key of "abcdefgh") results.push(await topic.append(key, { key }));
+    results.push(await topic.close());
+    expect(results.filter(({ historyLost }) => historyLost)).toEqual([]);
+    const sizes = [];
+    for await (const { messages } of openClient(fixture.url).list({ prefix: `${topic.path}/$shard/` }))
+      sizes.push(messages);
+    expect(sizes.reduce((sum, size) => sum + size)).toBe(8);
+    expect(sizes.filter((size) => size > 0).length).toBeGreaterThan(1);
+  });
 });

@@ -51,6 +51,8 @@ export class Appender {
   private queued = 0;
   private isRunning = false;
   private hasWritten = false;
+  /** The shards of a topic count each for itself, so a new shard reports a gap and has lost nothing. */
+  private isSharded = false;
   /** Set when no further append can succeed: the producer is fenced, or its own numbers have become uncertain. */
   private ended: unknown;
   /** The first failure since the last `flush`, for a caller that ignores the promise of `append`. */
@@ -225,6 +227,7 @@ export class Appender {
       throw new SluiceError("producer-fenced", says);
     }
     this.hasWritten = true;
+    this.isSharded ||= headers.has(header.streamShard);
     return batch.resultOf(headers);
   }
 
@@ -236,7 +239,7 @@ export class Appender {
     if (producer.isOwn) throw error;
     if (!hasCode(error, "producer-fenced")) {
       // One request at a time leaves no gap, so the server has lost its record of what it acknowledged.
-      batch.historyLost = this.hasWritten;
+      batch.historyLost = this.hasWritten && !this.isSharded;
       this.renumber();
       return true;
     }
