@@ -92,6 +92,11 @@ describe("a server that makes no progress", () => {
       { ...stuck, status: 204, body: undefined } as unknown as Fault,
       (sluice) => all(sluice.stream("a").read({ from: "07", live: "long-poll", giveUpMs: 280 })),
     ],
+    [
+      "a long-poll that does not wait, with marks",
+      { ...stuck, headers: { ...NEXT, "Stream-Up-To-Date": "true" }, body: "" } as Fault,
+      (sluice) => all(sluice.stream("a").read({ from: "07", live: "long-poll", giveUpMs: 280, marks: true })),
+    ],
     ["events that end at once", events, (sluice) => all(sluice.stream("a").read({ live: true, giveUpMs: 280 }))],
     [
       "a channel's last event again and again",
@@ -104,6 +109,17 @@ describe("a server that makes no progress", () => {
     // Delays of 20 ms that double fit four times into 280 ms.
     expect(sent.length).toBeGreaterThan(2);
     expect(sent.length).toBeLessThan(9);
+  });
+
+  test("is asked with growing delays where only its long-poll fails", async () => {
+    const { sluice, sent } = scripted(
+      ({ url }) =>
+        url.includes("live=") ? answering({}, "", 502) : answering({ ...NEXT, "Stream-Up-To-Date": "true" }, ""),
+      patient,
+    );
+    const read = sluice.stream("a").read({ from: "07", live: "long-poll", giveUpMs: 280, marks: true });
+    await expect(all(read)).rejects.toMatchObject({ status: 502 });
+    expect(sent.length).toBeLessThan(18);
   });
 
   test("is not asked again and again when it moves a reader to and fro", async () => {

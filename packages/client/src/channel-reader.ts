@@ -9,7 +9,7 @@ import { Absence } from "./absence.ts";
 import { Backoff, NoProgress, WORTHWHILE_MS } from "./backoff.ts";
 import type { Connection } from "./connection.ts";
 import { SluiceError } from "./error.ts";
-import { ConnectionEnded, eventsOf, SILENCE_MS } from "./events.ts";
+import { eventsOf, SILENCE_MS } from "./events.ts";
 import type { Exchange } from "./exchange.ts";
 import { numberOption } from "./options.ts";
 
@@ -165,7 +165,8 @@ export class ChannelReader {
       yield { event: name, offset, data, message };
       if (this.isOver) return;
     }
-    if (!isWorthwhile && !this.isOver && Date.now() - startedAt < WORTHWHILE_MS) throw new ConnectionEnded();
+    if (!isWorthwhile && !this.isOver && Date.now() - startedAt < WORTHWHILE_MS)
+      throw new NoProgress("the server ended the connection");
     this.backoff.progress();
   }
 

@@ -6,7 +6,6 @@
  * that is silent for longer than a live server ever is, is abandoned.
  */
 import type { Call, Connection } from "./connection.ts";
-import { SluiceError } from "./error.ts";
 import type { Exchange } from "./exchange.ts";
 import { type SseEvent, SseParser } from "./sse-parser.ts";
 
@@ -45,12 +44,5 @@ export async function* eventsOf(
     }
   } finally {
     exchange.close();
-  }
-}
-
-/** A connection that brought no event and ended early is repeated only after a delay. */
-export class ConnectionEnded extends SluiceError {
-  constructor() {
-    super("unreachable", "the server ended the connection", { retryable: true });
   }
 }

@@ -12,15 +12,18 @@ import { Backoff, NoProgress, WORTHWHILE_MS } from "./backoff.ts";
 import { isJson } from "./batch.ts";
 import type { Call, Connection } from "./connection.ts";
 import { SluiceError } from "./error.ts";
-import { ConnectionEnded, eventsOf, MAX_EVENT_CHARS, SILENCE_MS } from "./events.ts";
+import { eventsOf, MAX_EVENT_CHARS, SILENCE_MS } from "./events.ts";
 import type { Exchange } from "./exchange.ts";
 import { arrayIn, bytesOf, envelopesIn, messagesOfBytes, plain, type Span, type StreamMessage } from "./message.ts";
 import { numberOption } from "./options.ts";
 import type { Gap, Mark, ReadOptions, StreamItem, StreamPage } from "./read-options.ts";
 
-interface Page extends StreamPage {
-  readonly exchange: Exchange;
+/** The answer to one request. */
+interface Page extends Pick<StreamPage, "upToDate" | "closed"> {
+  /** Undefined when a wait ended without messages. */
+  readonly bytes: Uint8Array | undefined;
   readonly span: Span;
+  readonly exchange: Exchange;
 }
 
 interface Control {
@@ -85,7 +88,8 @@ export class StreamReader {
             yield item;
           }
         } catch (error) {
-          this.isCaughtUp = false;
+          // An answer without progress leaves the reader where it was, and caught up if it was.
+          if (!(error instanceof NoProgress)) this.isCaughtUp = false;
           const gap = this.gapIn(error);
           if (gap === undefined) await this.pause(error);
           else {
@@ -109,12 +113,12 @@ export class StreamReader {
   }
 
   private async *publicPage(): AsyncGenerator<StreamPage, void, undefined> {
-    for await (const { type, bytes, offset, upToDate, closed } of this.page()) {
-      if (bytes !== undefined) yield { type, bytes, offset, upToDate, closed };
+    for await (const { bytes, span, upToDate, closed } of this.page()) {
+      if (bytes !== undefined) yield { type: "page", bytes, offset: span.next, upToDate, closed };
     }
   }
 
-  private async *page(): AsyncGenerator<Omit<Page, "bytes"> & { readonly bytes: Uint8Array | undefined }> {
+  private async *page(): AsyncGenerator<Page, void, undefined> {
     const startedAt = Date.now();
     const call = this.call();
     const exchange = await this.connection.open(call, this.live ? this.silenceMs : undefined);
@@ -135,10 +139,11 @@ export class StreamReader {
     this.cursor = headers.get(header.streamCursor) ?? undefined;
     this.isOver = closed || (upToDate && !this.live);
     const hasLooked = upToDate && call.query?.live === undefined;
-    const isEarly = Date.now() - startedAt < WORTHWHILE_MS;
-    const isStuck = !this.isOver && !hasLooked && next === span.before && isEarly;
-    if (!isStuck) this.backoff.progress();
-    yield { type: "page", bytes: status === 204 ? undefined : bytes, offset: next, upToDate, closed, exchange, span };
+    const isProgress = next !== span.before || Date.now() - startedAt >= WORTHWHILE_MS;
+    const isStuck = !isProgress && !hasLooked && !this.isOver;
+    if (isProgress) this.backoff.progress();
+    else if (!isStuck) this.backoff.reached();
+    yield { bytes: status === 204 ? undefined : bytes, upToDate, closed, exchange, span };
     if (isStuck) throw new NoProgress();
   }
 
@@ -186,7 +191,8 @@ export class StreamReader {
       if (batch.length > 0) yield batch;
       if (closed) return;
     }
-    if (!isWorthwhile && Date.now() - startedAt < WORTHWHILE_MS) throw new ConnectionEnded();
+    if (!isWorthwhile && Date.now() - startedAt < WORTHWHILE_MS)
+      throw new NoProgress("the server ended the connection");
     this.backoff.progress();
   }
 
