@@ -5,7 +5,7 @@ import { describeOnEngines, eventually, serverForTest, within } from "../e2e/ser
 import { faultyFetch } from "./faulty-fetch.ts";
 import { openClient } from "./open-client.ts";
 
-describeOnEngines("a session over the client", (engine) => {
+describeOnEngines("an inbox", (engine) => {
   test("follows streams, keeps their copies once and in order, and reports its state", async () => {
     const { url } = await serverForTest(engine);
     const lost = new Set<string>();
@@ -19,7 +19,7 @@ describeOnEngines("a session over the client", (engine) => {
     const [a, b] = [sluice.stream("s/a"), sluice.stream("s/b")];
     await a.append("old");
     await b.create();
-    const session = sluice.session<{ stream: string; payload: unknown }>(randomUUID().toUpperCase());
+    const session = sluice.inbox<{ stream: string; payload: unknown }>(randomUUID().toUpperCase());
     expect(session.id).toBe(session.id.toLowerCase());
     await session.subscribe("s/a", { format: "envelope", from: "beginning" });
     expect(await session.subscribe("s/b", { format: "envelope" })).toMatchObject({ isNewSession: false });
@@ -53,15 +53,15 @@ describeOnEngines("a session over the client", (engine) => {
     const { url } = await serverForTest(engine);
     const sluice = openClient(url);
     await sluice.stream("s/a").append(1);
-    const session = sluice.session(randomUUID());
+    const session = sluice.inbox(randomUUID());
     await session.subscribe("s/a", { from: "beginning" });
     const seen: unknown[] = [];
     const reading = (async () => {
-      for await (const item of session.read({ live: true })) if (item.type === "message") seen.push(item.value);
+      for await (const item of session.live()) if (item.type === "message") seen.push(item.value);
     })();
     const over = expect(within(20_000, "the end", reading)).rejects.toMatchObject({ code: "stream-not-found" });
     await eventually(() => expect(seen).toEqual([1]));
-    await session.delete();
+    expect(await session.delete()).toEqual({ deleted: true });
     await over;
     await expect(session.info()).rejects.toMatchObject({ code: "session-not-found" });
   });
@@ -101,7 +101,7 @@ describe("publishing", () => {
 
   test("to a malformed session id is refused before any request is sent", () => {
     const sluice = openClient("http://127.0.0.1:2");
-    for (const id of ["", "ada", "../x", `${randomUUID()}/`]) expect(() => sluice.session(id)).toThrow(TypeError);
+    for (const id of ["", "ada", "../x", `${randomUUID()}/`]) expect(() => sluice.inbox(id)).toThrow(TypeError);
     for (const id of ["", ".", ".."]) expect(() => sluice.channel(id)).toThrow(TypeError);
   });
 });
