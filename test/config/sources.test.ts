@@ -302,6 +302,7 @@ describe("settings that depend on each other", () => {
   it("are refused together when they contradict each other", () => {
     expect(problems({ flags: ["--set=internal.wake.minLeaseMs=50000"] })[0]).toContain("at most wake.leaseMs (30000)");
     expect(problems({ flags: ["--set=webhook.timeoutMs=30000"] })[0]).toContain("internal.wake.lostAttemptMs");
+    expect(problems({ flags: ["--set=stream.bodyBytes=70000000"] })[0]).toContain("half of http.memoryBytes");
     expect(problems({ flags: ["--set=cors.origins=*", "--set=cors.credentials=true"] })[0]).toContain("cors.origins");
   });
 });

@@ -77,6 +77,7 @@ const table = {
   "project-limit": { status: 429, title: "The project has used up its share of a limit", retryable: true },
   "too-many-waiters": { status: 503, title: "Too many readers are waiting", retryable: true },
   overloaded: { status: 503, title: "The server has more work than it can take", retryable: true },
+  "memory-full": { status: 503, title: "The memory for requests and answers is in use", retryable: true },
   draining: { status: 503, title: "The server is shutting down", retryable: true },
   "storage-full": { status: 503, title: "The storage is full", retryable: true },
   "storage-failed": { status: 503, title: "The storage does not accept writes", retryable: true },

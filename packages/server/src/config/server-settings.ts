@@ -119,6 +119,16 @@ export const doorSettings = {
     ),
     requestMs: ms(HTTP_LIMITS.requestMs, "A request must have arrived whole within this time."),
     keepAliveMs: ms(HTTP_LIMITS.keepAliveMs, "How long a connection may wait for its next request."),
+    stallMs: ms(
+      HTTP_LIMITS.stallMs,
+      "How long a client may take nothing of its answer before its connection is cut; SSE has tail.slowReaderBytes instead.",
+    ),
+    memoryBytes: bytes(
+      HTTP_LIMITS.memoryBytes,
+      "Request bodies and unsent answers in memory, of all connections together; beyond it requests are refused with 503. " +
+        "The last eighth is for small ones. At least twice stream.bodyBytes.",
+      { min: 65_536 },
+    ),
     headerBytes: bytes(HTTP_LIMITS.headerBytes, "The request line and the headers of a request together.", {
       min: 1_024,
       max: 1_048_576,

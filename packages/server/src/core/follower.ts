@@ -84,7 +84,7 @@ export class Follower<P extends LogPage> implements FeedReader<P>, Paced {
       return;
     }
     this.position = page.next;
-    connection.send(frame.encoded(codec, variant === undefined ? 0 : variant()));
+    connection.send(frame.encoded(codec, variant === undefined ? 0 : variant()), true);
     if (log.isOver(page)) this.end("over");
     // A burst of several pages comes faster than any network takes it, so the follower sends the rest at the client's pace.
     else if (!page.atTail && connection.isLoaded) this.resync();

@@ -20,7 +20,8 @@ export interface Departing {
 export interface Sink extends Departing {
   /** Bytes that the network has not taken yet. */
   readonly buffered: number;
-  write(bytes: Uint8Array): void;
+  /** `isShared`: other connections hold the same bytes, so that they cost this one no memory of its own. */
+  write(bytes: Uint8Array, isShared?: boolean): void;
   /** Runs the task once when `buffered` has fallen to zero. */
   onDrain(task: () => void): void;
   /** Ends the connection after the client has taken what is buffered. */

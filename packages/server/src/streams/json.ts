@@ -4,6 +4,7 @@
  *
  * Invariants: a message keeps the bytes that the client sent, so no number loses a digit.
  */
+import { isTooDeep } from "../core/json-depth.ts";
 import { STREAM_LIMITS } from "./limits.ts";
 
 /**
@@ -27,9 +28,11 @@ const CLOSE_BRACE = 0x7d;
 export type JsonBody =
   | { readonly kind: "messages"; readonly payloads: Uint8Array[] }
   | { readonly kind: "invalid"; readonly why: string }
+  | { readonly kind: "too-deep" }
   | { readonly kind: "too-many" };
 
 export function jsonMessages(body: Uint8Array, maxMessages = STREAM_LIMITS.bodyMessages): JsonBody {
+  if (isTooDeep(body)) return { kind: "too-deep" };
   try {
     JSON.parse(decoder.decode(body));
   } catch (error) {
