@@ -148,7 +148,7 @@ process.on("disconnect", () => process.exit());
 
 const options = JSON.parse(process.argv[2]!) as ServerOptions;
 const report = () => {};
-const world = { ...realWorld(), now: clock };
+const world = { ...realWorld(), now: clock, monotonicMs: clock };
 const onSessionEvent = (point: MetricPoint) => void points.push(point);
 const given = { port: 0, log: false, report, onSessionEvent, ...options } as const;
 const { url } = await createServer(given, { streamPortOf: core.streamPortOf, world });

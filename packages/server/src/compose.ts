@@ -6,7 +6,6 @@
  * randomness (through `realWorld`).
  */
 
-import { performance } from "node:perf_hooks";
 import { type Authorize, CallbackIdentity } from "./auth/authorize.ts";
 import { keysFetcher } from "./auth/fetch-keys.ts";
 import { type Identity, OpenIdentity, TokenIdentity } from "./auth/identity.ts";
@@ -24,6 +23,7 @@ import { gauge } from "./core/metric.ts";
 import type { World } from "./core/world.ts";
 import { cookieOrigins, corsDecorator, preflightHeaders } from "./doors/http/cors.ts";
 import { HttpDoor } from "./doors/http/node-adapter.ts";
+import { connectionsWithin, openFiles } from "./doors/http/node-connection-cap.ts";
 import { headersOnTheWire } from "./doors/http/openapi.ts";
 import { Router } from "./doors/http/router.ts";
 import { serverFeature } from "./doors/http/server-routes.ts";
@@ -114,13 +114,13 @@ export async function createServer(options: ServerOptions = {}, outside: TestOut
   const exposure = exposureOf(asked, asked.authorize !== undefined);
   if (exposure.kind === "refused") throw new ConfigError([exposure.why]);
   const world = realWorld();
-  const clock = () => performance.now();
+  const clock = () => world.monotonicMs();
   const { log, tracing } = asked;
   const { metrics: limits } = limitsOf(asked);
   const watch = new Watch({ log, tracing, report: options.report, world, clock, engine: engineOf(asked), limits });
   const settings = { ...asked, report: watch.report };
   try {
-    const engine = await openEngine(settings, world, clock, watch);
+    const engine = await openEngine(settings, world, watch);
     try {
       return await serve(settings, world, engine, watch, outside);
     } catch (fault) {
@@ -137,20 +137,15 @@ function engineOf({ redis, memory }: ServerSettings): string {
   return redis.urls.length > 0 ? "redis" : memory ? "memory" : "disk";
 }
 
-function openEngine(
-  settings: ServerSettings,
-  world: World,
-  clock: () => number,
-  { log }: Pick<Watch, "log">,
-): Promise<Engine> | Engine {
+function openEngine(settings: ServerSettings, world: World, { log }: Pick<Watch, "log">): Promise<Engine> | Engine {
   const { engine: bounds, disk, redis: onRedis } = limitsOf(settings);
   const { urls, prefix, ...redis } = onRedis;
   const limits = { ...redis, pageMessages: bounds.pageMessages };
   const warn = (what: string, details: object = {}) => log.warn(what, details);
-  if (urls.length > 0) return openRedis({ urls, prefix, world, limits, clock, warn });
+  if (urls.length > 0) return openRedis({ urls, prefix, world, limits, warn });
   if (settings.memory) return openMemory({ world, bounds });
   const info = (what: string, details: object) => log.info(what, details);
-  return openDisk({ dir: settings.data, world, limits: { ...disk, ...bounds }, clock, warn, info });
+  return openDisk({ dir: settings.data, world, limits: { ...disk, ...bounds }, warn, info });
 }
 
 async function serve(
@@ -161,8 +156,10 @@ async function serve(
   outside: TestOutside,
 ): Promise<RunningServer> {
   const app = buildApp(settings, outside.world ?? world, engine, { ...outside, watching: watch });
+  const { http } = limitsOf(settings);
   const door = await HttpDoor.open({
-    ...limitsOf(settings).http,
+    ...http,
+    connections: connectionsWithin(http.connections, openFiles(), (what, details) => watch.log.warn(what, details)),
     host: settings.host,
     port: settings.port,
     handle: (request) => app.router.route(request),
@@ -179,7 +176,7 @@ async function serve(
   const url = `http://${host}:${door.port}`;
   watch.log.info("listening", { url, engine: engineOf(settings), pid: process.pid, node: process.versions.node });
   const close = async () => {
-    const askedAt = world.now();
+    const askedAt = world.monotonicMs();
     watch.log.info("draining", { readers: app.tail.readers, drainMs: settings.drainMs });
     const cancel = world.after(settings.drainMs, () => {
       watch.log.warn("the time to drain is up", { connections: door.connections });
@@ -191,7 +188,7 @@ async function serve(
     await app.stop();
     watch.stop();
     await engine.close();
-    watch.log.info("stopped", { ms: world.now() - askedAt });
+    watch.log.info("stopped", { ms: Math.round(world.monotonicMs() - askedAt) });
     await watch.close();
   };
   let closing: Promise<void> | undefined;

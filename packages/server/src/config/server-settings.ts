@@ -110,6 +110,10 @@ export const doorSettings = {
   }),
   metrics: settingGroup("Metrics", METRIC_LIMITS, {}),
   http: settingGroup("HTTP connections", HTTP_LIMITS, {
+    connections: count(
+      HTTP_LIMITS.connections,
+      "Connections at a time, as far as the limit of open files has room; beyond it they are refused with 503.",
+    ),
     requestMs: ms(HTTP_LIMITS.requestMs, "A request must have arrived whole within this time."),
     keepAliveMs: ms(HTTP_LIMITS.keepAliveMs, "How long a connection may wait for its next request."),
     headerBytes: bytes(HTTP_LIMITS.headerBytes, "The request line and the headers of a request together.", {

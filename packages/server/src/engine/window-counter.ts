@@ -1,6 +1,6 @@
 /**
  * The fixed-window counter behind `hit`, for engines that live in one process. A window opens with the first hit of its key and
- * lasts `windowMs`.
+ * lasts `windowMs` by a monotonic clock, so that no clock that is set can prolong it.
  *
  * Invariants: no window allows more than its limit. So a full table refuses new keys rather than forget a living window.
  */
@@ -20,6 +20,7 @@ export class WindowCounter {
     this.windows = new ExpiringMap(max);
   }
 
+  /** `nowMs` is the world's monotonic time. */
   hit(key: string, limit: number, windowMs: number, nowMs: number): Hit {
     let window = this.windows.get(key, nowMs);
     if (window === undefined) {

@@ -37,7 +37,7 @@ export class PacedHold {
     this.bytes += bytes;
     this.next = { position, name };
     if (this.isDue(position)) return this.write();
-    const restMs = this.storedAt + PACE_MS - this.world.now();
+    const restMs = this.storedAt + PACE_MS - this.world.monotonicMs();
     this.timer ??= this.world.after(restMs, () => {
       this.timer = undefined;
       this.write().catch(this.report);
@@ -56,7 +56,7 @@ export class PacedHold {
   private isDue(position: Position): boolean {
     if (this.stored === undefined || comparePositions(position, this.stored) < 0) return true;
     if (comparePositions(position, this.stored) === 0) return false;
-    return this.bytes >= PACE_BYTES || this.world.now() - this.storedAt >= PACE_MS;
+    return this.bytes >= PACE_BYTES || this.world.monotonicMs() - this.storedAt >= PACE_MS;
   }
 
   private async write(): Promise<void> {
@@ -68,7 +68,7 @@ export class PacedHold {
     this.stored = undefined;
     await this.store(next.position, next.name);
     this.stored = next.position;
-    this.storedAt = this.world.now();
+    this.storedAt = this.world.monotonicMs();
     this.bytes = 0;
   }
 }

@@ -3,6 +3,8 @@
  * here.
  */
 export interface HttpLimits {
+  /** Connections at a time; the limit of open files may allow fewer. */
+  readonly connections: number;
   /** A request must have arrived completely within this time. */
   readonly requestMs: number;
   /** The headers of a request must have arrived within this time. */
@@ -18,6 +20,7 @@ export interface HttpLimits {
 }
 
 export const HTTP_LIMITS: HttpLimits = {
+  connections: 100_000,
   requestMs: 60_000,
   headersMs: 15_000,
   keepAliveMs: 65_000,
