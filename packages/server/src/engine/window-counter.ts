@@ -27,7 +27,7 @@ export class WindowCounter {
       window = { untilMs: nowMs + windowMs, hits: 0 };
       this.windows.set(key, window, nowMs);
     }
-    if (window.hits >= limit) return { kind: "limited", retryAfterMs: window.untilMs - nowMs };
+    if (window.hits >= limit) return { kind: "limited", retryAfterMs: Math.ceil(window.untilMs - nowMs) };
     window.hits++;
     return { kind: "allowed", remaining: limit - window.hits };
   }
