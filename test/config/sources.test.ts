@@ -267,6 +267,20 @@ describe("a file", () => {
     expect(told[0]).not.toContain("s3cr3t");
   });
 
+  it.each([
+    ["brackets", "[".repeat(100_000), 1],
+    ["closed brackets", `${"[".repeat(100_000)}${"]".repeat(100_000)}`, 1],
+    ["braces", `port: 1\nprojects: ${"{a: ".repeat(100_000)}`, 2],
+    ["dashes on one line", "- ".repeat(100_000), 1],
+    ["explicit keys", "? ".repeat(100_000), 1],
+    ["indented names", Array.from({ length: 60 }, (_, i) => `${" ".repeat(i)}a:`).join("\n"), 50],
+  ])("with too many levels of %s is refused before it is read, with the place", (_name, file, line) => {
+    const why = "it is nested more than 50 levels deep";
+    expect(problems({ file })).toEqual([
+      expect.stringMatching(`cannot be used: ${why}, at line ${line}, column \\d+$`),
+    ]);
+  });
+
   it("of JSON is parsed as JSON.parse does, in any layout", () => {
     const layout = fc.record({ indent: fc.constantFrom(0, 1, 4, "\t"), lineEnd: fc.constantFrom("\n", "\r\n") });
     fc.assert(

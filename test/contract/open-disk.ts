@@ -24,6 +24,7 @@ export function diskOpener(applier: "inline" | "thread", limits: Partial<Limits>
       engine,
       world,
       advance: world.advance,
+      setClock: world.setClock,
       async reopen() {
         await engine.close();
         engine = await open();

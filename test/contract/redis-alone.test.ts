@@ -311,6 +311,22 @@ describe("opening", () => {
   });
 });
 
+describe("a Redis whose clock was set back by an hour", () => {
+  it("keeps no key limited for longer than a window", async () => {
+    const server = await single();
+    const engine = await opened({ urls: [server.url] });
+    expect((await engine.hit("k", 1, 60_000)).kind).toBe("allowed");
+    expect((await engine.hit("k", 1, 60_000)).kind).toBe("limited");
+    // To Redis, a clock that was set back is a key that expires so much later.
+    await server.admin(async (redis) => {
+      const [window] = await redis.keys("*:hit:k");
+      expect(await redis.pexpire(window!, 60_000 + 3_600_000)).toBe(1);
+    });
+    expect((await engine.hit("k", 1, 60_000)).kind).toBe("allowed");
+    expect((await engine.hit("k", 1, 60_000)).kind).toBe("limited");
+  });
+});
+
 describe("a Redis without memory for more", () => {
   it("refuses writes as storage-full, and reads continue", async () => {
     const server = await single();

@@ -89,7 +89,7 @@ async function open(limits: Partial<Limits>, hold: { closed: boolean } = { close
 /** A runner that waits while the gate is closed. */
 function gate(runner: ApplyRunner, hold: { closed: boolean }): ApplyRunner {
   return {
-    isWorthDraining: true,
+    started: Promise.resolve(),
     close: () => runner.close(),
     async apply(extents, report) {
       while (hold.closed) await new Promise<void>((resolve) => clock.after(1, resolve));

@@ -197,7 +197,7 @@ async function refusal(damage: (path: string) => void): Promise<string> {
   copy.remove();
   expect(opened).toBeInstanceOf(EngineError);
   expect((opened as EngineError).code).toBe("data-damaged");
-  return (opened as EngineError).message;
+  return (opened as EngineError).explanation;
 }
 
 describe("a store that was cut or lost", () => {

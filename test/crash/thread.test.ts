@@ -72,7 +72,8 @@ describe("the disk engine with its apply thread", () => {
     const usual = getPriority();
     const givingWay = () => threads().filter((nice) => nice === usual + 7).length;
     const engine = await openDisk({ dir, world: realWorld(), limits: { ...limits, applyNice: 7 } });
-    expect(givingWay()).toBe(0);
+    // It runs before the first commit, because later the process may lack the descriptors to start it.
+    expect(givingWay()).toBe(1);
     await write(engine, entity("p", "stream", "s"));
     await engine.read(entity("p", "stream", "s"), { generation: 1, seq: 0 }, 1_000);
     expect(givingWay()).toBe(1);

@@ -6,7 +6,6 @@
  * randomness (through `realWorld`).
  */
 
-import { performance } from "node:perf_hooks";
 import { type Authorize, CallbackIdentity } from "./auth/authorize.ts";
 import { keysFetcher } from "./auth/fetch-keys.ts";
 import { type Identity, OpenIdentity, TokenIdentity } from "./auth/identity.ts";
@@ -24,6 +23,7 @@ import { gauge } from "./core/metric.ts";
 import type { World } from "./core/world.ts";
 import { cookieOrigins, corsDecorator, preflightHeaders } from "./doors/http/cors.ts";
 import { HttpDoor } from "./doors/http/node-adapter.ts";
+import { connectionsWithin, openFiles } from "./doors/http/node-connection-cap.ts";
 import { headersOnTheWire } from "./doors/http/openapi.ts";
 import { pageRuleOf } from "./doors/http/page-rule.ts";
 import { Router } from "./doors/http/router.ts";
@@ -112,13 +112,13 @@ export async function createServer(options: ServerOptions = {}, outside: TestOut
   const exposure = exposureOf(asked, asked.authorize !== undefined);
   if (exposure.kind === "refused") throw new ConfigError([exposure.why]);
   const world = realWorld();
-  const clock = () => performance.now();
+  const clock = () => world.monotonicMs();
   const { log, tracing } = asked;
   const { metrics: limits } = limitsOf(asked);
   const watch = new Watch({ log, tracing, report: options.report, world, clock, engine: engineOf(asked), limits });
   const settings = { ...asked, report: watch.report };
   try {
-    const engine = await openEngine(settings, world, clock, watch);
+    const engine = await openEngine(settings, world, watch);
     try {
       return await serve(settings, world, engine, watch, outside);
     } catch (fault) {
@@ -136,19 +136,14 @@ function engineOf({ redis, memory }: ServerSettings): string {
 }
 
 /** Loads only the engine that is asked for, because loading all three doubles the time of a start. */
-async function openEngine(
-  settings: ServerSettings,
-  world: World,
-  clock: () => number,
-  { log }: Pick<Watch, "log">,
-): Promise<Engine> {
+async function openEngine(settings: ServerSettings, world: World, { log }: Pick<Watch, "log">): Promise<Engine> {
   const { engine: bounds, disk, redis: onRedis } = limitsOf(settings);
   const { urls, prefix, ...redis } = onRedis;
   const limits = { ...redis, pageMessages: bounds.pageMessages };
   const warn = (what: string, details: object = {}) => log.warn(what, details);
   if (urls.length > 0) {
     const { openRedis } = await import("./engine/redis/open.ts");
-    return openRedis({ urls, prefix, world, limits, clock, warn });
+    return openRedis({ urls, prefix, world, limits, warn });
   }
   if (settings.memory) {
     const { openMemory } = await import("./engine/memory/memory.ts");
@@ -156,7 +151,7 @@ async function openEngine(
   }
   const { openDisk } = await import("./engine/disk/open.ts");
   const info = (what: string, details: object) => log.info(what, details);
-  return openDisk({ dir: settings.data, world, limits: { ...disk, ...bounds }, clock, warn, info });
+  return openDisk({ dir: settings.data, world, limits: { ...disk, ...bounds }, warn, info });
 }
 
 async function serve(
@@ -167,8 +162,10 @@ async function serve(
   outside: TestOutside,
 ): Promise<RunningServer> {
   const app = buildApp(settings, outside.world ?? world, engine, { ...outside, watching: watch });
+  const { http } = limitsOf(settings);
   const door = await HttpDoor.open({
-    ...limitsOf(settings).http,
+    ...http,
+    connections: connectionsWithin(http.connections, openFiles(), (what, details) => watch.log.warn(what, details)),
     host: settings.host,
     port: settings.port,
     handle: (request) => app.router.route(request),
@@ -185,7 +182,7 @@ async function serve(
   const url = `http://${host}:${door.port}`;
   watch.log.info("listening", { url, engine: engineOf(settings), pid: process.pid, node: process.versions.node });
   const close = async () => {
-    const askedAt = world.now();
+    const askedAt = world.monotonicMs();
     watch.log.info("draining", { readers: app.tail.readers, drainMs: settings.drainMs });
     const cancel = world.after(settings.drainMs, () => {
       watch.log.warn("the time to drain is up", { connections: door.connections });
@@ -197,7 +194,7 @@ async function serve(
     await app.stop();
     watch.stop();
     await engine.close();
-    watch.log.info("stopped", { ms: world.now() - askedAt });
+    watch.log.info("stopped", { ms: Math.round(world.monotonicMs() - askedAt) });
     await watch.close();
   };
   let closing: Promise<void> | undefined;

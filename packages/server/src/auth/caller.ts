@@ -15,8 +15,10 @@ export class Caller implements Access {
 
   constructor(
     readonly claims: Claims,
-    /** Until when neither the token nor its keys need another check. Epoch ms. */
-    readonly knownUntilMs: number,
+    /** When the token ends. Epoch ms, by the machine's clock, as the token says. */
+    readonly endsAtMs: number,
+    /** Until when the keys that verified it need no other look, by the monotonic clock. */
+    readonly keysFreshUntilMs: number,
   ) {
     this.prefixes = claims.streams && prefixesOf(claims.streams);
   }

@@ -47,7 +47,7 @@ async function lock(dir: string): Promise<() => Promise<void>> {
     return await nodeFiles.lock(dir);
   } catch (fault) {
     if (fault instanceof DirectoryInUse) throw new CliError(EXIT.conflict, `${fault.message} Stop it first.`);
-    if (fault instanceof EngineError) throw new CliError(EXIT.failure, fault.message);
+    if (fault instanceof EngineError) throw new CliError(EXIT.failure, fault.explanation);
     throw fault;
   }
 }
@@ -158,7 +158,7 @@ class Examination {
     } catch (fault) {
       const { code } = fault as NodeJS.ErrnoException;
       if (!(fault instanceof EngineError) && typeof code !== "string") throw fault;
-      await this.report.bad(part, (fault as Error).message);
+      await this.report.bad(part, fault instanceof EngineError ? fault.explanation : (fault as Error).message);
       return false;
     }
   }

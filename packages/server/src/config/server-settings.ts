@@ -117,6 +117,10 @@ export const doorSettings = {
       "a list of host names like streams.example.com, or *.example.com for every name below",
       "Names that requests may carry in Host. Empty: any name, except on a loopback listener without keys. localhost, IP addresses and the name in publicUrl always pass.",
     ),
+    connections: count(
+      HTTP_LIMITS.connections,
+      "Connections at a time, as far as the limit of open files has room; beyond it they are refused with 503.",
+    ),
     requestMs: ms(HTTP_LIMITS.requestMs, "A request must have arrived whole within this time."),
     keepAliveMs: ms(HTTP_LIMITS.keepAliveMs, "How long a connection may wait for its next request."),
     stallMs: ms(

@@ -91,11 +91,11 @@ export class Watch {
     let last: string | undefined;
     const look = () => {
       const now = health();
-      if (now?.message !== last) {
-        if (now) this.log.warn("writes are refused", { code: now.code, reason: now.message });
+      if (now?.explanation !== last) {
+        if (now) this.log.warn("writes are refused", { code: now.code, reason: now.explanation });
         else this.log.info("writes are taken again");
       }
-      last = now?.message;
+      last = now?.explanation;
       this.nextLook = this.world.after(this.limits.healthMs, look);
     };
     look();

@@ -78,7 +78,7 @@ export class Endings {
   /** Ends the sessions that have expired. */
   async sweep(entities: readonly Entity[]): Promise<void> {
     const { world, events, report } = this.parts;
-    const startedAt = world.now();
+    const startedAt = world.monotonicMs();
     let expired = 0;
     let removed = 0;
     let failed = 0;
@@ -95,7 +95,7 @@ export class Endings {
     });
     await Promise.all(sweeping);
     if (expired + failed === 0) return;
-    const latencyMs = world.now() - startedAt;
+    const latencyMs = world.monotonicMs() - startedAt;
     events.tell("cleanup_batch", { count: expired, latencyMs, values: [expired, removed, failed] });
   }
 

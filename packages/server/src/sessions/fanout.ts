@@ -173,12 +173,12 @@ export class Fanout {
     const { world } = this.parts;
     const mode = source.mode();
     const isInline = mode === "inline";
-    if (!isInline || !source.breaker.admits(world.now())) {
+    if (!isInline || !source.breaker.admits(world.monotonicMs())) {
       source.wake();
       return { mode: isInline ? "circuit-open" : mode, count: registry.count, successes: 0, failures: 0 };
     }
     const { failed, ...tally } = await source.copied(through);
-    source.breaker.report(tally.successes, failed, world.now());
+    source.breaker.report(tally.successes, failed, world.monotonicMs());
     return { mode, ...tally };
   }
 

@@ -14,7 +14,7 @@ const members = Array.from({ length: 120 }, (_, i) => ({ session: `s${i}`, incar
 it("leaves an engine that is behind to others, and goes on when it is not any more", async () => {
   const timers: (() => void)[] = [];
   const world = {
-    now: () => 0,
+    monotonicMs: () => 0,
     after(_ms: number, run: () => void) {
       timers.push(run);
       return () => {};
@@ -53,7 +53,7 @@ it("rests after each message while others append, and goes through when they do 
   let appends = 0;
   let copies = 0;
   const world = {
-    now: () => now,
+    monotonicMs: () => now,
     after(ms: number, run: () => void) {
       if (ms === FANOUT_LIMITS.queueRestMs) rests.push({ ms, run });
       return () => {};

@@ -81,7 +81,7 @@ export class LocalQueue implements FanoutQueue {
   private isWanted(): boolean {
     const { appends, limits, world } = this.parts;
     if (limits.queueRestMs === 0) return false;
-    const now = world.now();
+    const now = world.monotonicMs();
     const count = appends();
     if (count !== this.appends) this.lastAppendMs = now;
     this.appends = count;

@@ -111,9 +111,9 @@ export class SessionRoutes {
   /** Reports the request as an event when it is answered. */
   private async counted(endpoint: string, { method }: HttpRequest, work: () => Promise<Reply>): Promise<Reply> {
     const { events, world } = this.parts;
-    const startedAt = world.now();
+    const startedAt = world.monotonicMs();
     const told = (status: number, error = "") => {
-      const latencyMs = world.now() - startedAt;
+      const latencyMs = world.monotonicMs() - startedAt;
       events.tell("http", { stream: endpoint, session: method, error, latencyMs, values: [status] });
     };
     try {

@@ -120,7 +120,7 @@ export class Sessions {
   private async subscribeAs(asker: Asker, project: string, input: Subscribe): Promise<SubscribeOutcome> {
     const { port, fanout, events, world } = this.parts;
     const { sessionId, streamId, format, from } = input;
-    const startedAt = world.now();
+    const startedAt = world.monotonicMs();
     const asked = from === undefined ? undefined : await this.startOf(project, streamId, from);
     if (asked !== undefined && "kind" in asked) return asked;
     return fanout.joining(project, streamId, async () => {
@@ -148,7 +148,7 @@ export class Sessions {
         if (!(await this.register(project, input, name, joined, isCut))) return { kind: "no-stream" };
       } else await this.enlist(project, input, name, joined);
       if (joined.isNewSession) events.tell("session_create", { session: sessionId });
-      events.tell("subscribe", { stream: streamId, session: sessionId, latencyMs: world.now() - startedAt });
+      events.tell("subscribe", { stream: streamId, session: sessionId, latencyMs: world.monotonicMs() - startedAt });
       return joined;
     });
   }
@@ -272,7 +272,7 @@ export class Sessions {
     stored: () => void = () => {},
   ): Promise<PublishOutcome> {
     const { streams, fanout, events, world } = this.parts;
-    const startedAt = world.now();
+    const startedAt = world.monotonicMs();
     try {
       checkStreamId(stream);
       const outcome = await streams.append(project, stream, append);
@@ -280,11 +280,11 @@ export class Sessions {
       stored();
       const isFollowed = outcome.follows?.[FANOUT_FOLLOWER] !== undefined;
       const copies = isFollowed ? await fanout.publish(project, stream, outcome.next) : NO_COPIES;
-      events.tell("publish", { stream, count: copies.count, latencyMs: world.now() - startedAt });
+      events.tell("publish", { stream, count: copies.count, latencyMs: world.monotonicMs() - startedAt });
       return { outcome, copies };
     } catch (fault) {
       const error = fault instanceof Refusal ? fault.code : "internal";
-      events.tell("publish_error", { stream, error, latencyMs: world.now() - startedAt });
+      events.tell("publish_error", { stream, error, latencyMs: world.monotonicMs() - startedAt });
       throw fault;
     }
   }

@@ -175,7 +175,7 @@ export class Source implements LaggardSource {
 
   private async copyToAll(registry: Registry, copy: Copy): Promise<void> {
     const { name } = registry;
-    const startedAt = this.parts.world.now();
+    const startedAt = this.parts.world.monotonicMs();
     const served: Member[] = [];
     const deliveries: Deliveries[] = [];
     const passedOver = this.roster.lagging.size;
@@ -285,7 +285,7 @@ export class Source implements LaggardSource {
     this.parts.events.tell("fanout", {
       stream: this.stream,
       count: tally.count,
-      latencyMs: this.parts.world.now() - startedAt,
+      latencyMs: this.parts.world.monotonicMs() - startedAt,
       values: [tally.successes, tally.failures],
     });
     this.waiters.settle(through, { after: copy.prev, through: copy.through, tally });
@@ -315,7 +315,7 @@ export class Source implements LaggardSource {
   /** Without subscribers nothing needs to be held, unless a session is about to subscribe. */
   private async releaseHold(): Promise<void> {
     if (this.joins > 0 || this.hasReleasedHold()) return;
-    this.releasedAt = this.parts.world.now();
+    this.releasedAt = this.parts.world.monotonicMs();
     try {
       await this.log.releaseHold();
     } catch (fault) {
@@ -328,7 +328,7 @@ export class Source implements LaggardSource {
   private hasReleasedHold(): boolean {
     const { engine, world, limits } = this.parts;
     if (this.releasedAt === undefined) return false;
-    return isMemoryTruth(engine) || world.now() - this.releasedAt < limits.checkMs;
+    return isMemoryTruth(engine) || world.monotonicMs() - this.releasedAt < limits.checkMs;
   }
 
   /** While a session subscribes, the hold of the stream stays as it is. */

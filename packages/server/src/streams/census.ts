@@ -31,7 +31,7 @@ export class Census {
 
   /** Undefined until the first count has completed. */
   look(): number | undefined {
-    if (!this.isCounting && !this.isStopped && this.world.now() >= this.staleAt) void this.count();
+    if (!this.isCounting && !this.isStopped && this.world.monotonicMs() >= this.staleAt) void this.count();
     if (this.counted === undefined) return undefined;
     return Math.max(0, this.counted + this.balanceNow() - this.balance);
   }
@@ -46,7 +46,7 @@ export class Census {
 
   private async count(): Promise<void> {
     this.isCounting = true;
-    const startedAt = this.world.now();
+    const startedAt = this.world.monotonicMs();
     const balance = this.balanceNow();
     try {
       const found = await this.countAll();
@@ -57,7 +57,7 @@ export class Census {
     } catch {
       // The next scrape that finds the count old retries. The engine reports its faults itself.
     }
-    const now = this.world.now();
+    const now = this.world.monotonicMs();
     this.staleAt = now + Math.max(this.limits.keepMs, this.limits.keepFactor * (now - startedAt));
     this.isCounting = false;
   }

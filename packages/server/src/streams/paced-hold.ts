@@ -39,7 +39,7 @@ export class PacedHold {
     this.bytes += bytes;
     if (this.stored !== undefined && comparePositions(position, this.stored) === 0) return;
     if (this.isDue(position)) await this.write(position, name);
-    else this.later(this.storedAt + PACE_MS - this.parts.world.now());
+    else this.later(this.storedAt + PACE_MS - this.parts.world.monotonicMs());
   }
 
   /** Asks for the position again after a while. */
@@ -61,13 +61,13 @@ export class PacedHold {
 
   private isDue(position: Position): boolean {
     if (this.stored === undefined || comparePositions(position, this.stored) < 0) return true;
-    return this.bytes >= PACE_BYTES || this.parts.world.now() - this.storedAt >= PACE_MS;
+    return this.bytes >= PACE_BYTES || this.parts.world.monotonicMs() - this.storedAt >= PACE_MS;
   }
 
   private async write(position: Position, name: string): Promise<void> {
     this.forget();
     await this.parts.store(position, name);
     this.stored = position;
-    this.storedAt = this.parts.world.now();
+    this.storedAt = this.parts.world.monotonicMs();
   }
 }

@@ -114,11 +114,11 @@ export class Subscription {
   }
 
   /** Schedules the next check; replaces the earlier one. */
-  arm(world: World, atMs: number | undefined, task: () => void): void {
+  arm(world: World, inMs: number | undefined, task: () => void): void {
     this.timer?.();
     this.timer = undefined;
-    if (atMs === undefined || this.isStopped) return;
-    this.timer = world.after(Math.max(0, atMs - world.now()), () => {
+    if (inMs === undefined || this.isStopped) return;
+    this.timer = world.after(inMs, () => {
       this.timer = undefined;
       task();
     });

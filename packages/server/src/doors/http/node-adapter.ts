@@ -16,6 +16,7 @@ import { MemoryBudget } from "../memory-budget.ts";
 import { AnswerClock, GONE } from "./answer-clock.ts";
 import { HTTP_LIMITS, type HttpLimits } from "./limits.ts";
 import { listenFault } from "./listen-fault.ts";
+import { capConnections } from "./node-connection-cap.ts";
 import { hangUp } from "./node-hang-up.ts";
 import { NodeLine, type SharedParts } from "./node-line.ts";
 import { NodeRequest, onOver } from "./node-request.ts";
@@ -94,6 +95,7 @@ export class HttpDoor {
       this.hangUp(socket as Socket, "method-not-allowed", "CONNECT is not known here", [allow]);
     });
     this.server.on("clientError", (error, socket) => this.refuseGarbage(error, socket as Socket));
+    capConnections(this.server, limits.connections, limits.lingerMs);
   }
 
   static async open(options: HttpDoorOptions): Promise<HttpDoor> {

@@ -82,10 +82,9 @@ export class ExtentReader {
   }
 
   private damaged(segment: number, position: number): EngineError {
-    return new EngineError(
-      "data-damaged",
-      `The journal is damaged: ${this.dir}/${segmentName(segment)} at byte ${position}.`,
-    );
+    const damaged = (path: string) => `The journal is damaged: ${path} at byte ${position}.`;
+    const name = segmentName(segment);
+    return new EngineError("data-damaged", damaged(name), damaged(`${this.dir}/${name}`));
   }
 
   async close(): Promise<void> {

@@ -22,7 +22,7 @@ function barriers() {
   const limits = { ...REDIS_LIMITS, waitReplicas: 1 };
   const topology = { connectApart: () => node } as unknown as Topology;
   const world = manualWorld(1);
-  const made = new Barriers(topology, new Keys("t"), world, limits, libraryOf(limits), new RedisMeter(), world.now);
+  const made = new Barriers(topology, new Keys("t"), world, limits, libraryOf(limits), new RedisMeter());
   const outcomes: string[] = [];
   const pass = (name: string, history = "h") =>
     void made.pass("master", 0, history).then(

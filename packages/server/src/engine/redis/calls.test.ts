@@ -24,7 +24,7 @@ function callsTo(kind: string) {
     connectApart: () => ({ over: false, ask: () => new Promise((resolve) => asked.push(resolve)) }),
   } as unknown as Topology;
   const limits = { ...REDIS_LIMITS, waitReplicas: 1 };
-  const calls = new Calls(topology, new Keys("t"), world, limits, new RedisMeter(), world.now);
+  const calls = new Calls(topology, new Keys("t"), world, limits, new RedisMeter());
   const confirm = () => {
     for (const reply of ["h", 1]) asked.shift()?.(reply);
   };
