@@ -5,7 +5,7 @@
 import { formatOffset, ZERO } from "@sluice/protocol";
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { CHANNEL_LIMITS, limitsFor } from "../../packages/server/src/channels/limits.ts";
+import { CHANNEL_LIMITS, limitsFor } from "../../packages/server/src/channels/defaults.ts";
 import type { NewMessage } from "../../packages/server/src/channels/rules.ts";
 import { Channels } from "../../packages/server/src/channels/service.ts";
 import { channelEntity } from "../../packages/server/src/channels/state.ts";

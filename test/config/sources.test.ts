@@ -3,12 +3,12 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { allEntries } from "../../packages/server/src/config/catalog.ts";
+import { complete } from "../../packages/server/src/config/cross-checks.ts";
 import { parseConfig } from "../../packages/server/src/config/file.ts";
 import { type FlagGiven, type Loaded, loadSettings, settingsFrom } from "../../packages/server/src/config/load.ts";
 import { ConfigError } from "../../packages/server/src/config/problem.ts";
 import { effectiveSettings, referenceText } from "../../packages/server/src/config/reference.ts";
 import { limitsOf, schema } from "../../packages/server/src/config/schema.ts";
-import { complete } from "../../packages/server/src/config/together.ts";
 import { dirForTest } from "../support/sluice-process.ts";
 
 const SECRET = "x".repeat(32);

@@ -4,7 +4,7 @@
  * where the default reads come from memory.
  */
 import type { Engine } from "../../packages/server/src/engine/contract.ts";
-import type { Limits } from "../../packages/server/src/engine/disk/limits.ts";
+import type { Limits } from "../../packages/server/src/engine/disk/defaults.ts";
 import { openDisk, openWith } from "../../packages/server/src/engine/disk/open.ts";
 import { inlinePorts, temporaryDir } from "../support/disk.ts";
 import { manualWorld } from "../support/world.ts";

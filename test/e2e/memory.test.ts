@@ -6,7 +6,7 @@ import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { describe, expect, it, onTestFinished } from "vitest";
 import type { HttpRequest, Reply } from "../../packages/server/src/core/http.ts";
-import { HTTP_LIMITS } from "../../packages/server/src/doors/http/limits.ts";
+import { HTTP_LIMITS } from "../../packages/server/src/doors/http/defaults.ts";
 import { HttpDoor, type HttpDoorOptions } from "../../packages/server/src/doors/http/node-adapter.ts";
 import { serveInProcess } from "../support/sluice-process.ts";
 import { checkProblem } from "./problem.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { checkWebhookUrl, mayConnect, type WebhookReach } from "../../packages/server/src/wakes/targets.ts";
+import { checkWebhookUrl, mayConnect, type WebhookReach } from "../../packages/server/src/wakes/webhook-targets.ts";
 
 const PUBLIC_ONLY: WebhookReach = { allowLoopback: false, allowPrivate: false };
 const LOOPBACK: WebhookReach = { ...PUBLIC_ONLY, allowLoopback: true };

@@ -2,7 +2,7 @@
 import { createPublicKey, type JsonWebKey, verify } from "node:crypto";
 import type { ServerOptions } from "@sluice/server";
 import { expect, test } from "vitest";
-import { WAKE_LIMITS } from "../../packages/server/src/wakes/limits.ts";
+import { WAKE_LIMITS } from "../../packages/server/src/wakes/defaults.ts";
 import { answered, TestApp } from "./app.ts";
 
 async function opened(config: object = {}, settings: ServerOptions = {}): Promise<TestApp> {

@@ -6,17 +6,17 @@
  * randomness (through `realWorld`).
  */
 
-import { type Authorize, CallbackIdentity } from "./auth/authorize.ts";
+import { type Authorize, CallbackIdentity } from "./auth/callback-identity.ts";
 import { keysFetcher } from "./auth/fetch-keys.ts";
 import { type Identity, OpenIdentity, TokenIdentity } from "./auth/identity.ts";
 import type { KeysFetcher } from "./auth/key-set.ts";
 import { hasKeys } from "./auth/options.ts";
+import type { ProjectLimits } from "./channels/defaults.ts";
 import { channelsFeature } from "./channels/feature.ts";
-import type { ProjectLimits } from "./channels/limits.ts";
+import { exposureOf, isLocal as isLocalServer } from "./config/cross-checks.ts";
 import { settingsFrom } from "./config/load.ts";
 import { ConfigError } from "./config/problem.ts";
 import { type Limits, limitsOf, type Settings, type SettingsInput } from "./config/schema.ts";
-import { exposureOf, isLocal as isLocalServer } from "./config/together.ts";
 import { Audience } from "./core/audience.ts";
 import { Deadlines } from "./core/deadlines.ts";
 import { gauge } from "./core/metric.ts";
@@ -42,8 +42,8 @@ import type { MetricSink } from "./sessions/events.ts";
 import { sessionsFeature } from "./sessions/feature.ts";
 import type { StreamPort } from "./sessions/stream-port.ts";
 import { streamsFeature } from "./streams/feature.ts";
-import type { WebhookSender } from "./wakes/delivery.ts";
 import { wakesFeature } from "./wakes/feature.ts";
+import type { WebhookSender } from "./wakes/webhook-delivery.ts";
 
 /**
  * The options of an embedding program: any setting, and what only code can provide. Unknown or malformed options are

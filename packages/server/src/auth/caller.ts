@@ -7,8 +7,8 @@
 import type { Access, Action, StreamPattern } from "../core/action.ts";
 import { Refusal } from "../core/refusal.ts";
 import type { TopicFilter } from "../core/topic.ts";
-import { ADMIN, type Claims } from "./claims.ts";
-import { areWithin, type Denial, decide, isWithin } from "./decide.ts";
+import { areWithin, type Denial, decide, isWithin } from "./permissions.ts";
+import { ADMIN, type Claims } from "./token-claims.ts";
 
 export class Caller implements Access {
   readonly prefixes: readonly string[] | undefined;

@@ -10,10 +10,10 @@ import { decodeProtectedHeader, errors, type JWTPayload, type JWTVerifyOptions, 
 import { utf8 } from "../core/bytes.ts";
 import type { World } from "../core/world.ts";
 import { Caller } from "./caller.ts";
-import { readClaims } from "./claims.ts";
 import { inlineKeys, type KeySource, type Keys, type KeysFetcher, RemoteKeys } from "./key-set.ts";
 import type { AuthOptions, ProjectAuth } from "./options.ts";
 import { RecentCallers } from "./recent-callers.ts";
+import { readClaims } from "./token-claims.ts";
 
 const SHAPE = /^[\w-]+\.[\w-]+\.[\w-]+$/;
 const SECRET_ALGORITHM = "HS256";

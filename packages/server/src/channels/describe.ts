@@ -3,7 +3,7 @@ import { BEGINNING, NOW } from "@sluice/protocol";
 import { z } from "zod";
 import { type Description, offset, parameter, text } from "../core/describe.ts";
 import { message, messages, published } from "./bodies.ts";
-import type { ChannelLimits } from "./limits.ts";
+import type { ChannelLimits } from "./defaults.ts";
 
 /** Browsers send it when they reconnect. */
 const lastEventId = parameter(

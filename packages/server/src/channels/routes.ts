@@ -14,7 +14,7 @@ import { Refusal } from "../core/refusal.ts";
 import type { Sink } from "../core/sink.ts";
 import { endWith, SSE, sseHeaders } from "../core/sse.ts";
 import type { World } from "../core/world.ts";
-import type { ChannelLimits } from "./limits.ts";
+import type { ChannelLimits } from "./defaults.ts";
 import { type From, parseFrom, parseMessages, parseWait } from "./parse.ts";
 import { CHANNEL_EVENTS, ChannelLog, type ChannelPage } from "./reading.ts";
 import type { PublishRefusal } from "./rules.ts";

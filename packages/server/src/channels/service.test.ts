@@ -4,7 +4,7 @@ import { manualWorld } from "../../../../test/support/world.ts";
 import { Refusal } from "../core/refusal.ts";
 import { Keepers } from "../engine/keeper.ts";
 import { openMemory } from "../engine/memory/memory.ts";
-import { CHANNEL_LIMITS } from "./limits.ts";
+import { CHANNEL_LIMITS } from "./defaults.ts";
 import { Channels } from "./service.ts";
 
 function channels(limits: Partial<typeof CHANNEL_LIMITS> = {}, world = manualWorld(1)): Channels {

@@ -1,9 +1,9 @@
 /** `sluice serve`: runs the server until a signal ends it. */
 import type { Command } from "commander";
 import type { RunningServer } from "../compose.ts";
+import { exposureOf } from "../config/cross-checks.ts";
 import { ConfigError } from "../config/problem.ts";
 import type { Settings } from "../config/schema.ts";
-import { exposureOf } from "../config/together.ts";
 import { EngineError } from "../engine/contract.ts";
 import { DirectoryInUse } from "../engine/disk/lock.ts";
 import { CliError, EXIT } from "./exit.ts";

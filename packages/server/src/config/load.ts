@@ -16,10 +16,10 @@ import {
   nearest,
   OTHER_VARIABLES,
 } from "./catalog.ts";
+import { complete, disagreements } from "./cross-checks.ts";
 import { type Given, readConfigFile } from "./file.ts";
 import { ConfigError, malformed, type Source, unknown } from "./problem.ts";
 import { type Settings, type SettingsInput, schema } from "./schema.ts";
-import { complete, disagreements } from "./together.ts";
 
 /** A flag of the command line: `--port 80`, or `--set stream.pageBytes=80` as that key. */
 export interface FlagGiven {

@@ -19,13 +19,13 @@ import {
 } from "../core/setting.ts";
 import { settingGroup } from "../core/setting-group.ts";
 import { CORS_DEFAULTS } from "../doors/http/cors.ts";
-import { HTTP_LIMITS } from "../doors/http/limits.ts";
+import { HTTP_LIMITS } from "../doors/http/defaults.ts";
 import { ENGINE_BOUNDS } from "../engine/bounds.ts";
-import { DEFAULT_LIMITS as DISK } from "../engine/disk/limits.ts";
+import { DEFAULT_LIMITS as DISK } from "../engine/disk/defaults.ts";
 import { KEEPER_LIMITS, MAX_KEEPERS } from "../engine/keeper.ts";
 import { DEFAULT_PREFIX, REDIS_LIMITS } from "../engine/redis/options.ts";
 import { SWEEP_LIMITS } from "../engine/sweeper.ts";
-import { LOG_LIMITS, METRIC_LIMITS } from "../observe/limits.ts";
+import { LOG_LIMITS, METRIC_LIMITS } from "../observe/defaults.ts";
 
 /** HS256 signs with 256 bits; a shorter secret can be guessed from a single token. */
 const MIN_SECRET_CHARS = 32;

@@ -87,12 +87,12 @@ export function yesNo(initial: boolean, meaning: string, extra: Extra = {}) {
   return setting(z.boolean().default(initial), { ...YES_NO, meaning, initial, ...extra });
 }
 
-/** A switch whose default follows from other settings; `config/together.ts` fills it in. */
+/** A switch whose default follows from other settings; `config/cross-checks.ts` fills it in. */
 export function derivedYesNo(derived: string, meaning: string) {
   return setting(z.boolean().optional(), { ...YES_NO, meaning, initial: undefined, derived });
 }
 
-/** A percentage whose default follows from other settings; `config/together.ts` fills it in. */
+/** A percentage whose default follows from other settings; `config/cross-checks.ts` fills it in. */
 export function derivedPercent(derived: string, meaning: string) {
   const form = "a whole number from 1 to 100";
   const schema = z.int().min(1).max(100).optional();

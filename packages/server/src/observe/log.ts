@@ -8,7 +8,7 @@
 import { counter, type Metric } from "../core/metric.ts";
 import type { World } from "../core/world.ts";
 import { EngineError } from "../engine/contract.ts";
-import { LOG_LIMITS, type LogLimits } from "./limits.ts";
+import { LOG_LIMITS, type LogLimits } from "./defaults.ts";
 import { LineBuffer } from "./line-buffer.ts";
 import { flushAtExit, forgetAtExit, stderrOutlet } from "./stderr.ts";
 

@@ -8,7 +8,7 @@
 import type { Position } from "@sluice/protocol";
 import type { Cancel, World } from "../core/world.ts";
 import type { Copy } from "./copy.ts";
-import type { FanoutLimits } from "./limits.ts";
+import type { FanoutLimits } from "./defaults.ts";
 import type { Addressed } from "./session-rules.ts";
 import type { StreamPort } from "./stream-port.ts";
 

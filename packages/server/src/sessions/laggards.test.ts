@@ -1,9 +1,9 @@
 import { expect, it } from "vitest";
 import { manualWorld } from "../../../../test/support/world.ts";
 import { Copy } from "./copy.ts";
+import { FANOUT_LIMITS } from "./defaults.ts";
 import { FanoutMeter, type Member } from "./delivery.ts";
 import { type LaggardSource, Laggards } from "./laggards.ts";
-import { FANOUT_LIMITS } from "./limits.ts";
 import type { StreamPort } from "./stream-port.ts";
 
 const at = (seq: number) => ({ generation: 1, seq });

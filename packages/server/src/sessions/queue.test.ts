@@ -1,8 +1,8 @@
 import { expect, it } from "vitest";
 import type { World } from "../core/world.ts";
 import type { Copy } from "./copy.ts";
+import { FANOUT_LIMITS } from "./defaults.ts";
 import { FanoutMeter } from "./delivery.ts";
-import { FANOUT_LIMITS } from "./limits.ts";
 import { LocalQueue, messagesOf } from "./queue.ts";
 import type { StreamPort } from "./stream-port.ts";
 

@@ -8,8 +8,8 @@ import { FairQueue } from "../core/fair-queue.ts";
 import type { Cancel } from "../core/world.ts";
 import type { Engine } from "../engine/contract.ts";
 import type { Copy } from "./copy.ts";
+import type { FanoutLimits } from "./defaults.ts";
 import { type Deliveries, Delivery, type DeliveryParts, type Member, type Missed } from "./delivery.ts";
-import type { FanoutLimits } from "./limits.ts";
 
 export interface FanoutQueueMessage {
   readonly projectId: string;

@@ -21,10 +21,10 @@ import { absent, appendRefusal } from "../streams/refusals.ts";
 import type { Streams } from "../streams/service.ts";
 import { FANOUT_FOLLOWER, lifeOf, META, metaTable } from "../streams/state.ts";
 import { STREAM_ID } from "./bodies.ts";
+import type { SessionLimits } from "./defaults.ts";
 import { Endings, subscriptionsOf } from "./endings.ts";
 import type { Events } from "./events.ts";
 import type { Fanout, Published } from "./fanout.ts";
-import type { SessionLimits } from "./limits.ts";
 import {
   type Asker,
   confirmRule,

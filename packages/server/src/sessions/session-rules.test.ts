@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { RuleView } from "../../../../test/support/rule-view.ts";
 import { metaTable } from "../streams/state.ts";
-import { SESSION_LIMITS } from "./limits.ts";
+import { SESSION_LIMITS } from "./defaults.ts";
 import {
   type Asker,
   confirmRule,

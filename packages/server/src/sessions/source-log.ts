@@ -10,7 +10,7 @@ import { PacedHold } from "../streams/paced-hold.ts";
 import type { Streams } from "../streams/service.ts";
 import { FANOUT_FOLLOWER, followsOf } from "../streams/state.ts";
 import { Copy, type Gap, type Lent } from "./copy.ts";
-import type { FanoutLimits } from "./limits.ts";
+import type { FanoutLimits } from "./defaults.ts";
 import type { Roster } from "./roster.ts";
 import { isBefore, type Registry } from "./state.ts";
 

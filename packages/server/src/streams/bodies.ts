@@ -9,8 +9,8 @@ import { TOO_DEEP } from "../core/json-depth.ts";
 import { Refusal } from "../core/refusal.ts";
 import { refuseReserved } from "../core/reserved.ts";
 import type { Append } from "./append.ts";
+import type { StreamLimits } from "./defaults.ts";
 import { jsonMessages } from "./json.ts";
-import type { StreamLimits } from "./limits.ts";
 import { isJson } from "./state.ts";
 
 const RESERVED_PRODUCER = "fanout:";

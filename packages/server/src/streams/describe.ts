@@ -1,8 +1,8 @@
 /** The routes of streams, described for the OpenAPI document. `feature.ts` attaches each description to its route. */
 import { z } from "zod";
 import { bytes, type Description, type Parameter } from "../core/describe.ts";
+import type { ListLimits } from "./defaults.ts";
 import { asks, limitQuery, queries, says } from "./describe-headers.ts";
-import type { ListLimits } from "./limits.ts";
 
 const tail = [says.nextOffset, says.closed];
 const appendTail = [...tail, says.shard, says.producerEpoch, says.producerSeq];

@@ -7,7 +7,7 @@
  */
 import { comparePositions, type Position } from "@sluice/protocol";
 import type { Engine, Head } from "../engine/contract.ts";
-import type { StreamLimits } from "./limits.ts";
+import type { StreamLimits } from "./defaults.ts";
 import { readPage } from "./reading.ts";
 import { type Ancestor, isJson, type Meta } from "./state.ts";
 

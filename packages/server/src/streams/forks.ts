@@ -20,6 +20,7 @@ import { hex } from "../core/bytes.ts";
 import type { World } from "../core/world.ts";
 import type { Engine } from "../engine/contract.ts";
 import type { Keepers, View } from "../engine/keeper.ts";
+import type { StreamLimits } from "./defaults.ts";
 import { findForkPoint } from "./fork-point.ts";
 import {
   type AddFork,
@@ -30,7 +31,6 @@ import {
   dropForkRule,
   watchForksRule,
 } from "./life.ts";
-import type { StreamLimits } from "./limits.ts";
 import type { Described } from "./reading.ts";
 import type { CreateResult, Fork, NewStream, Streams } from "./service.ts";
 import { DEFAULT_CONTENT_TYPE, type ForkOrigin, forkTable, isSameType, META, streamEntity } from "./state.ts";

@@ -5,7 +5,7 @@
  * Invariants: a message keeps the bytes that the client sent, so no number loses a digit.
  */
 import { isTooDeep } from "../core/json-depth.ts";
-import { STREAM_LIMITS } from "./limits.ts";
+import { STREAM_LIMITS } from "./defaults.ts";
 
 /**
  * A byte order mark is not JSON. The decoder must not drop it silently, because the stored bytes would still contain

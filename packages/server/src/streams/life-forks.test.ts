@@ -4,8 +4,8 @@ import { RuleView } from "../../../../test/support/rule-view.ts";
 import { utf8 } from "../core/bytes.ts";
 import { type Head, NO_HEAD } from "../engine/contract.ts";
 import { appendRule } from "./append.ts";
+import { STREAM_LIMITS } from "./defaults.ts";
 import { type AddFork, addForkRule, deleteRule, dropForkRule, watchForksRule } from "./life.ts";
-import { STREAM_LIMITS } from "./limits.ts";
 import { forkTable, type Meta, metaTable } from "./state.ts";
 
 const NOW = 1_000_000;

@@ -7,8 +7,8 @@ import { RuleView } from "../../../../test/support/rule-view.ts";
 import { utf8 } from "../core/bytes.ts";
 import { type Head, NO_HEAD } from "../engine/contract.ts";
 import { appendRule } from "./append.ts";
+import { STREAM_LIMITS } from "./defaults.ts";
 import { type Create, compareRule, createRule, deleteRule, holdRule, sweepRule, touchRule } from "./life.ts";
-import { STREAM_LIMITS } from "./limits.ts";
 import { type ForkOrigin, holdsTable, type Meta, metaTable, type StreamConfig } from "./state.ts";
 
 const NOW = 1_000_000;

@@ -10,8 +10,8 @@ import { type Message, NO_HEAD } from "../engine/contract.ts";
 import { type Change, drop, put } from "../engine/draft.ts";
 import type { Decision, View } from "../engine/keeper.ts";
 import { nextAgeCheck } from "../engine/trimming.ts";
+import type { StreamLimits } from "./defaults.ts";
 import { isFollowedAs } from "./following.ts";
-import type { StreamLimits } from "./limits.ts";
 import { cutAtCreation, cutByAge } from "./retention.ts";
 import {
   endsAt,

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { type Access, FULL_ACCESS } from "../core/action.ts";
 import type { HttpRequest } from "../core/http.ts";
 import { NO_HEAD } from "../engine/contract.ts";
-import { LIST_LIMITS } from "./limits.ts";
+import { LIST_LIMITS } from "./defaults.ts";
 import { listStreams } from "./listing.ts";
 import type { Streams } from "./service.ts";
 

@@ -14,7 +14,7 @@ import { Refusal } from "../core/refusal.ts";
 import { isReserved } from "../core/reserved.ts";
 import type { CallTo } from "../core/route.ts";
 import { matchesFilter, parseFilter, type TopicFilter } from "../core/topic.ts";
-import { LIST_LIMITS, type ListLimits } from "./limits.ts";
+import { LIST_LIMITS, type ListLimits } from "./defaults.ts";
 import { MAX_PATH_BYTES } from "./paths.ts";
 import type { Streams } from "./service.ts";
 import { endsAt } from "./state.ts";

@@ -9,7 +9,7 @@ import { isSessionPath } from "../core/reserved.ts";
 import type { CallTo } from "../core/route.ts";
 import type { AppendOutcome } from "./append.ts";
 import { type AppendRequest, tooLarge } from "./bodies.ts";
-import type { StreamLimits } from "./limits.ts";
+import type { StreamLimits } from "./defaults.ts";
 import {
   type Back,
   isBack,

@@ -8,7 +8,7 @@ import type { World } from "../core/world.ts";
 import type { Engine } from "../engine/contract.ts";
 import { Keepers } from "../engine/keeper.ts";
 import { openMemory } from "../engine/memory/memory.ts";
-import { STREAM_LIMITS } from "./limits.ts";
+import { STREAM_LIMITS } from "./defaults.ts";
 import { type CreateRequest, Streams } from "./service.ts";
 
 function streams(limits = STREAM_LIMITS, world: World = manualWorld(1)): Streams {

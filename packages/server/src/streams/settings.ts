@@ -3,7 +3,7 @@
  */
 import { bytes, count, ms } from "../core/setting.ts";
 import { settingGroup } from "../core/setting-group.ts";
-import { CENSUS_LIMITS, LIST_LIMITS, STREAM_LIMITS, TAIL_LIMITS } from "./limits.ts";
+import { CENSUS_LIMITS, LIST_LIMITS, STREAM_LIMITS, TAIL_LIMITS } from "./defaults.ts";
 
 const { longPollMs: _, ...tailLimits } = TAIL_LIMITS;
 

@@ -15,7 +15,7 @@ import type { Sink } from "../core/sink.ts";
 import { endWith, SSE, sseHeaders } from "../core/sse.ts";
 import type { World } from "../core/world.ts";
 import { nextCursor } from "./cursor.ts";
-import type { StreamLimits, TailLimits } from "./limits.ts";
+import type { StreamLimits, TailLimits } from "./defaults.ts";
 import type { From } from "./parse.ts";
 import type { StreamPage } from "./reading.ts";
 import { refuseTopic, unreadable } from "./refusals.ts";

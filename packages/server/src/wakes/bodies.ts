@@ -4,7 +4,7 @@
  */
 import { z } from "zod";
 import { isLonger, isWellFormed } from "../core/bytes.ts";
-import type { WakeLimits } from "./limits.ts";
+import type { WakeLimits } from "./defaults.ts";
 
 export const MAX_NAME_BYTES = 256;
 const MAX_DESCRIPTION_BYTES = 1_024;

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import type { Streams } from "../streams/service.ts";
-import { Delivery, type Notification, type WebhookAnswer } from "./delivery.ts";
 import type { SigningKeys } from "./keys.ts";
+import { Delivery, type Notification, type WebhookAnswer } from "./webhook-delivery.ts";
 
 const NOTIFICATION = {
   project: "p",

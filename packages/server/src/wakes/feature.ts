@@ -6,16 +6,16 @@ import { type AddressName, READING, route } from "../core/route.ts";
 import { type Feature, type Kernel, kindOf } from "../feature.ts";
 import type { Streams } from "../streams/service.ts";
 import { wakeBodies } from "./bodies.ts";
-import type { WebhookSender } from "./delivery.ts";
+import type { WakeLimits } from "./defaults.ts";
 import { describeWakes } from "./describe.ts";
 import { type Ed25519, type KeySettings, SigningKeys } from "./keys.ts";
-import type { WakeLimits } from "./limits.ts";
 import { parseId, parseStreamPart } from "./parse.ts";
 import { problemMembers } from "./refusals.ts";
 import { KEYS_ADDRESS, LINK_ADDRESS, SUBSCRIPTION_ADDRESS, WakeRoutes } from "./routes.ts";
 import { Wakes } from "./service.ts";
 import { WAKE } from "./state.ts";
-import type { WebhookReach } from "./targets.ts";
+import type { WebhookSender } from "./webhook-delivery.ts";
+import type { WebhookReach } from "./webhook-targets.ts";
 
 export interface WakeSettings {
   readonly wake: WakeLimits;

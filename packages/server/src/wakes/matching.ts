@@ -7,7 +7,7 @@
  */
 import { SharedLimit } from "../core/shared-limit.ts";
 import { TopicIndex } from "../core/topic-index.ts";
-import { WAKE_LIMITS, type WakeLimits } from "./limits.ts";
+import { WAKE_LIMITS, type WakeLimits } from "./defaults.ts";
 import { isWakeStream } from "./state.ts";
 import type { Subscription } from "./subscription.ts";
 

@@ -15,7 +15,7 @@ import { MAX_NAME_BYTES, type WakeBodies } from "./bodies.ts";
 import { parseGlob } from "./glob.ts";
 import type { AckWord, Word } from "./holding.ts";
 import { type Config, isWakeStream } from "./state.ts";
-import { checkWebhookUrl, type WebhookReach } from "./targets.ts";
+import { checkWebhookUrl, type WebhookReach } from "./webhook-targets.ts";
 
 /** A subscription's id from its percent-encoded form. */
 export function parseId(encoded: string): string {

@@ -9,14 +9,14 @@ import { Refusal } from "../core/refusal.ts";
 import type { CallTo } from "../core/route.ts";
 import { APPEND_TO_STREAM } from "../streams/service.ts";
 import { type WakeBodies, wakeBodies } from "./bodies.ts";
+import type { WakeLimits } from "./defaults.ts";
 import { parseGlob } from "./glob.ts";
 import type { SigningKeys } from "./keys.ts";
-import type { WakeLimits } from "./limits.ts";
 import { parseAck, parseAddedStreams, parseBearer, parseConfig, parseRelease, parseWorker } from "./parse.ts";
 import { absent, alreadyClaimed, outOfReach, tooManyLinks, unproven, wrongType } from "./refusals.ts";
 import type { Stored, Wakes } from "./service.ts";
 import { type Config, describeLink, linkType } from "./state.ts";
-import type { WebhookReach } from "./targets.ts";
+import type { WebhookReach } from "./webhook-targets.ts";
 
 export interface WakeRouteSettings {
   readonly reach: WebhookReach;

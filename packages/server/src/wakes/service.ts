@@ -9,13 +9,12 @@ import type { Engine } from "../engine/contract.ts";
 import { Discovery } from "../engine/discovery.ts";
 import type { Keepers } from "../engine/keeper.ts";
 import type { Streams } from "../streams/service.ts";
-import { Delivery, type WebhookSender } from "./delivery.ts";
+import { WAKE_LIMITS, type WakeLimits } from "./defaults.ts";
 import { Follower } from "./following.ts";
 import { Holding } from "./holding.ts";
 import type { SigningKeys } from "./keys.ts";
-import { WAKE_LIMITS, type WakeLimits } from "./limits.ts";
-import { Linker } from "./linking.ts";
-import { addStreamsRule, confirmRule, createRule, deleteRule, removeStreamRule } from "./links.ts";
+import { addStreamsRule, confirmRule, createRule, deleteRule, removeStreamRule } from "./link-rules.ts";
+import { Linker } from "./linker.ts";
 import { SubscriptionIndex } from "./matching.ts";
 import { wakeMetrics } from "./metrics.ts";
 import {
@@ -35,6 +34,7 @@ import {
 } from "./state.ts";
 import { Subscription } from "./subscription.ts";
 import { Waker } from "./waking.ts";
+import { Delivery, type WebhookSender } from "./webhook-delivery.ts";
 
 export interface Parts {
   readonly engine: Engine;

@@ -1,8 +1,8 @@
 /** The settings of wake subscriptions and of the webhooks that they call. Read by the configuration schema. */
 import { count, derivedYesNo, ms, yesNo } from "../core/setting.ts";
 import { settingGroup } from "../core/setting-group.ts";
+import { WAKE_LIMITS, WEBHOOK_LIMITS } from "./defaults.ts";
 import { KEY_SETTINGS } from "./keys.ts";
-import { WAKE_LIMITS, WEBHOOK_LIMITS } from "./limits.ts";
 
 export const wakeSettings = {
   wake: settingGroup("Wake subscriptions", WAKE_LIMITS, {

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { WAKE_LIMITS } from "./limits.ts";
+import { WAKE_LIMITS } from "./defaults.ts";
 import type { Meta } from "./state.ts";
 import { Subscription } from "./subscription.ts";
 

@@ -9,8 +9,8 @@ import { Refusal } from "../core/refusal.ts";
 import { isReserved } from "../core/reserved.ts";
 import type { Cancel, World } from "../core/world.ts";
 import type { Rev } from "../engine/contract.ts";
+import { WAKE_LIMITS, type WakeLimits } from "./defaults.ts";
 import { type Glob, matchesGlob, parseGlob } from "./glob.ts";
-import { WAKE_LIMITS, type WakeLimits } from "./limits.ts";
 import { type Config, isWakeStream, type Meta } from "./state.ts";
 
 export class Subscription {

@@ -13,11 +13,9 @@ import type { World } from "../core/world.ts";
 import type { Engine } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
 import { isWorkOursAlone } from "../engine/other-nodes.ts";
-import type { Delivery } from "./delivery.ts";
-import type { WakeLimits } from "./limits.ts";
-import type { Linker } from "./linking.ts";
+import type { WakeLimits } from "./defaults.ts";
+import type { Linker } from "./linker.ts";
 import type { SubscriptionIndex } from "./matching.ts";
-import { type Due, dueRule, type Fresh, type Result, resultRule, wakeRule } from "./rules.ts";
 import {
   type LinkInfo,
   linkTable,
@@ -30,6 +28,8 @@ import {
   wakeEntity,
 } from "./state.ts";
 import type { Subscription } from "./subscription.ts";
+import { type Due, dueRule, type Fresh, type Result, resultRule, wakeRule } from "./wake-rules.ts";
+import type { Delivery } from "./webhook-delivery.ts";
 
 const WAKE_ID_BYTES = 12;
 const SECRET_BYTES = 24;

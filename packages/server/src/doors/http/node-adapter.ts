@@ -14,7 +14,7 @@ import { Refusal } from "../../core/refusal.ts";
 import { EngineError } from "../../engine/contract.ts";
 import { MemoryBudget } from "../memory-budget.ts";
 import { AnswerClock, GONE } from "./answer-clock.ts";
-import { HTTP_LIMITS, type HttpLimits } from "./limits.ts";
+import { HTTP_LIMITS, type HttpLimits } from "./defaults.ts";
 import { listenFault } from "./listen-fault.ts";
 import { capConnections } from "./node-connection-cap.ts";
 import { hangUp } from "./node-hang-up.ts";

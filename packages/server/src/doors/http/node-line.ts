@@ -8,7 +8,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { MemoryBudget } from "../memory-budget.ts";
 import { type LinePort, RequestLine } from "../request-line.ts";
-import type { HttpLimits } from "./limits.ts";
+import type { HttpLimits } from "./defaults.ts";
 import type { NodeRequest } from "./node-request.ts";
 import type { Traffic } from "./observer.ts";
 

@@ -11,9 +11,9 @@ import { request as httpsRequest } from "node:https";
 import type { LookupFunction } from "node:net";
 import { hostOf, isAddress } from "../../core/address.ts";
 import type { Cancel, World } from "../../core/world.ts";
-import type { WebhookAnswer, WebhookRequest, WebhookSender } from "../../wakes/delivery.ts";
-import { WEBHOOK_LIMITS } from "../../wakes/limits.ts";
-import { checkWebhookUrl, mayConnect, type WebhookReach } from "../../wakes/targets.ts";
+import { WEBHOOK_LIMITS } from "../../wakes/defaults.ts";
+import type { WebhookAnswer, WebhookRequest, WebhookSender } from "../../wakes/webhook-delivery.ts";
+import { checkWebhookUrl, mayConnect, type WebhookReach } from "../../wakes/webhook-targets.ts";
 
 export interface ResolvedAddress {
   readonly address: string;

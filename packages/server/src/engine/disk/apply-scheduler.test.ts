@@ -3,8 +3,8 @@ import { manualWorld } from "../../../../../test/support/world.ts";
 import { EngineError } from "../contract.ts";
 import type { Applied, ApplyRunner } from "./apply-runner.ts";
 import { type ApplyEvents, ApplyScheduler } from "./apply-scheduler.ts";
+import { DEFAULT_LIMITS } from "./defaults.ts";
 import type { Extent } from "./journal.ts";
-import { DEFAULT_LIMITS } from "./limits.ts";
 
 const limits = { ...DEFAULT_LIMITS, applyAfterMs: 50, applyWithinMs: 1_000, applyBytes: 10_000 };
 

@@ -11,8 +11,8 @@
 import type { Cancel, World } from "../../core/world.ts";
 import type { EngineError } from "../contract.ts";
 import type { Applied, ApplyRunner } from "./apply-runner.ts";
+import type { Limits } from "./defaults.ts";
 import type { Extent } from "./journal.ts";
-import type { Limits } from "./limits.ts";
 import { engineErrorOf, mayPass } from "./system-fault.ts";
 
 export interface ApplyEvents {

@@ -8,8 +8,8 @@
 import type { Worker } from "node:worker_threads";
 import type { EngineError } from "../contract.ts";
 import type { Applied, ApplyRunner } from "./apply-runner.ts";
+import type { ApplyLimits } from "./defaults.ts";
 import type { Extent } from "./journal.ts";
-import type { ApplyLimits } from "./limits.ts";
 import { type SentError, toEngineError } from "./sent-error.ts";
 import { startThread } from "./start-thread.ts";
 import { failureOf } from "./system-fault.ts";

@@ -6,9 +6,9 @@
 import { fstatSync, openSync, readSync } from "node:fs";
 import { parentPort, workerData } from "node:worker_threads";
 import type { CheckPlace, FromChecker, ToChecker } from "./check-thread.ts";
-import { giveWay } from "./give-way.ts";
 import { toSend } from "./sent-error.ts";
 import { engineErrorOf } from "./system-fault.ts";
+import { giveWay } from "./thread-priority.ts";
 import type { ReadableFile } from "./verify/page-file.ts";
 import { StoreCheck } from "./verify/store-check.ts";
 

@@ -9,10 +9,10 @@
  */
 import type { World } from "../../core/world.ts";
 import { EngineError } from "../contract.ts";
+import type { Limits } from "./defaults.ts";
 import type { File } from "./files.ts";
 import { chainSeed, FRAME_HEADER_BYTES, finishFrame, frameBytes, SEGMENT_HEADER_BYTES } from "./frame.ts";
 import { JournalMeter } from "./journal-meter.ts";
-import type { Limits } from "./limits.ts";
 import type { Segment, Segments } from "./segments.ts";
 import { engineErrorOf, failureOf, isShortage, mayPass } from "./system-fault.ts";
 

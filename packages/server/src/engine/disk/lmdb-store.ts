@@ -10,9 +10,9 @@ import { statfsSync } from "node:fs";
 import { basename, dirname } from "node:path";
 import { type Database, type Key, open, type RootDatabase } from "lmdb";
 import { EngineError } from "../contract.ts";
+import { DEFAULT_LIMITS, PAGE_BYTES } from "./defaults.ts";
 import type { Pinnable } from "./guarded-store.ts";
 import { MAX_KEY_BYTES } from "./keys.ts";
-import { DEFAULT_LIMITS, PAGE_BYTES } from "./limits.ts";
 import type { Writing } from "./store.ts";
 import { engineErrorOf, isFull } from "./system-fault.ts";
 

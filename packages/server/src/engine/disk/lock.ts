@@ -15,8 +15,8 @@ import * as fs from "node:fs";
 import * as net from "node:net";
 import { join, resolve as resolvePath } from "node:path";
 import { EngineError } from "../contract.ts";
+import { DEFAULT_LIMITS } from "./defaults.ts";
 import type { Release } from "./files.ts";
-import { DEFAULT_LIMITS } from "./limits.ts";
 import { faultCode, isFull } from "./system-fault.ts";
 
 const NAME = "lock.sock";

@@ -7,9 +7,9 @@
  * crash can confuse.
  */
 import type { World } from "../../core/world.ts";
+import type { Limits } from "./defaults.ts";
 import type { File, Files } from "./files.ts";
 import { encodeSegmentHeader, SEGMENT_HEADER_BYTES, type SegmentHeader } from "./frame.ts";
-import type { Limits } from "./limits.ts";
 
 const SUFFIX = ".seg";
 const TEMPORARY = "next.tmp";

@@ -4,12 +4,12 @@ import { Applier } from "./applier.ts";
 import { InlineRunner } from "./apply-runner.ts";
 import type { FromWorker, ToWorker, WorkerPlace } from "./apply-thread.ts";
 import { ExtentReader } from "./extent-reader.ts";
-import { giveWay } from "./give-way.ts";
 import { openLmdb } from "./lmdb-store.ts";
 import { nodeFiles } from "./node-files.ts";
 import { openGuarded } from "./open-store.ts";
 import { toSend } from "./sent-error.ts";
 import { engineErrorOf } from "./system-fault.ts";
+import { giveWay } from "./thread-priority.ts";
 
 const port = parentPort!;
 const place = workerData as WorkerPlace;

@@ -9,9 +9,9 @@ import { type Access, type Action, ownTopic, type StreamPattern, topicOf } from 
 import { Refusal } from "../core/refusal.ts";
 import type { TopicFilter } from "../core/topic.ts";
 import { prefixesOf } from "./caller.ts";
-import { readFilters } from "./claims.ts";
-import { areWithin, ELSEWHERE, isWithin } from "./decide.ts";
 import type { AuthorizeRequest, Credentials, Identity } from "./identity.ts";
+import { areWithin, ELSEWHERE, isWithin } from "./permissions.ts";
+import { readFilters } from "./token-claims.ts";
 
 /**
  * `false` is 403, `"unauthenticated"` is 401. An object allows: `streams` confines the caller to topic filters; `subject` owns

@@ -8,7 +8,7 @@ import type { ErrorCode } from "@sluice/protocol";
 import { type Action, isOpen, type Need, ownTopic, type StreamPattern, topicOf } from "../core/action.ts";
 import { SHARD_LEVEL } from "../core/shard-path.ts";
 import { coversPattern, matchesFilter, type TopicFilter } from "../core/topic.ts";
-import { ADMIN, type Claims, READ, WRITE } from "./claims.ts";
+import { ADMIN, type Claims, READ, WRITE } from "./token-claims.ts";
 
 export interface Denial {
   readonly code: ErrorCode;

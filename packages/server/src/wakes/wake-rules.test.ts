@@ -13,8 +13,8 @@ import {
   TOLD,
   tail,
 } from "../../../../test/wakes/subscribed.ts";
-import { type Due, dueRule, type Result, resultRule, retryDelay, wakeRule } from "./rules.ts";
 import { type Link, linkTable, type Tail, type Wake } from "./state.ts";
+import { type Due, dueRule, type Result, resultRule, retryDelay, wakeRule } from "./wake-rules.ts";
 
 describe("a wake", () => {
   const begin = (view: RuleView, tails: readonly Tail[], now = 0, incarnation = "i") =>

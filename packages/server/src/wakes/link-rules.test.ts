@@ -11,7 +11,7 @@ import {
   known,
   noteRule,
   removeStreamRule,
-} from "./links.ts";
+} from "./link-rules.ts";
 import { type Config, type Link, linkTable, metaTable, stateTable, type Tail } from "./state.ts";
 
 const CONFIG: Config = {

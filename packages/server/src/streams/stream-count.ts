@@ -7,7 +7,7 @@
  */
 import type { World } from "../core/world.ts";
 import type { Engine } from "../engine/contract.ts";
-import { CENSUS_LIMITS, type CensusLimits } from "./limits.ts";
+import { CENSUS_LIMITS, type CensusLimits } from "./defaults.ts";
 import type { StreamMeter } from "./meter.ts";
 import { STREAM } from "./state.ts";
 

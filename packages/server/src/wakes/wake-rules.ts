@@ -10,8 +10,8 @@ import { BEGINNING, comparePositions, formatOffset, type Position, parseOffset, 
 import { backoffMs } from "../core/backoff.ts";
 import { type Change, put } from "../engine/draft.ts";
 import type { Decision, View } from "../engine/keeper.ts";
-import { WAKE_LIMITS, type WakeLimits } from "./limits.ts";
-import { known } from "./links.ts";
+import { WAKE_LIMITS, type WakeLimits } from "./defaults.ts";
+import { known } from "./link-rules.ts";
 import {
   type Attempt,
   ackedPosition,
