@@ -117,7 +117,7 @@ describe("a server without keys that listens on loopback", () => {
       for (const { headers } of [written, await fetch(`${stream}?offset=-1`, from(page))]) {
         expect(headers.get("access-control-allow-origin")).toBe(page);
         expect(headers.get("access-control-expose-headers")).toContain("Stream-Next-Offset");
-        expect(headers.get("vary")).toBe("Origin");
+        expect(headers.get("vary")).toContain("Origin");
       }
     }
     const foreign = await fetch(`${stream}?offset=-1`, from(PAGE));

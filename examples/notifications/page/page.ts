@@ -37,11 +37,11 @@ function sessionOf(person: string): string {
   return known;
 }
 
-/** The client retries; the view only shows it. */
+/** The client retries; the view only shows it. The first read comes after all subscriptions, so from then on no notice is missed. */
 function sluiceFor(view: InboxView): Sluice {
   const heard: typeof fetch = async (input, init) => {
     const response = await fetch(input, init);
-    if (response.ok) view.state("live");
+    if (response.ok && (init?.method ?? "GET") === "GET") view.state("live");
     return response;
   };
   return new Sluice({

@@ -83,7 +83,7 @@ it("rests after each message while others append, and goes through when they do 
 });
 
 it("works for the projects in turn, so that a large fan-out of one does not delay the others", async () => {
-  const world = { now: () => 0, after: () => () => {} } as unknown as World;
+  const world = { now: () => 0, monotonicMs: () => 0, after: () => () => {} } as unknown as World;
   const order: string[] = [];
   const deliver = async (project: string) => {
     order.push(project);
