@@ -48,7 +48,9 @@ async function removeEverything({ url, port }: Fixture): Promise<void> {
         // Shards go with their topic, and in no other way.
         if (isAmongShards(path)) continue;
         connection.send(`DELETE /v1/${project}/stream/${encodeURIComponent(path)} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
-        expect(await connection.answer("DELETE"), path).toMatchObject({ status: 204 });
+        // A stream with a short life may be over since it was listed.
+        const isGone = expect.toBeOneOf([204, 404]);
+        expect(await connection.answer("DELETE"), path).toMatchObject({ status: isGone });
       }
     }
   }
