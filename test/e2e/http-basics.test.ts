@@ -146,7 +146,7 @@ describe("what is not a proper request", () => {
   it.each([
     ["no Host in HTTP/1.1", "GET /health HTTP/1.1\r\n\r\n", "Host"],
     [
-      "an expectation that nobody meets",
+      "an expectation that the server does not meet",
       "GET /health HTTP/1.1\r\nHost: localhost\r\nExpect: miracles\r\n\r\n",
       "Expect",
     ],

@@ -9,9 +9,7 @@ import { comparePositions, type Position, ZERO } from "@sluice/protocol";
 import type { Access, Permission } from "../core/action.ts";
 import { Refusal } from "../core/refusal.ts";
 import { refuseReserved } from "../core/reserved.ts";
-import type { World } from "../core/world.ts";
-import type { Engine, Entity } from "../engine/contract.ts";
-import type { Keepers } from "../engine/keeper.ts";
+import type { Entity } from "../engine/contract.ts";
 import type { AppendOutcome } from "../streams/append.ts";
 import type { AppendRequest } from "../streams/bodies.ts";
 import type { FollowOutcome } from "../streams/following.ts";
@@ -21,10 +19,8 @@ import { absent, appendRefusal } from "../streams/refusals.ts";
 import type { Streams } from "../streams/service.ts";
 import { FANOUT_FOLLOWER, lifeOf, META, metaTable } from "../streams/state.ts";
 import { STREAM_ID } from "./bodies.ts";
-import type { SessionLimits } from "./defaults.ts";
-import { Endings, subscriptionsOf } from "./endings.ts";
-import type { Events } from "./events.ts";
-import type { Fanout, Published } from "./fanout.ts";
+import { type EndingParts, Endings, subscriptionsOf } from "./endings.ts";
+import type { Published } from "./fanout.ts";
 import {
   type Asker,
   confirmRule,
@@ -49,16 +45,8 @@ import {
 } from "./state.ts";
 import type { StreamPort } from "./stream-port.ts";
 
-export interface SessionParts {
-  readonly engine: Engine;
-  readonly keepers: Keepers;
+export interface SessionParts extends EndingParts {
   readonly streams: Streams;
-  readonly port: StreamPort;
-  readonly fanout: Fanout;
-  readonly world: World;
-  readonly limits: SessionLimits;
-  readonly events: Events;
-  readonly report: (what: string, fault: unknown) => void;
 }
 
 export interface Subscribe {
