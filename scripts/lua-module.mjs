@@ -1,4 +1,4 @@
-// Writes engine/redis/lua.ts from the files of engine/redis/lua/; with --check it only says whether the module is stale.
+// Writes engine/redis/generated-lua.ts from the files of engine/redis/lua/; with --check it only says whether the module is stale.
 // An argument names another folder than engine/redis. Developers run it after a change; test/tidy runs --check.
 //
 // The functions of Redis are a checked-in module because `tsc` copies no .lua files. A module reaches dist, the npm package,
@@ -10,7 +10,7 @@ import { fileURLToPath } from "node:url";
 const isCheck = process.argv.includes("--check");
 const named = process.argv.slice(2).find((word) => word !== "--check");
 const folder = named ?? fileURLToPath(new URL("../packages/server/src/engine/redis", import.meta.url));
-const target = join(folder, "lua.ts");
+const target = join(folder, "generated-lua.ts");
 
 const names = readdirSync(join(folder, "lua"))
   .filter((name) => name.endsWith(".lua"))
@@ -27,6 +27,6 @@ ${lines.join("")}};
 
 if (!isCheck) writeFileSync(target, text);
 else if (readFileSync(target, "utf8") !== text) {
-  console.error("engine/redis/lua.ts is stale: run node scripts/lua-module.mjs");
+  console.error("engine/redis/generated-lua.ts is stale: run node scripts/lua-module.mjs");
   process.exitCode = 1;
 }

@@ -50,11 +50,6 @@ export class PageServer {
     return `http://${HOST}:${this.port}/`;
   }
 
-  /** The origins of the page, which Sluice's CORS settings must allow. */
-  get origins(): string[] {
-    return [`http://${HOST}:${this.port}`, `http://localhost:${this.port}`];
-  }
-
   /** Registers the action of a POST to this path. */
   on(path: string, deed: Deed): void {
     this.deeds.set(path, deed);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Authorize, AuthorizeVerdict } from "../../packages/server/src/auth/authorize.ts";
+import type { Authorize, AuthorizeVerdict } from "../../packages/server/src/auth/callback-identity.ts";
 import type { Action } from "../../packages/server/src/core/action.ts";
 import { AuthApp } from "./app.ts";
 

@@ -10,7 +10,7 @@ const TEXT = { "Content-Type": "text/plain" };
 
 describe("CORS", () => {
   it("allows no origin by default, and still answers preflights", async () => {
-    const { url } = await serverForTest("memory");
+    const { url } = await serverForTest("memory", { projects: { p: { secrets: [SECRET] } } });
     for (const path of ["/v1/stream/s", "/v1/p/streams", "/nowhere", "/health"]) {
       const preflight = await fetch(url + path, {
         method: "OPTIONS",
@@ -52,7 +52,7 @@ describe("CORS", () => {
       expect(headers.get("access-control-allow-origin"), address).toBe(PAGE);
       expect(headers.get("access-control-allow-credentials")).toBe("true");
       expect(headers.get("access-control-expose-headers")).toContain("Stream-Next-Offset");
-      expect(headers.get("vary")).toBe("Origin");
+      expect(headers.get("vary"), address).toMatch(/(^|, )Origin$/);
     }
     const abort = new AbortController();
     const live = await fetch(`${stream}?offset=-1&live=sse`, {
@@ -65,10 +65,10 @@ describe("CORS", () => {
       const { headers } = await fetch(`${stream}?offset=-1`, from(origin));
       expect(headers.has("access-control-allow-origin"), origin).toBe(false);
       expect(headers.has("access-control-allow-credentials")).toBe(false);
-      expect(headers.get("vary")).toBe("Origin");
+      expect(headers.get("vary")).toBe("Authorization, Cookie, Origin");
     }
     const plain = await fetch(`${stream}?offset=-1`);
-    expect(plain.headers.get("vary")).toBe("Origin");
+    expect(plain.headers.get("vary")).toBe("Authorization, Cookie, Origin");
     const preflight = await fetch(stream, { method: "OPTIONS", ...from(PAGE) });
     expect(preflight.headers.get("access-control-max-age")).toBe("60");
   });
@@ -80,7 +80,7 @@ describe("CORS", () => {
     expect(headers.has("access-control-allow-credentials")).toBe(false);
     const refused = await exchange(
       port,
-      "GET /v1/stream/none HTTP/1.1\r\nHost: a\r\nOrigin: https://x.example\r\n\r\n",
+      "GET /v1/stream/none HTTP/1.1\r\nHost: localhost\r\nOrigin: https://x.example\r\n\r\n",
     );
     expect(refused.headers.get("access-control-allow-origin")).toBe("*");
   });
@@ -102,5 +102,62 @@ describe("CORS", () => {
     expect(() => withDefaults({ internal: { cors: { maxAgeSeconds: Number.NaN } } })).toThrow(
       "internal.cors.maxAgeSeconds",
     );
+  });
+});
+
+describe("a server without keys that listens on loopback", () => {
+  const DEV_PAGES = ["http://localhost:5173", "http://127.0.0.1:3000", "http://[::1]:8080", "http://app.localhost"];
+
+  it("lets pages of this machine read and write, from any port, and no other page", async () => {
+    const { url } = await serverForTest("memory");
+    const stream = `${url}/v1/stream/s`;
+    for (const page of DEV_PAGES) {
+      const written = await fetch(stream, { method: "PUT", ...from(page, TEXT) });
+      expect([200, 201]).toContain(written.status);
+      for (const { headers } of [written, await fetch(`${stream}?offset=-1`, from(page))]) {
+        expect(headers.get("access-control-allow-origin")).toBe(page);
+        expect(headers.get("access-control-expose-headers")).toContain("Stream-Next-Offset");
+        expect(headers.get("vary")).toContain("Origin");
+      }
+    }
+    const foreign = await fetch(`${stream}?offset=-1`, from(PAGE));
+    expect([foreign.status, foreign.headers.has("access-control-allow-origin")]).toEqual([200, false]);
+  });
+
+  it("refuses writes of foreign pages, also those that a browser sends without a preflight", async () => {
+    const { url } = await serverForTest("memory");
+    const stream = `${url}/v1/stream/s`;
+    await fetch(stream, { method: "PUT", headers: TEXT, body: "kept" });
+    for (const origin of [PAGE, "null"]) {
+      for (const method of ["POST", "PUT", "DELETE"]) {
+        const refused = await fetch(stream, { method, body: "x", ...from(origin, TEXT) });
+        expect(await refused.json()).toMatchObject({
+          status: 403,
+          code: "origin-not-allowed",
+          detail: expect.stringContaining(origin === "null" ? "from localhost" : "cors.origins"),
+        });
+      }
+    }
+    expect((await fetch(stream, { method: "OPTIONS", ...from(PAGE) })).status).toBe(204);
+    expect(await (await fetch(`${stream}?offset=-1`)).text()).toBe("kept");
+  });
+
+  it("refuses requests under a foreign name, as DNS rebinding sends them, unless http.hosts has it", async () => {
+    const rebound = (port: number, method = "GET") =>
+      exchange(port, `${method} /v1/streams HTTP/1.1\r\nHost: rebound.example:${port}\r\n\r\n`, method);
+    const { port } = await serverForTest("memory");
+    const refused = await rebound(port);
+    expect(JSON.parse(refused.body.toString())).toMatchObject({
+      status: 403,
+      code: "host-not-allowed",
+      detail: expect.stringContaining("http.hosts"),
+    });
+    expect((await rebound(port, "OPTIONS")).status).toBe(204);
+    const named = await serverForTest("memory", { http: { hosts: ["rebound.example"] } });
+    expect((await rebound(named.port)).status).toBe(200);
+    const elsewhere = await serverForTest("memory", { host: "0.0.0.0", auth: { off: true } });
+    expect((await rebound(elsewhere.port)).status).toBe(200);
+    const strict = await serverForTest("memory", { host: "0.0.0.0", auth: { off: true }, http: { hosts: ["sluice"] } });
+    expect((await rebound(strict.port)).status).toBe(403);
   });
 });

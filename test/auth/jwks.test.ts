@@ -158,6 +158,22 @@ describe("published keys", () => {
     expect((await list(app, token)).status).toBe(200);
   });
 
+  it("grow old and are fetched again on time while the machine's clock is set back by an hour", async () => {
+    const [old, next] = [await keyPair("old"), await keyPair("next")];
+    const app = appWith({ jwksCooldownSeconds: 10 }, { jwksCacheSeconds: 600 });
+    app.published.set(URL_OF_KEYS, setOf(old));
+    const byOld = await signedBy(old, claimsAt(app));
+    expect((await list(app, byOld)).status).toBe(200);
+    app.world.setClock(-3_600_000);
+    app.published.set(URL_OF_KEYS, setOf(next));
+    app.world.advance(10_000);
+    expect((await list(app, await signedBy(next, claimsAt(app)))).status).toBe(200);
+    app.published.set(URL_OF_KEYS, setOf(old));
+    app.world.advance(600_000);
+    expect((await list(app, byOld)).status).toBe(200);
+    expect(app.fetched).toHaveLength(3);
+  });
+
   it("still count for a while when they cannot be fetched again, and then stop counting", async () => {
     const [pair, stranger] = [await keyPair("a"), await keyPair("b")];
     const app = appWith({ jwksStaleSeconds: 3_600, jwksCooldownSeconds: 10 }, { jwksCacheSeconds: 600 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { AuthorizeVerdict } from "../../packages/server/src/auth/authorize.ts";
+import type { AuthorizeVerdict } from "../../packages/server/src/auth/callback-identity.ts";
 import { type Answer, type Asked, AuthApp } from "./app.ts";
 import { SESSION_ID as HERS, MATRIX } from "./matrix.ts";
 

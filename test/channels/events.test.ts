@@ -16,7 +16,7 @@ describeAloneAndShared("Following a channel", (engine) => {
     expect(reader.status).toBe(200);
     expect(reader.incoming.headers).toMatchObject({
       "content-type": "text/event-stream",
-      "cache-control": "no-cache, no-transform",
+      "cache-control": "no-cache, no-store, no-transform",
     });
     await reader.untilSequence(0);
     expect(reader.seen[0]).toEqual({

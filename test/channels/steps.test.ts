@@ -107,7 +107,13 @@ describeAloneAndShared("A fault at a step of the publish path", (engine) => {
     const { url, trouble, channel } = await stage(engine, { channel: { rate: 1, windowMs: 60_000 } });
     const { hostname, port } = new URL(url);
     const socket = connect(Number(port), hostname);
-    const lines = ["POST /v1/default/channels/a/publish HTTP/1.1", "Host: h", "Content-Length: 1000", "", '{"phase":'];
+    const lines = [
+      "POST /v1/default/channels/a/publish HTTP/1.1",
+      "Host: localhost",
+      "Content-Length: 1000",
+      "",
+      '{"phase":',
+    ];
     await new Promise<void>((resolve) => socket.write(lines.join("\r\n"), () => resolve()));
     socket.destroy();
     // A request after it is answered, so the broken one is past the point where it could have done something.

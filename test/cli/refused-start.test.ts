@@ -1,7 +1,10 @@
-/** `sluice serve` on unusable directories: it exits at once with the reason, and not by a signal. */
+/** `sluice serve` on unusable directories, ports and Redis: it exits at once with the reason, and not by a signal. */
+import { once } from "node:events";
 import { rmSync, truncateSync } from "node:fs";
+import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { startSingleRedis } from "../support/redis.ts";
 import { dirForTest, type Ended, serveInProcess, sluiceProcess } from "../support/sluice-process.ts";
 import { type SmallDisk, smallDisk } from "../support/small-disk.ts";
 
@@ -43,6 +46,31 @@ describe("a server is not started", () => {
       await sluiceProcess(["serve", "--port", "0", "--data", data]),
       /The store is damaged: .*store\.mdb at byte \d+ \(page \d+\)/,
     );
+  });
+
+  it("on a port that is taken, although the threads of its store run already", async () => {
+    const taken = createServer().listen(0, "127.0.0.1");
+    onTestFinished(() => void taken.close());
+    await once(taken, "listening");
+    const { port } = taken.address() as AddressInfo;
+    const data = join(dirForTest(), "data");
+    expectRefusal(
+      await sluiceProcess(["serve", "--port", String(port), "--data", data]),
+      /port \d+ of 127\.0\.0\.1 is in use/,
+    );
+  });
+
+  it("on a Redis that evicts data, or whose user lacks a right", async () => {
+    const { server, close } = await startSingleRedis();
+    onTestFinished(close);
+    const serve = (url: string) => sluiceProcess(["serve", "--port", "0", "--redis", url]);
+    const lame = ["on", ">secret", "~*", "&*", "+@all", "-xtrim"];
+    await server.admin((redis) => redis.call("ACL", "SETUSER", "lame", ...lame));
+    const { hostname, port } = new URL(server.url);
+    expectRefusal(await serve(`redis://lame:secret@${hostname}:${port}`), /the Redis user lacks a permission/);
+    await server.admin((redis) => redis.config("SET", "maxmemory", "100mb"));
+    await server.admin((redis) => redis.config("SET", "maxmemory-policy", "allkeys-lru"));
+    expectRefusal(await serve(server.url), /Sluice needs noeviction/);
   });
 
   it("where no directory can be made", async () => {

@@ -1,3 +1,4 @@
+import { getEventListeners } from "node:events";
 import { Sluice } from "@sluice/client";
 import { beforeAll, describe, expect, test } from "vitest";
 import { closeAfterSuite, type Fixture, openServer } from "../e2e/server.ts";
@@ -19,11 +20,11 @@ describe("streams over the client", () => {
       return { kind: "lose-answer" };
     });
     const stream = openClient(fixture.url, { fetch }).stream("calls/all");
-    expect(await stream.create({ maxMessages: 5 })).toMatchObject({ created: false, closed: false });
+    expect(await stream.create({ maxMessages: 5 })).toMatchObject({ created: undefined, closed: false });
     expect(await stream.info()).toMatchObject({ contentType: "application/json", closed: false });
     expect(await stream.close()).toMatchObject({ closed: true });
     expect(await stream.info()).toMatchObject({ closed: true });
-    await stream.delete();
+    expect(await stream.delete()).toEqual({ deleted: true });
     await expect(stream.info()).rejects.toMatchObject({ code: "stream-not-found", status: 404 });
     await expect(stream.delete()).rejects.toMatchObject({ code: "stream-not-found" });
   });
@@ -37,6 +38,18 @@ describe("streams over the client", () => {
       code: "stream-exists",
     });
     expect(await valuesOf(stream)).toEqual([1, 2]);
+  });
+
+  test("are created closed, with first messages of any type", async () => {
+    const sluice = openClient(fixture.url);
+    const json = sluice.stream<number>("calls/closed-json");
+    expect(await json.create({ messages: [1, 2], closed: true })).toMatchObject({ created: true, closed: true });
+    expect(await valuesOf(json, { live: true })).toEqual([1, 2]);
+    const text = sluice.stream<string>("calls/closed-text", { contentType: "text/plain" });
+    await text.create({ messages: ["grüß dich"], closed: true });
+    expect(await valuesOf(text, { live: true })).toEqual(["grüß dich"]);
+    const two = sluice.stream<string>("calls/two", { contentType: "text/plain" }).create({ messages: ["a", "b"] });
+    await expect(two).rejects.toMatchObject({ code: "invalid-value" });
   });
 
   test("start as a fork with the messages of their source", async () => {
@@ -80,14 +93,40 @@ describe("streams over the client", () => {
     expect(await paths({ filter: "list/+/3" })).toEqual(["list/odd/3"]);
   });
 
+  test("are listed to the end, over pages that are short or empty", async () => {
+    const pages: Record<string, object> = {
+      "": { streams: [], next: "a" },
+      a: { streams: [{ path: "b" }], next: "c" },
+      c: { streams: [], next: "d" },
+      d: { streams: [{ path: "e" }] },
+    };
+    const fetch = async (url: string | URL | Request) =>
+      Response.json(pages[new URL(String(url)).searchParams.get("after") ?? ""]);
+    const found: string[] = [];
+    for await (const { path } of openClient("http://127.0.0.1:1", { fetch }).list({ pageSize: 2 })) found.push(path);
+    expect(found).toEqual(["b", "e"]);
+  });
+
   test("reject an aborted call with the abort's reason, before and during the call", async () => {
     const sluice = openClient(fixture.url);
     const reason = new Error("changed my mind");
     await expect(sluice.stream("x").info({ signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
     const abort = new AbortController();
     const { fetch } = faultyFetch(() => ({ kind: "answer", status: 503, headers: { "Retry-After": "60" } }));
-    const waiting = openClient(fixture.url, { fetch, retries: {} }).stream("x").create({ signal: abort.signal });
+    const waiting = openClient(fixture.url, { fetch, retries: { giveUpMs: 90_000 } })
+      .stream("x")
+      .create({ signal: abort.signal });
     setTimeout(() => abort.abort(reason), 50);
     await expect(waiting).rejects.toBe(reason);
+  });
+
+  test("leave nothing at the signal of a caller that uses it for many calls", async () => {
+    const { signal } = new AbortController();
+    const stream = openClient(fixture.url).stream("calls/signal");
+    await stream.create({ signal });
+    await stream.append(1);
+    expect(await valuesOf(stream, { signal })).toEqual([1]);
+    await expect(openClient(fixture.url).stream("calls/none").info({ signal })).rejects.toMatchObject({ status: 404 });
+    expect(getEventListeners(signal, "abort")).toEqual([]);
   });
 });

@@ -249,6 +249,48 @@ describe("reading", () => {
     await failing;
   });
 
+  test.each(LIVE)("marks tell where a read has caught up and where the stream is closed (live: %s)", async (live) => {
+    const stream = openClient(fixture.url).stream<number>(freshPath());
+    await stream.create();
+    const seen: unknown[] = [];
+    const reading = (async () => {
+      for await (const item of stream.read({ live, marks: true })) {
+        seen.push(item.type === "message" ? item.value : item.type);
+        expect(item).toHaveProperty("offset", expect.any(String));
+      }
+    })();
+    // An empty stream is caught up with at once; messages that arrive one by one leave the reader there.
+    await eventually(() => expect(seen).toEqual(["caught-up"]));
+    await stream.append(1);
+    await eventually(() => expect(seen).toEqual(["caught-up", 1]));
+    await stream.close();
+    await reading;
+    expect(seen).toEqual(["caught-up", 1, "closed"]);
+    const all: unknown[] = [];
+    for await (const item of stream.read({ marks: true })) all.push(item.type);
+    expect(all).toEqual(["message", "caught-up", "closed"]);
+    for await (const page of stream.pages()) expect(page).toMatchObject({ upToDate: true, closed: true });
+  });
+
+  test.each(["beginning", "now"] as const)(
+    "a read waits for a stream that does not exist yet (from %s)",
+    async (from) => {
+      const stream = openClient(fixture.url).stream<number>(freshPath());
+      for (const live of [false, ...LIVE]) {
+        await expect(valuesOf(stream, { from, live, waitMs: 20 })).rejects.toMatchObject({ code: "stream-not-found" });
+      }
+      const reading = LIVE.map((live) => valuesOf(stream, { from, live, waitMs: Number.POSITIVE_INFINITY }));
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      await stream.append(1);
+      await stream.close();
+      for (const values of reading) expect(await within(20_000, "the first message", values)).toEqual([1]);
+      await stream.delete();
+      // A stream that was read before is not waited for.
+      const offset = "0000000000000001_0000000000000001";
+      await expect(valuesOf(stream, { from: offset, waitMs: 10_000 })).rejects.toMatchObject({ status: 404 });
+    },
+  );
+
   test("a live read gives up after the given time, with the reason", async () => {
     const { fetch } = faultyFetch(() => ({ kind: "refuse" }));
     const attempts: number[] = [];

@@ -1,7 +1,7 @@
 import { ConfigError, createServer, type ServerOptions } from "@sluice/server";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { withDefaults } from "../../packages/server/src/compose.ts";
-import { exposureOf, isLoopback } from "../../packages/server/src/config/together.ts";
+import { exposureOf, isLoopback } from "../../packages/server/src/config/cross-checks.ts";
 import { dirForTest } from "../support/sluice-process.ts";
 
 const SECRET = "x".repeat(32);
@@ -77,6 +77,29 @@ describe("a port that is in use", () => {
     const second = createServer({ port: first.port, memory: true, log: false });
     await expect(second).rejects.toThrow(`port ${first.port} of 127.0.0.1 is in use`);
     await expect(second).rejects.toMatchObject({ code: "EADDRINUSE" });
+  });
+});
+
+describe("a default that follows from other settings", () => {
+  const KEYS = { a: { secrets: [SECRET] } };
+
+  it("allows webhooks to this machine only on a loopback listener without keys and without a public address", () => {
+    const allows = (options: ServerOptions) => withDefaults(options).webhook.allowLoopback;
+    expect(allows({})).toBe(true);
+    expect(allows({ host: "localhost", publicUrl: "http://localhost:8080" })).toBe(true);
+    expect(allows({ auth: { off: true }, projects: KEYS })).toBe(true);
+    for (const guarded of [{ projects: KEYS }, { authorize: () => true }]) expect(allows(guarded)).toBe(false);
+    expect(allows({ host: "0.0.0.0", auth: { off: true } })).toBe(false);
+    expect(allows({ publicUrl: "https://streams.example.com" })).toBe(false);
+    expect(allows({ projects: KEYS, webhook: { allowLoopback: true } })).toBe(true);
+    expect(allows({ webhook: { allowLoopback: false } })).toBe(false);
+  });
+
+  it("gives a project half of a shared limit where several projects are configured, else all of it", () => {
+    const share = (options: ServerOptions) => withDefaults(options).projectSharePercent;
+    expect([share({}), share({ projects: KEYS })]).toEqual([100, 100]);
+    expect(share({ projects: { ...KEYS, b: { secrets: [SECRET] } } })).toBe(50);
+    expect(share({ projects: { ...KEYS, b: {} }, projectSharePercent: 80 })).toBe(80);
   });
 });
 

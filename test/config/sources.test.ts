@@ -3,6 +3,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { allEntries } from "../../packages/server/src/config/catalog.ts";
+import { complete } from "../../packages/server/src/config/cross-checks.ts";
 import { parseConfig } from "../../packages/server/src/config/file.ts";
 import { type FlagGiven, type Loaded, loadSettings, settingsFrom } from "../../packages/server/src/config/load.ts";
 import { ConfigError } from "../../packages/server/src/config/problem.ts";
@@ -11,6 +12,7 @@ import { limitsOf, schema } from "../../packages/server/src/config/schema.ts";
 import { dirForTest } from "../support/sluice-process.ts";
 
 const SECRET = "x".repeat(32);
+const DEFAULTS = complete(schema.parse({}));
 
 interface Given {
   readonly file?: string;
@@ -45,7 +47,7 @@ function problems(given: Given): readonly string[] {
 
 describe("a setting", () => {
   it("is at its default when no source gives it", () => {
-    expect(load({}).settings).toEqual(schema.parse({}));
+    expect(load({}).settings).toEqual(DEFAULTS);
     expect(load({}).origins.size).toBe(0);
   });
 
@@ -76,7 +78,7 @@ describe("a setting", () => {
       const byVariable = load({ env: { [entry.env]: text } }).settings;
       const bySet = load({ flags: [`--set=${entry.key}=${text}`] }).settings;
       expect(byVariable, entry.key).toEqual(bySet);
-      if (!engine) expect(byVariable, entry.key).not.toEqual(schema.parse({}));
+      if (!engine) expect(byVariable, entry.key).not.toEqual(DEFAULTS);
     }
   });
 
@@ -109,6 +111,9 @@ function sampleOf(initial: unknown, key: string): string {
     "redis.urls": "redis://a:1,redis://b:2",
     "cors.origins": "https://a.example,https://b.example",
     "log.level": "warn",
+    "http.hosts": "a.example,*.b.example",
+    "webhook.allowLoopback": "false",
+    projectSharePercent: "10",
   };
   return texts[key] ?? "elsewhere";
 }
@@ -264,6 +269,20 @@ describe("a file", () => {
     expect(told[0]).not.toContain("s3cr3t");
   });
 
+  it.each([
+    ["brackets", "[".repeat(100_000), 1],
+    ["closed brackets", `${"[".repeat(100_000)}${"]".repeat(100_000)}`, 1],
+    ["braces", `port: 1\nprojects: ${"{a: ".repeat(100_000)}`, 2],
+    ["dashes on one line", "- ".repeat(100_000), 1],
+    ["explicit keys", "? ".repeat(100_000), 1],
+    ["indented names", Array.from({ length: 60 }, (_, i) => `${" ".repeat(i)}a:`).join("\n"), 50],
+  ])("with too many levels of %s is refused before it is read, with the place", (_name, file, line) => {
+    const why = "it is nested more than 50 levels deep";
+    expect(problems({ file })).toEqual([
+      expect.stringMatching(`cannot be used: ${why}, at line ${line}, column \\d+$`),
+    ]);
+  });
+
   it("of JSON is parsed as JSON.parse does, in any layout", () => {
     const layout = fc.record({ indent: fc.constantFrom(0, 1, 4, "\t"), lineEnd: fc.constantFrom("\n", "\r\n") });
     fc.assert(
@@ -299,6 +318,7 @@ describe("settings that depend on each other", () => {
   it("are refused together when they contradict each other", () => {
     expect(problems({ flags: ["--set=internal.wake.minLeaseMs=50000"] })[0]).toContain("at most wake.leaseMs (30000)");
     expect(problems({ flags: ["--set=webhook.timeoutMs=30000"] })[0]).toContain("internal.wake.lostAttemptMs");
+    expect(problems({ flags: ["--set=stream.bodyBytes=70000000"] })[0]).toContain("half of http.memoryBytes");
     expect(problems({ flags: ["--set=cors.origins=*", "--set=cors.credentials=true"] })[0]).toContain("cors.origins");
   });
 });

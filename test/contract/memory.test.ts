@@ -8,7 +8,8 @@ import { describeEngine } from "./engine-suite.ts";
 describeEngine("memory", async () => {
   const world = manualWorld(1);
   const engine = openMemory({ world });
-  return { engine, world, advance: world.advance, close: () => engine.close() };
+  const { advance, setClock } = world;
+  return { engine, world, advance, setClock, close: () => engine.close() };
 });
 
 describe("memory alone", () => {

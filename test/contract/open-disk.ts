@@ -4,7 +4,7 @@
  * where the default reads come from memory.
  */
 import type { Engine } from "../../packages/server/src/engine/contract.ts";
-import type { Limits } from "../../packages/server/src/engine/disk/limits.ts";
+import type { Limits } from "../../packages/server/src/engine/disk/defaults.ts";
 import { openDisk, openWith } from "../../packages/server/src/engine/disk/open.ts";
 import { inlinePorts, temporaryDir } from "../support/disk.ts";
 import { manualWorld } from "../support/world.ts";
@@ -24,6 +24,7 @@ export function diskOpener(applier: "inline" | "thread", limits: Partial<Limits>
       engine,
       world,
       advance: world.advance,
+      setClock: world.setClock,
       async reopen() {
         await engine.close();
         engine = await open();

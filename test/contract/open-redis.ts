@@ -15,7 +15,9 @@ export interface EmptyRedis {
 export function redisOpener(redis: () => EmptyRedis, limits: Partial<RedisLimits> = {}): OpenEngine {
   return async () => {
     const place = redis();
-    const world = realWorld();
+    let aheadMs = 0;
+    const real = realWorld();
+    const world = { ...real, now: () => real.now() + aheadMs };
     const open = (): Promise<Engine> => openRedis({ ...place, world, limits: { ...PATIENCE, ...limits } });
     let engine = await open();
     const peers: Engine[] = [];
@@ -24,6 +26,9 @@ export function redisOpener(redis: () => EmptyRedis, limits: Partial<RedisLimits
       world,
       // A timer may fire a moment early, and the cluster's clock differs from this process's.
       advance: (ms) => sleep(ms + 20),
+      setClock(byMs) {
+        aheadMs += byMs;
+      },
       async reopen() {
         await engine.close();
         engine = await open();

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import type { Effect } from "../../packages/server/src/engine/contract.ts";
 import { eventually, sleep } from "../support/eventually.ts";
 import { a, closeEngines, opened, overProxy, proxied, single } from "./redis-fixture.ts";
-import { append, bytes, put, text } from "./suite/fixture.ts";
+import { append, bytes, put, stream, text } from "./suite/fixture.ts";
 
 describe("a commit that is sent again", () => {
   it("after its answer was lost is recognized, also if another node has committed on top", async () => {
@@ -32,6 +32,17 @@ describe("a commit that is sent again", () => {
     const lines = messages.map(({ payload }) => text(payload));
     expect(outcomes).toEqual(["done", "done", "done", "done", "done"]);
     expect(lines).toEqual(["one 0", "two 0", "one 1", "one 2", "two 2", "one 3", "one 4", "two 4"]);
+  });
+});
+
+describe("a claim that is sent again", () => {
+  it("after its answer was lost is granted to the node that made it", async () => {
+    const { proxy, near, far } = await overProxy({ commandMs: 300, deadlineMs: 10_000 });
+    proxy.swallowAnswers();
+    const claiming = far.claim(a, "far", 60_000);
+    await eventually(async () => expect(await near.claim(a, "near", 1)).toMatchObject({ kind: "held", node: "far" }));
+    proxy.heal();
+    expect(await claiming).toMatchObject({ kind: "owner" });
   });
 });
 
@@ -207,6 +218,18 @@ describe("a commit that was given up", () => {
       expect(await near.load(a, [])).toMatchObject({ head: { last: { seq: 0 } } });
     });
     expect((await near.read(a, ZERO, 100)).messages).toEqual([]);
+  });
+
+  it("while it waited behind an unanswered one is never sent", async () => {
+    const { proxy, near, far } = await overProxy({ commandMs: 60_000, deadlineMs: 300, flyingBytes: 1 });
+    const b = stream("b");
+    proxy.hold();
+    const outcomes = await Promise.allSettled([a, b].map((e) => far.commit(e, { rev: 0 }, [put("x", "1")])));
+    expect(outcomes.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
+    proxy.release();
+    // Every earlier call has arrived when this one is answered.
+    await eventually(async () => void (await far.load(a, [])));
+    expect(await near.load(b, [])).toMatchObject({ rev: 0 });
   });
 
   it("because its arguments are not numbers changes nothing", async () => {

@@ -6,17 +6,16 @@ import { describeEngine } from "./engine-suite.ts";
 import { describeModel } from "./model/describe.ts";
 import { redisOpener } from "./open-redis.ts";
 
-let single: { server: RedisServer; close(): Promise<void> };
-beforeAll(async () => {
-  single = await startSingleRedis();
-});
-afterAll(() => single?.close());
-
 describeEngine("redis", redisOpener(sharedRedis), { isRemote: true });
 describeEngine("redis that waits for a replica", redisOpener(sharedRedis, { waitReplicas: 1 }), { isRemote: true });
-describeEngine(
-  "a single redis",
-  redisOpener(() => ({ ...sharedRedis(), urls: [single.server.url] })),
-  { isRemote: true },
-);
+// A single instance differs in how it is reached; `redis-alone.test.ts` covers that.
+if (process.env.SLUICE_DEEP === "1") {
+  let single: { server: RedisServer; close(): Promise<void> };
+  beforeAll(async () => {
+    single = await startSingleRedis();
+  });
+  afterAll(() => single?.close());
+  const opener = redisOpener(() => ({ ...sharedRedis(), urls: [single.server.url] }));
+  describeEngine("a single redis", opener, { isRemote: true });
+}
 describeModel("redis", redisOpener(sharedRedis), { isTimeless: true });

@@ -108,8 +108,12 @@ describe("the background check", () => {
       async ({ dir, engine, told }) => {
         const refusal = engine.health()!;
         expect(refusal.code).toBe("data-damaged");
-        expect(refusal.message).toMatch(new RegExp(`store\\.mdb at byte \\d+ \\(page ${page}\\): messages from`));
-        expect(refusal.message).toContain("p/stream/s17 ");
+        expect(refusal.explanation).toMatch(new RegExp(`store\\.mdb at byte \\d+ \\(page ${page}\\): messages from`));
+        expect(refusal.explanation).toContain("p/stream/s17 ");
+        // Clients of other projects see the refusal too.
+        expect(refusal.message).toMatch(
+          new RegExp(`^The store is damaged: store\\.mdb at byte \\d+ \\(page ${page}\\)\\.$`),
+        );
         expect(told.at(-1)).toContain("writes are refused");
         expect(await append(engine)).toBe("data-damaged");
         expect(engine.read(streamOf(18), { generation: 0, seq: 0 }, 1 << 20).messages.length).toBeGreaterThan(0);
@@ -117,7 +121,9 @@ describe("the background check", () => {
         expect((await shown(engine)).get("sluice_store_checkdamaged")).toBe(1);
         await engine.close();
         // The same error, now before the store is opened.
-        await expect(openWith({ dir, world: realWorld() }, inlinePorts())).rejects.toThrow(refusal.message);
+        await expect(openWith({ dir, world: realWorld() }, inlinePorts())).rejects.toMatchObject({
+          explanation: refusal.explanation,
+        });
       },
     );
   });
@@ -127,7 +133,7 @@ describe("the background check", () => {
     await afterCheck(
       (path) => flip(path, byte, 1),
       async ({ engine }) => {
-        expect(engine.health()?.message).toMatch(new RegExp(`\\(page ${pages.leaves.at(-1)}\\)`));
+        expect(engine.health()?.explanation).toMatch(new RegExp(`\\(page ${pages.leaves.at(-1)}\\)`));
         expect(() => engine.load(streamOf(1), [])).toThrow(engine.health()!.message);
       },
       { startBytes: 0 },
@@ -140,7 +146,7 @@ describe("the background check", () => {
       (path) => flip(path, byte, 3),
       async ({ dir, engine }) => {
         await engine.close();
-        expect(readFileSync(`${dir}/damage`, "utf8")).toBe(`${engine.health()!.message}\n`);
+        expect(readFileSync(`${dir}/damage`, "utf8")).toBe(`${engine.health()!.explanation}\n`);
         writeFileSync(`${dir}/store.mdb`, store);
         const again = await openWith({ dir, world: realWorld() }, inlinePorts());
         expect(existsSync(`${dir}/damage`)).toBe(false);
@@ -156,7 +162,7 @@ describe("the background check", () => {
       () => undefined,
       async ({ dir, engine }) => {
         expect(engine.health()?.code).toBe("storage-failed");
-        expect(engine.health()?.message).toContain("EIO");
+        expect(engine.health()?.explanation).toContain("EIO");
         expect(await append(engine)).toBe("storage-failed");
         expect(existsSync(`${dir}/damage`)).toBe(false);
       },
@@ -175,7 +181,7 @@ describe("before the check has reached a page", () => {
         const { rev } = engine.load(streamOf(17), []);
         await engine.commit(streamOf(17), { rev }, [{ op: "destroy" }]);
         while (engine.health() === undefined) await new Promise((resolve) => setTimeout(resolve, 5));
-        expect(engine.health()?.message).toMatch(new RegExp(`\\(page ${page}\\): the head of a value's pages`));
+        expect(engine.health()?.explanation).toMatch(new RegExp(`\\(page ${page}\\): the head of a value's pages`));
         await engine.close();
         // With that one bit restored, the whole store is undamaged.
         flipHead(`${dir}/store.mdb`);

@@ -6,9 +6,9 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { type Effect, type Engine, EngineError, entity } from "../../packages/server/src/engine/contract.ts";
 import { Applier } from "../../packages/server/src/engine/disk/applier.ts";
 import { type ApplyRunner, InlineRunner } from "../../packages/server/src/engine/disk/apply-runner.ts";
+import type { Limits } from "../../packages/server/src/engine/disk/defaults.ts";
 import type { DiskEngine } from "../../packages/server/src/engine/disk/engine.ts";
 import { ExtentReader } from "../../packages/server/src/engine/disk/extent-reader.ts";
-import type { Limits } from "../../packages/server/src/engine/disk/limits.ts";
 import { openWith } from "../../packages/server/src/engine/disk/open.ts";
 import type { Overlay } from "../../packages/server/src/engine/disk/overlay.ts";
 import type { Writing } from "../../packages/server/src/engine/disk/store.ts";
@@ -89,7 +89,7 @@ async function open(limits: Partial<Limits>, hold: { closed: boolean } = { close
 /** A runner that waits while the gate is closed. */
 function gate(runner: ApplyRunner, hold: { closed: boolean }): ApplyRunner {
   return {
-    isWorthDraining: true,
+    started: Promise.resolve(),
     close: () => runner.close(),
     async apply(extents, report) {
       while (hold.closed) await new Promise<void>((resolve) => clock.after(1, resolve));

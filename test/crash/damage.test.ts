@@ -48,7 +48,7 @@ async function opened(start: { readonly dir: string }, damage: (dir: string) => 
 function expectDamage(result: number | EngineError, ...parts: (string | RegExp)[]): void {
   expect(result).toBeInstanceOf(EngineError);
   expect((result as EngineError).code).toBe("data-damaged");
-  for (const part of parts) expect((result as EngineError).message).toMatch(part);
+  for (const part of parts) expect((result as EngineError).explanation).toMatch(part);
 }
 
 const journal = (dir: string): string => segmentPaths(dir)[0]!;

@@ -2,7 +2,7 @@
 import { cpSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Engine, EngineError, type Entity, entity } from "../../packages/server/src/engine/contract.ts";
-import type { Limits } from "../../packages/server/src/engine/disk/limits.ts";
+import type { Limits } from "../../packages/server/src/engine/disk/defaults.ts";
 import { openWith } from "../../packages/server/src/engine/disk/open.ts";
 import { inlinePorts, temporaryDir } from "../support/disk.ts";
 import { manualWorld } from "../support/world.ts";

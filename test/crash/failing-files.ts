@@ -2,19 +2,24 @@
 import { type File, type Files, flushing, type Opening } from "../../packages/server/src/engine/disk/files.ts";
 import { nodeFiles } from "../../packages/server/src/engine/disk/node-files.ts";
 
-export type Operation = "write" | "sync";
+export type Operation = "open" | "write" | "sync" | "syncDir";
 
 export class FailingFiles implements Files {
-  /** Called before every write and sync; a returned error is thrown. */
+  /** Called before each of these operations; a returned error is thrown. */
   fault: (operation: Operation, bytes: number) => Error | undefined = () => undefined;
   makeDir = nodeFiles.makeDir;
   names = nodeFiles.names;
   rename = nodeFiles.rename;
   remove = nodeFiles.remove;
-  syncDir = nodeFiles.syncDir;
   lock = nodeFiles.lock;
 
+  async syncDir(dir: string): Promise<void> {
+    this.check("syncDir");
+    await nodeFiles.syncDir(dir);
+  }
+
   async open(path: string, how: Opening): Promise<File> {
+    this.check("open");
     const file = await nodeFiles.open(path, how === "durable" ? "write" : how);
     const failing: File = {
       size: () => file.size(),
@@ -28,12 +33,16 @@ export class FailingFiles implements Files {
         await file.write(bytes, at);
       },
       sync: async () => {
-        const fault = this.fault("sync", 0);
-        if (fault !== undefined) throw fault;
+        this.check("sync");
         await file.sync();
       },
     };
     return how === "durable" ? flushing(failing) : failing;
+  }
+
+  private check(operation: Operation): void {
+    const fault = this.fault(operation, 0);
+    if (fault !== undefined) throw fault;
   }
 }
 

@@ -121,6 +121,70 @@ describe("a full disk", () => {
   });
 });
 
+describe("a shortage", () => {
+  const SHORTAGES = ["EMFILE", "ENFILE", "ENOMEM", "EAGAIN"];
+
+  it.each(SHORTAGES.flatMap((code) => (["open", "syncDir"] as const).map((operation) => [code, operation] as const)))(
+    "(%s at %s) refuses commits while the journal lacks its next segment, and takes them again when it has passed",
+    async (code, operation) => {
+      await withFiles(async (files, engine, dir, world) => {
+        files.fault = (what) => (what === operation ? systemFault(code) : undefined);
+        let written = 0;
+        const refused = await refusal(
+          (async () => {
+            for (;;) await writeMessages(engine, written + 1, ++written);
+          })(),
+        );
+        expect(refused.code).toBe("overloaded");
+        // Refused for now, and the log alone names the path.
+        expect(refused.message).toMatch(new RegExp(`${code}.*retry later`));
+        expect(refused.message).not.toContain(dir);
+        expect(refused.explanation).toContain(dir);
+        expect(engine.health()).toBe(refused);
+        expect(await countMessages(engine)).toBe(--written);
+        files.fault = () => undefined;
+        await writeMessages(engine, written + 1, written + 100);
+        expect(engine.health()).toBeUndefined();
+        // The store takes its share as well, and no file stays open that no part uses.
+        world.advance(5_000);
+        const crashed = copyOf(dir);
+        expect(await outcome(crashed.dir)).toBe(written + 100);
+        crashed.remove();
+      });
+    },
+  );
+
+  it("of memory during a write refuses that commit for good and takes the next", async () => {
+    await withFiles(async (files, engine, dir) => {
+      await writeMessages(engine, 1, 5);
+      files.fault = (operation, bytes) => (operation === "write" && bytes > 32 ? systemFault("ENOMEM") : undefined);
+      expect((await refusal(writeMessages(engine, 6, 6))).code).toBe("overloaded");
+      const crashed = copyOf(dir);
+      expect(await outcome(crashed.dir)).toBe(5);
+      crashed.remove();
+      files.fault = () => undefined;
+      await writeMessages(engine, 6, 6);
+      expect(await countMessages(engine)).toBe(6);
+    });
+  });
+
+  it("of memory while a refused frame is erased is waited for", async () => {
+    await withFiles(async (files, engine, dir, world) => {
+      await writeMessages(engine, 1, 5);
+      let faults = 3;
+      files.fault = (operation) => (operation === "write" && faults-- > 0 ? systemFault("ENOMEM") : undefined);
+      const refused = refusal(writeMessages(engine, 6, 6));
+      const timer = setInterval(() => world.advance(1_000), 1);
+      expect((await refused).code).toBe("overloaded");
+      clearInterval(timer);
+      const crashed = copyOf(dir);
+      expect(await outcome(crashed.dir)).toBe(5);
+      crashed.remove();
+      await writeMessages(engine, 6, 6);
+    });
+  });
+});
+
 describe("a broken disk", () => {
   for (const operation of ["sync", "write"] as const) {
     it(`stops the writer for good at a failed ${operation}, and reads continue`, async () => {

@@ -65,7 +65,7 @@ async function outcomeOf(byte: number, bit: number): Promise<string> {
   try {
     return await flipAndLive(copy.dir, byte, bit);
   } catch (fault) {
-    if (fault instanceof EngineError) return `refused ${fault.code} ${fault.message}`;
+    if (fault instanceof EngineError) return `refused ${fault.code} ${fault.explanation}`;
     return `fault ${(fault as Error).stack?.replaceAll("\n", " | ")}`;
   } finally {
     copy.remove();

@@ -7,15 +7,15 @@ import { describe, expect, it } from "vitest";
 import { type Engine, EngineError, entity } from "../../packages/server/src/engine/contract.ts";
 import { Applier } from "../../packages/server/src/engine/disk/applier.ts";
 import { InlineRunner } from "../../packages/server/src/engine/disk/apply-runner.ts";
+import type { Limits } from "../../packages/server/src/engine/disk/defaults.ts";
 import { ExtentReader } from "../../packages/server/src/engine/disk/extent-reader.ts";
-import type { Limits } from "../../packages/server/src/engine/disk/limits.ts";
 import { openWith } from "../../packages/server/src/engine/disk/open.ts";
 import { SimClock } from "../sim/disk/clock.ts";
 import { SimDrive } from "../sim/disk/files.ts";
 import { SimStore } from "../sim/disk/store.ts";
 import { Storyteller } from "./story.ts";
 
-const SEEDS = process.env.SLUICE_DEEP === "1" ? 40_000 : 1_000;
+const SEEDS = process.env.SLUICE_DEEP === "1" ? 40_000 : 500;
 const ONLY = process.env.SLUICE_SEED === undefined ? undefined : Number(process.env.SLUICE_SEED);
 const ENTITIES = 4;
 const LIVES = 3;
@@ -118,6 +118,7 @@ async function play(seed: number, prepare: (scene: Scene) => void = () => undefi
 const seeds = (count: number): number[] =>
   ONLY === undefined ? Array.from({ length: count }, (_, i) => i + 1) : [ONLY];
 const full = (): Error => Object.assign(new Error("no space left"), { code: "ENOSPC" });
+const short = (): Error => Object.assign(new Error("too many open files"), { code: "EMFILE" });
 const broken = (): Error => Object.assign(new Error("input/output error"), { code: "EIO" });
 
 describe("after a power cut", () => {
@@ -133,7 +134,9 @@ describe("after a power cut", () => {
     expect(told).toBeGreaterThan(SEEDS);
   });
 
-  it("a commit refused for lack of space is never visible, and all others are", { timeout: SEEDS * 100 }, async () => {
+  it("a commit refused for lack of space or descriptors is never visible, and all others are", {
+    timeout: SEEDS * 100,
+  }, async () => {
     for (const seed of seeds(SEEDS / 5)) {
       await play(seed, ({ drive, store, clock }) => {
         let left = clock.below(20_000);
@@ -142,7 +145,7 @@ describe("after a power cut", () => {
           left -= bytes ?? 0;
           // Space comes back now and then.
           if (left < 0 && clock.chance(0.2)) left = clock.below(10_000);
-          return left < 0 ? full() : undefined;
+          return left < 0 ? (clock.chance(0.5) ? full() : short()) : undefined;
         };
         store.fault = () => (clock.chance(0.1) ? new EngineError("storage-full", "no space left") : undefined);
       });

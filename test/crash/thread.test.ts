@@ -11,7 +11,7 @@ import { openDisk } from "../../packages/server/src/engine/disk/open.ts";
 import { realWorld } from "../../packages/server/src/real-world.ts";
 import { temporaryDir } from "../support/disk.ts";
 
-const COMMITS = 400;
+const COMMITS = 200;
 const PER_COMMIT = 25;
 const limits = {
   segmentBytes: 1 << 20,
@@ -72,7 +72,8 @@ describe("the disk engine with its apply thread", () => {
     const usual = getPriority();
     const givingWay = () => threads().filter((nice) => nice === usual + 7).length;
     const engine = await openDisk({ dir, world: realWorld(), limits: { ...limits, applyNice: 7 } });
-    expect(givingWay()).toBe(0);
+    // It runs before the first commit, because later the process may lack the descriptors to start it.
+    expect(givingWay()).toBe(1);
     await write(engine, entity("p", "stream", "s"));
     await engine.read(entity("p", "stream", "s"), { generation: 1, seq: 0 }, 1_000);
     expect(givingWay()).toBe(1);

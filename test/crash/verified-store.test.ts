@@ -5,6 +5,7 @@
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
+import type { EngineError } from "../../packages/server/src/engine/contract.ts";
 import { InlineCheck } from "../../packages/server/src/engine/disk/check-runner.ts";
 import type { File } from "../../packages/server/src/engine/disk/files.ts";
 import { openLmdb } from "../../packages/server/src/engine/disk/lmdb-store.ts";
@@ -203,7 +204,7 @@ async function changed(kind: "branches" | "leaves", change: (page: Buffer) => vo
     writeFileSync(path, bytes);
     return await rowsIn(path).then(
       () => "nothing",
-      (damage: Error) => damage.message,
+      (damage: EngineError) => damage.explanation,
     );
   } finally {
     remove();

@@ -78,7 +78,7 @@ describe("a body that is too large", () => {
   beforeAll(async () => {
     fixture = await openServer("memory", { stream: { bodyBytes: 100_000 } });
     await createdStream(fixture, "s", BINARY);
-    head = `POST /v1/stream/s HTTP/1.1\r\nHost: a\r\nContent-Type: ${BINARY}\r\n`;
+    head = `POST /v1/stream/s HTTP/1.1\r\nHost: localhost\r\nContent-Type: ${BINARY}\r\n`;
   });
   closeAfterSuite(() => fixture);
 
@@ -155,7 +155,7 @@ describe("a body that is too large", () => {
     await new Promise<void>((resolve) => connection.socket.once("data", () => resolve()));
     connection.send("small");
     expect(await connection.answer("POST")).toMatchObject({ status: 204 });
-    connection.send("GET /health HTTP/1.1\r\nHost: a\r\n\r\n");
+    connection.send("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
     expect(await connection.answer()).toMatchObject({ status: 200 });
     connection.destroy();
   });
@@ -229,7 +229,8 @@ describeOnEngines("a path", (engine) => {
 describe("headers", () => {
   it("of more than 16 KiB together are refused, of less are not", async () => {
     const { port } = await serverForTest("memory");
-    const request = (bytes: number) => `GET /health HTTP/1.1\r\nHost: a\r\nX-Padding: ${"x".repeat(bytes)}\r\n\r\n`;
+    const request = (bytes: number) =>
+      `GET /health HTTP/1.1\r\nHost: localhost\r\nX-Padding: ${"x".repeat(bytes)}\r\n\r\n`;
     expect(await exchange(port, request(15_000))).toMatchObject({ status: 200 });
     const refused = await exchange(port, request(17_000));
     expect(checkProblem(refused)).toMatchObject({

@@ -20,7 +20,7 @@ test.each(["..", ".", "a/..", "../a", "a/../b", "a/./b", "a/%2e%2e/b", "a/%2E", 
     const { port, url } = fixture;
     const connection = await RawConnection.open(port);
     const ask = async (line: string, headers = "", body = "") => {
-      connection.send(`${line} HTTP/1.1\r\nHost: a\r\n${headers}Content-Length: ${body.length}\r\n\r\n${body}`);
+      connection.send(`${line} HTTP/1.1\r\nHost: localhost\r\n${headers}Content-Length: ${body.length}\r\n\r\n${body}`);
       return (await connection.answer(line.split(" ")[0])) as RawResponse;
     };
     for (const method of ["PUT", "POST", "GET", "DELETE"]) {

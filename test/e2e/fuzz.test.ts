@@ -1,5 +1,5 @@
 /**
- * Tens of thousands of malformed requests, and what is no request at all, against one running server: every complete one is
+ * Thousands of malformed requests, and what is no request at all, against one running server: every complete one is
  * answered, with a refusal that says what is wrong and never with a fault; nothing hangs, nothing is left behind. The seed
  * is in the failure; SLUICE_FUZZ_SEED runs it again.
  */
@@ -14,10 +14,10 @@ import { appended, createdStream, eventually, type Fixture, nobodyIsLeft, server
 import { SseClient } from "./sse-client.ts";
 
 const SEED = Number(process.env.SLUICE_FUZZ_SEED ?? Math.floor(Math.random() * 2 ** 31));
-const SCALE = process.env.SLUICE_DEEP ? 10 : 1;
-const REQUESTS: StormSize = { batches: 500 * SCALE, batch: 24 };
-const GARBAGE: StormSize = { batches: 60 * SCALE, batch: 16 };
-const FEW: StormSize = { batches: 100 * SCALE, batch: 24 };
+const SCALE = process.env.SLUICE_DEEP ? 25 : 1;
+const REQUESTS: StormSize = { batches: 200 * SCALE, batch: 24 };
+const GARBAGE: StormSize = { batches: 30 * SCALE, batch: 16 };
+const FEW: StormSize = { batches: 40 * SCALE, batch: 24 };
 const TEST_MS = 120_000 * SCALE;
 
 /** Small waits, so that live reads end by themselves; long enough that nothing else is timed out. */
@@ -52,8 +52,10 @@ async function removeEverything({ url, port }: Fixture): Promise<void> {
       for (const { path } of streams) {
         // Shards go with their topic, and in no other way.
         if (isAmongShards(path)) continue;
-        connection.send(`DELETE /v1/${project}/stream/${encodeURIComponent(path)} HTTP/1.1\r\nHost: a\r\n\r\n`);
-        expect(await connection.answer("DELETE"), path).toMatchObject({ status: 204 });
+        connection.send(`DELETE /v1/${project}/stream/${encodeURIComponent(path)} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
+        // A stream with a short life may be over since it was listed.
+        const isGone = expect.toBeOneOf([204, 404]);
+        expect(await connection.answer("DELETE"), path).toMatchObject({ status: isGone });
       }
     }
   }
@@ -98,14 +100,14 @@ describe("a storm of malformed requests", () => {
     total += await storm(fixture, SEED, REQUESTS, GARBAGE);
     const heapAfter = heapAfterCollection();
     await stillWorks(fixture);
-    expect(total).toBeGreaterThan(25_000);
+    expect(total).toBeGreaterThan(10_000);
     expect(heapAfter - heapBefore, "bytes of heap more after the same storm again").toBeLessThan(2 * 1024 * 1024);
     await eventually(() => expect(openSockets()).toBeLessThan(20));
   });
 
   it.each(["disk", "redis"] as const)("does no harm on %s either", { timeout: TEST_MS }, async (engine) => {
     const fixture = await serverForTest(engine, WAITS);
-    expect(await storm(fixture, SEED + 1, FEW, { batches: 20, batch: 16 })).toBeGreaterThan(2_000);
+    expect(await storm(fixture, SEED + 1, FEW, { batches: 20, batch: 16 })).toBeGreaterThan(1_000);
     await stillWorks(fixture);
   });
 });

@@ -55,7 +55,7 @@ describe("every response", () => {
         const target = address.replaceAll(" ", "%20");
         const answer = await exchange(
           port,
-          `${method} ${target} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n`,
+          `${method} ${target} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n`,
           method,
         );
         const what = `${method} ${target}: ${answer.status}`;
@@ -68,7 +68,7 @@ describe("every response", () => {
 
   it("to OPTIONS is 204 with methods and headers, at every address", async () => {
     for (const address of [...ADDRESSES.map((text) => text.replaceAll(" ", "%20")), "*"]) {
-      const answer = await exchange(fixture.port, `OPTIONS ${address} HTTP/1.1\r\nHost: a\r\n\r\n`);
+      const answer = await exchange(fixture.port, `OPTIONS ${address} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
       expect(answer.status, address).toBe(204);
       expect(answer.headers.get("access-control-allow-methods")).toBe("GET, HEAD, PUT, POST, DELETE, OPTIONS");
       const allowed = answer.headers.get("access-control-allow-headers")!.toLowerCase().split(", ");
@@ -121,7 +121,7 @@ describe("every response", () => {
       ["PATCH", "/v1/stream/there", 405],
       ["GET", "/health", 200],
     ] as const) {
-      connection.send(`${method} ${address} HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc`);
+      connection.send(`${method} ${address} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc`);
       expect(await connection.answer(method), `${method} ${address}`).toMatchObject({ status });
     }
     connection.destroy();
@@ -130,7 +130,7 @@ describe("every response", () => {
   it("to a request in absolute form is that of the path in it", async () => {
     const answer = await exchange(
       fixture.port,
-      "GET http://sluice.example/v1/stream/untouched HTTP/1.1\r\nHost: a\r\n\r\n",
+      "GET http://sluice.example/v1/stream/untouched HTTP/1.1\r\nHost: localhost\r\n\r\n",
     );
     expect(answer.status).toBe(200);
   });
@@ -145,18 +145,26 @@ describe("what is not a proper request", () => {
 
   it.each([
     ["no Host in HTTP/1.1", "GET /health HTTP/1.1\r\n\r\n", "Host"],
-    ["an expectation that nobody meets", "GET /health HTTP/1.1\r\nHost: a\r\nExpect: miracles\r\n\r\n", "Expect"],
-    ["a tunnel", "CONNECT example.org:443 HTTP/1.1\r\nHost: a\r\n\r\n", "CONNECT"],
-    ["an unknown method", "BREW /health HTTP/1.1\r\nHost: a\r\n\r\n", "HTTP"],
-    ["an unknown version", "GET /health HTTP/3.7\r\nHost: a\r\n\r\n", "HTTP"],
+    [
+      "an expectation that the server does not meet",
+      "GET /health HTTP/1.1\r\nHost: localhost\r\nExpect: miracles\r\n\r\n",
+      "Expect",
+    ],
+    ["a tunnel", "CONNECT example.org:443 HTTP/1.1\r\nHost: localhost\r\n\r\n", "CONNECT"],
+    ["an unknown method", "BREW /health HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP"],
+    ["an unknown version", "GET /health HTTP/3.7\r\nHost: localhost\r\n\r\n", "HTTP"],
     ["no HTTP at all", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "HTTP"],
-    ["headers beyond every measure", `GET /health HTTP/1.1\r\nHost: a\r\nX: ${"x".repeat(100_000)}\r\n\r\n`, "headers"],
+    [
+      "headers beyond every measure",
+      `GET /health HTTP/1.1\r\nHost: localhost\r\nX: ${"x".repeat(100_000)}\r\n\r\n`,
+      "headers",
+    ],
     [
       "a body of two lengths",
-      "POST /v1/stream/a HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+      "POST /v1/stream/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
       "HTTP",
     ],
-    ["a negative length", "POST /v1/stream/a HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n", "HTTP"],
+    ["a negative length", "POST /v1/stream/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n", "HTTP"],
   ])("gets a refusal that says so: %s", async (_, text, named) => {
     const answer = await exchange(fixture.port, text);
     expect(answer.headers.get("x-content-type-options")).toBe("nosniff");
@@ -179,8 +187,8 @@ describe("what is not a proper request", () => {
   it("that never ends is answered 408 when its time is up", async () => {
     const slow = await serverForTest("memory", { http: { requestMs: 300 } });
     const url = await createdStream(slow, "slow", "text/plain");
-    const head = `POST ${new URL(url).pathname} HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\nContent-Length: 100\r\n\r\n`;
-    for (const text of [`${head}only this`, "GET /health HTTP/1.1\r\nHost: a\r\nX-Never-Ends: "]) {
+    const head = `POST ${new URL(url).pathname} HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nContent-Length: 100\r\n\r\n`;
+    for (const text of [`${head}only this`, "GET /health HTTP/1.1\r\nHost: localhost\r\nX-Never-Ends: "]) {
       const connection = await RawConnection.open(slow.port);
       connection.send(text);
       const answer = await connection.answer("GET", 15_000);
@@ -208,8 +216,8 @@ describe("probes", () => {
     const health = await RawConnection.open(port);
     const ready = await RawConnection.open(port);
     // Requests that are under way when the drain begins are still answered.
-    health.send("GET /health HTTP/1.1\r\nHost: a\r\nX-Rest: ");
-    ready.send("GET /ready HTTP/1.1\r\nHost: a\r\nX-Rest: ");
+    health.send("GET /health HTTP/1.1\r\nHost: localhost\r\nX-Rest: ");
+    ready.send("GET /ready HTTP/1.1\r\nHost: localhost\r\nX-Rest: ");
     await fetch(`${server.url}/health`);
     const closed = server.close();
     health.send("x\r\n\r\n");
@@ -232,17 +240,18 @@ describe("closing", () => {
     const poll = keepAlive(`${stream}?offset=${offset}&live=long-poll`);
     // This one would use its connection again.
     const other = await RawConnection.open(port);
-    other.send(`GET ${new URL(stream).pathname}?offset=now&live=sse HTTP/1.1\r\nHost: a\r\n\r\n`);
+    other.send(`GET ${new URL(stream).pathname}?offset=now&live=sse HTTP/1.1\r\nHost: localhost\r\n\r\n`);
     expect(await other.answer()).toMatchObject({ status: 200 });
     await eventually(() => expect(server.tail.readers).toBe(3));
     const writer = await RawConnection.open(port);
-    const head = `POST ${new URL(stream).pathname} HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\n`;
+    const head = `POST ${new URL(stream).pathname} HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n`;
     writer.send(`${head}Content-Length: 6\r\n\r\naft`);
     await fetch(`${url}/health`);
 
     const closed = server.close();
     writer.send("ter");
-    expect(await writer.answer("POST")).toMatchObject({ status: 204 });
+    const { status, headers } = (await writer.answer("POST")) as RawResponse;
+    expect([status, headers.get("connection")]).toEqual([204, "close"]);
     expect(await sse.untilEnded()).toBe("end");
     const answered = await within(10_000, "the answer to the long-poll", poll);
     // It ends as a long-poll whose time is up, or with what the append in flight has brought.
@@ -262,7 +271,7 @@ describe("closing", () => {
     const clients = await Promise.all([0, 1].map(() => RawConnection.open(port)));
     for (const [i, client] of clients.entries()) {
       client.socket.pause();
-      client.send(`GET /v1/stream/s${i === 0 ? "" : "?offset=-1&live=sse"} HTTP/1.1\r\nHost: a\r\n\r\n`);
+      client.send(`GET /v1/stream/s${i === 0 ? "" : "?offset=-1&live=sse"} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
     }
     await eventually(() => expect(server.tail.readers).toBe(1));
     const closed = server.close();
@@ -278,7 +287,9 @@ describe("closing", () => {
   it("cuts what does not end within the drain time", async () => {
     const { server, port } = await serverForTest("memory", { drainMs: 300 });
     const stuck = await RawConnection.open(port);
-    stuck.send("POST /v1/stream/s HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\nContent-Length: 10\r\n\r\nhalf");
+    stuck.send(
+      "POST /v1/stream/s HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nContent-Length: 10\r\n\r\nhalf",
+    );
     await fetch(`${server.url}/health`);
     await within(10_000, "the end of the server", server.close());
     await stuck.untilClosed();
@@ -288,7 +299,7 @@ describe("closing", () => {
     const { server, port } = await serverForTest("memory", { drainMs: 60_000 });
     const silent = await RawConnection.open(port);
     const idle = await RawConnection.open(port);
-    idle.send("GET /health HTTP/1.1\r\nHost: a\r\n\r\n");
+    idle.send("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
     expect(await idle.answer()).toMatchObject({ status: 200 });
     await within(10_000, "the end of the server", server.close());
     await Promise.all([silent.closed, idle.closed]);

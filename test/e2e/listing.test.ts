@@ -50,7 +50,8 @@ async function createAll(fixture: Fixture, project: string, names: readonly stri
   const connection = await RawConnection.open(fixture.port);
   for (let i = 0; i < names.length; i += 100) {
     const batch = names.slice(i, i + 100);
-    const put = (name: string) => `PUT /v1/${project}/stream/${encodeURIComponent(name)} HTTP/1.1\r\nHost: a\r\n\r\n`;
+    const put = (name: string) =>
+      `PUT /v1/${project}/stream/${encodeURIComponent(name)} HTTP/1.1\r\nHost: localhost\r\n\r\n`;
     connection.send(batch.map(put).join(""));
     for (const name of batch) expect(await connection.answer("PUT"), name).toMatchObject({ status: 201 });
   }

@@ -21,7 +21,7 @@ const PATIENT = { timeout: 2 * PATIENCE_MS };
 async function deafReader(port: number, url: string, offset: string): Promise<RawConnection> {
   const connection = await RawConnection.open(port);
   connection.socket.pause();
-  connection.send(`GET ${new URL(url).pathname}?offset=${offset}&live=sse HTTP/1.1\r\nHost: a\r\n\r\n`);
+  connection.send(`GET ${new URL(url).pathname}?offset=${offset}&live=sse HTTP/1.1\r\nHost: localhost\r\n\r\n`);
   return connection;
 }
 

@@ -80,7 +80,7 @@ describe("a client that goes away", () => {
   it.each(["long-poll", "sse"])("leaves no trace, at whichever moment it goes: %s", async (mode) => {
     const fixture = await serverForTest("memory", { longPollMs: 60_000, tail: { sseMs: 60_000, readers: 1_000 } });
     const url = await createdStream(fixture, "s", TEXT);
-    const request = `GET ${new URL(url).pathname}?offset=now&live=${mode} HTTP/1.1\r\nHost: a\r\n\r\n`;
+    const request = `GET ${new URL(url).pathname}?offset=now&live=${mode} HTTP/1.1\r\nHost: localhost\r\n\r\n`;
     for (let round = 0; round < 30; round++) {
       const connection = await RawConnection.open(fixture.port);
       connection.send(request);
@@ -123,7 +123,7 @@ describe("a client that goes away", () => {
     const url = await createdStream(fixture, "s", TEXT);
     for (const mode of ["long-poll", "sse"]) {
       const connection = await RawConnection.open(fixture.port);
-      const head = `GET ${new URL(url).pathname}?offset=now&live=${mode} HTTP/1.1\r\nHost: a\r\n`;
+      const head = `GET ${new URL(url).pathname}?offset=now&live=${mode} HTTP/1.1\r\nHost: localhost\r\n`;
       connection.send(`${head}Expect: 100-continue\r\n\r\n`);
       await eventually(() => expect(fixture.server.tail.readers).toBe(1));
       if (mode === "sse") expect(await connection.answer()).toMatchObject({ status: 200 });
@@ -136,7 +136,7 @@ describe("a client that goes away", () => {
     const fixture = await serverForTest("memory", { longPollMs: 60_000, tail: { sseMs: 60_000 } });
     const url = await createdStream(fixture, "s", TEXT);
     const request = (mode: string) =>
-      `GET ${new URL(url).pathname}?offset=now&live=${mode} HTTP/1.1\r\nHost: a\r\n\r\n`;
+      `GET ${new URL(url).pathname}?offset=now&live=${mode} HTTP/1.1\r\nHost: localhost\r\n\r\n`;
     for (const modes of [
       ["long-poll", "sse", "long-poll"],
       ["sse", "sse", "long-poll"],

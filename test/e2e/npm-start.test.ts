@@ -49,7 +49,9 @@ test.each([
     }, 60_000);
     // What is in flight is finished, also after the second of two signals.
     const upload = await RawConnection.open(Number(new URL(url).port));
-    upload.send("PUT /v1/stream/a HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\nContent-Length: 4\r\n\r\nab");
+    upload.send(
+      "PUT /v1/stream/a HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nContent-Length: 4\r\n\r\nab",
+    );
     await fetch(`${url}/health`);
     process.kill(whom * npm.pid!, signal);
     await eventually(() => expect(stderr).toContain('"msg":"draining"'));

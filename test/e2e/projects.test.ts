@@ -52,6 +52,22 @@ describeOnEngines("two projects", (engine) => {
     await expectProblem(byPath, 404, "stream-not-found");
   });
 
+  it("fork from a source whose path begins like an address", async () => {
+    const { url } = fixture;
+    await create(`${url}/v1/stream/x`, TEXT);
+    await create(`${url}/v1/stream/stream/x`, TEXT, "one");
+    await create(`${url}/v1/six/stream/stream/x`, TEXT, "two");
+    for (const [base, source, text] of [
+      ["/v1/stream", "/v1/stream/stream/x", "one"],
+      ["/v1/default/stream", "/v1/default/stream/stream/x", "one"],
+      ["/v1/six/stream", "/v1/six/stream/stream/x", "two"],
+    ] as const) {
+      const fork = `${url}${base}/fork-${text}-${source.length}`;
+      expect((await create(fork, { "Stream-Forked-From": source })).status, source).toBe(201);
+      expect(await (await fetch(fork)).text(), source).toBe(text);
+    }
+  });
+
   it("are told apart by case and by every character", async () => {
     for (const name of ["P", "p", "p-", "p_", "-p", "_p", "0", "__proto__", "constructor"]) {
       const url = `${fixture.url}/v1/${name}/stream/same`;
@@ -125,7 +141,7 @@ describe("a name that is no project's", () => {
   ])("is malformed: %s", async (name) => {
     for (const tail of ["stream/x", "streams"]) {
       const target = `/v1/${name}/${tail}`;
-      const answer = await exchange(fixture.port, `GET ${target} HTTP/1.1\r\nHost: a\r\n\r\n`);
+      const answer = await exchange(fixture.port, `GET ${target} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
       expect(answer.status).toBe(400);
       expect(JSON.parse(answer.body.toString())).toMatchObject({ code: "bad-project" });
     }
@@ -133,7 +149,7 @@ describe("a name that is no project's", () => {
 
   it("is empty", async () => {
     for (const target of ["/v1//stream/x", "/v1//streams", "/v1/"]) {
-      const answer = await exchange(fixture.port, `GET ${target} HTTP/1.1\r\nHost: a\r\n\r\n`);
+      const answer = await exchange(fixture.port, `GET ${target} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
       expect(JSON.parse(answer.body.toString())).toMatchObject({ code: "bad-project", status: 400 });
     }
   });

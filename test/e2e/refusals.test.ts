@@ -44,6 +44,11 @@ const notTime = fc.oneof(
     "2030-01-01",
     "2030-01-01T00:00:00",
     "2030-13-01T00:00:00Z",
+    "2099-02-30T00:00:00Z",
+    "2099-02-29T00:00:00Z",
+    "2099-04-31T00:00:00+02:00",
+    "2099-01-00T00:00:00Z",
+    "2099-01-01T24:00:00Z",
     "2030-01-01 00:00:00Z",
     "1893456000",
     "",
@@ -148,7 +153,7 @@ describe("a request with one wrong part", () => {
   ): Promise<RawResponse> {
     const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
     const length = `Content-Length: ${body.length}\r\n`;
-    connection.send(`${method} ${target} HTTP/1.1\r\nHost: a\r\n${lines.join("")}${length}\r\n${body}`);
+    connection.send(`${method} ${target} HTTP/1.1\r\nHost: localhost\r\n${lines.join("")}${length}\r\n${body}`);
     return (await connection.answer(method)) as RawResponse;
   }
 

@@ -62,11 +62,11 @@ test("from the signal on a kept connection learns that the server is not ready, 
   const port = Number(new URL(url).port);
   const [kept, other, writer] = await Promise.all([0, 1, 2].map(() => RawConnection.open(port)));
   for (const connection of [kept!, other!]) {
-    connection.send("GET /ready HTTP/1.1\r\nHost: a\r\n\r\n");
+    connection.send("GET /ready HTTP/1.1\r\nHost: localhost\r\n\r\n");
     expect(await connection.answer()).toMatchObject({ status: 200 });
   }
   writer!.send(
-    "POST /v1/stream/a HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 4\r\n\r\n[1",
+    "POST /v1/stream/a HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 4\r\n\r\n[1",
   );
   // The half of the upload is there when this has been answered.
   await fetch(`${new URL(url).origin}/health`);
@@ -74,7 +74,7 @@ test("from the signal on a kept connection learns that the server is not ready, 
   await eventually(async () => {
     await expect(fetch(`${new URL(url).origin}/health`)).rejects.toThrow();
   });
-  kept!.send("GET /ready HTTP/1.1\r\nHost: a\r\n\r\n");
+  kept!.send("GET /ready HTTP/1.1\r\nHost: localhost\r\n\r\n");
   expect(await kept!.answer()).toMatchObject({ status: 503 });
   await kept!.closed;
   writer!.send(",2");
@@ -101,7 +101,7 @@ test("a second signal ends it at once, in the middle of writing, and what was ac
   const writers = Array.from({ length: 16 }, write);
   // A slow upload keeps the drain from ending by itself; the server has said that it waits for it.
   const stuck = await RawConnection.open(Number(new URL(first.url).port));
-  stuck.send("POST /v1/stream/a HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n");
+  stuck.send("POST /v1/stream/a HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n");
   stuck.send("Content-Length: 4\r\nExpect: 100-continue\r\n\r\n");
   expect(String(await once(stuck.socket, "data"))).toMatch(/^HTTP\/1.1 100 /);
   while (acknowledged < 200) await new Promise((resolve) => setTimeout(resolve, 5));

@@ -136,7 +136,7 @@ export async function openStage(
   const place = engineName === "redis" ? sharedRedis() : undefined;
   let aheadMs = 0;
   const now = () => world.now() + aheadMs;
-  const movable = { ...realWorld(), now };
+  const movable = { ...realWorld(), now, monotonicMs: world.monotonicMs };
   const bare =
     place !== undefined
       ? await openRedis({ ...place, limits: PATIENCE, world: realWorld() })

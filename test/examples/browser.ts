@@ -1,8 +1,8 @@
 /**
- * A headless Chromium for the tests of the examples, and readers of its pages. The tests of this folder use it.
+ * A headless Chromium for the tests of the examples and of stored content, and readers of its pages.
  *
- * Invariants: any error or console complaint of a page fails its test, except for unreachable or missing channels and
- * sessions, which tests cause on purpose.
+ * Invariants: any error or console complaint of a page fails its test. Excepted are unreachable or missing channels and
+ * sessions, which tests cause on purpose, and complaints that the test expects.
  */
 import { execFileSync } from "node:child_process";
 import { type Browser, chromium, type Page } from "playwright-core";
@@ -10,7 +10,7 @@ import { afterAll, beforeAll, expect, onTestFinished } from "vitest";
 import { eventually } from "../support/eventually.ts";
 
 /** Call it in the body of a describe. */
-export function useBrowser(): { open(url: string): Promise<Page> } {
+export function useBrowser(): { open(url: string, expected?: RegExp): Promise<Page> } {
   let browser: Browser;
   beforeAll(async () => {
     const executablePath = execFileSync("which", ["chromium"], { encoding: "utf8" }).trim();
@@ -19,7 +19,7 @@ export function useBrowser(): { open(url: string): Promise<Page> } {
     browser = await chromium.launch({ executablePath, args });
   });
   afterAll(() => browser?.close());
-  const open = async (url: string) => {
+  const open = async (url: string, expected?: RegExp) => {
     // A context of its own shares nothing with another viewer, like another person's browser.
     const context = await browser.newContext();
     const page = await context.newPage();
@@ -27,7 +27,7 @@ export function useBrowser(): { open(url: string): Promise<Page> } {
     page.on("pageerror", (error) => complaints.push(error.stack ?? error.message));
     page.on("console", (message) => {
       const isSluice = /\/channels\/|\/stream\/session(:|%3A)|\/subscribe$/.test(message.location().url);
-      const isExpected = isSluice && message.text().startsWith("Failed to load");
+      const isExpected = expected?.test(message.text()) || (isSluice && message.text().startsWith("Failed to load"));
       if (["error", "warning"].includes(message.type()) && !isExpected) complaints.push(message.text());
     });
     onTestFinished(async () => {

@@ -104,7 +104,7 @@ describe("a WebSocket", () => {
     await client.next("ok", "last");
   });
 
-  it("is refused as HTTP refuses, and an upgrade to another protocol is ignored", async () => {
+  it("is refused as HTTP refuses", async () => {
     const { fixture, sessionId, address } = await live();
     const status = (url: string) =>
       within(
@@ -122,14 +122,18 @@ describe("a WebSocket", () => {
     expect(await status(address.replace(sessionId, "00000000-0000-4000-8000-000000000000"))).toBe(404);
     expect(await status(`${address}?token=sls_a.b`)).toBe(401);
     expect(await status(address.replace("/live/", "/session/"))).toBe(200);
-    const answer = await raw(
-      fixture.port,
-      "GET /health HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n",
-    );
-    expect(answer).toMatch(/^HTTP\/1\.1 200 /);
-    const bad = `GET ${new URL(address).pathname} HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n`;
+    const bad = `GET ${new URL(address).pathname} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n`;
     expect(await raw(fixture.port, bad)).toMatch(/^HTTP\/1\.1 400 /);
     await eventually(() => expect(fixture.server.tail.readers).toBe(0));
+  });
+
+  it("is the only upgrade: a request that offers another protocol is answered as if it did not", async () => {
+    const { fixture } = await live();
+    await createdStream(fixture, "a", "text/plain");
+    const offer = "Connection: Upgrade, close\r\nUpgrade: h2c\r\nContent-Type: text/plain\r\nContent-Length: 4";
+    const answer = await raw(fixture.port, `POST /v1/stream/a HTTP/1.1\r\nHost: localhost\r\n${offer}\r\n\r\nbody`);
+    expect(answer).toMatch(/^HTTP\/1\.1 204 /);
+    expect(await (await fetch(`${fixture.url}/v1/stream/a`)).text()).toBe("body");
   });
 
   it("is closed for a frame above the limit and for bytes that are no text", async () => {

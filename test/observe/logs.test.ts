@@ -2,6 +2,7 @@ import { connect } from "node:net";
 import { describe, expect, it, onTestFinished } from "vitest";
 import type { HttpRequest, Reply } from "../../packages/server/src/core/http.ts";
 import { HttpDoor } from "../../packages/server/src/doors/http/node-adapter.ts";
+import { EngineError } from "../../packages/server/src/engine/contract.ts";
 import { describeFault } from "../../packages/server/src/observe/log.ts";
 import { Watch } from "../../packages/server/src/observe/watch.ts";
 import { realWorld } from "../../packages/server/src/real-world.ts";
@@ -87,7 +88,7 @@ describe("request lines", () => {
     onTestFinished(() => void socket.destroy());
     socket.on("error", () => {});
     socket.pause();
-    socket.write("GET /v1/stream/a?offset=now&live=sse HTTP/1.1\r\nHost: x\r\n\r\n");
+    socket.write("GET /v1/stream/a?offset=now&live=sse HTTP/1.1\r\nHost: localhost\r\n\r\n");
     await eventually(() => expect(fixture.server.tail.watchedStreams).toBe(1));
     const message = "x".repeat(1_024 * 1_024);
     const cut = () => fixture.requests().find(({ end }) => end === "slow-reader");
@@ -162,6 +163,8 @@ describe("faults", () => {
     const described = describeFault(fault);
     expect(described).toMatchObject({ type: "Error", message: "what", code: "E_X", cause: { message: "why" } });
     expect(JSON.stringify(described)).not.toContain("secret");
+    const full = new EngineError("storage-full", "The disk is full.", "The disk of /srv/sluice is full.");
+    expect(describeFault(full)).toMatchObject({ code: "storage-full", message: "The disk of /srv/sluice is full." });
     expect(describeFault("plain")).toEqual({ type: "string", message: "plain" });
     expect(describeFault(new Error("x".repeat(100_000))).message.length).toBeLessThan(10_000);
     const endless: Error & { cause?: unknown } = new Error("round");

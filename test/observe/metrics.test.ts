@@ -216,7 +216,7 @@ describe("metrics", () => {
   it("count bytes that were no request", async () => {
     const fixture = await serverForTest("memory");
     await rawLine(fixture.port, "this is not http\r\n\r\n");
-    await rawLine(fixture.port, "CONNECT example.com:1 HTTP/1.1\r\nHost: x\r\n\r\n");
+    await rawLine(fixture.port, "CONNECT example.com:1 HTTP/1.1\r\nHost: localhost\r\n\r\n");
     const found = await scrape(fixture);
     expect(found.value("sluice_http_malformed_total")).toBe(2);
   });

@@ -49,7 +49,7 @@ async function ask({ hostname, port }: URL, count: number): Promise<void> {
       else if (answers % 100 === 0) send();
     });
   });
-  const request = `GET /nowhere HTTP/1.1\r\nHost: x\r\nX-Request-Id: ${"i".repeat(60)}\r\n\r\n`;
+  const request = `GET /nowhere HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: ${"i".repeat(60)}\r\n\r\n`;
   const send = () => socket.write(request.repeat(100));
   send();
   await within(30_000, "the answers", done);

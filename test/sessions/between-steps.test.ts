@@ -9,6 +9,8 @@ afterEach(() => vi.restoreAllMocks());
 
 const LARGE = "x".repeat(3_000);
 const GRACE_MS = 250;
+/** How long a hold that may rise can wait to be stored. */
+const HOLD_PACE_MS = 5_000;
 const FEW = { "Stream-Max-Messages": "5" };
 
 /** A session that subscribes from an offset on, and gets no further than that the stream knows of it before `go`. */
@@ -56,6 +58,7 @@ describeAloneAndShared("Between two steps", (engine) => {
     const from = await on.api.append("s", "0");
     for (const i of [1, 2, 3]) expect(await on.api.published("s", String(i))).toEqual(inline(1));
     const late = await halfway(on, from);
+    on.pass(HOLD_PACE_MS);
     for (const i of upTo(30).slice(4)) expect(await on.api.published("s", String(i))).toEqual(inline(1));
     await late.go();
     await on.until(async () => expect(await on.api.messages(late.id)).toEqual(upTo(30).slice(1)));

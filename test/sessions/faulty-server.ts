@@ -4,7 +4,6 @@
  * `faulty-process.ts`, which kills it in the middle of something.
  */
 import { createServer, type ServerOptions } from "../../packages/server/src/compose.ts";
-import type { World } from "../../packages/server/src/core/world.ts";
 import type { Engine } from "../../packages/server/src/engine/contract.ts";
 import { Sweeper } from "../../packages/server/src/engine/sweeper.ts";
 import { realWorld } from "../../packages/server/src/real-world.ts";
@@ -80,13 +79,9 @@ let sweeps = 0;
 const { start, sweepAll } = Sweeper.prototype;
 Sweeper.prototype.start = function () {
   Sweeper.prototype.start = start;
-  const { engine } = this as unknown as { engine: Engine & { world: World } };
+  const { engine } = this as unknown as { engine: Engine };
   engineNow = engine.now.bind(engine);
-  const now = () => engineTime ?? engineNow();
-  if (engine.exclusive) {
-    engineNow = Date.now;
-    engine.world = { ...engine.world, now };
-  } else engine.now = now;
+  engine.now = () => engineTime ?? engineNow();
   return start.call(this);
 };
 Sweeper.prototype.sweepAll = async function () {
@@ -148,7 +143,7 @@ process.on("disconnect", () => process.exit());
 
 const options = JSON.parse(process.argv[2]!) as ServerOptions;
 const report = () => {};
-const world = { ...realWorld(), now: clock };
+const world = { ...realWorld(), now: clock, monotonicMs: clock };
 const onSessionEvent = (point: MetricPoint) => void points.push(point);
 const given = { port: 0, log: false, report, onSessionEvent, ...options } as const;
 const { url } = await createServer(given, { streamPortOf: core.streamPortOf, world });

@@ -6,7 +6,7 @@
 import { describe, expect, it } from "vitest";
 import { utf8 } from "../../packages/server/src/core/bytes.ts";
 import { Keepers } from "../../packages/server/src/engine/keeper.ts";
-import { STREAM_LIMITS } from "../../packages/server/src/streams/limits.ts";
+import { STREAM_LIMITS } from "../../packages/server/src/streams/defaults.ts";
 import { makeShardRule } from "../../packages/server/src/streams/shards.ts";
 import { META, streamEntity } from "../../packages/server/src/streams/state.ts";
 import { type Fault, openStage, type Stage } from "../e2e/stage.ts";

@@ -7,9 +7,9 @@
  */
 import { Applier } from "../../packages/server/src/engine/disk/applier.ts";
 import { InlineRunner } from "../../packages/server/src/engine/disk/apply-runner.ts";
+import type { Limits } from "../../packages/server/src/engine/disk/defaults.ts";
 import { ExtentReader } from "../../packages/server/src/engine/disk/extent-reader.ts";
 import type { Files, Release } from "../../packages/server/src/engine/disk/files.ts";
-import type { Limits } from "../../packages/server/src/engine/disk/limits.ts";
 import { openWith } from "../../packages/server/src/engine/disk/open.ts";
 import { SimClock } from "./disk/clock.ts";
 import { type Fault, SimDrive } from "./disk/files.ts";

@@ -4,6 +4,6 @@ import { ownersOfOne, ownersOfThree } from "./scenarios/owners.ts";
 import { describeSeeds } from "./seeds.ts";
 import { memoryStorage, sharedStorage } from "./storage.ts";
 
-describeSeeds("Owners in simulation, on memory", memoryStorage, ownersOfOne, 40);
-describeSeeds("Owners in simulation, on disk", diskStorage, ownersOfOne, 30);
-describeSeeds("Owners in simulation, on three nodes", sharedStorage, ownersOfThree, 60);
+describeSeeds("Owners in simulation, on memory", memoryStorage, ownersOfOne, 20);
+describeSeeds("Owners in simulation, on disk", diskStorage, ownersOfOne, 15);
+describeSeeds("Owners in simulation, on three nodes", sharedStorage, ownersOfThree, 30);

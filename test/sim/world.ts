@@ -120,6 +120,10 @@ export class Process implements World {
     return this.sim.now();
   }
 
+  monotonicMs(): number {
+    return this.sim.elapsedMs;
+  }
+
   after(ms: number, task: () => void): Cancel {
     return this.sim.schedule("timer", ms, task, this);
   }

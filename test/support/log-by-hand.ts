@@ -46,6 +46,8 @@ export class LogByHand implements Log<HandPage> {
   readonly key: string;
   reads = 0;
   private generation = 1;
+  private born = 1;
+  private survived: Position | undefined;
   private last = 0;
   private isGone = false;
   private isClosed = false;
@@ -99,8 +101,17 @@ export class LogByHand implements Log<HandPage> {
   /** Starts another incarnation, in which numbers start again. */
   createAnew(messages: number): void {
     this.isGone = false;
-    this.generation++;
+    this.born = ++this.generation;
+    this.survived = undefined;
     this.last = messages;
+    this.wake();
+  }
+
+  /** Goes on in another generation, after losing this many messages at the end. */
+  failOver(lost = 0): void {
+    this.last -= lost;
+    this.survived = { generation: this.generation, seq: this.last };
+    this.generation++;
     this.wake();
   }
 
@@ -109,13 +120,14 @@ export class LogByHand implements Log<HandPage> {
   }
 
   pageAfter(after: Position): HandPage {
-    const from = after.generation === this.generation ? after.seq : 0;
+    const from = after.generation >= this.born ? Math.min(after.seq, this.last) : 0;
     const to = Math.min(from + this.pageMessages, this.last);
     const messages = Array.from({ length: to - from }, (_, i) => from + i + 1);
     const next = messages.length === 0 ? after : { generation: this.generation, seq: to };
     const atTail = to === this.last;
-    const { name, generation, isClosed } = this;
-    return { name, head: { generation }, messages, next, atTail, isOver: atTail && isClosed };
+    const { name, generation, survived, isClosed } = this;
+    const head = { generation, start: { generation: this.born, seq: 0 }, survived };
+    return { name, head, messages, next, atTail, isOver: atTail && isClosed };
   }
 
   firstPage(): HandPage {

@@ -41,13 +41,20 @@ export interface Running {
 interface Surroundings {
   readonly env?: Env | undefined;
   readonly cwd?: string | undefined;
+  /** The limit of open files; the test's own if undefined. */
+  readonly openFiles?: number | undefined;
   /** Registers the end of the process; by default the end of the test, or that of a suite. */
   readonly atEnd?: ((clean: () => void) => void) | undefined;
 }
 
 /** The process ends with the test, also when the test fails. */
-export function start(args: readonly string[], { env, cwd, atEnd = onTestFinished }: Surroundings = {}): Running {
-  const child = spawn(process.execPath, [BIN, ...args], { env: cleanEnv(env), cwd, stdio: "pipe" });
+export function start(
+  args: readonly string[],
+  { env, cwd, openFiles, atEnd = onTestFinished }: Surroundings = {},
+): Running {
+  const limit = openFiles === undefined ? [] : ["-c", `ulimit -n ${openFiles}; exec "$0" "$@"`, process.execPath];
+  const command = openFiles === undefined ? process.execPath : "sh";
+  const child = spawn(command, [...limit, BIN, ...args], { env: cleanEnv(env), cwd, stdio: "pipe" });
   const said = { stdout: "", stderr: "" };
   child.stdout.on("data", (chunk) => {
     said.stdout += chunk;
@@ -129,8 +136,9 @@ export async function serveInProcess(
   args: readonly string[] = ["--memory"],
   env: Env = {},
   atEnd?: Surroundings["atEnd"],
+  openFiles?: number,
 ): Promise<ServingProcess> {
-  const running = start(["serve", "--port", "0", ...args], { env, atEnd });
+  const running = start(["serve", "--port", "0", ...args], { env, atEnd, openFiles });
   const url = await new Promise<string>((resolve, reject) => {
     running.child.stdout!.on("data", () => {
       const ready = /^sluice ready (\S+)$/m.exec(running.said.stdout);

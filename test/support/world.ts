@@ -9,6 +9,8 @@ import type { World } from "../../packages/server/src/core/world.ts";
 export interface ManualWorld extends World {
   /** Moves the clock and runs the timers that become due on the way, in order, each at its own time. */
   advance(ms: number): void;
+  /** Sets the clock of `now` forward, or back if negative, as an operator or a time server may. No time passes. */
+  setClock(byMs: number): void;
 }
 
 interface Timer {
@@ -18,6 +20,7 @@ interface Timer {
 
 export function manualWorld(seed: number, startMs = Date.UTC(2026, 0, 1)): ManualWorld {
   let nowMs = startMs;
+  let aheadMs = 0;
   const timers = new Set<Timer>();
   const random = randomFrom(seed);
 
@@ -28,7 +31,8 @@ export function manualWorld(seed: number, startMs = Date.UTC(2026, 0, 1)): Manua
   };
 
   return {
-    now: () => nowMs,
+    now: () => nowMs + aheadMs,
+    monotonicMs: () => nowMs - startMs,
     after(ms, task) {
       const timer = { atMs: nowMs + ms, task };
       timers.add(timer);
@@ -45,6 +49,9 @@ export function manualWorld(seed: number, startMs = Date.UTC(2026, 0, 1)): Manua
         timer.task();
       }
       nowMs = untilMs;
+    },
+    setClock(byMs) {
+      aheadMs += byMs;
     },
   };
 }

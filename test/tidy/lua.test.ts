@@ -31,7 +31,7 @@ describe("the module of the functions of Redis", () => {
     for (const [i, change] of changes.entries()) {
       const folder = join(dir, String(i));
       cpSync(LUA, join(folder, "lua"), { recursive: true });
-      cpSync(join(REDIS, "lua.ts"), join(folder, "lua.ts"));
+      cpSync(join(REDIS, "generated-lua.ts"), join(folder, "generated-lua.ts"));
       change(folder);
       expect(check(folder)).toContain("stale");
     }

@@ -24,8 +24,11 @@ export const MAY_TELL_TIME: readonly (readonly [where: RegExp, reason: string])[
 /** The only files of portable layers that may use Node, each with its reason. */
 export const MAY_USE_NODE: readonly (readonly [where: RegExp, reason: string])[] = [
   [/^packages\/server\/src\/doors\/http\/node-adapter\.ts$/, "it is the adapter to node:http"],
+  [/^packages\/server\/src\/doors\/http\/node-connection-cap\.ts$/, "it counts sockets and descriptors"],
   [/^packages\/server\/src\/doors\/http\/node-hang-up\.ts$/, "it writes to a bare socket"],
+  [/^packages\/server\/src\/doors\/http\/node-line\.ts$/, "it is a connection of node:http"],
   [/^packages\/server\/src\/doors\/http\/node-request\.ts$/, "it is a request of node:http"],
+  [/^packages\/server\/src\/doors\/http\/node-sink\.ts$/, "it writes to a response of node:http"],
   [/^packages\/server\/src\/doors\/http\/websocket\.ts$/, "it takes over sockets of node:http"],
   [/^packages\/server\/src\/doors\/webhook\/node-webhook\.ts$/, "it resolves names and opens sockets itself"],
   [/^packages\/server\/src\/doors\/webhook\/node-ed25519\.ts$/, "it signs with node:crypto"],

@@ -11,8 +11,8 @@ import type { Engine } from "../../packages/server/src/engine/contract.ts";
 import { Keepers } from "../../packages/server/src/engine/keeper.ts";
 import { openMemory } from "../../packages/server/src/engine/memory/memory.ts";
 import { Streams } from "../../packages/server/src/streams/service.ts";
-import type { WebhookAnswer, WebhookRequest, WebhookSender } from "../../packages/server/src/wakes/delivery.ts";
 import type { SubscriptionIndex } from "../../packages/server/src/wakes/matching.ts";
+import type { WebhookAnswer, WebhookRequest, WebhookSender } from "../../packages/server/src/wakes/webhook-delivery.ts";
 import { type ManualWorld, manualWorld } from "../support/world.ts";
 
 const MAX_TURNS = 5_000;

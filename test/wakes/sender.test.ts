@@ -44,7 +44,7 @@ async function receiver(listen: RequestListener): Promise<string> {
 }
 
 function sender(options: Partial<NodeWebhookOptions> = {}): NodeWebhookSender {
-  const made = new NodeWebhookSender({ world: realWorld(), allowLoopback: true, ...options });
+  const made = new NodeWebhookSender({ world: realWorld(), allowLoopback: true, allowPrivate: false, ...options });
   onTestFinished(() => made.close());
   return made;
 }
@@ -162,6 +162,19 @@ test("a name that stands for an address inside is refused without any connection
     expect(await sender({ resolve }).send(request(url)), address).toEqual(forbidden);
   }
   expect(await sender({ resolve: async () => [] }).send(request(url))).toEqual(forbidden);
+  expect(inside.connections()).toBe(0);
+});
+
+test("where private networks are allowed, a name that stands for this machine or for a metadata service stays refused", async () => {
+  const inside = await listener("127.0.0.1");
+  const reach = { allowLoopback: false, allowPrivate: true };
+  for (const address of ["127.0.0.1", "::1", "169.254.169.254", "fd00:ec2::254", "0.0.0.0"]) {
+    const resolve = async () => [{ address, family: address.includes(":") ? 6 : 4 }];
+    for (const scheme of ["http", "https"]) {
+      const answer = await sender({ ...reach, resolve }).send(request(`${scheme}://worker:${inside.port}/`));
+      expect(answer, address).toMatchObject({ why: "the name resolves to an address that webhooks must not reach" });
+    }
+  }
   expect(inside.connections()).toBe(0);
 });
 

@@ -2,7 +2,7 @@
  * A wake subscription as its rules see it, for their unit tests: two linked streams, and a wake in the state that the test needs.
  */
 import { formatOffset } from "@sluice/protocol";
-import { WAKE_LIMITS } from "../../packages/server/src/wakes/limits.ts";
+import { WAKE_LIMITS } from "../../packages/server/src/wakes/defaults.ts";
 import {
   linkTable,
   metaTable,

@@ -2,6 +2,7 @@
 import { createPublicKey, type JsonWebKey, verify } from "node:crypto";
 import type { ServerOptions } from "@sluice/server";
 import { expect, test } from "vitest";
+import { WAKE_LIMITS } from "../../packages/server/src/wakes/defaults.ts";
 import { answered, TestApp } from "./app.ts";
 
 async function opened(config: object = {}, settings: ServerOptions = {}): Promise<TestApp> {
@@ -10,6 +11,8 @@ async function opened(config: object = {}, settings: ServerOptions = {}): Promis
   return app;
 }
 
+/** After this time without a result, an attempt that is not under way in this process counts as lost. */
+const LOST_ATTEMPT_MS = WAKE_LIMITS.lostAttemptMs;
 const DOWN = { kind: "failed", why: "down" } as const;
 
 function callback(app: TestApp, more: object = {}, notified = app.receiver.last) {
@@ -60,6 +63,21 @@ test("an answer of done acknowledges exactly what was told", async () => {
   answer(true);
   await app.ackedUpTo("s", "events/a", later);
   await app.quiet();
+  expect(app.receiver.received).toHaveLength(2);
+});
+
+test("the late answer to an earlier wake does not start a second attempt beside the one under way", async () => {
+  const app = await opened();
+  const answers: (() => void)[] = [];
+  app.receiver.reply = () => new Promise((resolve) => answers.push(() => resolve(answered({}))));
+  const told = await app.append("events/a");
+  await app.notified(1);
+  await app.append("events/a");
+  await callback(app, { acks: [{ stream: "events/a", offset: told }], done: true });
+  await app.notified(2);
+  answers[0]!();
+  await app.quiet();
+  await app.advance(LOST_ATTEMPT_MS);
   expect(app.receiver.received).toHaveLength(2);
 });
 

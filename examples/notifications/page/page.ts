@@ -13,31 +13,21 @@ const AGAIN_MS = 1_000;
 
 const element = <E extends HTMLElement>(id: string) => document.getElementById(id) as E;
 
-/** One person: one session, several streams, one loop. This is the part to read. */
+/** One person: one inbox, several streams, one loop. This is the part to read. */
 async function follow({ id, follows }: Person, view: InboxView, signal: AbortSignal): Promise<void> {
-  const sessionId = sessionOf(id);
+  const inbox = sluiceFor(view).inbox<Copied>(sessionOf(id));
   // Subscribing is idempotent, so every start does it; an expired session is made anew.
-  for (const topic of follows) await subscribe(sessionId, streamOf(topic), signal);
-  const inbox = sluiceFor(view).stream<Copied>(`session:${sessionId}`);
+  for (const topic of follows) await inbox.subscribe(streamOf(topic), { format: "envelope", signal });
   const seen = localStorage.getItem(`seen:${id}`) ?? "";
-  const { offset: end } = await inbox.info({ signal });
-  for await (const item of inbox.read({ from: view.last ?? "beginning", live: true, signal })) {
-    if (item.type === "gap") continue;
-    const { offset, publishedAt, value } = item;
+  let isCatchingUp = true;
+  for await (const item of inbox.live({ from: view.last ?? "beginning", marks: true, signal })) {
+    if (item.type === "caught-up") isCatchingUp = false;
+    if (item.type !== "message") continue;
+    const { offset, publishedAt = Date.now(), value } = item;
     // Offsets sort as text, so a comparison tells whether a notice arrived between the last seen one and this visit.
-    view.add({ ...value, offset, publishedAt, isMissed: offset > seen && offset <= end && seen !== "" });
+    view.add({ ...value, offset, publishedAt, isMissed: offset > seen && isCatchingUp && seen !== "" });
     localStorage.setItem(`seen:${id}`, offset);
   }
-}
-
-async function subscribe(sessionId: string, streamId: string, signal: AbortSignal): Promise<void> {
-  const response = await fetch(`${SLUICE_URL}/v1/default/subscribe`, {
-    method: "POST",
-    headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ sessionId, streamId, format: "envelope" }),
-    signal,
-  });
-  if (!response.ok) throw new Error(((await response.json()) as { detail: string }).detail);
 }
 
 /** Made once per browser; a reload and a second tab get the same id. */
@@ -47,11 +37,11 @@ function sessionOf(person: string): string {
   return known;
 }
 
-/** The client retries; the view only shows it. */
+/** The client retries; the view only shows it. The first read comes after all subscriptions, so from then on no notice is missed. */
 function sluiceFor(view: InboxView): Sluice {
   const heard: typeof fetch = async (input, init) => {
     const response = await fetch(input, init);
-    if (response.ok) view.state("live");
+    if (response.ok && (init?.method ?? "GET") === "GET") view.state("live");
     return response;
   };
   return new Sluice({

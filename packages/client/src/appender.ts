@@ -4,14 +4,17 @@
  *
  * Invariants: one request is in flight, so a retry is idempotent and no append overtakes another. A numbered batch never
  * changes. The queue is bounded. A batch that fails also fails the batches queued behind it; the next append starts a new
- * epoch, which fences late requests. Without a producer id no request is repeated.
+ * epoch, which fences late requests. Without a producer only a close without a message is repeated. Under numbers of the
+ * program's own every message is a request, and an append whose outcome is unknown ends the appender.
  */
 import { header } from "@sluice/protocol";
 import { Backoff } from "./backoff.ts";
 import { type AppendResult, Batch, type Outgoing, type PublishResult } from "./batch.ts";
 import type { Answer, Call, Connection } from "./connection.ts";
-import { SluiceError } from "./error.ts";
+import { badAnswer, hasCode, isRefusal, SluiceError } from "./error.ts";
+import { numberOption } from "./options.ts";
 import type { LastBudget, PageExit } from "./page-exit.ts";
+import type { Producer } from "./producer.ts";
 
 export interface AppendLimits {
   /** Largest size of one request, in characters (or bytes), unless a single message is larger. */
@@ -22,11 +25,13 @@ export interface AppendLimits {
   readonly queueSize: number;
 }
 
-export const APPEND_LIMITS: AppendLimits = {
-  batchSize: 1024 * 1024,
-  batchMessages: 10_000,
-  queueSize: 16 * 1024 * 1024,
-};
+export function appendLimits({ batchSize, batchMessages, queueSize }: Partial<AppendLimits>): AppendLimits {
+  return {
+    batchSize: numberOption("append.batchSize", batchSize, 1024 * 1024, 1),
+    batchMessages: numberOption("append.batchMessages", batchMessages, 10_000, 1),
+    queueSize: numberOption("append.queueSize", queueSize, 16 * 1024 * 1024, 1),
+  };
+}
 
 /** How often one batch may get new numbers; after that, new numbers cannot fix the failure. */
 const MAX_CLAIMS = 3;
@@ -37,36 +42,33 @@ export interface AppenderParts {
   /** The encoded levels of the stream's path. */
   readonly path: string;
   /** Undefined for an appender without numbers: it sends each request once. */
-  readonly producerId: string | undefined;
-  /** Whether another client may use the same producer id; then the newest client fences the others. */
-  readonly isShared: boolean;
-  /** Returns a greater number with every call. */
-  readonly nextEpoch: () => number;
+  readonly producer: Producer | undefined;
   readonly limits: AppendLimits;
 }
 
 export class Appender {
   private readonly queue: Batch[] = [];
   private queued = 0;
-  private epoch: number;
-  private seq = 0;
   private isRunning = false;
   private hasWritten = false;
-  private fenced: SluiceError | undefined;
+  /** The shards of a topic count each for itself, so a new shard reports a gap and has lost nothing. */
+  private isSharded = false;
+  /** Set when no further append can succeed: the producer is fenced, or its own numbers have become uncertain. */
+  private ended: unknown;
   /** The first failure since the last `flush`, for a caller that ignores the promise of `append`. */
   private failure: unknown;
   private waiting: (() => void)[] = [];
 
-  constructor(private readonly parts: AppenderParts) {
-    this.epoch = parts.nextEpoch();
-  }
+  constructor(private readonly parts: AppenderParts) {}
 
+  /** Whether a new appender could take its place. The count of a program's own numbers must be kept. */
   get isIdle(): boolean {
-    return this.queue.length === 0 && this.failure === undefined && this.fenced === undefined;
+    const isQuiet = this.queue.length === 0 && this.failure === undefined && this.ended === undefined;
+    return isQuiet && !this.parts.producer?.isOwn;
   }
 
   append(outgoing: Outgoing): Promise<AppendResult> {
-    if (this.fenced !== undefined) return rejected(this.fenced);
+    if (this.ended !== undefined) return rejected(this.ended);
     const { body } = outgoing;
     const { queueSize } = this.parts.limits;
     if (this.queued + body.length > queueSize && this.queued > 0) {
@@ -76,6 +78,8 @@ export class Appender {
     const batch = this.batchFor(outgoing);
     this.queued += body.length;
     if (!this.isRunning) void this.run();
+    // Every caller awaits a close, so `flush` need not report its failure again.
+    if (batch.closes) batch.promise.catch((error) => this.forget(error));
     return batch.promise;
   }
 
@@ -99,7 +103,8 @@ export class Appender {
 
   private batchFor(outgoing: Outgoing): Batch {
     const { body, create } = outgoing;
-    const { batchSize, batchMessages } = this.parts.limits;
+    const { batchSize } = this.parts.limits;
+    const batchMessages = this.parts.producer?.isOwn ? 1 : this.parts.limits.batchMessages;
     const last = this.queue.at(-1);
     const fits = last !== undefined && last.size + body.length <= batchSize && last.bodies.length < batchMessages;
     if (fits && last.takes(outgoing)) {
@@ -139,14 +144,21 @@ export class Appender {
   }
 
   private failAll(error: unknown): void {
-    if (error instanceof SluiceError && error.code === "producer-fenced") this.fenced = error;
+    const { producer } = this.parts;
+    const isCertain = isRefused(error) && !isAboutNumbers(error);
+    if (hasCode(error, "producer-fenced") || (producer?.isOwn && !isCertain)) this.ended = error;
     this.failure ??= error;
     const failed = this.queue.splice(0);
-    this.startEpoch(this.parts.nextEpoch());
+    if (!producer?.isOwn) producer?.startEpoch();
+    else if (failed[0]?.numbered) producer.rewind(failed[0].numbered);
     for (const batch of failed) {
       this.free(batch.size);
       batch.reject(error);
     }
+  }
+
+  private forget(error: unknown): void {
+    if (this.failure === error) this.failure = undefined;
   }
 
   private fail(error: SluiceError): Promise<never> {
@@ -171,9 +183,9 @@ export class Appender {
     for (let claims = 0; ; ) {
       this.number(batch);
       try {
-        const answer = await connection.once(this.callFor(batch));
+        const result = this.accepted(batch, await connection.once(this.callFor(batch)));
         backoff.progress();
-        return this.accepted(batch, answer);
+        return result;
       } catch (error) {
         if (this.mayCreate(batch, error)) {
           const { create } = batch;
@@ -186,8 +198,9 @@ export class Appender {
           this.cut(batch);
           return undefined;
         }
+        if (batch.isOnlyClosing && hasCode(error, "stream-closed")) return batch.resultOf(error.headers!);
         // Without a number the server cannot detect a repetition, and the lost answer may have been a success.
-        if (this.parts.producerId === undefined) throw error;
+        if (this.parts.producer === undefined && !batch.isOnlyClosing) throw error;
         if (claims < MAX_CLAIMS && this.claim(batch, error)) claims++;
         else await backoff.wait(error);
       }
@@ -198,62 +211,63 @@ export class Appender {
    * Whether the stream never existed. A stream that this client has written to was deleted, and must not be created again.
    */
   private mayCreate({ create }: Batch, error: unknown): boolean {
-    const isAbsent = error instanceof SluiceError && error.code === "stream-not-found";
-    return isAbsent && create !== undefined && !this.hasWritten;
+    return create !== undefined && !this.hasWritten && isRefusal(error, 404, "stream-not-found");
   }
 
-  private accepted(batch: Batch, { headers }: Answer): AppendResult | PublishResult {
-    const told = Number(headers.get(header.producerSeq) ?? Number.NaN);
-    if (told >= this.seq && this.parts.producerId !== undefined) {
+  private accepted(batch: Batch, { at, status, headers }: Answer): AppendResult | PublishResult {
+    if (status !== 204 && !headers.has(header.streamNextOffset) && !headers.has(header.producerEpoch)) {
+      // A proxy or a login page may have answered, so the outcome is unknown.
+      throw badAnswer(at, status, "the answer to an append is not one of a stream", { retryable: true });
+    }
+    if (batch.closes && !headers.has(header.streamClosed)) {
+      throw badAnswer(at, status, "the server did not close the stream");
+    }
+    if (this.parts.producer?.isOvertaken(Number(headers.get(header.producerSeq) ?? Number.NaN))) {
       const says = "another producer uses the same id and epoch, and its messages were taken for ours";
       throw new SluiceError("producer-fenced", says);
     }
     this.hasWritten = true;
-    const result = { offset: headers.get(header.streamNextOffset) ?? "", historyLost: batch.historyLost };
-    return batch.isPublish ? { ...result, fanout: fanoutOf(headers) } : result;
+    this.isSharded ||= headers.has(header.streamShard);
+    return batch.resultOf(headers);
   }
 
   /** Whether the server refused the numbers and the batch got new ones. In each of these cases the server wrote nothing. */
   private claim(batch: Batch, error: unknown): boolean {
-    if (!(error instanceof SluiceError)) return false;
-    if (error.code === "producer-gap" || error.code === "producer-epoch-start") {
+    const { producer } = this.parts;
+    if (!isAboutNumbers(error) || producer === undefined) return false;
+    // The program chose these numbers, so only the program can choose others.
+    if (producer.isOwn) throw error;
+    if (!hasCode(error, "producer-fenced")) {
       // One request at a time leaves no gap, so the server has lost its record of what it acknowledged.
-      batch.historyLost = this.hasWritten;
-      this.startEpoch(this.parts.nextEpoch());
+      batch.historyLost = this.hasWritten && !this.isSharded;
+      this.renumber();
       return true;
     }
-    if (error.code !== "producer-fenced" || this.hasWritten || !this.parts.isShared) return false;
-    const theirs = Number(error.headers?.get(header.producerEpoch) ?? 0);
-    this.startEpoch(Math.max(this.parts.nextEpoch(), theirs + 1));
+    if (this.hasWritten || !producer.isShared) return false;
+    this.renumber(Number(error.headers?.get(header.producerEpoch) ?? 0) + 1);
     return true;
   }
 
-  private startEpoch(epoch: number): void {
-    this.epoch = Math.max(epoch, this.epoch + 1);
-    this.seq = 0;
+  private renumber(leastEpoch?: number): void {
+    this.parts.producer?.startEpoch(leastEpoch);
     for (const batch of this.queue) batch.numbered = undefined;
   }
 
   private number(batch: Batch): void {
-    batch.numbered ??= { epoch: this.epoch, seq: this.seq++ };
+    batch.numbered ??= this.parts.producer?.next();
   }
 
   /** The server accepts less than expected. It refuses for size before it looks at the number. */
   private cut(batch: Batch): void {
-    this.startEpoch(this.parts.nextEpoch());
+    this.renumber();
     this.queue.splice(0, 1, ...batch.halves());
   }
 
   private callFor(batch: Batch): Call {
-    const { path, producerId } = this.parts;
-    const { epoch, seq } = batch.numbered!;
-    const producer = producerId !== undefined && {
-      [header.producerId]: producerId,
-      [header.producerEpoch]: String(epoch),
-      [header.producerSeq]: String(seq),
-    };
+    const { path, producer } = this.parts;
+    const numbers = batch.numbered && producer?.headersFor(batch.numbered);
     const door = batch.isPublish ? "publish" : "stream";
-    return { method: "POST", path: `${door}/${path}`, headers: { ...batch.headers, ...producer }, body: batch.payload };
+    return { method: "POST", path: `${door}/${path}`, headers: { ...batch.headers, ...numbers }, body: batch.payload };
   }
 
   /**
@@ -261,27 +275,27 @@ export class Appender {
    * appender repeats the same requests; the server recognizes them by their numbers.
    */
   private readonly lastWords = (budget: LastBudget): void => {
-    if (this.parts.producerId === undefined) return;
+    if (this.parts.producer === undefined) return;
     for (const batch of this.queue) {
       batch.isSealed = true;
       this.number(batch);
       const call = this.callFor(batch);
-      const bytes = typeof call.body === "string" ? new TextEncoder().encode(call.body) : call.body!;
-      if (bytes.length > budget.bytes) return;
-      budget.bytes -= bytes.length;
+      const bytes = typeof call.body === "string" ? new TextEncoder().encode(call.body) : call.body;
+      const { length } = bytes ?? [];
+      if (length > budget.bytes) return;
+      budget.bytes -= length;
       this.parts.connection.sendLast({ ...call, body: bytes });
     }
   };
 }
 
-function fanoutOf(headers: Headers): PublishResult["fanout"] {
-  const number = (name: string) => Number(headers.get(name) ?? 0);
-  return {
-    mode: headers.get(header.fanoutMode) ?? "",
-    count: number(header.fanoutCount),
-    successes: number(header.fanoutSuccesses),
-    failures: number(header.fanoutFailures),
-  };
+/** The server has refused: nothing was written. */
+function isRefused(error: unknown): boolean {
+  return error instanceof SluiceError && error.status !== undefined && !error.retryable;
+}
+
+function isAboutNumbers(error: unknown): error is SluiceError {
+  return hasCode(error, "producer-fenced", "producer-gap", "producer-epoch-start");
 }
 
 function isTooLarge(error: unknown): boolean {

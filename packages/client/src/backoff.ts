@@ -1,17 +1,22 @@
 /**
  * The retry policy: exponential backoff with jitter, never sooner than the server asked, and not forever. Each operation
- * makes one; `progress` resets its count of failures.
+ * makes one; `progress` resets its count of failures. An answer without progress counts as a failure.
  *
  * Invariants: `wait` either resolves when the retry is due, or rejects with the error for the caller.
  */
+import { onAbort } from "./abort.ts";
 import { SluiceError } from "./error.ts";
+import { numberOption, wrong } from "./options.ts";
 
 export interface RetryOptions {
-  /** The first delay is about this long; each further delay doubles. */
+  /** The first delay is about this long, at least 1; each further delay doubles. 100 by default. */
   readonly minMs?: number | undefined;
-  /** The longest delay, unless the server asks for more. */
+  /** The longest delay, unless the server asks for more; 10,000 by default. */
   readonly maxMs?: number | undefined;
-  /** After this long without success the caller gets the error. A live read and a channel's reader never give up. */
+  /**
+   * After this long without success the caller gets the error; 30,000 by default, and 0 means no retry. A single call and a
+   * read may say otherwise. A live read and a channel's reader never give up unless they are told to.
+   */
   readonly giveUpMs?: number | undefined;
   /** Called before every wait; for logs and "reconnecting…". An error that it throws ends the operation. */
   readonly onRetry?: ((retry: Retry) => void) | undefined;
@@ -35,23 +40,36 @@ export interface RetryPolicy {
 }
 
 export function retryPolicy(options: RetryOptions): RetryPolicy {
-  const { minMs = 100, maxMs = 10_000, giveUpMs = 120_000, onRetry, onRecover } = options;
+  const { onRetry, onRecover } = options;
+  const most = numberOption("retries.maxMs", options.maxMs, Number.POSITIVE_INFINITY, 1);
+  const minMs = numberOption("retries.minMs", options.minMs, Math.min(100, most), 1);
+  const maxMs = numberOption("retries.maxMs", options.maxMs, Math.max(10_000, minMs), minMs);
+  const giveUpMs = numberOption("retries.giveUpMs", options.giveUpMs, 30_000);
+  for (const [name, hook] of Object.entries({ onRetry, onRecover })) {
+    if (hook !== undefined && typeof hook !== "function") throw wrong(`retries.${name}`, "a function", hook);
+  }
   return { minMs, maxMs, giveUpMs, onRetry, onRecover };
 }
 
 /** The longest delay of a timer; a longer one would fire at once. */
-const MAX_DELAY_MS = 2 ** 31 - 1;
+export const MAX_DELAY_MS = 2 ** 31 - 1;
+
+/** How long an answer without progress must have taken for the next request to follow at once. */
+export const WORTHWHILE_MS = 1_000;
 
 export class Backoff {
   private failures = 0;
   private failingSince = 0;
   private isDown = false;
+  private readonly giveUpMs: number;
 
   constructor(
     private readonly policy: RetryPolicy,
     private readonly signal?: AbortSignal | undefined,
-    private readonly giveUpMs = policy.giveUpMs,
-  ) {}
+    giveUpMs?: number | undefined,
+  ) {
+    this.giveUpMs = numberOption("giveUpMs", giveUpMs, policy.giveUpMs);
+  }
 
   progress(): void {
     this.failures = 0;
@@ -94,16 +112,25 @@ export class Backoff {
 
 export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
-    const over = () => {
-      signal?.removeEventListener("abort", aborted);
-      resolve();
-    };
-    const timer = setTimeout(over, Math.min(ms, MAX_DELAY_MS));
+    const timer = setTimeout(
+      () => {
+        stop();
+        resolve();
+      },
+      Math.min(ms, MAX_DELAY_MS),
+    );
     const aborted = () => {
       clearTimeout(timer);
       reject(signal!.reason);
     };
+    const stop = onAbort(signal, aborted);
     if (signal?.aborted) aborted();
-    else signal?.addEventListener("abort", aborted, { once: true });
   });
+}
+
+/** The server answered, and the operation is where it was: the next request waits. */
+export class NoProgress extends SluiceError {
+  constructor(says = "the server answered without bringing the read forward") {
+    super("no-progress", says, { retryable: true });
+  }
 }

@@ -3,9 +3,10 @@
  * the appender.
  *
  * Invariants: a batch that may have been sent accepts no further messages and keeps its number. Only JSON messages share a
- * batch; an encoded body and a message with metadata each get their own.
+ * batch; an encoded body, a message with metadata and the end of the stream each get their own.
  */
 import { header } from "@sluice/protocol";
+import type { Numbered } from "./producer.ts";
 
 /** A message as it goes over the wire: JSON text, or the payload itself. */
 export type Body = string | Uint8Array;
@@ -43,12 +44,8 @@ export interface Metadata {
   /** The ordering key. */
   readonly key?: string | undefined;
   readonly attributes?: Readonly<Record<string, string>> | undefined;
-}
-
-/** The number of a request: the server accepts each (epoch, seq) once, in order. */
-export interface Numbered {
-  readonly epoch: number;
-  readonly seq: number;
+  /** `Stream-Seq`: the server refuses a value that does not sort after the last one, with `sequence-regression`. */
+  readonly seq?: string | undefined;
 }
 
 export type Create = () => Promise<void>;
@@ -64,6 +61,8 @@ export interface Outgoing {
   readonly isEncoded?: boolean | undefined;
   /** Whether the server should wait for the copies into sessions. */
   readonly isPublish?: boolean | undefined;
+  /** Closes the stream behind the message, or at once when the body is empty. */
+  readonly closes?: boolean | undefined;
 }
 
 export class Batch {
@@ -88,16 +87,26 @@ export class Batch {
     this.promise.catch(() => {});
     this.push(first.body);
     // Only a JSON array keeps messages apart, and metadata belongs to the one message it came with.
-    this.isSealed = !isJson(first.contentType) || first.metadata !== undefined || first.isEncoded === true;
+    const { contentType, metadata, isEncoded, closes } = first;
+    this.isSealed = !isJson(contentType) || metadata !== undefined || isEncoded === true || closes === true;
   }
 
   get isPublish(): boolean {
     return this.first.isPublish === true;
   }
 
-  takes({ contentType, metadata, isEncoded, isPublish = false }: Outgoing): boolean {
+  get closes(): boolean {
+    return this.first.closes === true;
+  }
+
+  /** Closes and appends nothing, which is idempotent also without a number. */
+  get isOnlyClosing(): boolean {
+    return this.closes && this.size === 0;
+  }
+
+  takes({ contentType, metadata, isEncoded, isPublish = false, closes }: Outgoing): boolean {
     const isAlike = contentType === this.first.contentType && isPublish === this.isPublish;
-    return !this.isSealed && isAlike && metadata === undefined && !isEncoded;
+    return !this.isSealed && isAlike && metadata === undefined && !isEncoded && !closes;
   }
 
   push(body: Body): void {
@@ -105,19 +114,28 @@ export class Batch {
     this.size += body.length;
   }
 
-  get payload(): Body {
+  get payload(): Body | undefined {
     const { contentType, isEncoded } = this.first;
+    if (this.isOnlyClosing) return undefined;
     return isJson(contentType) && !isEncoded ? `[${this.bodies.join(",")}]` : this.bodies[0]!;
   }
 
   get headers(): Record<string, string | undefined> {
-    const { contentType, metadata: { id, key, attributes } = {} } = this.first;
+    const { contentType, metadata: { id, key, attributes, seq } = {} } = this.first;
     return {
-      [header.contentType]: contentType,
+      [header.contentType]: this.isOnlyClosing ? undefined : contentType,
       [header.messageId]: id,
       [header.messageKey]: key,
-      [header.messageAttributes]: attributes && JSON.stringify(attributes),
+      [header.messageAttributes]: attributes && asciiJson(attributes),
+      [header.streamSeq]: seq,
+      [header.streamClosed]: this.closes ? "true" : undefined,
     };
+  }
+
+  /** The result for the callers, from the headers of the answer. */
+  resultOf(headers: Headers): AppendResult | PublishResult {
+    const result = { offset: headers.get(header.streamNextOffset) ?? "", historyLost: this.historyLost };
+    return this.isPublish ? { ...result, fanout: fanoutOf(headers) } : result;
   }
 
   /** Splits the batch in two. The second half settles this batch, and cannot succeed without the first. */
@@ -135,6 +153,22 @@ export class Batch {
     part.isSealed = true;
     return part;
   }
+}
+
+function fanoutOf(headers: Headers): Fanout {
+  const number = (name: string) => Number(headers.get(name) ?? 0);
+  return {
+    mode: headers.get(header.fanoutMode) ?? "",
+    count: number(header.fanoutCount),
+    successes: number(header.fanoutSuccesses),
+    failures: number(header.fanoutFailures),
+  };
+}
+
+/** A header carries no other characters, and JSON can escape them. */
+function asciiJson(value: unknown): string {
+  const escaped = (character: string) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  return JSON.stringify(value).replace(/[\x7f-\uffff]/g, escaped);
 }
 
 export function isJson(contentType: string): boolean {

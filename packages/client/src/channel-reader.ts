@@ -5,10 +5,13 @@
  * thousand messages; trimmed messages are reported as a gap, in their place.
  */
 import { header, NOW } from "@sluice/protocol";
-import { Backoff, sleep } from "./backoff.ts";
+import { Absence } from "./absence.ts";
+import { Backoff, NoProgress, WORTHWHILE_MS } from "./backoff.ts";
 import type { Connection } from "./connection.ts";
 import { SluiceError } from "./error.ts";
-import { ConnectionEnded, eventsOf, SILENCE_MS, WORTHWHILE_MS } from "./events.ts";
+import { eventsOf, SILENCE_MS } from "./events.ts";
+import type { Exchange } from "./exchange.ts";
+import { numberOption } from "./options.ts";
 
 export interface ChannelReadOptions {
   /**
@@ -69,9 +72,6 @@ export interface ChannelEventMessage {
 
 const TYPES = { START: "start", DELTA: "delta", ERROR: "error", END: "end" } as const;
 
-/** How often the reader looks for a channel that does not exist yet. */
-const LOOK_MS = 250;
-
 export class ChannelReader {
   private readonly from: string | undefined;
   private position: string | undefined;
@@ -79,7 +79,10 @@ export class ChannelReader {
   /** The server reported a gap; the next message shows where it ends. */
   private isGapTold = false;
   private isOver = false;
+  private isAfterGap = false;
   private readonly backoff: Backoff;
+  private readonly absence: Absence;
+  private readonly silenceMs: number;
 
   constructor(
     private readonly connection: Connection,
@@ -89,6 +92,8 @@ export class ChannelReader {
     this.from = options.from === "beginning" ? undefined : options.from;
     this.position = this.from;
     this.backoff = new Backoff(connection.retries, options.signal, options.giveUpMs ?? Number.POSITIVE_INFINITY);
+    this.absence = new Absence(options.waitMs, options.signal);
+    this.silenceMs = numberOption("silenceMs", options.silenceMs, SILENCE_MS, 1);
   }
 
   async *items(): AsyncGenerator<ChannelItem, void, undefined> {
@@ -100,38 +105,48 @@ export class ChannelReader {
 
   /** Connects until END; each connection resumes where the last one stopped. */
   async *events(): AsyncGenerator<ChannelEvent, void, undefined> {
-    const { signal, waitMs = 0 } = this.options;
-    const patientUntil = Date.now() + waitMs;
     try {
       while (!this.isOver) {
         try {
           yield* this.connect();
         } catch (error) {
           const gap = this.gapIn(error);
-          if (gap !== undefined) yield gap;
-          else if (isAbsent(error) && this.position === undefined && Date.now() < patientUntil)
-            await sleep(LOOK_MS, signal);
-          else await this.backoff.wait(error);
+          if (gap === undefined) await this.pause(error);
+          else {
+            // A server that moves the reader to and fro must not occupy it.
+            if (this.isAfterGap) await this.backoff.wait(new NoProgress());
+            this.isAfterGap = true;
+            yield gap;
+          }
         }
       }
     } catch (error) {
       // The caller aborted and needs no error.
-      if (!signal?.aborted) throw error;
+      if (!this.options.signal?.aborted) throw error;
     }
   }
 
+  private async pause(error: unknown): Promise<void> {
+    if (this.position !== undefined || !(await this.absence.wait(error))) await this.backoff.wait(error);
+  }
+
   private async *connect(): AsyncGenerator<ChannelEvent, void, undefined> {
-    const { signal, silenceMs = SILENCE_MS, waitMs } = this.options;
+    const { signal, waitMs } = this.options;
     const headers = { "Last-Event-ID": this.position };
     // For a reader that waits forever, the server does the waiting.
     const query = { wait: waitMs === Number.POSITIVE_INFINITY ? "true" : undefined };
     const call = { method: "GET", path: this.path, headers, query, signal };
     const startedAt = Date.now();
     let isWorthwhile = false;
+    let exchange!: Exchange;
+    const opened = (one: Exchange) => {
+      exchange = one;
+      this.backoff.reached();
+    };
     const end = () => {
       this.isOver = true;
     };
-    for await (const event of eventsOf(this.connection, call, silenceMs, () => this.backoff.reached(), end)) {
+    for await (const event of eventsOf(this.connection, call, this.silenceMs, opened, end)) {
       if (signal?.aborted) return;
       const { event: name, id: offset, data } = event;
       if (name === "gap") {
@@ -139,17 +154,19 @@ export class ChannelReader {
         this.position = offset || this.position;
         yield { event: name, offset, data };
       }
-      if (name !== "stream") continue;
-      isWorthwhile = true;
-      this.backoff.progress();
-      if (this.isRepeated(offset)) continue;
+      if (name !== "stream" || this.isRepeated(offset)) continue;
       const message = parse(data);
+      if (message === undefined || offset === "") throw exchange.misunderstood("an event of the channel is not one");
+      isWorthwhile = true;
+      this.isAfterGap = false;
+      this.backoff.progress();
       this.position = offset;
       this.isOver = message.phase === "END";
       yield { event: name, offset, data, message };
       if (this.isOver) return;
     }
-    if (!isWorthwhile && !this.isOver && Date.now() - startedAt < WORTHWHILE_MS) throw new ConnectionEnded();
+    if (!isWorthwhile && !this.isOver && Date.now() - startedAt < WORTHWHILE_MS)
+      throw new NoProgress("the server ended the connection");
     this.backoff.progress();
   }
 
@@ -186,19 +203,14 @@ export class ChannelReader {
   }
 }
 
-function isAbsent(error: unknown): boolean {
-  return error instanceof SluiceError && error.status === 404;
-}
-
-function parse(data: string): ChannelEventMessage {
-  let value: Partial<ChannelEventMessage> | undefined;
+/** The message in an event, or undefined when it is not one that this client understands. */
+function parse(data: string): ChannelEventMessage | undefined {
+  let value: Partial<ChannelEventMessage> | null;
   try {
-    value = JSON.parse(data) as Partial<ChannelEventMessage>;
+    value = JSON.parse(data) as Partial<ChannelEventMessage> | null;
   } catch {
-    value = undefined;
+    return undefined;
   }
-  if (value?.phase !== undefined && Object.hasOwn(TYPES, value.phase) && typeof value.sequence === "number") {
-    return value as ChannelEventMessage;
-  }
-  throw new SluiceError("bad-answer", "an event of the channel is not one that this client understands");
+  const isKnown = value?.phase !== undefined && Object.hasOwn(TYPES, value.phase) && typeof value.sequence === "number";
+  return isKnown ? (value as ChannelEventMessage) : undefined;
 }

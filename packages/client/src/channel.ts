@@ -5,13 +5,12 @@
  */
 import { header } from "@sluice/protocol";
 import { type ChannelEvent, type ChannelItem, ChannelReader, type ChannelReadOptions } from "./channel-reader.ts";
-import type { Connection } from "./connection.ts";
+import type { CallOptions, Connection } from "./connection.ts";
 import { Encoded } from "./encoded.ts";
 import { SluiceError } from "./error.ts";
 import type { Phase } from "./outbox.ts";
 import type { PageExit } from "./page-exit.ts";
 import { ChannelPublisher, type PublisherOptions } from "./publisher.ts";
-import type { CallOptions } from "./stream.ts";
 
 /** One message as its publisher numbers it. */
 export interface ChannelMessage {
@@ -45,17 +44,17 @@ export class Channel {
   }
 
   /** Publishes one message under the caller's own sequence, for a program that keeps count itself. */
-  async publish(message: ChannelMessage, { signal }: CallOptions = {}): Promise<ChannelPublished> {
+  publish(message: ChannelMessage, options: CallOptions = {}): Promise<ChannelPublished> {
     const { payload, ...rest } = message;
     const json = payload instanceof Encoded ? payload.text : JSON.stringify(payload ?? null);
-    const { text } = await this.connection.call({
+    const call = {
+      ...options,
       method: "POST",
       path: `${this.address}/publish`,
       headers: { [header.contentType]: "application/json" },
       body: `${JSON.stringify(rest).slice(0, -1)},"payload":${json}}`,
-      signal,
-    });
-    return JSON.parse(text) as ChannelPublished;
+    };
+    return this.connection.json<ChannelPublished>(call, "offset", (offset) => typeof offset === "string");
   }
 
   /** Yields the kept messages, then new ones, until the publisher ends the channel. */

@@ -1,38 +1,56 @@
 /**
- * One HTTP exchange with the server: address, token, time limits, refusals as errors. Every other file of this package sends
- * through it and decides itself whether to retry.
+ * Requests to the server: address, token, headers, retries of idempotent calls. Every other file of this package sends
+ * through it; writers and readers decide themselves whether to retry.
  *
- * Invariants: every opened exchange is closed, also after the caller has aborted. The client asks for a token once and uses
- * it until the server refuses it. No rejected promise is left unhandled.
+ * Invariants: every opened exchange is closed, also after the caller has aborted. No rejected promise is left unhandled. The
+ * client's own headers win over the caller's.
  */
 import { Backoff, type RetryPolicy } from "./backoff.ts";
-import { describeCause, refusalOf, SluiceError } from "./error.ts";
+import { badAnswer, type RequestLine, refusalOf, SluiceError } from "./error.ts";
+import { Exchange } from "./exchange.ts";
 import { Token, type TokenSource } from "./token.ts";
 
 export interface ConnectionOptions {
   readonly url: string;
   readonly project: string;
   readonly token: TokenSource | undefined;
+  readonly headers: HeaderSource | undefined;
+  readonly query: Readonly<Record<string, string>> | undefined;
   readonly fetch: typeof fetch;
   /** Time limit for the headers of an answer, and for each further piece of its body. */
   readonly timeoutMs: number;
   readonly retries: RetryPolicy;
 }
 
-export interface Call {
+/** Headers for every request; a function is called for each. */
+export type HeaderSource = Readonly<Record<string, string>> | (() => Readonly<Record<string, string>>);
+
+export interface CallOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** How long this call may fail before it gives up; `retries.giveUpMs` by default. */
+  readonly giveUpMs?: number | undefined;
+}
+
+export interface Call extends CallOptions {
   readonly method: string;
   /** After `/v1/{project}/`, encoded. */
   readonly path: string;
   readonly query?: Readonly<Record<string, string | undefined>> | undefined;
   readonly headers?: Readonly<Record<string, string | undefined>> | undefined;
   readonly body?: string | Uint8Array | undefined;
-  readonly signal?: AbortSignal | undefined;
 }
 
 export interface Answer {
+  readonly at: RequestLine;
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
+}
+
+/** What a retried call knows about its earlier tries. */
+export interface Tries {
+  /** The server may have carried out an earlier try whose answer was lost. */
+  isUncertain: boolean;
 }
 
 /** How many characters of a refusal are read. */
@@ -50,8 +68,8 @@ export class Connection {
   }
 
   /** Returns the whole answer; retries until it arrives, is final, or the policy gives up. Only for idempotent calls. */
-  async call(call: Call): Promise<Answer> {
-    const backoff = new Backoff(this.options.retries, call.signal);
+  async call(call: Call, tries: Tries = { isUncertain: false }): Promise<Answer> {
+    const backoff = new Backoff(this.options.retries, call.signal, call.giveUpMs);
     for (;;) {
       try {
         const answer = await this.once(call);
@@ -59,7 +77,29 @@ export class Connection {
         return answer;
       } catch (error) {
         await backoff.wait(error);
+        const { status = 500, code } = error as SluiceError;
+        if (status >= 500 && code !== "token-failed") tries.isUncertain = true;
       }
+    }
+  }
+
+  /** Like `call`, for an answer that is a JSON object with the named field. */
+  async json<T extends object>(call: Call, field: string & keyof T, isRight: (value: unknown) => boolean): Promise<T> {
+    const { at, status, text } = await this.call(call);
+    const value = parsed(text);
+    if (typeof value === "object" && value !== null && isRight((value as Partial<T>)[field])) return value as T;
+    throw badAnswer(at, status, `the answer is not JSON with the field ${field}`);
+  }
+
+  /** Deletes. `deleted` is undefined when it is gone and the answer to an earlier try was lost. */
+  async delete(call: Omit<Call, "method">): Promise<{ readonly deleted: true | undefined }> {
+    const tries = { isUncertain: false };
+    try {
+      await this.call({ ...call, method: "DELETE" }, tries);
+      return { deleted: true };
+    } catch (error) {
+      if (tries.isUncertain && error instanceof SluiceError && error.status === 404) return { deleted: undefined };
+      throw error;
     }
   }
 
@@ -68,7 +108,7 @@ export class Connection {
     const exchange = await this.open(call);
     try {
       const { status, headers } = exchange.response;
-      return { status, headers, text: status === 204 ? "" : await exchange.text() };
+      return { at: exchange.at, status, headers, text: status === 204 ? "" : await exchange.text() };
     } finally {
       exchange.close();
     }
@@ -90,10 +130,10 @@ export class Connection {
 
   /** Sends without waiting for the answer, for a page that is going away. */
   sendLast({ method, path, headers, body }: Call): void {
-    const init = { method, headers: this.headers(headers, this.token.known), body: bodyOf(body), keepalive: true };
     try {
+      const init = { method, headers: this.headers(headers, this.token.known), body: bodyOf(body), keepalive: true };
       // `catch` and not `await`: no caller is left to tell, and the same request is repeated if the page lives on.
-      this.options.fetch(this.address(path), init).then(
+      this.options.fetch(this.address(path, this.options.query), init).then(
         (response) => void response.body?.cancel().catch(() => {}),
         () => {},
       );
@@ -103,11 +143,13 @@ export class Connection {
   }
 
   private async exchange(call: Call, token: string | undefined, timeoutMs: number): Promise<Exchange> {
-    const exchange = new Exchange(call.signal, timeoutMs);
+    const headers = this.headers(call.headers, token);
+    const at = { method: call.method, url: this.address(call.path, call.query) };
+    const exchange = new Exchange(at, call.signal, timeoutMs);
     try {
-      const response = await this.options.fetch(this.address(call.path, call.query), {
+      const response = await this.options.fetch(this.address(call.path, { ...this.options.query, ...call.query }), {
         method: call.method,
-        headers: this.headers(call.headers, token),
+        headers,
         body: bodyOf(call.body),
         signal: exchange.signal,
         cache: "no-store",
@@ -115,7 +157,7 @@ export class Connection {
       exchange.begin(response);
       if (response.ok) return exchange;
       const text = await exchange.text(MAX_PROBLEM_CHARS);
-      throw refusalOf(response.status, response.headers, text, Date.now());
+      throw refusalOf(at, response.status, response.headers, text, Date.now());
     } catch (error) {
       exchange.close();
       throw exchange.explain(error);
@@ -123,125 +165,39 @@ export class Connection {
   }
 
   private address(path: string, query: Call["query"] = {}): string {
-    const parameters = Object.entries(query).filter((entry): entry is [string, string] => entry[1] !== undefined);
-    const search = parameters.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join("&");
-    return `${this.options.url}/v1/${this.options.project}/${path}${search === "" ? "" : `?${search}`}`;
+    const search = Object.entries(query)
+      .filter(([, value]) => value !== undefined)
+      .map(([name, value]) => `${encodeURIComponent(name)}=${encodeURIComponent(value!)}`)
+      .join("&");
+    return `${this.options.url}/v1/${this.options.project}/${path}${search && `?${search}`}`;
   }
 
-  private headers(more: Call["headers"] = {}, token: string | undefined): Record<string, string> {
+  private headers(own: Call["headers"] = {}, token: string | undefined): Record<string, string> {
+    const { headers: source = {} } = this.options;
+    const authorization = token === undefined ? undefined : `Bearer ${token}`;
     const headers: Record<string, string> = {};
-    for (const name in more) {
-      const value = more[name];
-      if (value !== undefined) headers[name] = value;
+    const names = new Map<string, string>();
+    for (const part of [typeof source === "function" ? source() : source, own, { Authorization: authorization }]) {
+      for (const [name, value] of Object.entries(part)) {
+        if (value === undefined) continue;
+        if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(value)) {
+          throw new SluiceError("invalid-value", `the header ${name} has characters that a header cannot carry`);
+        }
+        // A name in another spelling would be sent as a second value.
+        delete headers[names.get(name.toLowerCase()) ?? name];
+        names.set(name.toLowerCase(), name);
+        headers[name] = value;
+      }
     }
-    if (token !== undefined) headers.Authorization = `Bearer ${token}`;
     return headers;
   }
 }
 
-/** An exchange in flight: its time limit, its abort, its answer. */
-export class Exchange {
-  private readonly controller = new AbortController();
-  private timer: ReturnType<typeof setTimeout> | undefined;
-  private isLate = false;
-  private isRead = false;
-  private readonly onAbort = () => this.controller.abort(this.outer?.reason);
-  response!: Response;
-
-  constructor(
-    private readonly outer: AbortSignal | undefined,
-    private timeoutMs: number,
-  ) {
-    outer?.addEventListener("abort", this.onAbort, { once: true });
-    if (outer?.aborted) this.onAbort();
-    this.touch();
-  }
-
-  get signal(): AbortSignal {
-    return this.controller.signal;
-  }
-
-  begin(response: Response): void {
-    this.response = response;
-    this.isRead = response.body === null;
-    this.touch();
-  }
-
-  /** Sets the time limit of the next piece and of every further piece. */
-  allow(timeoutMs: number): void {
-    this.timeoutMs = timeoutMs;
-    this.touch();
-  }
-
-  /** Yields the pieces of the body. The time limit is suspended while the caller handles a piece. */
-  async *pieces(): AsyncGenerator<Uint8Array, void, undefined> {
-    const reader = this.response.body?.getReader();
-    if (reader === undefined) return;
-    try {
-      for (;;) {
-        this.touch();
-        const { done, value } = await reader.read();
-        clearTimeout(this.timer);
-        this.isRead = done;
-        if (done) return;
-        yield value;
-      }
-    } catch (error) {
-      throw this.explain(error);
-    }
-  }
-
-  async bytes(): Promise<Uint8Array> {
-    const pieces: Uint8Array[] = [];
-    let length = 0;
-    for await (const piece of this.pieces()) {
-      pieces.push(piece);
-      length += piece.length;
-    }
-    const bytes = new Uint8Array(length);
-    let at = 0;
-    for (const piece of pieces) {
-      bytes.set(piece, at);
-      at += piece.length;
-    }
-    return bytes;
-  }
-
-  async text(maxChars = Number.POSITIVE_INFINITY): Promise<string> {
-    const decoder = new TextDecoder();
-    let text = "";
-    for await (const piece of this.pieces()) {
-      text += decoder.decode(piece, { stream: true });
-      if (text.length > maxChars) return text.slice(0, maxChars);
-    }
-    return text + decoder.decode();
-  }
-
-  /** Turns a failure into the caller's error: its own abort reason unchanged, any other failure as a SluiceError. */
-  explain(error: unknown): unknown {
-    if (this.outer?.aborted) return this.outer.reason;
-    if (error instanceof SluiceError) return error;
-    if (this.isLate) return new SluiceError("timeout", "the server did not answer in time", { retryable: true });
-    return new SluiceError("unreachable", `the server cannot be reached: ${describeCause(error)}`, {
-      cause: error,
-      retryable: true,
-    });
-  }
-
-  close(): void {
-    clearTimeout(this.timer);
-    this.outer?.removeEventListener("abort", this.onAbort);
-    // Gives back the connection of a body that no caller will read.
-    if (!this.isRead) this.controller.abort();
-  }
-
-  private touch(): void {
-    clearTimeout(this.timer);
-    if (!Number.isFinite(this.timeoutMs)) return;
-    this.timer = setTimeout(() => {
-      this.isLate = true;
-      this.controller.abort();
-    }, this.timeoutMs);
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
   }
 }
 

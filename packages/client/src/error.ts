@@ -3,9 +3,9 @@
  * abort (the signal's own reason) and for errors that the user's own functions throw.
  *
  * Invariants: `retryable` means that the client has retried and given up, and that a write may or may not have happened.
- * Without it the server has refused, and nothing was written.
+ * Without it the server has refused, and nothing was written. An error about a request names its method and URL.
  */
-import type { ErrorCode } from "@sluice/protocol";
+import { type ErrorCode, header } from "@sluice/protocol";
 
 /** Failures that the client detects without an answer from the server. */
 export type ClientErrorCode =
@@ -21,6 +21,8 @@ export type ClientErrorCode =
   | "invalid-value"
   /** The client does not understand the answer. */
   | "bad-answer"
+  /** The server answers, and a read stays where it is. */
+  | "no-progress"
   /** The caller asked for a channel's whole text, and part of it was trimmed. */
   | "incomplete"
   /** The publisher of a channel has reported an error. */
@@ -33,7 +35,13 @@ export type ClientErrorCode =
 /** `string & {}` keeps the known codes in completions and allows the codes of newer servers. */
 export type SluiceErrorCode = ErrorCode | ClientErrorCode | (string & {});
 
-export interface ErrorDetails {
+/** The request that an error is about. The URL is without the client's own query parameters, which may hold secrets. */
+export interface RequestLine {
+  readonly method: string;
+  readonly url: string;
+}
+
+export interface ErrorDetails extends Partial<RequestLine> {
   readonly status?: number | undefined;
   readonly retryable?: boolean | undefined;
   readonly retryAfterMs?: number | undefined;
@@ -46,6 +54,9 @@ export interface ErrorDetails {
 
 export class SluiceError extends Error {
   override readonly name = "SluiceError";
+  /** The request that failed, when there was one. */
+  readonly method: string | undefined;
+  readonly url: string | undefined;
   /** The HTTP status, when the server answered. */
   readonly status: number | undefined;
   readonly retryable: boolean;
@@ -65,6 +76,8 @@ export class SluiceError extends Error {
     details: ErrorDetails = {},
   ) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause });
+    this.method = details.method;
+    this.url = details.url;
     this.status = details.status;
     this.retryable = details.retryable ?? false;
     this.retryAfterMs = details.retryAfterMs;
@@ -78,16 +91,43 @@ export class SluiceError extends Error {
 /** Statuses that mean "retry later" when the answer does not say so itself. */
 const AGAIN = new Set([408, 425, 429, 500, 502, 503, 504]);
 
-/** Reads a refusal, from Sluice or from a proxy in between. */
-export function refusalOf(status: number, headers: Headers, body: string, nowMs: number): SluiceError {
+/** Reads a refusal: from Sluice, from another server of the protocol, or from a proxy in between. */
+export function refusalOf(at: RequestLine, status: number, headers: Headers, body: string, nowMs: number): SluiceError {
   const said = problemIn(body);
-  const code = typeof said?.code === "string" ? said.code : `http-${status}`;
+  const code = typeof said?.code === "string" ? said.code : codeOf(status, headers);
   const detail = said?.detail ?? said?.title;
   return new SluiceError(code, typeof detail === "string" ? detail : `the server answered ${status}`, {
+    ...at,
     status,
     headers,
     retryable: typeof said?.retryable === "boolean" ? said.retryable : AGAIN.has(status),
     retryAfterMs: parseRetryAfter(headers.get("retry-after"), nowMs),
+  });
+}
+
+/** The protocol's headers tell these refusals apart on a server that has no codes. */
+function codeOf(status: number, headers: Headers): SluiceErrorCode {
+  if (status === 403 && headers.has(header.producerEpoch)) return "producer-fenced";
+  if (status === 409 && headers.has(header.producerExpectedSeq)) return "producer-gap";
+  if (status === 409 && headers.has(header.streamClosed)) return "stream-closed";
+  return `http-${status}`;
+}
+
+export function hasCode(error: unknown, ...codes: readonly ErrorCode[]): error is SluiceError {
+  return error instanceof SluiceError && (codes as readonly string[]).includes(error.code);
+}
+
+/** Whether the server refused with this code, or with the status alone, as a server without codes does. */
+export function isRefusal(error: unknown, status: number, code: ErrorCode): error is SluiceError {
+  return hasCode(error, code) || (error instanceof SluiceError && error.code === `http-${status}`);
+}
+
+/** An answer that this client cannot use. */
+export function badAnswer(at: RequestLine, status: number, says: string, details: ErrorDetails = {}): SluiceError {
+  return new SluiceError("bad-answer", `${says} (${at.method} ${at.url} answered ${status})`, {
+    ...details,
+    ...at,
+    status,
   });
 }
 

@@ -6,14 +6,11 @@
  * that is silent for longer than a live server ever is, is abandoned.
  */
 import type { Call, Connection } from "./connection.ts";
-import { SluiceError } from "./error.ts";
+import type { Exchange } from "./exchange.ts";
 import { type SseEvent, SseParser } from "./sse-parser.ts";
 
 /** The largest event: a page of a stream is one event, and 8 MiB of text fits with every character escaped. */
 export const MAX_EVENT_CHARS = 64 * 1024 * 1024;
-
-/** How long a connection must have lasted to be replaced without a delay although it brought no event. */
-export const WORTHWHILE_MS = 1_000;
 
 /** Sluice ends a connection after 60 s and the client reconnects; longer silence means that the server is gone. */
 export const SILENCE_MS = 90_000;
@@ -22,7 +19,7 @@ export async function* eventsOf(
   connection: Connection,
   call: Call,
   silenceMs: number,
-  onOpen?: (headers: Headers) => void,
+  onOpen: (exchange: Exchange) => void,
   /** The stream holds nothing more, and nothing will be added. */
   onNothing?: () => void,
 ): AsyncGenerator<SseEvent, void, undefined> {
@@ -35,21 +32,17 @@ export async function* eventsOf(
     }
     const type = exchange.response.headers.get("content-type") ?? "";
     if (!type.startsWith("text/event-stream")) {
-      throw new SluiceError("bad-answer", `events were asked for and ${type || "something without a type"} came`);
+      throw exchange.misunderstood(`events were asked for and ${type || "something without a type"} came`);
     }
-    onOpen?.(exchange.response.headers);
+    onOpen(exchange);
     exchange.allow(silenceMs);
     const parser = new SseParser(MAX_EVENT_CHARS);
     const decoder = new TextDecoder();
-    for await (const piece of exchange.pieces()) yield* parser.push(decoder.decode(piece, { stream: true }));
+    for await (const piece of exchange.pieces()) {
+      const text = decoder.decode(piece, { stream: true });
+      yield* exchange.understood("the client does not understand the events", () => parser.push(text));
+    }
   } finally {
     exchange.close();
-  }
-}
-
-/** A connection that brought no event and ended early is repeated only after a delay. */
-export class ConnectionEnded extends SluiceError {
-  constructor() {
-    super("unreachable", "the server ended the connection", { retryable: true });
   }
 }

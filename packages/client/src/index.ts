@@ -11,20 +11,17 @@ export type {
   ChannelPart,
   ChannelReadOptions,
 } from "./channel-reader.ts";
+export type { CallOptions, HeaderSource } from "./connection.ts";
 export { Encoded } from "./encoded.ts";
 export { type ClientErrorCode, SluiceError, type SluiceErrorCode } from "./error.ts";
+export { Inbox, type InboxInfo, type Subscribed, type SubscribeOptions } from "./inbox.ts";
+export type { StreamMessage } from "./message.ts";
+export type { OwnNumbers } from "./producer.ts";
 export { ChannelPublisher, type PublisherOptions } from "./publisher.ts";
+export type { Gap, Mark, MarkedReadOptions, PageOptions, ReadOptions, StreamItem, StreamPage } from "./read-options.ts";
 export type { Schema, SchemaIssue, SchemaResult } from "./schema.ts";
-export { Session, type SessionInfo, type Subscribed, type SubscribeOptions } from "./session.ts";
 export { type ListedStream, type ListOptions, Sluice, type SluiceOptions } from "./sluice.ts";
 export { type SseEvent, SseParser } from "./sse-parser.ts";
-export {
-  type CallOptions,
-  type CreateOptions,
-  Stream,
-  type StreamInfo,
-  type StreamLimits,
-  type StreamOptions,
-} from "./stream.ts";
-export type { Gap, PageOptions, ReadOptions, StreamItem, StreamMessage, StreamPage } from "./stream-reader.ts";
-export type { TokenSource } from "./token.ts";
+export { type Closed, type CloseOptions, type Deleted, Stream, type StreamOptions } from "./stream.ts";
+export type { Created, CreateOptions, StreamInfo, StreamLimits } from "./stream-info.ts";
+export type { ExpiringToken, TokenSource } from "./token.ts";

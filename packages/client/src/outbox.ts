@@ -29,7 +29,7 @@ export interface Packed {
 const encoder = new TextEncoder();
 const FRAME_BYTES = '{"messages":[]}'.length;
 /** The smallest request size that is tried; a channel with a lower limit is not usable. */
-const LEAST_BYTES = 512;
+export const LEAST_BYTES = 512;
 
 export class Outbox {
   /** Characters that wait, packed or not. */

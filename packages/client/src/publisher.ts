@@ -7,9 +7,10 @@
  * `end`.
  */
 import { Backoff, sleep } from "./backoff.ts";
-import type { Call, Connection } from "./connection.ts";
-import { SluiceError } from "./error.ts";
-import { type Entry, Outbox, type Packed } from "./outbox.ts";
+import type { Answer, Call, Connection } from "./connection.ts";
+import { badAnswer, SluiceError } from "./error.ts";
+import { countOption, numberOption } from "./options.ts";
+import { type Entry, LEAST_BYTES, Outbox, type Packed } from "./outbox.ts";
 import type { LastBudget, PageExit } from "./page-exit.ts";
 
 export interface PublisherOptions {
@@ -22,6 +23,8 @@ export interface PublisherOptions {
   readonly requestBytes?: number | undefined;
   /** Most characters that may wait; beyond it the publisher fails with `queue-full`. */
   readonly queueSize?: number | undefined;
+  /** How long publishing may fail before it gives up; `retries.giveUpMs` by default. */
+  readonly giveUpMs?: number | undefined;
   /** The payload of START: the model, a title, or whatever else readers should know first. */
   readonly start?: unknown;
   /** The sequence of START, from which the others count; 0 by default. */
@@ -48,11 +51,13 @@ export class ChannelPublisher {
     private readonly connection: Connection,
     private readonly exit: PageExit,
     private readonly path: string,
-    options: PublisherOptions,
+    private readonly options: PublisherOptions,
   ) {
-    this.intervalMs = options.intervalMs ?? INTERVAL_MS;
-    this.queueSize = options.queueSize ?? QUEUE_SIZE;
-    this.outbox = new Outbox(options.requestBytes ?? REQUEST_BYTES, options.sequence);
+    numberOption("giveUpMs", options.giveUpMs, 0);
+    this.intervalMs = numberOption("intervalMs", options.intervalMs, INTERVAL_MS);
+    this.queueSize = numberOption("queueSize", options.queueSize, QUEUE_SIZE, 1);
+    const requestBytes = numberOption("requestBytes", options.requestBytes, REQUEST_BYTES, LEAST_BYTES);
+    this.outbox = new Outbox(requestBytes, countOption("sequence", options.sequence, 0));
     this.put({ phase: "START", payload: options.start ?? null }).catch(() => {});
   }
 
@@ -138,17 +143,17 @@ export class ChannelPublisher {
   }
 
   private async sendOne(): Promise<void> {
-    const backoff = new Backoff(this.connection.retries);
+    const backoff = new Backoff(this.connection.retries, undefined, this.options.giveUpMs);
     for (;;) {
       const packed = this.outbox.first();
       // The queue is empty when the publisher failed for another reason during the wait.
       if (packed === undefined) return;
       this.nextSendAt = Date.now() + this.intervalMs;
       try {
-        const { text } = await this.connection.once(this.callFor(packed));
-        backoff.progress();
+        const answer = await this.connection.once(this.callFor(packed));
         if (this.failure !== undefined) return;
-        this.checkAnswer(text);
+        this.checkAnswer(answer);
+        backoff.progress();
         this.outbox.sent();
         this.tell();
         return;
@@ -159,13 +164,15 @@ export class ChannelPublisher {
     }
   }
 
-  /** Another publisher gave this sequence, and the server took our message for a repetition of its message. */
-  private checkAnswer(text: string): void {
-    const sequence = /"sequence"\s*:\s*(\d+)/.exec(text);
-    if (sequence !== null && Number(sequence[1]) > this.outbox.lastSequence) {
+  private checkAnswer({ at, status, text }: Answer): void {
+    const offset = /"offset"\s*:\s*"([^"]*)"/.exec(text)?.[1];
+    // A proxy or a login page may have answered, so the outcome is unknown.
+    if (offset === undefined) throw badAnswer(at, status, "the answer is not one of a channel", { retryable: true });
+    // Another publisher gave this sequence, and the server took our message for a repetition of its message.
+    if (Number(/"sequence"\s*:\s*(\d+)/.exec(text)?.[1]) > this.outbox.lastSequence) {
       throw new SluiceError("channel-taken", "another publisher is, or was, at work on this channel");
     }
-    this.lastOffset = /"offset"\s*:\s*"([^"]*)"/.exec(text)?.[1] ?? this.lastOffset;
+    this.lastOffset = offset;
   }
 
   private tell(): void {

@@ -1,19 +1,22 @@
 /**
- * The client: the server's address, the token, and the handles of streams, sessions and channels. Programs create one; it
+ * The client: the server's address, the token, and the handles of streams, inboxes and channels. Programs create one; it
  * owns the parts that handles share: the connection, the appenders, and the last requests of a page.
  *
- * Invariants: a name that an address cannot express is refused with a TypeError before any request is sent.
+ * Invariants: a wrong option, and a name that an address cannot express, is refused with a TypeError before any request is
+ * sent.
  */
 import type { ListedStream } from "@sluice/protocol";
-import { APPEND_LIMITS, Appender, type AppendLimits } from "./appender.ts";
-import { type RetryOptions, retryPolicy } from "./backoff.ts";
+import { Appender, type AppendLimits, appendLimits } from "./appender.ts";
+import { NoProgress, type RetryOptions, retryPolicy } from "./backoff.ts";
 import { Channel } from "./channel.ts";
-import { Connection } from "./connection.ts";
+import { type CallOptions, Connection, type HeaderSource } from "./connection.ts";
 import { SluiceError } from "./error.ts";
+import { Inbox } from "./inbox.ts";
+import { countOption, numberOption, urlOption, wrong } from "./options.ts";
 import { PageExit } from "./page-exit.ts";
+import { Producer, type StreamProducer } from "./producer.ts";
 import { randomId } from "./random-id.ts";
-import { Session } from "./session.ts";
-import { type CallOptions, Stream, type StreamOptions } from "./stream.ts";
+import { Stream, type StreamOptions } from "./stream.ts";
 import type { TokenSource } from "./token.ts";
 
 export interface SluiceOptions {
@@ -22,12 +25,17 @@ export interface SluiceOptions {
   /** The project; `default` by default. */
   readonly project?: string | undefined;
   /**
-   * A token, or a function that gets one: called for the first request, and again when the server refuses the last token.
+   * A token, or a function that gets one: called for the first request, again shortly before the token expires, and when the
+   * server refuses it.
    */
   readonly token?: TokenSource | undefined;
+  /** Headers for every request, or a function that returns them. Those of the protocol win over a header of the same name. */
+  readonly headers?: HeaderSource | undefined;
+  /** Query parameters for every request. Those of the protocol win over a parameter of the same name. */
+  readonly query?: Readonly<Record<string, string>> | undefined;
   readonly fetch?: typeof fetch | undefined;
   readonly retries?: RetryOptions | undefined;
-  /** How long the server may take to start its answer, and to send each further piece of it. */
+  /** How long the server may take to start its answer, and to send each further piece of it; 30,000 by default. */
   readonly timeoutMs?: number | undefined;
   readonly append?: Partial<AppendLimits> | undefined;
 }
@@ -56,18 +64,29 @@ export class Sluice {
   private isClosed = false;
 
   constructor(options: SluiceOptions) {
-    const { url, project = "default", token, retries = {}, timeoutMs = 30_000, append = {} } = options;
-    if (!/^[a-zA-Z0-9_-]{1,128}$/.test(project)) throw new TypeError(`${project} is not the name of a project`);
+    if (typeof options !== "object" || options === null)
+      throw wrong("the options", 'an object like { url: "…" }', options);
+    const { url, project = "default", token, headers, query, retries, timeoutMs, append } = options;
+    const { fetch = globalThis.fetch } = options;
+    if (!/^[a-zA-Z0-9_-]{1,128}$/.test(project)) {
+      throw wrong("project", "a name of letters, digits, _ and -", project);
+    }
+    if (token !== undefined && typeof token !== "function" && (typeof token !== "string" || token === "")) {
+      throw new TypeError("token must be a text that is not empty, or a function that gets one");
+    }
+    if (typeof fetch !== "function") throw wrong("fetch", "a function", fetch);
     this.project = project;
-    this.limits = { ...APPEND_LIMITS, ...append };
+    this.limits = appendLimits(append ?? {});
     this.connection = new Connection({
-      url: String(url).replace(/\/+$/, ""),
+      url: urlOption(url),
       project,
       token,
+      headers,
+      query,
       // Bound, because a browser's fetch refuses to be called as a method of another object.
-      fetch: options.fetch ?? globalThis.fetch.bind(globalThis),
-      timeoutMs,
-      retries: retryPolicy(retries),
+      fetch: options.fetch ?? fetch.bind(globalThis),
+      timeoutMs: numberOption("timeoutMs", timeoutMs, 30_000, 1),
+      retries: retryPolicy(retries ?? {}),
     });
   }
 
@@ -91,14 +110,13 @@ export class Sluice {
   }
 
   /**
-   * Takes the session's id, a UUID. `crypto.randomUUID()` makes a new one; the first `subscribe` then creates the session.
+   * The inbox of a session, which follows many streams. Takes the id of the session, a UUID. `crypto.randomUUID()` makes a new
+   * one; the first `subscribe` then creates the session.
    */
-  session<Output = unknown>(id: string): Session<Output> {
-    if (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id)) {
-      throw new TypeError(`the id of a session is a UUID, not ${JSON.stringify(id)}`);
-    }
+  inbox<Output = unknown>(id: string): Inbox<Output> {
+    if (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id)) throw wrong("the id of a session", "a UUID", id);
     const own = id.toLowerCase();
-    return new Session(own, this.connection, this.stream<Output>(`session:${own}`));
+    return new Inbox(own, this.connection, this.stream<Output>(`session:${own}`));
   }
 
   channel(id: string): Channel {
@@ -108,14 +126,23 @@ export class Sluice {
   }
 
   /** Yields the streams of the project, in the order of their paths. */
-  async *list({ prefix, filter, pageSize, signal }: ListOptions = {}): AsyncGenerator<ListedStream, void, undefined> {
-    const limit = pageSize === undefined ? undefined : String(pageSize);
+  list({ pageSize, ...options }: ListOptions = {}): AsyncGenerator<ListedStream, void, undefined> {
+    const limit = pageSize === undefined ? undefined : String(countOption("pageSize", pageSize, 0, 1));
+    return this.listed(limit, options);
+  }
+
+  private async *listed(limit: string | undefined, { prefix, filter, signal, giveUpMs }: ListOptions) {
     for (let after: string | undefined; ; ) {
       const query = { prefix, filter, limit, after };
-      const { text } = await this.connection.call({ method: "GET", path: "streams", query, signal });
-      const page = JSON.parse(text) as { streams: ListedStream[]; next?: string };
+      const call = { method: "GET", path: "streams", query, signal, giveUpMs };
+      const page = await this.connection.json<{ streams: ListedStream[]; next?: string }>(
+        call,
+        "streams",
+        Array.isArray,
+      );
       yield* page.streams;
-      if (page.next === undefined) return;
+      if (!page.next) return;
+      if (page.next === after) throw new NoProgress("the server returns the same page of streams again");
       after = page.next;
     }
   }
@@ -134,7 +161,7 @@ export class Sluice {
   }
 
   /** The only appender of a stream, so that appends keep their order across handles. */
-  private appender(key: string, path: string, producer: string | false | undefined): Appender {
+  private appender(key: string, path: string, producer: StreamProducer | undefined): Appender {
     if (this.isClosed) throw new SluiceError("closed", "the client was closed");
     let appender = this.appenders.get(key);
     if (appender !== undefined) return appender;
@@ -143,9 +170,7 @@ export class Sluice {
       connection: this.connection,
       exit: this.exit,
       path,
-      producerId: producer === false ? undefined : (producer ?? this.producerId),
-      isShared: typeof producer === "string",
-      nextEpoch: this.nextEpoch,
+      producer: Producer.of(producer, this.producerId, this.nextEpoch),
       limits: this.limits,
     });
     this.appenders.set(key, appender);

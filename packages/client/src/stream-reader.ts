@@ -3,123 +3,101 @@
  * handle.
  *
  * Invariants: every message arrives once and in order, over any number of connections. Missing messages are reported as a
- * gap, in their place. The loop ends at the end of the stream, when the caller stops it, or with an error for the caller.
+ * gap, in their place. A request that brings the reader no further is repeated after a delay. The loop ends at the end of the
+ * stream, when the caller stops it, or with an error for the caller.
  */
 import { BEGINNING, header, NOW } from "@sluice/protocol";
-import { Backoff } from "./backoff.ts";
+import { Absence } from "./absence.ts";
+import { Backoff, NoProgress, WORTHWHILE_MS } from "./backoff.ts";
+import { isJson } from "./batch.ts";
 import type { Call, Connection } from "./connection.ts";
 import { SluiceError } from "./error.ts";
-import { ConnectionEnded, eventsOf, SILENCE_MS, WORTHWHILE_MS } from "./events.ts";
-
-export interface PageOptions extends Omit<ReadOptions, "live"> {
-  /** Wait at the end for more messages, by long-poll. */
-  readonly live?: boolean | undefined;
-  /** `envelope`: a JSON array of envelopes. By default the messages as they were appended; JSON messages as an array. */
-  readonly format?: "envelope" | undefined;
-}
+import { eventsOf, MAX_EVENT_CHARS, SILENCE_MS } from "./events.ts";
+import type { Exchange } from "./exchange.ts";
+import { arrayIn, bytesOf, envelopesIn, messagesOfBytes, plain, type Span, type StreamMessage } from "./message.ts";
+import { numberOption } from "./options.ts";
+import type { Gap, Mark, ReadOptions, StreamItem, StreamPage } from "./read-options.ts";
 
 /** The answer to one request. */
-export interface StreamPage {
-  readonly type: "page";
-  readonly bytes: Uint8Array;
-  /** The position after the last message of the page: read on `from` here. */
-  readonly offset: string;
-}
-
-export interface ReadOptions {
-  /** `beginning` (the oldest kept message), `now`, or the `offset` of the last message that the caller has seen. */
-  readonly from?: "beginning" | "now" | (string & {}) | undefined;
-  /** Continue at the end of the stream. `true` means `sse`; `long-poll` is for networks that buffer events. */
-  readonly live?: boolean | "sse" | "long-poll" | undefined;
-  /** Ends the loop without an error. */
-  readonly signal?: AbortSignal | undefined;
-  /** How long a live read may fail before it gives up; forever by default. */
-  readonly giveUpMs?: number | undefined;
-  /** How long a live connection may be silent before the reader replaces it. */
-  readonly silenceMs?: number | undefined;
-}
-
-export interface StreamMessage<T> {
-  readonly type: "message";
-  /** The position after this message: read on `from` here. */
-  readonly offset: string;
-  readonly value: T;
-  /** When it was appended, in epoch milliseconds. */
-  readonly publishedAt: number;
-  readonly id?: string;
-  readonly key?: string;
-  readonly attributes?: Readonly<Record<string, string>>;
-}
-
-export interface Gap {
-  readonly type: "gap";
-  /** `trimmed`: retention removed the messages. `lost`: a failover lost them. */
-  readonly reason: "trimmed" | "lost";
-  /** The reader's position before the gap, and where it resumes. */
-  readonly from: string;
-  readonly to: string;
-}
-
-/** An element of the array that `format=envelope` returns. */
-interface Envelope {
-  readonly offset: string;
-  readonly payload: unknown;
-  readonly encoding?: "base64";
-  readonly publishedAt: number;
-  readonly id?: string;
-  readonly key?: string;
-  readonly attributes?: Readonly<Record<string, string>>;
+interface Page extends Pick<StreamPage, "upToDate" | "closed"> {
+  /** Undefined when a wait ended without messages. */
+  readonly bytes: Uint8Array | undefined;
+  readonly span: Span;
+  readonly exchange: Exchange;
 }
 
 interface Control {
   readonly streamNextOffset: string;
   readonly streamCursor?: string;
+  readonly upToDate?: boolean;
   readonly streamClosed?: boolean;
 }
 
-export type StreamItem<T> = StreamMessage<T> | Gap;
+const UNKNOWN = "the client does not understand the messages";
+
+type Batch = readonly (StreamMessage<unknown> | Mark)[];
 
 export class StreamReader {
   private position: string;
   private cursor: string | undefined;
   private isOver = false;
+  private isCaughtUp = false;
+  private hasAnswered: boolean;
+  private type: string | undefined;
   private readonly backoff: Backoff;
+  private readonly absence: Absence;
   private readonly live: "sse" | "long-poll" | undefined;
+  private readonly silenceMs: number;
 
   constructor(
     private readonly connection: Connection,
     private readonly path: string,
-    private readonly options: ReadOptions,
+    private readonly options: ReadOptions & { readonly marks?: boolean },
     private readonly format: "envelope" | undefined,
   ) {
-    const { from = "beginning", live = false, signal, giveUpMs } = options;
+    const { from = "beginning", live = false, signal, giveUpMs, waitMs } = options;
     this.position = from === "beginning" ? BEGINNING : from;
+    // A caller with an offset has read the stream before, so its absence means that it was deleted.
+    this.hasAnswered = this.position !== BEGINNING && this.position !== NOW;
     this.live = live === true ? "sse" : live || undefined;
-    const patienceMs = giveUpMs ?? (this.live ? Number.POSITIVE_INFINITY : connection.retries.giveUpMs);
+    this.silenceMs = numberOption("silenceMs", options.silenceMs, SILENCE_MS, 1);
+    const patienceMs = giveUpMs ?? (this.live ? Number.POSITIVE_INFINITY : undefined);
     this.backoff = new Backoff(connection.retries, signal, patienceMs);
+    this.absence = new Absence(waitMs, signal);
   }
 
-  /** Yields messages that arrived together: a page or an event at a time. */
-  async *batches(): AsyncGenerator<readonly StreamItem<unknown>[], void, undefined> {
+  /** Yields what arrived together: the messages of a page or an event, with marks. */
+  async *batches(): AsyncGenerator<readonly (StreamItem<unknown> | Mark)[], void, undefined> {
     for await (const item of this.resumed(() => (this.live === "sse" ? this.events() : this.parsedPage()))) {
       yield "type" in item ? [item] : item;
     }
   }
 
   pages(): AsyncGenerator<StreamPage | Gap, void, undefined> {
-    return this.resumed(() => this.page());
+    return this.resumed(() => this.publicPage());
   }
 
   /** Connects until the stream ends; each connection resumes where the last one stopped. */
   private async *resumed<T>(connect: () => AsyncGenerator<T>): AsyncGenerator<T | Gap, void, undefined> {
+    let isAfterGap = false;
     try {
       while (!this.isOver) {
         try {
-          yield* connect();
+          for await (const item of connect()) {
+            isAfterGap = false;
+            yield item;
+          }
         } catch (error) {
+          // An answer without progress leaves the reader where it was, and caught up if it was.
+          if (!(error instanceof NoProgress)) this.isCaughtUp = false;
           const gap = this.gapIn(error);
-          if (gap === undefined) await this.backoff.wait(error);
-          else yield gap;
+          if (gap === undefined) await this.pause(error);
+          else {
+            // A server that moves the reader to and fro must not occupy it.
+            if (isAfterGap) await this.backoff.wait(new NoProgress());
+            isAfterGap = true;
+            yield gap;
+          }
         }
       }
     } catch (error) {
@@ -128,9 +106,22 @@ export class StreamReader {
     }
   }
 
-  private async *page(): AsyncGenerator<StreamPage, void, undefined> {
-    const { silenceMs = SILENCE_MS } = this.options;
-    const exchange = await this.connection.open(this.call(), this.live ? silenceMs : undefined);
+  private async pause(error: unknown): Promise<void> {
+    if (this.hasAnswered || !(await this.absence.wait(error))) return this.backoff.wait(error);
+    // The stream did not exist when the caller said "now", so all of it is new.
+    this.position = BEGINNING;
+  }
+
+  private async *publicPage(): AsyncGenerator<StreamPage, void, undefined> {
+    for await (const { bytes, span, upToDate, closed } of this.page()) {
+      if (bytes !== undefined) yield { type: "page", bytes, offset: span.next, upToDate, closed };
+    }
+  }
+
+  private async *page(): AsyncGenerator<Page, void, undefined> {
+    const startedAt = Date.now();
+    const call = this.call();
+    const exchange = await this.connection.open(call, this.live ? this.silenceMs : undefined);
     let bytes: Uint8Array;
     const { status, headers } = exchange.response;
     try {
@@ -138,54 +129,120 @@ export class StreamReader {
     } finally {
       exchange.close();
     }
-    this.backoff.progress();
-    this.position = headers.get(header.streamNextOffset) ?? this.position;
+    const next = headers.get(header.streamNextOffset);
+    if (next === null) throw exchange.misunderstood("the answer to a read names no offset");
+    const span = { before: this.position, next };
+    const upToDate = headers.get(header.streamUpToDate) !== null;
+    const closed = headers.get(header.streamClosed) !== null;
+    this.hasAnswered = true;
+    this.position = next;
     this.cursor = headers.get(header.streamCursor) ?? undefined;
-    const isAtEnd = headers.get(header.streamUpToDate) !== null && !this.live;
-    this.isOver = isAtEnd || headers.get(header.streamClosed) !== null;
-    if (status !== 204) yield { type: "page", bytes, offset: this.position };
+    this.isOver = closed || (upToDate && !this.live);
+    const hasLooked = upToDate && call.query?.live === undefined;
+    const isProgress = next !== span.before || Date.now() - startedAt >= WORTHWHILE_MS;
+    const isStuck = !isProgress && !hasLooked && !this.isOver;
+    if (isProgress) this.backoff.progress();
+    else if (!isStuck) this.backoff.reached();
+    yield { bytes: status === 204 ? undefined : bytes, upToDate, closed, exchange, span };
+    if (isStuck) throw new NoProgress();
   }
 
-  private async *parsedPage(): AsyncGenerator<readonly StreamMessage<unknown>[], void, undefined> {
-    for await (const { bytes } of this.page()) {
-      const messages = messagesIn(new TextDecoder().decode(bytes));
-      if (messages.length > 0) yield messages;
+  private async *parsedPage(): AsyncGenerator<Batch, void, undefined> {
+    for await (const { bytes = new Uint8Array(), upToDate, closed, exchange, span } of this.page()) {
+      const type = exchange.response.headers.get(header.contentType) ?? "";
+      const messages = exchange.understood(UNKNOWN, () => messagesOfBytes(bytes, type, span));
+      const batch = this.marked(exchange, messages, span, upToDate || closed, closed);
+      if (batch.length > 0) yield batch;
     }
   }
 
-  private async *events(): AsyncGenerator<readonly StreamMessage<unknown>[], void, undefined> {
+  private async *events(): AsyncGenerator<Batch, void, undefined> {
     const startedAt = Date.now();
     let isWorthwhile = false;
-    for await (const { event, data } of this.connect()) {
-      if (event === "data") {
-        this.backoff.progress();
-        isWorthwhile = true;
-        const messages = messagesIn(data);
-        this.position = messages.at(-1)?.offset ?? this.position;
-        yield messages;
-      } else if (event === "control") {
-        const control = parse(data) as Control;
-        this.position = control.streamNextOffset;
-        this.cursor = control.streamCursor;
-        if (control.streamClosed) {
-          this.isOver = true;
-          return;
-        }
+    let exchange!: Exchange;
+    let data: string[] = [];
+    let dataChars = 0;
+    const opened = (one: Exchange) => {
+      exchange = one;
+      this.backoff.reached();
+    };
+    for await (const event of eventsOf(this.connection, this.call(), this.silenceMs, opened)) {
+      if (event.event === "data") {
+        data.push(event.data);
+        dataChars += event.data.length;
+        if (dataChars > MAX_EVENT_CHARS) throw exchange.misunderstood("no control event tells the offset of the data");
       }
+      if (event.event !== "control") continue;
+      const control = exchange.understood(UNKNOWN, () => controlIn(event.data));
+      const { streamNextOffset: next, streamCursor, upToDate = false, streamClosed: closed = false } = control;
+      const span = { before: this.position, next };
+      const messages = await this.messagesIn(exchange, data, span);
+      data = [];
+      dataChars = 0;
+      this.hasAnswered = true;
+      this.position = next;
+      this.cursor = streamCursor;
+      this.isOver = closed;
+      const batch = this.marked(exchange, messages, span, upToDate || closed, closed);
+      if (messages.length > 0) {
+        isWorthwhile = true;
+        this.backoff.progress();
+      }
+      if (batch.length > 0) yield batch;
+      if (closed) return;
     }
-    if (!isWorthwhile && Date.now() - startedAt < WORTHWHILE_MS) throw new ConnectionEnded();
+    if (!isWorthwhile && Date.now() - startedAt < WORTHWHILE_MS)
+      throw new NoProgress("the server ended the connection");
     this.backoff.progress();
   }
 
-  private connect() {
-    const { silenceMs = SILENCE_MS } = this.options;
-    return eventsOf(this.connection, this.call(), silenceMs, () => this.backoff.reached());
+  /** The messages of the data events before a control event, which tells their span. */
+  private async messagesIn(exchange: Exchange, data: readonly string[], span: Span): Promise<StreamMessage<unknown>[]> {
+    if (data.length === 0) return [];
+    const { headers } = exchange.response;
+    if (headers.get(header.sseDataEncoding) === "base64") {
+      return exchange.understood(UNKNOWN, () =>
+        plain(
+          data.map((text) => bytesOf(text.replaceAll("\n", ""))),
+          span,
+        ),
+      );
+    }
+    const envelopes = data.length === 1 ? exchange.understood(UNKNOWN, () => envelopesIn(data[0]!, span)) : undefined;
+    if (envelopes !== undefined) return envelopes;
+    // A server without envelopes: text and JSON look alike in events, so the type of the stream decides.
+    if (this.type === undefined) {
+      const call: Call = { method: "HEAD", path: this.path, signal: this.options.signal };
+      this.type = (await this.connection.call(call)).headers.get(header.contentType) ?? "";
+    }
+    if (!isJson(this.type)) return plain(data, span);
+    return exchange.understood(UNKNOWN, () => plain(data.flatMap(arrayIn), span));
+  }
+
+  /** The messages, and the marks that follow them. */
+  private marked(
+    exchange: Exchange,
+    messages: readonly StreamMessage<unknown>[],
+    { before, next }: Span,
+    isAtEnd: boolean,
+    isClosed: boolean,
+  ): Batch {
+    if (messages.length > 0 && before === next) {
+      throw exchange.misunderstood("the answer brings messages and leaves the reader where it was");
+    }
+    const marks: Mark[] = [];
+    if (isAtEnd && !this.isCaughtUp) marks.push({ type: "caught-up", offset: next });
+    if (isClosed) marks.push({ type: "closed", offset: next });
+    this.isCaughtUp = isAtEnd;
+    return [...messages, ...marks];
   }
 
   private call(): Call {
     const { position, cursor, format } = this;
-    // A failed long-poll from "now" would be repeated from a later "now", so the first request learns the offset instead.
-    const live = this.live === "long-poll" && position === NOW ? undefined : this.live;
+    // A failed long-poll from "now" would be repeated from a later "now", so the first request learns the offset instead. A
+    // long-poll that waits cannot tell that the reader has caught up.
+    const looksFirst = position === NOW || (this.options.marks === true && !this.isCaughtUp);
+    const live = this.live === "long-poll" && looksFirst ? undefined : this.live;
     const query = { offset: position, live, cursor: live && cursor, format };
     return { method: "GET", path: this.path, query, signal: this.options.signal };
   }
@@ -205,33 +262,8 @@ export class StreamReader {
   }
 }
 
-function messagesIn(text: string): StreamMessage<unknown>[] {
-  return (parse(text) as Envelope[]).map(messageOf);
-}
-
-function messageOf({ offset, payload, encoding, publishedAt, id, key, attributes }: Envelope): StreamMessage<unknown> {
-  return {
-    type: "message",
-    offset,
-    value: encoding === "base64" ? bytesOf(payload as string) : payload,
-    publishedAt,
-    ...(id === undefined ? undefined : { id }),
-    ...(key === undefined ? undefined : { key }),
-    ...(attributes === undefined ? undefined : { attributes }),
-  };
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (cause) {
-    throw new SluiceError("bad-answer", "the server's answer is not JSON", { cause });
-  }
-}
-
-function bytesOf(base64: string): Uint8Array {
-  const binary = atob(base64);
-  const bytes = new Uint8Array(binary.length);
-  for (let i = 0; i < binary.length; i++) bytes[i] = binary.charCodeAt(i);
-  return bytes;
+function controlIn(data: string): Control {
+  const control = JSON.parse(data) as Control;
+  if (typeof control.streamNextOffset !== "string") throw new TypeError("no offset");
+  return control;
 }

@@ -23,6 +23,8 @@ const table = {
   // Authentication and authorization.
   unauthenticated: { status: 401, title: "A token is needed", retryable: false },
   forbidden: { status: 403, title: "The caller may not do this", retryable: false },
+  "host-not-allowed": { status: 403, title: "The server is not reached under this name", retryable: false },
+  "origin-not-allowed": { status: 403, title: "Pages of this origin may not do this", retryable: false },
   "keys-unavailable": { status: 503, title: "The keys that verify tokens cannot be fetched", retryable: true },
 
   // Streams.
@@ -72,8 +74,10 @@ const table = {
   "limiter-unavailable": { status: 503, title: "The rate limit cannot be checked", retryable: true },
 
   // The server itself.
+  "project-limit": { status: 429, title: "The project has used up its share of a limit", retryable: true },
   "too-many-waiters": { status: 503, title: "Too many readers are waiting", retryable: true },
   overloaded: { status: 503, title: "The server has more work than it can take", retryable: true },
+  "memory-full": { status: 503, title: "The memory for requests and answers is in use", retryable: true },
   draining: { status: 503, title: "The server is shutting down", retryable: true },
   "storage-full": { status: 503, title: "The storage is full", retryable: true },
   "storage-failed": { status: 503, title: "The storage does not accept writes", retryable: true },

@@ -7,6 +7,7 @@ export const header = {
   ifNoneMatch: "If-None-Match",
   location: "Location",
   retryAfter: "Retry-After",
+  vary: "Vary",
 
   streamNextOffset: "Stream-Next-Offset",
   streamEarliestOffset: "Stream-Earliest-Offset",

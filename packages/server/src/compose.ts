@@ -6,19 +6,18 @@
  * randomness (through `realWorld`).
  */
 
-import { performance } from "node:perf_hooks";
-import { type Authorize, CallbackIdentity } from "./auth/authorize.ts";
+import { type Authorize, CallbackIdentity } from "./auth/callback-identity.ts";
 import { keysFetcher } from "./auth/fetch-keys.ts";
 import { type Identity, OpenIdentity, TokenIdentity } from "./auth/identity.ts";
 import type { KeysFetcher } from "./auth/key-set.ts";
 import { hasKeys } from "./auth/options.ts";
 import { SessionTokenIdentity } from "./auth/session-tokens.ts";
+import type { ProjectLimits } from "./channels/defaults.ts";
 import { channelsFeature } from "./channels/feature.ts";
-import type { ProjectLimits } from "./channels/limits.ts";
+import { exposureOf, isLocal as isLocalServer } from "./config/cross-checks.ts";
 import { settingsFrom } from "./config/load.ts";
 import { ConfigError } from "./config/problem.ts";
 import { type Limits, limitsOf, type Settings, type SettingsInput } from "./config/schema.ts";
-import { exposureOf } from "./config/together.ts";
 import { Audience } from "./core/audience.ts";
 import { Deadlines } from "./core/deadlines.ts";
 import { Feeds } from "./core/feed.ts";
@@ -26,7 +25,9 @@ import { gauge } from "./core/metric.ts";
 import type { World } from "./core/world.ts";
 import { cookieOrigins, corsDecorator, preflightHeaders } from "./doors/http/cors.ts";
 import { HttpDoor } from "./doors/http/node-adapter.ts";
+import { connectionsWithin, openFiles } from "./doors/http/node-connection-cap.ts";
 import { headersOnTheWire } from "./doors/http/openapi.ts";
+import { pageRuleOf } from "./doors/http/page-rule.ts";
 import { Router } from "./doors/http/router.ts";
 import { serverFeature } from "./doors/http/server-routes.ts";
 import { nodeEd25519 } from "./doors/webhook/node-ed25519.ts";
@@ -45,8 +46,8 @@ import { sessionsFeature } from "./sessions/feature.ts";
 import type { StreamPort } from "./sessions/stream-port.ts";
 import { streamsFeature } from "./streams/feature.ts";
 import type { StreamPage } from "./streams/reading.ts";
-import type { WebhookSender } from "./wakes/delivery.ts";
 import { wakesFeature } from "./wakes/feature.ts";
+import type { WebhookSender } from "./wakes/webhook-delivery.ts";
 
 /**
  * The options of an embedding program: any setting, and what only code can provide. Unknown or malformed options are
@@ -83,7 +84,7 @@ export function withDefaults(given: ServerOptions = {}): ServerSettings {
   }
   const { report, authorize, log, tracing, onSessionEvent, ...options } = given;
   const { logger, ...lines } = log || {};
-  const settings = settingsFrom({ ...options, log: lines });
+  const settings = settingsFrom({ ...options, log: lines }, authorize !== undefined);
   return {
     ...settings,
     authorize,
@@ -115,13 +116,13 @@ export async function createServer(options: ServerOptions = {}, outside: TestOut
   const exposure = exposureOf(asked, asked.authorize !== undefined);
   if (exposure.kind === "refused") throw new ConfigError([exposure.why]);
   const world = realWorld();
-  const clock = () => performance.now();
+  const clock = () => world.monotonicMs();
   const { log, tracing } = asked;
   const { metrics: limits } = limitsOf(asked);
   const watch = new Watch({ log, tracing, report: options.report, world, clock, engine: engineOf(asked), limits });
   const settings = { ...asked, report: watch.report };
   try {
-    const engine = await openEngine(settings, world, clock, watch);
+    const engine = await openEngine(settings, world, watch);
     try {
       return await serve(settings, world, engine, watch, outside);
     } catch (fault) {
@@ -139,19 +140,14 @@ function engineOf({ redis, memory }: ServerSettings): string {
 }
 
 /** Loads only the engine that is asked for, because loading all three doubles the time of a start. */
-async function openEngine(
-  settings: ServerSettings,
-  world: World,
-  clock: () => number,
-  { log }: Pick<Watch, "log">,
-): Promise<Engine> {
+async function openEngine(settings: ServerSettings, world: World, { log }: Pick<Watch, "log">): Promise<Engine> {
   const { engine: bounds, disk, redis: onRedis } = limitsOf(settings);
   const { urls, prefix, ...redis } = onRedis;
   const limits = { ...redis, pageMessages: bounds.pageMessages };
   const warn = (what: string, details: object = {}) => log.warn(what, details);
   if (urls.length > 0) {
     const { openRedis } = await import("./engine/redis/open.ts");
-    return openRedis({ urls, prefix, world, limits, clock, warn });
+    return openRedis({ urls, prefix, world, limits, warn });
   }
   if (settings.memory) {
     const { openMemory } = await import("./engine/memory/memory.ts");
@@ -159,7 +155,7 @@ async function openEngine(
   }
   const { openDisk } = await import("./engine/disk/open.ts");
   const info = (what: string, details: object) => log.info(what, details);
-  return openDisk({ dir: settings.data, world, limits: { ...disk, ...bounds }, clock, warn, info });
+  return openDisk({ dir: settings.data, world, limits: { ...disk, ...bounds }, warn, info });
 }
 
 async function serve(
@@ -170,8 +166,10 @@ async function serve(
   outside: TestOutside,
 ): Promise<RunningServer> {
   const app = buildApp(settings, outside.world ?? world, engine, { ...outside, watching: watch });
+  const { http } = limitsOf(settings);
   const door = await HttpDoor.open({
-    ...limitsOf(settings).http,
+    ...http,
+    connections: connectionsWithin(http.connections, openFiles(), (what, details) => watch.log.warn(what, details)),
     host: settings.host,
     port: settings.port,
     handle: (request) => app.router.route(request),
@@ -188,7 +186,7 @@ async function serve(
   const url = `http://${host}:${door.port}`;
   watch.log.info("listening", { url, engine: engineOf(settings), pid: process.pid, node: process.versions.node });
   const close = async () => {
-    const askedAt = world.now();
+    const askedAt = world.monotonicMs();
     watch.log.info("draining", { readers: app.tail.readers, drainMs: settings.drainMs });
     const cancel = world.after(settings.drainMs, () => {
       watch.log.warn("the time to drain is up", { connections: door.connections });
@@ -200,7 +198,7 @@ async function serve(
     await app.stop();
     watch.stop();
     await engine.close();
-    watch.log.info("stopped", { ms: world.now() - askedAt });
+    watch.log.info("stopped", { ms: Math.round(world.monotonicMs() - askedAt) });
     await watch.close();
   };
   let closing: Promise<void> | undefined;
@@ -253,7 +251,7 @@ export function buildApp(given: ServerSettings, world: World, engine: Engine, ou
     settings.keeper,
     watching.around,
   );
-  const audience = new Audience(settings.tail.readers);
+  const audience = new Audience(settings.tail.readers, settings.projectSharePercent);
   const kernel: Kernel = { engine, keepers, world, audience, report };
 
   const feeds = new Feeds<StreamPage>();
@@ -293,6 +291,7 @@ export function buildApp(given: ServerSettings, world: World, engine: Engine, ou
   for (const kind of features.flatMap(({ kinds = [] }) => kinds)) sweeper.handle(kind);
 
   const identity = identityOf(settings, world, fetchKeys);
+  const isLocal = isLocalServer(settings, settings.authorize !== undefined);
   const withSessionTokens = new SessionTokenIdentity(identity, live.tokens, () => engine.now());
   return {
     router: new Router({
@@ -300,8 +299,9 @@ export function buildApp(given: ServerSettings, world: World, engine: Engine, ou
       identity: withSessionTokens,
       cookieOrigins: cookieOrigins(settings.cors, settings.publicUrl),
       preflight: preflightHeaders(settings.cors, wire.asked),
+      pages: pageRuleOf({ ...settings, isLocal }),
     }),
-    decorate: corsDecorator(settings.cors, wire.told),
+    decorate: corsDecorator(settings.cors, wire.told, isLocal),
     features,
     // For tests and the simulator.
     identity,

@@ -2,7 +2,7 @@
  * The public interface for other programs: the server, the types of its options, the error that names invalid options,
  * and minting of tokens.
  */
-export type { Authorize, AuthorizeVerdict } from "./auth/authorize.ts";
+export type { Authorize, AuthorizeVerdict } from "./auth/callback-identity.ts";
 export type { AuthorizeRequest } from "./auth/identity.ts";
 export { type MintRequest, mint } from "./auth/mint.ts";
 export {

@@ -4,6 +4,7 @@
  * Invariants: no other code uses them, so that the same code runs in a seeded simulation.
  */
 import { createHmac, randomBytes } from "node:crypto";
+import { performance } from "node:perf_hooks";
 import type { Cancel, World } from "./core/world.ts";
 
 /** A longer delay overflows the timer, which would then fire at once. */
@@ -12,6 +13,7 @@ const MAX_DELAY_MS = 2 ** 31 - 1;
 export function realWorld(): World {
   return {
     now: Date.now,
+    monotonicMs: () => performance.now(),
     after,
     soon: (task) => void setImmediate(task),
     random: Math.random,

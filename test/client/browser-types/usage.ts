@@ -10,7 +10,7 @@ import { createResumableStreamContext } from "@sluice/client/resumable-stream";
 declare function fetchToken(): Promise<string>;
 declare const edits: Schema<{ op: "insert" | "delete"; at: number }, { op: string; at: number; seenAt: Date }>;
 
-const sluice = new Sluice({ url: "https://streams.example.com", token: () => fetchToken() });
+const sluice = new Sluice({ url: "https://streams.example.com", token: () => fetchToken(), headers: { "X-A": "b" } });
 
 export async function streams(signal: AbortSignal): Promise<void> {
   const doc = sluice.stream("doc/9", { schema: edits });
@@ -27,6 +27,29 @@ export async function streams(signal: AbortSignal): Promise<void> {
   for await (const item of sluice.stream("unknown").read()) {
     // @ts-expect-error without a schema or a type the value is unknown
     if (item.type === "message") console.log(item.value.anything);
+  }
+}
+
+export async function writes(): Promise<boolean | undefined> {
+  const ledger = sluice.stream<number>("ledger", { producer: { id: "importer", epoch: 3 } });
+  await ledger.append(1, { key: "k", seq: "0001" });
+  // @ts-expect-error the last message is one of the stream
+  await ledger.close({ message: "text" });
+  const { deleted } = await ledger.delete({ giveUpMs: 5_000 });
+  const { created } = await ledger.create({ messages: [1, 2], closed: true });
+  return deleted ?? created;
+}
+
+export async function inboxes(id: string, signal: AbortSignal): Promise<void> {
+  const inbox = sluice.inbox<{ stream: string; payload: string }>(id);
+  await inbox.subscribe("notices/all", { format: "envelope", signal });
+  for await (const item of inbox.live({ signal, marks: true })) {
+    if (item.type === "message") console.log(item.value.stream, item.publishedAt?.toFixed());
+    else console.log(item.type === "gap" ? item.reason : item.offset);
+  }
+  for await (const item of inbox.read()) {
+    // @ts-expect-error without marks no mark comes
+    if (item.type === "closed") console.log(item.offset);
   }
 }
 

@@ -20,7 +20,8 @@ const RUNS_PER_SEED = 20;
 const memory: OpenEngine = async () => {
   const world = manualWorld(1);
   const engine = openMemory({ world });
-  return { engine, world, advance: world.advance, close: () => engine.close() };
+  const { advance, setClock } = world;
+  return { engine, world, advance, setClock, close: () => engine.close() };
 };
 
 /** Compares after every operation, then the whole state, then the whole state again after a restart. */

@@ -26,6 +26,8 @@ export interface OpenedEngine {
   readonly world: World;
   /** Lets the engine's time pass: moves a manual clock, or waits. */
   advance(ms: number): Awaitable<void>;
+  /** Sets the clock of the node's machine forward, or back if negative. No time passes. */
+  setClock(byMs: number): void;
   /** Closes the engine and opens it again on the same data; absent for engines that forget. */
   reopen?: () => Promise<Engine>;
   /** Opens one more node over the same data, which `close` closes too; absent for engines of one process. */
@@ -71,6 +73,10 @@ export class Fixture {
 
   async advance(ms: number): Promise<void> {
     await this.opened.advance(ms);
+  }
+
+  setClock(byMs: number): void {
+    this.opened.setClock(byMs);
   }
 
   async load(e: Entity, keys: readonly RowKey[] = []): Promise<Snapshot> {

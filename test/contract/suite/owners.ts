@@ -5,6 +5,8 @@ import { append, type Behavior, type Fixture, put, stream } from "./fixture.ts";
 
 const [a, b] = [stream("a"), stream("b")];
 const TTL_MS = 2_000;
+const SHORT_MS = 400;
+const HOUR_MS = 3_600_000;
 /** The largest error of an engine's time if it is another machine's. */
 const ESTIMATE_MS = 200;
 
@@ -166,6 +168,28 @@ export function owners(behavior: Behavior): void {
     expect(hits.filter(({ kind }) => kind === "allowed").length).toBe(20);
     expect(await on.engine.hit("k2", 20, TTL_MS)).toEqual({ kind: "allowed", remaining: 19 });
     expect((await on.engine.hit("none", 0, TTL_MS)).kind).toBe("limited");
+  });
+
+  behavior("end claims, windows and reminders on time while the machine's clock is set back by an hour", async (on) => {
+    const before = on.engine.now();
+    await on.commit(b, [{ op: "remind", atMs: before + SHORT_MS / 2 }]);
+    expect((await on.engine.claim(a, "first", SHORT_MS)).kind).toBe("owner");
+    expect((await on.engine.hit("k", 1, SHORT_MS)).kind).toBe("allowed");
+    on.setClock(-HOUR_MS);
+    expect(on.engine.now()).toBeGreaterThanOrEqual(before);
+    await on.advance(SHORT_MS);
+    expect(on.engine.now()).toBeGreaterThanOrEqual(before + SHORT_MS / 2);
+    expect((await on.engine.claim(a, "second", SHORT_MS)).kind).toBe("owner");
+    expect((await on.engine.hit("k", 1, SHORT_MS)).kind).toBe("allowed");
+    expect(await on.due()).toEqual([b.key]);
+  });
+
+  behavior("end neither a claim nor a window early when the machine's clock is set forward by an hour", async (on) => {
+    await claimed(on, "first");
+    expect((await on.engine.hit("k", 1, TTL_MS)).kind).toBe("allowed");
+    on.setClock(HOUR_MS);
+    expect((await on.engine.claim(a, "second", TTL_MS)).kind).toBe("held");
+    expect((await on.engine.hit("k", 1, TTL_MS)).kind).toBe("limited");
   });
 
   behavior("find a healthy engine accepting writes", async (on) => {

@@ -15,14 +15,14 @@ export interface Garbage {
   readonly ending: "wait" | "leave" | "reset";
 }
 
-const POST = "POST /v1/stream/known1 HTTP/1.1\r\nHost: fuzz\r\nContent-Type: text/plain\r\n";
+const POST = "POST /v1/stream/known1 HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n";
 const GOOD = [
-  "GET /health HTTP/1.1\r\nHost: fuzz\r\n\r\n",
-  "GET /v1/stream/absent HTTP/1.1\r\nHost: fuzz\r\n\r\n",
-  "OPTIONS * HTTP/1.1\r\nHost: fuzz\r\n\r\n",
+  "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n",
+  "GET /v1/stream/absent HTTP/1.1\r\nHost: localhost\r\n\r\n",
+  "OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n",
   `${POST}Content-Length: 2\r\n\r\nhi`,
   `${POST}Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n`,
-  "GET /v1/stream/known1?offset=now&live=long-poll HTTP/1.1\r\nHost: fuzz\r\n\r\n",
+  "GET /v1/stream/known1?offset=now&live=long-poll HTTP/1.1\r\nHost: localhost\r\n\r\n",
 ];
 
 /** None of these is a request, whatever comes before or after it. */
@@ -30,13 +30,13 @@ const NONSENSE = [
   "\u0000\u0001\u0002\u0003",
   "GET\r\n\r\n",
   "GET /\r\n\r\n",
-  "GET / HTTP/9.9\r\nHost: fuzz\r\n\r\n",
+  "GET / HTTP/9.9\r\nHost: localhost\r\n\r\n",
   "GET / HTTP/1.1\r\nno colon here\r\n\r\n",
-  "GET / HTTP/1.1\r\nHost: fuzz\r\nX\u0000Y: z\r\n\r\n",
-  "GET / HTTP/1.1\r\nHost: fuzz\r\nX: a\u0000b\r\n\r\n",
+  "GET / HTTP/1.1\r\nHost: localhost\r\nX\u0000Y: z\r\n\r\n",
+  "GET / HTTP/1.1\r\nHost: localhost\r\nX: a\u0000b\r\n\r\n",
   "GET / HTTP/1.1\r\nHost : fuzz\r\n\r\n",
-  "GET /a b c HTTP/1.1\r\nHost: fuzz\r\n\r\n",
-  "get / http/1.1\r\nhost: fuzz\r\n\r\n",
+  "GET /a b c HTTP/1.1\r\nHost: localhost\r\n\r\n",
+  "get / http/1.1\r\nhost: localhost\r\n\r\n",
   "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
   "\u0016\u0003\u0001\u0002\u0000\u0001\u0000\u0001\u00fc\u0003\u0003",
   "EHLO fuzz\r\n",
@@ -50,9 +50,9 @@ const NONSENSE = [
   `${POST}Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\nhello\r\n`,
   `${POST}Transfer-Encoding: chunked\r\n\r\n5\r\nhelloworld\r\n0\r\n\r\n`,
   `${POST}Transfer-Encoding: chunked, identity\r\n\r\n5\r\nhello\r\n0\r\n\r\n`,
-  `GET / HTTP/1.1\r\nHost: fuzz\r\n${"X: y\r\n".repeat(4_000)}\r\n`,
-  `GET / HTTP/1.1\r\nHost: fuzz\r\nX: ${"y".repeat(20_000)}\r\n\r\n`,
-  `GET /${"z".repeat(20_000)} HTTP/1.1\r\nHost: fuzz\r\n\r\n`,
+  `GET / HTTP/1.1\r\nHost: localhost\r\n${"X: y\r\n".repeat(4_000)}\r\n`,
+  `GET / HTTP/1.1\r\nHost: localhost\r\nX: ${"y".repeat(20_000)}\r\n\r\n`,
+  `GET /${"z".repeat(20_000)} HTTP/1.1\r\nHost: localhost\r\n\r\n`,
 ];
 
 const ending = fc.constantFrom("wait", "wait", "leave", "reset") as fc.Arbitrary<Garbage["ending"]>;

@@ -19,7 +19,7 @@ export interface FuzzRequest {
 
 export function render({ method, target, headers, body, isChunked }: FuzzRequest): string {
   const lines = headers.map(([name, value]) => `${name}: ${value}\r\n`).join("");
-  const start = `${method} ${target} HTTP/1.1\r\nHost: fuzz\r\n${lines}`;
+  const start = `${method} ${target} HTTP/1.1\r\nHost: localhost\r\n${lines}`;
   if (!isChunked) return `${start}Content-Length: ${body.length}\r\n\r\n${body}`;
   const chunk = body === "" ? "" : `${body.length.toString(16)}\r\n${body}\r\n`;
   return `${start}Transfer-Encoding: chunked\r\n\r\n${chunk}0\r\n\r\n`;

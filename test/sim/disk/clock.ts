@@ -12,9 +12,11 @@ interface Event {
   readonly task: () => void;
 }
 
+const START_MS = Date.UTC(2026, 0, 1);
+
 export class SimClock implements World {
   private events: Event[] = [];
-  private nowMs = Date.UTC(2026, 0, 1);
+  private nowMs = START_MS;
   private state: number;
 
   constructor(seed: number) {
@@ -22,6 +24,8 @@ export class SimClock implements World {
   }
 
   now = (): number => this.nowMs;
+
+  monotonicMs = (): number => this.nowMs - START_MS;
 
   after = (ms: number, task: () => void) => {
     // Events that are due together run in an order that the seed chooses.

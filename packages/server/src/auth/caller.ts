@@ -7,16 +7,18 @@
 import type { Access, Action, Grant, StreamPattern } from "../core/action.ts";
 import { Refusal } from "../core/refusal.ts";
 import { filterText, type TopicFilter } from "../core/topic.ts";
-import { ADMIN, type Claims, grantedScope } from "./claims.ts";
-import { areWithin, type Denial, decide, isWithin } from "./decide.ts";
+import { areWithin, type Denial, decide, isWithin } from "./permissions.ts";
+import { ADMIN, type Claims, grantedScope } from "./token-claims.ts";
 
 export class Caller implements Access {
   readonly prefixes: readonly string[] | undefined;
 
   constructor(
     readonly claims: Claims,
-    /** Until when neither the token nor its keys need another check. Epoch ms. */
-    readonly knownUntilMs: number,
+    /** When the token ends. Epoch ms, by the machine's clock, as the token says. */
+    readonly endsAtMs: number,
+    /** Until when the keys that verified it need no other look, by the monotonic clock. */
+    readonly keysFreshUntilMs: number,
   ) {
     this.prefixes = claims.streams && prefixesOf(claims.streams);
   }
@@ -29,14 +31,14 @@ export class Caller implements Access {
     return (this.claims.scopes & ADMIN) !== 0;
   }
 
-  /** By the token alone: its keys are checked again at every request. */
+  /** By the token alone, because its keys are checked again at every request. A request is taken until then too. */
   get untilMs(): number {
-    return this.claims.expiresAt * 1_000;
+    return this.endsAtMs;
   }
 
   get grant(): Grant {
-    const { scopes, streams } = this.claims;
-    return { scope: grantedScope(scopes), streams: streams?.map(filterText), untilMs: this.untilMs };
+    const { scopes, streams, expiresAt } = this.claims;
+    return { scope: grantedScope(scopes), streams: streams?.map(filterText), untilMs: expiresAt * 1_000 };
   }
 
   get isConfined(): boolean {

@@ -111,7 +111,7 @@ export class TokenIdentity implements Identity {
       case "invalid":
         throw new Refusal("token-invalid", verdict.detail);
       case "unavailable": {
-        const retryAfterMs = verdict.retryAtMs - this.parts.world.now();
+        const retryAfterMs = verdict.retryAtMs - this.parts.world.monotonicMs();
         throw new Refusal("keys-unavailable", "the keys of the project cannot be fetched now; retry later", {
           retryAfterMs,
         });

@@ -4,7 +4,7 @@
  *
  * Invariants: at most one fetch runs at a time, and none within the cool-down, whatever tokens arrive. A set that
  * cannot be fetched again stays in use for a while. A set that was never fetched is `unavailable`, which is not the
- * caller's fault.
+ * caller's fault. All times are monotonic: a machine's clock that is set neither keeps old keys nor delays a fetch.
  */
 import { createLocalJWKSet, type JSONWebKeySet } from "jose";
 import type { World } from "../core/world.ts";
@@ -74,11 +74,11 @@ export class RemoteKeys implements KeySource {
 
   private get isFresh(): boolean {
     const { world, settings } = this.parts;
-    return this.set !== undefined && world.now() < this.set.fetchedAtMs + settings.jwksCacheSeconds * 1_000;
+    return this.set !== undefined && world.monotonicMs() < this.set.fetchedAtMs + settings.jwksCacheSeconds * 1_000;
   }
 
   private get isCoolingDown(): boolean {
-    return this.parts.world.now() < this.retryAtMs;
+    return this.parts.world.monotonicMs() < this.retryAtMs;
   }
 
   private get retryAtMs(): number {
@@ -90,7 +90,7 @@ export class RemoteKeys implements KeySource {
     if (this.set === undefined) return this.unavailable();
     const { find, fetchedAtMs } = this.set;
     if (this.isFresh) return { kind: "keys", find, freshUntilMs: fetchedAtMs + settings.jwksCacheSeconds * 1_000 };
-    if (world.now() >= fetchedAtMs + settings.jwksStaleSeconds * 1_000) return this.unavailable();
+    if (world.monotonicMs() >= fetchedAtMs + settings.jwksStaleSeconds * 1_000) return this.unavailable();
     return { kind: "keys", find, freshUntilMs: this.retryAtMs };
   }
 
@@ -110,7 +110,7 @@ export class RemoteKeys implements KeySource {
     const fetched = await fetchKeys(url, settings.jwksTimeoutMs).catch(
       (fault): Fetched => ({ kind: "failed", why: String(fault) }),
     );
-    this.triedAtMs = world.now();
+    this.triedAtMs = world.monotonicMs();
     const jwks = fetched.kind === "fetched" ? parseKeySet(fetched.text, settings.jwksKeys) : undefined;
     this.hasFailed = jwks === undefined;
     if (fetched.kind === "failed" || jwks === undefined) {

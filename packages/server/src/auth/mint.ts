@@ -6,7 +6,7 @@
  */
 import { SignJWT } from "jose";
 import { utf8 } from "../core/bytes.ts";
-import { readFilters, SCOPE_WORDS } from "./claims.ts";
+import { readFilters, SCOPE_WORDS } from "./token-claims.ts";
 
 export interface MintRequest {
   /** One or more of read, write and admin, separated by spaces or commas. */

@@ -10,10 +10,10 @@ import { decodeProtectedHeader, errors, type JWTPayload, type JWTVerifyOptions, 
 import { utf8 } from "../core/bytes.ts";
 import type { World } from "../core/world.ts";
 import { Caller } from "./caller.ts";
-import { readClaims } from "./claims.ts";
 import { inlineKeys, type KeySource, type Keys, type KeysFetcher, RemoteKeys } from "./key-set.ts";
 import type { AuthOptions, ProjectAuth } from "./options.ts";
 import { RecentCallers } from "./recent-callers.ts";
+import { readClaims } from "./token-claims.ts";
 
 const SHAPE = /^[\w-]+\.[\w-]+\.[\w-]+$/;
 const SECRET_ALGORITHM = "HS256";
@@ -76,7 +76,7 @@ export class ProjectKeys {
   /** The caller of this token, if it was verified before and is still valid. */
   known(token: string): Caller | undefined {
     const caller = this.remembered.get(token);
-    if (caller === undefined || this.parts.world.now() < caller.knownUntilMs) return caller;
+    if (caller === undefined || this.isValid(caller)) return caller;
     this.remembered.delete(token);
     return undefined;
   }
@@ -84,7 +84,13 @@ export class ProjectKeys {
   /** The same by the whole header, for recent callers. Undefined does not mean that the token is unknown. */
   justSeen(authorization: string): Caller | undefined {
     const caller = this.recent.get(authorization);
-    return caller !== undefined && this.parts.world.now() < caller.knownUntilMs ? caller : undefined;
+    return caller !== undefined && this.isValid(caller) ? caller : undefined;
+  }
+
+  private isValid({ endsAtMs, keysFreshUntilMs }: Caller): boolean {
+    const { world } = this.parts;
+    if (world.now() >= endsAtMs) return false;
+    return keysFreshUntilMs === Number.POSITIVE_INFINITY || world.monotonicMs() < keysFreshUntilMs;
   }
 
   /** Remembers that this header carries a known token. */
@@ -99,7 +105,7 @@ export class ProjectKeys {
     if (typeof claims === "string") return invalid(claims);
     const { clockSkewSeconds, cacheTokens } = this.parts.settings;
     const endsAtMs = (claims.expiresAt + clockSkewSeconds) * 1_000;
-    const caller = new Caller(claims, Math.min(endsAtMs, checked.freshUntilMs));
+    const caller = new Caller(claims, endsAtMs, checked.freshUntilMs);
     // Evicts the token that has been remembered longest. If it is in use, it is verified again.
     if (this.remembered.size >= cacheTokens) this.remembered.delete(this.remembered.keys().next().value!);
     this.remembered.set(token, caller);

@@ -8,7 +8,7 @@
 import type { Action, Grant } from "../core/action.ts";
 import { Refusal } from "../core/refusal.ts";
 import { Caller } from "./caller.ts";
-import { readFilters, readScopes } from "./claims.ts";
+import { readFilters, readScopes } from "./token-claims.ts";
 
 /** What a verified session token says. */
 export interface SessionProof {
@@ -32,7 +32,7 @@ export class SessionCaller extends Caller {
     // The server wrote the token, so a filter that cannot be read is a defect, and must not open every stream.
     if (typeof filters === "string") throw new Error(`a session token carries a bad filter: ${filters}`);
     const claims = { subject, scopes: readScopes(scope), project, streams: filters, expiresAt: untilMs / 1_000 };
-    super(claims, untilMs);
+    super(claims, untilMs, Number.POSITIVE_INFINITY);
   }
 
   override get isAdmin(): boolean {

@@ -3,7 +3,7 @@ import { BEGINNING, NOW } from "@sluice/protocol";
 import { z } from "zod";
 import { type Description, offset, parameter, text } from "../core/describe.ts";
 import { message, messages, published } from "./bodies.ts";
-import type { ChannelLimits } from "./limits.ts";
+import type { ChannelLimits } from "./defaults.ts";
 
 /** Browsers send it when they reconnect. */
 const lastEventId = parameter(
@@ -57,6 +57,7 @@ export const describeChannels = (limits: ChannelLimits) =>
         "bad-query",
         "channel-not-found",
         "offset-ahead",
+        "project-limit",
         "too-many-waiters",
         "draining",
         "overloaded",

@@ -4,8 +4,8 @@
  */
 import { type AddressName, route } from "../core/route.ts";
 import { type Feature, type Kernel, kindOf } from "../feature.ts";
+import { type ChannelLimits, limitsFor, type ProjectLimits } from "./defaults.ts";
 import { describeChannels } from "./describe.ts";
-import { type ChannelLimits, limitsFor, type ProjectLimits } from "./limits.ts";
 import { channelMetrics } from "./metrics.ts";
 import { parseChannelId } from "./parse.ts";
 import { ChannelRoutes, EVENTS_ADDRESS, PUBLISH_ADDRESS, type ReaderLimits } from "./routes.ts";

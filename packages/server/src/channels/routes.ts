@@ -14,7 +14,7 @@ import { Refusal } from "../core/refusal.ts";
 import type { Sink } from "../core/sink.ts";
 import { endWith, SSE, sseHeaders } from "../core/sse.ts";
 import type { World } from "../core/world.ts";
-import type { ChannelLimits } from "./limits.ts";
+import type { ChannelLimits } from "./defaults.ts";
 import { type From, parseFrom, parseMessages, parseWait } from "./parse.ts";
 import { CHANNEL_EVENTS, ChannelLog, type ChannelPage } from "./reading.ts";
 import type { PublishRefusal } from "./rules.ts";
@@ -67,7 +67,7 @@ export class ChannelRoutes {
   async events(project: string, channel: string, request: HttpRequest): Promise<Reply> {
     const from = parseFrom(request);
     const wait = parseWait(request);
-    const leave = this.audience.enter(request);
+    const leave = this.audience.enter(project, request);
     try {
       const limits = this.channels.limitsFor(project, channel);
       const { engine } = this.channels;

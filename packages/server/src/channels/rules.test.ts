@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { RuleView } from "../../../../test/support/rule-view.ts";
 import { marksTable } from "../engine/trimming.ts";
-import { CHANNEL_LIMITS } from "./limits.ts";
+import { CHANNEL_LIMITS } from "./defaults.ts";
 import { END_ATTRIBUTES, type NewMessage, publishRule, sweepRule } from "./rules.ts";
 import { metaTable, type Phase } from "./state.ts";
 

@@ -10,8 +10,8 @@ import { type Head, type Message, NO_HEAD } from "../engine/contract.ts";
 import { type Change, drop, put } from "../engine/draft.ts";
 import type { Decision, View } from "../engine/keeper.ts";
 import { marksTable, trimAfterAppend } from "../engine/trimming.ts";
+import type { ChannelLimits } from "./defaults.ts";
 import { Ids } from "./ids.ts";
-import type { ChannelLimits } from "./limits.ts";
 import { extended, find, lastSequence, type Placed } from "./sequences.ts";
 import { alive, expiresAt, type Meta, metaTable, type Phase, type Run } from "./state.ts";
 

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { CHANNEL_LIMITS } from "./limits.ts";
+import { CHANNEL_LIMITS } from "./defaults.ts";
 import { extended, find, lastSequence } from "./sequences.ts";
 import type { Run } from "./state.ts";
 

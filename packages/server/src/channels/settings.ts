@@ -3,7 +3,7 @@ import { z } from "zod";
 import { bytes, count, jsonObject, ms } from "../core/setting.ts";
 import { settingGroup } from "../core/setting-group.ts";
 import { parseFilter } from "../core/topic.ts";
-import { CHANNEL_LIMITS as CHANNEL } from "./limits.ts";
+import { CHANNEL_LIMITS as CHANNEL } from "./defaults.ts";
 
 const channel = {
   bodyBytes: bytes(CHANNEL.bodyBytes, "The largest body of one publish."),

@@ -12,7 +12,7 @@ export function addDoctor(program: Command): void {
       "cut the unfinished frame at the end of the journal, which a start passes over; changes nothing else",
     )
     .action(async (dir: string, options: { repair?: boolean }) => {
-      const { examine } = await import("./examine.ts");
+      const { examine } = await import("./doctor-checks.ts");
       await examine(dir, options);
     });
   examples(command, [

@@ -4,7 +4,7 @@
  *
  * Invariants: a token is sent to its own server only. Neither a token nor a password is ever shown.
  */
-import { type Channel, type RetryOptions, type Session, Sluice, type Stream, type StreamOptions } from "@sluice/client";
+import { type Channel, type Inbox, type RetryOptions, Sluice, type Stream, type StreamOptions } from "@sluice/client";
 import type { Command } from "commander";
 import { findContext, readContexts } from "./contexts.ts";
 import { CliError, EXIT, usage } from "./exit.ts";
@@ -102,8 +102,8 @@ export class Remote {
     return named(() => this.sluice().stream(path, options));
   }
 
-  session(id: string): Session {
-    return named(() => this.sluice().session(id));
+  inbox(id: string): Inbox {
+    return named(() => this.sluice().inbox(id));
   }
 
   channel(id: string, giveUpMs?: number): Channel {

@@ -1,9 +1,10 @@
 /** `sluice serve`: runs the server until a signal ends it. */
 import type { Command } from "commander";
 import type { RunningServer } from "../compose.ts";
+import { exposureOf } from "../config/cross-checks.ts";
 import { ConfigError } from "../config/problem.ts";
 import type { Settings } from "../config/schema.ts";
-import { exposureOf } from "../config/together.ts";
+import { EngineError } from "../engine/contract.ts";
 import { DirectoryInUse } from "../engine/disk/lock.ts";
 import { CliError, EXIT } from "./exit.ts";
 import { examples } from "./help.ts";
@@ -73,6 +74,7 @@ async function start(settings: Settings): Promise<RunningServer> {
 
 /** Adds what to do, for faults that a flag can fix. */
 function reason(fault: unknown): string {
+  if (fault instanceof EngineError) return fault.explanation;
   const { code, message } = fault as NodeJS.ErrnoException;
   if (code === "EADDRINUSE") return `${message}; choose another with --port, or 0 for any`;
   if (code === "EACCES") return `${message}; choose one from 1024 with --port`;

@@ -1,11 +1,12 @@
 /**
  * Reads a configuration file, YAML or JSON, into keys and values. load.ts calls it.
  *
- * Invariants: a fault names the file, the line and the column, and quotes nothing of the file.
+ * Invariants: a fault names the file, the line and the column, and quotes nothing of the file. Size and depth are bounded before
+ * anything recurses into the content.
  */
 import { readFileSync, statSync } from "node:fs";
 import { createRequire } from "node:module";
-import type { Document } from "yaml";
+import type { Document, LineCounter } from "yaml";
 import { allKeys, type Entry, entryOfKey, isGroup, nearest } from "./catalog.ts";
 import { ConfigError, type Source, unknown } from "./problem.ts";
 
@@ -21,6 +22,8 @@ type Yaml = typeof import("yaml");
 const loadYaml = (): Yaml => createRequire(import.meta.url)("yaml");
 
 const MAX_FILE_BYTES = 1024 * 1024;
+/** Far deeper than any setting. YAML's reader recurses, so a file of a hundred thousand brackets would end the process. */
+const MAX_DEPTH = 50;
 
 /** Throws a ConfigError for a file that cannot be read at all; problems inside go into `problems`. */
 export function readConfigFile(path: string, problems: string[]): Given[] {
@@ -55,14 +58,18 @@ function reason(fault: unknown): string {
  * its text, because that may quote a secret.
  */
 export function parseConfig(path: string, text: string): unknown {
-  const { LineCounter, parseDocument, visit } = loadYaml();
+  const yaml = loadYaml();
+  const { LineCounter, parseDocument, visit } = yaml;
   const lines = new LineCounter();
-  const document = parseDocument(text, { uniqueKeys: true, lineCounter: lines });
+  const refuse = ({ why, at }: Fault): never => {
+    const { line, col } = lines.linePos(at);
+    throw new ConfigError([`the file ${path} cannot be used: ${why}, at line ${line}, column ${col}`]);
+  };
+  const tooDeep = depthFault(text, yaml, lines);
+  if (tooDeep !== undefined) refuse(tooDeep);
+  const document = parseDocument(text, { uniqueKeys: true });
   const fault = yamlFault(document, visit) ?? (path.endsWith(".json") ? jsonFault(document, visit) : undefined);
-  if (fault !== undefined) {
-    const { line, col } = lines.linePos(fault.at);
-    throw new ConfigError([`the file ${path} cannot be used: ${fault.why}, at line ${line}, column ${col}`]);
-  }
+  if (fault !== undefined) refuse(fault);
   try {
     return document.toJS({ maxAliasCount: 100 });
   } catch {
@@ -74,6 +81,19 @@ interface Fault {
   readonly why: string;
   /** The offset of a character. */
   readonly at: number;
+}
+
+/** Reads the text token by token, without recursion, and notes its lines on the way. */
+function depthFault(text: string, { Lexer, Parser }: Yaml, lines: LineCounter): Fault | undefined {
+  lines.addNewLine(0);
+  const parser = new Parser(lines.addNewLine);
+  for (const lexeme of new Lexer().lex(text)) {
+    for (const _token of parser.next(lexeme));
+    if (parser.stack.length > MAX_DEPTH) {
+      return { why: `it is nested more than ${MAX_DEPTH} levels deep`, at: parser.offset };
+    }
+  }
+  return undefined;
 }
 
 const YAML_FAULTS: Readonly<Record<string, string>> = {

@@ -16,10 +16,10 @@ import {
   nearest,
   OTHER_VARIABLES,
 } from "./catalog.ts";
+import { complete, disagreements } from "./cross-checks.ts";
 import { type Given, readConfigFile } from "./file.ts";
 import { ConfigError, malformed, type Source, unknown } from "./problem.ts";
 import { type Settings, type SettingsInput, schema } from "./schema.ts";
-import { disagreements } from "./together.ts";
 
 /** A flag of the command line: `--port 80`, or `--set stream.pageBytes=80` as that key. */
 export interface FlagGiven {
@@ -58,7 +58,7 @@ export function loadSettings(sources: Sources, moreProblems: readonly string[] =
   const chosen = chooseEngine(layers, problems);
   if (problems.length > 0) throw new ConfigError(problems);
   const winners = new Map(chosen.flat().map((given) => [given.entry.key, given]));
-  const settings = schema.parse(nested([...winners.values()]));
+  const settings = complete(schema.parse(nested([...winners.values()])));
   const conflicts = disagreements(settings);
   if (conflicts.length > 0) throw new ConfigError(conflicts);
   return { settings, origins: new Map([...winners].map(([key, { source }]) => [key, source])) };
@@ -159,8 +159,8 @@ function nested(given: readonly Given[]): SettingsInput {
   return root as SettingsInput;
 }
 
-/** The settings for the options of an embedding program. Throws a ConfigError. */
-export function settingsFrom(options: SettingsInput): Settings {
+/** The settings for the options of an embedding program, which may authorize callers itself. Throws a ConfigError. */
+export function settingsFrom(options: SettingsInput, isGuarded = false): Settings {
   if (Object.hasOwn(options, "data") && options.data === undefined) {
     throw new ConfigError(["data is undefined; give the path of a directory, or memory: true"]);
   }
@@ -170,9 +170,10 @@ export function settingsFrom(options: SettingsInput): Settings {
   }
   const parsed = schema.safeParse(options);
   if (!parsed.success) throw new ConfigError(parsed.error.issues.map((issue) => issueText(options, issue)));
-  const conflicts = disagreements(parsed.data);
+  const settings = complete(parsed.data, isGuarded);
+  const conflicts = disagreements(settings);
   if (conflicts.length > 0) throw new ConfigError(conflicts);
-  return parsed.data;
+  return settings;
 }
 
 function issueText(

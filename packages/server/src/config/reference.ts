@@ -82,10 +82,10 @@ function groupOf(key: string): string {
 }
 
 function paragraph(entry: Entry): string {
-  const { key, env, flag, operand, form, meaning, initial } = entry;
+  const { key, env, flag, operand, form, meaning, initial, derived } = entry;
   const names = [`\`${env}\``];
   if (flag !== undefined) names.push(`\`${flag}${isSwitch(entry) ? "" : ` ${operand}`}\``);
-  const shown = initial === undefined ? "none" : `\`${shownValue(entry, initial)}\``;
+  const shown = derived ?? (initial === undefined ? "none" : `\`${shownValue(entry, initial)}\``);
   return `- **\`${key}\`** (${names.join(", ")}): ${meaning}\n  Default ${shown}; ${form}.\n`;
 }
 

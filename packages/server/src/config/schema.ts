@@ -7,12 +7,12 @@
  */
 import { z } from "zod";
 import { channelSettings } from "../channels/settings.ts";
-import { ms, origin, port, portOrOff, seconds, text, yesNo } from "../core/setting.ts";
+import { derivedPercent, ms, origin, port, portOrOff, seconds, text, yesNo } from "../core/setting.ts";
 import type { SettingGroup } from "../core/setting-group.ts";
 import { liveSettings } from "../live/settings.ts";
-import { SESSION_LIMITS } from "../sessions/limits.ts";
+import { SESSION_LIMITS } from "../sessions/defaults.ts";
 import { sessionSettings } from "../sessions/settings.ts";
-import { TAIL_LIMITS } from "../streams/limits.ts";
+import { TAIL_LIMITS } from "../streams/defaults.ts";
 import { streamSettings } from "../streams/settings.ts";
 import { wakeSettings } from "../wakes/settings.ts";
 import { doorSettings, engineSettings, operatorSettings, projects } from "./server-settings.ts";
@@ -71,19 +71,28 @@ export const schema = z.strictObject({
     {},
     { flag: "--session-ttl-seconds" },
   ),
+  projectSharePercent: derivedPercent(
+    "100 if at most one project is configured, else 50",
+    "How much of each limit for all projects together one project may use: tail.readers, wake.subscriptions, concurrent webhooks.",
+  ),
   ...shapes("settings"),
   projects,
   internal: strict(shapes("internal")),
 });
 
+/** The settings as checked, without the defaults that follow from other settings. */
+export type ParsedSettings = z.output<typeof schema>;
 /** All settings, with defaults filled in. */
-export type Settings = z.output<typeof schema>;
+export interface Settings extends Omit<ParsedSettings, "webhook" | "projectSharePercent"> {
+  readonly webhook: Required<ParsedSettings["webhook"]> & { readonly allowLoopback: boolean };
+  readonly projectSharePercent: number;
+}
 /** The settings that may be given; the remaining ones have defaults. */
 export type SettingsInput = z.input<typeof schema>;
 
 /** The limits of every part: the public settings of its group and the internal ones together. */
 export type Limits = {
-  readonly [N in Limited]: z.output<z.ZodObject<Groups[N]["settings"]>> & z.output<z.ZodObject<Groups[N]["internal"]>>;
+  readonly [N in Limited]: Settings[N] & z.output<z.ZodObject<Groups[N]["internal"]>>;
 };
 
 /** Joins both. The group `log` is not a limit. */

@@ -19,13 +19,13 @@ import {
 } from "../core/setting.ts";
 import { settingGroup } from "../core/setting-group.ts";
 import { CORS_DEFAULTS } from "../doors/http/cors.ts";
-import { HTTP_LIMITS } from "../doors/http/limits.ts";
+import { HTTP_LIMITS } from "../doors/http/defaults.ts";
 import { ENGINE_BOUNDS } from "../engine/bounds.ts";
-import { DEFAULT_LIMITS as DISK } from "../engine/disk/limits.ts";
+import { DEFAULT_LIMITS as DISK } from "../engine/disk/defaults.ts";
 import { KEEPER_LIMITS, MAX_KEEPERS } from "../engine/keeper.ts";
 import { DEFAULT_PREFIX, REDIS_LIMITS } from "../engine/redis/options.ts";
 import { SWEEP_LIMITS } from "../engine/sweeper.ts";
-import { LOG_LIMITS, METRIC_LIMITS } from "../observe/limits.ts";
+import { LOG_LIMITS, METRIC_LIMITS } from "../observe/defaults.ts";
 
 /** HS256 signs with 256 bits; a shorter secret can be guessed from a single token. */
 const MIN_SECRET_CHARS = 32;
@@ -35,6 +35,8 @@ const { pageMessages: ____, ...redisLimits } = { ...ENGINE_BOUNDS, ...REDIS_LIMI
 
 const isOrigin = (value: string): boolean =>
   value === "*" || (isAddress(value, ["http:", "https:"]) && new URL(value).origin === value);
+
+const isHostName = (value: string): boolean => /^(\*\.)?[a-z\d_-]+(\.[a-z\d_-]+)*$/i.test(value) && value.length <= 253;
 
 export const operatorSettings = {
   redis: settingGroup("Redis Cluster as the engine", redisLimits, {
@@ -110,8 +112,27 @@ export const doorSettings = {
   }),
   metrics: settingGroup("Metrics", METRIC_LIMITS, {}),
   http: settingGroup("HTTP connections", HTTP_LIMITS, {
+    hosts: list(
+      isHostName,
+      "a list of host names like streams.example.com, or *.example.com for every name below",
+      "Names that requests may carry in Host. Empty: any name, except on a loopback listener without keys. localhost, IP addresses and the name in publicUrl always pass.",
+    ),
+    connections: count(
+      HTTP_LIMITS.connections,
+      "Connections at a time, as far as the limit of open files has room; beyond it they are refused with 503.",
+    ),
     requestMs: ms(HTTP_LIMITS.requestMs, "A request must have arrived whole within this time."),
     keepAliveMs: ms(HTTP_LIMITS.keepAliveMs, "How long a connection may wait for its next request."),
+    stallMs: ms(
+      HTTP_LIMITS.stallMs,
+      "How long a client may take nothing of its answer before its connection is cut; SSE has tail.slowReaderBytes instead.",
+    ),
+    memoryBytes: bytes(
+      HTTP_LIMITS.memoryBytes,
+      "Request bodies and unsent answers in memory, of all connections together; beyond it requests are refused with 503. " +
+        "The last eighth is for small ones. At least twice stream.bodyBytes.",
+      { min: 65_536 },
+    ),
     headerBytes: bytes(HTTP_LIMITS.headerBytes, "The request line and the headers of a request together.", {
       min: 1_024,
       max: 1_048_576,

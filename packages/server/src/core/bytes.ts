@@ -12,6 +12,11 @@ export function isLonger(text: string, bytes: number): boolean {
   return text.length * 3 > bytes && (text.length > bytes || utf8(text).length > bytes);
 }
 
+/** Whether UTF-8 can express the text. It cannot express a surrogate alone, which an escape in JSON may name. */
+export function isWellFormed(text: string): boolean {
+  return !/\p{Surrogate}/u.test(text);
+}
+
 export function concat(parts: readonly Uint8Array[]): Uint8Array {
   if (parts.length === 1) return parts[0]!;
   let length = 0;

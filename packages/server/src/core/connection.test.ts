@@ -45,7 +45,7 @@ function setUp(more: Partial<ConnectionLimits> = {}) {
     { framing = SSE, heartbeatMs }: Pick<Partial<Opening>, "framing" | "heartbeatMs"> = {},
   ) => {
     let opened!: Connection;
-    connections.open({ sink, framing, heartbeatMs, onGone: audience.enter(sink) }, (connection) => {
+    connections.open({ sink, framing, heartbeatMs, onGone: audience.enter("p", sink) }, (connection) => {
       opened = connection;
     });
     return opened;
@@ -202,7 +202,7 @@ test("at shutdown every connection is ended; one that opens meanwhile sends its 
   open(early);
   const late = new FakeSink();
   // A client that entered before the shutdown began and opened its connection after its first page was read.
-  const onGone = audience.enter(late);
+  const onGone = audience.enter("p", late);
   audience.drain();
   connections.open({ sink: late, framing: SSE, onGone }, (connection) => connection.send(utf8("page\n\n")));
   expect([early.text, late.text]).toEqual([": ended: drained\n\n", "page\n\n: ended: drained\n\n"]);

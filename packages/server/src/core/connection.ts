@@ -166,10 +166,13 @@ export class Connection extends Deadlined implements Guest {
     this.waiting?.delete(follower);
   }
 
-  /** Cuts the connection if its client has not taken the bytes sent before. These bytes alone may exceed the limit. */
-  send(bytes: Uint8Array): void {
+  /**
+   * Cuts the connection if its client has not taken the bytes sent before. These bytes alone may exceed the limit. `isShared`:
+   * other connections send the same bytes.
+   */
+  send(bytes: Uint8Array, isShared = false): void {
     if (this.isOver || bytes.length === 0) return;
-    if (this.sink.buffered <= this.around.limits.slowReaderBytes) this.sink.write(bytes);
+    if (this.sink.buffered <= this.around.limits.slowReaderBytes) this.sink.write(bytes, isShared);
     else if (this.framing.tellsSlow) this.end("slow-reader");
     else {
       this.close();

@@ -3,7 +3,7 @@
  * operations, and connections their lifetimes and heartbeats.
  *
  * Invariants: adding and removing are constant-time and cheap, because both happen for every request. The list keeps no reference
- * to a removed item. It expires each remaining item once.
+ * to a removed item. It expires each remaining item once, by a monotonic clock.
  */
 import type { Cancel, World } from "./world.ts";
 
@@ -30,7 +30,7 @@ export class Deadlines {
   ) {}
 
   add(item: Deadlined): void {
-    item.dueMs = this.world.now() + this.spanMs;
+    item.dueMs = this.world.monotonicMs() + this.spanMs;
     item.before = this.last;
     if (this.last === undefined) this.first = item;
     else this.last.after = item;
@@ -60,17 +60,12 @@ export class Deadlines {
   private readonly look = (): void => {
     // The clock is read for each item, because an item that was added again would seem to be from the future of an earlier
     // reading.
-    for (let item = this.first; item !== undefined && this.isDue(item, this.world.now()); item = this.first) {
+    for (let item = this.first; item !== undefined && item.dueMs <= this.world.monotonicMs(); item = this.first) {
       this.remove(item);
       item.expire();
     }
     // Set only now, for the first item, because an item added during an expiry is due later than the remaining items.
     const next = this.first;
-    this.timer = next && this.world.after(Math.max(1, next.dueMs - this.world.now()), this.look);
+    this.timer = next && this.world.after(Math.max(1, next.dueMs - this.world.monotonicMs()), this.look);
   };
-
-  /** An item further away than the span was added before the clock was set back. It must not wait for the clock to catch up. */
-  private isDue({ dueMs }: Deadlined, now: number): boolean {
-    return dueMs <= now || dueMs > now + this.spanMs;
-  }
 }

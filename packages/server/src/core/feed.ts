@@ -8,9 +8,17 @@
 import { comparePositions, type Position } from "@sluice/protocol";
 import { concat } from "./bytes.ts";
 
+/** What tells a log from another one at its place: a new log begins in a new generation, and a failover only raises it. */
+export interface LogHead {
+  readonly generation: number;
+  readonly start: Position;
+  /** Where the log ended at the last failover. */
+  readonly survived?: Position | undefined;
+}
+
 /** A piece of a log, with the fields that followers need. */
 export interface LogPage {
-  readonly head: { readonly generation: number };
+  readonly head: LogHead;
   readonly messages: readonly unknown[];
   /** A reader's position after these messages. */
   readonly next: Position;

@@ -311,6 +311,33 @@ test("the same ends are reported to a follower that catches up", async () => {
   ]);
 });
 
+test("a log is followed on after failovers, at the tail and while catching up, unless one lost what the client saw", async () => {
+  const [tail, behind, lost] = ["tail", "behind", "lost"].map((name) => new LogByHand(name)) as [
+    LogByHand,
+    LogByHand,
+    LogByHand,
+  ];
+  tail.append(1);
+  behind.append(3);
+  lost.append(2);
+  const readers = [tail, behind, lost].map((log) => new Stage().reader(log, log.firstPage()));
+  await goOn();
+  for (const log of [tail, lost]) await log.answerAll();
+  for (const log of [tail, behind]) {
+    log.failOver();
+    log.append(1);
+    await log.answerAll();
+    log.failOver();
+    log.append(2);
+    await log.answerAll();
+  }
+  lost.failOver(1);
+  lost.append(2);
+  await lost.answerAll();
+  expect(readers.map(({ ends }) => ends)).toEqual([[], [], ["replaced"]]);
+  expect(readers.map(({ seen }) => seen())).toEqual([numbers(4), numbers(6), numbers(2)]);
+});
+
 test("a follower that waits for its log stays when the log is gone, though others of the same feed end", async () => {
   const stage = new Stage();
   const log = new LogByHand("a");

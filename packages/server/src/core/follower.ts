@@ -3,7 +3,7 @@
  * log. Routes give a connection one follower per log.
  *
  * Invariants: it sends every message exactly once. A follower is in a feed or catches up, never both. A stopped follower is in no
- * feed, sends no byte and calls no callback. It follows one incarnation of its log: another one ends it.
+ * feed, sends no byte and calls no callback. It follows one incarnation of its log through failovers: another one ends it.
  */
 import { comparePositions, type Position, ZERO } from "@sluice/protocol";
 import type { Connection, Paced } from "./connection.ts";
@@ -15,6 +15,7 @@ import {
   type Feeds,
   type Frame,
   type Log,
+  type LogHead,
   type LogPage,
 } from "./feed.ts";
 
@@ -39,7 +40,7 @@ export interface FollowerParts<P extends LogPage> {
 
 export class Follower<P extends LogPage> implements FeedReader<P>, Paced {
   position: Position = ZERO;
-  /** The generation of the followed incarnation; 0 before there is one. */
+  /** The last known generation of the followed incarnation; 0 before there is one. */
   private generation = 0;
   private feed: Feed<P> | undefined = undefined;
   private isStopped: boolean;
@@ -83,7 +84,7 @@ export class Follower<P extends LogPage> implements FeedReader<P>, Paced {
       return;
     }
     this.position = page.next;
-    connection.send(frame.encoded(codec, variant === undefined ? 0 : variant()));
+    connection.send(frame.encoded(codec, variant === undefined ? 0 : variant()), true);
     if (log.isOver(page)) this.end("over");
     // A burst of several pages comes faster than any network takes it, so the follower sends the rest at the client's pace.
     else if (!page.atTail && connection.isLoaded) this.resync();
@@ -143,11 +144,18 @@ export class Follower<P extends LogPage> implements FeedReader<P>, Paced {
   }
 
   /** Ends the follower if its log was deleted and created anew, because the client was told that it reads the earlier one. */
-  private endIfReplaced({ head: { generation } }: P): boolean {
-    if (this.generation === 0) this.generation = generation;
-    if (generation === this.generation) return false;
+  private endIfReplaced({ head }: P): boolean {
+    if (this.generation === 0 || this.hasFailedOver(head)) this.generation = head.generation;
+    if (head.generation === this.generation) return false;
     this.end("replaced");
     return true;
+  }
+
+  /** Whether this is the same log after a failover that kept every message the client has seen. */
+  private hasFailedOver({ start, survived }: LogHead): boolean {
+    return (
+      survived !== undefined && start.generation <= this.generation && comparePositions(this.position, survived) <= 0
+    );
   }
 
   private write(page: P): void {

@@ -6,6 +6,7 @@
  */
 import type { z } from "zod";
 import type { HttpRequest } from "./http.ts";
+import { isTooDeep, TOO_DEEP } from "./json-depth.ts";
 import { Refusal } from "./refusal.ts";
 
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
@@ -23,6 +24,7 @@ export async function jsonBody<S extends z.ZodType>(
 
 /** The text of a body and its parsed value. */
 export function parseJson(bytes: Uint8Array): { readonly text: string; readonly value: unknown } {
+  if (isTooDeep(bytes)) throw badBody(TOO_DEEP);
   try {
     const text = decoder.decode(bytes);
     return { text, value: JSON.parse(text) };

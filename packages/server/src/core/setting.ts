@@ -14,6 +14,8 @@ export interface About {
   readonly form: string;
   readonly meaning: string;
   readonly initial: unknown;
+  /** The default in words, if it follows from other settings; `initial` is then undefined. */
+  readonly derived?: string | undefined;
   /** The value that a text stands for, or the text itself if it stands for none. The schema checks the result. */
   readonly fromText: (text: string) => unknown;
   /** The command-line flag, if the setting has one. */
@@ -76,9 +78,25 @@ export function seconds(initial: number, meaning: string, range: Range = {}, ext
   return whole("seconds", initial, meaning, { max: 10 * 365 * 24 * 3_600, ...range }, extra);
 }
 
+const YES_NO = {
+  form: "true or false",
+  fromText: (text: string): unknown => (text === "true" ? true : text === "false" ? false : text),
+};
+
 export function yesNo(initial: boolean, meaning: string, extra: Extra = {}) {
-  const fromText = (text: string): unknown => (text === "true" ? true : text === "false" ? false : text);
-  return setting(z.boolean().default(initial), { form: "true or false", meaning, initial, fromText, ...extra });
+  return setting(z.boolean().default(initial), { ...YES_NO, meaning, initial, ...extra });
+}
+
+/** A switch whose default follows from other settings; `config/cross-checks.ts` fills it in. */
+export function derivedYesNo(derived: string, meaning: string) {
+  return setting(z.boolean().optional(), { ...YES_NO, meaning, initial: undefined, derived });
+}
+
+/** A percentage whose default follows from other settings; `config/cross-checks.ts` fills it in. */
+export function derivedPercent(derived: string, meaning: string) {
+  const form = "a whole number from 1 to 100";
+  const schema = z.int().min(1).max(100).optional();
+  return setting(schema, { form, meaning, initial: undefined, derived, fromText: wholeNumber, operand: "N" });
 }
 
 export function choice<const C extends readonly [string, ...string[]]>(

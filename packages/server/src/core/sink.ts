@@ -20,7 +20,8 @@ export interface Departing {
 export interface Sink extends Departing {
   /** Bytes that the network has not taken yet. */
   readonly buffered: number;
-  write(bytes: Uint8Array): void;
+  /** `isShared`: other connections hold the same bytes, so that they cost this one no memory of its own. */
+  write(bytes: Uint8Array, isShared?: boolean): void;
   /** Asks the client for a sign of life, where the protocol has one of its own. Cuts a client that answers no more. */
   ping?(): void;
   /** Runs the task once when `buffered` has fallen to zero. */

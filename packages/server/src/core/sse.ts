@@ -18,7 +18,7 @@ export const SSE: Framing = {
 };
 
 export function sseHeaders(): Headers {
-  return [header.contentType, "text/event-stream", header.cacheControl, "no-cache, no-transform"];
+  return [header.contentType, "text/event-stream", header.cacheControl, "no-cache, no-store, no-transform"];
 }
 
 /** Ends the connection when its only follower ends. */

@@ -4,8 +4,10 @@
  * Invariants: all code below `compose` takes them from here, so the whole server can run in a seeded simulation.
  */
 export interface World {
-  /** Epoch ms. */
+  /** Epoch ms, for dates. An operator or a time server may set this clock by hours, forward or back. */
   now(): number;
+  /** Ms since some fixed moment, for spans. It never falls and never jumps, whatever happens to the clock of `now`. */
+  monotonicMs(): number;
   /** Runs `task` once after `ms`; the returned function cancels it. */
   after(ms: number, task: () => void): Cancel;
   /** Runs `task` in a later turn, after the inputs that have already arrived. */

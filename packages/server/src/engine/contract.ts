@@ -208,18 +208,25 @@ export const MAX_TOLD_BYTES = 65_536;
 /** `from` is the node that sent the message. */
 export type ToldListener = (bytes: Uint8Array, from: string) => void;
 
-/** The only error that an engine throws on purpose; every other one is a defect. */
+/**
+ * The only error that an engine throws on purpose; every other one is a defect. `overloaded` promises that nothing was written:
+ * the caller may repeat the call.
+ *
+ * Clients see `message`. It names a file by its name in the data directory, and no path, address or user of this machine.
+ */
 export class EngineError extends Error {
   constructor(
     readonly code: "storage-full" | "storage-failed" | "data-damaged" | "overloaded" | "unavailable",
     message: string,
+    /** The same for the operator: whole paths, addresses and the system's own words. Logs and the command line show it. */
+    readonly explanation: string = message,
   ) {
     super(message);
     this.name = "EngineError";
   }
 }
 
-/** Measured by the clock of this machine, because the estimate of the cluster's time may be corrected at any moment. */
+/** Measured by the monotonic clock of this machine, because every clock for dates may be corrected at any moment. */
 export interface Deadline {
   readonly ms: number;
   now(): number;
@@ -237,8 +244,8 @@ export interface Engine {
    */
   readonly deadline?: Deadline | undefined;
   /**
-   * Epoch ms. On a cluster an estimate of the cluster's time, so that nodes with different clocks agree. Safety never rests on
-   * it.
+   * Epoch ms; never falls and never stands still, however a clock is set (`steady-clock.ts`). On a cluster an estimate of the
+   * cluster's time, so that nodes with different clocks agree. Safety never rests on it.
    */
   now(): number;
 

@@ -1,5 +1,5 @@
 /**
- * A map whose values each end at their own time. Claims and rate-limit windows live in one.
+ * A map whose values each end at their own time, by a clock that never falls. Claims and rate-limit windows live in one.
  *
  * Invariants: an ended value is never returned. Memory is bounded: the map sweeps ended values before it doubles, which costs a
  * constant per insertion, and refuses a value beyond `max` living ones.

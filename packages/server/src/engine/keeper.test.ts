@@ -90,6 +90,28 @@ test("after a conflict the inputs run again on the other writer's state", async 
   expect(await keepers.submit(e, [COUNT], add)).toBe("now 3");
 });
 
+test("inputs that a conflict runs again stay ahead of an input that arrived meanwhile", async () => {
+  const { keepers, memory, gate } = await gatedEngine();
+  await keepers.submit(e, [COUNT], add);
+  gate.shut();
+  const early = [keepers.submit(e, [COUNT], add), keepers.submit(e, [COUNT], add)];
+  await turns();
+  const late = keepers.submit(e, [COUNT], add);
+  await new Keepers(memory, setImmediate).submit(e, [COUNT], add);
+  gate.open();
+  expect(await Promise.all([...early, late])).toEqual(["now 3", "now 4", "now 5"]);
+});
+
+test("conflicts are counted in a row: a commit that succeeds in between starts the count anew", async () => {
+  const { engine, memory } = await gatedEngine();
+  const keepers = new Keepers(engine, setImmediate, 10, { ...KEEPER_LIMITS, conflicts: 2 });
+  const other = new Keepers(memory, setImmediate);
+  for (let round = 0; round < 4; round++) {
+    await other.submit(e, [COUNT], add);
+    expect(await keepers.submit(e, [COUNT], add)).toBe(`now ${2 * round + 2}`);
+  }
+});
+
 test("two writers of one entity both make progress and lose nothing", async () => {
   const { keepers, memory } = await gatedEngine();
   const other = new Keepers(memory, setImmediate);
@@ -162,6 +184,20 @@ test("idle keepers make room for new ones and come back with the stored state", 
   for (let i = 0; i < 100; i++) await keepers.submit(entity("p", "test", `${i}`), [COUNT], add);
   expect(keepers.size).toBeLessThanOrEqual(10);
   expect(await keepers.submit(entity("p", "test", "0"), [COUNT], add)).toBe("now 2");
+});
+
+test("a keeper at work makes no room, because its entity would get a second commit in flight", async () => {
+  const { engine, commits, gate } = await gatedEngine();
+  const keepers = new Keepers(engine, setImmediate, 1);
+  gate.shut();
+  const first = keepers.submit(e, [COUNT], add);
+  await turns();
+  const elsewhere = keepers.submit(entity("p", "test", "b"), [COUNT], add);
+  const second = keepers.submit(e, [COUNT], add);
+  await turns();
+  expect(commits).toHaveLength(2);
+  gate.open();
+  expect(await Promise.all([first, elsewhere, second])).toEqual(["now 1", "now 1", "now 2"]);
 });
 
 test("after a destroy the next input sees an entity that does not exist", async () => {

@@ -45,12 +45,16 @@ export class SoleNode {
   readonly id: string;
   private readonly listeners = new ToldListeners();
 
-  constructor(private readonly world: Pick<World, "now" | "randomBytes">) {
+  /** `now` is the clock of its engine. */
+  constructor(
+    world: Pick<World, "randomBytes">,
+    private readonly now: () => number,
+  ) {
     this.id = newNodeId(world);
   }
 
   nodes(): readonly LiveNode[] {
-    return [{ id: this.id, aliveUntilMs: this.world.now() + NODE_ALIVE_MS }];
+    return [{ id: this.id, aliveUntilMs: this.now() + NODE_ALIVE_MS }];
   }
 
   tell(node: string, bytes: Uint8Array): void {

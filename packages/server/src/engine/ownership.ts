@@ -13,6 +13,7 @@ import { ExpiringMap } from "./expiring-map.ts";
 interface Claim {
   readonly owner: Owner;
   readonly node: string;
+  /** By the monotonic clock, so that a lease lasts as long as it should, however the machine's clock is set. */
   readonly untilMs: number;
 }
 
@@ -22,9 +23,13 @@ const NONCE_BYTES = 12;
 export class Ownership {
   private readonly claims: ExpiringMap<Claim>;
 
-  /** Epochs count up from `epoch`. An engine that survives restarts passes one that its earlier lives never reached. */
+  /**
+   * Epochs count up from `epoch`. An engine that survives restarts passes one that its earlier lives never reached. `now` is the
+   * engine's clock, by which other nodes learn the end of a claim.
+   */
   constructor(
-    private readonly world: Pick<World, "now" | "randomBytes">,
+    private readonly world: Pick<World, "monotonicMs" | "randomBytes">,
+    private readonly now: () => number,
     private epoch: number,
     maxClaims = ENGINE_BOUNDS.claims,
   ) {
@@ -36,10 +41,10 @@ export class Ownership {
    * holder's own node.
    */
   claim(key: string, node: string, ttlMs: number, held?: Owner): Owner | Held {
-    const now = this.world.now();
+    const now = this.world.monotonicMs();
     const standing = this.claims.get(key, now);
     if (standing !== undefined && (held === undefined || !sameOwner(standing.owner, held))) {
-      return { kind: "held", node: standing.node, untilMs: standing.untilMs };
+      return { kind: "held", node: standing.node, untilMs: this.now() + standing.untilMs - now };
     }
     const owner = standing?.owner ?? this.newOwner();
     this.claims.set(key, { owner, node, untilMs: now + ttlMs }, now);
@@ -52,7 +57,7 @@ export class Ownership {
   }
 
   stands(key: string, owner: Owner): boolean {
-    const claim = this.claims.get(key, this.world.now());
+    const claim = this.claims.get(key, this.world.monotonicMs());
     return claim !== undefined && sameOwner(claim.owner, owner);
   }
 

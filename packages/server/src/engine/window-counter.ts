@@ -1,6 +1,6 @@
 /**
  * The fixed-window counter behind `hit`, for engines that live in one process. A window opens with the first hit of its key and
- * lasts `windowMs`.
+ * lasts `windowMs` by a monotonic clock, so that no clock that is set can prolong it.
  *
  * Invariants: no window allows more than its limit. So a full table refuses new keys rather than forget a living window.
  */
@@ -20,13 +20,14 @@ export class WindowCounter {
     this.windows = new ExpiringMap(max);
   }
 
+  /** `nowMs` is the world's monotonic time. */
   hit(key: string, limit: number, windowMs: number, nowMs: number): Hit {
     let window = this.windows.get(key, nowMs);
     if (window === undefined) {
       window = { untilMs: nowMs + windowMs, hits: 0 };
       this.windows.set(key, window, nowMs);
     }
-    if (window.hits >= limit) return { kind: "limited", retryAfterMs: window.untilMs - nowMs };
+    if (window.hits >= limit) return { kind: "limited", retryAfterMs: Math.ceil(window.untilMs - nowMs) };
     window.hits++;
     return { kind: "allowed", remaining: limit - window.hits };
   }

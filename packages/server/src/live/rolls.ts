@@ -13,7 +13,7 @@ import type { Engine, Entity, RowKey } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
 import type { Streams } from "../streams/service.ts";
 import { followsOf } from "../streams/state.ts";
-import type { LiveLimits } from "./limits.ts";
+import type { LiveLimits } from "./defaults.ts";
 import type { LiveMeter } from "./meter.ts";
 import { unsubscribeRule } from "./pointer-rules.ts";
 import { checkedRule, type Enrolled, enrollRule, strikeRule } from "./roll-rules.ts";

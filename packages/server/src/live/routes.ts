@@ -26,9 +26,9 @@ import {
   newSubscription,
   newSubscriptionFrame,
 } from "./bodies.ts";
+import type { LiveLimits } from "./defaults.ts";
 import { SOCKET_WIRE, SSE_WIRE } from "./events.ts";
 import type { Hub } from "./hub.ts";
-import type { LiveLimits } from "./limits.ts";
 import type { Processed } from "./pointer-rules.ts";
 import type { Presence } from "./presence.ts";
 import type { Live } from "./service.ts";
@@ -119,7 +119,7 @@ export class LiveRoutes {
   }
 
   async connect({ project, session, access }: SessionCall, request: HttpRequest): Promise<Reply> {
-    const leave = this.parts.audience.enter(request);
+    const leave = this.parts.audience.enter(project, request);
     try {
       const admitted = await this.parts.hub.admit(project, session, access);
       if (request.isUpgrade) {

@@ -17,7 +17,7 @@ import { isNeverGiven } from "../engine/other-nodes.ts";
 import { checkPath } from "../streams/paths.ts";
 import { absent, gone, sharded } from "../streams/refusals.ts";
 import type { Streams } from "../streams/service.ts";
-import type { LiveLimits } from "./limits.ts";
+import type { LiveLimits } from "./defaults.ts";
 import type { LiveMeter } from "./meter.ts";
 import { advances, heartbeatRule, type Processed, renewRule, subscribeRule, unsubscribeRule } from "./pointer-rules.ts";
 import type { Rolls } from "./rolls.ts";

@@ -1,7 +1,7 @@
 /** The settings of Live. Read by the configuration schema. */
 import { bytes, count } from "../core/setting.ts";
 import { settingGroup } from "../core/setting-group.ts";
-import { LIVE_LIMITS as LIVE } from "./limits.ts";
+import { LIVE_LIMITS as LIVE } from "./defaults.ts";
 
 export const liveSettings = {
   live: settingGroup("Live connections", LIVE, {

@@ -280,7 +280,7 @@ export class Tab implements Paced, Present {
     const atTail = from === "tail";
     const next = atTail ? head.last : pointer.at;
     this.show(followed, pointer.presence);
-    this.follow(followed, { kind: "page", path: streamId, meta, head, messages: [], next, atTail });
+    this.follow(followed, { kind: "page", path: streamId, meta, head, from: next, messages: [], next, atTail });
   }
 
   private follow(followed: Followed, page: StreamPage): void {

@@ -7,7 +7,7 @@
  */
 import { counter, counters, gauge, type Metric } from "../core/metric.ts";
 import { SECONDS, Tally } from "../core/tally.ts";
-import type { RequestEnd, Traffic } from "../doors/http/observer.ts";
+import type { CutReason, RequestEnd, Traffic } from "../doors/http/observer.ts";
 
 const METHODS = ["GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH", "other"] as const;
 const METHOD_INDEX = new Map<string, number>(METHODS.map((method, i) => [method, i]));
@@ -18,6 +18,14 @@ const MAX_ROUTES = 100;
 const OTHER_ROUTE = "other";
 /** The label of a request without a route. */
 export const UNKNOWN_ROUTE = "unknown";
+
+/** What a door counts by itself. */
+export interface ObservedDoor {
+  readonly connections: number;
+  readonly traffic: Traffic;
+  readonly memory: { readonly usedBytes: number };
+  readonly cuts: Readonly<Record<CutReason, number>>;
+}
 
 interface RouteCounts {
   /** By method and class: method * CLASSES + class. */
@@ -61,7 +69,7 @@ export class HttpMeter {
     return counts;
   }
 
-  metrics(door: { readonly connections: number; readonly traffic: Traffic }): readonly Metric[] {
+  metrics(door: ObservedDoor): readonly Metric[] {
     return [
       {
         kind: "counter",
@@ -91,6 +99,10 @@ export class HttpMeter {
         () => this.active,
       ),
       gauge("sluice_http_connections", "Connections that are open.", () => door.connections),
+      gauge("sluice_http_memory_bytes", "Request bodies, waiting requests and unsent answers in memory.", () => {
+        return door.memory.usedBytes;
+      }),
+      counters("sluice_http_cut_total", "Connections that were cut off, by reason.", "reason", () => door.cuts),
       counter("sluice_http_malformed_total", "Inputs that were not an HTTP request, or did not arrive in time.", () => {
         return this.malformed;
       }),

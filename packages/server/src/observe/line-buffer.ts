@@ -6,7 +6,7 @@
  * are dropped and counted. After the next successful write one line states how many are missing.
  */
 import type { Cancel, World } from "../core/world.ts";
-import { type LineLimits, LOG_LIMITS } from "./limits.ts";
+import { type LineLimits, LOG_LIMITS } from "./defaults.ts";
 
 export interface Outlet {
   /** Calls `done` once, when the text is written or lost. */

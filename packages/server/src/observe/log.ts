@@ -7,7 +7,8 @@
  */
 import { counter, type Metric } from "../core/metric.ts";
 import type { World } from "../core/world.ts";
-import { LOG_LIMITS, type LogLimits } from "./limits.ts";
+import { EngineError } from "../engine/contract.ts";
+import { LOG_LIMITS, type LogLimits } from "./defaults.ts";
 import { LineBuffer } from "./line-buffer.ts";
 import { flushAtExit, forgetAtExit, stderrOutlet } from "./stderr.ts";
 
@@ -192,8 +193,9 @@ interface FaultFields {
 export function describeFault(fault: unknown, limits: LogLimits = LOG_LIMITS, depth = 0): FaultFields {
   const { faultChars } = limits;
   if (!(fault instanceof Error)) return { type: typeof fault, message: String(fault).slice(0, faultChars) };
-  const { name, message, stack, cause } = fault;
+  const { name, stack, cause } = fault;
   const { code } = fault as { code?: unknown };
+  const message = fault instanceof EngineError ? fault.explanation : fault.message;
   return {
     type: name,
     message: message.slice(0, faultChars),

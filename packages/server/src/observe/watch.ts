@@ -15,11 +15,11 @@
 import type { TracerProvider } from "@opentelemetry/api";
 import { gauge, type Metric } from "../core/metric.ts";
 import type { Cancel, World } from "../core/world.ts";
-import type { HttpObserver, ObservedRequest, Traffic } from "../doors/http/observer.ts";
+import type { HttpObserver, ObservedRequest } from "../doors/http/observer.ts";
 import type { EngineError } from "../engine/contract.ts";
 import type { Around } from "../engine/keeper.ts";
-import { HttpMeter } from "./http-meter.ts";
-import { METRIC_LIMITS, type MetricLimits } from "./limits.ts";
+import { METRIC_LIMITS, type MetricLimits } from "./defaults.ts";
+import { HttpMeter, type ObservedDoor } from "./http-meter.ts";
 import { Log, type LogOptions } from "./log.ts";
 import { type ProcessMetrics, processMetrics } from "./process-metrics.ts";
 import { prometheusText } from "./prometheus.ts";
@@ -73,7 +73,7 @@ export class Watch {
     this.listed.push(...metrics);
   }
 
-  addDoor(door: { readonly connections: number; readonly traffic: Traffic }): void {
+  addDoor(door: ObservedDoor): void {
     this.add(this.http.metrics(door));
   }
 
@@ -91,11 +91,11 @@ export class Watch {
     let last: string | undefined;
     const look = () => {
       const now = health();
-      if (now?.message !== last) {
-        if (now) this.log.warn("writes are refused", { code: now.code, reason: now.message });
+      if (now?.explanation !== last) {
+        if (now) this.log.warn("writes are refused", { code: now.code, reason: now.explanation });
         else this.log.info("writes are taken again");
       }
-      last = now?.message;
+      last = now?.explanation;
       this.nextLook = this.world.after(this.limits.healthMs, look);
     };
     look();

@@ -5,7 +5,7 @@ import { RuleView } from "../../../../test/support/rule-view.ts";
 import { utf8 } from "../core/bytes.ts";
 import type { LoggedMessage } from "../engine/contract.ts";
 import { Copy } from "./copy.ts";
-import { SESSION_LIMITS } from "./limits.ts";
+import { SESSION_LIMITS } from "./defaults.ts";
 import { type Asker, copyRule, type Join, joinRule, openRule } from "./session-rules.ts";
 import { type Subscription, subscriptionTable } from "./state.ts";
 

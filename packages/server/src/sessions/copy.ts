@@ -4,7 +4,7 @@
  */
 import { comparePositions, formatOffset, type Position } from "@sluice/protocol";
 import type { LoggedMessage, Message } from "../engine/contract.ts";
-import { type Borrowed, borrowing, ownAttributes } from "../streams/borrowed.ts";
+import { type Borrowed, borrowing, ownAttributes } from "../streams/borrowed-payloads.ts";
 import { type CopyOf, renderCopy } from "../streams/render.ts";
 import { type CopyFormat, FANOUT } from "./state.ts";
 

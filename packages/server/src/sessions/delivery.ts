@@ -8,7 +8,7 @@
 import type { Position } from "@sluice/protocol";
 import type { Cancel, World } from "../core/world.ts";
 import type { Copy } from "./copy.ts";
-import type { FanoutLimits } from "./limits.ts";
+import type { FanoutLimits } from "./defaults.ts";
 import type { Addressed } from "./session-rules.ts";
 import type { StreamPort } from "./stream-port.ts";
 
@@ -140,7 +140,7 @@ export class Delivery implements Deliveries {
   }
 
   private call(member: Member): void {
-    const call: Call = { member, startedAt: this.parts.world.now(), isSlow: false };
+    const call: Call = { member, startedAt: this.parts.world.monotonicMs(), isSlow: false };
     this.calls.set(member, call);
     this.post(member).then(
       (outcome) => {
@@ -171,7 +171,7 @@ export class Delivery implements Deliveries {
 
   private tick(): void {
     this.cancel = undefined;
-    const now = this.parts.world.now();
+    const now = this.parts.world.monotonicMs();
     const { graceMs, timeoutMs } = this.parts.limits;
     for (const call of [...this.calls.values()]) {
       const age = now - call.startedAt;

@@ -8,9 +8,9 @@ import type { World } from "../core/world.ts";
 import type { Engine, Entity } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
 import { META } from "../streams/state.ts";
+import type { SessionLimits } from "./defaults.ts";
 import type { Events } from "./events.ts";
 import type { Fanout } from "./fanout.ts";
-import type { SessionLimits } from "./limits.ts";
 import { type Asker, deleteSessionRule, expireRule } from "./session-rules.ts";
 import { SESSION_ROW, type Subscription, sessionEntity, sessionIdOf, subscriptionTable } from "./state.ts";
 import type { StreamPort } from "./stream-port.ts";
@@ -84,7 +84,7 @@ export class Endings {
   /** Ends the sessions that have expired. */
   async sweep(entities: readonly Entity[]): Promise<void> {
     const { world, events, report } = this.parts;
-    const startedAt = world.now();
+    const startedAt = world.monotonicMs();
     let expired = 0;
     let removed = 0;
     let failed = 0;
@@ -101,7 +101,7 @@ export class Endings {
     });
     await Promise.all(sweeping);
     if (expired + failed === 0) return;
-    const latencyMs = world.now() - startedAt;
+    const latencyMs = world.monotonicMs() - startedAt;
     events.tell("cleanup_batch", { count: expired, latencyMs, values: [expired, removed, failed] });
   }
 

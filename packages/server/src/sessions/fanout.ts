@@ -15,7 +15,7 @@
  * - Order of steps: subscribing and leaving commit the session first, then the registry. A crash in between leaves a
  *   `pending` subscription, or a subscriber whose copies are stale. The next step detects either.
  * - Borrowed payloads: a large payload is appended once, to the registry's log, and inboxes hold notes
- *   (`streams/borrowed.ts`). It is trimmed when no session that may have borrowed it is left.
+ *   (`streams/borrowed-payloads.ts`). It is trimmed when no session that may have borrowed it is left.
  * - Back-pressure: queue and breaker only decide whether a publish waits. They are in memory, because losing them loses
  *   nothing. The queue pauses while the engine is behind (`isBehind`), so that copies never fill the journal that
  *   publishes need. It also rests after each message while clients append, because clients wait for appends and not for
@@ -173,12 +173,12 @@ export class Fanout {
     const { world } = this.parts;
     const mode = source.mode();
     const isInline = mode === "inline";
-    if (!isInline || !source.breaker.admits(world.now())) {
+    if (!isInline || !source.breaker.admits(world.monotonicMs())) {
       source.wake();
       return { mode: isInline ? "circuit-open" : mode, count: registry.count, successes: 0, failures: 0 };
     }
     const { failed, ...tally } = await source.copied(through);
-    source.breaker.report(tally.successes, failed, world.now());
+    source.breaker.report(tally.successes, failed, world.monotonicMs());
     return { mode, ...tally };
   }
 

@@ -4,14 +4,14 @@
  */
 import { type AddressName, READING, route } from "../core/route.ts";
 import { type Feature, type Kernel, kindOf } from "../feature.ts";
-import type { StreamLimits } from "../streams/limits.ts";
+import type { StreamLimits } from "../streams/defaults.ts";
 import type { Streams } from "../streams/service.ts";
 import { SESSION } from "../streams/state.ts";
+import type { FanoutLimits, SessionLimits } from "./defaults.ts";
 import { FanoutMeter } from "./delivery.ts";
 import { describeSessions as describe } from "./describe.ts";
 import { Events, type MetricSink } from "./events.ts";
 import { Fanout } from "./fanout.ts";
-import type { FanoutLimits, SessionLimits } from "./limits.ts";
 import { sessionMetrics } from "./metrics.ts";
 import { LocalQueue } from "./queue.ts";
 import {

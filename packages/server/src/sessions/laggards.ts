@@ -8,8 +8,8 @@ import type { Position } from "@sluice/protocol";
 import { backoffMs } from "../core/backoff.ts";
 import type { Cancel, World } from "../core/world.ts";
 import type { Copy } from "./copy.ts";
+import type { FanoutLimits } from "./defaults.ts";
 import { Delivery, type DeliveryParts, type Member } from "./delivery.ts";
-import type { FanoutLimits } from "./limits.ts";
 import type { RemoveSubscriber } from "./registry-rules.ts";
 import type { StreamPort } from "./stream-port.ts";
 

@@ -1,8 +1,8 @@
 import { expect, it } from "vitest";
 import type { World } from "../core/world.ts";
 import type { Copy } from "./copy.ts";
+import { FANOUT_LIMITS } from "./defaults.ts";
 import { FanoutMeter } from "./delivery.ts";
-import { FANOUT_LIMITS } from "./limits.ts";
 import { LocalQueue, messagesOf } from "./queue.ts";
 import type { StreamPort } from "./stream-port.ts";
 
@@ -14,7 +14,7 @@ const members = Array.from({ length: 120 }, (_, i) => ({ session: `s${i}`, incar
 it("leaves an engine that is behind to others, and goes on when it is not any more", async () => {
   const timers: (() => void)[] = [];
   const world = {
-    now: () => 0,
+    monotonicMs: () => 0,
     after(_ms: number, run: () => void) {
       timers.push(run);
       return () => {};
@@ -53,7 +53,7 @@ it("rests after each message while others append, and goes through when they do 
   let appends = 0;
   let copies = 0;
   const world = {
-    now: () => now,
+    monotonicMs: () => now,
     after(ms: number, run: () => void) {
       if (ms === FANOUT_LIMITS.queueRestMs) rests.push({ ms, run });
       return () => {};
@@ -80,4 +80,21 @@ it("rests after each message while others append, and goes through when they do 
   rests.pop()!.run();
   await deliveries.all;
   expect([copies, rests.length]).toEqual([120, 0]);
+});
+
+it("works for the projects in turn, so that a large fan-out of one does not delay the others", async () => {
+  const world = { now: () => 0, monotonicMs: () => 0, after: () => () => {} } as unknown as World;
+  const order: string[] = [];
+  const deliver = async (project: string) => {
+    order.push(project);
+    return { kind: "applied" as const, at: THROUGH };
+  };
+  const port = { deliver } as unknown as StreamPort;
+  const limits = { ...FANOUT_LIMITS, queueConsumers: 1, queueRestMs: 0 };
+  const queue = new LocalQueue({ port, world, limits, meter: new FanoutMeter(), engine: {}, appends: () => 0 });
+  const large = queue.send(messagesOf({ ...round, projectId: "large" }, members, 20));
+  const small = queue.send(messagesOf({ ...round, projectId: "small" }, members.slice(0, 1), 20));
+  await Promise.all([large.all, small.all]);
+  expect(order.indexOf("small")).toBeLessThanOrEqual(40);
+  expect(order.length).toBe(121);
 });

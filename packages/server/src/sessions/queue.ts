@@ -1,13 +1,15 @@
 /**
  * The queue behind a large fan-out. It cuts the copies of a round into messages of some sessions each
- * and works on a few at a time. So the publish need not wait, and other streams get their turn. Sources send to it. It lives in
- * memory, because a lost message costs nothing: copies that are owed follow from the log.
+ * and works on a few at a time, for the projects in turn. So the publish need not wait, and a large fan-out of one project does not
+ * delay the others'. Sources send to it. It lives in memory, because a lost message costs nothing: copies that are owed follow
+ * from the log.
  */
+import { FairQueue } from "../core/fair-queue.ts";
 import type { Cancel } from "../core/world.ts";
 import type { Engine } from "../engine/contract.ts";
 import type { Copy } from "./copy.ts";
+import type { FanoutLimits } from "./defaults.ts";
 import { type Deliveries, Delivery, type DeliveryParts, type Member, type Missed } from "./delivery.ts";
-import type { FanoutLimits } from "./limits.ts";
 
 export interface FanoutQueueMessage {
   readonly projectId: string;
@@ -46,8 +48,7 @@ interface Waiting {
 }
 
 export class LocalQueue implements FanoutQueue {
-  private readonly waiting: Waiting[] = [];
-  private next = 0;
+  private readonly waiting = new FairQueue<Waiting>();
   private consuming = 0;
   private cancel: Cancel | undefined;
   /** The number of appends at the last check, and when it was last seen to grow. */
@@ -58,12 +59,12 @@ export class LocalQueue implements FanoutQueue {
 
   /** Messages that are not being worked on yet. */
   get length(): number {
-    return this.waiting.length - this.next;
+    return this.waiting.length;
   }
 
   send(messages: readonly FanoutQueueMessage[]): Deliveries {
     const round = new Round(messages.length);
-    for (const message of messages) this.waiting.push({ message, into: round });
+    for (const message of messages) this.waiting.push(message.projectId, { message, into: round });
     this.work();
     return round;
   }
@@ -80,7 +81,7 @@ export class LocalQueue implements FanoutQueue {
   private isWanted(): boolean {
     const { appends, limits, world } = this.parts;
     if (limits.queueRestMs === 0) return false;
-    const now = world.now();
+    const now = world.monotonicMs();
     const count = appends();
     if (count !== this.appends) this.lastAppendMs = now;
     this.appends = count;
@@ -98,11 +99,7 @@ export class LocalQueue implements FanoutQueue {
         });
         return;
       }
-      const { message, into } = this.waiting[this.next++]!;
-      if (this.next === this.waiting.length) {
-        this.waiting.length = 0;
-        this.next = 0;
-      }
+      const { message, into } = this.waiting.shift()!;
       this.consuming++;
       const delivery = consume(this.parts, message);
       into.add(delivery);

@@ -9,8 +9,8 @@ import type { Position } from "@sluice/protocol";
 import type { Engine, Head, Message, RowKey } from "../engine/contract.ts";
 import type { Keepers, Rule } from "../engine/keeper.ts";
 import { isMemoryTruth } from "../engine/other-nodes.ts";
+import type { FanoutLimits } from "./defaults.ts";
 import type { Member } from "./delivery.ts";
-import type { FanoutLimits } from "./limits.ts";
 import {
   type AddOutcome,
   type AddSubscriber,

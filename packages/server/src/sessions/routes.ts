@@ -11,13 +11,13 @@ import { jsonBody } from "../core/json-body.ts";
 import { Refusal } from "../core/refusal.ts";
 import type { CallTo } from "../core/route.ts";
 import type { World } from "../core/world.ts";
-import type { StreamLimits } from "../streams/limits.ts";
+import type { StreamLimits } from "../streams/defaults.ts";
 import { absent, unreadable } from "../streams/refusals.ts";
 import { parseAppend, renderAppend } from "../streams/routes.ts";
 import { session as sessionSchema, subscribe, unsubscribe } from "./bodies.ts";
+import type { SessionLimits } from "./defaults.ts";
 import type { Events } from "./events.ts";
 import type { Published } from "./fanout.ts";
-import type { SessionLimits } from "./limits.ts";
 import type { Sessions, Subscribe, SubscribeOutcome } from "./service.ts";
 import type { Joined } from "./session-rules.ts";
 import { sessionPath } from "./state.ts";
@@ -111,9 +111,9 @@ export class SessionRoutes {
   /** Reports the request as an event when it is answered. */
   private async counted(endpoint: string, { method }: HttpRequest, work: () => Promise<Reply>): Promise<Reply> {
     const { events, world } = this.parts;
-    const startedAt = world.now();
+    const startedAt = world.monotonicMs();
     const told = (status: number, error = "") => {
-      const latencyMs = world.now() - startedAt;
+      const latencyMs = world.monotonicMs() - startedAt;
       events.tell("http", { stream: endpoint, session: method, error, latencyMs, values: [status] });
     };
     try {

@@ -9,9 +9,8 @@ import { comparePositions, type Position, ZERO } from "@sluice/protocol";
 import type { Access, Permission } from "../core/action.ts";
 import { Refusal } from "../core/refusal.ts";
 import { refuseReserved } from "../core/reserved.ts";
-import type { World } from "../core/world.ts";
-import type { Engine, Entity, RowKey } from "../engine/contract.ts";
-import type { Keepers, Rule } from "../engine/keeper.ts";
+import type { Entity, RowKey } from "../engine/contract.ts";
+import type { Rule } from "../engine/keeper.ts";
 import type { AppendOutcome } from "../streams/append.ts";
 import type { AppendRequest } from "../streams/bodies.ts";
 import type { FollowOutcome } from "../streams/following.ts";
@@ -21,10 +20,8 @@ import { absent, appendRefusal } from "../streams/refusals.ts";
 import type { Streams } from "../streams/service.ts";
 import { FANOUT_FOLLOWER, lifeOf, META, metaTable } from "../streams/state.ts";
 import { STREAM_ID } from "./bodies.ts";
-import { Endings, type EndingTask, subscriptionsOf } from "./endings.ts";
-import type { Events } from "./events.ts";
-import type { Fanout, Published } from "./fanout.ts";
-import type { SessionLimits } from "./limits.ts";
+import { type EndingParts, Endings, type EndingTask, subscriptionsOf } from "./endings.ts";
+import type { Published } from "./fanout.ts";
 import {
   type Asker,
   confirmRule,
@@ -52,16 +49,8 @@ import {
 } from "./state.ts";
 import type { StreamPort } from "./stream-port.ts";
 
-export interface SessionParts {
-  readonly engine: Engine;
-  readonly keepers: Keepers;
+export interface SessionParts extends EndingParts {
   readonly streams: Streams;
-  readonly port: StreamPort;
-  readonly fanout: Fanout;
-  readonly world: World;
-  readonly limits: SessionLimits;
-  readonly events: Events;
-  readonly report: (what: string, fault: unknown) => void;
 }
 
 export interface Subscribe {
@@ -123,7 +112,7 @@ export class Sessions {
   private async subscribeAs(asker: Asker, project: string, input: Subscribe): Promise<SubscribeOutcome> {
     const { port, fanout, events, world } = this.parts;
     const { sessionId, streamId, format, from } = input;
-    const startedAt = world.now();
+    const startedAt = world.monotonicMs();
     const asked = from === undefined ? undefined : await this.startOf(project, streamId, from);
     if (asked !== undefined && "kind" in asked) return asked;
     return fanout.joining(project, streamId, async () => {
@@ -151,7 +140,7 @@ export class Sessions {
         if (!(await this.register(project, input, name, joined, isCut))) return { kind: "no-stream" };
       } else await this.enlist(project, input, name, joined);
       if (joined.isNewSession) events.tell("session_create", { session: sessionId });
-      events.tell("subscribe", { stream: streamId, session: sessionId, latencyMs: world.now() - startedAt });
+      events.tell("subscribe", { stream: streamId, session: sessionId, latencyMs: world.monotonicMs() - startedAt });
       return joined;
     });
   }
@@ -275,7 +264,7 @@ export class Sessions {
     stored: () => void = () => {},
   ): Promise<PublishOutcome> {
     const { streams, fanout, events, world } = this.parts;
-    const startedAt = world.now();
+    const startedAt = world.monotonicMs();
     try {
       checkStreamId(stream);
       const outcome = await streams.append(project, stream, append);
@@ -283,11 +272,11 @@ export class Sessions {
       stored();
       const isFollowed = outcome.follows?.[FANOUT_FOLLOWER] !== undefined;
       const copies = isFollowed ? await fanout.publish(project, stream, outcome.next) : NO_COPIES;
-      events.tell("publish", { stream, count: copies.count, latencyMs: world.now() - startedAt });
+      events.tell("publish", { stream, count: copies.count, latencyMs: world.monotonicMs() - startedAt });
       return { outcome, copies };
     } catch (fault) {
       const error = fault instanceof Refusal ? fault.code : "internal";
-      events.tell("publish_error", { stream, error, latencyMs: world.now() - startedAt });
+      events.tell("publish_error", { stream, error, latencyMs: world.monotonicMs() - startedAt });
       throw fault;
     }
   }

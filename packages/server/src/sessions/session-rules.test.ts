@@ -4,7 +4,7 @@ import { RuleView } from "../../../../test/support/rule-view.ts";
 import { put } from "../engine/draft.ts";
 import { jsonTable } from "../engine/table.ts";
 import { metaTable } from "../streams/state.ts";
-import { SESSION_LIMITS } from "./limits.ts";
+import { SESSION_LIMITS } from "./defaults.ts";
 import {
   type Asker,
   confirmRule,

@@ -12,7 +12,7 @@ import type { Decision, Rule, View } from "../engine/keeper.ts";
 import { cutUnheld } from "../streams/retention.ts";
 import { endsAt, isSameType, lifeOf, type Meta, metaTable, slides } from "../streams/state.ts";
 import type { Copy } from "./copy.ts";
-import type { SessionLimits } from "./limits.ts";
+import type { SessionLimits } from "./defaults.ts";
 import {
   type CopyFormat,
   isBefore,

@@ -1,7 +1,7 @@
 /** The settings of sessions and of fan-out into their inboxes. Read by the configuration schema. */
 import { bytes, count, ms, yesNo } from "../core/setting.ts";
 import { settingGroup } from "../core/setting-group.ts";
-import { FANOUT_LIMITS as FANOUT, SESSION_LIMITS as SESSION } from "./limits.ts";
+import { FANOUT_LIMITS as FANOUT, SESSION_LIMITS as SESSION } from "./defaults.ts";
 
 const { ttlSeconds: _, ...sessionLimits } = SESSION;
 

@@ -10,7 +10,7 @@ import { PacedHold } from "../streams/paced-hold.ts";
 import type { Streams } from "../streams/service.ts";
 import { FANOUT_FOLLOWER, followsOf } from "../streams/state.ts";
 import { Copy, type Gap, type Lent } from "./copy.ts";
-import type { FanoutLimits } from "./limits.ts";
+import type { FanoutLimits } from "./defaults.ts";
 import type { Roster } from "./roster.ts";
 import { isBefore, type Registry } from "./state.ts";
 
@@ -32,13 +32,16 @@ export class SourceLog {
     private readonly roster: Roster,
     private readonly project: string,
     private readonly stream: string,
+    /** A move of the hold that came too soon is due now. */
+    holdAgain: () => Promise<void>,
   ) {
     const { streams, world, report } = parts;
-    this.paced = new PacedHold(
+    this.paced = new PacedHold({
       world,
-      (position, name) => streams.hold(project, stream, FANOUT_FOLLOWER, position, name),
-      (fault) => report(`moving the hold of fan-out on ${stream} failed`, fault),
-    );
+      store: (position, name) => streams.hold(project, stream, FANOUT_FOLLOWER, position, name),
+      again: holdAgain,
+      report: (fault) => report(`moving the hold of fan-out on ${stream} failed`, fault),
+    });
   }
 
   /** Whether a hold is still to be moved. */
@@ -110,6 +113,11 @@ export class SourceLog {
     const bytes = this.takenBytes;
     this.takenBytes = 0;
     await this.paced.move(lowest, name, bytes);
+  }
+
+  /** Puts off a move of the hold. */
+  holdLater(): void {
+    this.paced.later();
   }
 
   /** Releases the hold because no session subscribes any more. It takes the hold again if one just subscribed. */

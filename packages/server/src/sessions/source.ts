@@ -15,10 +15,10 @@ import { isMemoryTruth } from "../engine/other-nodes.ts";
 import type { Streams } from "../streams/service.ts";
 import { Breaker } from "./breaker.ts";
 import { Copy } from "./copy.ts";
+import type { FanoutLimits } from "./defaults.ts";
 import { type Deliveries, Delivery, type FanoutMeter, type Member, type Missed } from "./delivery.ts";
 import type { Events } from "./events.ts";
 import { type LaggardSource, Laggards } from "./laggards.ts";
-import type { FanoutLimits } from "./limits.ts";
 import { type FanoutQueue, messagesOf } from "./queue.ts";
 import type { RemoveSubscriber } from "./registry-rules.ts";
 import { Roster } from "./roster.ts";
@@ -66,7 +66,7 @@ export class Source implements LaggardSource {
     readonly stream: string,
   ) {
     this.roster = new Roster(parts.engine, parts.keepers, parts.limits, project, stream);
-    this.log = new SourceLog(parts, this.roster, project, stream);
+    this.log = new SourceLog(parts, this.roster, project, stream, () => this.holdAgain());
     this.breaker = new Breaker(parts.limits);
     this.laggards = new Laggards(parts, this);
   }
@@ -175,7 +175,7 @@ export class Source implements LaggardSource {
 
   private async copyToAll(registry: Registry, copy: Copy): Promise<void> {
     const { name } = registry;
-    const startedAt = this.parts.world.now();
+    const startedAt = this.parts.world.monotonicMs();
     const served: Member[] = [];
     const deliveries: Deliveries[] = [];
     const passedOver = this.roster.lagging.size;
@@ -285,7 +285,7 @@ export class Source implements LaggardSource {
     this.parts.events.tell("fanout", {
       stream: this.stream,
       count: tally.count,
-      latencyMs: this.parts.world.now() - startedAt,
+      latencyMs: this.parts.world.monotonicMs() - startedAt,
       values: [tally.successes, tally.failures],
     });
     this.waiters.settle(through, { after: copy.prev, through: copy.through, tally });
@@ -304,10 +304,18 @@ export class Source implements LaggardSource {
     await this.log.hold(registry);
   }
 
+  /** Sessions may have subscribed, or begun to, since the move was put off. */
+  private async holdAgain(): Promise<void> {
+    const registry = await this.roster.look();
+    if (registry === undefined || this.isStopped) return;
+    if (this.joins > 0) this.log.holdLater();
+    else await this.hold(registry);
+  }
+
   /** Without subscribers nothing needs to be held, unless a session is about to subscribe. */
   private async releaseHold(): Promise<void> {
     if (this.joins > 0 || this.hasReleasedHold()) return;
-    this.releasedAt = this.parts.world.now();
+    this.releasedAt = this.parts.world.monotonicMs();
     try {
       await this.log.releaseHold();
     } catch (fault) {
@@ -320,7 +328,7 @@ export class Source implements LaggardSource {
   private hasReleasedHold(): boolean {
     const { engine, world, limits } = this.parts;
     if (this.releasedAt === undefined) return false;
-    return isMemoryTruth(engine) || world.now() - this.releasedAt < limits.checkMs;
+    return isMemoryTruth(engine) || world.monotonicMs() - this.releasedAt < limits.checkMs;
   }
 
   /** While a session subscribes, the hold of the stream stays as it is. */

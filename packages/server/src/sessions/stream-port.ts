@@ -12,7 +12,7 @@ import type { FollowOutcome } from "../streams/following.ts";
 import type { Streams } from "../streams/service.ts";
 import { FANOUT_FOLLOWER, MARKS, META } from "../streams/state.ts";
 import type { Copy } from "./copy.ts";
-import type { SessionLimits } from "./limits.ts";
+import type { SessionLimits } from "./defaults.ts";
 import {
   type Addressed,
   type CopyOutcome,

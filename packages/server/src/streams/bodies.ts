@@ -5,11 +5,12 @@
  * Invariants: a message in a JSON stream is valid JSON. A body, or messages that are separate already, stay within the limits.
  */
 import { header } from "@sluice/protocol";
+import { TOO_DEEP } from "../core/json-depth.ts";
 import { Refusal } from "../core/refusal.ts";
 import { refuseReserved } from "../core/reserved.ts";
 import type { Append } from "./append.ts";
+import type { StreamLimits } from "./defaults.ts";
 import { jsonMessages } from "./json.ts";
-import type { StreamLimits } from "./limits.ts";
 import { isJson } from "./state.ts";
 
 const RESERVED_PRODUCER = "fanout:";
@@ -49,6 +50,7 @@ export function split(
   if (contentType === undefined || !isJson(contentType)) return [body];
   const json = jsonMessages(body, limits.bodyMessages);
   if (json.kind === "invalid") throw new Refusal("bad-body", `the body is not JSON: ${json.why}`);
+  if (json.kind === "too-deep") throw new Refusal("bad-body", TOO_DEEP);
   if (json.kind === "too-many") throw tooMany(limits);
   return json.payloads;
 }
@@ -67,6 +69,7 @@ export function checked(
   for (const [i, payload] of payloads.entries()) {
     const json = jsonMessages(payload);
     if (json.kind === "invalid") throw new Refusal("bad-body", `message ${i} is not JSON: ${json.why}`);
+    if (json.kind === "too-deep") throw new Refusal("bad-body", `message ${i}: ${TOO_DEEP}`);
   }
   return payloads;
 }

@@ -7,7 +7,7 @@
 import { BEGINNING, header, NOW } from "@sluice/protocol";
 import { count, flag, offset, type Parameter, parameter, text, upTo } from "../core/describe.ts";
 import { MAX_SHARDS } from "../core/shard-path.ts";
-import type { ListLimits } from "./limits.ts";
+import type { ListLimits } from "./defaults.ts";
 import {
   MAX_ATTRIBUTES_BYTES,
   MAX_CONTENT_TYPE_CHARS,

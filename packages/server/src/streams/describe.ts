@@ -1,8 +1,8 @@
 /** The routes of streams, described for the OpenAPI document. `feature.ts` attaches each description to its route. */
 import { z } from "zod";
 import { bytes, type Description, type Parameter } from "../core/describe.ts";
+import type { ListLimits } from "./defaults.ts";
 import { asks, limitQuery, queries, says } from "./describe-headers.ts";
-import type { ListLimits } from "./limits.ts";
 
 const tail = [says.nextOffset, says.closed];
 const appendTail = [...tail, says.shard, says.producerEpoch, says.producerSeq];
@@ -41,7 +41,10 @@ export const streamList = z.object({
       shards: z.number().describe("The number of shards; only of a sharded topic.").optional(),
     }),
   ),
-  next: z.string().describe("Send it as after to get the next page. Absent on the last page.").optional(),
+  next: z
+    .string()
+    .describe("Send it as after to get the next page, also if this page is short or empty. Absent on the last page.")
+    .optional(),
 });
 
 /** Publishing is an append whose response has further headers. */
@@ -153,6 +156,7 @@ export const describeStreams = (list: ListLimits) =>
         "stream-gone",
         "offset-trimmed",
         "stream-sharded",
+        "project-limit",
         "too-many-waiters",
         "draining",
         "data-damaged",

@@ -5,9 +5,8 @@
 import type { Feeds } from "../core/feed.ts";
 import { type AddressName, READING, route } from "../core/route.ts";
 import { type Feature, type Kernel, kindOf } from "../feature.ts";
-import { Census } from "./census.ts";
+import type { CensusLimits, ListLimits, StreamLimits, TailLimits } from "./defaults.ts";
 import { describeStreams } from "./describe.ts";
-import type { CensusLimits, ListLimits, StreamLimits, TailLimits } from "./limits.ts";
 import { listStreams, STREAMS_ADDRESS } from "./listing.ts";
 import { streamMetrics } from "./metrics.ts";
 import { parsePath } from "./parse.ts";
@@ -15,6 +14,7 @@ import type { StreamPage } from "./reading.ts";
 import { STREAM_ADDRESS, StreamRoutes } from "./routes.ts";
 import { APPEND_TO_STREAM, READ_STREAM, Streams } from "./service.ts";
 import { STREAM, sessionOf } from "./state.ts";
+import { Census } from "./stream-count.ts";
 import { TailRoutes } from "./tail-routes.ts";
 
 export interface StreamSettings {

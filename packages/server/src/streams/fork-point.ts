@@ -1,10 +1,13 @@
 /**
  * Finds the place of a fork in its source: the offset, the ancestors that it reads, and the part of a message that it
  * takes over. Called by `Forks` before it changes either stream.
+ *
+ * Invariants: a fork point has exactly the messages 1 to `seq` of the source before it, of whatever generations, so that
+ * the fork numbers on without a hole.
  */
 import { comparePositions, type Position } from "@sluice/protocol";
 import type { Engine, Head } from "../engine/contract.ts";
-import type { StreamLimits } from "./limits.ts";
+import type { StreamLimits } from "./defaults.ts";
 import { readPage } from "./reading.ts";
 import { type Ancestor, isJson, type Meta } from "./state.ts";
 
@@ -15,7 +18,10 @@ export interface ForkPoint {
   readonly prefix: readonly Uint8Array[];
 }
 
-export type ForkPointOutcome = ForkPoint | { readonly kind: "ahead" | "trimmed" | "sub-offset" | "too-deep" };
+/** `unknown`: no place in this life of the source; of an earlier stream at its path, or lost in a failover. */
+type Misplaced = "ahead" | "trimmed" | "unknown";
+
+export type ForkPointOutcome = ForkPoint | { readonly kind: Misplaced | "sub-offset" | "too-deep" };
 
 export async function findForkPoint(
   engine: Engine,
@@ -27,11 +33,11 @@ export async function findForkPoint(
 ): Promise<ForkPointOutcome> {
   const { meta, head, path } = source;
   let through = offset ?? head.last;
-  if (comparePositions(through, head.last) > 0) return { kind: "ahead" };
-  if (!isInHistory(meta, head, through)) return { kind: "trimmed" };
-  // A fork from the beginning inherits nothing, so nothing can be missing.
-  if (through.seq > 0 && (await readPage(engine, project, path, through, 1)).kind === "trimmed")
-    return { kind: "trimmed" };
+  // A fork from the beginning inherits nothing, so nothing can be missing. The tail needs no look: `Forks` starts again if
+  // the source has another history by the time that it stores the fork.
+  const isSure = through.seq === 0 || comparePositions(through, head.last) === 0;
+  const misplaced = isSure ? undefined : await misplacement(engine, project, path, through);
+  if (misplaced !== undefined) return { kind: misplaced };
   let prefix: readonly Uint8Array[] = [];
   if (subOffset > 0) {
     const found = await within(engine, project, path, meta, through, subOffset, pageBytes);
@@ -43,10 +49,24 @@ export async function findForkPoint(
   return lineage.length > maxDepth ? { kind: "too-deep" } : { kind: "point", lineage, prefix };
 }
 
-/** Whether an offset belongs to this life of the stream, inherited or its own. */
-function isInHistory(meta: Meta, head: Head, { generation, seq }: Position): boolean {
-  if (generation === head.generation || (generation === 0 && seq === 0)) return true;
-  return meta.origin?.lineage.some(({ through }) => through.generation === generation && seq <= through.seq) ?? false;
+/**
+ * Why no fork can begin at this position; undefined if one can. The message after it tells, there already or to come:
+ * numbers continue across generations, so after a position of this stream comes the next number.
+ */
+async function misplacement(
+  engine: Engine,
+  project: string,
+  path: string,
+  position: Position,
+): Promise<Misplaced | undefined> {
+  const read = await readPage(engine, project, path, position, 1);
+  if (read.kind === "ahead" || read.kind === "trimmed") return read.kind;
+  if (read.kind !== "page") return "unknown";
+  const { last } = read.head;
+  const [following] = read.messages;
+  if (following === undefined && comparePositions(position, last) > 0) return "ahead";
+  const nextSeq = following?.position.seq ?? last.seq + 1;
+  return nextSeq === position.seq + 1 ? undefined : "unknown";
 }
 
 /** The ancestors that the fork reads up to `through`, each with its last position. */

@@ -20,6 +20,7 @@ import { hex } from "../core/bytes.ts";
 import type { World } from "../core/world.ts";
 import type { Engine } from "../engine/contract.ts";
 import type { Keepers, View } from "../engine/keeper.ts";
+import type { StreamLimits } from "./defaults.ts";
 import { findForkPoint } from "./fork-point.ts";
 import {
   type AddFork,
@@ -30,7 +31,6 @@ import {
   dropForkRule,
   watchForksRule,
 } from "./life.ts";
-import type { StreamLimits } from "./limits.ts";
 import type { Described } from "./reading.ts";
 import type { CreateResult, Fork, NewStream, Streams } from "./service.ts";
 import { DEFAULT_CONTENT_TYPE, type ForkOrigin, forkTable, isSameType, META, streamEntity } from "./state.ts";
@@ -79,6 +79,8 @@ export class Forks {
       through,
       contentType,
     });
+    // The point was found in another history of the source, so it proves nothing about this one.
+    if (added === "changed") return this.create(project, path, request, fork);
     if (added !== "added")
       return added === "wrong-type" ? { kind: "source-type", contentType } : { kind: forkRefusal(added) };
     const inherits = request.config.ttlSeconds === undefined && request.config.expiresAt === undefined;
@@ -173,6 +175,6 @@ function offsetOf(text: string): Position | undefined {
   return text === BEGINNING ? { generation: 0, seq: 0 } : parseOffset(text);
 }
 
-function forkRefusal(kind: "absent" | "gone" | "ahead" | "trimmed") {
-  return kind === "absent" || kind === "gone" ? (`source-${kind}` as const) : (`fork-${kind}` as const);
+function forkRefusal(kind: "absent" | "gone" | "ahead") {
+  return kind === "ahead" ? ("fork-ahead" as const) : (`source-${kind}` as const);
 }

@@ -33,3 +33,8 @@ test("whatever array is sent, its messages are its elements", () => {
     }),
   );
 });
+
+test("nesting beyond the limit is found before the body is parsed", () => {
+  expect(jsonMessages(utf8("[".repeat(1_001))).kind).toBe("too-deep");
+  expect(split(`${"[".repeat(1_000)}7${"]".repeat(1_000)}`)).toEqual([`${"[".repeat(999)}7${"]".repeat(999)}`]);
+});

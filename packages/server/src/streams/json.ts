@@ -4,7 +4,8 @@
  *
  * Invariants: a message keeps the bytes that the client sent, so no number loses a digit.
  */
-import { STREAM_LIMITS } from "./limits.ts";
+import { isTooDeep } from "../core/json-depth.ts";
+import { STREAM_LIMITS } from "./defaults.ts";
 
 /**
  * A byte order mark is not JSON. The decoder must not drop it silently, because the stored bytes would still contain
@@ -27,9 +28,11 @@ const CLOSE_BRACE = 0x7d;
 export type JsonBody =
   | { readonly kind: "messages"; readonly payloads: Uint8Array[] }
   | { readonly kind: "invalid"; readonly why: string }
+  | { readonly kind: "too-deep" }
   | { readonly kind: "too-many" };
 
 export function jsonMessages(body: Uint8Array, maxMessages = STREAM_LIMITS.bodyMessages): JsonBody {
+  if (isTooDeep(body)) return { kind: "too-deep" };
   try {
     JSON.parse(decoder.decode(body));
   } catch (error) {

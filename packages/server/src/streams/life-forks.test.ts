@@ -4,8 +4,8 @@ import { RuleView } from "../../../../test/support/rule-view.ts";
 import { utf8 } from "../core/bytes.ts";
 import { type Head, NO_HEAD } from "../engine/contract.ts";
 import { appendRule } from "./append.ts";
+import { STREAM_LIMITS } from "./defaults.ts";
 import { type AddFork, addForkRule, deleteRule, dropForkRule, watchForksRule } from "./life.ts";
-import { STREAM_LIMITS } from "./limits.ts";
 import { forkTable, type Meta, metaTable } from "./state.ts";
 
 const NOW = 1_000_000;
@@ -52,7 +52,7 @@ describe("noting a fork", () => {
     ["a deleted source is gone", { deleted: true, forks: { count: 1, needAfter: START } }, {}, "gone"],
     ["another content type is refused", {}, { contentType: "text/html" }, "wrong-type"],
     ["parameters of the content type do not count", {}, { contentType: "Text/Plain; v=1" }, "added"],
-    ["a source that was created anew since has lost the place", {}, { generation: 2 }, "trimmed"],
+    ["a source whose generation has risen since is to be read again", {}, { generation: 2 }, "changed"],
     ["a place beyond the tail is ahead", {}, { through: { generation: 3, seq: 8 } }, "ahead"],
   ])("%s", (_, meta, fork, kind) => {
     const view = viewOf(meta);

@@ -7,8 +7,8 @@ import { RuleView } from "../../../../test/support/rule-view.ts";
 import { utf8 } from "../core/bytes.ts";
 import { type Head, NO_HEAD } from "../engine/contract.ts";
 import { appendRule } from "./append.ts";
+import { STREAM_LIMITS } from "./defaults.ts";
 import { type Create, compareRule, createRule, deleteRule, holdRule, sweepRule, touchRule } from "./life.ts";
-import { STREAM_LIMITS } from "./limits.ts";
 import { type ForkOrigin, holdsTable, type Meta, metaTable, type StreamConfig } from "./state.ts";
 
 const NOW = 1_000_000;
@@ -51,8 +51,8 @@ describe("creating where no stream is", () => {
     expect(view.get(metaTable, "")).toMatchObject({ createdAt: NOW, touchedAt: NOW, closed: true });
   });
 
-  it("continues a fork after the last inherited message, in a generation not before the source's", () => {
-    expect(created(create({ origin })).head).toMatchObject({ generation: 5, last: { generation: 5, seq: 40 } });
+  it("continues a fork after the last inherited message, in a generation of its own after the source's", () => {
+    expect(created(create({ origin })).head).toMatchObject({ generation: 6, last: { generation: 5, seq: 40 } });
     const later = created(create({ origin, payloads: [utf8("a")] }), 9);
     expect(later.head.last).toEqual({ generation: 9, seq: 41 });
     expect(later.get(metaTable, "")?.origin).toEqual(origin);

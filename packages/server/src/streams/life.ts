@@ -10,8 +10,8 @@ import { type Message, NO_HEAD } from "../engine/contract.ts";
 import { type Change, drop, put } from "../engine/draft.ts";
 import type { Decision, View } from "../engine/keeper.ts";
 import { nextAgeCheck } from "../engine/trimming.ts";
+import type { StreamLimits } from "./defaults.ts";
 import { isFollowedAs } from "./following.ts";
-import type { StreamLimits } from "./limits.ts";
 import { cutAtCreation, cutByAge } from "./retention.ts";
 import {
   endsAt,
@@ -57,8 +57,8 @@ export function createRule(view: View, now: number, input: Create): Decision<Cre
 
   const { config, closed, payloads, origin, topicId, shardOf, checkMs } = input;
   const through = origin?.lineage.at(-1)?.through;
-  // A fork's own messages must sort after the messages it inherits.
-  const generation = Math.max(view.nextGeneration, through?.generation ?? 0);
+  // A fork's own messages sort after the messages it inherits, and their generation tells them from those.
+  const generation = Math.max(view.nextGeneration, (through?.generation ?? 0) + 1);
   const base = through ?? { generation, seq: 0 };
   const topic = topicId === undefined ? undefined : ({ id: topicId, step: "making" } as const);
   const meta: Meta = { config, createdAt: now, touchedAt: now, closed, origin, topic, shardOf };
@@ -207,7 +207,9 @@ export interface AddFork {
 
 export type AddForkOutcome =
   | { readonly kind: "added" }
-  | { readonly kind: "absent" | "gone" | "ahead" | "trimmed" | "wrong-type" };
+  | { readonly kind: "absent" | "gone" | "ahead" | "wrong-type" }
+  /** Since the caller read the source, it was created anew or a failover raised its generation. Read it again. */
+  | { readonly kind: "changed" };
 
 /**
  * The source stores the fork's row before the fork exists, so that retention keeps the messages that the fork will
@@ -225,7 +227,7 @@ export function addForkRule(
   if (meta === undefined || life === "absent") return { outcome: { kind: "absent" } };
   if (life === "gone") return { outcome: { kind: "gone" } };
   if (!isSameType(meta.config.contentType, input.contentType)) return { outcome: { kind: "wrong-type" } };
-  if (head.generation !== input.generation) return { outcome: { kind: "trimmed" } };
+  if (head.generation !== input.generation) return { outcome: { kind: "changed" } };
   if (comparePositions(input.through, head.last) > 0) return { outcome: { kind: "ahead" } };
 
   const forks = { count: (meta.forks?.count ?? 0) + 1, needAfter: meta.forks?.needAfter ?? head.start };

@@ -2,7 +2,8 @@
  * `GET /v1/{project}/streams`: lists the streams of a project page by page, by prefix or topic filter. Called by
  * `feature.ts`.
  *
- * Invariants: no entry and no `next` names a stream that the caller may not see.
+ * Invariants: no entry and no `next` names a stream that the caller may not see. A request examines and describes a bounded
+ * number of streams; beyond it the page is short, perhaps empty, and `next` continues.
  */
 import { formatOffset } from "@sluice/protocol";
 import type { Access } from "../core/action.ts";
@@ -13,7 +14,7 @@ import { Refusal } from "../core/refusal.ts";
 import { isReserved } from "../core/reserved.ts";
 import type { CallTo } from "../core/route.ts";
 import { matchesFilter, parseFilter, type TopicFilter } from "../core/topic.ts";
-import { LIST_LIMITS, type ListLimits } from "./limits.ts";
+import { LIST_LIMITS, type ListLimits } from "./defaults.ts";
 import { MAX_PATH_BYTES } from "./paths.ts";
 import type { Streams } from "./service.ts";
 import { endsAt } from "./state.ts";
@@ -30,7 +31,7 @@ export async function listStreams(
   const filter = parseFilterParameter(pathValue(search, "filter"));
   const prefix = pathValue(search, "prefix") ?? filter?.literalPrefix ?? "";
   const after = pathValue(search, "after") ?? "";
-  const wanted = { project, filter, limit, scanned: limits.scanned, prefixes: prefixesWithin(prefix, access) };
+  const wanted = { project, filter, limit, limits, prefixes: prefixesWithin(prefix, access) };
   const { found, next } = await list(streams, wanted, after, access);
   const body = JSON.stringify({ streams: found, next });
   return { status: 200, headers: ["Content-Type", "application/json", "Cache-Control", "no-store"], body };
@@ -40,42 +41,56 @@ interface Wanted {
   readonly project: string;
   readonly filter: TopicFilter | undefined;
   readonly limit: number;
-  /** Names examined for one page. */
-  readonly scanned: number;
+  readonly limits: ListLimits;
   /** Examined one after another, in bytewise order. */
   readonly prefixes: readonly string[];
 }
 
 /** `next` is never a name that the caller may not see. */
 async function list(streams: Streams, wanted: Wanted, from: string, access: Access) {
-  const { project, filter, limit, prefixes } = wanted;
+  const { project, filter, limit, limits } = wanted;
   const found: object[] = [];
-  let after = from;
   let resumeAt = from;
   let scanned = 0;
-  for (const [i, prefix] of prefixes.entries()) {
-    for (;;) {
-      const page = await streams.list(project, prefix, after, limit - found.length);
-      for (const path of page.ids) {
-        after = path;
-        if (!access.sees(path)) continue;
-        resumeAt = path;
-        if (isReserved(path) || (filter && !matchesFilter(filter, path))) continue;
-        const entry = await describeEntry(streams, project, path);
-        if (entry) found.push(entry);
-      }
-      scanned += page.ids.length;
-      const isThrough = page.next === undefined;
-      if (isThrough && i === prefixes.length - 1) return { found, next: undefined };
-      if (found.length >= limit) return { found, next: resumeAt };
-      if (scanned >= wanted.scanned) {
-        if (resumeAt === from) throw tooSparse(wanted.scanned);
-        return { found, next: resumeAt };
-      }
-      if (isThrough) break;
-    }
+  let described = 0;
+  for await (const path of names(streams, wanted, from)) {
+    const isSpent = scanned === limits.scanned || described === limits.streams;
+    if (isSpent && resumeAt === from) throw tooSparse(limits.scanned);
+    if (isSpent || found.length === limit) return { found, next: resumeAt };
+    scanned++;
+    if (!access.sees(path)) continue;
+    resumeAt = path;
+    if (isReserved(path) || (filter && !matchesFilter(filter, path))) continue;
+    described++;
+    const entry = await describeEntry(streams, project, path);
+    if (entry) found.push(entry);
   }
   return { found, next: undefined };
+}
+
+/**
+ * Names of streams in order, in pages that do not depend on how few entries the client asks for: a page of one name would
+ * cost a store of many buckets as much as a large one.
+ */
+async function* names(
+  streams: Streams,
+  { project, prefixes, limit, limits }: Wanted,
+  from: string,
+): AsyncGenerator<string> {
+  let after = from;
+  // One more than the limit, because a later name shows that there is a next page.
+  let count = Math.max(limits.firstPage, limit + 1);
+  for (const prefix of prefixes) {
+    const isPassed = compareBytewise(prefix, after) < 0 && !after.startsWith(prefix);
+    for (let isThrough = isPassed; !isThrough; ) {
+      const page = await streams.list(project, prefix, after, count);
+      yield* page.ids;
+      after = page.ids.at(-1) ?? after;
+      isThrough = page.next === undefined;
+      // The first names were not enough, so few of them match.
+      count = limits.page;
+    }
+  }
 }
 
 /** Refused, because `next` would have to name a stream that the caller may not see. */

@@ -3,8 +3,8 @@
  * compose.
  */
 import { counter, counters, gauge, type Metric } from "../core/metric.ts";
-import type { Census } from "./census.ts";
 import type { StreamMeter } from "./meter.ts";
+import type { Census } from "./stream-count.ts";
 import type { TailRoutes } from "./tail-routes.ts";
 
 export function streamMetrics(meter: StreamMeter, tail: TailRoutes, census: Census): readonly Metric[] {

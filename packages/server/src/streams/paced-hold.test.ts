@@ -8,17 +8,25 @@ function paced() {
   const stored: number[] = [];
   const faults: unknown[] = [];
   const trouble = { isOn: false };
-  const store = async ({ seq }: Position) => {
-    if (trouble.isOn) throw new Error("no");
-    stored.push(seq);
+  const follower = { at: 0 };
+  const hold = new PacedHold({
+    world,
+    store: async ({ seq }: Position) => {
+      if (trouble.isOn) throw new Error("no");
+      stored.push(seq);
+    },
+    again: () => move(follower.at, 0),
+    report: (fault) => faults.push(fault),
+  });
+  const move = (seq: number, bytes = 1) => {
+    follower.at = seq;
+    return hold.move({ generation: 1, seq }, "n", bytes);
   };
-  const hold = new PacedHold(world, store, (fault) => faults.push(fault));
-  const move = (seq: number, bytes = 1) => hold.move({ generation: 1, seq }, "n", bytes);
   const pass = async (ms: number) => {
     world.advance(ms);
     for (let i = 0; i < 5; i++) await Promise.resolve();
   };
-  return { hold, move, pass, stored, faults, trouble };
+  return { follower, hold, move, pass, stored, faults, trouble };
 }
 
 it("a hold is stored at first, then every five seconds, with the last position", async () => {
@@ -46,6 +54,24 @@ it("a hold that must fall falls at once", async () => {
   await move(11);
   await move(4);
   expect(stored).toEqual([10, 4]);
+});
+
+it("a move that had to wait goes to where the follower stands when it is due", async () => {
+  const { follower, move, pass, stored } = paced();
+  await move(5);
+  await move(9);
+  follower.at = 2;
+  await pass(5_000);
+  expect(stored).toEqual([5, 2]);
+});
+
+it("a hold that is stored already is not stored again", async () => {
+  const { move, pass, stored } = paced();
+  await move(5);
+  await pass(6_000);
+  await move(5);
+  await pass(6_000);
+  expect(stored).toEqual([5]);
 });
 
 it("a hold that was forgotten is stored with the next move, and no earlier one follows", async () => {

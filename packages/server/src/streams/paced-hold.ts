@@ -3,7 +3,8 @@
  * feature has one per stream that it follows, and reports its position after each step.
  *
  * Invariants: a hold that must fall falls at once. A hold that may rise does so at most every 5 s or 8 MiB. It also
- * rises when the follower is idle, so that no message stays held for longer than that.
+ * rises when the follower is idle, so that no message stays held for longer than that. A position is stored at once or
+ * not at all, because the follower may need earlier messages by the time a move is due.
  */
 import { comparePositions, type Position } from "@sluice/protocol";
 import type { Cancel, World } from "../core/world.ts";
@@ -11,21 +12,22 @@ import type { Cancel, World } from "../core/world.ts";
 const PACE_MS = 5_000;
 const PACE_BYTES = 8 * 1024 * 1024;
 
-/** Stores the hold; rejects if the commit failed. */
-export type StoreHold = (position: Position, name: string) => Promise<unknown>;
+export interface HoldParts {
+  readonly world: World;
+  /** Stores the hold; rejects if the commit failed. */
+  store(position: Position, name: string): Promise<unknown>;
+  /** A move that came too soon is due now: the follower moves the hold to where it stands by now. */
+  again(): Promise<void>;
+  report(fault: unknown): void;
+}
 
 export class PacedHold {
   private stored: Position | undefined;
   private storedAt = 0;
   private bytes = 0;
-  private next: { readonly position: Position; readonly name: string } | undefined;
   private timer: Cancel | undefined;
 
-  constructor(
-    private readonly world: World,
-    private readonly store: StoreHold,
-    private readonly report: (fault: unknown) => void,
-  ) {}
+  constructor(private readonly parts: HoldParts) {}
 
   /** Whether a move waits for its time. */
   get isWaiting(): boolean {
@@ -35,12 +37,17 @@ export class PacedHold {
   /** `bytes`: how much the follower has taken since its last call. */
   async move(position: Position, name: string, bytes: number): Promise<void> {
     this.bytes += bytes;
-    this.next = { position, name };
-    if (this.isDue(position)) return this.write();
-    const restMs = this.storedAt + PACE_MS - this.world.now();
-    this.timer ??= this.world.after(restMs, () => {
+    if (this.stored !== undefined && comparePositions(position, this.stored) === 0) return;
+    if (this.isDue(position)) await this.write(position, name);
+    else this.later(this.storedAt + PACE_MS - this.parts.world.monotonicMs());
+  }
+
+  /** Asks for the position again after a while. */
+  later(ms = PACE_MS): void {
+    const { world, again, report } = this.parts;
+    this.timer ??= world.after(ms, () => {
       this.timer = undefined;
-      this.write().catch(this.report);
+      again().catch(report);
     });
   }
 
@@ -49,26 +56,18 @@ export class PacedHold {
     this.timer?.();
     this.timer = undefined;
     this.stored = undefined;
-    this.next = undefined;
     this.bytes = 0;
   }
 
   private isDue(position: Position): boolean {
     if (this.stored === undefined || comparePositions(position, this.stored) < 0) return true;
-    if (comparePositions(position, this.stored) === 0) return false;
-    return this.bytes >= PACE_BYTES || this.world.now() - this.storedAt >= PACE_MS;
+    return this.bytes >= PACE_BYTES || this.parts.world.monotonicMs() - this.storedAt >= PACE_MS;
   }
 
-  private async write(): Promise<void> {
-    const { next } = this;
-    if (next === undefined) return;
-    this.timer?.();
-    this.timer = undefined;
-    this.next = undefined;
-    this.stored = undefined;
-    await this.store(next.position, next.name);
-    this.stored = next.position;
-    this.storedAt = this.world.now();
-    this.bytes = 0;
+  private async write(position: Position, name: string): Promise<void> {
+    this.forget();
+    await this.parts.store(position, name);
+    this.stored = position;
+    this.storedAt = this.parts.world.monotonicMs();
   }
 }

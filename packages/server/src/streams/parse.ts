@@ -6,6 +6,7 @@ import { BEGINNING, header, NOW, type Position, parseOffset } from "@sluice/prot
 import { isLonger } from "../core/bytes.ts";
 import { type HttpRequest, queryValue } from "../core/http.ts";
 import { Refusal } from "../core/refusal.ts";
+import { parseTime } from "../core/rfc3339.ts";
 import { MAX_SHARDS } from "../core/shard-path.ts";
 import { checkPath } from "./paths.ts";
 import type { ProducerTriple, Retention, StreamConfig } from "./state.ts";
@@ -107,7 +108,6 @@ export function parseCount(request: HttpRequest, name: string): number | undefin
 
 /** A century: longer than any use needs, and safe to add to a time. */
 export const MAX_TTL_SECONDS = 100 * 365 * 24 * 3_600;
-const RFC3339 = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})$/i;
 
 export function parseConfig(
   request: HttpRequest,
@@ -123,11 +123,11 @@ export function parseConfig(
       `${header.streamTtl} and ${header.streamExpiresAt} exclude each other; send one of them`,
     );
   }
-  const expiresAt = expires === undefined ? undefined : Date.parse(expires);
-  if (expires !== undefined && (!RFC3339.test(expires) || Number.isNaN(expiresAt))) {
+  const expiresAt = expires === undefined ? undefined : parseTime(expires);
+  if (expires !== undefined && expiresAt === undefined) {
     throw new Refusal(
       "bad-header",
-      `${header.streamExpiresAt} must be an RFC 3339 time, like 2030-01-31T12:00:00Z; got ${shown(expires)}`,
+      `${header.streamExpiresAt} must be an RFC 3339 time on a day that exists, like 2030-01-31T12:00:00Z; got ${shown(expires)}`,
     );
   }
   const contentType = parseContentType(request);

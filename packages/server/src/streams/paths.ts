@@ -4,7 +4,7 @@
  * Invariants: no stream is created at a path that is refused here. Streams stored before a rule existed stay readable and
  * deletable.
  */
-import { isLonger } from "../core/bytes.ts";
+import { isLonger, isWellFormed } from "../core/bytes.ts";
 import { Refusal } from "../core/refusal.ts";
 import { refuseReserved } from "../core/reserved.ts";
 import { isAmongShards, SHARD_LEVEL, shardPath } from "../core/shard-path.ts";
@@ -47,6 +47,9 @@ export function checkNewPath(path: string, shards: number | undefined): void {
   checkPath(path);
   refuseReserved(path);
   refuseAmongShards(path);
+  if (!isWellFormed(path)) {
+    throw new Refusal("bad-path", "the path holds a surrogate alone, which UTF-8 cannot express");
+  }
   if (NOT_IN_NEW_PATHS.test(path)) {
     const shown = JSON.stringify(path);
     throw new Refusal("bad-path", `a new path must not hold whitespace, control characters, + or #; got ${shown}`);

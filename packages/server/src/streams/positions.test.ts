@@ -79,8 +79,30 @@ const fork: Log = {
     },
   },
 };
+/** Inherited messages 13 to 15, and a failover of the source lost them after the fork was made. */
+const bereft: Log = {
+  ...fork,
+  meta: {
+    ...META,
+    origin: {
+      ...fork.meta.origin!,
+      source: "shortened",
+      lineage: [{ path: "shortened", through: { generation: 2, seq: 15 } }],
+    },
+  },
+  start: { generation: 2, seq: 15 },
+};
+const shortened: Log = {
+  ...mended,
+  messages: messages([
+    [1, 8],
+    [2, 12],
+    [9, 40],
+  ]),
+};
+const barren: Log = { ...bereft, messages: [] };
 const empty: Log = { messages: [], start: { generation: 3, seq: 0 }, meta: META };
-const logs = { whole, mended, trimmed, fork, empty };
+const logs = { whole, mended, trimmed, fork, shortened, bereft, barren, empty };
 
 describe("the position of the last messages", () => {
   it.each<[keyof typeof logs, number, Position]>([
@@ -98,6 +120,9 @@ describe("the position of the last messages", () => {
     ["fork", 15, { generation: 4, seq: 15 }],
     ["fork", 16, { generation: 4, seq: 14 }],
     ["fork", 25, { generation: 1, seq: 5 }],
+    ["bereft", 16, { generation: 2, seq: 15 }],
+    ["bereft", 18, { generation: 2, seq: 12 }],
+    ["barren", 2, { generation: 2, seq: 15 }],
     ["empty", 3, ZERO],
   ])("of %s, %i of them, is %o", async (path, count, position) => {
     expect(await positionBack(engineOf(logs), "p", path, count)).toEqual({ kind: "position", position });
@@ -119,6 +144,10 @@ describe("the position of a time", () => {
     ["fork", 95, { generation: 2, seq: 9 }],
     ["fork", 155, { generation: 4, seq: 15 }],
     ["fork", 300, { generation: 7, seq: 29 }],
+    ["bereft", 120, { generation: 2, seq: 11 }],
+    ["bereft", 140, { generation: 2, seq: 12 }],
+    ["bereft", 165, { generation: 7, seq: 16 }],
+    ["barren", 140, { generation: 2, seq: 12 }],
     ["empty", 5, ZERO],
   ])("in %s, %i ms, is %o", async (path, time, position) => {
     expect(await positionAt(engineOf(logs), "p", path, time)).toEqual({ kind: "position", position });

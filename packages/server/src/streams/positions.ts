@@ -4,7 +4,8 @@
  * and for features that seek by time.
  *
  * Invariants: sequence numbers continue across generations (a failover raises the generation) and from a fork's
- * ancestors into its own log. Every read is of committed state. A trim during the search restarts it.
+ * ancestors into its own log. Only the end of an inherited piece may be missing, if a failover lost it. Every read is of
+ * committed state. A trim during the search restarts it.
  */
 import { comparePositions, type Position } from "@sluice/protocol";
 import type { Engine, Entity, Head, LoggedMessage } from "../engine/contract.ts";
@@ -25,12 +26,12 @@ export function positionAt(engine: Engine, project: string, path: string, timeMs
     // Every message below `low` is older than the time; every message at or above `high` is not.
     while (low < high) {
       const middle = Math.floor((low + high) / 2);
-      const message = await span.message(middle);
-      if (message === undefined) return undefined;
-      if (message.at >= timeMs) high = middle;
+      const place = await span.place(middle);
+      if (place === undefined) return undefined;
+      if (place.at >= timeMs) high = middle;
       else {
-        low = middle + 1;
-        before = message.position;
+        low = place.position.seq + 1;
+        before = place.position;
       }
     }
     return before;
@@ -42,7 +43,7 @@ export function positionBack(engine: Engine, project: string, path: string, coun
   return search(engine, project, path, async (span) => {
     if (count === 0) return span.last;
     const seq = span.last.seq - count;
-    return seq <= span.earliest.seq ? span.earliest : (await span.message(seq))?.position;
+    return seq <= span.earliest.seq ? span.earliest : (await span.place(seq))?.position;
   });
 }
 
@@ -78,6 +79,9 @@ function pieces(project: string, path: string, { origin }: Meta, { last }: Head)
   return [...inherited, { entity: streamEntity(project, path), through: last }];
 }
 
+/** Where a reader of a message stands, and when the message was published. */
+type Place = Pick<LoggedMessage, "position" | "at">;
+
 /** The messages of a stream that are kept, by sequence number. */
 class Span {
   constructor(
@@ -87,18 +91,32 @@ class Span {
     readonly last: Position,
   ) {}
 
-  /** The message with this number; undefined if it was trimmed. */
-  async message(seq: number): Promise<LoggedMessage | undefined> {
+  /**
+   * The place of the message with this number; undefined if it was trimmed. If an ancestor lost the message in a
+   * failover: the end of what is inherited, with the time of the message after it.
+   */
+  async place(seq: number): Promise<Place | undefined> {
     const piece = this.pieces.find(({ through }) => seq <= through.seq)!;
+    const found = await this.within(piece, seq);
+    if (found !== "lost" || piece === this.pieces.at(-1)) return found === "lost" ? undefined : found;
+    const { through } = piece;
+    if (through.seq === this.last.seq) return { position: through, at: Number.POSITIVE_INFINITY };
+    const following = await this.place(through.seq + 1);
+    return following && { position: through, at: following.at };
+  }
+
+  private async within({ entity, through }: Piece, seq: number): Promise<Place | "lost" | undefined> {
     // A number belongs to the highest generation in which a message at or before it follows its predecessor.
     let low = 0;
-    let high = piece.through.generation;
+    let high = through.generation;
     for (let generation = high; low <= high; generation = Math.floor((low + high) / 2)) {
-      const [message] = (await this.engine.read(piece.entity, { generation, seq: seq - 1 }, 1)).messages;
-      if (message?.position.seq === seq && comparePositions(message.position, piece.through) <= 0) return message;
+      const { messages, head } = await this.engine.read(entity, { generation, seq: seq - 1 }, 1);
+      if (head.start.seq >= seq) return undefined;
+      const [message] = messages;
+      if (message?.position.seq === seq && comparePositions(message.position, through) <= 0) return message;
       if (message === undefined || message.position.seq > seq) high = generation - 1;
       else low = generation + 1;
     }
-    return undefined;
+    return "lost";
   }
 }

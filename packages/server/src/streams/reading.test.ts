@@ -1,4 +1,4 @@
-/** Others write between the two looks that a page takes: at the stream's row, and at its log. */
+/** Another writer commits between the two looks that a page takes: at the stream's row, and at its log. */
 import { expect, it } from "vitest";
 import { type Engine, type Head, NO_HEAD } from "../engine/contract.ts";
 import { readPage, type StreamPage } from "./reading.ts";
@@ -7,10 +7,12 @@ import { type Meta, metaTable } from "./state.ts";
 interface Moment {
   readonly last: number;
   readonly closed: boolean;
+  /** Everything up to here is trimmed. */
+  readonly start?: number;
 }
 
 const at = (seq: number) => ({ generation: 1, seq });
-const headAt = (last: number): Head => ({ ...NO_HEAD, generation: 1, last: at(last), start: at(0) });
+const headOf = ({ last, start = 0 }: Moment): Head => ({ ...NO_HEAD, generation: 1, last: at(last), start: at(start) });
 
 /** An engine that tells each look of another moment. */
 function engineOf(moments: readonly Moment[]): Engine {
@@ -20,16 +22,18 @@ function engineOf(moments: readonly Moment[]): Engine {
     exclusive: false,
     now: () => 0,
     async load() {
-      const { last, closed } = look();
+      const moment = look();
+      const { closed } = moment;
       const meta: Meta = { config: { contentType: "text/plain" }, createdAt: 0, touchedAt: 0, closed };
-      return { rev: 1, head: headAt(last), nextGeneration: 2, rows: [metaTable.encode(meta)] };
+      return { rev: 1, head: headOf(moment), nextGeneration: 2, rows: [metaTable.encode(meta)] };
     },
     async read(_e: unknown, after: { seq: number }) {
-      const { last } = look();
-      const messages = Array.from({ length: last - after.seq }, (_, i) => {
-        return { payload: new Uint8Array(1), at: 0, position: at(after.seq + i + 1) };
+      const moment = look();
+      const from = Math.max(after.seq, moment.start ?? 0);
+      const messages = Array.from({ length: moment.last - from }, (_, i) => {
+        return { payload: new Uint8Array(1), at: 0, position: at(from + i + 1) };
       });
-      return { head: headAt(last), messages, atTail: true };
+      return { head: headOf(moment), messages, atTail: true };
     },
   } as unknown as Engine;
 }
@@ -39,11 +43,11 @@ async function pageOf(...moments: readonly Moment[]): Promise<[number, boolean, 
   return [page.messages.length, page.atTail, page.meta.closed];
 }
 
-it("who is told of a message that closed its stream is told that it did", async () => {
+it("a reader that gets the message that closed its stream learns of the close with it", async () => {
   expect(await pageOf({ last: 0, closed: false }, { last: 1, closed: true })).toEqual([1, true, true]);
 });
 
-it("a message after which more has come did not close the stream, whatever came later did", async () => {
+it("a message that others follow did not close the stream, even if a later one did", async () => {
   const moments = [1, 2, 3].map((last) => ({ last, closed: false }));
   expect(await pageOf(...moments, { last: 4, closed: true })).toEqual([2, true, false]);
 });
@@ -54,4 +58,12 @@ it("a stream that stays as it is needs no third look", async () => {
     true,
     true,
   ]);
+});
+
+it("a page that was trimmed between the two looks hides no gap", async () => {
+  const moments = [0, 3].map((start) => ({ last: 5, closed: false, start }));
+  const outcome = await readPage(engineOf(moments), "p", "s", at(1), 1_000);
+  expect(outcome).toEqual({ kind: "trimmed", earliest: at(3) });
+  const page = (await readPage(engineOf(moments), "p", "s", undefined, 1_000)) as StreamPage;
+  expect(page.messages.map(({ position }) => position.seq)).toEqual([4, 5]);
 });

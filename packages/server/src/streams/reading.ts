@@ -25,6 +25,8 @@ export interface StreamPage {
   readonly path: string;
   readonly meta: Meta;
   readonly head: Head;
+  /** The position that the page begins after: the reader's, or the earliest kept. */
+  readonly from: Position;
   readonly messages: readonly LoggedMessage[];
   /** The reader's position after these messages. */
   readonly next: Position;
@@ -40,8 +42,13 @@ export type ReadOutcome =
   | { readonly kind: "ahead"; readonly tail: Position }
   /** A sharded topic: readers read each shard separately. */
   | { readonly kind: "sharded"; readonly shards: number }
-  /** A failover lost the messages that the reader saw after `survived`. Later messages are there. */
-  | { readonly kind: "lost"; readonly survived: Position };
+  | Lost;
+
+/** A failover lost the messages that the reader saw, up to `survived` or from there on. Later messages follow it. */
+interface Lost {
+  readonly kind: "lost";
+  readonly survived: Position;
+}
 
 export async function describe(engine: Engine, project: string, path: string): Promise<Described> {
   const { head, rows } = await engine.load(streamEntity(project, path), [META]);
@@ -94,14 +101,45 @@ async function tryPage(
   const { generation, start } = page.head;
   const isCut = comparePositions(start, head.start) > 0 && comparePositions(start, from) > 0;
   if (generation !== head.generation || isCut) return undefined;
-  const [first] = page.messages;
-  // Sequence numbers have no gaps. A lower first number means that a failover lost the end of the history that the
-  // reader saw.
-  if (after !== undefined && first !== undefined && first.position.seq <= after.seq && mayHaveSeen(meta, head, after)) {
-    return { kind: "lost", survived: { generation: after.generation, seq: first.position.seq - 1 } };
+  // Sequence numbers have no gaps, so any other next number needs a reason.
+  if (after !== undefined && nextSeq(page) !== after.seq + 1) {
+    const loss = await lossAfter(engine, project, page, after);
+    if (loss !== "none") return loss;
   }
   const hasGrown = page.atTail && comparePositions(page.head.last, head.last) > 0;
   return hasGrown ? withNewerMeta(engine, project, path, page) : page;
+}
+
+/** The number of the first message of a page, or of the message that will follow an empty one. */
+function nextSeq({ messages, next }: StreamPage): number {
+  return messages[0]?.position.seq ?? next.seq + 1;
+}
+
+/**
+ * Whether a failover lost messages that a reader at this position saw. A lower number follows if the stream lost its end
+ * and numbered on; a higher one, if an ancestor lost messages that this fork inherited. Undefined if the ancestor was
+ * trimmed meanwhile.
+ */
+async function lossAfter(
+  engine: Engine,
+  project: string,
+  page: StreamPage,
+  after: Position,
+): Promise<"none" | Lost | undefined> {
+  const { meta, head, messages } = page;
+  const seq = nextSeq(page) - 1;
+  if (seq < after.seq) {
+    const isLost = messages.length > 0 && mayHaveSeen(meta, head, after);
+    return isLost ? { kind: "lost", survived: { generation: after.generation, seq } } : "none";
+  }
+  const ancestor = meta.origin?.lineage.find(({ through }) => comparePositions(after, through) < 0);
+  if (ancestor === undefined || after.seq === 0) return "none";
+  const before = { generation: after.generation, seq: after.seq - 1 };
+  const { head: source, messages: kept } = await engine.read(streamEntity(project, ancestor.path), before, 1);
+  if (source.start.seq > after.seq) return undefined;
+  const isKept = kept[0] !== undefined && comparePositions(kept[0].position, after) === 0;
+  // The fork's own numbers go on after the inherited ones, lost or not.
+  return isKept ? "none" : { kind: "lost", survived: ancestor.through };
 }
 
 /**
@@ -135,7 +173,7 @@ async function readAhead(
   if (messages.length > 0) return undefined;
   const isLost = after.generation < head.generation && mayHaveSeen(meta, head, after);
   if (isLost) return { kind: "lost", survived: head.last };
-  return { kind: "page", path, meta, head, messages: [], next: after, atTail: true };
+  return { kind: "page", path, meta, head, from: after, messages: [], next: after, atTail: true };
 }
 
 /**
@@ -193,11 +231,12 @@ async function collect(
   const reachedOwn = inherited === undefined || comparePositions(from, inherited) >= 0 || bytes < maxBytes;
   const own = await engine.read(streamEntity(project, path), from, reachedOwn ? Math.max(1, maxBytes - bytes) : 0);
   // The head is the one that the page was read under, so that "at the tail" and "closed" describe the same moment.
-  if (!reachedOwn) return { kind: "page", path, meta, head: own.head, messages, next: from, atTail: false };
+  if (!reachedOwn)
+    return { kind: "page", path, meta, head: own.head, from: after, messages, next: from, atTail: false };
   // One push per message, because a page of tiny messages exceeds the argument limit of a call.
   for (const message of own.messages) messages.push(message);
   const next = own.atTail ? own.head.last : (messages.at(-1)?.position ?? after);
-  return { kind: "page", path, meta, head: own.head, messages, next, atTail: own.atTail };
+  return { kind: "page", path, meta, head: own.head, from: after, messages, next, atTail: own.atTail };
 }
 
 function takeThrough(messages: readonly LoggedMessage[], through: Position): readonly LoggedMessage[] {

@@ -43,7 +43,7 @@ export function unreadable(outcome: Exclude<ReadOutcome, { kind: "page" }>, path
     }
     case "lost": {
       const survived = formatOffset(outcome.survived);
-      return new Refusal("history-lost", `a failover lost what came after ${survived}; read on from there`, {
+      return new Refusal("history-lost", `a failover lost messages before this offset; read on from ${survived}`, {
         nextOffset: survived,
       });
     }
@@ -136,6 +136,11 @@ export function createRefusal(
       return new Refusal(
         "bad-header",
         `${header.streamForkOffset} lies before the earliest message kept; send a later offset`,
+      );
+    case "fork-unknown":
+      return new Refusal(
+        "bad-header",
+        `${header.streamForkOffset} is not in the source's history: it is of an earlier stream at this path, or a failover lost it; send an offset that a read of the source returns`,
       );
     case "fork-sub-offset":
       return new Refusal("bad-header", `${header.streamForkSubOffset} goes beyond what follows the fork offset`);

@@ -9,7 +9,7 @@ import { isSessionPath } from "../core/reserved.ts";
 import type { CallTo } from "../core/route.ts";
 import type { AppendOutcome } from "./append.ts";
 import { type AppendRequest, tooLarge } from "./bodies.ts";
-import type { StreamLimits } from "./limits.ts";
+import type { StreamLimits } from "./defaults.ts";
 import {
   type Back,
   isBack,
@@ -105,7 +105,7 @@ export class StreamRoutes {
     const { meter } = this.streams;
     meter.reads["catch-up"]++;
     if (queryValue(request.search, "session") !== undefined) meter.catchUp(page.messages);
-    return renderPage(page, after, format, request.header("if-none-match"));
+    return renderPage(page, typeof asked === "object" && !isBack(asked), format, request.header("if-none-match"));
   }
 
   /** Turns a time or a count into a position. */
@@ -181,7 +181,8 @@ function parseFork(project: string, request: HttpRequest): Fork | undefined {
     }
     return undefined;
   }
-  const url = /^\/v1\/(?:([\w-]+)\/)?stream\/(.+)$/.exec(from);
+  // `stream` is first, because no project has the name of a route.
+  const url = /^\/v1\/(?:stream|([\w-]+)\/stream)\/(.+)$/.exec(from);
   if (url && (url[1] ?? "default") !== project) {
     throw new Refusal("bad-header", `${header.streamForkedFrom} must name a stream of the same project, ${project}`);
   }
@@ -207,23 +208,35 @@ function tailHeaders(next: Position, meta: Meta): Headers {
   return headers;
 }
 
-function renderPage(
-  page: StreamPage,
-  after: Position | undefined,
-  format: Format,
-  ifNoneMatch: string | undefined,
-): Reply {
+/** What a response depends on besides its address. A cache must not give one caller's page to another. */
+const CALLER = "Authorization, Cookie";
+
+/** `isPinned`: the address names the offset, so that it means the same messages forever. */
+function renderPage(page: StreamPage, isPinned: boolean, format: Format, ifNoneMatch: string | undefined): Reply {
   const { meta, next, atTail, messages } = page;
+  const headers: Headers = [header.streamNextOffset, formatOffset(next)];
   const isFinal = atTail && meta.closed;
-  const etag = `"${after ? formatOffset(after) : BEGINNING}:${formatOffset(next)}${format === "raw" ? "" : ":e"}${isFinal ? ":c" : ""}"`;
-  // Messages before the tail never change; at the tail a cache must revalidate.
-  const cache = atTail ? "no-cache" : "private, max-age=60, stale-while-revalidate=300";
-  const headers: Headers = [header.etag, etag, header.cacheControl, cache, header.streamNextOffset, formatOffset(next)];
   if (atTail) headers.push(header.streamUpToDate, "true");
   if (isFinal) headers.push(header.streamClosed, "true");
-  if (ifNoneMatch !== undefined && namesEtag(ifNoneMatch, etag)) return { status: 304, headers };
+  if (meta.inbox) headers.push(header.cacheControl, "no-store");
+  else {
+    const etag = etagOf(page, format);
+    // At the tail, or from a start that moves, a cache must revalidate.
+    const cache = isPinned && !atTail ? "private, max-age=60, stale-while-revalidate=300" : "private, no-cache";
+    headers.push(header.etag, etag, header.cacheControl, cache, header.vary, CALLER);
+    if (ifNoneMatch !== undefined && namesEtag(ifNoneMatch, etag)) return { status: 304, headers };
+  }
   headers.push(header.contentType, contentTypeFor(meta.config.contentType, format));
   return { status: 200, headers, body: renderBody(meta.config.contentType, format, messages) };
+}
+
+/**
+ * Names the bytes of a page: where it begins and ends, in which life of the stream. Two forks at the same path may inherit
+ * different messages under equal offsets, so the stream's own generation is part of it.
+ */
+function etagOf({ head, meta, from, next, atTail }: StreamPage, format: Format): string {
+  const marks = `${format === "raw" ? "" : ":e"}${atTail && meta.closed ? ":c" : ""}`;
+  return `"${head.generation}:${formatOffset(from)}:${formatOffset(next)}${marks}"`;
 }
 
 /** A cache may send several ETags, and a proxy may have weakened them. */

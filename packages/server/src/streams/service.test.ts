@@ -5,9 +5,10 @@ import { FULL_ACCESS } from "../core/action.ts";
 import { utf8 } from "../core/bytes.ts";
 import { Refusal } from "../core/refusal.ts";
 import type { World } from "../core/world.ts";
+import type { Engine } from "../engine/contract.ts";
 import { Keepers } from "../engine/keeper.ts";
 import { openMemory } from "../engine/memory/memory.ts";
-import { STREAM_LIMITS } from "./limits.ts";
+import { STREAM_LIMITS } from "./defaults.ts";
 import { type CreateRequest, Streams } from "./service.ts";
 
 function streams(limits = STREAM_LIMITS, world: World = manualWorld(1)): Streams {
@@ -27,6 +28,7 @@ describe("a stream is not created, whichever door asks,", () => {
     ["a\u00a0b", "bad-path"],
     ["a\u0085", "bad-path"],
     ["a\nb", "bad-path"],
+    ["a\ud800", "bad-path"],
     ["a/+", "bad-path"],
     ["a/#", "bad-path"],
     ["", "bad-path"],
@@ -122,6 +124,23 @@ it("a JSON array in one body is several messages; apart they stay as they are", 
   expect(texts).toEqual(["1", "[2]", "[3,4]"]);
 });
 
+it("an append to a topic that is created anew on its way goes to a shard of the new topic", async () => {
+  const on = streams();
+  const topicOf = (shards: number) => on.create("p", "t", { ...NEW, config: { ...NEW.config, shards } });
+  await topicOf(1);
+  const appendAt = on.appendAt.bind(on);
+  let isOnItsWay = false;
+  on.appendAt = async (project, path, input) => {
+    if (path === "t" || isOnItsWay) return appendAt(project, path, input);
+    isOnItsWay = true;
+    await on.delete("p", "t");
+    await topicOf(3);
+    return appendAt(project, path, input);
+  };
+  const request = { body: utf8("1"), contentType: "application/json", close: false };
+  expect(await on.append("p", "t", request)).toMatchObject({ kind: "appended", next: { seq: 1 } });
+});
+
 it("what only the server deletes is not deleted for a caller", async () => {
   for (const path of ["session:1", "$x", "a/$shard/0"]) {
     expect(await codeOf(async () => streams().delete("p", path))).toBe("reserved-name");
@@ -154,4 +173,29 @@ it("publish times never fall, whatever the clock does", async () => {
   const page = await on.read("p", "a", undefined, 1_000);
   const times = page.kind === "page" ? page.messages.map(({ at }) => at) : [];
   expect(times).toEqual([1_000_000, 1_000_000, 1_030_000]);
+});
+
+it("a fork at the tail of a source that is created anew meanwhile is a fork of the new one", async () => {
+  const world = manualWorld(1);
+  const engine = openMemory({ world });
+  const keepers = new Keepers(engine, (task) => world.soon(task));
+  const others = new Streams(engine, keepers, world);
+  const renew = async (text: string) => {
+    await others.delete("p", "source");
+    await others.create("p", "source", { ...NEW, body: utf8(text) });
+  };
+  await renew("[1,2,3]");
+  let isLate = false;
+  // The fork's own path is looked at after the source and before the source stores the fork.
+  const load: Engine["load"] = async (e, keys) => {
+    if (e.id === "fork" && !isLate) {
+      isLate = true;
+      await renew("[4]");
+    }
+    return engine.load(e, keys);
+  };
+  const on = new Streams(Object.create(engine, { load: { value: load } }), keepers, world);
+  expect((await on.create("p", "fork", { ...NEW, fork: { source: "source", subOffset: 0 } })).kind).toBe("created");
+  const page = await on.read("p", "fork", undefined, 1_000);
+  expect(page.kind === "page" && page.messages.map(({ payload }) => new TextDecoder().decode(payload))).toEqual(["4"]);
 });

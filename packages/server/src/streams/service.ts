@@ -15,7 +15,8 @@ import { type Engine, EngineError, type Unwatch } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
 import { type Append, type AppendOutcome, appendRule, type ShardedAppend } from "./append.ts";
 import { type AppendRequest, checked, split, takeAppend } from "./bodies.ts";
-import { filled } from "./borrowed.ts";
+import { filled } from "./borrowed-payloads.ts";
+import { STREAM_LIMITS, type StreamLimits } from "./defaults.ts";
 import { type Follow, type FollowOutcome, followRule, type Held, keepRule } from "./following.ts";
 import { Forks } from "./forks.ts";
 import {
@@ -28,7 +29,6 @@ import {
   sweepRule,
   touchRule,
 } from "./life.ts";
-import { STREAM_LIMITS, type StreamLimits } from "./limits.ts";
 import { StreamMeter } from "./meter.ts";
 import { checkNewPath, refuseAmongShards } from "./paths.ts";
 import { type Located, positionAt, positionBack } from "./positions.ts";
@@ -84,6 +84,7 @@ export type CreateResult =
         | "source-sharded"
         | "fork-ahead"
         | "fork-trimmed"
+        | "fork-unknown"
         | "fork-sub-offset"
         | "fork-too-deep";
     }

@@ -3,7 +3,7 @@
  */
 import { bytes, count, ms } from "../core/setting.ts";
 import { settingGroup } from "../core/setting-group.ts";
-import { CENSUS_LIMITS, LIST_LIMITS, STREAM_LIMITS, TAIL_LIMITS } from "./limits.ts";
+import { CENSUS_LIMITS, LIST_LIMITS, STREAM_LIMITS, TAIL_LIMITS } from "./defaults.ts";
 
 const { longPollMs: _, ...tailLimits } = TAIL_LIMITS;
 
@@ -21,7 +21,10 @@ export const streamSettings = {
     streams: count(LIST_LIMITS.streams, "Streams on one page of a listing at most.", { max: 100_000 }),
   }),
   tail: settingGroup("Readers that wait at the tail of a stream or channel", tailLimits, {
-    readers: count(TAIL_LIMITS.readers, "Long-polls and SSE connections open at once; beyond it they are refused."),
+    readers: count(
+      TAIL_LIMITS.readers,
+      "Long-polls and SSE connections open at once, in all projects together; beyond it they are refused. See projectSharePercent.",
+    ),
     sseMs: ms(TAIL_LIMITS.sseMs, "An SSE connection is ended after this time, so that balancers can move it."),
     slowReaderBytes: bytes(
       TAIL_LIMITS.slowReaderBytes,

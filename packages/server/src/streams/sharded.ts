@@ -24,8 +24,8 @@ import type { World } from "../core/world.ts";
 import type { Engine } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
 import type { Append, AppendOutcome, ShardedAppend } from "./append.ts";
+import type { StreamLimits } from "./defaults.ts";
 import type { DeleteOutcome } from "./life.ts";
-import type { StreamLimits } from "./limits.ts";
 import type { CreateResult, NewStream, Streams } from "./service.ts";
 import {
   abandonRule,

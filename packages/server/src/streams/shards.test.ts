@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest";
 import { RuleView } from "../../../../test/support/rule-view.ts";
 import { MAX_SHARDS, shardPath, topicOfShard } from "../core/shard-path.ts";
 import { NO_HEAD } from "../engine/contract.ts";
-import { STREAM_LIMITS } from "./limits.ts";
+import { STREAM_LIMITS } from "./defaults.ts";
 import {
   abandonRule,
   closeRule,

@@ -10,8 +10,8 @@ import { utf8 } from "../core/bytes.ts";
 import { type Change, put } from "../engine/draft.ts";
 import type { Decision, View } from "../engine/keeper.ts";
 import type { Append } from "./append.ts";
+import type { StreamLimits } from "./defaults.ts";
 import { createRule, type DeleteOutcome, nextCheck, remove } from "./life.ts";
-import type { StreamLimits } from "./limits.ts";
 import { endsAt, followsOf, idleAt, lifeOf, type Meta, metaTable, type StreamConfig } from "./state.ts";
 
 /**

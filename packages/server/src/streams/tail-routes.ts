@@ -15,7 +15,7 @@ import type { Sink } from "../core/sink.ts";
 import { endWith, SSE, sseHeaders } from "../core/sse.ts";
 import type { World } from "../core/world.ts";
 import { nextCursor } from "./cursor.ts";
-import type { StreamLimits, TailLimits } from "./limits.ts";
+import type { StreamLimits, TailLimits } from "./defaults.ts";
 import type { From } from "./parse.ts";
 import type { StreamPage } from "./reading.ts";
 import { refuseTopic, unreadable } from "./refusals.ts";
@@ -75,7 +75,7 @@ export class TailRoutes {
     if (from === undefined)
       throw new Refusal("bad-query", "a live read needs the query parameter offset, last or since");
     const cursor = queryValue(request.search, "cursor");
-    const leave = this.audience.enter(request);
+    const leave = this.audience.enter(project, request);
     if (mode === "sse") return this.sse(project, path, from, format, cursor, leave);
     this.polls++;
     return this.longPoll(project, path, from, format, cursor, request).finally(() => {
@@ -91,8 +91,9 @@ export class TailRoutes {
       refuseTopic(described.meta, path);
       await this.streams.touch(project, path);
       const { meta, head } = described;
-      const page: StreamPage = { kind: "page", path, meta, head, messages: [], next: head.last, atTail: true };
-      return { after: head.last, page };
+      const { last } = head;
+      const page: StreamPage = { kind: "page", path, meta, head, from: last, messages: [], next: last, atTail: true };
+      return { after: last, page };
     }
     const after = from === BEGINNING ? undefined : from;
     const page = await this.streams.read(project, path, after, this.limits.pageBytes);

@@ -3,8 +3,8 @@
  * states the shape, type and size of each field; parse.ts checks what a name may contain.
  */
 import { z } from "zod";
-import { isLonger } from "../core/bytes.ts";
-import type { WakeLimits } from "./limits.ts";
+import { isLonger, isWellFormed } from "../core/bytes.ts";
+import type { WakeLimits } from "./defaults.ts";
 
 export const MAX_NAME_BYTES = 256;
 const MAX_DESCRIPTION_BYTES = 1_024;
@@ -15,20 +15,33 @@ const OFFSET = { error: "must be an offset" };
 const WHOLE = { error: "must be a whole number" };
 const DESCRIPTION = { error: `must be a string of at most ${MAX_DESCRIPTION_BYTES} bytes` };
 
-const path = z.string(STRING).describe("A stream's path within the project. A leading slash is ignored.");
+/** Every text is stored and sent as UTF-8, so it must come back as it was sent. */
+function text(error = STRING) {
+  return z.string(error).refine(isWellFormed, { error: "must not hold a surrogate alone, which UTF-8 cannot express" });
+}
+
+const path = text().describe("A stream's path within the project. A leading slash is ignored.");
 const webhook = z.strictObject(
-  { url: z.string(STRING).min(1, STRING).describe("https, and not a private address.") },
+  {
+    url: text()
+      .min(1, STRING)
+      .describe(
+        "https to a public address. The server resolves the name at every delivery and refuses other addresses. Plain http to " +
+          "localhost is allowed where webhook.allowLoopback is set, as it is by default on a loopback listener without keys. " +
+          "Private networks are allowed where webhook.allowPrivate is set. Redirects are not followed.",
+      ),
+  },
   OBJECT,
 );
 const word = {
-  wake_id: z.string(STRING).max(MAX_NAME_BYTES, STRING),
+  wake_id: text().max(MAX_NAME_BYTES, STRING),
   generation: z.int(WHOLE),
 };
 const oneAck = z.strictObject(
   {
     stream: path.optional(),
-    path: z.string(STRING).describe("Another name for stream. Send one of the two.").optional(),
-    offset: z.string(OFFSET).max(MAX_NAME_BYTES, OFFSET),
+    path: text().describe("Another name for stream. Send one of the two.").optional(),
+    offset: text(OFFSET).max(MAX_NAME_BYTES, OFFSET),
   },
   OBJECT,
 );
@@ -55,30 +68,27 @@ function makeBodies({ bodyBytes, items, leaseMs, minLeaseMs, maxLeaseMs }: WakeL
     subscription: z.strictObject(
       {
         type: z.enum(["webhook", "pull-wake"], { error: 'must be "webhook" or "pull-wake"' }),
-        pattern: z
-          .string(STRING)
+        pattern: text()
           .describe(
             "A path pattern: * matches one level, ** any number of levels. Either pattern or streams is required.",
           )
           .optional(),
         streams: paths.optional(),
         webhook: webhook.describe("For webhook subscriptions.").optional(),
-        wake_stream: z
-          .string(STRING)
+        wake_stream: text()
           .describe("For pull-wake subscriptions: the stream that wake events are appended to.")
           .optional(),
         lease_ttl_ms: z.int(lease).min(minLeaseMs, lease).max(maxLeaseMs, lease).default(leaseMs),
-        description: z
-          .string(DESCRIPTION)
+        description: text(DESCRIPTION)
           .max(MAX_DESCRIPTION_BYTES, DESCRIPTION)
-          .refine((text) => !isLonger(text, MAX_DESCRIPTION_BYTES), DESCRIPTION)
+          .refine((said) => !isLonger(said, MAX_DESCRIPTION_BYTES), DESCRIPTION)
           .optional(),
       },
       OBJECT,
     ),
     addedStreams: z.strictObject({ streams: paths }, OBJECT),
     worker: z.strictObject(
-      { worker: z.string(STRING).describe(`The name of the worker that claims, 1 to ${MAX_NAME_BYTES} bytes.`) },
+      { worker: text().describe(`The name of the worker that claims, 1 to ${MAX_NAME_BYTES} bytes.`) },
       OBJECT,
     ),
     ack: z.strictObject({ ...word, acks: acks.default([]), done: done.default(false) }, OBJECT),

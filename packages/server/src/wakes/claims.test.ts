@@ -14,8 +14,8 @@ import {
   TOLD,
   tail,
 } from "../../../../test/wakes/subscribed.ts";
-import { type Ack, ackRule, claimRule, type Proof, releaseRule } from "./rules.ts";
 import type { Tail, Wake } from "./state.ts";
+import { type Ack, ackRule, claimRule, type Proof, releaseRule } from "./wake-rules.ts";
 
 describe("a claim", () => {
   const claim = (view: RuleView, now: number, tails: readonly Tail[]) =>

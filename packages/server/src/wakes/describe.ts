@@ -74,6 +74,7 @@ export const describeWakes = (bodies: WakeBodies) =>
         "webhook-url-rejected",
         "subscription-already-exists",
         "too-many-links",
+        "project-limit",
         "overloaded",
       ],
     },
@@ -91,7 +92,7 @@ export const describeWakes = (bodies: WakeBodies) =>
       summary: "Link streams to a wake subscription",
       body: required(bodies.addedStreams),
       answers: { 204: { says: "The streams are linked." } },
-      refuses: ["bad-body", "too-large", "subscription-not-found", "too-many-links", "overloaded"],
+      refuses: ["bad-body", "too-large", "subscription-not-found", "too-many-links", "project-limit", "overloaded"],
     },
     "ds.subscription.streams.remove": {
       summary: "Unlink a stream from a wake subscription",

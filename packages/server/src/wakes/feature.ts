@@ -6,20 +6,22 @@ import { type AddressName, READING, route } from "../core/route.ts";
 import { type Feature, type Kernel, kindOf } from "../feature.ts";
 import type { Streams } from "../streams/service.ts";
 import { wakeBodies } from "./bodies.ts";
-import type { WebhookSender } from "./delivery.ts";
+import type { WakeLimits } from "./defaults.ts";
 import { describeWakes } from "./describe.ts";
 import { type Ed25519, type KeySettings, SigningKeys } from "./keys.ts";
-import type { WakeLimits } from "./limits.ts";
 import { parseId, parseStreamPart } from "./parse.ts";
 import { problemMembers } from "./refusals.ts";
 import { KEYS_ADDRESS, LINK_ADDRESS, SUBSCRIPTION_ADDRESS, WakeRoutes } from "./routes.ts";
 import { Wakes } from "./service.ts";
 import { WAKE } from "./state.ts";
+import type { WebhookSender } from "./webhook-delivery.ts";
+import type { WebhookReach } from "./webhook-targets.ts";
 
 export interface WakeSettings {
   readonly wake: WakeLimits;
-  readonly webhook: KeySettings & { readonly allowLoopback: boolean };
+  readonly webhook: KeySettings & WebhookReach;
   readonly publicUrl?: string | undefined;
+  readonly projectSharePercent?: number | undefined;
 }
 
 export interface WakeParts {
@@ -45,10 +47,10 @@ const path: AddressName = {
 
 export function wakesFeature(kernel: Kernel, settings: WakeSettings, { streams, sender, ed25519 }: WakeParts) {
   const { engine, keepers, world, report } = kernel;
-  const { wake: limits, webhook, publicUrl } = settings;
+  const { wake: limits, webhook, publicUrl, projectSharePercent: sharePercent } = settings;
   const keys = new SigningKeys(engine, keepers, world, ed25519, webhook, report);
-  const service = new Wakes({ engine, keepers, streams, world, keys, sender, report, limits });
-  const routes = new WakeRoutes(service, keys, { allowLoopback: webhook.allowLoopback, publicUrl, limits });
+  const service = new Wakes({ engine, keepers, streams, world, keys, sender, report, limits, sharePercent });
+  const routes = new WakeRoutes(service, keys, { reach: webhook, publicUrl, limits });
   const describe = describeWakes(wakeBodies(limits));
   return {
     title: "Wake subscriptions",

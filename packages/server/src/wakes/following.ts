@@ -6,7 +6,7 @@
  */
 import type { World } from "../core/world.ts";
 import type { StreamEvent } from "../streams/service.ts";
-import { WAKE_LIMITS } from "./limits.ts";
+import { WAKE_LIMITS } from "./defaults.ts";
 import type { SubscriptionIndex } from "./matching.ts";
 import type { Waker } from "./waking.ts";
 

@@ -4,13 +4,13 @@
  */
 import type { Position } from "@sluice/protocol";
 import type { Keepers } from "../engine/keeper.ts";
-import { tokenOf } from "./delivery.ts";
-import type { Linker } from "./linking.ts";
-import { type Ack, ackRule, claimRule, type ProofFailure, releaseRule } from "./rules.ts";
+import type { Linker } from "./linker.ts";
 import { type LinkInfo, linkTable, META, type Meta, STATE, wakeEntity } from "./state.ts";
 import type { Subscription } from "./subscription.ts";
 import { parseToken } from "./tokens.ts";
+import { type Ack, ackRule, claimRule, type ProofFailure, releaseRule } from "./wake-rules.ts";
 import type { Waker } from "./waking.ts";
+import { tokenOf } from "./webhook-delivery.ts";
 
 export type ClaimResult =
   | { readonly kind: "absent" | "wrong-type" | "idle" }

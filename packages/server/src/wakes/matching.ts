@@ -5,8 +5,9 @@
  * Invariants: a recent path costs one lookup, however many subscriptions exist. The limits on subscriptions and
  * explicit links bound the index; `rememberedPaths` bounds the answers.
  */
+import { SharedLimit } from "../core/shared-limit.ts";
 import { TopicIndex } from "../core/topic-index.ts";
-import { WAKE_LIMITS } from "./limits.ts";
+import { WAKE_LIMITS, type WakeLimits } from "./defaults.ts";
 import { isWakeStream } from "./state.ts";
 import type { Subscription } from "./subscription.ts";
 
@@ -14,10 +15,36 @@ const NONE: readonly Subscription[] = [];
 
 export class SubscriptionIndex {
   private readonly projects = new Map<string, ProjectIndex>();
-  size = 0;
-  explicitLinks = 0;
+  private readonly subscriptions: SharedLimit;
+  private readonly links: SharedLimit;
+  private readonly maxRemembered: number;
 
-  constructor(private readonly maxRemembered = WAKE_LIMITS.rememberedPaths) {}
+  constructor({ subscriptions, explicitLinks, rememberedPaths }: WakeLimits = WAKE_LIMITS, sharePercent?: number) {
+    const limit = (setting: string, noun: string, max: number) =>
+      new SharedLimit({ setting, noun, max, code: "overloaded", sharePercent });
+    this.subscriptions = limit("wake.subscriptions", "wake subscriptions", subscriptions);
+    this.links = limit("internal.wake.explicitLinks", "links by name", explicitLinks);
+    this.maxRemembered = rememberedPaths;
+  }
+
+  get size(): number {
+    return this.subscriptions.used;
+  }
+
+  get explicitLinks(): number {
+    return this.links.used;
+  }
+
+  /** Throws a Refusal if there is no room for a new subscription of this project with so many explicit links. */
+  demandRoom(project: string, explicit: number): void {
+    this.subscriptions.demandRoom(project);
+    this.demandLinks(project, explicit);
+  }
+
+  /** Throws a Refusal if there is no room for so many more explicit links of this project. */
+  demandLinks(project: string, explicit: number): void {
+    if (explicit > 0) this.links.demandRoom(project, explicit);
+  }
 
   has(project: string): boolean {
     return this.projects.has(project);
@@ -39,31 +66,32 @@ export class SubscriptionIndex {
     const index = this.projects.get(project) ?? new ProjectIndex(this.maxRemembered);
     this.projects.set(project, index);
     index.add(subscription);
-    this.size++;
-    this.explicitLinks += subscription.explicit.size;
+    this.subscriptions.take(project);
+    this.links.take(project, subscription.explicit.size);
   }
 
   remove(subscription: Subscription): void {
-    const index = this.projects.get(subscription.project);
-    if (index?.subscriptions.get(subscription.id) !== subscription) return;
+    const { project, id } = subscription;
+    const index = this.projects.get(project);
+    if (index?.subscriptions.get(id) !== subscription) return;
     subscription.stop();
     index.remove(subscription);
-    this.size--;
-    this.explicitLinks -= subscription.explicit.size;
-    if (index.subscriptions.size === 0) this.projects.delete(subscription.project);
+    this.subscriptions.give(project);
+    this.links.give(project, subscription.explicit.size);
+    if (index.subscriptions.size === 0) this.projects.delete(project);
   }
 
   /** Adds an explicit link of a subscription that is in the index. */
   link(subscription: Subscription, path: string): void {
     if (subscription.isStopped || subscription.explicit.has(path)) return;
     subscription.explicit.add(path);
-    this.explicitLinks++;
+    this.links.take(subscription.project);
     this.projects.get(subscription.project)?.linkExplicit(subscription, path);
   }
 
   unlink(subscription: Subscription, path: string): void {
     if (subscription.isStopped || !subscription.explicit.delete(path)) return;
-    this.explicitLinks--;
+    this.links.give(subscription.project);
     this.projects.get(subscription.project)?.unlinkExplicit(subscription, path);
   }
 

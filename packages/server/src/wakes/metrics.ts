@@ -1,6 +1,6 @@
 /** The metrics of wake subscriptions. The service builds them; compose collects them. */
 import { counters, gauge, type Metric } from "../core/metric.ts";
-import type { Delivery } from "./delivery.ts";
+import type { Delivery } from "./webhook-delivery.ts";
 
 export function wakeMetrics(delivery: Delivery, index: { readonly size: number }): readonly Metric[] {
   return [

@@ -15,7 +15,7 @@ import { MAX_NAME_BYTES, type WakeBodies } from "./bodies.ts";
 import { parseGlob } from "./glob.ts";
 import type { AckWord, Word } from "./holding.ts";
 import { type Config, isWakeStream } from "./state.ts";
-import { checkWebhookUrl } from "./targets.ts";
+import { checkWebhookUrl, type WebhookReach } from "./webhook-targets.ts";
 
 /** A subscription's id from its percent-encoded form. */
 export function parseId(encoded: string): string {
@@ -45,13 +45,13 @@ export function parseBearer(request: HttpRequest): string {
   throw new Refusal("token-invalid", "Authorization must be Bearer and a token", { challenge: "" });
 }
 
-export async function parseConfig(request: HttpRequest, bodies: WakeBodies, allowLoopback: boolean): Promise<Config> {
+export async function parseConfig(request: HttpRequest, bodies: WakeBodies, reach: WebhookReach): Promise<Config> {
   const fields = await jsonBody(request, bodies.bodyBytes, bodies.subscription);
   const { type, lease_ttl_ms, description } = fields;
   const pattern = fields.pattern === undefined ? undefined : parsePattern(fields.pattern);
   const streams = parseStreams(fields.streams ?? []);
   if (pattern === undefined && streams.length === 0) throw badBody("pattern or streams must be given");
-  const target = type === "webhook" ? parseWebhook(fields, allowLoopback) : parseWakeStream(fields);
+  const target = type === "webhook" ? parseWebhook(fields, reach) : parseWakeStream(fields);
   const config: Config = { type, pattern, streams, ...target, leaseMs: lease_ttl_ms, description };
   if (streams.some((path) => isWakeStream(config, path))) {
     throw badBody("streams must not hold wake_stream: each wake would cause the next");
@@ -99,10 +99,10 @@ function parseStreams(value: readonly string[]): readonly string[] {
 
 type Fields = z.output<WakeBodies["subscription"]>;
 
-function parseWebhook({ webhook, wake_stream }: Fields, allowLoopback: boolean): { webhookUrl: string } {
+function parseWebhook({ webhook, wake_stream }: Fields, reach: WebhookReach): { webhookUrl: string } {
   if (wake_stream !== undefined) throw badBody("wake_stream belongs to pull-wake subscriptions only");
   if (webhook === undefined) throw badBody("webhook must be a JSON object");
-  const check = checkWebhookUrl(webhook.url, allowLoopback);
+  const check = checkWebhookUrl(webhook.url, reach);
   if (check.kind === "rejected") throw new Refusal("webhook-url-rejected", check.why);
   return { webhookUrl: webhook.url };
 }

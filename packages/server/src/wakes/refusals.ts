@@ -10,10 +10,8 @@ export function wrongType(): Refusal {
   return new Refusal("bad-request", "the subscription is of type webhook; this request needs type pull-wake");
 }
 
-export function tooMany(kind: "too-many-links" | "too-many-subscriptions", maxLinks: number): Refusal {
-  if (kind === "too-many-links")
-    return new Refusal("too-many-links", `a subscription is linked to at most ${maxLinks} streams`);
-  return new Refusal("overloaded", "this server has reached its limit of wake subscriptions or explicit links");
+export function tooManyLinks(max: number): Refusal {
+  return new Refusal("too-many-links", `a subscription is linked to at most ${max} streams`);
 }
 
 export function unproven(

@@ -9,17 +9,17 @@ import { Refusal } from "../core/refusal.ts";
 import type { CallTo } from "../core/route.ts";
 import { APPEND_TO_STREAM } from "../streams/service.ts";
 import { type WakeBodies, wakeBodies } from "./bodies.ts";
+import type { WakeLimits } from "./defaults.ts";
 import { parseGlob } from "./glob.ts";
 import type { SigningKeys } from "./keys.ts";
-import type { WakeLimits } from "./limits.ts";
 import { parseAck, parseAddedStreams, parseBearer, parseConfig, parseRelease, parseWorker } from "./parse.ts";
-import { absent, alreadyClaimed, outOfReach, tooMany, unproven, wrongType } from "./refusals.ts";
+import { absent, alreadyClaimed, outOfReach, tooManyLinks, unproven, wrongType } from "./refusals.ts";
 import type { Stored, Wakes } from "./service.ts";
 import { type Config, describeLink, linkType } from "./state.ts";
+import type { WebhookReach } from "./webhook-targets.ts";
 
 export interface WakeRouteSettings {
-  /** Whether webhooks may be plain http to this machine. */
-  readonly allowLoopback: boolean;
+  readonly reach: WebhookReach;
   /** Scheme, host and port under which receivers reach the server; undefined: as the creator addressed it. */
   readonly publicUrl?: string | undefined;
   readonly limits: WakeLimits;
@@ -49,7 +49,7 @@ export class WakeRoutes {
   }
 
   async put({ project, subscription: id, access }: SubscriptionCall, request: HttpRequest): Promise<Reply> {
-    const config = await parseConfig(request, this.bodies, this.settings.allowLoopback);
+    const config = await parseConfig(request, this.bodies, this.settings.reach);
     await demandAll(access, project, id, config);
     const result = await this.wakes.put(project, id, config, this.baseOf(request));
     switch (result.kind) {
@@ -58,8 +58,8 @@ export class WakeRoutes {
         return this.show(project, id, access, request, result.stored, result.kind === "created" ? 201 : 200);
       case "differs":
         throw new Refusal("subscription-already-exists", `the subscription ${id} exists with another configuration`);
-      default:
-        throw tooMany(result.kind, this.settings.limits.links);
+      case "too-many-links":
+        throw tooManyLinks(this.settings.limits.links);
     }
   }
 
@@ -118,7 +118,7 @@ export class WakeRoutes {
     if (outcome === "absent") throw absent(id);
     if (outcome === "own-wake-stream")
       throw new Refusal("bad-body", "streams must not contain the wake_stream, because each wake would cause the next");
-    if (outcome !== "added") throw tooMany(outcome, this.settings.limits.links);
+    if (outcome !== "added") throw tooManyLinks(this.settings.limits.links);
     return { status: 204, headers: [] };
   }
 

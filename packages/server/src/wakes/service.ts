@@ -9,13 +9,12 @@ import type { Engine } from "../engine/contract.ts";
 import { Discovery } from "../engine/discovery.ts";
 import type { Keepers } from "../engine/keeper.ts";
 import type { Streams } from "../streams/service.ts";
-import { Delivery, type WebhookSender } from "./delivery.ts";
+import { WAKE_LIMITS, type WakeLimits } from "./defaults.ts";
 import { Follower } from "./following.ts";
 import { Holding } from "./holding.ts";
 import type { SigningKeys } from "./keys.ts";
-import { WAKE_LIMITS, type WakeLimits } from "./limits.ts";
-import { Linker } from "./linking.ts";
-import { addStreamsRule, confirmRule, createRule, deleteRule, removeStreamRule } from "./links.ts";
+import { addStreamsRule, confirmRule, createRule, deleteRule, removeStreamRule } from "./link-rules.ts";
+import { Linker } from "./linker.ts";
 import { SubscriptionIndex } from "./matching.ts";
 import { wakeMetrics } from "./metrics.ts";
 import {
@@ -35,6 +34,7 @@ import {
 } from "./state.ts";
 import { Subscription } from "./subscription.ts";
 import { Waker } from "./waking.ts";
+import { Delivery, type WebhookSender } from "./webhook-delivery.ts";
 
 export interface Parts {
   readonly engine: Engine;
@@ -45,6 +45,8 @@ export interface Parts {
   readonly sender: WebhookSender;
   readonly report: (what: string, fault: unknown) => void;
   readonly limits?: WakeLimits;
+  /** How much of a limit for all projects one project may use. */
+  readonly sharePercent?: number | undefined;
 }
 
 export interface Stored {
@@ -55,7 +57,7 @@ export interface Stored {
 
 export type PutResult =
   | { readonly kind: "created" | "exists"; readonly stored: Stored }
-  | { readonly kind: "differs" | "too-many-links" | "too-many-subscriptions" };
+  | { readonly kind: "differs" | "too-many-links" };
 
 const INCARNATION_BYTES = 8;
 
@@ -79,9 +81,9 @@ export class Wakes {
     const { engine, keepers, streams, world, keys, sender, report } = parts;
     const limits = parts.limits ?? WAKE_LIMITS;
     this.limits = limits;
-    this.index = new SubscriptionIndex(limits.rememberedPaths);
+    this.index = new SubscriptionIndex(limits, parts.sharePercent);
     this.linker = new Linker(engine, keepers, streams, world, this.index, report, limits);
-    const delivery = new Delivery(streams, keys, sender, limits.deliveries);
+    const delivery = new Delivery(streams, keys, sender, limits.deliveries, parts.sharePercent);
     this.metrics = wakeMetrics(delivery, this.index);
     this.waker = new Waker(engine, keepers, world, this.index, this.linker, delivery, report, limits);
     this.follower = new Follower(this.index, this.waker, world, limits.queuedStreams);
@@ -164,7 +166,7 @@ export class Wakes {
     const confirmed = await keepers.submit(e, [META], (view) => confirmRule(view, config, base));
     if (confirmed.kind === "differs") return confirmed;
     if (confirmed.kind === "exists") return this.stored(project, id, "exists");
-    if (this.isFull(config.streams.length)) return { kind: "too-many-subscriptions" };
+    this.index.demandRoom(project, config.streams.length);
 
     const incarnation = hex(world.randomBytes(INCARNATION_BYTES));
     const draft = new Subscription(project, id, { config, incarnation, base, createdAt: 0 }, this.limits);
@@ -182,11 +184,6 @@ export class Wakes {
       void this.waker.tick(subscription, "time");
     }
     return created.kind === "created" || created.kind === "exists" ? this.stored(project, id, created.kind) : created;
-  }
-
-  private isFull(explicit: number): boolean {
-    const { subscriptions, explicitLinks } = this.limits;
-    return this.index.size >= subscriptions || this.index.explicitLinks + explicit > explicitLinks;
   }
 
   private async stored(project: string, id: string, kind: "created" | "exists"): Promise<PutResult> {
@@ -216,7 +213,7 @@ export class Wakes {
   async addStreams(project: string, id: string, paths: readonly string[]) {
     const subscription = await this.find(project, id);
     if (subscription === undefined) return "absent";
-    if (this.index.explicitLinks + paths.length > this.limits.explicitLinks) return "too-many-subscriptions";
+    this.index.demandLinks(project, paths.length);
     if (paths.some((path) => isWakeStream(subscription.config, path))) return "own-wake-stream";
     return this.waker.step(subscription, async () => {
       const tails = await this.linker.tailsOf(project, paths);

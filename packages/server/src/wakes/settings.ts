@@ -1,8 +1,8 @@
 /** The settings of wake subscriptions and of the webhooks that they call. Read by the configuration schema. */
-import { count, ms, yesNo } from "../core/setting.ts";
+import { count, derivedYesNo, ms, yesNo } from "../core/setting.ts";
 import { settingGroup } from "../core/setting-group.ts";
+import { WAKE_LIMITS, WEBHOOK_LIMITS } from "./defaults.ts";
 import { KEY_SETTINGS } from "./keys.ts";
-import { WAKE_LIMITS, WEBHOOK_LIMITS } from "./limits.ts";
 
 export const wakeSettings = {
   wake: settingGroup("Wake subscriptions", WAKE_LIMITS, {
@@ -10,7 +10,7 @@ export const wakeSettings = {
     maxLeaseMs: ms(WAKE_LIMITS.maxLeaseMs, "The longest lease that a subscription may ask for."),
     subscriptions: count(
       WAKE_LIMITS.subscriptions,
-      "Subscriptions that one server takes on, in all projects together.",
+      "Subscriptions that one server takes on, in all projects together; see projectSharePercent.",
     ),
     links: count(WAKE_LIMITS.links, "Streams that one subscription is linked to."),
   }),
@@ -18,7 +18,14 @@ export const wakeSettings = {
     "Webhooks",
     { ...WEBHOOK_LIMITS, ...KEY_SETTINGS },
     {
-      allowLoopback: yesNo(true, "Whether webhooks may be plain http to this machine, as in development."),
+      allowLoopback: derivedYesNo(
+        "true on a loopback listener without keys and without a public address, else false",
+        "Whether webhooks may be plain http to this machine, as in development.",
+      ),
+      allowPrivate: yesNo(
+        false,
+        "Whether webhooks may go to private networks, by http or https. Link-local and metadata addresses stay out of reach.",
+      ),
       timeoutMs: ms(WEBHOOK_LIMITS.timeoutMs, "How long a webhook may take to answer."),
     },
   ),

@@ -9,8 +9,8 @@ import { Refusal } from "../core/refusal.ts";
 import { isReserved } from "../core/reserved.ts";
 import type { Cancel, World } from "../core/world.ts";
 import type { Rev } from "../engine/contract.ts";
+import { WAKE_LIMITS, type WakeLimits } from "./defaults.ts";
 import { type Glob, matchesGlob, parseGlob } from "./glob.ts";
-import { WAKE_LIMITS, type WakeLimits } from "./limits.ts";
 import { type Config, isWakeStream, type Meta } from "./state.ts";
 
 export class Subscription {
@@ -114,11 +114,11 @@ export class Subscription {
   }
 
   /** Schedules the next check; replaces the earlier one. */
-  arm(world: World, atMs: number | undefined, task: () => void): void {
+  arm(world: World, inMs: number | undefined, task: () => void): void {
     this.timer?.();
     this.timer = undefined;
-    if (atMs === undefined || this.isStopped) return;
-    this.timer = world.after(Math.max(0, atMs - world.now()), () => {
+    if (inMs === undefined || this.isStopped) return;
+    this.timer = world.after(inMs, () => {
       this.timer = undefined;
       task();
     });

@@ -13,11 +13,9 @@ import type { World } from "../core/world.ts";
 import type { Engine } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
 import { isWorkOursAlone } from "../engine/other-nodes.ts";
-import type { Delivery } from "./delivery.ts";
-import type { WakeLimits } from "./limits.ts";
-import type { Linker } from "./linking.ts";
+import type { WakeLimits } from "./defaults.ts";
+import type { Linker } from "./linker.ts";
 import type { SubscriptionIndex } from "./matching.ts";
-import { type Due, dueRule, type Fresh, type Result, resultRule, wakeRule } from "./rules.ts";
 import {
   type LinkInfo,
   linkTable,
@@ -30,6 +28,8 @@ import {
   wakeEntity,
 } from "./state.ts";
 import type { Subscription } from "./subscription.ts";
+import { type Due, dueRule, type Fresh, type Result, resultRule, wakeRule } from "./wake-rules.ts";
+import type { Delivery } from "./webhook-delivery.ts";
 
 const WAKE_ID_BYTES = 12;
 const SECRET_BYTES = 24;
@@ -83,12 +83,18 @@ export class Waker {
     if (subscription.doubts++ === 0) this.report(`the subscription ${project}/${id} will be checked again`, fault);
     subscription.isUnsure = true;
     subscription.suspectAll();
-    subscription.arm(this.world, this.doubtUntil(subscription), () => this.tick(subscription, "time"));
+    this.arm(subscription, this.doubtUntil(subscription));
+  }
+
+  /** Sets the timer for a time of the engine's clock. */
+  private arm(subscription: Subscription, atMs: number | undefined): void {
+    const inMs = atMs === undefined ? undefined : Math.max(0, atMs - this.engine.now());
+    subscription.arm(this.world, inMs, () => this.tick(subscription, "time"));
   }
 
   private doubtUntil({ doubts }: Subscription): number {
     const { recheckMs, maxRecheckMs } = this.limits;
-    return this.world.now() + backoffMs(doubts, { firstMs: recheckMs, maxMs: maxRecheckMs });
+    return this.engine.now() + backoffMs(doubts, { firstMs: recheckMs, maxMs: maxRecheckMs });
   }
 
   private async rearm(subscription: Subscription): Promise<void> {
@@ -97,7 +103,7 @@ export class Waker {
     const due = rows[0] && nextDue(stateTable.decode(rows[0]));
     const doubt = subscription.isUnsure ? this.doubtUntil(subscription) : undefined;
     const at = due === undefined || doubt === undefined ? (due ?? doubt) : Math.min(due, doubt);
-    subscription.arm(this.world, at, () => this.tick(subscription, "time"));
+    this.arm(subscription, at);
   }
 
   /** Streams of this subscription changed. Several such calls become one step. */

@@ -27,7 +27,11 @@ export class Machine implements World {
   }
 
   now(): number {
-    return this.bootMs + (this.process.now() - this.bootMs) * this.rate + this.aheadMs;
+    return this.bootMs + this.monotonicMs() + this.aheadMs;
+  }
+
+  monotonicMs(): number {
+    return (this.process.now() - this.bootMs) * this.rate;
   }
 
   after(ms: number, task: () => void): Cancel {

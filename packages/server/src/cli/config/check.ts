@@ -1,7 +1,7 @@
 /** `sluice config check`: checks whether the server would start with this configuration, without starting it. */
 import type { Command } from "commander";
+import { exposureOf } from "../../config/cross-checks.ts";
 import { ConfigError } from "../../config/problem.ts";
-import { exposureOf } from "../../config/together.ts";
 import { examples } from "../help.ts";
 import { addSettingOptions, settingsOf } from "../settings-options.ts";
 import { green, line } from "../terminal.ts";

@@ -24,7 +24,7 @@ export function addInfo(group: Command): void {
 }
 
 async function info(session: string, options: Options): Promise<void> {
-  const found = await remoteOf(options).session(sessionIdOf(session)).info();
+  const found = await remoteOf(options).inbox(sessionIdOf(session)).info();
   if (options.json) return line(JSON.stringify(found));
   const { sessionId, sessionStreamPath, expiresAt, subscriptions } = found;
   const own = { sessionId, sessionStreamPath, expiresAt: timeText(expiresAt) };

@@ -22,7 +22,7 @@ async function remove(sessions: readonly string[], options: RemoteOptions): Prom
   const ids = sessions.map(sessionIdOf);
   const remote = remoteOf(options);
   for (const id of ids) {
-    await remote.session(id).delete();
+    await remote.inbox(id).delete();
     await line(`deleted ${id}`);
   }
 }

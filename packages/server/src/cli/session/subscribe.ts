@@ -43,7 +43,7 @@ async function subscribe(streams: readonly string[], options: Options): Promise<
     throw usage("an offset is one of a certain stream, so --from takes one with a single stream only");
   }
   const id = options.session === undefined ? randomUUID() : sessionIdOf(options.session);
-  const session = remoteOf(options).session(id);
+  const session = remoteOf(options).inbox(id);
   const format = options.envelope ? "envelope" : "raw";
   let expiresAt = 0;
   for (const [i, path] of streams.entries()) {

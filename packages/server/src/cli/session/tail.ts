@@ -38,7 +38,7 @@ export function addTail(group: Command): void {
 async function tail(session: string, options: Options): Promise<void> {
   const id = sessionIdOf(session);
   const remote = remoteOf(options);
-  const inbox = remote.session(id);
+  const inbox = remote.inbox(id);
   const from = fromOf(options.from);
   const limit = limitOf(options.limit);
   const signal = endSignal();

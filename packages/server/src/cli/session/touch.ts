@@ -24,6 +24,6 @@ export function addTouch(group: Command): void {
 }
 
 async function touch(session: string, options: Options): Promise<void> {
-  const touched = await remoteOf(options).session(sessionIdOf(session)).touch();
+  const touched = await remoteOf(options).inbox(sessionIdOf(session)).touch();
   await line(options.json ? JSON.stringify(touched) : new Date(touched.expiresAt).toISOString());
 }

@@ -21,7 +21,7 @@ export function addUnsubscribe(group: Command): void {
 
 async function unsubscribe(session: string, streams: readonly string[], options: RemoteOptions): Promise<void> {
   const id = sessionIdOf(session);
-  const followed = remoteOf(options).session(id);
+  const followed = remoteOf(options).inbox(id);
   for (const path of streams) {
     await followed.unsubscribe(path);
     await line(`unsubscribed ${harmless(path)}`);

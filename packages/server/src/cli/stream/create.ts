@@ -1,6 +1,7 @@
 /** `sluice stream create`: creates a stream, or confirms one with the same configuration. */
 import type { CreateOptions } from "@sluice/client";
 import type { Command } from "commander";
+import { parseTime } from "../../core/rfc3339.ts";
 import { MAX_SHARDS } from "../../core/shard-path.ts";
 import { parseCount, parseSeconds } from "../duration.ts";
 import { usage } from "../exit.ts";
@@ -63,8 +64,8 @@ async function create(path: string, options: Options): Promise<void> {
 function checkTogether({ ttl, expiresAt, forkFrom, forkOffset, shards }: Options): void {
   if (ttl !== undefined && expiresAt !== undefined) throw usage("--ttl and --expires-at exclude each other");
   if (expiresAt !== undefined) {
-    const at = /^\d{4}-\d\d-\d\dT.*(Z|[+-]\d\d:\d\d)$/i.test(expiresAt) ? Date.parse(expiresAt) : Number.NaN;
-    if (Number.isNaN(at))
+    const at = parseTime(expiresAt);
+    if (at === undefined)
       throw usage(`--expires-at must be a time like 2030-01-01T00:00:00Z, not ${JSON.stringify(expiresAt)}`);
     if (at <= Date.now()) throw usage(`--expires-at ${expiresAt} is over already`);
   }

@@ -2,11 +2,12 @@
  * Which pages of other origins may use the server: the response to a preflight, and the CORS headers of every response.
  * Compose builds both.
  *
- * Invariants: every preflight gets a response. The allowed origins depend on the options, and none is allowed by
- * default.
+ * Invariants: every preflight gets a response. The allowed origins depend on the options. By default none is allowed,
+ * except pages of this machine on a server that is for this machine alone.
  */
 import { header } from "@sluice/protocol";
 import type { Headers, HttpRequest } from "../../core/http.ts";
+import { isLoopbackOrigin } from "./page-rule.ts";
 
 export interface CorsOptions {
   /** Scheme, host and port, as browsers send them, or `*` alone for every page. */
@@ -36,13 +37,17 @@ export function preflightHeaders({ maxAgeSeconds }: CorsOptions, asked: readonly
   ];
 }
 
-/** Adds the CORS headers to a response; undefined if no origin is allowed. `told`: the headers that pages may read. */
+/**
+ * Adds the CORS headers to a response; undefined if no origin is allowed. `told`: the headers that pages may read. `isLocal`:
+ * pages of this machine are allowed too, from any port.
+ */
 export function corsDecorator(
   options: CorsOptions,
   told: readonly string[],
+  isLocal: boolean,
 ): ((request: Pick<HttpRequest, "header">, headers: Headers) => void) | undefined {
   const { origins, credentials } = options;
-  if (origins.length === 0) return undefined;
+  if (origins.length === 0 && !isLocal) return undefined;
   const exposed = told.join(", ");
   if (origins.includes(ANY)) {
     return (_, headers) => {
@@ -54,9 +59,11 @@ export function corsDecorator(
     // A cache must not serve one origin's response to another, so every response varies by Origin.
     headers.push("Vary", "Origin");
     const origin = request.header("origin");
-    if (origin === undefined || !allowed.has(origin)) return;
+    if (origin === undefined) return;
+    const isNamed = allowed.has(origin);
+    if (!isNamed && !(isLocal && isLoopbackOrigin(origin))) return;
     headers.push("Access-Control-Allow-Origin", origin, "Access-Control-Expose-Headers", exposed);
-    if (credentials) headers.push("Access-Control-Allow-Credentials", "true");
+    if (credentials && isNamed) headers.push("Access-Control-Allow-Credentials", "true");
   };
 }
 

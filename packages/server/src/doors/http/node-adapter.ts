@@ -1,9 +1,9 @@
 /**
- * Connects `node:http` to the request/reply shape. Owns sockets, body limits, time limits and shutdown. Compose opens
- * it; it knows no address and no feature.
+ * Connects `node:http` to the request/reply shape. Owns sockets, time limits, the memory for bodies and answers, and shutdown.
+ * Compose opens it; it knows no address and no feature.
  *
- * Invariants: every request gets exactly one response, in the order of the requests on its connection. A close waits
- * for the responses in flight.
+ * Invariants: every request that begins gets exactly one response, in the order of the requests on its connection. A client that
+ * takes nothing of its answer is cut off. A close waits for the responses in flight.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { type AddressInfo, Server as NetServer, type Socket } from "node:net";
@@ -11,16 +11,19 @@ import type { ErrorCode } from "@sluice/protocol";
 import type { Deadlines } from "../../core/deadlines.ts";
 import type { Headers, HttpRequest, Reply } from "../../core/http.ts";
 import { Refusal } from "../../core/refusal.ts";
-import type { EndReason, Sink } from "../../core/sink.ts";
 import { EngineError } from "../../engine/contract.ts";
+import { MemoryBudget } from "../memory-budget.ts";
 import { AnswerClock, GONE } from "./answer-clock.ts";
-import { HTTP_LIMITS, type HttpLimits } from "./limits.ts";
+import { HTTP_LIMITS, type HttpLimits } from "./defaults.ts";
 import { listenFault } from "./listen-fault.ts";
+import { capConnections } from "./node-connection-cap.ts";
 import { hangUp } from "./node-hang-up.ts";
+import { NodeLine, type SharedParts } from "./node-line.ts";
 import { NodeRequest, onOver } from "./node-request.ts";
-import type { HttpObserver, ObservedRequest, Traffic } from "./observer.ts";
-import { renderFault } from "./problem.ts";
-import { UpgradeRequest, upgradeRequest, WebSocketDoor } from "./websocket.ts";
+import { NodeSink } from "./node-sink.ts";
+import type { CutReason, HttpObserver, ObservedRequest, Traffic } from "./observer.ts";
+import { memoryFull, renderFault } from "./problem.ts";
+import { responseTo, UpgradableMessage, UpgradeRequest, WebSocketDoor } from "./websocket.ts";
 
 export interface HttpDoorOptions extends Partial<HttpLimits> {
   readonly host: string;
@@ -36,39 +39,34 @@ export interface HttpDoorOptions extends Partial<HttpLimits> {
 }
 
 const SAFE = ["X-Content-Type-Options", "nosniff", "Cross-Origin-Resource-Policy", "cross-origin"];
-
-/** One connection: how many responses it is owed, and whether it closes after them. */
-interface Line {
-  waiting: number;
-  /**
-   * The latest request, until it has arrived completely and is answered. Keeping it longer would promote it, and all it
-   * refers to, to the old generation of the heap. Responses go out in the order of the requests.
-   */
-  latest: IncomingMessage | undefined;
-  /** The connection closes when at most this many responses are owed. */
-  endsAt: number | undefined;
-}
-
-const LINE = Symbol("line");
-type LinedSocket = Socket & { [LINE]?: Line };
+const POLICY = "Content-Security-Policy";
+/**
+ * Content is what a client stored, of the type it chose. A browser that opens it as a page runs none of its scripts and gives
+ * it an origin of its own, so that it cannot act with its reader's cookie.
+ */
+const SANDBOXED = [POLICY, "sandbox; default-src 'none'"];
 
 export class HttpDoor {
   private readonly server: Server;
   private readonly limits: HttpLimits;
-  private readonly sockets = new Set<Socket>();
+  private readonly shared: SharedParts;
+  private readonly lines = new Set<NodeLine>();
   private readonly webSockets: WebSocketDoor;
   readonly traffic: Traffic = { receivedBytes: 0, sentBytes: 0 };
+  readonly memory: MemoryBudget;
+  /** Connections that were cut. */
+  readonly cuts: Record<CutReason, number> = { stalled: 0, memory: 0 };
   private closing = false;
   /**
    * Once closing: the connections that are owed a response. While there is one, idle connections stay and may send
    * requests.
    */
-  private readonly busy = new Set<Socket>();
+  private readonly busy = new Set<NodeLine>();
 
   private constructor(private readonly options: HttpDoorOptions) {
     const limits = { ...HTTP_LIMITS, ...options };
     this.limits = limits;
-    this.webSockets = new WebSocketDoor(limits.frameBytes);
+    this.webSockets = new WebSocketDoor(limits);
     this.server = createServer({
       requestTimeout: limits.requestMs,
       headersTimeout: Math.min(limits.requestMs, limits.headersMs),
@@ -77,25 +75,27 @@ export class HttpDoor {
       maxHeaderSize: limits.headerBytes,
       // The door refuses it itself, as a problem.
       requireHostHeader: false,
+      IncomingMessage: UpgradableMessage,
     });
+    const { traffic } = this;
+    this.memory = new MemoryBudget(limits);
+    const serve = (request: NodeRequest) => this.serve(request);
+    const cut = (line: NodeLine) => this.cutOff(line, "memory");
+    this.shared = { limits, memory: this.memory, traffic, serve, cut };
     const door = this;
     this.answered = function (this: ServerResponse) {
-      door.endIfDue(this.req);
+      NodeLine.of(this.req.socket).answered(this, door.closing);
     };
     this.server.on("connection", (socket) => this.welcome(socket));
-    const { traffic } = this;
-    this.server.on("request", (incoming, outgoing) => this.serve(new NodeRequest(incoming, outgoing, traffic)));
-    this.server.on("checkContinue", (incoming, outgoing) => {
-      this.serve(new NodeRequest(incoming, outgoing, traffic, true));
-    });
+    this.server.on("request", (incoming, outgoing) => this.arrive(incoming, outgoing));
+    this.server.on("checkContinue", (incoming, outgoing) => this.arrive(incoming, outgoing, true));
     this.server.on("checkExpectation", (incoming, outgoing) => {
-      this.serve(new NodeRequest(incoming, outgoing, traffic, true), () => {
-        throw new Refusal("bad-header", "Expect must be 100-continue");
-      });
+      this.arrive(incoming, outgoing, true, new Refusal("bad-header", "Expect must be 100-continue"));
     });
+    this.server.on("timeout", (socket) => this.endIfStalled(NodeLine.of(socket)));
     this.server.on("upgrade", (incoming, socket, head) => {
-      const request = upgradeRequest(incoming, socket, head, traffic);
-      if (request !== undefined) this.serve(request);
+      const outgoing = responseTo(incoming, socket as Socket);
+      if (outgoing !== undefined) this.take(new UpgradeRequest(incoming, outgoing, NodeLine.of(incoming.socket), head));
     });
     this.server.on("connect", (_, socket) => {
       socket.on("error", () => {});
@@ -103,6 +103,7 @@ export class HttpDoor {
       this.hangUp(socket as Socket, "method-not-allowed", "CONNECT is not known here", [allow]);
     });
     this.server.on("clientError", (error, socket) => this.refuseGarbage(error, socket as Socket));
+    capConnections(this.server, limits.connections, limits.lingerMs);
   }
 
   static async open(options: HttpDoorOptions): Promise<HttpDoor> {
@@ -123,7 +124,7 @@ export class HttpDoor {
   }
 
   get connections(): number {
-    return this.sockets.size;
+    return this.lines.size;
   }
 
   /**
@@ -134,7 +135,7 @@ export class HttpDoor {
     this.closing = true;
     // `Server.close` cuts off responses that are written but not yet received; the one of `net.Server` waits for them.
     const closed = new Promise<void>((resolve) => NetServer.prototype.close.call(this.server, () => resolve()));
-    for (const socket of this.sockets) if (!this.isIdle(socket)) this.busy.add(socket);
+    for (const line of this.lines) if (!line.isIdle) this.busy.add(line);
     this.endIdle();
     return closed.then(() => {
       // Without connections, the HTTP server's own close is safe, and stops its timer.
@@ -144,33 +145,40 @@ export class HttpDoor {
   }
 
   private endIdle(): void {
-    if (this.busy.size === 0) for (const socket of this.sockets) if (this.isIdle(socket)) socket.destroy();
-  }
-
-  /** No response is owed, and no first request has begun to arrive. */
-  private isIdle(socket: Socket): boolean {
-    const line = (socket as LinedSocket)[LINE];
-    return line === undefined ? socket.bytesRead === 0 : line.waiting === 0 && !isArriving(line);
+    if (this.busy.size === 0) for (const line of this.lines) if (line.isIdle) line.socket.destroy();
   }
 
   /** Destroys the connections that are still open. */
   cut(): void {
-    for (const socket of this.sockets) socket.destroy();
+    for (const { socket } of this.lines) socket.destroy();
   }
 
   private welcome(socket: Socket): void {
-    // A client may pipeline any number of requests, and each may listen for the end of the connection.
-    socket.setMaxListeners(0);
-    this.sockets.add(socket);
+    const line = new NodeLine(socket, this.shared);
+    this.lines.add(line);
     socket.once("close", () => {
-      this.sockets.delete(socket);
-      if (this.busy.delete(socket)) this.endIdle();
+      this.lines.delete(line);
+      if (this.busy.delete(line)) this.endIdle();
     });
   }
 
-  private serve(request: NodeRequest, handle = this.options.handle): void {
-    this.track(request);
-    const { observer, deadlines } = this.options;
+  private arrive(incoming: IncomingMessage, outgoing: ServerResponse, mustHangUp = false, refusal?: Refusal): void {
+    const request = new NodeRequest(incoming, outgoing, NodeLine.of(incoming.socket), mustHangUp);
+    request.refusal = refusal;
+    outgoing.on("close", this.answered);
+    this.take(request);
+  }
+
+  private take(request: NodeRequest): void {
+    if (this.closing) this.busy.add(request.line);
+    request.line.arrive(request);
+  }
+
+  /** One listener for all responses, because it is added for every request. */
+  private readonly answered: (this: ServerResponse) => void;
+
+  private serve(request: NodeRequest): void {
+    const { observer, deadlines, handle } = this.options;
     observer?.began(request);
     if (deadlines !== undefined) {
       request.clock = new AnswerClock(deadlines, request, this.refuseLate);
@@ -194,8 +202,10 @@ export class HttpDoor {
 
   private settle(request: NodeRequest, reply: Reply): void {
     const { clock } = request;
+    request.settle();
     if (clock?.isUp) {
       reply.live?.(GONE);
+      reply.socket?.(GONE);
       return;
     }
     clock?.stop();
@@ -213,8 +223,9 @@ export class HttpDoor {
     return renderFault(fault, (unexpected) => this.options.report(unexpected, request));
   }
 
-  private send(request: NodeRequest, reply: Reply): void {
+  private send(request: NodeRequest, built: Reply): void {
     const { observer, report } = this.options;
+    const reply = this.hasRoomFor(built, request) ? built : this.renderFault(memoryFull(), request);
     if (this.closing) request.outgoing.shouldKeepAlive = false;
     // The id lets a client name the request when it reports a failure.
     if (observer && reply.status >= 500) reply.headers.push("X-Request-Id", observer.idOf(request));
@@ -225,46 +236,50 @@ export class HttpDoor {
     try {
       if (reply.socket !== undefined && request instanceof UpgradeRequest) {
         this.webSockets.accept(request, reply.socket);
-        return;
+      } else {
+        this.options.decorate?.(request, reply.headers);
+        send(request, reply, this.limits.lingerMs);
+        if (reply.live === undefined && request.outgoing.writableLength > 0) this.awaitClient(request);
       }
-      this.options.decorate?.(request, reply.headers);
-      send(request, reply, this.limits.lingerMs);
     } catch (fault) {
       // A response that cannot be written is a defect of the server. It must not affect other connections.
       report(fault, request);
       request.outgoing.destroy();
     }
+    request.leaveWork();
+  }
+
+  /** The network takes most small answers at once, so these are charged only if it does not. */
+  private hasRoomFor({ body }: Reply, { method }: NodeRequest): boolean {
+    if (body === undefined || body.length <= this.limits.smallBytes || method === "HEAD") return true;
+    return this.memory.hasRoom(lengthOf(body));
+  }
+
+  /** The network has not taken the whole answer. An answer that is as small as its request is not charged to the budget. */
+  private awaitClient(request: NodeRequest): void {
+    const { line, outgoing } = request;
+    const bytes = outgoing.writableLength;
+    line.limitSilence();
+    if (bytes <= this.limits.requestBytes) return;
+    if (line.requests.hold(bytes)) onOver(request, () => line.requests.drained(bytes));
+    else this.cutOff(line, "memory");
+  }
+
+  /** Nothing was sent or received on this connection for `stallMs`, or for `keepAliveMs` while it was idle. */
+  private endIfStalled(line: NodeLine): void {
+    if (line.isStalled) this.cutOff(line, "stalled");
+    else if (line.requests.owed === 0) line.socket.destroy();
+  }
+
+  private cutOff({ socket, requests }: NodeLine, why: CutReason): void {
+    if (!socket.destroyed) this.cuts[why]++;
+    requests.close();
+    socket.destroy();
   }
 
   private observeLive(observer: HttpObserver, request: NodeRequest, status: number): void {
     observer.opened(request, status);
     onOver(request, () => observer.ended(request, status, request.endedBy ?? "gone"));
-  }
-
-  /**
-   * Counts the responses that a connection is owed, so that a connection that must close does so after the last one.
-   */
-  private track({ incoming, outgoing }: NodeRequest): void {
-    const socket: LinedSocket = incoming.socket;
-    const line = socket[LINE];
-    if (line === undefined) socket[LINE] = { waiting: 1, latest: incoming, endsAt: undefined };
-    else {
-      line.waiting++;
-      line.latest = incoming;
-    }
-    if (this.closing) this.busy.add(socket);
-    outgoing.on("close", this.answered);
-  }
-
-  /** One listener for all responses, because it is added for every request. */
-  private readonly answered: (this: ServerResponse) => void;
-
-  private endIfDue(incoming: IncomingMessage): void {
-    const socket: LinedSocket = incoming.socket;
-    const line = socket[LINE]!;
-    line.waiting--;
-    if (line.latest === incoming && incoming.complete) line.latest = undefined;
-    if (line.waiting <= (line.endsAt ?? -1) || (this.closing && line.waiting === 0)) socket.destroySoon();
   }
 
   /** Refuses input that is not HTTP, or not in time. If earlier requests are owed responses, those come first. */
@@ -273,12 +288,12 @@ export class HttpDoor {
       socket.destroy();
       return;
     }
-    const line = (socket as LinedSocket)[LINE];
-    const isWithinBody = line !== undefined && isArriving(line);
-    const owed = line === undefined ? 0 : isWithinBody ? line.waiting - 1 : line.waiting;
+    const line = NodeLine.of(socket);
+    const isWithinBody = line.isArriving;
+    const owed = line.requests.owed - (isWithinBody ? 1 : 0);
     // Below zero: the request was answered before its body arrived.
     if (owed < 0) socket.destroySoon();
-    else if (owed > 0) line!.endsAt = line!.waiting - owed;
+    else if (owed > 0) line.endAfter(owed);
     else if (error.code === "HPE_HEADER_OVERFLOW")
       this.hangUp(
         socket,
@@ -297,22 +312,20 @@ export class HttpDoor {
   }
 }
 
-/** Whether a request has begun and its body is not complete. */
-function isArriving({ latest }: Line): boolean {
-  return latest !== undefined && !latest.complete;
-}
-
 function send(request: NodeRequest, reply: Reply, lingerMs: number): void {
   const { outgoing } = request;
   if (outgoing.destroyed) return;
   const headers = reply.headers;
   headers.push(...SAFE);
   const { body, live, status } = reply;
+  // A page of the server itself brings its own policy.
+  if ((body !== undefined || live !== undefined) && !headers.includes(POLICY)) headers.push(...SANDBOXED);
   if (request.mustHangUp && live === undefined) {
     sendAndHangUp(request, reply, lingerMs);
     return;
   }
   if (live) {
+    request.line.live = outgoing;
     outgoing.writeHead(status, headers);
     outgoing.flushHeaders();
     live(new NodeSink(request));
@@ -326,10 +339,14 @@ function send(request: NodeRequest, reply: Reply, lingerMs: number): void {
 }
 
 /** The length of a body that is about to be sent. */
-function countSent({ method, traffic }: NodeRequest, body: Uint8Array | string): number {
-  const length = typeof body === "string" ? Buffer.byteLength(body) : body.length;
-  if (method !== "HEAD") traffic.sentBytes += length;
+function countSent({ method, line }: NodeRequest, body: Uint8Array | string): number {
+  const length = lengthOf(body);
+  if (method !== "HEAD") line.shared.traffic.sentBytes += length;
   return length;
+}
+
+function lengthOf(body: Uint8Array | string): number {
+  return typeof body === "string" ? Buffer.byteLength(body) : body.length;
 }
 
 /**
@@ -343,49 +360,4 @@ function sendAndHangUp(request: NodeRequest, reply: Reply, lingerMs: number): vo
   outgoing.writeHead(reply.status, [...reply.headers, "Connection", "close"]);
   const { socket } = incoming;
   outgoing.end(reply.body, () => setTimeout(() => socket.destroy(), lingerMs).unref());
-}
-
-class NodeSink implements Sink {
-  private readonly outgoing: ServerResponse;
-  private readonly draining: (() => void)[] = [];
-
-  constructor(private readonly request: NodeRequest) {
-    this.outgoing = request.outgoing;
-    // A reset by the client is not a fault of the server; `close` follows it.
-    this.outgoing.on("error", () => {});
-  }
-
-  get buffered(): number {
-    return this.outgoing.writableLength;
-  }
-
-  write(bytes: Uint8Array): void {
-    if (this.outgoing.destroyed) return;
-    this.request.traffic.sentBytes += bytes.length;
-    this.outgoing.write(bytes, this.written);
-  }
-
-  /** Runs when everything is written. Node's `drain` fires at its high-water mark, below which much may still wait. */
-  onDrain(task: () => void): void {
-    if (this.buffered === 0) queueMicrotask(task);
-    else this.draining.push(task);
-  }
-
-  private readonly written = (): void => {
-    if (this.draining.length > 0 && this.buffered === 0) for (const task of this.draining.splice(0)) task();
-  };
-
-  onGone(task: () => void): void {
-    onOver(this.request, task);
-  }
-
-  end(why?: EndReason): void {
-    this.request.endedBy ??= why;
-    this.outgoing.end();
-  }
-
-  cut(why?: EndReason): void {
-    if (!this.outgoing.destroyed && why !== undefined) this.request.endedBy = why;
-    this.outgoing.destroy();
-  }
 }

@@ -1,12 +1,16 @@
 /**
- * One request of `node:http` in the shape that routes are written against. Created by the adapter, which owns its
- * connection and sends its response.
+ * One request of `node:http` in the shape that routes are written against. Created by the adapter, which sends its
+ * response.
+ *
+ * Invariants: the body is charged to the memory budget as it arrives, and the budget gets it back when the handler has settled.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Body } from "../../core/http.ts";
 import { Refusal } from "../../core/refusal.ts";
 import type { AnswerClock } from "./answer-clock.ts";
-import type { ObservedRequest, RequestEnd, Traffic } from "./observer.ts";
+import type { NodeLine } from "./node-line.ts";
+import type { ObservedRequest, RequestEnd } from "./observer.ts";
+import { memoryFull } from "./problem.ts";
 
 export class NodeRequest implements ObservedRequest {
   readonly method: string;
@@ -14,18 +18,24 @@ export class NodeRequest implements ObservedRequest {
   readonly search: string;
   route: string | undefined = undefined;
   project: string | undefined = undefined;
-  waits = false;
   startedAt = 0;
   id: string | undefined = undefined;
   endedBy: RequestEnd | undefined = undefined;
   /** Present where responses have a deadline. */
   clock: AnswerClock | undefined = undefined;
+  /** Why the request is refused before its handler runs. */
+  refusal: Refusal | undefined = undefined;
+  private isWaiting = false;
+  private isWorkedOn = true;
+  /** Bytes of the body that the budget is charged for. */
+  private bodyBytes = 0;
+  private hasSettled = false;
 
-  /** `mustHangUp`: the body is too large, or the client waits for 100-continue. The rest of its input is not read. */
+  /** `mustHangUp`: the body is refused, or the client waits for 100-continue. The rest of its input is not read. */
   constructor(
     readonly incoming: IncomingMessage,
     readonly outgoing: ServerResponse,
-    readonly traffic: Traffic,
+    readonly line: NodeLine,
     public mustHangUp = false,
   ) {
     const url = pathOf(incoming.url!);
@@ -35,7 +45,12 @@ export class NodeRequest implements ObservedRequest {
     this.search = mark < 0 ? "" : url.slice(mark + 1);
   }
 
+  get isRead(): boolean {
+    return this.method === "GET";
+  }
+
   check(): void {
+    if (this.refusal !== undefined) throw this.refusal;
     const { headers, httpVersion } = this.incoming;
     if (headers.host === undefined && httpVersion === "1.1")
       throw new Refusal("bad-header", "Host is missing; HTTP/1.1 requires it");
@@ -43,6 +58,16 @@ export class NodeRequest implements ObservedRequest {
 
   get origin(): string {
     return `http://${this.incoming.headers.host ?? "localhost"}`;
+  }
+
+  get waits(): boolean {
+    return this.isWaiting;
+  }
+
+  /** A request that waits for messages holds nothing, so the next request of its connection may begin. */
+  set waits(waits: boolean) {
+    this.isWaiting = waits;
+    if (waits) this.leaveWork();
   }
 
   header(name: string): string | undefined {
@@ -63,27 +88,54 @@ export class NodeRequest implements ObservedRequest {
     return new Promise((resolve, reject) => {
       let first: Buffer | undefined;
       let rest: Buffer[] | undefined;
-      let length = 0;
+      const stop = () => {
+        this.mustHangUp = true;
+        first = undefined;
+        rest = undefined;
+        incoming.pause();
+        this.clock?.start();
+      };
       incoming.on("data", (chunk: Buffer) => {
-        if (this.mustHangUp) return;
-        length += chunk.length;
-        if (length > maxBytes) {
-          this.mustHangUp = true;
-          incoming.pause();
-          this.clock?.start();
+        if (this.mustHangUp || this.hasSettled) return;
+        if (this.bodyBytes + chunk.length > maxBytes) {
+          stop();
           resolve({ kind: "too-large" });
+        } else if (!this.charge(chunk.length)) {
+          stop();
+          reject(memoryFull());
         } else if (first === undefined) first = chunk;
         else if (rest === undefined) rest = [first, chunk];
         else rest.push(chunk);
       });
       incoming.on("end", () => {
-        this.traffic.receivedBytes += length;
+        const length = this.bodyBytes;
+        this.line.shared.traffic.receivedBytes += length;
         this.clock?.start();
         resolve({ kind: "body", bytes: rest ? Buffer.concat(rest, length) : (first ?? Buffer.alloc(0)) });
       });
       // The client is gone and cannot read this refusal. It ends the request without being reported as a fault.
       incoming.on("error", () => reject(new Refusal("bad-request", "the body ended early")));
     });
+  }
+
+  private charge(bytes: number): boolean {
+    if (!this.line.shared.memory.take(bytes, this.bodyBytes)) return false;
+    this.bodyBytes += bytes;
+    return true;
+  }
+
+  /** The handler is done with the request, and holds its body no longer. */
+  settle(): void {
+    this.hasSettled = true;
+    this.line.shared.memory.give(this.bodyBytes);
+    this.bodyBytes = 0;
+  }
+
+  /** Lets the next request of the connection begin. Calling it again changes nothing. */
+  leaveWork(): void {
+    if (!this.isWorkedOn) return;
+    this.isWorkedOn = false;
+    this.line.requests.answered(this);
   }
 
   onGone(task: () => void): void {

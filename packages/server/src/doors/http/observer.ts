@@ -39,3 +39,6 @@ export interface Traffic {
   receivedBytes: number;
   sentBytes: number;
 }
+
+/** Why a door cut a connection: its client took nothing of an answer, or there was no memory for what waits for the client. */
+export type CutReason = "stalled" | "memory";

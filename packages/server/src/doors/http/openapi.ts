@@ -169,9 +169,11 @@ function refusalsOf(route: Route): ReadonlyMap<number, readonly ErrorCode[]> {
   if (!isOpen(route)) {
     codes.push("unauthenticated", "token-invalid", "token-expired", "forbidden", "keys-unavailable");
   }
+  codes.push("host-not-allowed");
+  if (!route.methods.includes("GET") && !route.methods.includes("HEAD")) codes.push("origin-not-allowed");
   if (names.length > 0) codes.push("storage-full", "storage-failed", "unavailable", "data-damaged");
   if (body !== undefined) codes.push("body-timeout");
-  codes.push("internal");
+  codes.push("memory-full", "internal");
   const byStatus = new Map<number, ErrorCode[]>();
   for (const code of new Set(codes)) {
     const { status } = errors[code];

@@ -35,6 +35,14 @@ export function renderRefusal(refusal: Refusal, more: object = {}): Reply {
   return { status: errors[code].status, headers, body: JSON.stringify(body) };
 }
 
+/** The budget for bodies and answers has no room. Nothing was done yet, or only read. */
+export function memoryFull(): Refusal {
+  return new Refusal(
+    "memory-full",
+    "the server holds as many bytes of requests and answers as it may; retry in a moment",
+  );
+}
+
 /** The header for a fact. */
 export const FACT_HEADERS: Readonly<Record<string, string>> = {
   allow: header.allow,

@@ -10,6 +10,7 @@ import type { Headers, HttpRequest, Reply } from "../../core/http.ts";
 import type { Call, Route } from "../../core/route.ts";
 import type { Feature } from "../../feature.ts";
 import { type CookieOrigins, HttpCredentials } from "./credentials.ts";
+import { type Approach, type PageRule, refusePage } from "./page-rule.ts";
 import { asRefusal, renderRefusal } from "./problem.ts";
 import { type Place, RouteTree, readNames, routeAt } from "./route-tree.ts";
 
@@ -20,6 +21,7 @@ export interface RouterParts {
   readonly cookieOrigins: CookieOrigins;
   /** The response headers for OPTIONS, at every address. */
   readonly preflight: Headers;
+  readonly pages: PageRule;
 }
 
 type Members = NonNullable<Feature["problemMembers"]>;
@@ -38,12 +40,14 @@ export class Router {
     return this.parts.features;
   }
 
-  /** Throws, or rejects with, a Refusal for an unknown address and for a caller that is not admitted. */
+  /** Throws, or rejects with, a Refusal for a foreign page, an unknown address and a caller that is not admitted. */
   route(request: HttpRequest): Promise<Reply> | Reply {
     if (request.method === "OPTIONS") {
       request.route = "preflight";
       return { status: 204, headers: [...this.parts.preflight] };
     }
+    const refused = refusePage(this.parts.pages, approachOf(request));
+    if (refused !== undefined) throw refused;
     const place = this.tree.find(request.path);
     request.project = place.project;
     const members = place.feature?.problemMembers;
@@ -71,6 +75,12 @@ export class Router {
       return renderRefusal(refusal, members(refusal));
     }
   }
+}
+
+function approachOf(request: HttpRequest): Approach {
+  const { method } = request;
+  const isWrite = request.isUpgrade === true || (method !== "GET" && method !== "HEAD");
+  return { host: request.header("host"), origin: request.header("origin"), isWrite };
 }
 
 function admit(access: Access, route: Route, call: Draft, request: HttpRequest): Promise<Reply> | Reply {

@@ -4,71 +4,80 @@
  *
  * Invariants: nothing is compressed, because a compressor per connection costs more memory than the connection. A frame from a
  * client has at most `frameBytes`. A client that answers no ping is cut. Bytes are written to the socket as they are given:
- * they are whole frames, shared by all clients.
+ * they are whole frames, shared by all clients. Bytes that only this connection holds are charged to the memory budget.
  */
-import { type IncomingMessage, ServerResponse } from "node:http";
+import { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket as NetSocket } from "node:net";
-import type { Duplex } from "node:stream";
 import { type WebSocket, WebSocketServer } from "ws";
 import type { EndReason } from "../../core/sink.ts";
 import type { Socket } from "../../core/socket.ts";
+import type { HttpLimits } from "./defaults.ts";
+import type { NodeLine } from "./node-line.ts";
 import { NodeRequest } from "./node-request.ts";
-import type { Traffic } from "./observer.ts";
 
-/** A request to upgrade. Its response, if it is refused, is written to the bare socket. */
+/**
+ * A message that asks for an upgrade only if it asks for a WebSocket. Node takes any other upgrade for the end of HTTP, body
+ * included, although a server may ignore it. Some clients offer HTTP/2 with every first request.
+ */
+export class UpgradableMessage extends IncomingMessage {
+  private asksForUpgrade: boolean | null = null;
+
+  /** Set and read by Node. */
+  get upgrade(): boolean {
+    return this.asksForUpgrade === true && (this.method === "CONNECT" || asksForWebSocket(this));
+  }
+
+  set upgrade(asked: boolean | null) {
+    this.asksForUpgrade = asked;
+  }
+}
+
+function asksForWebSocket({ method, headers }: IncomingMessage): boolean {
+  return method === "GET" && headers.upgrade?.toLowerCase() === "websocket";
+}
+
+/** A request for a WebSocket. Its response, if it is refused, is written to the bare socket. */
 export class UpgradeRequest extends NodeRequest {
+  readonly isUpgrade = true;
+
   constructor(
     incoming: IncomingMessage,
     outgoing: ServerResponse,
-    traffic: Traffic,
+    line: NodeLine,
     /** The first bytes after the request. */
     readonly head: Buffer,
   ) {
-    super(incoming, outgoing, traffic);
-  }
-
-  /** Any other protocol is ignored, as HTTP/1.1 allows, and the request is answered as if it did not ask. */
-  get isUpgrade(): boolean {
-    return this.method === "GET" && this.header("upgrade")?.toLowerCase() === "websocket";
-  }
-
-  /** The one place for checks that concern upgrades only, such as Host and Origin. A Refusal thrown here answers the request. */
-  override check(): void {
-    super.check();
+    super(incoming, outgoing, line);
   }
 }
 
 /** Undefined if the connection cannot be answered; it is then destroyed. */
-export function upgradeRequest(
-  incoming: IncomingMessage,
-  socket: Duplex,
-  head: Buffer,
-  traffic: Traffic,
-): UpgradeRequest | undefined {
+export function responseTo(incoming: IncomingMessage, socket: NetSocket): ServerResponse | undefined {
   // A reset by the client is not a fault of the server; `close` follows it.
   socket.on("error", () => {});
   const outgoing = new ServerResponse(incoming);
   outgoing.shouldKeepAlive = false;
   try {
-    outgoing.assignSocket(socket as NetSocket);
+    outgoing.assignSocket(socket);
   } catch {
     // An earlier request on this connection is not answered yet. No client sends an upgrade behind one.
     socket.destroy();
     return undefined;
   }
-  outgoing.on("finish", () => (socket as NetSocket).destroySoon());
-  return new UpgradeRequest(incoming, outgoing, traffic, head);
+  outgoing.on("finish", () => socket.destroySoon());
+  return outgoing;
 }
 
 export class WebSocketDoor {
   private readonly server: WebSocketServer;
 
-  constructor(frameBytes: number) {
+  constructor({ frameBytes }: HttpLimits) {
     this.server = new WebSocketServer({
       noServer: true,
       clientTracking: false,
       perMessageDeflate: false,
       maxPayload: frameBytes,
+      autoPong: false,
     });
   }
 
@@ -96,7 +105,10 @@ const NORMAL = 1000;
 
 class NodeSocket implements Socket {
   private readonly socket: NetSocket;
+  private readonly line: NodeLine;
   private readonly draining: (() => void)[] = [];
+  /** What the budget is charged for, until the network has taken everything. */
+  private held = 0;
   private unanswered = 0;
 
   constructor(
@@ -104,19 +116,27 @@ class NodeSocket implements Socket {
     private readonly request: UpgradeRequest,
   ) {
     this.socket = request.incoming.socket;
+    this.line = request.line;
     // A client that breaks the protocol is closed by the library; `close` follows.
     client.on("error", () => {});
     client.on("pong", () => this.hear());
+    client.on("ping", (data) => this.pong(data));
   }
 
   get buffered(): number {
     return this.socket.writableLength;
   }
 
-  write(bytes: Uint8Array): void {
+  write(bytes: Uint8Array, isShared = false): void {
     if (this.socket.destroyed || this.client.readyState !== this.client.OPEN) return;
-    this.request.traffic.sentBytes += bytes.length;
+    this.line.shared.traffic.sentBytes += bytes.length;
     this.socket.write(bytes, this.written);
+    if (!isShared && this.buffered > 0) this.charge(bytes.length);
+  }
+
+  private charge(bytes: number): void {
+    if (this.line.requests.hold(bytes)) this.held += bytes;
+    else this.cut("slow-reader");
   }
 
   onDrain(task: () => void): void {
@@ -125,7 +145,12 @@ class NodeSocket implements Socket {
   }
 
   private readonly written = (): void => {
-    if (this.draining.length > 0 && this.buffered === 0) for (const task of this.draining.splice(0)) task();
+    if (this.buffered > 0) return;
+    if (this.held > 0) {
+      this.line.requests.drained(this.held);
+      this.held = 0;
+    }
+    if (this.draining.length > 0) for (const task of this.draining.splice(0)) task();
   };
 
   onGone(task: () => void): void {
@@ -136,6 +161,7 @@ class NodeSocket implements Socket {
   onText(listener: (text: string) => void): void {
     this.client.on("message", (data, isBinary) => {
       this.hear();
+      this.line.shared.traffic.receivedBytes += (data as Buffer).length;
       if (isBinary) this.client.close(BINARY_REFUSED);
       else listener(data.toString());
     });
@@ -156,6 +182,12 @@ class NodeSocket implements Socket {
     }
     this.unanswered++;
     this.client.ping();
+  }
+
+  /** A client that pings and does not read must not fill the memory. It may be left without an answer (RFC 6455, 5.5.3). */
+  private pong(data: Buffer): void {
+    this.hear();
+    if (this.buffered <= this.line.shared.limits.waitingBytes) this.client.pong(data);
   }
 
   private hear(): void {

@@ -9,20 +9,19 @@ import { lookup } from "node:dns/promises";
 import { type ClientRequest, request as httpRequest, type IncomingMessage } from "node:http";
 import { request as httpsRequest } from "node:https";
 import type { LookupFunction } from "node:net";
+import { hostOf, isAddress } from "../../core/address.ts";
 import type { Cancel, World } from "../../core/world.ts";
-import type { WebhookAnswer, WebhookRequest, WebhookSender } from "../../wakes/delivery.ts";
-import { WEBHOOK_LIMITS } from "../../wakes/limits.ts";
-import { checkWebhookUrl, hostOf, isAddress, mayConnect } from "../../wakes/targets.ts";
+import { WEBHOOK_LIMITS } from "../../wakes/defaults.ts";
+import type { WebhookAnswer, WebhookRequest, WebhookSender } from "../../wakes/webhook-delivery.ts";
+import { checkWebhookUrl, mayConnect, type WebhookReach } from "../../wakes/webhook-targets.ts";
 
 export interface ResolvedAddress {
   readonly address: string;
   readonly family: number;
 }
 
-export interface NodeWebhookOptions {
+export interface NodeWebhookOptions extends WebhookReach {
   readonly world: Pick<World, "after">;
-  /** Whether plain http to this machine is allowed. */
-  readonly allowLoopback: boolean;
   readonly timeoutMs?: number;
   readonly answerBytes?: number;
   /** All addresses of a name. */
@@ -42,8 +41,8 @@ export class NodeWebhookSender implements WebhookSender {
   constructor(private readonly options: NodeWebhookOptions) {}
 
   async send(request: WebhookRequest): Promise<WebhookAnswer> {
-    const { allowLoopback, world } = this.options;
-    const checked = checkWebhookUrl(request.url, allowLoopback);
+    const { world } = this.options;
+    const checked = checkWebhookUrl(request.url, this.options);
     if (checked.kind === "rejected") return { kind: "failed", why: checked.why };
     let giveUp: (why: string) => void = () => {};
     let cancel: Cancel = () => {};
@@ -74,7 +73,7 @@ export class NodeWebhookSender implements WebhookSender {
       return { kind: "failed", why: "the name cannot be resolved" };
     }
     const may = this.options.mayConnect ?? mayConnect;
-    const areAllowed = addresses.every(({ address }) => may(url, address, this.options.allowLoopback));
+    const areAllowed = addresses.every(({ address }) => may(url, address, this.options));
     if (addresses.length === 0 || !areAllowed) return FORBIDDEN;
     return exchange.run(addresses);
   }

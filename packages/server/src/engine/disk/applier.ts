@@ -19,10 +19,10 @@ import {
   REMINDED,
   visitBlock,
 } from "./commit-block.ts";
+import { type ApplyLimits, DEFAULT_LIMITS } from "./defaults.ts";
 import { EntityWork } from "./entity-work.ts";
 import { EntityWriter } from "./entity-writer.ts";
 import { collectGarbage } from "./garbage.ts";
-import { type ApplyLimits, DEFAULT_LIMITS } from "./limits.ts";
 import { type Meta, readMeta, writeMeta } from "./meta.ts";
 import type { Store, Writing } from "./store.ts";
 

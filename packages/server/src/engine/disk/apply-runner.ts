@@ -17,20 +17,20 @@ export interface Applied {
 }
 
 export interface ApplyRunner {
+  /** Resolves when extents can be applied; rejects if they never can. */
+  readonly started: Promise<void>;
   /**
    * Applies the extents in order and reports after each transaction. Without extents it deletes a slice of garbage. Resolves to
    * whether garbage is left. Rejects with an EngineError; the caller may then pass unreported extents again.
    */
   apply(extents: readonly Extent[], report: (applied: Applied) => void): Promise<boolean>;
-  /** Whether `close` should apply the rest of the journal; otherwise the next start replays it. */
-  readonly isWorthDraining: boolean;
   /** The background check has passed, so no access to the store needs a guard any more. */
   passed?(): void;
   close(): Promise<void>;
 }
 
 export class InlineRunner implements ApplyRunner {
-  readonly isWorthDraining = true;
+  readonly started = Promise.resolve();
 
   constructor(
     private readonly applier: Applier,

@@ -1,9 +1,10 @@
 import { expect, test } from "vitest";
 import { manualWorld } from "../../../../../test/support/world.ts";
+import { EngineError } from "../contract.ts";
 import type { Applied, ApplyRunner } from "./apply-runner.ts";
-import { ApplyScheduler } from "./apply-scheduler.ts";
+import { type ApplyEvents, ApplyScheduler } from "./apply-scheduler.ts";
+import { DEFAULT_LIMITS } from "./defaults.ts";
 import type { Extent } from "./journal.ts";
-import { DEFAULT_LIMITS } from "./limits.ts";
 
 const limits = { ...DEFAULT_LIMITS, applyAfterMs: 50, applyWithinMs: 1_000, applyBytes: 10_000 };
 
@@ -11,9 +12,13 @@ const limits = { ...DEFAULT_LIMITS, applyAfterMs: 50, applyWithinMs: 1_000, appl
 function scheduled() {
   const world = manualWorld(1, 0);
   const worked: { readonly atMs: number; readonly bytes: number }[] = [];
+  const faults: unknown[] = [];
+  const told: (string | undefined)[] = [];
   const runner: ApplyRunner = {
-    isWorthDraining: true,
+    started: Promise.resolve(),
     async apply(extents, report) {
+      const fault = faults.shift();
+      if (fault !== undefined) throw fault;
       const bytes = extents.reduce((sum, { from, to }) => sum + to - from, 0);
       worked.push({ atMs: world.now(), bytes });
       for (const { segment, to, from } of extents) report({ lsn: to, segment, to, bytes: to - from } satisfies Applied);
@@ -21,7 +26,11 @@ function scheduled() {
     },
     close: async () => {},
   };
-  const events = { applied() {}, full() {}, failed() {} };
+  const events: ApplyEvents = {
+    applied() {},
+    stuck: (error) => void told.push(error?.code),
+    failed: (error) => void told.push(`stopped: ${error.code}`),
+  };
   const scheduler = new ApplyScheduler(world, limits, runner, events, false);
   let end = 0;
   const durable = (bytes: number) => {
@@ -34,7 +43,7 @@ function scheduled() {
     world.advance(ms);
     await new Promise((resolve) => setImmediate(resolve));
   };
-  return { worked, durable, pass, scheduler };
+  return { worked, faults, told, durable, pass, scheduler };
 }
 
 test("little work is applied after a quiet moment", async () => {
@@ -76,4 +85,30 @@ test("waiting work is applied before the close completes", async () => {
   durable(7);
   await scheduler.close();
   expect(worked).toMatchObject([{ bytes: 7 }]);
+});
+
+const systemFault = (code: string) => Object.assign(new Error("made by the test"), { code });
+
+test.each([
+  ["storage-full", systemFault("ENOSPC")],
+  ["overloaded", systemFault("EMFILE")],
+  ["overloaded", new EngineError("overloaded", "from the worker's thread")],
+])("work that meets a fault that passes (%s) is applied when it has passed", async (code, fault) => {
+  const { worked, faults, told, durable, pass } = scheduled();
+  faults.push(fault, fault);
+  durable(10_000);
+  await pass(0);
+  await pass(limits.retryFullMs);
+  expect([worked, told]).toEqual([[], [code, code]]);
+  await pass(limits.retryFullMs);
+  expect(worked).toMatchObject([{ bytes: 10_000 }]);
+  expect(told).toEqual([code, code, undefined]);
+});
+
+test("a fault that does not pass ends the applier for good", async () => {
+  const { worked, faults, told, durable, pass } = scheduled();
+  faults.push(systemFault("EIO"));
+  durable(10_000);
+  await pass(60_000);
+  expect([worked, told]).toEqual([[], ["stopped: storage-failed"]]);
 });

@@ -1,6 +1,6 @@
 /**
  * Decides when the applier works. Much work starts at once, little work after a quiet moment, garbage when nothing else waits.
- * After a full disk it retries later. The engine reports each durable extent.
+ * After a full disk or a shortage of descriptors it retries later. The engine reports each durable extent.
  *
  * Little work that keeps coming waits for more, because each transaction rewrites the last page of every stream it touches.
  * Measured with 4,000 publishes/s to 1,000 channels: 300 MB/s to disk when little work waited 50 ms, 17 MB/s when it waited a
@@ -9,15 +9,16 @@
  * Invariants: extents go to the applier in order, one call at a time, and again only if they are unreported.
  */
 import type { Cancel, World } from "../../core/world.ts";
-import { EngineError } from "../contract.ts";
+import type { EngineError } from "../contract.ts";
 import type { Applied, ApplyRunner } from "./apply-runner.ts";
+import type { Limits } from "./defaults.ts";
 import type { Extent } from "./journal.ts";
-import type { Limits } from "./limits.ts";
+import { engineErrorOf, mayPass } from "./system-fault.ts";
 
 export interface ApplyEvents {
   applied(applied: Applied): void;
-  /** The store has no room for now; undefined when it has room again. */
-  full(error: EngineError | undefined): void;
+  /** The store takes nothing for now, because it lacks room or descriptors; undefined when it takes work again. */
+  stuck(error: EngineError | undefined): void;
   failed(error: EngineError): void;
 }
 
@@ -85,7 +86,7 @@ export class ApplyScheduler {
       const garbage = await this.runner.apply(this.extents.slice(), (applied) => this.take(applied));
       this.hasGarbage = garbage;
       this.running = false;
-      this.events.full(undefined);
+      this.events.stuck(undefined);
       this.next();
     } catch (fault) {
       this.running = false;
@@ -109,12 +110,11 @@ export class ApplyScheduler {
   }
 
   private fail(fault: unknown): void {
-    const error =
-      fault instanceof EngineError ? fault : new EngineError("storage-failed", `Applying failed: ${String(fault)}`);
+    const error = engineErrorOf(fault, "Applying the journal", "the store");
     // On close a full disk is no reason to wait, because the journal has everything.
-    this.failed = error.code !== "storage-full" || this.closing;
-    if (error.code === "storage-full") {
-      this.events.full(error);
+    this.failed = !mayPass(error) || this.closing;
+    if (mayPass(error)) {
+      this.events.stuck(error);
       this.later(this.limits.retryFullMs);
     } else this.events.failed(error);
   }
@@ -125,10 +125,10 @@ export class ApplyScheduler {
     this.timer?.();
   }
 
-  /** Applies the rest if that is cheap, so that the next start has nothing to replay, and stops. */
+  /** Applies the rest, so that the next start has nothing to replay, and stops. */
   async close(): Promise<void> {
     this.closing = true;
-    while (!this.failed && (this.running || (this.extents.length > 0 && this.runner.isWorthDraining))) {
+    while (!this.failed && (this.running || this.extents.length > 0)) {
       const drained = new Promise<void>((done) => this.drained.push(done));
       this.run();
       await drained;

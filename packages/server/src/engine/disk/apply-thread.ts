@@ -1,15 +1,18 @@
 /**
- * The engine's side of the apply worker: starts it at the first extent, passes extents to it and its reports back. `open.ts`
- * makes it.
+ * The engine's side of the apply worker: starts it with the engine, passes extents to it and its reports back. `open.ts` makes
+ * it.
  *
- * Invariants: a worker that dies is a storage failure. It is not started again, because the cause of its death is unknown.
+ * Invariants: the thread starts before the first connection, because later the process may lack the descriptors for it. A worker
+ * that dies is a storage failure. It is not started again, because the cause of its death is unknown.
  */
 import type { Worker } from "node:worker_threads";
-import { EngineError } from "../contract.ts";
+import type { EngineError } from "../contract.ts";
 import type { Applied, ApplyRunner } from "./apply-runner.ts";
+import type { ApplyLimits } from "./defaults.ts";
 import type { Extent } from "./journal.ts";
-import type { ApplyLimits } from "./limits.ts";
+import { type SentError, toEngineError } from "./sent-error.ts";
 import { startThread } from "./start-thread.ts";
+import { failureOf } from "./system-fault.ts";
 import type { Proven } from "./verify/path-guard.ts";
 
 /** Messages from the engine's thread: extents, the end of the background check, or `close`. */
@@ -17,9 +20,10 @@ export type ToWorker = { readonly extents: readonly Extent[] } | "passed" | "clo
 
 /** Messages from the worker. */
 export type FromWorker =
+  | { readonly kind: "ready" }
   | { readonly kind: "applied"; readonly applied: Applied }
   | { readonly kind: "done"; readonly hasGarbage: boolean }
-  | { readonly kind: "failed"; readonly code: EngineError["code"]; readonly message: string };
+  | { readonly kind: "failed"; readonly error: SentError };
 
 export interface WorkerPlace {
   readonly journalDir: string;
@@ -36,23 +40,34 @@ interface Call {
 }
 
 export class ApplyThread implements ApplyRunner {
-  private worker: Worker | undefined;
+  readonly started: Promise<void>;
+  private readonly worker: Worker;
+  private readonly exited: Promise<void>;
   private call: Call | undefined;
   private dead: EngineError | undefined;
-  private exited: Promise<void> = Promise.resolve();
-  private isPassed = false;
+  private ready: () => void = () => undefined;
+  private refuse: (error: EngineError) => void = () => undefined;
 
-  constructor(private readonly place: WorkerPlace) {}
-
-  get isWorthDraining(): boolean {
-    return this.worker !== undefined;
+  constructor(private readonly place: WorkerPlace) {
+    this.started = new Promise((resolve, reject) => {
+      this.ready = resolve;
+      this.refuse = reject;
+    });
+    this.worker = startThread("worker", place);
+    this.worker.on("message", (message: FromWorker) => this.hear(message));
+    this.worker.on("error", (fault) => this.die(fault));
+    this.exited = new Promise((resolve) => {
+      this.worker.on("exit", () => {
+        this.die(new Error("the thread ended"));
+        resolve();
+      });
+    });
   }
 
   apply(extents: readonly Extent[], report: (applied: Applied) => void): Promise<boolean> {
     if (this.dead !== undefined) return Promise.reject(this.dead);
     return new Promise((resolve, reject) => {
       this.call = { report, resolve, reject };
-      this.worker ??= this.start();
       // Only a working thread keeps the process alive.
       this.worker.ref();
       this.worker.postMessage({ extents } satisfies ToWorker);
@@ -60,22 +75,7 @@ export class ApplyThread implements ApplyRunner {
   }
 
   passed(): void {
-    this.isPassed = true;
-    if (this.dead === undefined) this.worker?.postMessage("passed" satisfies ToWorker);
-  }
-
-  private start(): Worker {
-    const { place, isPassed } = this;
-    const worker = startThread("worker", isPassed ? { ...place, proven: undefined } : place);
-    worker.on("message", (message: FromWorker) => this.hear(message));
-    worker.on("error", (fault) => this.die(`The apply worker failed: ${fault.message}`));
-    this.exited = new Promise((resolve) => {
-      worker.on("exit", () => {
-        this.die("The apply worker ended.");
-        resolve();
-      });
-    });
-    return worker;
+    if (this.dead === undefined) this.worker.postMessage("passed" satisfies ToWorker);
   }
 
   private hear(message: FromWorker): void {
@@ -84,22 +84,28 @@ export class ApplyThread implements ApplyRunner {
       call?.report(message.applied);
       return;
     }
+    this.worker.unref();
+    if (message.kind === "ready") {
+      this.ready();
+      return;
+    }
     this.call = undefined;
-    this.worker?.unref();
     if (message.kind === "done") call?.resolve(message.hasGarbage);
-    else call?.reject(new EngineError(message.code, message.message));
+    else call?.reject(toEngineError(message.error));
   }
 
-  private die(message: string): void {
-    this.dead ??= new EngineError("storage-failed", message);
+  /** Whatever ended the thread, the engine cannot go on without it. */
+  private die(fault: unknown): void {
+    this.dead ??= failureOf(fault, "The apply thread", this.place.storePath);
+    this.refuse(this.dead);
     this.call?.reject(this.dead);
     this.call = undefined;
   }
 
   async close(): Promise<void> {
     if (this.dead === undefined) {
-      this.worker?.ref();
-      this.worker?.postMessage("close" satisfies ToWorker);
+      this.worker.ref();
+      this.worker.postMessage("close" satisfies ToWorker);
     }
     await this.exited;
   }

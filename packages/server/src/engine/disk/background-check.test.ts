@@ -14,6 +14,8 @@ class Rig {
   steps = 0;
   pins = 0;
   readonly pinsAtStep: number[] = [];
+  readonly faults: unknown[] = [];
+  readonly failures: string[] = [];
   isClosed = false;
   isPassed = false;
   /** Ends the check's current wait. */
@@ -22,7 +24,7 @@ class Rig {
 
   constructor(total: number, spentMs: number) {
     const world = {
-      now: () => this.nowMs,
+      monotonicMs: () => this.nowMs,
       after: (ms: number, task: () => void) => {
         this.waits.push(ms);
         this.goOn = task;
@@ -41,6 +43,8 @@ class Rig {
       },
     } as unknown as Unchecked;
     const step = async (): Promise<Checked> => {
+      const fault = this.faults.shift();
+      if (fault !== undefined) throw fault;
       this.steps++;
       this.pinsAtStep.push(this.pins);
       this.nowMs += spentMs;
@@ -50,14 +54,13 @@ class Rig {
     const close = async () => {
       this.isClosed = true;
     };
-    const events = { isBehind: () => this.isBehind, passed: () => undefined, log: () => undefined };
-    this.check = new BackgroundCheck(
-      world,
-      64 * MIB,
-      unchecked,
-      { startAfterMs: 0, step, close },
-      events as unknown as CheckEvents,
-    );
+    const events: CheckEvents = {
+      isBehind: () => this.isBehind,
+      passed: () => undefined,
+      failed: ({ code }) => void this.failures.push(code),
+      log: () => undefined,
+    };
+    this.check = new BackgroundCheck(world, 64 * MIB, unchecked, { startAfterMs: 0, step, close }, events);
     this.check.start();
   }
 
@@ -92,6 +95,16 @@ describe("the background check", () => {
     await rig.turn();
     expect([rig.pinsAtStep, rig.pins]).toEqual([[1], 0]);
     await rig.check.close();
+  });
+
+  it("repeats a step that lacked a descriptor, and passes", async () => {
+    const rig = new Rig(1, 25);
+    rig.faults.push(Object.assign(new Error("made by the test"), { code: "EMFILE" }));
+    await rig.turn();
+    expect([rig.steps, rig.pins, rig.waits]).toEqual([0, 0, [1_000]]);
+    rig.goOn();
+    await rig.check.ended;
+    expect([rig.steps, rig.isPassed, rig.failures]).toEqual([1, true, []]);
   });
 
   it("ends at once when it is closed, and does not pass", async () => {

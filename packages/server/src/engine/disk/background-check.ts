@@ -3,19 +3,24 @@
  * store is behind. `open.ts` makes it; the engine starts, closes and measures it.
  *
  * Invariants: LMDB's snapshot is pinned during a step and never between two. The check ends once: everything is whole, damage was
- * found, or the store could not be read. The last two stop the engine with the error that a start would have given.
+ * found, or the store could not be read. The last two stop the engine with the error that a start would have given. A step that
+ * lacked a descriptor or memory is repeated.
  */
 import type { Cancel, World } from "../../core/world.ts";
-import { EngineError } from "../contract.ts";
+import type { EngineError } from "../contract.ts";
 import { CheckMeter } from "./check-meter.ts";
 import type { CheckRunner } from "./check-runner.ts";
+import { toEngineError } from "./sent-error.ts";
 import type { Unchecked } from "./store.ts";
-import type { FoundDamage } from "./verify/store-check.ts";
+import { engineErrorOf, mayPass } from "./system-fault.ts";
+import type { Checked, FoundDamage } from "./verify/store-check.ts";
 
 /** The bytes of one step: large enough that its overhead does not count, small enough to pin a snapshot only briefly. */
 const STEP_BYTES = 8 * 1_024 * 1_024;
 /** How much slower the check runs while the store cannot keep up with the journal. */
 const BEHIND_FACTOR = 10;
+/** The wait before a step that lacked a descriptor or memory is repeated. */
+const SHORTAGE_MS = 1_000;
 /** Sorts before every key. */
 const FIRST_KEY = Buffer.from([0]);
 
@@ -52,7 +57,7 @@ export class BackgroundCheck {
 
   private async run(): Promise<void> {
     const { events, bytesPerSecond, meter } = this;
-    const startedAt = this.world.now();
+    const startedAt = this.world.monotonicMs();
     meter.result = "running";
     events.log("the check of the store has begun", { bytesPerSecond });
     try {
@@ -69,7 +74,7 @@ export class BackgroundCheck {
     events.log("the check of the store has ended: all of it is whole", {
       rows,
       bytes,
-      ms: this.world.now() - startedAt,
+      ms: Math.round(this.world.monotonicMs() - startedAt),
     });
   }
 
@@ -77,11 +82,15 @@ export class BackgroundCheck {
     const { meter } = this;
     let from: Uint8Array | undefined = FIRST_KEY;
     while (from !== undefined && !this.closed) {
-      const startedAt = this.world.now();
+      const startedAt = this.world.monotonicMs();
       const step = await this.pinned(from);
+      if (step === "short") {
+        await this.wait(SHORTAGE_MS);
+        continue;
+      }
       if (step.kind === "damaged") {
         meter.result = "damaged";
-        this.events.failed(new EngineError("data-damaged", step.message), step.part);
+        this.events.failed(toEngineError(step.error), step.part);
         return;
       }
       meter.bytes += step.bytes;
@@ -89,14 +98,17 @@ export class BackgroundCheck {
       meter.totalBytes = step.totalBytes;
       from = step.next;
       if (from === undefined) meter.result = "passed";
-      else await this.rest(step.bytes, this.world.now() - startedAt);
+      else await this.rest(step.bytes, this.world.monotonicMs() - startedAt);
     }
   }
 
-  private async pinned(from: Uint8Array) {
+  private async pinned(from: Uint8Array): Promise<Checked | FoundDamage | "short"> {
     const release = this.unchecked.pin();
     try {
       return await this.runner.step(from, STEP_BYTES);
+    } catch (fault) {
+      if (!mayPass(fault)) throw fault;
+      return "short";
     } finally {
       release();
     }
@@ -120,11 +132,7 @@ export class BackgroundCheck {
 
   private fail(fault: unknown): void {
     this.meter.result = "failed";
-    const error =
-      fault instanceof EngineError
-        ? fault
-        : new EngineError("storage-failed", `The check of the store failed: ${String(fault)}.`);
-    this.events.failed(error, undefined);
+    this.events.failed(engineErrorOf(fault, "The check of the store", "the store"), undefined);
   }
 
   async close(): Promise<void> {

@@ -1,11 +1,14 @@
 /**
  * The engine's side of the background check's thread, which starts with the first step and ends with the last. `open.ts` makes
  * it; `background-check.ts` uses it.
+ *
+ * Invariants: a thread that fails is dropped, so that a later step can start another. It writes nothing, so that loses nothing.
  */
 import type { Worker } from "node:worker_threads";
-import { EngineError } from "../contract.ts";
 import type { CheckRunner } from "./check-runner.ts";
+import { type SentError, toEngineError } from "./sent-error.ts";
 import { startThread } from "./start-thread.ts";
+import { engineErrorOf } from "./system-fault.ts";
 import type { Checked, FoundDamage } from "./verify/store-check.ts";
 
 export interface CheckPlace {
@@ -19,7 +22,7 @@ export interface ToChecker {
   readonly maxBytes: number;
 }
 
-export type FromChecker = Checked | FoundDamage | { readonly kind: "failed"; readonly message: string };
+export type FromChecker = Checked | FoundDamage | { readonly kind: "failed"; readonly error: SentError };
 
 export class CheckThread implements CheckRunner {
   readonly startAfterMs = 1_000;
@@ -30,15 +33,18 @@ export class CheckThread implements CheckRunner {
   step(from: Uint8Array, maxBytes: number): Promise<Checked | FoundDamage> {
     const worker = this.worker ?? this.start();
     return new Promise((resolve, reject) => {
-      const fail = (what: string) => reject(new EngineError("storage-failed", what));
+      const fail = (fault: unknown) => {
+        this.worker = undefined;
+        reject(engineErrorOf(fault, "The check of the store", this.place.path));
+      };
       worker.removeAllListeners();
       // Only a working thread keeps the process alive.
       worker.ref();
-      worker.once("error", (fault) => fail(`The thread that checks the store failed: ${fault.message}`));
-      worker.once("exit", () => fail("The thread that checks the store ended."));
+      worker.once("error", fail);
+      worker.once("exit", () => fail(new Error("the thread ended")));
       worker.once("message", (answer: FromChecker) => {
         worker.unref();
-        if (answer.kind === "failed") fail(`The store ${this.place.path} cannot be read: ${answer.message}.`);
+        if (answer.kind === "failed") reject(toEngineError(answer.error));
         else resolve(answer);
       });
       worker.postMessage({ from, maxBytes } satisfies ToChecker);

@@ -6,7 +6,9 @@
 import { fstatSync, openSync, readSync } from "node:fs";
 import { parentPort, workerData } from "node:worker_threads";
 import type { CheckPlace, FromChecker, ToChecker } from "./check-thread.ts";
-import { giveWay } from "./give-way.ts";
+import { toSend } from "./sent-error.ts";
+import { engineErrorOf } from "./system-fault.ts";
+import { giveWay } from "./thread-priority.ts";
 import type { ReadableFile } from "./verify/page-file.ts";
 import { StoreCheck } from "./verify/store-check.ts";
 
@@ -33,7 +35,7 @@ parentPort!.on("message", async ({ from, maxBytes }: ToChecker) => {
   try {
     answer = await check.step(from, maxBytes);
   } catch (fault) {
-    answer = { kind: "failed", message: fault instanceof Error ? fault.message : String(fault) };
+    answer = { kind: "failed", error: toSend(engineErrorOf(fault, "Reading the store", path)) };
   }
   parentPort!.postMessage(answer);
 });

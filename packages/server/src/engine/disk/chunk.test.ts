@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Message } from "../contract.ts";
 import { chunkCount, chunkRecords, cutRun, joins, type Part } from "./chunk.ts";
-import { CHUNK_BYTES, MERGE_FACTOR } from "./limits.ts";
+import { CHUNK_BYTES, MERGE_FACTOR } from "./defaults.ts";
 import { readRecord, recordBytes, recordLength, writeRecord } from "./record.ts";
 import { SEAL_BYTES } from "./sealed.ts";
 

@@ -7,7 +7,7 @@
  *
  * Invariants: part of the format; a chunk holds consecutive messages of one generation.
  */
-import { CHUNK_BYTES, MERGE_FACTOR } from "./limits.ts";
+import { CHUNK_BYTES, MERGE_FACTOR } from "./defaults.ts";
 import { recordLength } from "./record.ts";
 import { SEAL_BYTES } from "./sealed.ts";
 

@@ -33,6 +33,7 @@ import {
 import { headAfter } from "../head.ts";
 import { SoleNode } from "../nodes.ts";
 import { Ownership } from "../ownership.ts";
+import { SteadyClock } from "../steady-clock.ts";
 import { WindowCounter } from "../window-counter.ts";
 import type { Applied } from "./apply-runner.ts";
 import { type ApplyEvents, ApplyScheduler } from "./apply-scheduler.ts";
@@ -83,6 +84,7 @@ export class DiskEngine implements Engine {
   readonly shards = 1;
   private readonly slab = new Slab();
   private readonly world: World;
+  private readonly clock: SteadyClock;
   private readonly store: Store;
   private readonly overlay: Overlay;
   private readonly viewer: Viewer;
@@ -106,15 +108,17 @@ export class DiskEngine implements Engine {
     this.overlay = new Overlay(limits.tailBytes, meta);
     this.viewer = new Viewer(store, this.overlay);
     this.directory = new Directory(store, this.overlay, this.viewer);
-    this.self = new SoleNode(world);
-    this.ownership = new Ownership(world, meta.boots * CLAIMS_PER_BOOT, limits.claims);
+    this.clock = new SteadyClock(world);
+    const now = () => this.clock.now();
+    this.self = new SoleNode(world, now);
+    this.ownership = new Ownership(world, now, meta.boots * CLAIMS_PER_BOOT, limits.claims);
     this.counter = new WindowCounter(limits.windows);
     this.lastNumber = meta.lastNumber;
     const durable = (commits: readonly Commit[], extent: Extent) => this.durable(commits, extent);
-    this.journal = new Journal(world, limits, segments, meta.appliedThrough + 1, { durable }, parts.clock);
+    this.journal = new Journal(world, limits, segments, meta.appliedThrough + 1, { durable });
     const events: ApplyEvents = {
       applied: (applied) => this.applied(applied),
-      full: (error) => this.journal.storeFull(error),
+      stuck: (error) => this.journal.storeStuck(error),
       failed: (error) => this.stop(error),
     };
     this.scheduler = new ApplyScheduler(world, limits, parts.runner, events, hasGarbage(store));
@@ -128,7 +132,7 @@ export class DiskEngine implements Engine {
       isBehind: () => this.isBehind(),
       passed: () => runner.passed?.(),
       failed: (error, part) => {
-        warn("the check of the store has ended: writes are refused until a restart", { reason: error.message });
+        warn("the check of the store has ended: writes are refused until a restart", { reason: error.explanation });
         // A damaged structure can hide rows. A damaged value fails its own checksum, and other values stay readable.
         if (part === "structure") unchecked.refuse(error);
         this.stop(error);
@@ -144,14 +148,22 @@ export class DiskEngine implements Engine {
     if (error.code === "data-damaged") this.noted = this.parts.noteDamage(error).catch(() => undefined);
   }
 
-  /** Must have resolved before the first commit. */
+  /** Must have resolved before the first commit. A failed start leaves no thread, timer or file of its own open. */
   async start(): Promise<void> {
-    await this.journal.start();
+    const starting = [this.journal.start(), this.parts.runner.started];
+    await Promise.allSettled(starting);
+    try {
+      await Promise.all(starting);
+    } catch (fault) {
+      await this.journal.close();
+      await this.scheduler.close();
+      throw fault;
+    }
     this.check?.start();
   }
 
   now(): number {
-    return this.world.now();
+    return this.clock.now();
   }
 
   load(e: Entity, keys: readonly RowKey[]): Snapshot {
@@ -302,7 +314,7 @@ export class DiskEngine implements Engine {
   }
 
   due(_shard: number, limit: number): readonly Entity[] {
-    return this.directory.due(this.world.now(), limit);
+    return this.directory.due(this.now(), limit);
   }
 
   list(project: string, kind: string, prefix: string, after: string, limit: number): Listing {
@@ -314,7 +326,7 @@ export class DiskEngine implements Engine {
   }
 
   async hit(key: string, limit: number, windowMs: number): Promise<Hit> {
-    return this.counter.hit(key, limit, windowMs, this.world.now());
+    return this.counter.hit(key, limit, windowMs, this.world.monotonicMs());
   }
 
   get node(): string {

@@ -5,10 +5,10 @@
  */
 import { EngineError } from "../contract.ts";
 import type { Commits } from "./applier.ts";
+import { type ApplyLimits, DEFAULT_LIMITS } from "./defaults.ts";
 import type { File, Files } from "./files.ts";
 import { claimedBytes, decodeFrame, decodeSegmentHeader, FRAME_HEADER_BYTES, SEGMENT_HEADER_BYTES } from "./frame.ts";
 import type { Extent } from "./journal.ts";
-import { type ApplyLimits, DEFAULT_LIMITS } from "./limits.ts";
 import { segmentName } from "./segments.ts";
 
 export interface Slice {
@@ -82,10 +82,9 @@ export class ExtentReader {
   }
 
   private damaged(segment: number, position: number): EngineError {
-    return new EngineError(
-      "data-damaged",
-      `The journal is damaged: ${this.dir}/${segmentName(segment)} at byte ${position}.`,
-    );
+    const damaged = (path: string) => `The journal is damaged: ${path} at byte ${position}.`;
+    const name = segmentName(segment);
+    return new EngineError("data-damaged", damaged(name), damaged(`${this.dir}/${name}`));
   }
 
   async close(): Promise<void> {

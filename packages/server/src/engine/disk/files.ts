@@ -48,18 +48,6 @@ export function flushing(file: File): File {
   };
 }
 
-/** The operating system's code of a fault, or "" if it has none. */
-export function faultCode(fault: unknown): string {
-  const code = (fault as { code?: unknown } | undefined)?.code;
-  return typeof code === "string" ? code : "";
-}
-
-/** Whether the fault is a lack of space. */
-export function isFull(fault: unknown): boolean {
-  const code = faultCode(fault);
-  return code === "ENOSPC" || code === "EDQUOT" || code === "MDB_MAP_FULL";
-}
-
 /** Reads a whole file. Callers read small files, or segments, whose size is bounded. */
 export async function readWhole(files: Files, path: string): Promise<Buffer> {
   const file = await files.open(path, "read");

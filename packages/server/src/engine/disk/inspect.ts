@@ -142,8 +142,8 @@ export interface StoreReport {
 /** Reads all of the store, without LMDB. Throws an EngineError with the place if damage prevents further reading. */
 export async function inspectStore(files: Files, path: string, wasUsed: boolean): Promise<StoreReport> {
   const damages: string[] = [];
-  const found = await verifyStore(files, path, ({ message }) => {
-    damages.push(message);
+  const found = await verifyStore(files, path, ({ explanation }) => {
+    damages.push(explanation);
   });
   if (wasUsed && found?.meta === undefined && damages.length === 0) throw lostStore(path, found === undefined);
   const { appliedThrough, boots } = decodeMeta(found?.meta);

@@ -3,16 +3,18 @@
  * engine feeds it.
  *
  * Invariants: no other code writes segments. Frame n+1 is written only after the flush of frame n returned. A commit is reported
- * durable, or refused with certainty (no reader can ever decode its frame), or the journal stops for good. A failed flush is
- * never retried, because the kernel may have dropped the pages and would report the next flush as a success.
+ * durable, or refused with certainty (no reader can ever decode its frame), or the journal stops for good. A full disk or a
+ * shortage of descriptors refuses and never stops it. A failed flush is never retried, because the kernel may have dropped the
+ * pages and would report the next flush as a success.
  */
 import type { World } from "../../core/world.ts";
 import { EngineError } from "../contract.ts";
-import { type File, faultCode, isFull } from "./files.ts";
+import type { Limits } from "./defaults.ts";
+import type { File } from "./files.ts";
 import { chainSeed, FRAME_HEADER_BYTES, finishFrame, frameBytes, SEGMENT_HEADER_BYTES } from "./frame.ts";
 import { JournalMeter } from "./journal-meter.ts";
-import type { Limits } from "./limits.ts";
 import type { Segment, Segments } from "./segments.ts";
+import { engineErrorOf, failureOf, isShortage, mayPass } from "./system-fault.ts";
 
 export interface QueuedCommit {
   lsn: number;
@@ -32,6 +34,9 @@ export interface JournalEvents<C extends QueuedCommit> {
 }
 
 const NO_HEADER = Buffer.alloc(FRAME_HEADER_BYTES);
+const WRITING = "Writing the journal";
+/** How often the journal tries to erase a refused frame while the machine lacks memory. */
+const ERASE_ATTEMPTS = 20;
 
 export class Journal<C extends QueuedCommit> {
   readonly meter = new JournalMeter();
@@ -50,8 +55,8 @@ export class Journal<C extends QueuedCommit> {
   private idle: (() => void)[] = [];
   private failure: EngineError | undefined;
   /** The reason for the last refusal, until a write succeeds. */
-  private full: EngineError | undefined;
-  private fullUntilMs = 0;
+  private refusal: EngineError | undefined;
+  private refusalEndsMs = 0;
   /** Why the store accepts nothing for now. */
   private storeRefusal: EngineError | undefined;
 
@@ -61,8 +66,6 @@ export class Journal<C extends QueuedCommit> {
     private readonly segments: Segments,
     private nextLsn: number,
     private readonly events: JournalEvents<C>,
-    /** A monotonic clock in ms, as fine as the machine has. */
-    private readonly clock: () => number = () => world.now(),
   ) {
     this.sealedLsn = nextLsn;
   }
@@ -90,8 +93,8 @@ export class Journal<C extends QueuedCommit> {
 
   health(): EngineError | undefined {
     // The refusal ends after `fullMs`, because a client that is told of a full disk sends no write that could show free room.
-    const full = this.world.now() < this.fullUntilMs ? this.full : undefined;
-    return this.failure ?? full ?? this.storeRefusal;
+    const refusal = this.world.monotonicMs() < this.refusalEndsMs ? this.refusal : undefined;
+    return this.failure ?? refusal ?? this.storeRefusal;
   }
 
   /** The store has applied this many more bytes of the journal. */
@@ -100,8 +103,8 @@ export class Journal<C extends QueuedCommit> {
     this.kick();
   }
 
-  /** The store has no room for now, or has room again. */
-  storeFull(error: EngineError | undefined): void {
+  /** The store takes nothing for now, or takes work again. */
+  storeStuck(error: EngineError | undefined): void {
     this.storeRefusal = error;
     this.kick();
   }
@@ -127,7 +130,7 @@ export class Journal<C extends QueuedCommit> {
   private async writeNext(): Promise<void> {
     if (this.writing || this.failure !== undefined || this.queue.length === 0) return;
     if (this.unappliedBytes > this.limits.lagBytes) {
-      // The applier's next report starts the batch, unless the store has no room for it.
+      // The applier's next report starts the batch, unless the store takes nothing for now.
       if (this.storeRefusal !== undefined) this.refuseAll(this.queue.splice(0), this.storeRefusal);
       return;
     }
@@ -158,7 +161,7 @@ export class Journal<C extends QueuedCommit> {
       for (const commit of batch) commit.lsn = lsn++;
       this.nextLsn = lsn;
       this.unappliedBytes += extent.to - extent.from;
-      this.full = undefined;
+      this.refusal = undefined;
       this.events.durable(batch, extent);
       this.sealLater();
     } catch (fault) {
@@ -190,19 +193,20 @@ export class Journal<C extends QueuedCommit> {
     const from = this.position;
     const frame = { firstLsn: this.nextLsn, count, previous: this.previous };
     const checksum = finishFrame(this.frame, payload, frame, header.salt);
-    const startedAt = this.clock();
+    const startedAt = this.world.monotonicMs();
     try {
       await file.write(this.frame.subarray(0, bytes), from);
     } catch (fault) {
-      if (isFull(fault)) await this.erase(file, from);
+      if (mayPass(fault)) await this.erase(file, from);
       throw fault;
     }
-    this.meter.syncSeconds.add((this.clock() - startedAt) / 1_000);
+    const now = this.world.monotonicMs();
+    this.meter.syncSeconds.add((now - startedAt) / 1_000);
     this.meter.bytes += bytes;
     if (count > 0) this.meter.batch.add(count);
     this.position = from + bytes;
     this.previous = checksum;
-    this.lastWriteMs = this.world.now();
+    this.lastWriteMs = now;
     if (this.position * 2 > this.segment!.size) this.segments.prepareAhead();
     return { segment: header.number, from, to: this.position };
   }
@@ -211,9 +215,14 @@ export class Journal<C extends QueuedCommit> {
    * Erases the header of a frame that will be refused, so that no reader takes it for a frame. If that fails, the journal stops.
    */
   private async erase(file: File, at: number): Promise<void> {
-    await file.write(NO_HEADER, at).catch((fault) => {
-      throw this.stop(fault);
-    });
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await file.write(NO_HEADER, at);
+      } catch (fault) {
+        if (!isShortage(fault) || attempt === ERASE_ATTEMPTS) throw this.stop(fault);
+        await new Promise<void>((resolve) => void this.world.after(this.limits.retryFullMs, resolve));
+      }
+    }
   }
 
   private async turnPage(frame: number): Promise<void> {
@@ -230,22 +239,18 @@ export class Journal<C extends QueuedCommit> {
     if (segment.header.chainStart) this.previous = chainSeed(segment.header);
   }
 
-  /** A full disk may have room later; any other fault stops writes until a restart. */
+  /** A full disk may have room later, and a shortage passes; any other fault stops writes until a restart. */
   private judge(fault: unknown): EngineError {
     if (this.failure !== undefined) return this.failure;
-    if (!isFull(fault)) return this.stop(fault);
-    this.fullUntilMs = this.world.now() + this.limits.fullMs;
-    this.full = new EngineError("storage-full", `The disk of ${this.segments.dir} is full (${faultCode(fault)}).`);
-    return this.full;
+    if (!mayPass(fault)) return this.stop(fault);
+    this.refusalEndsMs = this.world.monotonicMs() + this.limits.fullMs;
+    this.refusal = engineErrorOf(fault, WRITING, this.segments.dir);
+    return this.refusal;
   }
 
   /** Stops all writes until a restart. */
   stop(fault: unknown): EngineError {
-    const reason = fault instanceof Error ? fault.message : String(fault);
-    this.failure ??=
-      fault instanceof EngineError
-        ? fault
-        : new EngineError("storage-failed", `Writing to ${this.segments.dir} failed: ${reason}. Restart to try again.`);
+    this.failure ??= failureOf(fault, WRITING, this.segments.dir);
     this.refuseAll(this.queue.splice(0), this.failure);
     return this.failure;
   }
@@ -264,7 +269,11 @@ export class Journal<C extends QueuedCommit> {
   private sealLater(): void {
     this.sealing ??= this.world.after(this.limits.sealAfterMs, () => {
       this.sealing = undefined;
-      if (this.writing || this.queue.length > 0 || this.world.now() - this.lastWriteMs < this.limits.sealAfterMs / 2) {
+      if (
+        this.writing ||
+        this.queue.length > 0 ||
+        this.world.monotonicMs() - this.lastWriteMs < this.limits.sealAfterMs / 2
+      ) {
         this.sealLater();
       } else void this.seal();
     });
@@ -279,7 +288,7 @@ export class Journal<C extends QueuedCommit> {
       this.sealedLsn = this.nextLsn;
     } catch (fault) {
       // Without room for a seal the journal stays unsealed, which loses nothing.
-      if (!isFull(fault)) this.stop(fault);
+      if (!mayPass(fault)) this.stop(fault);
     }
     this.rest();
   }

@@ -7,14 +7,14 @@
  * descriptor opened with O_DSYNC, and returns. The map grows by itself; old maps stay until their readers are gone.
  */
 import { statfsSync } from "node:fs";
-import { dirname } from "node:path";
+import { basename, dirname } from "node:path";
 import { type Database, type Key, open, type RootDatabase } from "lmdb";
 import { EngineError } from "../contract.ts";
-import { isFull } from "./files.ts";
+import { DEFAULT_LIMITS, PAGE_BYTES } from "./defaults.ts";
 import type { Pinnable } from "./guarded-store.ts";
 import { MAX_KEY_BYTES } from "./keys.ts";
-import { DEFAULT_LIMITS, PAGE_BYTES } from "./limits.ts";
 import type { Writing } from "./store.ts";
+import { engineErrorOf, isFull } from "./system-fault.ts";
 
 /** Address space, not memory. A map that grows from zero would leave many old maps behind. */
 const FIRST_MAP_BYTES = 1024 ** 3;
@@ -53,12 +53,13 @@ function translate(fault: unknown, path: string): Error {
     /no space left|MAP_FULL|quota/i.test(message) ||
     (/input\/output/i.test(message) && isNearlyFull(path))
   ) {
-    return new EngineError("storage-full", `The disk of ${path} is full: ${message}.`);
+    return new EngineError("storage-full", "The disk is full.", `The disk of ${path} is full: ${message}.`);
   }
   if (/MDB_(CORRUPTED|PAGE_NOTFOUND|INVALID|PANIC|BAD_TXN|VERSION_MISMATCH|PROBLEM)|Invalid key size/.test(message)) {
-    return new EngineError("data-damaged", `The store ${path} is damaged: ${message}.`);
+    const explanation = `The store ${path} is damaged: ${message}.`;
+    return new EngineError("data-damaged", `The store is damaged: ${basename(path)}.`, explanation);
   }
-  return new EngineError("storage-failed", `The store ${path} failed: ${message}.`);
+  return engineErrorOf(fault, "The store", path);
 }
 
 /**

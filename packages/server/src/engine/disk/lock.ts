@@ -15,8 +15,9 @@ import * as fs from "node:fs";
 import * as net from "node:net";
 import { join, resolve as resolvePath } from "node:path";
 import { EngineError } from "../contract.ts";
-import { faultCode, isFull, type Release } from "./files.ts";
-import { DEFAULT_LIMITS } from "./limits.ts";
+import { DEFAULT_LIMITS } from "./defaults.ts";
+import type { Release } from "./files.ts";
+import { faultCode, isFull } from "./system-fault.ts";
 
 const NAME = "lock.sock";
 /** Each attempt but the last has moved a dead lock aside, which takes another process that died in between. */

@@ -7,8 +7,9 @@
 import * as fs from "node:fs";
 import { dirname, resolve as resolvePath } from "node:path";
 import { EngineError } from "../contract.ts";
-import { type File, type Files, faultCode, flushing, isFull, type Opening, type Release } from "./files.ts";
+import { type File, type Files, flushing, type Opening, type Release } from "./files.ts";
 import { lockDirectory } from "./lock.ts";
+import { faultCode, isFull } from "./system-fault.ts";
 
 /**
  * Whether O_DSYNC replaces a separate flush, which saves one round trip to a thread: 13 to 25% more appends to one stream,

@@ -8,10 +8,11 @@
  */
 import { closeSync, openSync } from "node:fs";
 import { EngineError } from "../contract.ts";
-import { type Files, faultCode } from "./files.ts";
+import type { Files } from "./files.ts";
 import { GuardedStore } from "./guarded-store.ts";
 import { openLmdb } from "./lmdb-store.ts";
 import type { Store } from "./store.ts";
+import { faultCode } from "./system-fault.ts";
 import { isLayoutKnown } from "./verify/layout.ts";
 import { PathGuard, type Proven } from "./verify/path-guard.ts";
 import { verifyOpening, verifyStore } from "./verify/verify-store.ts";

@@ -25,24 +25,23 @@ import type { ApplyRunner } from "./apply-runner.ts";
 import { ApplyThread, type WorkerPlace } from "./apply-thread.ts";
 import type { CheckRunner } from "./check-runner.ts";
 import { type CheckPlace, CheckThread } from "./check-thread.ts";
+import { type ApplyLimits, DEFAULT_LIMITS, type Limits } from "./defaults.ts";
 import { DiskEngine } from "./engine.ts";
-import { type Files, faultCode, isFull, type Release, readWhole, writeWhole } from "./files.ts";
+import { type Files, type Release, readWhole, writeWhole } from "./files.ts";
 import { FORMAT_TEXT, judgeFormat } from "./format.ts";
-import { type ApplyLimits, DEFAULT_LIMITS, type Limits } from "./limits.ts";
 import { type Meta, readMeta, writeMeta } from "./meta.ts";
 import { nodeFiles } from "./node-files.ts";
 import { openVerified, type StorePlace } from "./open-store.ts";
 import { recover } from "./recovery.ts";
 import { Segments, segmentNumbers } from "./segments.ts";
 import type { Store } from "./store.ts";
+import { faultCode, isFull } from "./system-fault.ts";
 import type { TornTail } from "./torn-tail.ts";
 
 export interface DiskOptions {
   readonly dir: string;
   readonly world: World;
   readonly limits?: Partial<Limits>;
-  /** A monotonic clock in ms, for measurements; defaults to the world's clock. */
-  readonly clock?: (() => number) | undefined;
   /** Receives warnings for the operator. */
   readonly warn?: ((what: string, details: object) => void) | undefined;
   readonly info?: ((what: string, details: object) => void) | undefined;
@@ -60,7 +59,6 @@ export interface DiskPorts {
 /** The parts of the engine, once the directory is open. */
 export interface DiskParts {
   readonly world: World;
-  readonly clock?: (() => number) | undefined;
   readonly limits: Limits;
   readonly store: Store;
   readonly segments: Segments;
@@ -105,7 +103,7 @@ export async function openWith(options: DiskOptions, ports: DiskPorts): Promise<
 }
 
 async function openLocked(
-  { dir, world, clock, warn = ignore, info = ignore }: DiskOptions,
+  { dir, world, warn = ignore, info = ignore }: DiskOptions,
   limits: Limits,
   ports: DiskPorts,
   unlock: Release,
@@ -128,13 +126,13 @@ async function openLocked(
     const proven = store.unchecked?.proven;
     const runner = ports.startApply({ journalDir, storePath, limits: applyLimits(limits), proven }, store);
     const checkRunner = ports.startCheck?.({ path: storePath, nice: limits.applyNice });
-    const noteDamage = ({ message }: EngineError) => writeWhole(files, dir, DAMAGE, Buffer.from(`${message}\n`));
-    const parts = { world, clock, limits, store, segments, runner, checkRunner, meta, noteDamage, warn, info, unlock };
+    const noteDamage = ({ explanation }: EngineError) =>
+      writeWhole(files, dir, DAMAGE, Buffer.from(`${explanation}\n`));
+    const parts = { world, limits, store, segments, runner, checkRunner, meta, noteDamage, warn, info, unlock };
     const engine = new DiskEngine(parts);
     await engine.start();
     return engine;
   } catch (fault) {
-    // No thread runs yet, because the first extent starts it.
     await store.close();
     throw fault;
   }

@@ -9,6 +9,7 @@
  */
 import { EngineError } from "../contract.ts";
 import type { Applier, Commits } from "./applier.ts";
+import { DEFAULT_LIMITS } from "./defaults.ts";
 import { type Files, readWhole } from "./files.ts";
 import { findFlippedBit } from "./flipped-bit.ts";
 import {
@@ -20,7 +21,6 @@ import {
   SEGMENT_HEADER_BYTES,
   type SegmentHeader,
 } from "./frame.ts";
-import { DEFAULT_LIMITS } from "./limits.ts";
 import { segmentName, segmentNumbers } from "./segments.ts";
 import { claimToFollow, type TornTail } from "./torn-tail.ts";
 

@@ -7,9 +7,9 @@
  * crash can confuse.
  */
 import type { World } from "../../core/world.ts";
+import type { Limits } from "./defaults.ts";
 import type { File, Files } from "./files.ts";
 import { encodeSegmentHeader, SEGMENT_HEADER_BYTES, type SegmentHeader } from "./frame.ts";
-import type { Limits } from "./limits.ts";
 
 const SUFFIX = ".seg";
 const TEMPORARY = "next.tmp";
@@ -120,21 +120,30 @@ export class Segments {
     const number = this.nextNumber;
     const salt = Buffer.from(this.world.randomBytes(4)).readUInt32LE(0);
     const header = { number, salt, chainStart };
-    const spare = await this.openSpare();
-    let file: File;
+    let file: File | undefined;
     try {
-      await fillAndSync(spare, header, this.limits.segmentBytes);
-      file = await this.files.open(`${this.dir}/${TEMPORARY}`, "durable");
+      file = await this.filled(header);
+      await this.files.rename(`${this.dir}/${TEMPORARY}`, this.path(number));
+      await this.files.syncDir(this.dir);
     } catch (fault) {
+      await file?.close().catch(() => undefined);
+      // A recycled file whose old name is not durably gone must not be filled by the next attempt.
       await this.files.remove(`${this.dir}/${TEMPORARY}`).catch(() => undefined);
       throw fault;
+    }
+    this.nextNumber = number + 1;
+    return { header, file, size: this.limits.segmentBytes };
+  }
+
+  /** The file under the temporary name, with this header and its full size flushed. */
+  private async filled(header: SegmentHeader): Promise<File> {
+    const spare = await this.openSpare();
+    try {
+      await fillAndSync(spare, header, this.limits.segmentBytes);
+      return await this.files.open(`${this.dir}/${TEMPORARY}`, "durable");
     } finally {
       await spare.close().catch(() => undefined);
     }
-    await this.files.rename(`${this.dir}/${TEMPORARY}`, this.path(number));
-    await this.files.syncDir(this.dir);
-    this.nextNumber = number + 1;
-    return { header, file, size: this.limits.segmentBytes };
   }
 
   /** A file under the temporary name: an old segment of the usual size, whose blocks are already allocated, or a new file. */

@@ -1,14 +1,15 @@
 /** The apply worker: opens the store and the journal, and applies the extents that it receives. `apply-thread.ts` starts it. */
 import { parentPort, workerData } from "node:worker_threads";
-import { EngineError } from "../contract.ts";
 import { Applier } from "./applier.ts";
 import { InlineRunner } from "./apply-runner.ts";
 import type { FromWorker, ToWorker, WorkerPlace } from "./apply-thread.ts";
 import { ExtentReader } from "./extent-reader.ts";
-import { giveWay } from "./give-way.ts";
 import { openLmdb } from "./lmdb-store.ts";
 import { nodeFiles } from "./node-files.ts";
 import { openGuarded } from "./open-store.ts";
+import { toSend } from "./sent-error.ts";
+import { engineErrorOf } from "./system-fault.ts";
+import { giveWay } from "./thread-priority.ts";
 
 const port = parentPort!;
 const place = workerData as WorkerPlace;
@@ -35,7 +36,8 @@ port.on("message", async (message: ToWorker) => {
     const hasGarbage = await runner.apply(message.extents, (applied) => tell({ kind: "applied", applied }));
     tell({ kind: "done", hasGarbage });
   } catch (fault) {
-    const code = fault instanceof EngineError ? fault.code : "storage-failed";
-    tell({ kind: "failed", code, message: fault instanceof Error ? fault.message : String(fault) });
+    tell({ kind: "failed", error: toSend(engineErrorOf(fault, "Applying the journal", place.journalDir)) });
   }
 });
+
+tell({ kind: "ready" });

@@ -38,6 +38,7 @@ import { NO_HEAD } from "../contract.ts";
 import { headAfter, headStep } from "../head.ts";
 import { SoleNode } from "../nodes.ts";
 import { Ownership } from "../ownership.ts";
+import { SteadyClock } from "../steady-clock.ts";
 import { WindowCounter } from "../window-counter.ts";
 import { SortedMap } from "./sorted-map.ts";
 
@@ -74,6 +75,7 @@ class MemoryEngine implements Engine {
   private readonly ownership: Ownership;
   private readonly self: SoleNode;
   private readonly counter: WindowCounter;
+  private readonly clock: SteadyClock;
   private lastRev: Rev;
   /**
    * No generation of a destroyed entity was greater. One number serves all entities, so a destroyed one leaves nothing behind.
@@ -84,15 +86,17 @@ class MemoryEngine implements Engine {
     private readonly world: World,
     private readonly bounds: EngineBounds,
   ) {
+    this.clock = new SteadyClock(world);
     this.lastRev = world.now();
     this.destroyedGeneration = world.now();
-    this.self = new SoleNode(world);
-    this.ownership = new Ownership(world, world.now(), bounds.claims);
+    const now = () => this.clock.now();
+    this.self = new SoleNode(world, now);
+    this.ownership = new Ownership(world, now, world.now(), bounds.claims);
     this.counter = new WindowCounter(bounds.windows);
   }
 
   now(): number {
-    return this.world.now();
+    return this.clock.now();
   }
 
   load(e: Entity, keys: readonly RowKey[]): Snapshot {
@@ -207,7 +211,7 @@ class MemoryEngine implements Engine {
   }
 
   due(_shard: number, limit: number): readonly Entity[] {
-    const now = this.world.now();
+    const now = this.now();
     const due: { entity: Entity; atMs: number }[] = [];
     for (const { entity, remindAtMs } of this.states.values()) {
       if (remindAtMs !== null && remindAtMs <= now) due.push({ entity, atMs: remindAtMs });
@@ -231,7 +235,7 @@ class MemoryEngine implements Engine {
   }
 
   async hit(key: string, limit: number, windowMs: number): Promise<Hit> {
-    return this.counter.hit(key, limit, windowMs, this.world.now());
+    return this.counter.hit(key, limit, windowMs, this.world.monotonicMs());
   }
 
   get node(): string {

@@ -39,8 +39,6 @@ export class Barriers {
     private readonly limits: RedisLimits,
     private readonly library: Library,
     private readonly meter: RedisMeter,
-    /** A monotonic clock in ms, for measurements. */
-    private readonly timer: () => number,
   ) {}
 
   pass(name: string, bucket: number, history: string): Promise<void> {
@@ -86,12 +84,12 @@ export class Barriers {
     const { node } = gate;
     const { commandMs, deadlineMs } = this.limits;
     const waitMs = String(Math.max(1, Math.floor(Math.min(commandMs, deadlineMs) / 2)));
-    const startedAt = this.timer();
+    const startedAt = this.world.monotonicMs();
     const [history, replicas] = await Promise.all([
       node.ask(["FCALL", this.library.functions.barrier, "1", this.keys.barrier(bucket)]),
       node.ask(["WAIT", String(this.limits.waitReplicas), waitMs]),
     ]);
-    this.meter.barrierSeconds.add((this.timer() - startedAt) / 1_000);
+    this.meter.barrierSeconds.add((this.world.monotonicMs() - startedAt) / 1_000);
     return [String(history), Number(replicas)];
   }
 }

@@ -24,14 +24,7 @@ export class Calls {
   private readonly library: Library;
   readonly clock: ClusterClock;
 
-  constructor(
-    topology: Topology,
-    keys: Keys,
-    world: World,
-    limits: RedisLimits,
-    meter: RedisMeter,
-    timer: () => number,
-  ) {
+  constructor(topology: Topology, keys: Keys, world: World, limits: RedisLimits, meter: RedisMeter) {
     this.library = libraryOf(limits);
     this.clock = new ClusterClock(world, limits.clockMs);
     this.parts = {
@@ -42,7 +35,7 @@ export class Calls {
       library: this.library,
       clock: this.clock,
       deadlines: new Deadlines(world, limits.deadlineMs),
-      barriers: new Barriers(topology, keys, world, limits, this.library, meter, timer),
+      barriers: new Barriers(topology, keys, world, limits, this.library, meter),
       pulse: new Pulse(topology, world, limits),
     };
   }

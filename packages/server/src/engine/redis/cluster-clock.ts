@@ -2,28 +2,37 @@
  * This node's estimate of the masters' time. Every reply carries a master's time, and the fastest reply of the last seconds is
  * the best estimate.
  *
- * Invariants: it never runs backwards. Safety never rests on it, because the functions read the masters' own clock.
+ * Invariants: it never falls and never stands still. This node's clock for dates counts only before the first reply. Safety never
+ * rests on it, because the functions read the masters' own clock.
  */
 import type { World } from "../../core/world.ts";
+import { SteadyClock } from "../steady-clock.ts";
 
 export class ClusterClock {
-  private aheadMs = 0;
+  private readonly steady: SteadyClock;
+  /** How far the masters' time is ahead of this node's monotonic clock. */
+  private aheadMs: number;
   private sampleTookMs = Number.POSITIVE_INFINITY;
   private sampledMs = 0;
-  private latestMs = 0;
 
   /** `sampleMs`: the age at which a fast reply is worth less than a slow new one, because clocks drift and masters change. */
   constructor(
-    private readonly world: World,
+    world: Pick<World, "now" | "monotonicMs">,
     private readonly sampleMs: number,
-  ) {}
-
-  now(): number {
-    this.latestMs = Math.max(this.latestMs, Math.round(this.world.now() + this.aheadMs));
-    return this.latestMs;
+  ) {
+    this.aheadMs = world.now() - world.monotonicMs();
+    const monotonicMs = () => world.monotonicMs();
+    this.steady = new SteadyClock({ now: () => monotonicMs() + this.aheadMs, monotonicMs });
   }
 
-  /** Takes a reply that has arrived now, to a call sent at `sentMs`, from a master whose time was `masterMs`. */
+  now(): number {
+    return this.steady.now();
+  }
+
+  /**
+   * Takes a reply that has arrived now, to a call sent at `sentMs`, both by the monotonic clock, from a master whose time was
+   * `masterMs`.
+   */
   learn(sentMs: number, now: number, masterMs: number): void {
     const tookMs = now - sentMs;
     if (tookMs > this.sampleTookMs && now - this.sampledMs < this.sampleMs) return;

@@ -4,6 +4,7 @@
  * Invariants: a commit keeps its number however often it is sent. After an abandoned commit this node assumes nothing about the
  * entity. The next commit closes the abandoned one, which may still arrive, even if it changes nothing itself.
  */
+import type { World } from "../../core/world.ts";
 import type { CommitAt, Conflict, Done, Effect, Entity, Fenced } from "../contract.ts";
 import type { Calls, Reply } from "./calls.ts";
 import { pushEffects } from "./effects.ts";
@@ -42,18 +43,18 @@ export class Commits {
     private readonly keys: Keys,
     private readonly limits: Pick<RedisLimits, "remembered" | "calmCommits">,
     private readonly meter: RedisMeter,
-    private readonly timer: () => number,
+    private readonly world: World,
   ) {}
 
   async commit(e: Entity, at: CommitAt, effects: readonly Effect[]): Promise<Done | Conflict | Fenced> {
     const keys = this.keys.entity(e);
     const known = this.knownEntity(keys);
     const number = ++this.number;
-    const startedAt = this.timer();
+    const startedAt = this.world.monotonicMs();
     try {
       const result =
         (await this.swap(keys, known, at, effects, number)) ?? (await this.send(e, keys, known, at, effects, number));
-      this.meter.commitSeconds.add((this.timer() - startedAt) / 1_000);
+      this.meter.commitSeconds.add((this.world.monotonicMs() - startedAt) / 1_000);
       return result;
     } catch (fault) {
       known.head = undefined;

@@ -1,6 +1,7 @@
 /**
- * The directory: the ids of all buckets, merged in order. The engine calls it for `list` and `projects`. A page asks each bucket
- * for its share and a little more, and asks again if a bucket has more than that.
+ * The directory: the ids of all buckets, merged in order. The engine calls it for `list` and `projects`.
+ *
+ * Invariants: a page costs one command per bucket, and one more for each bucket that holds more than twice its share of the page.
  */
 import { compareBytewise } from "../../core/bytewise.ts";
 import type { Listing } from "../contract.ts";
@@ -14,37 +15,24 @@ export class Directory {
   ) {}
 
   async list(project: string, kind: string, prefix: string, after: string, limit: number): Promise<Listing> {
-    const found: string[] = [];
-    let from = after;
-    let isEnd = false;
     // One more than the limit, which shows whether there is a next page.
-    while (found.length <= limit && !isEnd) {
-      const share = Math.ceil((2 * (limit + 1 - found.length)) / BUCKETS) + 1;
-      const page = await this.round(project, kind, prefix, from, share);
-      found.push(...page.ids);
-      isEnd = page.isEnd;
-      from = page.through;
+    const share = Math.ceil((2 * (limit + 1)) / BUCKETS) + 1;
+    const from = compareBytewise(after, prefix) < 0 ? `[${prefix}` : `(${after}`;
+    const parts = buckets().map((bucket) => new Part(this.calls, this.keys.ids(bucket, kind, project), bucket, prefix));
+    let limiting = parts;
+    for (;;) {
+      await Promise.all(limiting.map((part) => part.more(share, from)));
+      // Ids up to the first end of a bucket that has more are certain.
+      const open = parts.filter(({ isEnd }) => !isEnd).map(({ ids }) => ids.at(-1)!);
+      const through = open.length === 0 ? undefined : open.reduce((a, b) => (compareBytewise(a, b) <= 0 ? a : b));
+      const all = parts.flatMap(({ ids }) => ids);
+      const certain = through === undefined ? all : all.filter((id) => compareBytewise(id, through) <= 0);
+      if (through === undefined || certain.length > limit) {
+        const ids = certain.sort(compareBytewise).slice(0, limit);
+        return { ids, next: certain.length > limit ? ids.at(-1) : undefined };
+      }
+      limiting = parts.filter(({ isEnd, ids }) => !isEnd && ids.at(-1) === through);
     }
-    const ids = found.slice(0, limit);
-    return { ids, next: found.length > limit ? ids.at(-1) : undefined };
-  }
-
-  /** The ids that are certain after each bucket gave `share` ids: all up to the first end of a bucket that may have more. */
-  private async round(project: string, kind: string, prefix: string, after: string, share: number) {
-    const lowest = compareBytewise(after, prefix) < 0 ? `[${prefix}` : `(${after}`;
-    // No UTF-8 text holds this byte, so it sorts after every id with the prefix.
-    const highest = Buffer.concat([Buffer.from(`(${prefix}`), Buffer.of(0xff)]);
-    const pages = await Promise.all(
-      buckets().map(async (bucket) => {
-        const range = [this.keys.ids(bucket, kind, project), lowest, highest, "BYLEX", "LIMIT", "0", String(share)];
-        return ((await this.calls.command(bucket, ["ZRANGE", ...range])) as Buffer[]).map(String);
-      }),
-    );
-    const ends = pages.filter((page) => page.length === share).map((page) => page.at(-1)!);
-    const all = pages.flat().sort(compareBytewise);
-    if (ends.length === 0) return { ids: all, isEnd: true, through: after };
-    const through = ends.reduce((a, b) => (compareBytewise(a, b) <= 0 ? a : b));
-    return { ids: all.filter((id) => compareBytewise(id, through) <= 0), isEnd: false, through };
   }
 
   async projects(kind: string): Promise<readonly string[]> {
@@ -59,4 +47,28 @@ export class Directory {
 
 function buckets(): number[] {
   return Array.from({ length: BUCKETS }, (_, bucket) => bucket);
+}
+
+/** The ids that one bucket has given so far. */
+class Part {
+  readonly ids: string[] = [];
+  isEnd = false;
+
+  constructor(
+    private readonly calls: Calls,
+    private readonly key: string,
+    private readonly bucket: number,
+    private readonly prefix: string,
+  ) {}
+
+  /** Asks for `count` more ids, the first ones after `from`. */
+  async more(count: number, from: string): Promise<void> {
+    const last = this.ids.at(-1);
+    // No UTF-8 text holds this byte, so it sorts after every id with the prefix.
+    const end = Buffer.concat([Buffer.from(`(${this.prefix}`), Buffer.of(0xff)]);
+    const range = [this.key, last === undefined ? from : `(${last}`, end, "BYLEX", "LIMIT", "0", String(count)];
+    const found = (await this.calls.command(this.bucket, ["ZRANGE", ...range])) as Buffer[];
+    for (const id of found) this.ids.push(String(id));
+    this.isEnd = found.length < count;
+  }
 }

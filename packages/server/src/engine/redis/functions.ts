@@ -7,7 +7,7 @@
  */
 import { createHash } from "node:crypto";
 import { NODE_ALIVE_MS } from "../contract.ts";
-import { LUA } from "./lua.ts";
+import { LUA } from "./generated-lua.ts";
 import type { RedisLimits } from "./options.ts";
 
 /** Files that define what the other files use; they come first, in this order. */

@@ -91,7 +91,7 @@ export class RedisNode implements Receiver {
     let bytes = 0;
     for (const arg of args) bytes += arg.length;
     if (this.waitingBytes + bytes > this.limits.waitingBytes && this.waiting.length > 0) {
-      answer.fail(new EngineError("overloaded", `too many bytes wait to be sent to ${this.name}; retry later`));
+      answer.fail(new EngineError("overloaded", "too many bytes wait to be sent to Redis; retry later"));
       return;
     }
     this.waiting.push({ args, bytes, asking, answer, sentMs: 0 });
@@ -166,7 +166,7 @@ export class RedisNode implements Receiver {
   }
 
   private send(calls: readonly Call[]): void {
-    const now = this.world.now();
+    const now = this.world.monotonicMs();
     for (const call of calls) {
       call.sentMs = now;
       if (call.asking) this.flying.push({ args: [], bytes: 0, asking: false, answer: NO_RECEIVER, sentMs: now });
@@ -182,10 +182,9 @@ export class RedisNode implements Receiver {
       this.timer = undefined;
       const oldest = this.flying[this.answered];
       if (oldest === undefined) return;
-      const waitedMs = this.world.now() - oldest.sentMs;
+      const waitedMs = this.world.monotonicMs() - oldest.sentMs;
       const { commandMs } = this.limits;
-      // Negative if the clock was set back.
-      if (waitedMs >= 0 && waitedMs < commandMs) this.timer = this.watch(commandMs - waitedMs);
+      if (waitedMs < commandMs) this.timer = this.watch(commandMs - waitedMs);
       else this.giveUp(new Error(`${this.name} does not answer within ${commandMs} ms`));
     });
   }

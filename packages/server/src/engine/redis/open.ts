@@ -65,18 +65,11 @@ import { Topology } from "./topology.ts";
 import { Watchers } from "./watchers.ts";
 
 /** Rejects if no Redis answers, or none that the engine can use. */
-export async function openRedis({
-  urls,
-  world,
-  prefix = DEFAULT_PREFIX,
-  limits,
-  warn,
-  clock = () => world.now(),
-}: RedisOptions): Promise<Engine> {
+export async function openRedis({ urls, world, prefix = DEFAULT_PREFIX, limits, warn }: RedisOptions): Promise<Engine> {
   const all = { ...REDIS_LIMITS, ...limits };
   const meter = new RedisMeter();
   const topology = await Topology.open(urls, world, all, meter);
-  const engine = new RedisEngine(topology, new Keys(prefix), world, all, meter, clock);
+  const engine = new RedisEngine(topology, new Keys(prefix), world, all, meter);
   try {
     await complete(topology, world, all.deadlineMs);
     for (const worry of await engine.examineMasters()) warn?.(worry);
@@ -92,9 +85,10 @@ export async function openRedis({
 }
 
 async function complete(topology: Topology, world: World, deadlineMs: number): Promise<void> {
-  const untilMs = world.now() + deadlineMs;
+  const untilMs = world.monotonicMs() + deadlineMs;
   while (!topology.isComplete()) {
-    if (world.now() > untilMs) throw new EngineError("unavailable", "the Redis cluster has slots without a master");
+    if (world.monotonicMs() > untilMs)
+      throw new EngineError("unavailable", "the Redis cluster has slots without a master");
     await new Promise<void>((resolve) => void world.after(50, resolve));
   }
 }
@@ -116,13 +110,12 @@ class RedisEngine implements Engine {
     private readonly world: World,
     private readonly limits: RedisLimits,
     private readonly meter: RedisMeter,
-    timer: () => number,
   ) {
-    this.deadline = { ms: limits.deadlineMs, now: () => world.now() };
-    this.calls = new Calls(topology, keys, world, limits, meter, timer);
+    this.deadline = { ms: limits.deadlineMs, now: () => world.monotonicMs() };
+    this.calls = new Calls(topology, keys, world, limits, meter);
     this.directory = new Directory(this.calls, keys);
     this.node = newNodeId(world);
-    this.commits = new Commits(this.node, this.calls, keys, limits, meter, timer);
+    this.commits = new Commits(this.node, this.calls, keys, limits, meter, world);
     this.watchers = new Watchers(topology.subscriber, keys, world, limits, async (bucket, heads) => {
       const found = (await this.calls.command(bucket, ["MGET", ...heads])) as readonly (Buffer | null)[];
       return found.map(revIn);

@@ -80,7 +80,7 @@ export class Operation extends Deadlined implements Answer {
       this.fail(fault as Error);
       return;
     }
-    this.sentMs = world.now();
+    this.sentMs = world.monotonicMs();
     this.node.call(this.command, this.asked !== undefined, this);
   }
 
@@ -91,7 +91,7 @@ export class Operation extends Deadlined implements Answer {
   done(reply: unknown): void {
     if (this.isOver) return;
     const { pulse, clock, world, limits, meter } = this.parts;
-    const now = world.now();
+    const now = world.monotonicMs();
     pulse.answered(now);
     if (this.library === "loading") {
       this.library = "loaded";
@@ -155,7 +155,7 @@ export class Operation extends Deadlined implements Answer {
     }
     const delayMs = backoffMs(++this.failures, { firstMs: limits.retryMs, maxMs: limits.retryMaxMs });
     // The next attempt would come at the deadline or later, so the operation fails now.
-    if (world.now() + delayMs >= this.dueMs) {
+    if (world.monotonicMs() + delayMs >= this.dueMs) {
       this.expire();
       return;
     }
@@ -168,10 +168,11 @@ export class Operation extends Deadlined implements Answer {
     const { meter, limits } = this.parts;
     meter.expired++;
     const why = this.fault?.message ?? `${this.node?.name ?? "no master"} has not answered`;
+    const late = `Redis did not complete the operation within ${limits.deadlineMs} ms`;
     this.refuse(
       this.isOthersTurn
         ? new EngineError("overloaded", "other nodes won every attempt to write this entity; retry later")
-        : new EngineError("unavailable", `Redis did not complete the operation within ${limits.deadlineMs} ms: ${why}`),
+        : new EngineError("unavailable", `${late}.`, `${late}: ${why}`),
     );
   }
 

@@ -73,8 +73,6 @@ export interface RedisOptions {
   /** The prefix of all keys. Services with different prefixes do not see each other. */
   readonly prefix?: string | undefined;
   readonly world: World;
-  /** A monotonic clock in ms, for measurements; defaults to the world's clock. */
-  readonly clock?: (() => number) | undefined;
   readonly limits?: Partial<RedisLimits> | undefined;
   /** Receives warnings about this Redis for the operator, each once. */
   readonly warn?: ((text: string) => void) | undefined;

@@ -21,19 +21,20 @@ export class Pulse {
     private readonly world: World,
     private readonly limits: Pick<RedisLimits, "deadlineMs" | "refusalMs">,
   ) {
-    this.lastAnswerMs = world.now();
+    this.lastAnswerMs = world.monotonicMs();
   }
 
   /** Why writes are not accepted, as far as the last ones showed. */
   health(): EngineError | undefined {
-    const now = this.world.now();
+    const now = this.world.monotonicMs();
     if (this.refusal !== undefined && now < this.refusal.untilMs) return this.refusal.error;
-    const isShort = (name: string) => now - (this.shortOfReplicas.get(name) ?? 0) < this.limits.refusalMs;
+    const isShort = (name: string) =>
+      now - (this.shortOfReplicas.get(name) ?? Number.NEGATIVE_INFINITY) < this.limits.refusalMs;
     if (this.shortOfReplicas.size > 0 && this.topology.masters().every(isShort)) {
       return new EngineError("unavailable", "no master of Redis has the replicas that commits wait for");
     }
     if (this.lastFault === undefined || now - this.lastAnswerMs <= this.limits.deadlineMs) return undefined;
-    return new EngineError("unavailable", `Redis does not answer: ${this.lastFault.message}`);
+    return new EngineError("unavailable", "Redis does not answer.", `Redis does not answer: ${this.lastFault.message}`);
   }
 
   answered(nowMs: number): void {
@@ -50,7 +51,7 @@ export class Pulse {
   }
 
   replicasMissing(name: string): void {
-    this.shortOfReplicas.set(name, this.world.now());
+    this.shortOfReplicas.set(name, this.world.monotonicMs());
   }
 
   /** The error to refuse with if no retry can help; undefined if one may. */
@@ -60,7 +61,7 @@ export class Pulse {
     if (message.startsWith("SLUICE ")) return new Error(message.slice("SLUICE ".length));
     const refusal = refusalOf(message);
     if (refusal !== undefined) {
-      this.refusal = { error: refusal, untilMs: this.world.now() + this.limits.refusalMs };
+      this.refusal = { error: refusal, untilMs: this.world.monotonicMs() + this.limits.refusalMs };
       return refusal;
     }
     if (!/^(ERR|WRONGTYPE|CROSSSLOT)/.test(message) || isMissingLibrary(fault) || /WAIT cannot/.test(message)) return;
@@ -77,5 +78,5 @@ function refusalOf(message: string): EngineError | undefined {
   if (message.startsWith("OOM")) return new EngineError("storage-full", "Redis has no memory left for more data");
   if (message.startsWith("MISCONF")) return new EngineError("storage-failed", "Redis cannot write to its disk");
   if (!/^(NOAUTH|WRONGPASS|NOPERM)/.test(message)) return undefined;
-  return new EngineError("storage-failed", `Redis refuses this user: ${message}`);
+  return new EngineError("storage-failed", "Redis refuses this server's user.", `Redis refuses this user: ${message}`);
 }

@@ -57,7 +57,7 @@ export class Watchers {
   }
 
   start(): void {
-    this.pollDueMs = this.world.now();
+    this.pollDueMs = this.world.monotonicMs();
     this.pollNext();
   }
 
@@ -128,11 +128,10 @@ export class Watchers {
    */
   private pollNext(): void {
     const { pollMs } = this.limits;
-    const now = this.world.now();
+    const now = this.world.monotonicMs();
     const lateMs = now - this.pollDueMs;
-    // The next poll makes up for a late timer, so that a round takes at most `pollMs`. It does not make up for a clock that was
-    // set.
-    this.pollDueMs = (lateMs >= 0 && lateMs < pollMs ? this.pollDueMs : now) + pollMs / BUCKETS;
+    // The next poll makes up for a late timer, so that a round takes at most `pollMs`. It does not make up for a paused process.
+    this.pollDueMs = (lateMs < pollMs ? this.pollDueMs : now) + pollMs / BUCKETS;
     this.timer = this.world.after(Math.max(0, this.pollDueMs - now), () => {
       this.lastPolled = (this.lastPolled + 1) % BUCKETS;
       const bucket = this.buckets[this.lastPolled]!;

@@ -21,7 +21,7 @@
  *                  with flag 1 the value lies on overflow pages: u64 first page, u64 txn, u64 pages
  *   branch node    0 u48 page below, 6 u16 length of the key, 8 the key: no key below the page sorts before it
  */
-import { PAGE_BYTES } from "../limits.ts";
+import { PAGE_BYTES } from "../defaults.ts";
 
 export { PAGE_BYTES };
 export const HEADER_BYTES = 24;

@@ -4,6 +4,7 @@
  * Invariants: each page has one user. A second use of a page, or the use of a page beyond the file, is damage. An error names the
  * file, the page and the byte.
  */
+import { basename } from "node:path";
 import { EngineError } from "../../contract.ts";
 import type { File } from "../files.ts";
 import { OVERFLOW, PAGE_BYTES, u16, u64 } from "./layout.ts";
@@ -110,10 +111,10 @@ export class PageFile {
   }
 }
 
-/** The error of every check of the store: file, byte and page. */
+/** The error of every check of the store: file, byte and page; for the operator also what is there, which may name a stream. */
 export function damageAt(path: string, { page, at }: Place, what: string): EngineError {
-  const place = `${path} at byte ${page * PAGE_BYTES + at} (page ${page})`;
-  return new EngineError("data-damaged", `The store is damaged: ${place}: ${what}.`);
+  const damaged = (file: string) => `The store is damaged: ${file} at byte ${page * PAGE_BYTES + at} (page ${page})`;
+  return new EngineError("data-damaged", `${damaged(basename(path))}.`, `${damaged(path)}: ${what}.`);
 }
 
 /** LMDB believes this head when it frees the pages: a wrong one would free pages of other values. */

@@ -11,6 +11,7 @@
 import { crc32 } from "node:zlib";
 import { EngineError } from "../../contract.ts";
 import { isSealed } from "../sealed.ts";
+import { type SentError, toSend } from "../sent-error.ts";
 import { damagedValue } from "./damaged-value.ts";
 import { verifyFreeList } from "./free-list.ts";
 import { HEADER_BYTES, PAGE_BYTES } from "./layout.ts";
@@ -39,7 +40,7 @@ export interface FoundDamage {
   readonly kind: "damaged";
   /** A damaged structure can hide rows. A damaged value affects only reads of that value, which refuse it. */
   readonly part: "structure" | "value";
-  readonly message: string;
+  readonly error: SentError;
 }
 
 interface LargeValue {
@@ -63,13 +64,13 @@ export class StoreCheck {
       const step = new Step(file, newest, Buffer.from(from), maxBytes);
       await step.leaves();
       const damage = step.damage ?? (await step.values());
-      if (damage !== undefined) return { kind: "damaged", part: "value", message: damage.message };
+      if (damage !== undefined) return { kind: "damaged", part: "value", error: toSend(damage) };
       const { branches, leaves, overflows } = newest.rows;
       const totalBytes = (branches + leaves + overflows) * PAGE_BYTES;
       return { kind: "checked", next: step.next, bytes: step.bytes, rows: step.rows, totalBytes };
     } catch (fault) {
       if (!(fault instanceof EngineError) || fault.code !== "data-damaged") throw fault;
-      return { kind: "damaged", part: "structure", message: fault.message };
+      return { kind: "damaged", part: "structure", error: toSend(fault) };
     }
   }
 

@@ -22,9 +22,10 @@
  */
 import { crc32 } from "node:zlib";
 import { EngineError } from "../../contract.ts";
-import { type File, type Files, faultCode } from "../files.ts";
+import type { File, Files } from "../files.ts";
 import { META_KEY } from "../keys.ts";
 import { isSealed, SEAL_BYTES } from "../sealed.ts";
+import { faultCode } from "../system-fault.ts";
 import { damagedValue } from "./damaged-value.ts";
 import { verifyFreeList } from "./free-list.ts";
 import { isLayoutKnown, PAGE_BYTES } from "./layout.ts";
