@@ -1,6 +1,7 @@
 /** Who may use a session and its connection, by which token, and until when. */
 import { describe, expect, it } from "vitest";
 import { mint } from "../../packages/server/src/auth/mint.ts";
+import type { ServerOptions } from "../../packages/server/src/compose.ts";
 import { eventually } from "../support/eventually.ts";
 import { type LiveNode, openNode } from "./nodes.ts";
 
@@ -14,8 +15,9 @@ interface Claims {
   readonly ttlSeconds?: number;
 }
 
-function guarded() {
-  const node = openNode({ projects: { default: { secrets: [SECRET] }, other: { secrets: [`${SECRET}!`] } } });
+function guarded(options: ServerOptions = {}) {
+  const projects = { default: { secrets: [SECRET] }, other: { secrets: [`${SECRET}!`] } };
+  const node = openNode({ ...options, projects });
   const token = ({ scope = "read write", ttlSeconds = 3_600, ...claims }: Claims = {}) =>
     mint(SECRET, { scope, ttlSeconds, ...claims }, node.world.now());
   return { node, token };
@@ -57,6 +59,27 @@ describe("a connection", () => {
     expect((await node.admit(sessionId, `?token=${sessionToken}x`)).status).toBe(401);
     const other = await node.done("POST", "/v1/sessions", { token: ada, body: {} });
     expect((await node.admit(other.sessionId, `?token=${sessionToken}`)).status).toBe(403);
+  });
+
+  it("opens with the cookie, over SSE and WebSocket, from the server's own pages and those that CORS allows credentials", async () => {
+    const { node, token } = guarded({ cors: { origins: ["https://app.example"], credentials: true } });
+    const ada = await token({ sub: "ada" });
+    const { sessionId } = await hers(node, ada);
+    const statusFrom = async (origin: string | undefined, isUpgrade: boolean, cookie = `sluice_token=${ada}`) => {
+      const headers: Record<string, string> = origin === undefined ? { cookie } : { cookie, origin };
+      const { status } = await node.admit(sessionId, "", { headers, isUpgrade });
+      return status;
+    };
+    for (const origin of ["http://sluice.test", "https://app.example"]) {
+      expect([await statusFrom(origin, false), await statusFrom(origin, true)], origin).toEqual([200, 101]);
+    }
+    for (const origin of ["https://evil.example", "null"]) {
+      expect([await statusFrom(origin, false), await statusFrom(origin, true)], origin).toEqual([403, 403]);
+    }
+    // A browser names the page of every WebSocket. Without its name the cookie opens what only reads.
+    expect([await statusFrom(undefined, false), await statusFrom(undefined, true)]).toEqual([200, 403]);
+    const bob = `sluice_token=${await token({ sub: "bob" })}`;
+    expect(await statusFrom("http://sluice.test", true, bob)).toBe(404);
   });
 
   it("follows only the streams that its token sees", async () => {

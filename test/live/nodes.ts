@@ -80,6 +80,8 @@ export interface Asked {
   readonly token?: string | undefined;
   readonly body?: unknown;
   readonly headers?: Readonly<Record<string, string>>;
+  /** The client asks for a WebSocket. */
+  readonly isUpgrade?: boolean;
 }
 
 export class LiveNode {
@@ -101,7 +103,7 @@ export class LiveNode {
     return { status: reply.status, headers, body: text === "" ? undefined : JSON.parse(text) };
   }
 
-  async reply(method: string, target: string, { token, body, headers = {} }: Asked = {}): Promise<Reply> {
+  async reply(method: string, target: string, { token, body, headers = {}, isUpgrade }: Asked = {}): Promise<Reply> {
     const [path, search = ""] = target.split("?");
     const named: Record<string, string> = { "content-type": "application/json", ...headers };
     if (token !== undefined) named.authorization = `Bearer ${token}`;
@@ -114,6 +116,7 @@ export class LiveNode {
       header: (name) => named[name],
       body: async (max) => (bytes.length > max ? { kind: "too-large" } : { kind: "body", bytes }),
       onGone: () => {},
+      isUpgrade,
     };
     try {
       return await this.app.router.route(request);

@@ -106,25 +106,20 @@ describe("a WebSocket", () => {
 
   it("is refused as HTTP refuses", async () => {
     const { fixture, sessionId, address } = await live();
-    const status = (url: string) =>
-      within(
-        15_000,
-        "a refusal",
-        new Promise<number>((resolve) => {
-          const socket = new WebSocket(url);
-          socket.on("unexpected-response", (_, response) => {
-            resolve(response.statusCode!);
-            socket.terminate();
-          });
-          socket.on("error", () => {});
-        }),
-      );
-    expect(await status(address.replace(sessionId, "00000000-0000-4000-8000-000000000000"))).toBe(404);
-    expect(await status(`${address}?token=sls_a.b`)).toBe(401);
-    expect(await status(address.replace("/live/", "/session/"))).toBe(200);
+    expect(await refusalOf(address.replace(sessionId, "00000000-0000-4000-8000-000000000000"))).toBe(404);
+    expect(await refusalOf(`${address}?token=sls_a.b`)).toBe(401);
+    expect(await refusalOf(address.replace("/live/", "/session/"))).toBe(200);
     const bad = `GET ${new URL(address).pathname} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n`;
     expect(await raw(fixture.port, bad)).toMatch(/^HTTP\/1\.1 400 /);
     await eventually(() => expect(fixture.server.tail.readers).toBe(0));
+  });
+
+  it("is refused to pages of other origins on a server that asks for no token, because it may subscribe", async () => {
+    const { address } = await live();
+    for (const origin of ["https://evil.example", "null"]) {
+      expect(await refusalOf(address, { origin }), origin).toBe(403);
+    }
+    await SocketClient.open(address, { origin: "http://localhost:5173" });
   });
 
   it("is the only upgrade: a request that offers another protocol is answered as if it did not", async () => {
@@ -195,6 +190,23 @@ describe("a WebSocket", () => {
     );
   });
 });
+
+/** The status with which the server refuses a WebSocket. */
+function refusalOf(url: string, options: object = {}): Promise<number> {
+  const refused = new Promise<number>((resolve, reject) => {
+    const socket = new WebSocket(url, options);
+    socket.on("unexpected-response", (_, response) => {
+      resolve(response.statusCode!);
+      socket.terminate();
+    });
+    socket.on("open", () => {
+      socket.terminate();
+      reject(new Error("the WebSocket was opened"));
+    });
+    socket.on("error", () => {});
+  });
+  return within(15_000, "a refusal", refused);
+}
 
 /** Everything that the server sends on a bare connection until it closes it. */
 function raw(port: number, request: string): Promise<string> {
