@@ -4,6 +4,7 @@ import type { ServerOptions } from "@sluice/server";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { WebSocket } from "ws";
 import { createdStream, eventually, serverForTest, within } from "../e2e/server.ts";
+import { Scrape } from "../observe/prometheus-text.ts";
 
 interface Frame {
   readonly type: string;
@@ -181,12 +182,15 @@ describe("a WebSocket", () => {
   });
 
   it("whose requests come faster than they are answered is read no further until they are", async () => {
-    const { address } = await live({ internal: { live: { queuedFrames: 4 } } });
+    const { fixture, address } = await live({ internal: { http: { queuedRequests: 4 } } });
     const client = await SocketClient.open(address);
     for (let ref = 0; ref < 200; ref++) client.ask({ type: "unsubscribe", ref, streamId: "a" });
     await client.next("ok", 199);
     expect(client.frames.filter(({ type }) => type === "ok").map(({ ref }) => ref)).toEqual(
       Array.from({ length: 200 }, (_, ref) => ref),
+    );
+    await eventually(async () =>
+      expect(new Scrape(await fixture.server.metrics()).value("sluice_http_memory_bytes")).toBe(0),
     );
   });
 });
