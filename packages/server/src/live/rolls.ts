@@ -35,7 +35,8 @@ export interface RollParts {
 interface Ended {
   readonly project: string;
   readonly stream: string;
-  readonly atMs: number;
+  /** By the monotonic clock. */
+  readonly sinceMs: number;
 }
 
 export class Rolls {
@@ -48,6 +49,16 @@ export class Rolls {
   /** Ended streams whose subscriptions wait to be removed. */
   get queued(): number {
     return this.queue.length;
+  }
+
+  /** How long the first of them has waited. */
+  get lagSeconds(): number {
+    const [first] = this.queue;
+    return first === undefined ? 0 : this.secondsSince(first.sinceMs);
+  }
+
+  private secondsSince(sinceMs: number): number {
+    return (this.parts.world.monotonicMs() - sinceMs) / 1_000;
   }
 
   async enroll(project: string, stream: string, enrolled: Enrolled): Promise<void> {
@@ -72,7 +83,7 @@ export class Rolls {
   /** A stream that tabs followed has ended. */
   async streamEnded(project: string, stream: string): Promise<void> {
     const { world, limits, meter } = this.parts;
-    const ended = { project, stream, atMs: world.now() };
+    const ended = { project, stream, sinceMs: world.monotonicMs() };
     const count = await this.count(project, stream);
     if (count === 0) return;
     if (count <= limits.inlineRemovals) {
@@ -102,11 +113,11 @@ export class Rolls {
     await this.working;
   }
 
-  private async removeAll({ project, stream, atMs }: Ended): Promise<void> {
+  private async removeAll({ project, stream, sinceMs }: Ended): Promise<void> {
     for (let after: string | undefined = ""; after !== undefined && !this.isStopped; ) {
       after = await this.reconcile(project, stream, after);
     }
-    this.parts.meter.removalSeconds.add((this.parts.world.now() - atMs) / 1_000);
+    this.parts.meter.removalSeconds.add(this.secondsSince(sinceMs));
   }
 
   /** Compares a part of the roll with its sessions, and stores where to continue. */
