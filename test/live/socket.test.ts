@@ -171,6 +171,23 @@ describe("a WebSocket", () => {
     await within(15_000, "the server to stop", closing);
   });
 
+  it("whose client does not read gets bye with the reason behind what was sent, and is closed", async () => {
+    const { fixture, address, append } = await live();
+    await createdStream(fixture, "a", "application/json");
+    const client = await SocketClient.open(address);
+    client.ask({ type: "subscribe", ref: 1, streamId: "a" });
+    await client.next("ok", 1);
+    client.socket.pause();
+    await eventually(async () => {
+      for (let i = 0; i < 20; i++) await append("a", "x".repeat(60_000));
+      const metrics = new Scrape(await fixture.server.metrics());
+      expect(metrics.value("sluice_live_byes_total", { code: "slow-reader" })).toBe(1);
+    });
+    client.socket.resume();
+    expect(await client.next("bye")).toMatchObject({ code: "slow-reader", reconnect: true });
+    expect(await client.closed).toBe(1008);
+  });
+
   it("of the same session displaces an SSE connection, and the other way around", async () => {
     const { fixture, sessionId, address } = await live();
     const sse = await fetch(`${fixture.url}/v1/live/${sessionId}`);
