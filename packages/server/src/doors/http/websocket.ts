@@ -89,7 +89,10 @@ export class WebSocketDoor {
     const { socket } = incoming;
     if (socket.destroyed) return;
     outgoing.detachSocket(socket);
+    // The handshake and the first frames leave in one write.
+    socket.cork();
     this.server.handleUpgrade(incoming, socket, head, (client) => open(new NodeSocket(client, request)));
+    socket.uncork();
   }
 }
 
