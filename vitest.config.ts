@@ -44,7 +44,7 @@ export default defineConfig({
   },
   test: {
     include: ["test/**/*.test.ts", "packages/*/src/**/*.test.ts"],
-    globalSetup: ["test/support/shared-redis.ts"],
+    globalSetup: ["test/support/shared-redis.ts", "test/support/server-bundle.ts"],
     testTimeout: 30_000,
     hookTimeout: 60_000,
     pool: "forks",
