@@ -38,8 +38,10 @@ import { dropRule } from "./session-rules.ts";
 import { Source, type SourceParts } from "./source.ts";
 import {
   FANOUT,
+  isBefore,
   REGISTRY,
   registryEntity,
+  registryTable,
   SESSION_ROW,
   sessionEntity,
   subscriberTable,
@@ -127,12 +129,27 @@ export class Fanout {
   }
 
   /** Fans out the messages that are owed, and lets laggards catch up. */
-  private adopt(project: string, stream: string): Promise<void> {
-    return this.using(project, stream, async (source) => {
+  private async adopt(project: string, stream: string): Promise<void> {
+    if (!(await this.isOwed(project, stream))) return;
+    await this.using(project, stream, async (source) => {
       if ((await source.roster.look()) === undefined) return;
       source.wake();
       for (const session of source.roster.lagging.keys()) source.catchUp(session);
     });
+  }
+
+  /**
+   * Whether a round or a laggard has work. It reads two rows and no subscriber: the next message of a stream reads those.
+   */
+  private async isOwed(project: string, stream: string): Promise<boolean> {
+    const { engine, streams } = this.parts;
+    const { rows } = await engine.load(registryEntity(project, stream), [REGISTRY]);
+    if (rows[0] === undefined) return false;
+    const { name, cursor, laggards } = registryTable.decode(rows[0]);
+    if (laggards > 0) return true;
+    const described = await streams.describe(project, stream);
+    if (described.kind !== "live" || !isFollowedAs(described.meta, FANOUT_FOLLOWER, name)) return true;
+    return isBefore(cursor, described.head.last);
   }
 
   /** Where several nodes serve: makes sure that no stream was left behind by another node. */
