@@ -40,6 +40,7 @@ import {
   FANOUT,
   isBefore,
   REGISTRY,
+  type Registry,
   registryEntity,
   registryTable,
   SESSION_ROW,
@@ -59,12 +60,18 @@ const NAME_BYTES = 8;
 
 export class Fanout {
   private readonly sources = new Map<string, Source>();
+  /** Subscribers that the sources remember. */
+  private members = 0;
   private readonly parts: SourceParts;
   private isStopped = false;
   private readonly discovery: Discovery;
 
-  constructor(parts: Omit<SourceParts, "dissolve">) {
-    this.parts = { ...parts, dissolve: (source, name) => this.dissolve(source, name) };
+  constructor(parts: Omit<SourceParts, "dissolve" | "rested">) {
+    this.parts = {
+      ...parts,
+      dissolve: (source, name) => this.dissolve(source, name),
+      rested: (source) => this.count(source),
+    };
     const { engine, world, limits, report } = parts;
     this.discovery = new Discovery(engine, world, {
       kind: FANOUT,
@@ -113,14 +120,23 @@ export class Fanout {
     return source;
   }
 
-  /** Evicts a tenth of the sources, oldest first. Sources with work stay. */
+  /** Evicts idle sources, oldest first, until a tenth of what is remembered has gone. Sources with work stay. */
   private evict(): void {
-    let wanted = Math.ceil(this.parts.limits.sources / 10);
+    const { sources, members } = this.parts.limits;
     for (const [key, source] of this.sources) {
+      if (this.sources.size <= 0.9 * sources && this.members <= 0.9 * members) return;
       if (!source.isIdle) continue;
       this.sources.delete(key);
-      if (--wanted === 0) return;
+      this.members -= source.counted;
     }
+  }
+
+  /** Counts the subscribers that a source remembers after its work. One that was evicted meanwhile no longer counts. */
+  private count(source: Source): void {
+    if (this.sources.get(registryEntity(source.project, source.stream).key) !== source) return;
+    this.members += source.roster.members.size - source.counted;
+    source.counted = source.roster.members.size;
+    if (this.members > this.parts.limits.members) this.evict();
   }
 
   /** Finds the streams that a crash left with copies owed. */
@@ -224,9 +240,7 @@ export class Fanout {
         const outcome = await source.roster.add({ ...input, remindAtMs });
         if (outcome.kind === "added") {
           if (outcome.lagsAt) source.catchUp(input.session);
-          // A registry that begins now may begin behind the tail, and no later append need announce the messages before
-          // it.
-          else source.wake();
+          else if (mayOwe(outcome.registry, input.start)) source.wake();
           return true;
         }
         const described = await streams.describe(project, stream);
@@ -272,4 +286,13 @@ export class Fanout {
       await roster.remove(await Promise.all(removals), name);
     }
   }
+}
+
+/**
+ * Whether messages before a new subscriber may not be copied yet. The first subscriber's registry may begin behind the
+ * tail, and no later append need announce the messages before it. Otherwise a subscriber needs no round: a round reads
+ * all subscribers, and a million sessions that subscribe must not keep the others in memory.
+ */
+function mayOwe({ count, cursor }: Registry, start: Position): boolean {
+  return count === 1 || isBefore(cursor, start);
 }
