@@ -69,7 +69,7 @@ export class Source implements LaggardSource {
     readonly project: string,
     readonly stream: string,
   ) {
-    this.roster = new Roster(parts.engine, parts.keepers, parts.limits, project, stream);
+    this.roster = new Roster(parts.engine, parts.keepers, parts.limits, parts.world, project, stream);
     this.log = new SourceLog(parts, this.roster, project, stream, () => this.holdAgain());
     this.breaker = new Breaker(parts.limits);
     this.laggards = new Laggards(parts, this);
