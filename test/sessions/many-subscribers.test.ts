@@ -6,6 +6,7 @@ import { FULL_ACCESS } from "../../packages/server/src/core/action.ts";
 import type { Engine } from "../../packages/server/src/engine/contract.ts";
 import { openMemory } from "../../packages/server/src/engine/memory/memory.ts";
 import type { Published } from "../../packages/server/src/sessions/fanout.ts";
+import type { Source } from "../../packages/server/src/sessions/source.ts";
 import { manualWorld } from "../support/world.ts";
 import { uuid } from "./stage.ts";
 
@@ -75,11 +76,13 @@ it("a start and a subscribe read as much of a stream with three hundred subscrib
 it("beyond a limit the subscribers of idle streams are forgotten, and read again for the next message", async () => {
   const members = 20;
   const app = build(openMemory({ world }), { internal: { fanout: { members } } });
-  const remembered = () => (app.sessions.fanout as unknown as { readonly members: number }).members;
+  const { sources } = app.sessions.fanout as unknown as { readonly sources: Map<string, Source> };
+  const remembered = () => [...sources.values()].reduce((sum, { roster }) => sum + roster.members.size, 0);
   const paths = ["a", "b", "c", "d"];
   for (const path of paths) {
     await createStream(app, path);
     await subscribe(app, path, 9);
+    expect(remembered()).toBeLessThanOrEqual(members);
   }
   for (const path of [...paths, ...paths]) {
     expect(await publish(app, path)).toMatchObject({ count: 9, successes: 9 });

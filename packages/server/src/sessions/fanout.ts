@@ -186,18 +186,16 @@ export class Fanout {
   }
 
   /** Waits for the copies of an append, as far as a publish does. A failed copy does not fail the publish. */
-  async publish(project: string, stream: string, through: Position): Promise<Published> {
-    const source = this.source(project, stream);
-    source.uses++;
-    try {
-      return await this.copy(source, through);
-    } catch (fault) {
-      this.parts.report(`fanning out ${project}/${stream} failed`, fault);
-      source.wake();
-      return { mode: "circuit-open", count: source.roster.members.size, successes: 0, failures: 0 };
-    } finally {
-      source.uses--;
-    }
+  publish(project: string, stream: string, through: Position): Promise<Published> {
+    return this.using(project, stream, async (source) => {
+      try {
+        return await this.copy(source, through);
+      } catch (fault) {
+        this.parts.report(`fanning out ${project}/${stream} failed`, fault);
+        source.wake();
+        return { mode: "circuit-open", count: source.roster.members.size, successes: 0, failures: 0 };
+      }
+    });
   }
 
   private async copy(source: Source, through: Position): Promise<Published> {
@@ -223,6 +221,7 @@ export class Fanout {
       return await work(source);
     } finally {
       source.uses--;
+      this.count(source);
     }
   }
 
