@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { WebSocket } from "ws";
 import { type Socket, textFrame } from "../../packages/server/src/core/socket.ts";
-import { HttpDoor, type HttpDoorOptions } from "../../packages/server/src/doors/http/node-adapter.ts";
+import { HttpDoor, type HttpDoorOptions } from "../../packages/server/src/doors/http/http-door.ts";
 import { eventually, within } from "../e2e/server.ts";
 
 const MIB = 1024 * 1024;

@@ -17,13 +17,13 @@ export const MAY_TELL_TIME: readonly (readonly [where: RegExp, reason: string])[
   [/^packages\/server\/src\/compose\.ts$/, "it chooses the world"],
   [/^packages\/server\/src\/cli\//, "it runs outside of any server"],
   [/^packages\/client\/src\//, "it runs in the user's program"],
-  [/^packages\/server\/src\/doors\/http\/node-adapter\.ts$/, "sockets have time limits that no rule depends on"],
+  [/^packages\/server\/src\/doors\/http\/http-door\.ts$/, "sockets have time limits that no rule depends on"],
   [/^packages\/server\/src\/doors\/http\/node-hang-up\.ts$/, "it leaves a client time to read why"],
 ];
 
 /** The only files of portable layers that may use Node, each with its reason. */
 export const MAY_USE_NODE: readonly (readonly [where: RegExp, reason: string])[] = [
-  [/^packages\/server\/src\/doors\/http\/node-adapter\.ts$/, "it is the adapter to node:http"],
+  [/^packages\/server\/src\/doors\/http\/http-door\.ts$/, "it is the adapter to node:http"],
   [/^packages\/server\/src\/doors\/http\/node-connection-cap\.ts$/, "it counts sockets and descriptors"],
   [/^packages\/server\/src\/doors\/http\/node-hang-up\.ts$/, "it writes to a bare socket"],
   [/^packages\/server\/src\/doors\/http\/node-line\.ts$/, "it is a connection of node:http"],
