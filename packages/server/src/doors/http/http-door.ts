@@ -187,7 +187,7 @@ export class HttpDoor {
     const parts: LaneParts = {
       ...this.shared,
       staysOpen,
-      malformed: () => this.options.observer?.malformed(),
+      refuse: (socket, isWithinBody) => this.refuseInput(socket, isWithinBody),
       flushLater: (line) => {
         if (due.push(line) === 1) process.nextTick(flush);
       },
@@ -330,8 +330,12 @@ export class HttpDoor {
       );
     else if (error.code === "ERR_HTTP_REQUEST_TIMEOUT")
       this.hangUp(socket, "body-timeout", "the request took too long to arrive");
-    else if (isWithinBody) this.hangUp(socket, "bad-request", "the body is not framed as HTTP/1.1 requires");
-    else this.hangUp(socket, "bad-request", "this is not HTTP/1.1");
+    else this.refuseInput(socket, isWithinBody);
+  }
+
+  private refuseInput(socket: Socket, isWithinBody: boolean): void {
+    const detail = isWithinBody ? "the body is not framed as HTTP/1.1 requires" : "this is not HTTP/1.1";
+    this.hangUp(socket, "bad-request", detail);
   }
 
   private hangUp(socket: Socket, code: ErrorCode, detail: string, more: readonly string[] = []): void {

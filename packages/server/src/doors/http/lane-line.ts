@@ -11,7 +11,6 @@ import { type LinePort, RequestLine } from "../request-line.ts";
 import type { DoorLine, SharedParts } from "./door-request.ts";
 import { LaneParser } from "./lane-parser.ts";
 import { LaneRequest } from "./lane-request.ts";
-import { hangUp } from "./node-hang-up.ts";
 
 export interface LaneParts extends SharedParts {
   /** Whether a GET of this address is answered as long as its client stays. */
@@ -20,7 +19,8 @@ export interface LaneParts extends SharedParts {
   readonly passOn: (line: LaneLine) => void;
   /** Has `flush` called at the end of this turn. */
   readonly flushLater: (line: LaneLine) => void;
-  readonly malformed: () => void;
+  /** Refuses input that ends too early, and closes the connection. */
+  readonly refuse: (socket: Socket, isWithinBody: boolean) => void;
 }
 
 const NOTHING = Buffer.alloc(0);
@@ -188,8 +188,7 @@ export class LaneLine implements LinePort<LaneRequest>, DoorLine {
     else if (this.owed.length > 0) this.hasHalf = true;
     else {
       this.isEnding = true;
-      this.shared.malformed();
-      hangUp(this.socket, this.shared.limits.lingerMs, "bad-request", "this is not HTTP/1.1");
+      this.shared.refuse(this.socket, this.parser.isWithinBody);
     }
   };
 

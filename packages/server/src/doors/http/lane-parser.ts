@@ -37,8 +37,10 @@ export class LaneParser {
   /** Where the body begins and ends. */
   bodyAt = 0;
   end = 0;
+  /** After `more`: the head has arrived, and the body has not. */
+  isWithinBody = false;
   /** Most clients send the same headers again, so the last ones are kept with their meaning. */
-  private lastBlock = "";
+  private lastBlock: string | undefined = undefined;
   private lastLength = 0;
 
   private readonly maxHead: number;
@@ -48,6 +50,7 @@ export class LaneParser {
   }
 
   parse(bytes: Buffer, from: number): Finding {
+    this.isWithinBody = false;
     const headEnd = bytes.indexOf(END_OF_HEAD, from);
     if (headEnd < 0) return this.isBeginning(bytes, from) ? "more" : "other";
     if (headEnd + END_OF_HEAD.length - from > this.maxHead) return "other";
@@ -60,7 +63,8 @@ export class LaneParser {
     this.bodyAt = headEnd + END_OF_HEAD.length;
     this.end = this.bodyAt + length;
     if (this.end - from > LANE_BYTES) return "other";
-    return this.end <= bytes.length ? "request" : "more";
+    this.isWithinBody = this.end > bytes.length;
+    return this.isWithinBody ? "more" : "request";
   }
 
   private isBeginning(bytes: Buffer, from: number): boolean {
