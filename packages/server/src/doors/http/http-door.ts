@@ -187,6 +187,7 @@ export class HttpDoor {
     const parts: LaneParts = {
       ...this.shared,
       staysOpen,
+      isClosing: () => this.closing,
       refuse: (socket, isWithinBody) => this.refuseInput(socket, isWithinBody),
       flushLater: (line) => {
         if (due.push(line) === 1) process.nextTick(flush);

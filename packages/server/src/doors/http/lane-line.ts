@@ -15,6 +15,8 @@ import { LaneRequest } from "./lane-request.ts";
 export interface LaneParts extends SharedParts {
   /** Whether a GET of this address is answered as long as its client stays. */
   readonly staysOpen: (path: string, search: string) => boolean;
+  /** Whether the door waits only for responses that are owed. */
+  readonly isClosing: () => boolean;
   /** Gives the socket to `node:http`. */
   readonly passOn: (line: LaneLine) => void;
   /** Has `flush` called at the end of this turn. */
@@ -152,7 +154,7 @@ export class LaneLine implements LinePort<LaneRequest>, DoorLine {
       request.over();
     }
     if (this.isPassing) this.passOnIfDone();
-    else if (this.hasHalf && this.owed.length === 0) this.socket.destroySoon();
+    else if (this.owed.length === 0 && (this.hasHalf || this.shared.isClosing())) this.socket.destroySoon();
   }
 
   /** The network has not taken everything. What is as small as its requests is not charged to the budget. */
