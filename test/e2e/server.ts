@@ -57,7 +57,9 @@ export async function openServer(engine: EngineName, options: ServerOptions = {}
   const place = engine === "redis" ? { redis: sharedRedis() } : directory ? { data: directory.dir } : { memory: true };
   const warn = (warning: Error) => void reports.push(`a warning: ${warning.stack}`);
   process.on("warning", warn);
-  const server = await createServer({ port: 0, ...place, drainMs: 2_000, log: false, report, ...options });
+  // The deep run repeats the suites of the HTTP door without the lane.
+  const http = { lane: process.env.SLUICE_LANE !== "off", ...options.http };
+  const server = await createServer({ port: 0, ...place, drainMs: 2_000, log: false, report, ...options, http });
   let closing: Promise<void> | undefined;
   const close = async () => {
     await server.close();

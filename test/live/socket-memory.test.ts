@@ -4,7 +4,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { WebSocket } from "ws";
 import type { HttpRequest, Reply } from "../../packages/server/src/core/http.ts";
 import { type Socket, textFrame } from "../../packages/server/src/core/socket.ts";
-import { HttpDoor, type HttpDoorOptions } from "../../packages/server/src/doors/http/node-adapter.ts";
+import { HttpDoor, type HttpDoorOptions } from "../../packages/server/src/doors/http/http-door.ts";
 import { eventually, within } from "../e2e/server.ts";
 
 const MIB = 1024 * 1024;

@@ -89,7 +89,7 @@ const expectations: readonly Expectation[] = [
     ],
     fine: [
       [`${SERVER}/engine/disk/a.ts`, 'import { x } from "node:fs"; Buffer.alloc(1);'],
-      [`${SERVER}/doors/http/node-adapter.ts`, 'import { x } from "node:http"; Buffer.alloc(1);'],
+      [`${SERVER}/doors/http/http-door.ts`, 'import { x } from "node:http"; Buffer.alloc(1);'],
       [`${SERVER}/engine/a.ts`, "function claim(node: string) { return { process: node, Buffer: 1 }; } x.process();"],
     ],
   },
@@ -203,10 +203,10 @@ describe("a tidy rule finds its violations, and nothing else:", () => {
   }
 
   it("exceptions name what exists", () => {
-    const without = tree.filter(({ path }: Source) => !path.endsWith("node-adapter.ts"));
+    const without = tree.filter(({ path }: Source) => !path.endsWith("http-door.ts"));
     expect(rules.exceptionsNameWhatExists(without)).toEqual([
-      expect.stringContaining("node-adapter"),
-      expect.stringContaining("node-adapter"),
+      expect.stringContaining("http-door"),
+      expect.stringContaining("http-door"),
     ]);
   });
 
