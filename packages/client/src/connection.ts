@@ -164,6 +164,11 @@ export class Connection {
     }
   }
 
+  /** The address of a WebSocket, which carries no headers. */
+  socketUrl(path: string, query: Call["query"]): string {
+    return this.address(path, { ...this.options.query, ...query }).replace(/^http/, "ws");
+  }
+
   private address(path: string, query: Call["query"] = {}): string {
     const search = Object.entries(query)
       .filter(([, value]) => value !== undefined)
