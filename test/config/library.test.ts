@@ -42,7 +42,7 @@ describe("several servers in one process", () => {
 
 describe("options", () => {
   it.each([
-    [{ live: { readers: 1 } }, /live .*did you mean tail\?/],
+    [{ live: { readers: 1 } }, /live\.readers .*did you mean tail\.readers\?/],
     [{ prot: 1 }, /prot .*did you mean port\?/],
     [{ stream: { bodyByte: 1 } }, /stream\.bodyByte .*did you mean stream\.bodyBytes\?/],
     [{ port: "80" }, /port \(from the options\) is "80"; it must be a whole number/],

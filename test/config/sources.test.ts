@@ -140,8 +140,10 @@ describe("an unknown key", () => {
 
   it("that was renamed is refused with its new name", () => {
     expect(problems({ env: { SLUICE_LIVE_SSE_MS: "1" } })[0]).toContain("did you mean SLUICE_TAIL_SSE_MS?");
-    expect(problems({ flags: ["--set=live.slowReaderBytes=1"] })[0]).toContain("did you mean tail.slowReaderBytes?");
-    expect(problems({ file: "live:\n  readers: 5\n" })[0]).toMatch(/^live \(from the file .*did you mean tail\?$/);
+    expect(problems({ flags: ["--set=live.readers=1"] })[0]).toContain("did you mean tail.readers?");
+    expect(problems({ file: "live:\n  readers: 5\n" })[0]).toMatch(
+      /^live\.readers \(from .*did you mean tail\.readers\?$/,
+    );
   });
 
   it("of --set is refused, also when it names a group or has no value", () => {

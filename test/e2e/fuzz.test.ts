@@ -21,7 +21,12 @@ const FEW: StormSize = { batches: 40 * SCALE, batch: 24 };
 const TEST_MS = 120_000 * SCALE;
 
 /** Small waits, so that live reads end by themselves; long enough that nothing else is timed out. */
-const WAITS = { longPollMs: 5, tail: { sseMs: 20 }, http: { requestMs: 60_000 } };
+const WAITS = {
+  longPollMs: 5,
+  tail: { sseMs: 20 },
+  http: { requestMs: 60_000 },
+  internal: { live: { lifetimeMs: 20 } },
+};
 
 async function storm(fixture: Fixture, seed: number, requests: StormSize, garbage: StormSize): Promise<number> {
   // The storm before may have left a fork of it that is over but not swept yet.

@@ -9,6 +9,8 @@ const ROUTE_WORDS =
   "stream streams subscribe unsubscribe publish session sessions subscriptions live heartbeat session-offsets consume groups pull topics channels admin".split(
     " ",
   );
+/** The words that the id of a session follows. */
+const BEFORE_IDS = ["session", "live", "session-offsets"];
 const TEXT = { "Content-Type": "text/plain" };
 
 describeOnEngines("two projects", (engine) => {
@@ -113,11 +115,11 @@ describe("a name that is no project's", () => {
   it.each(ROUTE_WORDS)("is a route's: %s", async (word) => {
     for (const tail of ["stream/x", "streams"]) {
       const response = await fetch(`${fixture.url}/v1/${word}/${tail}`, tail === "streams" ? {} : { method: "PUT" });
-      // Under /v1/stream/ this is a path of the project default, as under publish/, and after session/ it should be an id; under any
-      // other word it is nothing at all.
+      // Under /v1/stream/ this is a path of the project default, as under publish/, and after session/, live/ and session-offsets/ it should be
+      // an id; under any other word it is nothing at all.
       if (word === "stream") expect([200, 201, 404]).toContain(response.status);
       else if (word === "publish") expect(response.status).toBe(405);
-      else if (word === "session" && tail === "streams") expect(response.status).toBe(400);
+      else if (BEFORE_IDS.includes(word) && tail === "streams") expect(response.status).toBe(400);
       else expect(response.status, `${word}/${tail}`).toBe(404);
     }
     const listed = await fetch(`${fixture.url}/v1/default/streams`);

@@ -58,7 +58,7 @@ export const LAYERS: readonly Layer[] = [
     where: under("doors/"),
     // The doors know only the descriptor of features; the webhook door implements ports of wakes.
     imports: [...GROUND, "feature", "wakes", "auth"],
-    packages: ["zod"],
+    packages: ["zod", "ws"],
     portable: true,
   },
   {

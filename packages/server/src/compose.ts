@@ -11,6 +11,7 @@ import { keysFetcher } from "./auth/fetch-keys.ts";
 import { type Identity, OpenIdentity, TokenIdentity } from "./auth/identity.ts";
 import type { KeysFetcher } from "./auth/key-set.ts";
 import { hasKeys } from "./auth/options.ts";
+import { SessionTokenIdentity } from "./auth/session-tokens.ts";
 import type { ProjectLimits } from "./channels/defaults.ts";
 import { channelsFeature } from "./channels/feature.ts";
 import { exposureOf, isLocal as isLocalServer } from "./config/cross-checks.ts";
@@ -19,6 +20,7 @@ import { ConfigError } from "./config/problem.ts";
 import { type Limits, limitsOf, type Settings, type SettingsInput } from "./config/schema.ts";
 import { Audience } from "./core/audience.ts";
 import { Deadlines } from "./core/deadlines.ts";
+import { Feeds } from "./core/feed.ts";
 import { gauge } from "./core/metric.ts";
 import type { World } from "./core/world.ts";
 import { cookieOrigins, corsDecorator, preflightHeaders } from "./doors/http/cors.ts";
@@ -34,14 +36,16 @@ import type { Engine, Entity } from "./engine/contract.ts";
 import { type Around, Keepers } from "./engine/keeper.ts";
 import { Sweeper } from "./engine/sweeper.ts";
 import type { Feature, Kernel } from "./feature.ts";
+import { liveFeature } from "./live/feature.ts";
 import type { LogOptions } from "./observe/log.ts";
 import type { TracerProvider } from "./observe/traces.ts";
 import { Watch } from "./observe/watch.ts";
-import { realWorld } from "./real-world.ts";
+import { hmacSha256, realWorld } from "./real-world.ts";
 import type { MetricSink } from "./sessions/events.ts";
 import { sessionsFeature } from "./sessions/feature.ts";
 import type { StreamPort } from "./sessions/stream-port.ts";
 import { streamsFeature } from "./streams/feature.ts";
+import type { StreamPage } from "./streams/reading.ts";
 import { wakesFeature } from "./wakes/feature.ts";
 import type { WebhookSender } from "./wakes/webhook-delivery.ts";
 
@@ -250,12 +254,14 @@ export function buildApp(given: ServerSettings, world: World, engine: Engine, ou
   const audience = new Audience(settings.tail.readers, settings.projectSharePercent);
   const kernel: Kernel = { engine, keepers, world, audience, report };
 
-  const streams = streamsFeature(kernel, {
+  const feeds = new Feeds<StreamPage>();
+  const streamSettings = {
     stream: settings.stream,
     list: settings.list,
     tail: { ...settings.tail, longPollMs: settings.longPollMs },
     census: settings.census,
-  });
+  };
+  const streams = streamsFeature(kernel, streamSettings, feeds);
   const wakes = wakesFeature(kernel, settings, { streams: streams.service, sender, ed25519: nodeEd25519 });
   const sessions = sessionsFeature(
     kernel,
@@ -268,10 +274,16 @@ export function buildApp(given: ServerSettings, world: World, engine: Engine, ou
     readers: { ...settings.tail, pageBytes: settings.stream.pageBytes },
   });
 
+  const live = liveFeature(
+    kernel,
+    { live: settings.live, pageBytes: settings.stream.pageBytes },
+    { streams: streams.service, sessions: sessions.service, feeds, mac: hmacSha256 },
+  );
+
   let draining = false;
   const notReady = () => (draining ? "the server is shutting down" : engine.health()?.message);
   const server = serverFeature({ notReady, metrics: () => watching.metrics(), features: () => features });
-  const features: readonly Feature[] = [streams, wakes, sessions, channels, server];
+  const features: readonly Feature[] = [streams, wakes, sessions, channels, live, server];
   const wire = headersOnTheWire(features);
 
   const failed = (e: Entity | undefined, fault: unknown) => report(`sweeping ${e?.key ?? ""} failed`, fault);
@@ -280,10 +292,11 @@ export function buildApp(given: ServerSettings, world: World, engine: Engine, ou
 
   const identity = identityOf(settings, world, fetchKeys);
   const isLocal = isLocalServer(settings, settings.authorize !== undefined);
+  const withSessionTokens = new SessionTokenIdentity(identity, live.tokens, () => engine.now());
   return {
     router: new Router({
       features,
-      identity,
+      identity: withSessionTokens,
       cookieOrigins: cookieOrigins(settings.cors, settings.publicUrl),
       preflight: preflightHeaders(settings.cors, wire.asked),
       pages: pageRuleOf({ ...settings, isLocal }),
@@ -299,6 +312,7 @@ export function buildApp(given: ServerSettings, world: World, engine: Engine, ou
     sessions,
     channels: channels.service,
     channelRoutes: channels.readers,
+    live,
     metrics: [
       gauge("sluice_ready", "1 while the server takes requests, else 0.", () => (notReady() === undefined ? 1 : 0)),
       ...features.flatMap(({ metrics = [] }) => metrics),

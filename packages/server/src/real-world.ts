@@ -1,9 +1,9 @@
 /**
- * The real world: the machine's clock, timers and randomness. `compose` passes it to every part.
+ * The real world: the machine's clock, timers, randomness and cryptography. `compose` passes it to every part.
  *
  * Invariants: no other code uses them, so that the same code runs in a seeded simulation.
  */
-import { randomBytes } from "node:crypto";
+import { createHmac, randomBytes } from "node:crypto";
 import { performance } from "node:perf_hooks";
 import type { Cancel, World } from "./core/world.ts";
 
@@ -19,6 +19,11 @@ export function realWorld(): World {
     random: Math.random,
     randomBytes: (count) => new Uint8Array(randomBytes(count)),
   };
+}
+
+/** The signature of tokens. It follows from its input alone, so a simulation uses it too. */
+export function hmacSha256(key: Uint8Array, message: Uint8Array): Uint8Array {
+  return new Uint8Array(createHmac("sha256", key).update(message).digest());
 }
 
 function after(ms: number, task: () => void): Cancel {

@@ -5,9 +5,9 @@
  *
  * Invariants: a callback that throws, rejects or returns an unknown value allows nothing.
  */
-import { type Access, type Action, ownTopic, type StreamPattern, topicOf } from "../core/action.ts";
+import { type Access, type Action, type Grant, ownTopic, type StreamPattern, topicOf } from "../core/action.ts";
 import { Refusal } from "../core/refusal.ts";
-import type { TopicFilter } from "../core/topic.ts";
+import { filterText, type TopicFilter } from "../core/topic.ts";
 import { prefixesOf } from "./caller.ts";
 import type { AuthorizeRequest, Credentials, Identity } from "./identity.ts";
 import { areWithin, ELSEWHERE, isWithin } from "./permissions.ts";
@@ -62,6 +62,11 @@ class AskedAccess implements Access {
 
   get isAdmin(): boolean {
     return this.known?.admin ?? false;
+  }
+
+  /** The callback is asked again about every stream, so the scope confines nothing more. */
+  get grant(): Grant {
+    return { scope: "read write", streams: this.known?.filters?.map(filterText), untilMs: undefined };
   }
 
   get isConfined(): boolean {

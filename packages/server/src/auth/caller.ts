@@ -4,11 +4,11 @@
  *
  * Invariants: all requests with the same token share it, so it holds nothing of a request.
  */
-import type { Access, Action, StreamPattern } from "../core/action.ts";
+import type { Access, Action, Grant, StreamPattern } from "../core/action.ts";
 import { Refusal } from "../core/refusal.ts";
-import type { TopicFilter } from "../core/topic.ts";
+import { filterText, type TopicFilter } from "../core/topic.ts";
 import { areWithin, type Denial, decide, isWithin } from "./permissions.ts";
-import { ADMIN, type Claims } from "./token-claims.ts";
+import { ADMIN, type Claims, grantedScope } from "./token-claims.ts";
 
 export class Caller implements Access {
   readonly prefixes: readonly string[] | undefined;
@@ -31,11 +31,21 @@ export class Caller implements Access {
     return (this.claims.scopes & ADMIN) !== 0;
   }
 
+  /** By the token alone, because its keys are checked again at every request. A request is taken until then too. */
+  get untilMs(): number {
+    return this.endsAtMs;
+  }
+
+  get grant(): Grant {
+    const { scopes, streams, expiresAt } = this.claims;
+    return { scope: grantedScope(scopes), streams: streams?.map(filterText), untilMs: expiresAt * 1_000 };
+  }
+
   get isConfined(): boolean {
     return this.claims.streams !== undefined;
   }
 
-  demand(action: Action): void {
+  demand(action: Action): void | Promise<void> {
     const denial = decide(this.claims, action);
     if (denial !== undefined) throw refusalOf(denial);
   }

@@ -35,31 +35,26 @@ export interface Identity {
   identify(project: string | undefined, credentials: Credentials): Access | Promise<Access>;
 }
 
-/** The short-lived tokens of sessions, signed with keys in the store. They are verified even when auth is off. */
-export interface SessionTokens {
-  /** Undefined if the token does not belong to the project; throws a Refusal if it has expired. */
-  verify(project: string, token: string): Promise<Access | undefined>;
-}
-
-/** Allows every caller everything, except a caller with a session token, which may do what the token allows. */
+/** Allows every caller everything. */
 export class OpenIdentity implements Identity {
-  constructor(private readonly sessionTokens?: SessionTokens) {}
-
-  identify(project: string | undefined, credentials: Credentials): Access | Promise<Access> {
-    const token = this.sessionTokens && credentials.addressToken;
-    return token === undefined ? FULL_ACCESS : bySessionToken(this.sessionTokens, project, token);
+  identify(_project: string | undefined, credentials: Credentials): Access {
+    refuseInAddress(credentials);
+    return FULL_ACCESS;
   }
 }
 
-export interface IdentityParts extends ProjectParts {
-  readonly sessionTokens?: SessionTokens | undefined;
+/** URLs end up in logs and histories, so only the short-lived token of a session is accepted in one (session-tokens.ts). */
+function refuseInAddress({ authorization, addressToken }: Credentials): void {
+  if (authorization !== undefined || addressToken === undefined) return;
+  const detail = "a token in the address must be a session token; send this one as Authorization: Bearer";
+  throw new Refusal("token-invalid", detail);
 }
 
 /** Identifies callers by a JWT of their project. */
 export class TokenIdentity implements Identity {
   private readonly projects = new Map<string, ProjectKeys>();
 
-  constructor(private readonly parts: IdentityParts) {
+  constructor(private readonly parts: ProjectParts) {
     for (const [project, keys] of Object.entries(parts.settings.projects)) {
       if (hasKeys(keys)) this.projects.set(project, new ProjectKeys(project, keys, parts));
     }
@@ -77,10 +72,7 @@ export class TokenIdentity implements Identity {
     const keys = project === undefined ? undefined : this.projects.get(project);
     const seen = authorization === undefined ? undefined : keys?.justSeen(authorization);
     if (seen !== undefined) return seen;
-    if (authorization === undefined) {
-      const { addressToken } = credentials;
-      if (addressToken !== undefined) return bySessionToken(this.parts.sessionTokens, project, addressToken);
-    }
+    refuseInAddress(credentials);
     const token = authorization === undefined ? credentials.cookieToken : bearerOf(authorization);
     if (token === undefined) {
       throw new Refusal("unauthenticated", "a token is needed: Authorization: Bearer and a JWT");
@@ -128,7 +120,7 @@ export class TokenIdentity implements Identity {
   }
 }
 
-const BEARER = "Bearer ";
+export const BEARER = "Bearer ";
 
 function bearerOf(authorization: string): string {
   const isPlain = authorization.startsWith(BEARER) && !authorization.includes(" ", BEARER.length);
@@ -136,16 +128,4 @@ function bearerOf(authorization: string): string {
   const match = /^bearer +(\S+) *$/i.exec(authorization);
   if (match) return match[1]!;
   throw new Refusal("token-invalid", "Authorization must be Bearer and a token");
-}
-
-/** URLs end up in logs and histories, so only a short-lived token is accepted in one. */
-async function bySessionToken(
-  tokens: SessionTokens | undefined,
-  project: string | undefined,
-  token: string,
-): Promise<Access> {
-  const access = project === undefined ? undefined : await tokens?.verify(project, token);
-  if (access !== undefined) return access;
-  const detail = "a token in the address must be a session token; send this one as Authorization: Bearer";
-  throw new Refusal("token-invalid", detail);
 }

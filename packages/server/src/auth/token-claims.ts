@@ -21,6 +21,12 @@ export interface Claims {
   readonly expiresAt: number;
 }
 
+/** The words of these scopes that another token may carry; `admin` implies the others. */
+export function grantedScope(scopes: number): string {
+  const has = (scope: number) => (scopes & (scope | ADMIN)) !== 0;
+  return [has(READ) ? "read" : "", has(WRITE) ? "write" : ""].join(" ").trim();
+}
+
 const SCOPES: Readonly<Record<string, number>> = { read: READ, write: WRITE, admin: ADMIN };
 export const SCOPE_WORDS = Object.keys(SCOPES);
 const MAX_FILTERS = 100;
@@ -38,7 +44,7 @@ export function readClaims({ sub, scope, project, streams, exp }: JWTPayload): C
 }
 
 /** Unknown scopes are ignored, because tokens may carry scopes of other services. */
-function readScopes(text: string): number {
+export function readScopes(text: string): number {
   let scopes = 0;
   for (const word of text.split(" ")) if (Object.hasOwn(SCOPES, word)) scopes |= SCOPES[word]!;
   return scopes;

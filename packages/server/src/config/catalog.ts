@@ -112,13 +112,13 @@ export function isGroup(key: string): boolean {
   );
 }
 
-/** Old names of groups and settings, with their new names. */
+/** Old names of settings, with their new names. */
 const RENAMED: ReadonlyMap<string, string> = new Map(
-  ["readers", "sseMs", "slowReaderBytes"].flatMap((name): [string, string][] => [
+  ["readers", "sseMs"].flatMap((name): [string, string][] => [
     [`live.${name}`, `tail.${name}`],
     [envName(`live.${name}`), envName(`tail.${name}`)],
   ]),
-).set("live", "tail");
+);
 
 /** The name that was probably meant: the new name of an old one, or else a similar one. */
 export function nearest(name: string, names: readonly string[]): string | undefined {

@@ -9,6 +9,7 @@ import { z } from "zod";
 import { channelSettings } from "../channels/settings.ts";
 import { derivedPercent, ms, origin, port, portOrOff, seconds, text, yesNo } from "../core/setting.ts";
 import type { SettingGroup } from "../core/setting-group.ts";
+import { liveSettings } from "../live/settings.ts";
 import { SESSION_LIMITS } from "../sessions/defaults.ts";
 import { sessionSettings } from "../sessions/settings.ts";
 import { TAIL_LIMITS } from "../streams/defaults.ts";
@@ -23,6 +24,7 @@ const groups = {
   ...streamSettings,
   ...sessionSettings,
   ...channelSettings,
+  ...liveSettings,
   ...wakeSettings,
   ...engineSettings,
 };

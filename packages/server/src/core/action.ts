@@ -16,6 +16,11 @@ export interface Permission {
   readonly need: Need;
   /** Set where a caller may always act on the stream that is named, because its access was checked before. */
   readonly isUnconfined?: true;
+  /**
+   * What the short-lived token of a session suffices for. `session`: to act on that session. `subscribed`: to read the streams
+   * that the session subscribes to.
+   */
+  readonly bySession?: "session" | "subscribed" | undefined;
 }
 
 export interface Action extends Permission {
@@ -56,6 +61,16 @@ export interface StreamPattern {
   readonly levels: readonly string[];
 }
 
+/** The part of a caller's permissions that a token of its session carries. */
+export interface Grant {
+  /** Words separated by spaces; never `admin`, because the token travels in URLs. */
+  readonly scope: string;
+  /** The topic filters that the caller is confined to; undefined for all streams. */
+  readonly streams: readonly string[] | undefined;
+  /** When the credentials that this comes from end; undefined if they do not. Epoch ms. */
+  readonly untilMs: number | undefined;
+}
+
 /** A caller: who it is and what it may do. Made by auth from credentials; services ask it about every name they are given. */
 export interface Access {
   /** The subject of the caller's token; undefined when the caller is anonymous. */
@@ -64,6 +79,9 @@ export interface Access {
   readonly isAdmin: boolean;
   /** Whether the caller sees only a part of the project's streams. */
   readonly isConfined: boolean;
+  /** When the caller's token ends, so that a connection ends too; undefined if it does not. Epoch ms. */
+  readonly untilMs?: number | undefined;
+  readonly grant: Grant;
   /** Every path that the caller sees starts with one of these; undefined when it sees all. */
   readonly prefixes: readonly string[] | undefined;
   /** Throws, or rejects with, a Refusal unless the caller may do this. */
@@ -78,6 +96,7 @@ export const FULL_ACCESS: Access = {
   isAdmin: true,
   isConfined: false,
   prefixes: undefined,
+  grant: { scope: "read write", streams: undefined, untilMs: undefined },
   demand: () => undefined,
   sees: () => true,
   seesAll: () => true,

@@ -3,14 +3,21 @@ import { FakeSink } from "../../../../test/support/fake-sink.ts";
 import { manualWorld } from "../../../../test/support/world.ts";
 import { Audience, type Guest } from "./audience.ts";
 import { utf8 } from "./bytes.ts";
-import { type Connection, Connections, type Framing, type Opening, type Paced } from "./connection.ts";
+import {
+  type Connection,
+  type ConnectionLimits,
+  Connections,
+  type Framing,
+  type Opening,
+  type Paced,
+} from "./connection.ts";
 import { SSE } from "./sse.ts";
 
 const LIFETIME_MS = 60_000;
 const HEARTBEAT_MS = 15_000;
 const LIMIT_BYTES = 100;
 
-function setUp() {
+function setUp(more: Partial<ConnectionLimits> = {}) {
   const manual = manualWorld(1);
   let timers = 0;
   const after = (ms: number, task: () => void) => {
@@ -31,7 +38,7 @@ function setUp() {
   };
   const world = { ...manual, after };
   const audience = new CountedAudience(10);
-  const limits = { lifetimeMs: LIFETIME_MS, slowReaderBytes: LIMIT_BYTES, heartbeatMs: HEARTBEAT_MS };
+  const limits = { lifetimeMs: LIFETIME_MS, slowReaderBytes: LIMIT_BYTES, heartbeatMs: HEARTBEAT_MS, ...more };
   const connections = new Connections(world, audience, limits);
   const open = (
     sink: FakeSink,
@@ -260,4 +267,29 @@ test("a follower that has left, or whose connection has ended, gets no turn", as
   a!.ask();
   await settled();
   expect(told).toEqual(["a", "c"]);
+});
+
+test("a slow client gets a farewell where the framing wants it, and then a bounded time for the rest", () => {
+  const { world, open, timers } = setUp({ lingerMs: 5_000 });
+  const sink = new FakeSink(false);
+  const connection = open(sink, { framing: { ...SSE, tellsSlow: true } });
+  connection.send(bytes(LIMIT_BYTES + 1));
+  connection.send(bytes(1));
+  expect([sink.endedBy, sink.cutBy]).toEqual(["slow-reader", undefined]);
+  expect(sink.text).toContain(": ended: slow-reader");
+  world.advance(4_999);
+  expect(sink.cutBy).toBeUndefined();
+  world.advance(1);
+  expect(sink.cutBy).toBe("slow-reader");
+  sink.leave();
+  expect(timers()).toBe(0);
+});
+
+test("a sink with a ping of its own is pinged instead, also while bytes wait for its client", () => {
+  const { world, open } = setUp();
+  let pings = 0;
+  const sink = Object.assign(new FakeSink(false), { ping: () => void pings++ });
+  open(sink).send(bytes(1));
+  world.advance(2 * HEARTBEAT_MS);
+  expect([pings, sink.text]).toEqual([2, "x"]);
 });

@@ -13,12 +13,14 @@ import type { EndReason, Sink } from "./sink.ts";
 import type { World } from "./world.ts";
 
 export interface ConnectionLimits {
-  /** The server ends the connection after this time. After the same time again it cuts a client that has not taken the rest. */
+  /** The server ends the connection after this time. */
   readonly lifetimeMs: number;
   /** The most bytes that may wait for a client that does not read. */
   readonly slowReaderBytes: number;
   /** The longest silence on a connection, because proxies cut quiet connections. */
   readonly heartbeatMs: number;
+  /** How long the client of an ended connection may take for the rest; the lifetime if absent. */
+  readonly lingerMs?: number | undefined;
 }
 
 export const CONNECTION_LIMITS: Omit<ConnectionLimits, "lifetimeMs"> = {
@@ -28,9 +30,12 @@ export const CONNECTION_LIMITS: Omit<ConnectionLimits, "lifetimeMs"> = {
 
 /** The connection's own messages, in the terms of its protocol. */
 export interface Framing {
+  /** A sign of life, for a sink without a ping. */
   beat(sink: Sink): void;
   /** The last bytes that the client gets. */
   farewell(sink: Sink, why: string): void;
+  /** Whether a client that reads too slowly gets a farewell too, instead of being cut off at once. */
+  readonly tellsSlow?: boolean | undefined;
 }
 
 /** A source of messages for a connection. */
@@ -54,6 +59,7 @@ export interface Opening {
 export class Connections {
   private count = 0;
   private readonly lifetimes: Deadlines;
+  private readonly endings: Deadlines;
   /** Keyed by interval. */
   private readonly heartbeats = new Map<number, Deadlines>();
 
@@ -63,6 +69,7 @@ export class Connections {
     private readonly limits: ConnectionLimits,
   ) {
     this.lifetimes = new Deadlines(world, limits.lifetimeMs);
+    this.endings = new Deadlines(world, limits.lingerMs ?? limits.lifetimeMs);
   }
 
   /** Connections whose client has not gone. */
@@ -73,9 +80,9 @@ export class Connections {
   /** `begin` gives the connection its followers. During a shutdown the client gets only what they send at once. */
   open(opening: Opening, begin: (connection: Connection) => void): void {
     const { sink, framing, heartbeatMs = this.limits.heartbeatMs } = opening;
-    const { audience, lifetimes, limits } = this;
+    const { audience, lifetimes, endings, limits } = this;
     const heartbeats = this.heartbeatsEvery(heartbeatMs);
-    const connection = new Connection(sink, framing, { audience, lifetimes, heartbeats, limits });
+    const connection = new Connection(sink, framing, { audience, lifetimes, endings, heartbeats, limits });
     this.count++;
     sink.onGone(() => {
       connection.gone();
@@ -99,6 +106,7 @@ export class Connections {
   /** Stops the timers, because a timer without connections would keep the process alive. */
   private stopTimers(): void {
     this.lifetimes.stop();
+    this.endings.stop();
     for (const heartbeats of this.heartbeats.values()) heartbeats.stop();
     this.heartbeats.clear();
   }
@@ -107,11 +115,13 @@ export class Connections {
 interface Surroundings {
   readonly audience: Audience;
   readonly lifetimes: Deadlines;
+  /** Ended connections whose clients have not taken the rest yet. */
+  readonly endings: Deadlines;
   readonly heartbeats: Deadlines;
   readonly limits: ConnectionLimits;
 }
 
-/** Its deadline in the list is the end of its lifetime. */
+/** Its deadline is the end of its lifetime, or, once it has ended, the time its client has to take the rest. */
 export class Connection extends Deadlined implements Guest {
   private readonly followers = new Set<Paced>();
   /** Followers that catch up and wait for their turn, in order. */
@@ -163,6 +173,7 @@ export class Connection extends Deadlined implements Guest {
   send(bytes: Uint8Array, isShared = false): void {
     if (this.isOver || bytes.length === 0) return;
     if (this.sink.buffered <= this.around.limits.slowReaderBytes) this.sink.write(bytes, isShared);
+    else if (this.framing.tellsSlow) this.end("slow-reader");
     else {
       this.close();
       this.sink.cut("slow-reader");
@@ -203,7 +214,7 @@ export class Connection extends Deadlined implements Guest {
     this.close();
     this.framing.farewell(this.sink, told);
     this.sink.end(why);
-    this.around.lifetimes.add(this);
+    this.around.endings.add(this);
   }
 
   sendHome(): void {
@@ -216,15 +227,16 @@ export class Connection extends Deadlined implements Guest {
   }
 
   beat(): void {
+    if (this.sink.ping !== undefined) this.sink.ping();
     // Bytes on their way are a sign of life too.
-    if (this.sink.buffered === 0) this.framing.beat(this.sink);
+    else if (this.sink.buffered === 0) this.framing.beat(this.sink);
     this.around.heartbeats.add(this.heartbeat);
   }
 
   /** The client has gone. */
   gone(): void {
-    this.close();
-    this.around.lifetimes.remove(this);
+    if (this.isOver) this.around.endings.remove(this);
+    else this.close();
   }
 
   private close(): void {

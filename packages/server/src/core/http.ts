@@ -6,6 +6,7 @@
  */
 import { Refusal } from "./refusal.ts";
 import type { Sink } from "./sink.ts";
+import type { Socket } from "./socket.ts";
 
 export interface HttpRequest {
   readonly method: string;
@@ -21,6 +22,8 @@ export interface HttpRequest {
   body(maxBytes: number): Promise<Body>;
   /** Runs once if the client goes away before the reply has ended. */
   onGone(task: () => void): void;
+  /** The client asks for a WebSocket; the route may answer with `Reply.socket`. */
+  readonly isUpgrade?: boolean | undefined;
 
   // The router fills in the fields below, for the code that runs after it.
   /** The name of the matched route, for the request log and the metrics; undefined if no route matched. */
@@ -41,6 +44,8 @@ export interface Reply {
   readonly body?: Uint8Array | string | undefined;
   /** Takes over the open connection after the headers are out. */
   readonly live?: ((sink: Sink) => void) | undefined;
+  /** Takes over the WebSocket after the handshake. Only for a request that asks for one. */
+  readonly socket?: ((socket: Socket) => void) | undefined;
 }
 
 /** The decoded values of a query parameter; [] if absent. Malformed escapes stay as they are. */

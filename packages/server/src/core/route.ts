@@ -5,7 +5,7 @@
  * Invariants: an address uses OpenAPI's notation. A name in braces is one level, except `{path}` at the end, which is all the
  * rest. A literal level wins over a name.
  */
-import type { Access, Action, Need } from "./action.ts";
+import type { Access, Action, Need, Permission } from "./action.ts";
 import type { Description } from "./describe.ts";
 import type { HttpRequest, Reply } from "./http.ts";
 
@@ -14,6 +14,7 @@ import type { HttpRequest, Reply } from "./http.ts";
  * because that is faster.
  */
 export interface Call extends Action {
+  readonly bySession: Permission["bySession"];
   readonly access: Access;
   readonly stream: string | undefined;
   readonly subscription: string | undefined;
@@ -35,6 +36,7 @@ export interface Route {
   readonly methods: readonly string[];
   readonly address: string;
   readonly need: Need;
+  readonly bySession?: Permission["bySession"];
   readonly handle: Handler;
   readonly describe: Description;
 }

@@ -24,6 +24,10 @@ export function parseFilter(text: string): TopicFilter | undefined {
   return { levels, literalPrefix: isOpenEnd ? literal : `${literal}/` };
 }
 
+export function filterText({ levels }: TopicFilter): string {
+  return levels.join("/");
+}
+
 export function matchesFilter({ levels }: TopicFilter, path: string): boolean {
   const parts = path.split("/");
   for (const [i, level] of levels.entries()) {

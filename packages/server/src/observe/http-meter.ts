@@ -44,6 +44,8 @@ export class HttpMeter {
     drained: 0,
     "slow-reader": 0,
     fault: 0,
+    displaced: 0,
+    expired: 0,
   };
 
   /** `ms` is undefined if the time says nothing about the server. */
@@ -91,7 +93,11 @@ export class HttpMeter {
           for (const [route, { seconds }] of this.routes) observe(seconds, { route });
         },
       },
-      gauge("sluice_http_requests_active", "Requests that are not answered yet, and open SSE.", () => this.active),
+      gauge(
+        "sluice_http_requests_active",
+        "Requests that are not answered yet, open SSE and WebSockets.",
+        () => this.active,
+      ),
       gauge("sluice_http_connections", "Connections that are open.", () => door.connections),
       gauge("sluice_http_memory_bytes", "Request bodies, waiting requests and unsent answers in memory.", () => {
         return door.memory.usedBytes;
@@ -104,7 +110,12 @@ export class HttpMeter {
         return door.traffic.receivedBytes;
       }),
       counter("sluice_http_sent_bytes_total", "Bytes of answers, without headers.", () => door.traffic.sentBytes),
-      counters("sluice_live_ended_total", "SSE connections that ended, by reason.", "reason", () => this.ends),
+      counters(
+        "sluice_live_ended_total",
+        "SSE connections and WebSockets that ended, by reason.",
+        "reason",
+        () => this.ends,
+      ),
     ];
   }
 }

@@ -3,18 +3,14 @@
  * document.
  */
 import { z } from "zod";
+import { sessionId } from "../core/session-id.ts";
 import { MAX_PATH_BYTES } from "../streams/paths.ts";
 
 const OBJECT = { error: "must be a JSON object" };
-const UUID = { error: "must be a UUID" };
 export const STREAM_ID = /^[A-Za-z0-9_.:/-]+$/;
 const STREAM = { error: `must be a stream's path of letters, digits, _ . : / and -, in 1 to ${MAX_PATH_BYTES} bytes` };
 const OFFSET = { error: "must be an offset, -1 or now" };
 
-const sessionId = z
-  .string(UUID)
-  .regex(/^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$/, UUID)
-  .toLowerCase();
 const streamId = z.string(STREAM).max(MAX_PATH_BYTES, STREAM).regex(STREAM_ID, STREAM);
 
 export const subscribe = z.strictObject(
@@ -36,7 +32,7 @@ export const subscribe = z.strictObject(
 );
 
 export const unsubscribe = z.strictObject({ sessionId, streamId }, OBJECT);
-export const session = sessionId;
+export { sessionId as session };
 
 export const subscribed = z.object({
   sessionId: z.string(),

@@ -41,7 +41,12 @@ export async function* subscriptionsOf(
   }
 }
 
+/** Removes what another feature has stored elsewhere about a session. Idempotent. */
+export type EndingTask = (project: string, session: string, incarnation: string) => Promise<void>;
+
 export class Endings {
+  readonly tasks: EndingTask[] = [];
+
   constructor(private readonly parts: EndingParts) {}
 
   /** The session is gone from the first step on. The sweep finishes the cleanup if it is interrupted. */
@@ -71,6 +76,7 @@ export class Endings {
       const some = streams.slice(i, i + limits.cleanupStreams);
       await Promise.all(some.map((stream) => fanout.remove(project, stream, who)));
     }
+    for (const task of this.tasks) await task(project, session, incarnation);
     await port.remove(project, session, incarnation);
     return streams.length;
   }

@@ -9,7 +9,8 @@ import { comparePositions, type Position, ZERO } from "@sluice/protocol";
 import type { Access, Permission } from "../core/action.ts";
 import { Refusal } from "../core/refusal.ts";
 import { refuseReserved } from "../core/reserved.ts";
-import type { Entity } from "../engine/contract.ts";
+import type { Entity, RowKey } from "../engine/contract.ts";
+import type { Rule } from "../engine/keeper.ts";
 import type { AppendOutcome } from "../streams/append.ts";
 import type { AppendRequest } from "../streams/bodies.ts";
 import type { FollowOutcome } from "../streams/following.ts";
@@ -19,7 +20,7 @@ import { absent, appendRefusal } from "../streams/refusals.ts";
 import type { Streams } from "../streams/service.ts";
 import { FANOUT_FOLLOWER, lifeOf, META, metaTable } from "../streams/state.ts";
 import { STREAM_ID } from "./bodies.ts";
-import { type EndingParts, Endings, subscriptionsOf } from "./endings.ts";
+import { type EndingParts, Endings, type EndingTask, subscriptionsOf } from "./endings.ts";
 import type { Published } from "./fanout.ts";
 import {
   type Asker,
@@ -32,7 +33,10 @@ import {
   type OpenOutcome,
   openRule,
   touchSessionRule,
+  type Used,
+  type User,
   undoRule,
+  useRule,
 } from "./session-rules.ts";
 import {
   type CopyFormat,
@@ -312,6 +316,29 @@ export class Sessions {
     );
     if (touched) this.parts.events.tell("session_touch", { session: sessionId });
     return touched;
+  }
+
+  /** Runs the rule of another feature on its rows of the caller's session; undefined if the caller has no such session. */
+  use<O>(
+    project: string,
+    sessionId: string,
+    user: User,
+    keys: readonly RowKey[],
+    rule: Rule<O>,
+  ): Promise<Used<O> | undefined> {
+    const own = [META, SESSION_ROW, ...keys];
+    return this.parts.keepers.submit(sessionEntity(project, sessionId), own, (view, now) =>
+      useRule(view, now, user, rule),
+    );
+  }
+
+  entity(project: string, sessionId: string): Entity {
+    return sessionEntity(project, sessionId);
+  }
+
+  /** `task` removes what another feature has stored elsewhere about a session that ends. It is repeated until it succeeds. */
+  onEnding(task: EndingTask): void {
+    this.endings.tasks.push(task);
   }
 
   delete(project: string, sessionId: string, asker: Asker): Promise<"deleted" | "absent"> {

@@ -1,6 +1,8 @@
 /** The rules of a session: opening, joining, confirming, leaving, ending. What a copy does is in `copy.test.ts`. */
 import { describe, expect, it } from "vitest";
 import { RuleView } from "../../../../test/support/rule-view.ts";
+import { put } from "../engine/draft.ts";
+import { jsonTable } from "../engine/table.ts";
 import { metaTable } from "../streams/state.ts";
 import { SESSION_LIMITS } from "./defaults.ts";
 import {
@@ -16,6 +18,7 @@ import {
   openRule,
   touchSessionRule,
   undoRule,
+  useRule,
 } from "./session-rules.ts";
 import { type Subscription, sessionTable, subscriptionTable } from "./state.ts";
 
@@ -330,5 +333,56 @@ describe("the end", () => {
     if (isDeleted) view.run(deleteSessionRule(view, 1, ANN, LIMITS));
     expect(view.run(destroyRule(view, incarnation))).toBe(!exists);
     expect(view.exists).toBe(exists);
+  });
+});
+
+describe("a rule of another feature on a session", () => {
+  const rows = jsonTable<string>("other");
+  const write = () => ({ outcome: "written", changes: [put(rows, "", "x")] });
+  const look = () => ({ outcome: "seen" });
+  const touchedAt = (view: RuleView) => view.get(metaTable, "")!.touchedAt;
+
+  it("runs for the owner and for an admin, and for no other caller", () => {
+    for (const [asker, outcome] of [
+      [ANN, "written"],
+      [ADMIN, "written"],
+      [BOB, undefined],
+      [ANONYMOUS, undefined],
+    ] as const) {
+      const view = following();
+      expect(view.run(useRule(view, 1, asker, write))?.outcome).toBe(outcome);
+      expect(view.get(rows, "")).toBe(outcome === undefined ? undefined : "x");
+    }
+  });
+
+  it("does not run on a session that is over", () => {
+    const view = following();
+    expect(view.run(useRule(view, END, ANN, write))).toBeUndefined();
+    expect(view.run(useRule(view, END, "server", write))).toBeUndefined();
+  });
+
+  it("counts as a use, which is stored with its changes", () => {
+    const view = following();
+    expect(view.run(useRule(view, 5, ANN, write))).toEqual({
+      outcome: "written",
+      owner: "ann",
+      incarnation: "1",
+      expiresAt: 100_005,
+    });
+    expect(touchedAt(view)).toBe(5);
+  });
+
+  it("without changes stores the use only when it moves the end by more than a tenth", () => {
+    const view = following();
+    expect(view.run(useRule(view, 10_000, ANN, look))).toMatchObject({ outcome: "seen", expiresAt: 100_000 });
+    expect(view.changes).toEqual([]);
+    expect(view.run(useRule(view, 10_001, ANN, look))).toMatchObject({ expiresAt: 110_001 });
+    expect(touchedAt(view)).toBe(10_001);
+  });
+
+  it("of the server itself changes any session and prolongs none", () => {
+    const view = following();
+    expect(view.run(useRule(view, 50_000, "server", write))).toMatchObject({ outcome: "written", expiresAt: 100_000 });
+    expect([touchedAt(view), view.get(rows, "")]).toEqual([0, "x"]);
   });
 });

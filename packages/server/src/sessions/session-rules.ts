@@ -8,9 +8,9 @@
 import { comparePositions, type Position } from "@sluice/protocol";
 import type { Change } from "../engine/draft.ts";
 import { drop, put } from "../engine/draft.ts";
-import type { Decision, View } from "../engine/keeper.ts";
+import type { Decision, Rule, View } from "../engine/keeper.ts";
 import { cutUnheld } from "../streams/retention.ts";
-import { endsAt, isSameType, lifeOf, type Meta, metaTable } from "../streams/state.ts";
+import { endsAt, isSameType, lifeOf, type Meta, metaTable, slides } from "../streams/state.ts";
 import type { Copy } from "./copy.ts";
 import type { SessionLimits } from "./defaults.ts";
 import {
@@ -315,6 +315,35 @@ export function touchSessionRule(view: View, now: number, asker: Asker): Decisio
   if (usable(view, now, asker) === undefined) return { outcome: undefined };
   const meta: Meta = { ...view.get(metaTable, "")!, touchedAt: now };
   return { outcome: { expiresAt: expiresAtOf(meta) }, changes: [put(metaTable, "", meta)] };
+}
+
+/** A session that a caller may use, and the outcome of another feature's rule on its rows. */
+export interface Used<O> {
+  readonly outcome: O;
+  readonly owner: string | undefined;
+  readonly incarnation: string;
+  readonly expiresAt: number;
+}
+
+/** The server's own work may change any session, and prolongs none. */
+export type User = Asker | "server";
+
+/**
+ * Runs the rule of another feature on its own rows of the session; undefined if the caller has no such session. A use by a
+ * caller is stored with the rule's changes, or if it moves the end of the session by a tenth.
+ */
+export function useRule<O>(view: View, now: number, user: User, rule: Rule<O>): Decision<Used<O> | undefined> {
+  const isOwn = user === "server";
+  const session = usable(view, now, isOwn ? { subject: undefined, isAdmin: true } : user);
+  if (session === undefined) return { outcome: undefined };
+  const { outcome, changes = [] } = rule(view, now);
+  const meta = view.get(metaTable, "")!;
+  const isStored = !isOwn && (changes.length > 0 || slides(meta, view.head, now));
+  const used: Meta = isStored ? { ...meta, touchedAt: now } : meta;
+  return {
+    outcome: { outcome, owner: session.owner, incarnation: session.incarnation, expiresAt: expiresAtOf(used) },
+    changes: isStored ? [...changes, put(metaTable, "", used)] : changes,
+  };
 }
 
 export type EndOutcome =

@@ -98,6 +98,7 @@ export const queries = {
     enum: ["raw", "envelope"],
     default: "raw",
   }),
+  session: parameter("session", "The session whose client catches up with this read; for the metrics only.", text),
   cursor: parameter("cursor", "In live reads: the last Stream-Cursor that the client received.", text),
   prefix: parameter("prefix", "Lists only paths that start with it.", { type: "string", maxLength: MAX_PATH_BYTES }),
   filter: parameter("filter", "A topic filter: + matches one level, # matches all levels below.", {

@@ -129,7 +129,15 @@ export const describeStreams = (list: ListLimits) =>
     "stream.read": {
       summary: "Read messages, or wait for them",
       says: "Without offset, the read starts at the earliest message kept. With live=sse the server keeps the connection open for a limited time.",
-      query: [queries.offset, queries.last, queries.since, queries.live, queries.format, queries.cursor],
+      query: [
+        queries.offset,
+        queries.last,
+        queries.since,
+        queries.live,
+        queries.format,
+        queries.cursor,
+        queries.session,
+      ],
       headers: [asks.ifNoneMatch],
       answers: {
         200: {

@@ -2,6 +2,7 @@
  * Streams: the Durable Streams protocol, listing, and reads that wait. Compose calls it first, because every other
  * feature uses its service.
  */
+import type { Feeds } from "../core/feed.ts";
 import { type AddressName, READING, route } from "../core/route.ts";
 import { type Feature, type Kernel, kindOf } from "../feature.ts";
 import type { CensusLimits, ListLimits, StreamLimits, TailLimits } from "./defaults.ts";
@@ -9,6 +10,7 @@ import { describeStreams } from "./describe.ts";
 import { listStreams, STREAMS_ADDRESS } from "./listing.ts";
 import { streamMetrics } from "./metrics.ts";
 import { parsePath } from "./parse.ts";
+import type { StreamPage } from "./reading.ts";
 import { STREAM_ADDRESS, StreamRoutes } from "./routes.ts";
 import { APPEND_TO_STREAM, READ_STREAM, Streams } from "./service.ts";
 import { STREAM, sessionOf } from "./state.ts";
@@ -31,10 +33,15 @@ const path: AddressName = {
   },
 };
 
-export function streamsFeature({ engine, keepers, world, audience }: Kernel, settings: StreamSettings) {
+/** `feeds` is shared with other features that follow streams. */
+export function streamsFeature(
+  { engine, keepers, world, audience }: Kernel,
+  settings: StreamSettings,
+  feeds: Feeds<StreamPage>,
+) {
   const { stream: limits, list } = settings;
   const service = new Streams(engine, keepers, world, limits);
-  const tail = new TailRoutes(service, world, { ...settings.tail, pageBytes: limits.pageBytes }, audience);
+  const tail = new TailRoutes(service, world, { ...settings.tail, pageBytes: limits.pageBytes }, audience, feeds);
   const routes = new StreamRoutes(service, tail, limits);
   const census = new Census(engine, service.meter, world, settings.census);
   const describe = describeStreams(list);
@@ -48,6 +55,7 @@ export function streamsFeature({ engine, keepers, world, audience }: Kernel, set
         methods: ["GET"],
         address: STREAM_ADDRESS,
         need: READ_STREAM.need,
+        bySession: READ_STREAM.bySession,
         handle: (call, request) => routes.read(call, request),
         describe: describe["stream.read"],
       }),

@@ -30,6 +30,13 @@ const append = (view: RuleView) =>
   view.run(appendRule(view, NOW, { payloads: [utf8("x")], contentType: TEXT, close: false }, 1_000));
 
 describe("following a stream", () => {
+  it("without a hold gives a name, and retention keeps nothing for the follower", () => {
+    const view = viewOf(RETAINED);
+    expect(follow(view, { follower: "live", name: "l", holds: false })).toMatchObject({ name: "l", tail: TAIL });
+    expect(view.get(holdsTable, "")).toBeUndefined();
+    expect(append(view)).toMatchObject({ follows: { live: "l" } });
+  });
+
   it("gives each follower its own name and its own hold, and every append names them all", () => {
     const view = viewOf(RETAINED);
     expect(follow(view, { follower: "fanout", name: "f" })).toMatchObject({ kind: "following", name: "f", tail: TAIL });

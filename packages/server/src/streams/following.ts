@@ -4,7 +4,7 @@
  * side.
  *
  * Invariants: a follower's position is the tail at the commit from which on appends notify it. So it misses no later
- * append and takes no earlier one for new. Only a stream with retention stores holds.
+ * append and takes no earlier one for new. Only a stream with retention stores holds, and only for followers that ask for one.
  */
 import { comparePositions, type Position } from "@sluice/protocol";
 import type { Change } from "../engine/draft.ts";
@@ -19,14 +19,23 @@ export interface Follow {
   readonly name: string;
   /** Retention keeps the messages after this position; the tail by default. */
   readonly from?: Position | undefined;
+  /** Whether retention keeps messages for this follower; true by default. */
+  readonly holds?: boolean | undefined;
 }
+
+/** A follower whose messages are kept after a position. */
+export type Held = Required<Pick<Follow, "follower" | "name" | "from">>;
 
 export type FollowOutcome =
   | { readonly kind: "following"; readonly meta: Meta; readonly name: string; readonly tail: Position }
   | { readonly kind: "absent" | "gone" }
   | { readonly kind: "sharded"; readonly shards: number };
 
-export function followRule(view: View, now: number, { follower, name, from }: Follow): Decision<FollowOutcome> {
+export function followRule(
+  view: View,
+  now: number,
+  { follower, name, from, holds = true }: Follow,
+): Decision<FollowOutcome> {
   const meta = view.get(metaTable, "");
   const life = lifeOf(meta, view.head, now);
   if (meta === undefined || life !== "live") return { outcome: { kind: life === "gone" ? "gone" : "absent" } };
@@ -39,7 +48,7 @@ export function followRule(view: View, now: number, { follower, name, from }: Fo
   if (known === undefined) {
     changes.push(put(metaTable, "", { ...meta, follow: undefined, follows: { ...follows, [follower]: name } }));
   }
-  changes.push(...kept(view, meta, follower, from ?? tail));
+  if (holds) changes.push(...kept(view, meta, follower, from ?? tail));
   return { outcome: { kind: "following", meta, name: known ?? name, tail }, changes };
 }
 
@@ -47,7 +56,7 @@ export function followRule(view: View, now: number, { follower, name, from }: Fo
  * Holds the messages after a position unless they are held. The hold is stored again where another node may just have
  * released it.
  */
-export function keepRule(view: View, now: number, { follower, name, from }: Required<Follow>): Decision<void> {
+export function keepRule(view: View, now: number, { follower, name, from }: Held): Decision<void> {
   const meta = view.get(metaTable, "");
   const isFollowed =
     meta !== undefined && isFollowedAs(meta, follower, name) && lifeOf(meta, view.head, now) === "live";

@@ -15,6 +15,10 @@ export function streamMetrics(meter: StreamMeter, tail: TailRoutes, census: Cens
     }),
     counter("sluice_message_bytes_total", "Payload bytes of the messages appended.", () => meter.bytes),
     counters("sluice_reads_total", "Reads that were answered or opened, by kind.", "kind", () => meter.reads),
+    counter("sluice_live_catch_ups_total", "Reads by which clients of live connections caught up.", () => {
+      return meter.catchUps.requests;
+    }),
+    counter("sluice_live_catch_up_bytes_total", "Payload bytes that such reads got.", () => meter.catchUps.bytes),
     counter("sluice_streams_created_total", "Streams created by this server.", () => meter.created),
     counter("sluice_streams_deleted_total", "Streams deleted or expired by this server.", () => meter.deleted),
     {

@@ -6,7 +6,7 @@
  * carries.
  */
 import { comparePositions, type Position, ZERO } from "@sluice/protocol";
-import type { Engine, Entity, Head, LoggedMessage } from "../engine/contract.ts";
+import type { Engine, Head, LoggedMessage } from "../engine/contract.ts";
 import { isNeverGiven } from "../engine/other-nodes.ts";
 import { lifeOf, META, type Meta, metaTable, streamEntity } from "./state.ts";
 
@@ -22,6 +22,7 @@ export interface Missing {
 
 export interface StreamPage {
   readonly kind: "page";
+  readonly path: string;
   readonly meta: Meta;
   readonly head: Head;
   /** The position that the page begins after: the reader's, or the earliest kept. */
@@ -89,7 +90,7 @@ async function tryPage(
   if (meta.config.shards !== undefined) return { kind: "sharded", shards: meta.config.shards };
   if (after !== undefined && comparePositions(after, head.last) > 0) {
     if (isNeverGiven(engine, head, after)) return { kind: "ahead", tail: head.last };
-    return readAhead(engine, streamEntity(project, path), meta, after);
+    return readAhead(engine, project, path, meta, after);
   }
   const earliest = await earliestOf(engine, project, meta, head);
   if (after !== undefined && comparePositions(after, earliest) < 0) {
@@ -161,12 +162,18 @@ async function withNewerMeta(
  * A reader stands beyond the end, where a failover can lose the end of a history. The log tells whether that happened.
  * If not, the reader waits for the next message, which will sort after its position.
  */
-async function readAhead(engine: Engine, e: Entity, meta: Meta, after: Position): Promise<ReadOutcome | undefined> {
-  const { head, messages } = await engine.read(e, after, 1);
+async function readAhead(
+  engine: Engine,
+  project: string,
+  path: string,
+  meta: Meta,
+  after: Position,
+): Promise<ReadOutcome | undefined> {
+  const { head, messages } = await engine.read(streamEntity(project, path), after, 1);
   if (messages.length > 0) return undefined;
   const isLost = after.generation < head.generation && mayHaveSeen(meta, head, after);
   if (isLost) return { kind: "lost", survived: head.last };
-  return { kind: "page", meta, head, from: after, messages: [], next: after, atTail: true };
+  return { kind: "page", path, meta, head, from: after, messages: [], next: after, atTail: true };
 }
 
 /**
@@ -224,11 +231,12 @@ async function collect(
   const reachedOwn = inherited === undefined || comparePositions(from, inherited) >= 0 || bytes < maxBytes;
   const own = await engine.read(streamEntity(project, path), from, reachedOwn ? Math.max(1, maxBytes - bytes) : 0);
   // The head is the one that the page was read under, so that "at the tail" and "closed" describe the same moment.
-  if (!reachedOwn) return { kind: "page", meta, head: own.head, from: after, messages, next: from, atTail: false };
+  if (!reachedOwn)
+    return { kind: "page", path, meta, head: own.head, from: after, messages, next: from, atTail: false };
   // One push per message, because a page of tiny messages exceeds the argument limit of a call.
   for (const message of own.messages) messages.push(message);
   const next = own.atTail ? own.head.last : (messages.at(-1)?.position ?? after);
-  return { kind: "page", meta, head: own.head, from: after, messages, next, atTail: own.atTail };
+  return { kind: "page", path, meta, head: own.head, from: after, messages, next, atTail: own.atTail };
 }
 
 function takeThrough(messages: readonly LoggedMessage[], through: Position): readonly LoggedMessage[] {

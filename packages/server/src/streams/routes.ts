@@ -102,7 +102,9 @@ export class StreamRoutes {
     const after = from === BEGINNING ? undefined : from;
     const page = await this.streams.read(project, path, after, this.limits.pageBytes);
     if (page.kind !== "page") throw unreadable(page, path);
-    this.streams.meter.reads["catch-up"]++;
+    const { meter } = this.streams;
+    meter.reads["catch-up"]++;
+    if (queryValue(request.search, "session") !== undefined) meter.catchUp(page.messages);
     return renderPage(page, typeof asked === "object" && !isBack(asked), format, request.header("if-none-match"));
   }
 

@@ -17,7 +17,7 @@ import { type Append, type AppendOutcome, appendRule, type ShardedAppend } from 
 import { type AppendRequest, checked, split, takeAppend } from "./bodies.ts";
 import { filled } from "./borrowed-payloads.ts";
 import { STREAM_LIMITS, type StreamLimits } from "./defaults.ts";
-import { type Follow, type FollowOutcome, followRule, keepRule } from "./following.ts";
+import { type Follow, type FollowOutcome, followRule, type Held, keepRule } from "./following.ts";
 import { Forks } from "./forks.ts";
 import {
   type Create,
@@ -69,7 +69,7 @@ export interface NewStream extends Omit<Create, "origin" | "config"> {
 }
 
 /** The permission to read a stream. */
-export const READ_STREAM: Permission = { action: "stream.read", need: "read" };
+export const READ_STREAM: Permission = { action: "stream.read", need: "read", bySession: "subscribed" };
 export const APPEND_TO_STREAM: Permission = { action: "stream.append", need: "write" };
 
 const TOPIC_BEGINS_EMPTY =
@@ -312,7 +312,7 @@ export class Streams {
   }
 
   /** Holds the messages after a position for a follower, unless they are held already. */
-  keep(project: string, path: string, follow: Required<Follow>): Promise<void> {
+  keep(project: string, path: string, follow: Held): Promise<void> {
     const stream = streamEntity(project, path);
     return this.keepers.submit(stream, [META, HOLDS], (view, now) => keepRule(view, now, follow));
   }

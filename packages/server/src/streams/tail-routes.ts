@@ -92,7 +92,7 @@ export class TailRoutes {
       await this.streams.touch(project, path);
       const { meta, head } = described;
       const { last } = head;
-      const page: StreamPage = { kind: "page", meta, head, from: last, messages: [], next: last, atTail: true };
+      const page: StreamPage = { kind: "page", path, meta, head, from: last, messages: [], next: last, atTail: true };
       return { after: last, page };
     }
     const after = from === BEGINNING ? undefined : from;

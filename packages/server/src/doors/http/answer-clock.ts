@@ -7,7 +7,7 @@
  */
 import { Deadlined, type Deadlines } from "../../core/deadlines.ts";
 import type { HttpRequest } from "../../core/http.ts";
-import type { Sink } from "../../core/sink.ts";
+import type { Socket } from "../../core/socket.ts";
 
 export class AnswerClock extends Deadlined {
   /** The request has been refused; later results of its handler are discarded. */
@@ -36,12 +36,15 @@ export class AnswerClock extends Deadlined {
   }
 }
 
-/** The sink for a live response that comes after the deadline: it reports at once that the client has gone. */
-export const GONE: Sink = {
+/** The sink or socket of a live response that comes after the deadline: it reports at once that the client has gone. */
+export const GONE: Socket = {
   buffered: 0,
   write() {},
   onDrain() {},
   onGone: (task) => queueMicrotask(task),
   end() {},
   cut() {},
+  onText() {},
+  pause() {},
+  resume() {},
 };

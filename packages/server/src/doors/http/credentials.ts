@@ -55,13 +55,13 @@ function tokenIn(cookies: string): string | undefined {
 
 function checkOrigin(request: HttpRequest, mayUseCookie: CookieOrigins): void {
   const origin = request.header("origin");
-  const isSafe = request.method === "GET" || request.method === "HEAD";
+  const isSafe = request.isUpgrade !== true && (request.method === "GET" || request.method === "HEAD");
   if (origin === undefined && isSafe) return;
   if (origin !== undefined && mayUseCookie(origin, request)) return;
   throw new Refusal(
     "forbidden",
     origin === undefined
-      ? `a ${request.method} with the cookie ${COOKIE} needs an Origin header`
+      ? `a ${request.isUpgrade ? "WebSocket" : request.method} with the cookie ${COOKIE} needs an Origin header`
       : `pages of this Origin may not use the cookie ${COOKIE}`,
   );
 }

@@ -20,6 +20,8 @@ export interface HttpLimits extends BudgetLimits, LineLimits {
   readonly lingerMs: number;
   /** How late the server may notice that a request took too long. */
   readonly checkMs: number;
+  /** The largest frame that a client may send over a WebSocket. */
+  readonly frameBytes: number;
   /** The request line and the headers of a request together. */
   readonly headerBytes: number;
 }
@@ -32,6 +34,7 @@ export const HTTP_LIMITS: HttpLimits = {
   keepAliveMs: 65_000,
   lingerMs: 500,
   checkMs: 5_000,
+  frameBytes: 64 * 1_024,
   headerBytes: 16 * 1_024,
   memoryBytes: 128 * 1_024 * 1_024,
   /** What a socket gives in one read. */

@@ -23,6 +23,7 @@ import { NodeRequest, onOver } from "./node-request.ts";
 import { NodeSink } from "./node-sink.ts";
 import type { CutReason, HttpObserver, ObservedRequest, Traffic } from "./observer.ts";
 import { memoryFull, renderFault } from "./problem.ts";
+import { responseTo, UpgradableMessage, UpgradeRequest, WebSocketDoor } from "./websocket.ts";
 
 export interface HttpDoorOptions extends Partial<HttpLimits> {
   readonly host: string;
@@ -50,6 +51,7 @@ export class HttpDoor {
   private readonly limits: HttpLimits;
   private readonly shared: SharedParts;
   private readonly lines = new Set<NodeLine>();
+  private readonly webSockets: WebSocketDoor;
   readonly traffic: Traffic = { receivedBytes: 0, sentBytes: 0 };
   readonly memory: MemoryBudget;
   /** Connections that were cut. */
@@ -64,6 +66,7 @@ export class HttpDoor {
   private constructor(private readonly options: HttpDoorOptions) {
     const limits = { ...HTTP_LIMITS, ...options };
     this.limits = limits;
+    this.webSockets = new WebSocketDoor(limits);
     this.server = createServer({
       requestTimeout: limits.requestMs,
       headersTimeout: Math.min(limits.requestMs, limits.headersMs),
@@ -72,6 +75,7 @@ export class HttpDoor {
       maxHeaderSize: limits.headerBytes,
       // The door refuses it itself, as a problem.
       requireHostHeader: false,
+      IncomingMessage: UpgradableMessage,
     });
     const { traffic } = this;
     this.memory = new MemoryBudget(limits);
@@ -89,6 +93,10 @@ export class HttpDoor {
       this.arrive(incoming, outgoing, true, new Refusal("bad-header", "Expect must be 100-continue"));
     });
     this.server.on("timeout", (socket) => this.endIfStalled(NodeLine.of(socket)));
+    this.server.on("upgrade", (incoming, socket, head) => {
+      const outgoing = responseTo(incoming, socket as Socket);
+      if (outgoing !== undefined) this.take(new UpgradeRequest(incoming, outgoing, NodeLine.of(incoming.socket), head));
+    });
     this.server.on("connect", (_, socket) => {
       socket.on("error", () => {});
       const allow = "Allow: GET, HEAD, PUT, POST, DELETE, OPTIONS";
@@ -155,12 +163,15 @@ export class HttpDoor {
   }
 
   private arrive(incoming: IncomingMessage, outgoing: ServerResponse, mustHangUp = false, refusal?: Refusal): void {
-    const line = NodeLine.of(incoming.socket);
-    const request = new NodeRequest(incoming, outgoing, line, mustHangUp);
+    const request = new NodeRequest(incoming, outgoing, NodeLine.of(incoming.socket), mustHangUp);
     request.refusal = refusal;
-    if (this.closing) this.busy.add(line);
     outgoing.on("close", this.answered);
-    line.arrive(request);
+    this.take(request);
+  }
+
+  private take(request: NodeRequest): void {
+    if (this.closing) this.busy.add(request.line);
+    request.line.arrive(request);
   }
 
   /** One listener for all responses, because it is added for every request. */
@@ -194,6 +205,7 @@ export class HttpDoor {
     request.settle();
     if (clock?.isUp) {
       reply.live?.(GONE);
+      reply.socket?.(GONE);
       return;
     }
     clock?.stop();
@@ -218,12 +230,17 @@ export class HttpDoor {
     // The id lets a client name the request when it reports a failure.
     if (observer && reply.status >= 500) reply.headers.push("X-Request-Id", observer.idOf(request));
     const hasLeft = request.outgoing.destroyed;
-    if (observer && reply.live && !hasLeft) this.observeLive(observer, request, reply.status);
+    const isOpened = reply.live !== undefined || reply.socket !== undefined;
+    if (observer && isOpened && !hasLeft) this.observeLive(observer, request, reply.status);
     else observer?.answered(request, reply.status, hasLeft);
     try {
-      this.options.decorate?.(request, reply.headers);
-      send(request, reply, this.limits.lingerMs);
-      if (reply.live === undefined && request.outgoing.writableLength > 0) this.awaitClient(request);
+      if (reply.socket !== undefined && request instanceof UpgradeRequest) {
+        this.webSockets.accept(request, reply.socket);
+      } else {
+        this.options.decorate?.(request, reply.headers);
+        send(request, reply, this.limits.lingerMs);
+        if (reply.live === undefined && request.outgoing.writableLength > 0) this.awaitClient(request);
+      }
     } catch (fault) {
       // A response that cannot be written is a defect of the server. It must not affect other connections.
       report(fault, request);

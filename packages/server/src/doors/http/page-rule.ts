@@ -1,7 +1,7 @@
 /**
  * Which Host names the server accepts, and which pages may act on it. A browser runs pages of any origin on the developer's machine,
  * so a loopback address protects nothing by itself: a page can post to it, and DNS rebinding lets a page read from it. The router
- * applies the rule to every request, CORS to every response. A door for WebSockets calls `refusePage` before an upgrade, as a write.
+ * applies the rule to every request, an upgrade to a WebSocket included, and CORS applies it to every response.
  *
  * Invariants: pure. An IP literal or a loopback name is always accepted as Host, because no name server can rebind it. Requests
  * without Host or Origin come from programs, and pass.

@@ -79,7 +79,7 @@ export class Router {
 
 function approachOf(request: HttpRequest): Approach {
   const { method } = request;
-  const isWrite = method !== "GET" && method !== "HEAD";
+  const isWrite = request.isUpgrade === true || (method !== "GET" && method !== "HEAD");
   return { host: request.header("host"), origin: request.header("origin"), isWrite };
 }
 
@@ -89,10 +89,11 @@ function admit(access: Access, route: Route, call: Draft, request: HttpRequest):
   return admitted === undefined ? route.handle(call, request) : admitted.then(() => route.handle(call, request));
 }
 
-function draftOf({ name, need }: Route, project: string | undefined): Draft {
+function draftOf({ name, need, bySession }: Route, project: string | undefined): Draft {
   return {
     action: name,
     need,
+    bySession,
     project,
     access: FULL_ACCESS,
     stream: undefined,

@@ -1,0 +1,39 @@
+/**
+ * A WebSocket as the code behind it sees it: bytes and back-pressure like every sink, and the messages of its client. A door makes
+ * one per connection; features that talk both ways use it.
+ *
+ * Invariants: `write` takes whole frames, because their bytes are the same for every client and are made once. Messages come in
+ * order, one at a time.
+ */
+import type { Sink } from "./sink.ts";
+
+export interface Socket extends Sink {
+  /** Calls the listener with every text message of the client. */
+  onText(listener: (text: string) => void): void;
+  /** Reads nothing from the client until `resume`. */
+  pause(): void;
+  resume(): void;
+}
+
+const TEXT = 0x81;
+const SHORT = 126;
+const LONG = 65_536;
+
+/** A text frame around the parts of a message, as RFC 6455 lays it out: unmasked, because it is from a server. */
+export function textFrame(parts: readonly Uint8Array[]): Uint8Array {
+  let length = 0;
+  for (const part of parts) length += part.length;
+  const headerBytes = length < SHORT ? 2 : length < LONG ? 4 : 10;
+  const frame = new Uint8Array(headerBytes + length);
+  frame[0] = TEXT;
+  frame[1] = length < SHORT ? length : length < LONG ? SHORT : SHORT + 1;
+  const view = new DataView(frame.buffer);
+  if (headerBytes === 4) view.setUint16(2, length);
+  else if (headerBytes === 10) view.setBigUint64(2, BigInt(length));
+  let at = headerBytes;
+  for (const part of parts) {
+    frame.set(part, at);
+    at += part.length;
+  }
+  return frame;
+}

@@ -1,0 +1,83 @@
+/**
+ * The requests of a client over its WebSocket: `{type, ref?, …}` in, `{type: "ok" | "error", ref, …}` out. The live routes open
+ * one per socket.
+ *
+ * Invariants: requests are answered in their order, one at a time, so that a later one sees what an earlier one has stored. At
+ * most `max` wait; then nothing more is read from the client until one is answered. A malformed frame is answered, not fatal.
+ */
+import { z } from "zod";
+import { badBody, checkedJson } from "../core/json-body.ts";
+import { Refusal } from "../core/refusal.ts";
+import type { Socket } from "../core/socket.ts";
+import { EngineError } from "../engine/contract.ts";
+
+const REF = { error: "must be a string of at most 64 characters or a number" };
+const outer = z.looseObject(
+  {
+    type: z.string({ error: "must be a string" }),
+    ref: z.union([z.string().max(64, REF), z.number()], REF).optional(),
+  },
+  { error: "must be a JSON object" },
+);
+
+type Handle = (body: unknown) => Promise<object>;
+
+export class AskedFrames {
+  private readonly handlers = new Map<string, Handle>();
+  private readonly waiting: string[] = [];
+  private isWorking = false;
+
+  constructor(
+    private readonly socket: Socket,
+    private readonly answer: (frame: object) => void,
+    private readonly max: number,
+    private readonly report: (what: string, fault: unknown) => void,
+  ) {
+    socket.onText((text) => {
+      this.waiting.push(text);
+      if (this.waiting.length >= this.max) socket.pause();
+      if (!this.isWorking) void this.work();
+    });
+  }
+
+  /** `work` gets the rest of the frame, checked, and returns the fields of the answer. */
+  on<S extends z.ZodType>(type: string, schema: S, work: (body: z.output<S>) => Promise<object>): void {
+    this.handlers.set(type, async (body) => work(checkedJson(schema, body)));
+  }
+
+  private async work(): Promise<void> {
+    this.isWorking = true;
+    for (let text = this.waiting.shift(); text !== undefined; text = this.waiting.shift()) {
+      this.answer(await this.answerTo(text));
+      if (this.waiting.length < this.max) this.socket.resume();
+    }
+    this.isWorking = false;
+  }
+
+  private async answerTo(text: string): Promise<object> {
+    let ref: string | number | undefined;
+    try {
+      const { type, ref: given, ...body } = checkedJson(outer, parsed(text));
+      ref = given;
+      const handle = this.handlers.get(type);
+      if (handle === undefined) throw badBody(`type must be one of ${[...this.handlers.keys()].join(", ")}`);
+      return { type: "ok", ref, ...(await handle(body)) };
+    } catch (fault) {
+      return { type: "error", ref, ...this.problemOf(fault) };
+    }
+  }
+
+  private problemOf(fault: unknown): { readonly code: string; readonly detail: string } {
+    if (fault instanceof Refusal || fault instanceof EngineError) return { code: fault.code, detail: fault.message };
+    this.report("a request over a live connection failed", fault);
+    return { code: "internal", detail: "something went wrong in the server" };
+  }
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw badBody("a frame must be JSON");
+  }
+}

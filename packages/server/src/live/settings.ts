@@ -1,0 +1,18 @@
+/** The settings of Live. Read by the configuration schema. */
+import { bytes, count } from "../core/setting.ts";
+import { settingGroup } from "../core/setting-group.ts";
+import { LIVE_LIMITS as LIVE } from "./defaults.ts";
+
+export const liveSettings = {
+  live: settingGroup("Live connections", LIVE, {
+    subscriptions: count(LIVE.subscriptions, "Streams that one session may follow live."),
+    notifyBytes: bytes(
+      LIVE.notifyBytes,
+      "A message with a larger payload is announced to live connections and not pushed; the client reads it.",
+    ),
+    slowReaderBytes: bytes(
+      LIVE.slowReaderBytes,
+      "What may wait for a live connection that does not read; beyond it the connection ends and the client resumes.",
+    ),
+  }),
+};

@@ -1,0 +1,85 @@
+/**
+ * What the tabs of a run have processed, and what the streams really held. Tabs write it; the scenario judges it at the end.
+ *
+ * Invariants: a tab processes the messages of a stream in order and once. Between the beginning of a subscription and its end it
+ * leaves out none, except those that the server has told it are lost.
+ */
+import { formatOffset } from "@sluice/protocol";
+import type { Entry } from "../sessions/source-logs.ts";
+
+/** One subscription of a tab: from the offset it was answered with, to its end. */
+export interface Period {
+  readonly tab: string;
+  readonly stream: string;
+  readonly begins: string;
+  /** In the order of processing. */
+  readonly processed: { readonly offset: string; readonly id: string }[];
+  /** Ranges that the server said are lost: after the first offset, up to the second. */
+  readonly gaps: { readonly after: string; readonly through: string }[];
+}
+
+export class Ledger {
+  readonly violations: string[] = [];
+  readonly lines: string[] = [];
+  readonly periods: Period[] = [];
+
+  /** `streamsStay`: no stream is deleted, so that every heartbeat that is answered has moved its pointers. */
+  constructor(readonly streamsStay: boolean) {}
+
+  begin(tab: string, stream: string, begins: string): Period {
+    const period: Period = { tab, stream, begins, processed: [], gaps: [] };
+    this.periods.push(period);
+    return period;
+  }
+
+  object(who: string, what: string): void {
+    this.violations.push(`[live] ${who}: ${what}`);
+  }
+
+  note(line: string): void {
+    this.lines.push(line);
+  }
+
+  /** `logs`: every message that was ever committed to a stream, in order. */
+  judge(logs: (stream: string) => readonly Entry[]): void {
+    const once = new Map<string, Set<string>>();
+    for (const period of this.periods) {
+      const key = `${period.tab} ${period.stream}`;
+      const seen = once.get(key) ?? new Set();
+      once.set(key, seen);
+      this.judgePeriod(period, logs(period.stream), seen);
+    }
+  }
+
+  private judgePeriod(
+    { tab, stream, begins, processed, gaps }: Period,
+    log: readonly Entry[],
+    seen: Set<string>,
+  ): void {
+    const who = `${tab} on ${stream}`;
+    const truth = log.map(({ id, position }) => ({
+      id,
+      offset: formatOffset(position),
+      generation: position.generation,
+    }));
+    const byOffset = new Map(truth.map((entry) => [entry.offset, entry]));
+    let last = begins;
+    for (const { offset, id } of processed) {
+      if (seen.has(offset)) this.object(who, `${offset} was processed twice`);
+      seen.add(offset);
+      if (offset <= last) this.object(who, `${offset} came after ${last}`);
+      const real = byOffset.get(offset);
+      if (real?.id !== id) this.object(who, `${id} at ${offset} is ${real?.id ?? "nothing"} in the stream`);
+      // A stream that was deleted takes its unread messages with it; the next one begins with its first.
+      const missed = truth.filter(
+        (one) => one.offset > last && one.offset < offset && one.generation === real?.generation,
+      );
+      const told = missed.filter(
+        (one) => !gaps.some(({ after, through }) => one.offset > after && one.offset <= through),
+      );
+      for (const one of told)
+        this.object(who, `${one.id} at ${one.offset} was never processed, between ${last} and ${offset}`);
+      last = offset;
+    }
+  }
+}
