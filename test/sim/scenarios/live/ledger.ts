@@ -7,15 +7,26 @@
 import { formatOffset } from "@sluice/protocol";
 import type { Entry } from "../sessions/source-logs.ts";
 
-/** One subscription of a tab: from the offset it was answered with, to its end. */
+/** One subscription of a page: from the offset at which it started, to its end. */
 export interface Period {
   readonly tab: string;
   readonly stream: string;
-  readonly begins: string;
+  /** Undefined while the client has told nothing about it. */
+  begins: string | undefined;
+  /** The user has left the stream or the page, or the client has said that the subscription ended. */
+  isOver: boolean;
+  /** Why it ended by itself. */
+  end?: string;
   /** In the order of processing. */
   readonly processed: { readonly offset: string; readonly id: string }[];
   /** Ranges that the server said are lost: after the first offset, up to the second. */
   readonly gaps: { readonly after: string; readonly through: string }[];
+}
+
+interface Truth {
+  readonly id: string;
+  readonly offset: string;
+  readonly generation: number;
 }
 
 export class Ledger {
@@ -26,8 +37,8 @@ export class Ledger {
   /** `streamsStay`: no stream is deleted, so that every heartbeat that is answered has moved its pointers. */
   constructor(readonly streamsStay: boolean) {}
 
-  begin(tab: string, stream: string, begins: string): Period {
-    const period: Period = { tab, stream, begins, processed: [], gaps: [] };
+  begin(tab: string, stream: string): Period {
+    const period: Period = { tab, stream, begins: undefined, isOver: false, processed: [], gaps: [] };
     this.periods.push(period);
     return period;
   }
@@ -51,17 +62,18 @@ export class Ledger {
     }
   }
 
-  private judgePeriod(
-    { tab, stream, begins, processed, gaps }: Period,
-    log: readonly Entry[],
-    seen: Set<string>,
-  ): void {
+  private judgePeriod(period: Period, log: readonly Entry[], seen: Set<string>): void {
+    const { tab, stream, begins, processed } = period;
     const who = `${tab} on ${stream}`;
-    const truth = log.map(({ id, position }) => ({
+    const truth: readonly Truth[] = log.map(({ id, position }) => ({
       id,
       offset: formatOffset(position),
       generation: position.generation,
     }));
+    if (begins === undefined) {
+      if (processed.length > 0) this.object(who, "messages came before the subscription began");
+      return;
+    }
     const byOffset = new Map(truth.map((entry) => [entry.offset, entry]));
     let last = begins;
     for (const { offset, id } of processed) {
@@ -70,16 +82,20 @@ export class Ledger {
       if (offset <= last) this.object(who, `${offset} came after ${last}`);
       const real = byOffset.get(offset);
       if (real?.id !== id) this.object(who, `${id} at ${offset} is ${real?.id ?? "nothing"} in the stream`);
-      // A stream that was deleted takes its unread messages with it; the next one begins with its first.
-      const missed = truth.filter(
-        (one) => one.offset > last && one.offset < offset && one.generation === real?.generation,
-      );
-      const told = missed.filter(
-        (one) => !gaps.some(({ after, through }) => one.offset > after && one.offset <= through),
-      );
-      for (const one of told)
-        this.object(who, `${one.id} at ${one.offset} was never processed, between ${last} and ${offset}`);
+      this.judgeRange(period, truth, last, offset, real?.generation);
       last = offset;
+    }
+    // A subscription that nothing has ended, and one that ended with its stream, have everything to the end.
+    if (period.isOver && period.end !== "closed") return;
+    this.judgeRange(period, truth, last, "\uffff", truth.at(-1)?.generation);
+  }
+
+  /** A stream that was deleted takes its unread messages with it; the next one begins with its first. */
+  private judgeRange(period: Period, truth: readonly Truth[], last: string, next: string, generation?: number): void {
+    const isTold = ({ offset }: Truth) => period.gaps.some(({ after, through }) => offset > after && offset <= through);
+    for (const one of truth) {
+      if (one.offset <= last || one.offset >= next || one.generation !== generation || isTold(one)) continue;
+      this.object(`${period.tab} on ${period.stream}`, `${one.id} at ${one.offset} was never processed, after ${last}`);
     }
   }
 }
