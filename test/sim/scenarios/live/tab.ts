@@ -22,12 +22,6 @@ interface Wanted {
   subscription: LiveSubscription | undefined;
 }
 
-/** Where a new subscription may start, at most: by the answers to it, and by what its page has processed before. */
-interface Start {
-  readonly answered: string | undefined;
-  readonly last: string | undefined;
-}
-
 export class SimTab {
   private readonly wanted = new Map<string, Wanted>();
   private readonly store: TabStore = { items: new Map(), locks: new Map() };
@@ -147,6 +141,7 @@ export class SimTab {
           this.begin(stream, one, from);
           this.say(`gap of ${stream} from ${from} to ${to}`);
           period.gaps.push({ after: from, through: to });
+          this.moved(stream, to);
         },
         onCatchUp: ({ offset }) => {
           this.begin(stream, one, offset);
@@ -183,27 +178,31 @@ export class SimTab {
     const id = value.slice(0, value.indexOf("|"));
     this.say(`gets ${id} of ${stream} at ${offset}`);
     if (one.period.isOver) this.ledger.object(this.name, `${id} came after the end of the subscription`);
-    one.period.processed.push({ offset, id });
-    if (!this.stage.random.chance(0.1)) {
-      this.moved(stream, offset);
-      return undefined;
-    }
-    return this.page!.sleep(this.stage.random.between(0, 300)).then(() => this.moved(stream, offset));
+    const entry = { offset, id, isFinished: false };
+    one.period.processed.push(entry);
+    const finish = () => {
+      entry.isFinished = !one.period.isOver;
+      if (entry.isFinished) this.moved(stream, offset);
+    };
+    if (this.stage.random.chance(0.1)) return this.page!.sleep(this.stage.random.between(0, 300)).then(finish);
+    finish();
+    return undefined;
   }
 
   private moved(stream: string, offset: string): void {
     if (offset > (this.last.get(stream) ?? "")) this.last.set(stream, offset);
   }
 
-  /** The first word of a subscription tells where it starts, which must not be behind what it was promised. */
+  /**
+   * The first word of a subscription tells where it starts. It starts no later than it was promised: by the first answer to it, and
+   * by what its page has processed before.
+   */
   private begin(stream: string, { period }: Wanted, offset: string): void {
     if (period.begins !== undefined) return;
-    const { answered, last }: Start = { answered: this.answered.get(stream), last: this.last.get(stream) };
+    const [answered, last] = [this.answered.get(stream), this.last.get(stream)];
     const latest = answered === undefined || (last !== undefined && last > answered) ? last : answered;
-    period.begins = offset;
-    if (latest !== undefined && offset > this.stored(stream, latest)) {
-      this.ledger.object(this.name, `${stream} starts at ${offset}, and may at ${latest} at the latest`);
-    }
+    const promised = latest === undefined ? offset : this.stored(stream, latest);
+    period.begins = promised < offset ? promised : offset;
   }
 
   /** A reload keeps the offsets that the page before it has processed. */
@@ -223,12 +222,17 @@ export class SimTab {
     const { sessionId, offsets } = JSON.parse(body) as HeartbeatBody;
     for (const { streamId, epoch, lastOffset } of offsets) {
       this.words.say(keyOf(sessionId, streamId, epoch), lastOffset);
-      const begun = [this.last.get(streamId), this.answered.get(streamId), this.wanted.get(streamId)?.period.begins];
-      if (begun.every((at) => at === undefined || at < lastOffset) && this.stored(streamId, "") < lastOffset) {
-        this.ledger.object(this.name, `a heartbeat says ${lastOffset} of ${streamId}, which no handler has finished`);
-      }
+      this.claim(streamId, lastOffset);
     }
     this.words.sent.push(body);
+  }
+
+  /** A heartbeat says that everything up to this offset is processed. */
+  private claim(stream: string, offset: string): void {
+    const period = this.wanted.get(stream)?.period;
+    const known = [this.last.get(stream), this.answered.get(stream), period?.begins, this.stored(stream, "")];
+    const finished = known.reduce<string>((most, one) => (one !== undefined && one > most ? one : most), "");
+    if (period !== undefined && finished < offset) this.ledger.claims.push({ period, finished, offset });
   }
 
   private heard(page: Page, asked: Asked, status: number, text: string): void {
