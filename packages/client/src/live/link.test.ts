@@ -120,7 +120,7 @@ describe("a link", () => {
     transport.listener.event(hello, 5);
     transport.listener.event(bye("token-expired"), 5);
     await turn();
-    await world.pass(50);
+    await world.pass(75);
     expect(server.asked.at(-1)).toBe(`POST sessions {"sessionId":"${ID}"}`);
     await renew();
     expect(transport.lines.length).toBe(2);
