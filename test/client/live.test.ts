@@ -8,7 +8,7 @@ import { noUnhandledRejections, numbersTo, openClient, QUICK } from "./open-clie
 
 const OVER = {
   "a WebSocket": {
-    WebSocket: WebSocket as unknown as NonNullable<SessionOptions["WebSocket"]>,
+    WebSocket,
     transport: "websocket",
   },
   "server-sent events": { transport: "sse" },
@@ -163,7 +163,7 @@ describe("a live session", () => {
         super("ws://127.0.0.1:1/");
       }
     }
-    const { tab } = await openTab(fixture.url, { WebSocket: Blocked as never });
+    const { tab } = await openTab(fixture.url, { WebSocket: Blocked });
     const { values } = heardOf(tab, "doc/9");
     await untilLive(tab);
     await doc.append(1);
