@@ -18,7 +18,17 @@ export interface Asked {
   readonly body: string;
 }
 
-export type Heard = (asked: Asked, status: number, text: string) => void;
+export interface Ears {
+  say(line: string): void;
+  /** A request is sent. */
+  sent(asked: Asked): void;
+  /** A whole answer has come, before the client sees it. */
+  heard(asked: Asked, status: number, text: string, isClosed: boolean): void;
+  /** A piece of a live connection has come, before the client sees it. */
+  pushed(piece: Uint8Array): void;
+  /** A live connection has opened. */
+  connected(): void;
+}
 
 type Outcome = { readonly response: Response } | { readonly error: unknown };
 
@@ -29,10 +39,7 @@ export class SimFetch {
 
   constructor(
     private readonly stage: Stage,
-    private readonly say: (line: string) => void,
-    /** Sees every request when it is sent, and every whole answer before the client does. */
-    private readonly sent: (asked: Asked) => void,
-    private readonly heard: Heard,
+    private readonly ears: Ears,
   ) {}
 
   /** The network loses the live connection. */
@@ -54,7 +61,7 @@ export class SimFetch {
         search: search.slice(1),
         body: (init.body as string | undefined) ?? "",
       };
-      this.sent(asked);
+      this.ears.sent(asked);
       this.exchange(asked, pathname, init.signal ?? undefined, (outcome) => {
         if (this.isDead) return;
         if ("response" in outcome) resolve(outcome.response);
@@ -78,6 +85,7 @@ export class SimFetch {
       },
     });
     let status = 0;
+    let isClosed = false;
     let isOver = false;
     const finish = (how: string, end: () => void) => {
       if (isOver) return;
@@ -87,7 +95,7 @@ export class SimFetch {
       this.open.delete(leave);
       if (this.hangUp === lose) this.hangUp = undefined;
       if (this.isDead) return;
-      this.say(
+      this.ears.say(
         `${asked.method} ${asked.path} ${asked.search} ${asked.body} -> ${status || how} ${text.join("").slice(0, 160)}`,
       );
       end();
@@ -104,17 +112,22 @@ export class SimFetch {
       {
         head: (head) => {
           status = head.status;
-          if (isLive && status === 200) cancel();
+          isClosed = head.header("stream-closed") !== undefined;
+          if (isLive && status === 200) {
+            cancel();
+            this.ears.connected();
+          }
           settle({ response: responseOf(status, (name) => head.header(name), stream) });
         },
         chunk: (bytes) => {
           if (isOver) return;
-          if (!isLive) text.push(Buffer.from(bytes).toString());
+          if (isLive) this.ears.pushed(bytes);
+          else text.push(Buffer.from(bytes).toString());
           body.enqueue(bytes);
         },
         end: () =>
           finish("", () => {
-            this.heard(asked, status, text.join(""));
+            this.ears.heard(asked, status, text.join(""), isClosed);
             body.close();
           }),
         refused: () => lost("refused"),

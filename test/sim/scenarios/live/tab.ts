@@ -8,6 +8,7 @@
 import type { SluiceError } from "../../../../packages/client/src/error.ts";
 import type { LiveSubscription } from "../../../../packages/client/src/live/subscribe-options.ts";
 import type { Stage } from "../../scenario.ts";
+import { Evidence } from "./evidence.ts";
 import type { Ledger, Period } from "./ledger.ts";
 import { Page, type TabStore } from "./page.ts";
 import type { Asked } from "./sim-fetch.ts";
@@ -34,6 +35,8 @@ export class SimTab {
   private answered = new Map<string, string>();
   /** By request: what the server had confirmed when it was sent. */
   private readonly confirmed = new WeakMap<Asked, ReadonlyMap<string, string>>();
+  /** What the server has told this page about the ends of streams. */
+  private evidence = new Evidence();
   /** Reads of a stream so far. */
   catchUps = 0;
   /** Whether the page has been live: connected, with everything read. */
@@ -78,13 +81,19 @@ export class SimTab {
     const page: Page = new Page(stage, this.store, {
       say: (line) => this.say(line),
       sent: (asked) => this.sent(asked),
-      heard: (asked, status, text) => this.heard(page, asked, status, text),
+      heard: (asked, status, text, isClosed) => {
+        this.evidence.answered(asked, status, text, isClosed);
+        this.heard(page, asked, status, text);
+      },
+      connected: () => this.evidence.connected(),
+      pushed: (piece) => this.evidence.pushed(piece),
       error: (error) => this.failed(error),
     });
     this.page = page;
     this.pages++;
     this.last = new Map();
     this.answered = new Map();
+    this.evidence = new Evidence();
     const wanted = [...this.wanted.keys()];
     this.wanted.clear();
     await page.open();
@@ -134,6 +143,8 @@ export class SimTab {
     const one: Wanted = { period, subscription: undefined };
     this.wanted.set(stream, one);
     this.answered.delete(stream);
+    this.evidence.forget(stream);
+    const presence = this.stage.random.chance(0.3);
     this.say(`subscribes to ${stream}`);
     one.subscription = session.subscribe<string>(
       stream,
@@ -152,6 +163,7 @@ export class SimTab {
           this.moved(stream, offset);
         },
         onEnd: ({ reason }) => this.ended(stream, one, reason),
+        presence,
       },
     );
   }
@@ -167,6 +179,12 @@ export class SimTab {
 
   private ended(stream: string, one: Wanted, reason: string): void {
     this.say(`${stream} ended: ${reason}`);
+    if (!this.evidence.shows(stream, reason)) {
+      this.ledger.object(
+        this.name,
+        `${stream} is said to be ${reason}, which the server told of an earlier subscription at most`,
+      );
+    }
     if (this.wanted.get(stream) !== one) return;
     this.wanted.delete(stream);
     one.period.isOver = true;
