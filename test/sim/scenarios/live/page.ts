@@ -73,6 +73,14 @@ export class Page {
     this.network.cut();
   }
 
+  goOffline(): void {
+    this.network.goOffline();
+  }
+
+  goOnline(): void {
+    this.network.isOnline = true;
+  }
+
   /** The user looks at another page. */
   hide(): void {
     this.words?.({ bytes: LAST_BYTES });

@@ -34,6 +34,8 @@ type Outcome = { readonly response: Response } | { readonly error: unknown };
 
 export class SimFetch {
   isDead = false;
+  /** Whether the page has a network at all. */
+  isOnline = true;
   private readonly open = new Set<() => void>();
   private hangUp: (() => void) | undefined;
 
@@ -49,7 +51,13 @@ export class SimFetch {
 
   kill(): void {
     this.isDead = true;
-    for (const leave of [...this.open]) leave();
+    for (const end of [...this.open]) end();
+  }
+
+  /** The page loses its network, with everything that is under way. */
+  goOffline(): void {
+    this.isOnline = false;
+    for (const end of [...this.open]) end();
   }
 
   readonly fetch = (input: string, init: RequestInit = {}): Promise<Response> =>
@@ -61,6 +69,10 @@ export class SimFetch {
         search: search.slice(1),
         body: (init.body as string | undefined) ?? "",
       };
+      if (!this.isOnline) {
+        this.stage.world.schedule("offline", 1, () => reject(new TypeError("offline")));
+        return;
+      }
       this.ears.sent(asked);
       this.exchange(asked, pathname, init.signal ?? undefined, (outcome) => {
         if (this.isDead) return;
@@ -92,7 +104,7 @@ export class SimFetch {
       isOver = true;
       cancel();
       exchange.leave();
-      this.open.delete(leave);
+      this.open.delete(lose);
       if (this.hangUp === lose) this.hangUp = undefined;
       if (this.isDead) return;
       this.ears.say(
@@ -106,7 +118,6 @@ export class SimFetch {
     };
     const lost = (why: string) => finish(why, fail(new TypeError(why)));
     const lose = () => lost("cut");
-    const leave = () => finish("left", () => {});
     const exchange = network.open(
       { method: asked.method, path, search: asked.search, body: asked.body ? Buffer.from(asked.body) : undefined },
       {
@@ -136,7 +147,7 @@ export class SimFetch {
       random.pick([1, 1, 50, 1_000]),
     );
     const cancel = world.schedule("timeout", PATIENCE_MS, () => lost("timeout"));
-    this.open.add(leave);
+    this.open.add(lose);
     if (isLive) this.hangUp = lose;
     signal?.addEventListener("abort", () => finish("aborted", fail(signal.reason)));
   }

@@ -6,6 +6,7 @@
  * ledger, and what it tells the server is compared with that.
  */
 import type { SluiceError } from "../../../../packages/client/src/error.ts";
+import type { Presence } from "../../../../packages/client/src/live/presence.ts";
 import type { LiveSubscription } from "../../../../packages/client/src/live/subscribe-options.ts";
 import type { Stage } from "../../scenario.ts";
 import { Evidence } from "./evidence.ts";
@@ -20,6 +21,7 @@ export type Habits = Readonly<Record<"subscribe" | "unsubscribe" | "hide" | "dis
 /** One stream that the user of the tab wants. */
 interface Wanted {
   readonly period: Period;
+  readonly presence: Presence | undefined;
   subscription: LiveSubscription | undefined;
 }
 
@@ -72,7 +74,15 @@ export class SimTab {
       else this.page?.cut();
       await world.sleep(random.between(0, random.pick([0, 30, 400, 3_000])));
     }
-    await this.close();
+    if (random.chance(0.5)) await this.close();
+    else this.page?.goOffline();
+  }
+
+  /** The page comes back to its network, or the tab opens a new one. */
+  async resume(): Promise<void> {
+    if (this.page === undefined) return this.open();
+    this.hasSettled = false;
+    this.page.goOnline();
   }
 
   /** Opens a page, which wants what the page before wanted. */
@@ -138,13 +148,15 @@ export class SimTab {
 
   private subscribe(stream: string): void {
     const session = this.page?.session;
-    if (session === undefined || this.wanted.has(stream)) return;
+    const known = this.wanted.get(stream);
+    if (known !== undefined) known.presence?.setState({ at: this.stage.world.elapsedMs });
+    if (session === undefined || known !== undefined) return;
     const period = this.ledger.begin(`${this.name}, page ${this.pages}`, stream);
-    const one: Wanted = { period, subscription: undefined };
+    const presence = this.stage.random.chance(0.3) ? session.presence(stream) : undefined;
+    const one: Wanted = { period, presence, subscription: undefined };
     this.wanted.set(stream, one);
     this.answered.delete(stream);
     this.evidence.forget(stream);
-    const presence = this.stage.random.chance(0.3);
     this.say(`subscribes to ${stream}`);
     one.subscription = session.subscribe<string>(
       stream,
@@ -163,7 +175,6 @@ export class SimTab {
           this.moved(stream, offset);
         },
         onEnd: ({ reason }) => this.ended(stream, one, reason),
-        presence,
       },
     );
   }
@@ -174,6 +185,7 @@ export class SimTab {
     this.say(`unsubscribes from ${stream}`);
     this.wanted.delete(stream);
     one.period.isOver = true;
+    one.presence?.leave();
     one.subscription?.unsubscribe();
   }
 
@@ -189,6 +201,7 @@ export class SimTab {
     this.wanted.delete(stream);
     one.period.isOver = true;
     one.period.end = reason;
+    one.presence?.leave();
     if (reason !== "closed" && this.stage.random.chance(0.7)) this.subscribe(stream);
   }
 
