@@ -2,7 +2,8 @@
  * Tells the server what the tab has processed: right after `hello`, every few seconds, and when the page is hidden. The answer to
  * a heartbeat over a WebSocket is also the sign that the connection still works.
  *
- * Invariants: an offset is sent only when every handler of its stream has finished it. One heartbeat of a connection is under way at a time.
+ * Invariants: an offset is sent only when every handler of its stream has finished it. One heartbeat of a connection is under way
+ * at a time.
  */
 import type { Call } from "../connection.ts";
 import type { SluiceError } from "../error.ts";

@@ -90,7 +90,7 @@ describe("a session", () => {
   });
 
   test("sends in a heartbeat what is new, at its interval, and the least of several handlers", async () => {
-    const { session, hello, follow, push, world, server } = await openTab();
+    const { session, hello, follow, push, world, server, transport } = await openTab();
     await hello();
     session.subscribe("a", () => {});
     await follow("a", 1, 3);
@@ -107,6 +107,11 @@ describe("a session", () => {
     expect(await beat()).toEqual([
       `POST heartbeat {"sessionId":"${ID}","offsets":[{"streamId":"a","lastOffset":"${at(4)}","epoch":1}]}`,
     ]);
+    expect(await beat()).toEqual([`POST heartbeat {"sessionId":"${ID}","offsets":[]}`]);
+    // A handler that has not begun has finished nothing.
+    transport.listener.heard();
+    push("a", 6);
+    session.subscribe("a", () => {}, { from: "beginning" });
     expect(await beat()).toEqual([`POST heartbeat {"sessionId":"${ID}","offsets":[]}`]);
   });
 
