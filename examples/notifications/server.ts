@@ -54,15 +54,8 @@ export async function startExample({
 
   /** Appends the notice once, to the stream of the topic; Sluice copies it into the inbox of every follower. */
   async function publish(topic: string, notice: Notice): Promise<Told> {
-    const response = await fetch(`${server.url}/v1/default/publish/${streamOf(topic)}`, {
-      method: "POST",
-      headers: { "Content-Type": "application/json" },
-      body: JSON.stringify(notice),
-    });
-    if (!response.ok) throw new Error(await response.text());
-    const number = (name: string) => Number(response.headers.get(`Stream-Fanout-${name}`));
-    const mode = response.headers.get("Stream-Fanout-Mode") ?? "";
-    return { inboxes: number("Count"), reached: number("Successes"), mode };
+    const { fanout } = await sluice.stream<Notice>(streamOf(topic)).publish(notice);
+    return { inboxes: fanout.count, reached: fanout.successes, mode: fanout.mode };
   }
 
   async function send(body: string): Promise<Answer> {
