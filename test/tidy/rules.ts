@@ -16,7 +16,8 @@ export const MAY_TELL_TIME: readonly (readonly [where: RegExp, reason: string])[
   [/^packages\/server\/src\/real-world\.ts$/, "it is the injected world"],
   [/^packages\/server\/src\/compose\.ts$/, "it chooses the world"],
   [/^packages\/server\/src\/cli\//, "it runs outside of any server"],
-  [/^packages\/client\/src\//, "it runs in the user's program"],
+  [/^packages\/client\/src\/(?!live\/)/, "it runs in the user's program"],
+  [/^packages\/client\/src\/live\/browser-world\.ts$/, "it is the world that a live session is given"],
   [/^packages\/server\/src\/doors\/http\/node-adapter\.ts$/, "sockets have time limits that no rule depends on"],
   [/^packages\/server\/src\/doors\/http\/node-hang-up\.ts$/, "it leaves a client time to read why"],
 ];

@@ -65,10 +65,13 @@ const expectations: readonly Expectation[] = [
       [`${SERVER}/pull/a.ts`, "const x = performance.now();", 1],
       [`${SERVER}/pull/a.ts`, "const x = crypto.randomUUID();", 1],
       ["packages/protocol/src/a.ts", "const x = [1].map(() => 2) + Date.now();", 1],
+      ["packages/client/src/live/cursor.ts", "const x = Date.now();", 1],
     ],
     fine: [
       [`${SERVER}/real-world.ts`, "const x = Date.now();"],
       [`${SERVER}/cli/a.ts`, "setTimeout(() => {}, 1);"],
+      ["packages/client/src/live/browser-world.ts", "setTimeout(() => {}, 1);"],
+      ["packages/client/src/backoff.ts", "const x = Date.now();"],
       [
         `${SERVER}/streams/a.ts`,
         "// Date.now() is not for us\nconst x = 'setTimeout(f)'; new Date(5); socket.setTimeout(5); world.random();",
