@@ -2,4 +2,4 @@
 import { runExample } from "../web/run.ts";
 import { startExample } from "./server.ts";
 
-await runExample("collab-doc", 4450, startExample);
+await runExample("collab-doc", { port: 4450 }, startExample);

@@ -1,21 +1,25 @@
-/** The people on a page as a row of avatars, one for each person. */
+/** The people on a page as a row of avatars. */
 import type { Member } from "@sluice/client";
 import { type Person, personIn } from "./person.ts";
 
-/** Members of one name are one person with several tabs. This tab comes first. */
-export function avatarsOf(members: readonly Member[], ownSession: string): HTMLElement[] {
-  const people = new Map<string, { person: Person; tabs: number; isMe: boolean }>();
-  for (const { sessionId, state } of [...members].sort((a, b) => a.since - b.since)) {
-    const person = personIn(state);
-    const known = people.get(person.name) ?? { person, tabs: 0, isMe: false };
-    people.set(person.name, { person, tabs: known.tabs + 1, isMe: known.isMe || sessionId === ownSession });
+/** What every tab of a live page shows of itself. */
+export interface State {
+  readonly person: Person;
+}
+
+/** A person with several tabs is shown once. The person of this tab comes first. */
+export function avatarsOf(members: readonly Member[], me: Person): HTMLElement[] {
+  const people = new Map<string, { readonly person: Person; readonly tabs: number }>();
+  for (const { state } of [...members].sort((a, b) => a.since - b.since)) {
+    const person = personIn((state as Partial<State> | null)?.person);
+    people.set(person.id, { person, tabs: (people.get(person.id)?.tabs ?? 0) + 1 });
   }
-  const all = [...people.values()].sort((a, b) => Number(b.isMe) - Number(a.isMe));
-  return all.map(({ person, tabs, isMe }) => {
+  const isMe = ({ person }: State) => Number(person.id === me.id);
+  const all = [...people.values()].sort((a, b) => isMe(b) - isMe(a));
+  return all.map(({ person, tabs }) => {
     const item = document.createElement("li");
-    const who = `${person.name}${isMe ? " (you)" : ""}`;
-    const label = Object.assign(document.createElement("span"), { textContent: who });
-    item.append(avatarOf(person), label);
+    const who = person.id === me.id ? `${person.name} (you)` : person.name;
+    item.append(avatarOf(person), Object.assign(document.createElement("span"), { textContent: who }));
     if (tabs > 1) item.append(Object.assign(document.createElement("small"), { textContent: `${tabs} tabs` }));
     return item;
   });

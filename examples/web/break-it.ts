@@ -3,6 +3,7 @@
  * network of the tab or the server. The HTML of the page has the elements.
  */
 import type { LiveSession, LiveStatus } from "@sluice/client";
+import { killOnClick } from "./kill-button.ts";
 import { NetworkSwitch } from "./network-switch.ts";
 
 const SAYS: Readonly<Record<LiveStatus, string>> = {
@@ -20,7 +21,9 @@ export class BreakIt {
 
   constructor() {
     element("network").addEventListener("click", () => this.switchNetwork());
-    element("kill").addEventListener("click", () => void this.killServer());
+    killOnClick(element("kill"), (words) => {
+      element("killed").textContent = words;
+    });
     element("another").setAttribute("href", location.href);
   }
 
@@ -39,17 +42,5 @@ export class BreakIt {
     element("network").textContent = this.isOffline ? "Go online" : "Go offline";
     if (this.isOffline) this.network.off();
     else this.network.on();
-  }
-
-  /** The page server does it: it is another process. */
-  private async killServer(): Promise<void> {
-    element("killed").textContent = "kill -9 …";
-    try {
-      const response = await fetch("/kill", { method: "POST" });
-      const { killed, pid, downMs } = (await response.json()) as Record<string, number>;
-      element("killed").textContent = `Killed process ${killed}. Process ${pid} took over after ${downMs} ms.`;
-    } catch (error) {
-      element("killed").textContent = `The page server does not answer: ${(error as Error).message}`;
-    }
   }
 }

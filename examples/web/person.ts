@@ -3,29 +3,33 @@
  * browser is another one.
  */
 export interface Person {
+  /** Tells people of one name apart. */
+  readonly id: string;
   readonly name: string;
-  /** From 0 to 7; look.css has a color for each. */
+  /** From 0 to 7; live.css has a color for each. */
   readonly tone: number;
 }
 
 const NAMES = ["Ada", "Bob", "Cleo", "Dara", "Eli", "Fay", "Gus", "Hana", "Ivo", "June", "Kai", "Lou", "Mia", "Noor"];
 const TONES = 8;
+const MAX_NAME = 40;
 
 export function thisPerson(): Person {
   const known = sessionStorage.getItem("person");
   if (known !== null) return JSON.parse(known) as Person;
   const number = Number(localStorage.getItem("people") ?? Math.floor(Math.random() * NAMES.length));
   localStorage.setItem("people", String(number + 1));
-  const person = { name: NAMES[number % NAMES.length]!, tone: number % TONES };
+  const person = { id: crypto.randomUUID(), name: NAMES[number % NAMES.length]!, tone: number % TONES };
   sessionStorage.setItem("person", JSON.stringify(person));
   return person;
 }
 
-/** What a stranger's state says of its person; other pages may write to the same room. */
-export function personIn(state: unknown): Person {
-  const { name, tone } = (state ?? {}) as Partial<Person>;
+/** The person that a stranger's message or state names; other programs may write to the same stream. */
+export function personIn(value: unknown): Person {
+  const { id, name, tone } = (value ?? {}) as Partial<Person>;
   return {
-    name: typeof name === "string" && name !== "" ? name.slice(0, 40) : "A guest",
-    tone: Number.isInteger(tone) ? tone! % TONES : 0,
+    id: typeof id === "string" ? id : "",
+    name: typeof name === "string" && name !== "" ? name.slice(0, MAX_NAME) : "A guest",
+    tone: Number.isInteger(tone) ? Math.abs(tone!) % TONES : 0,
   };
 }

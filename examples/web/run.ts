@@ -1,31 +1,68 @@
 /**
- * The common part of every example's `main.ts`: reads `--port` and `--data`, starts the example, prints the address of the page,
- * and stops on Ctrl-C.
+ * The common part of every example's `main.ts`: a Sluice server in a process of its own and a web server for the page. It prints the
+ * address of the page, and stops everything on Ctrl-C.
  */
 import { parseArgs } from "node:util";
+import { PageServer } from "./page-server.ts";
+import { SluiceProcess } from "./sluice-process.ts";
 
-export interface Startable {
-  readonly url: string;
+/** What an example runs on. */
+export interface Stage {
+  readonly web: PageServer;
+  readonly sluiceUrl: string;
+  /** The address of Sluice for browsers, when a proxy stands in between. */
+  readonly publicUrl?: string | undefined;
+}
+
+export interface RunningExample {
+  /** Ends what the example itself has under way. */
   close(): Promise<void>;
 }
 
-/** Where an example listens and keeps its data. */
-export interface Place {
-  /** The port of the page; 0 takes a free one. */
+export interface RunOptions {
+  /** The default port of the page. Sluice gets the next one. */
   readonly port: number;
-  /** The port of Sluice. */
-  readonly sluicePort: number;
-  /** The directory of the server's data. */
-  readonly data: string;
+  /** Further arguments of `sluice serve`. */
+  readonly args?: readonly string[] | undefined;
 }
 
 const PATIENCE_MS = 5_000;
 
 export async function runExample(
   name: string,
-  defaultPort: number,
-  start: (place: Place) => Promise<Startable>,
+  options: RunOptions,
+  start: (stage: Stage) => Promise<RunningExample | undefined>,
 ): Promise<void> {
+  const { port, data } = placeOf(name, options.port);
+  let isStopping = false;
+  const closing: (() => Promise<void> | undefined)[] = [];
+  const stop = async () => {
+    // Ctrl-C arrives twice: from the terminal, and from the script that started this process.
+    if (isStopping) return;
+    isStopping = true;
+    setTimeout(() => process.exit(1), PATIENCE_MS).unref();
+    for (const close of closing.reverse()) await close();
+    process.exit(0);
+  };
+  for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, stop);
+  try {
+    const web = await PageServer.listen(port);
+    closing.push(() => web.close());
+    const server = await SluiceProcess.start({ port: port === 0 ? 0 : port + 1, data, args: options.args });
+    closing.push(() => server.close());
+    web.on("/kill", server.onKill);
+    const example = await start({ web, sluiceUrl: server.url });
+    closing.push(async () => example?.close());
+    console.log(`${name}: open ${web.url}`);
+  } catch (error) {
+    if (isStopping) return;
+    console.error(`${name}: ${(error as Error).message}`);
+    for (const close of closing.reverse()) await close();
+    process.exit(1);
+  }
+}
+
+function placeOf(name: string, defaultPort: number): { port: number; data: string } {
   const { values } = parseArgs({
     options: {
       port: { type: "string", default: String(defaultPort) },
@@ -37,21 +74,5 @@ export async function runExample(
     console.error(`--port: ${values.port} is not a port`);
     process.exit(2);
   }
-  const place = { port, sluicePort: port === 0 ? 0 : port + 1, data: values.data };
-  const example = await start(place).catch((error: Error) => {
-    console.error(`${name}: ${error.message}`);
-    process.exit(1);
-  });
-  console.log(`${name}: open ${example.url}`);
-
-  let isStopping = false;
-  const stop = async () => {
-    // Ctrl-C arrives twice: from the terminal, and from the script that started this process.
-    if (isStopping) return;
-    isStopping = true;
-    setTimeout(() => process.exit(1), PATIENCE_MS).unref();
-    await example.close();
-    process.exit(0);
-  };
-  for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, stop);
+  return { port, data: values.data };
 }

@@ -1,8 +1,8 @@
 /**
  * The Sluice server of an example, as a process of its own that a visitor may kill. The server of each example starts one.
  *
- * Invariants: a server that ends without being asked to is started again, on the same port and the same data directory. After
- * `close` no process is left.
+ * Invariants: a server that ends without being asked to is started again, on the same port and the same data directory. No
+ * process is left after `close`, nor after the end of this one.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -11,6 +11,7 @@ import { fileURLToPath } from "node:url";
 import { type Answer, HOST } from "./page-server.ts";
 
 const COMMAND = fileURLToPath(new URL("../../packages/server/bin/sluice.js", import.meta.url));
+const END_WITH_PARENT = new URL("end-with-parent.mjs", import.meta.url).href;
 
 export interface SluiceOptions {
   /** 0 takes a free port, and keeps it. */
@@ -78,8 +79,13 @@ export class SluiceProcess {
   /** Resolves when the server is ready; rejects when it ends before that. */
   private serve(): Promise<void> {
     const { data, args = [] } = this.options;
-    const command = [COMMAND, "serve", "--port", String(this.port), "--data", data, "--log-level", "warn", ...args];
-    const child = spawn(process.execPath, command, { env: ownEnvironment(), stdio: ["ignore", "pipe", "inherit"] });
+    const serve = ["serve", "--port", String(this.port), "--data", data, "--log-level", "warn", ...args];
+    const child = spawn(process.execPath, ["--import", END_WITH_PARENT, COMMAND, ...serve], {
+      env: ownEnvironment(),
+      stdio: ["pipe", "pipe", "inherit"],
+      // In a process group of its own: Ctrl-C reaches the example alone, which needs the server until it has ended.
+      detached: true,
+    });
     this.child = child;
     return new Promise((resolve, reject) => {
       let said = "";

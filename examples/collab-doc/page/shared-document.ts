@@ -15,6 +15,8 @@ export interface DocumentUser {
   changed(): void;
   /** An edit is in the log, at this offset. */
   stored(edit: Edit, offset: string): void;
+  /** The number of edits on their way has changed. */
+  sending(): void;
   /** The document is read to its end for the first time, so that it can be edited. */
   opened(): void;
 }
@@ -24,6 +26,7 @@ export class SharedDocument {
   private readonly stream: Stream<Edit>;
   private readonly unsent: Unsent<Edit>;
   private edits = 0;
+  private sending = 0;
   private isOpen = false;
 
   constructor(
@@ -36,8 +39,9 @@ export class SharedDocument {
     this.unsent = new Unsent(`unsent:${streamOf(name)}:`);
   }
 
-  get unsentCount(): number {
-    return this.unsent.all().length;
+  /** Edits that this tab sends, and the server has not acknowledged. */
+  get sendingCount(): number {
+    return this.sending;
   }
 
   /** Reads the document from its first edit, and follows it. The client sees to it that every edit comes once and in order. */
@@ -81,9 +85,15 @@ export class SharedDocument {
 
   /** The client repeats the request until the server has acknowledged it. */
   private send(id: string, edit: Edit): void {
+    this.sending++;
+    this.user.sending();
     this.stream.append(edit).then(
-      () => this.unsent.delete(id),
-      (error: Error) => console.info(`not sent yet: ${error.message}`),
+      () => {
+        this.unsent.delete(id);
+        this.sending--;
+        this.user.sending();
+      },
+      (error: Error) => console.info(`not sent; the next page of this browser tries again: ${error.message}`),
     );
   }
 }
