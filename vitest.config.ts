@@ -36,6 +36,7 @@ class LongestFirst extends BaseSequencer {
 export default defineConfig({
   resolve: {
     alias: {
+      "@sluice/client/react": src("packages/client/src/react.ts"),
       "@sluice/client/resumable-stream": src("packages/client/src/resumable-stream.ts"),
       "@sluice/client": src("packages/client/src/index.ts"),
       "@sluice/protocol": src("packages/protocol/src/index.ts"),

@@ -22,7 +22,10 @@ async function follow({ id, follows }: Person, view: InboxView, signal: AbortSig
   const seen = localStorage.getItem(`seen:${id}`) ?? "";
   let isCatchingUp = true;
   for await (const item of inbox.live({ from: view.last ?? "beginning", marks: true, signal })) {
-    if (item.type === "caught-up") isCatchingUp = false;
+    if (item.type === "caught-up") {
+      isCatchingUp = false;
+      view.state("live");
+    }
     if (item.type !== "message") continue;
     const { offset, publishedAt = Date.now(), value } = item;
     // Offsets sort as text, so a comparison tells whether a notice arrived between the last seen one and this visit.
@@ -38,18 +41,9 @@ function sessionOf(person: string): string {
   return known;
 }
 
-/** The client retries; the view only shows it. The first read comes after all subscriptions, so from then on no notice is missed. */
+/** The client retries; the view only shows it. A reader that has caught up again says so with a mark. */
 function sluiceFor(view: InboxView): Sluice {
-  const heard: typeof fetch = async (input, init) => {
-    const response = await fetch(input, init);
-    if (response.ok && (init?.method ?? "GET") === "GET") view.state("live");
-    return response;
-  };
-  return new Sluice({
-    url: SLUICE_URL,
-    fetch: heard,
-    retries: { maxMs: 2_000, onRetry: () => view.state("reconnecting") },
-  });
+  return new Sluice({ url: SLUICE_URL, retries: { maxMs: 2_000, onRetry: () => view.state("reconnecting") } });
 }
 
 /** Continues until the person goes offline, over failures of the network and the end of the session. */

@@ -120,6 +120,16 @@ describe("a cursor", () => {
     expect([told, reads]).toEqual([[4], []]);
   });
 
+  test("that catches up while its subscription is asked for again says so after the answer", async () => {
+    const { cursor, page, told } = cursorFrom(undefined);
+    cursor.answered(at(1), true);
+    cursor.block();
+    await page([2], 2, { closed: true });
+    expect(told).toEqual([2]);
+    cursor.answered(at(1), false);
+    expect(told).toEqual([2, "complete", "closed"]);
+  });
+
   test("drops pushes beyond its bound, and reads them", async () => {
     const { cursor, push, page, told, reads } = await caughtUp();
     cursor.block();

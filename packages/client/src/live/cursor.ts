@@ -64,6 +64,8 @@ export class Cursor {
   /** Catch-ups asked for, and the last one of them that a read has satisfied which began after it. */
   private wanted = 0;
   private done = 0;
+  /** The last read has found the end of a closed stream. */
+  private isAtEnd = false;
   /** Whether the end of the next catch-up is told. */
   private tells = true;
   private gaps: Gap[] = [];
@@ -108,7 +110,10 @@ export class Cursor {
     this.position ??= offset;
     this.isBlocked = false;
     if (isNew || isFirst || this.wanted === 0) this.behind();
-    else void this.pump();
+    else {
+      this.settle();
+      void this.pump();
+    }
   }
 
   /** Messages may be missing up to now: a read that begins after this call finds them. */
@@ -218,6 +223,12 @@ export class Cursor {
   private reached(asked: number, isClosed: boolean): void {
     this.delays.reset();
     this.done = asked;
+    this.isAtEnd = isClosed;
+    this.settle();
+  }
+
+  /** Tells how the catch-up went, once it is over and no request is unanswered. */
+  private settle(): void {
     if (!this.isCaughtUp) return;
     if (this.tells) {
       const { gaps } = this;
@@ -227,7 +238,7 @@ export class Cursor {
       void this.tell("onCatchUp", () => this.user.caughtUp(how));
     }
     this.parts.changed();
-    if (isClosed) this.end({ reason: "closed" });
+    if (this.isAtEnd) this.end({ reason: "closed" });
   }
 
   private lostRange(gap: Gap): void {

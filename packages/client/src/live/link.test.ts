@@ -81,6 +81,7 @@ describe("a link", () => {
   test("comes back when the server asked it to, and not before", async () => {
     const { transport, world } = await started();
     transport.listener.event(hello, 5);
+    await world.pass(1_000);
     transport.listener.event(bye("draining", true, 3_000), 5);
     expect(transport.last.isClosed).toBe(true);
     await turn();
@@ -88,6 +89,20 @@ describe("a link", () => {
     expect(transport.lines.length).toBe(1);
     await world.pass(50);
     expect(transport.lines.length).toBe(2);
+  });
+
+  test("backs off from a server that ends every connection at once, whatever it asked", async () => {
+    const { transport, world } = await started();
+    for (const delayMs of [75, 150, 300, 600]) {
+      transport.listener.event(hello, 5);
+      transport.listener.event(bye("slow-reader", true, 1), 5);
+      await turn();
+      const { length } = transport.lines;
+      await world.pass(delayMs - 1);
+      expect(transport.lines.length).toBe(length);
+      await world.pass(1);
+      expect(transport.lines.length).toBe(length + 1);
+    }
   });
 
   test("tries at once when the page is shown again", async () => {
@@ -105,7 +120,7 @@ describe("a link", () => {
     transport.listener.event(hello, 5);
     transport.listener.event(bye("token-expired"), 5);
     await turn();
-    await world.pass(50);
+    await world.pass(75);
     expect(server.asked.at(-1)).toBe(`POST sessions {"sessionId":"${ID}"}`);
     await renew();
     expect(transport.lines.length).toBe(2);

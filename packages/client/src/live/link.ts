@@ -172,9 +172,10 @@ export class Link {
     // Without a lock another tab may be the one that has displaced this one. Two tabs must not take turns.
     if (isUnknown || (bye?.code === "displaced" && !identity.isSole)) identity.forget(sessionId);
     if (openForMs === undefined || bye?.code === "token-expired") identity.distrust();
-    if (openForMs !== undefined && openForMs >= WORTHWHILE_MS) this.delays.reset();
-    if (bye?.reconnect) return Math.max(bye.retryMs, 0) + policy.minMs * world.random();
-    const delayMs = this.delays.next(error?.retryAfterMs);
+    const wasWorthwhile = openForMs !== undefined && openForMs >= WORTHWHILE_MS;
+    if (wasWorthwhile) this.delays.reset();
+    if (wasWorthwhile && bye?.reconnect) return Math.max(bye.retryMs, 0) + policy.minMs * world.random();
+    const delayMs = this.delays.next(bye?.retryMs ?? error?.retryAfterMs);
     if (error === undefined || error.retryable || isUnknown) return delayMs;
     // The server refuses. It may not tomorrow, so the session keeps trying, seldom.
     report(error);

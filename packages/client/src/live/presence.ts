@@ -45,7 +45,9 @@ export class Room {
   }
 
   show(state: unknown): void {
-    this.state = checkedState(state);
+    const next = checkedState(state);
+    if (JSON.stringify(next) === JSON.stringify(this.state)) return;
+    this.state = next;
     this.changed();
   }
 

@@ -20,7 +20,8 @@ export interface SocketLike {
   close(): void;
 }
 
-export type SocketClass = new (url: string) => SocketLike;
+/** Without the handlers, whose types differ between platforms. */
+export type SocketClass = new (url: string) => Pick<SocketLike, "send" | "close">;
 
 interface Asked {
   resolve(): void;
@@ -36,7 +37,7 @@ export class SocketTransport implements Transport {
   ) {}
 
   open(credentials: Credentials, listener: LineListener): Line {
-    return new SocketLine(() => new this.Socket(this.urlOf(credentials)), listener);
+    return new SocketLine(() => new this.Socket(this.urlOf(credentials)) as SocketLike, listener);
   }
 }
 

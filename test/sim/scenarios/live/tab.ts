@@ -36,6 +36,8 @@ export class SimTab {
   private readonly confirmed = new WeakMap<Asked, ReadonlyMap<string, string>>();
   /** Reads of a stream so far. */
   catchUps = 0;
+  /** Whether the page has been live: connected, with everything read. */
+  hasSettled = false;
 
   constructor(
     readonly name: string,
@@ -51,10 +53,6 @@ export class SimTab {
 
   get streams(): readonly string[] {
     return [...this.wanted.keys()];
-  }
-
-  get isSettled(): boolean {
-    return this.page?.session?.status === "live";
   }
 
   /** Acts for a while, connected as well as it can be, and ends without a connection. */
@@ -92,6 +90,10 @@ export class SimTab {
     await page.open();
     this.say(`page ${this.pages} has session ${page.session!.id}`);
     for (const stream of wanted) this.subscribe(stream);
+    this.hasSettled = false;
+    page.session!.on("status", (status) => {
+      if (status === "live") this.hasSettled = true;
+    });
   }
 
   async close(): Promise<void> {
