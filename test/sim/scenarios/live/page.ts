@@ -138,6 +138,7 @@ export class Page {
         };
       },
       onWake: () => () => {},
+      onOffline: () => () => {},
     },
   };
 }
