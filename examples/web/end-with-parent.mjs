@@ -2,4 +2,8 @@
 import { isMainThread } from "node:worker_threads";
 
 // The threads of the server load this file as well.
-if (isMainThread) process.stdin.resume().on("end", () => process.kill(process.pid, "SIGTERM")).unref();
+if (isMainThread)
+  process.stdin
+    .resume()
+    .on("end", () => process.kill(process.pid, "SIGTERM"))
+    .unref();

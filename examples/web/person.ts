@@ -1,7 +1,4 @@
-/**
- * The person in this tab: a name and a color, which the others see. A tab keeps its person over reloads; the next tab of the
- * browser is another one.
- */
+/** A person on a page, as messages and states name it: the others see the name and the color. */
 export interface Person {
   /** Tells people of one name apart. */
   readonly id: string;
@@ -10,19 +7,8 @@ export interface Person {
   readonly tone: number;
 }
 
-const NAMES = ["Ada", "Bob", "Cleo", "Dara", "Eli", "Fay", "Gus", "Hana", "Ivo", "June", "Kai", "Lou", "Mia", "Noor"];
-const TONES = 8;
+export const TONES = 8;
 const MAX_NAME = 40;
-
-export function thisPerson(): Person {
-  const known = sessionStorage.getItem("person");
-  if (known !== null) return JSON.parse(known) as Person;
-  const number = Number(localStorage.getItem("people") ?? Math.floor(Math.random() * NAMES.length));
-  localStorage.setItem("people", String(number + 1));
-  const person = { id: crypto.randomUUID(), name: NAMES[number % NAMES.length]!, tone: number % TONES };
-  sessionStorage.setItem("person", JSON.stringify(person));
-  return person;
-}
 
 /** The person that a stranger's message or state names; other programs may write to the same stream. */
 export function personIn(value: unknown): Person {

@@ -7,7 +7,8 @@
 import { type LiveSession, type Member, type Presence, Sluice } from "@sluice/client";
 import { avatarsOf, type State } from "../../web/avatars.ts";
 import { BreakIt } from "../../web/break-it.ts";
-import { personIn, thisPerson } from "../../web/person.ts";
+import { personIn } from "../../web/person.ts";
+import { thisPerson } from "../../web/this-person.ts";
 import { Unsent } from "../../web/unsent.ts";
 import { ROOMS, type Said, saidIn, streamOf } from "../rooms.ts";
 import { Room } from "./room.ts";

@@ -6,7 +6,8 @@
 import { type Member, Sluice } from "@sluice/client";
 import { avatarsOf, type State } from "../../web/avatars.ts";
 import { BreakIt } from "../../web/break-it.ts";
-import { personIn, thisPerson } from "../../web/person.ts";
+import { personIn } from "../../web/person.ts";
+import { thisPerson } from "../../web/this-person.ts";
 import { type Edit, FIRST_DOCUMENT, streamOf } from "../edit.ts";
 import { Editor, type Other, type Selection } from "./editor.ts";
 import { LogView } from "./log-view.ts";
