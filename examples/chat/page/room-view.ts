@@ -10,17 +10,27 @@ const NEAR_PX = 80;
 
 export class RoomView {
   private room: Room | undefined;
+  private isNear = true;
 
-  constructor(private readonly list: HTMLElement) {}
+  constructor(private readonly list: HTMLElement) {
+    list.addEventListener("scroll", () => {
+      this.isNear = list.scrollHeight - list.scrollTop - list.clientHeight < NEAR_PX;
+    });
+    // The keyboard of a phone takes half of the height.
+    new ResizeObserver(() => this.follow()).observe(list);
+  }
 
   show(room: Room): void {
     const { list } = this;
-    const isNear = list.scrollHeight - list.scrollTop - list.clientHeight < NEAR_PX;
-    const isOther = room !== this.room;
+    if (room !== this.room) this.isNear = true;
     this.room = room;
     const messages = room.messages.slice(-MAX_SHOWN);
     list.replaceChildren(...messages.flatMap((shown, i) => rowsOf(shown, messages[i - 1], room)));
-    if (isNear || isOther) list.scrollTop = list.scrollHeight;
+    this.follow();
+  }
+
+  private follow(): void {
+    if (this.isNear) this.list.scrollTop = this.list.scrollHeight;
   }
 }
 
@@ -45,7 +55,7 @@ function rowOf({ said, isSent }: Shown, previous: Shown | undefined): HTMLElemen
     row.append(avatarOf(said.person), head);
   }
   const text = make("p", "", said.text);
-  const mark = make("span", "mark", isSent ? "✓" : "…");
+  const mark = make("span", "mark", isSent ? "✓" : "sending…");
   mark.title = isSent ? "Stored" : "On its way";
   mark.setAttribute("aria-label", mark.title);
   text.append(mark);
