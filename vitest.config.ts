@@ -45,14 +45,15 @@ export default defineConfig({
   },
   test: {
     include: ["test/**/*.test.ts", "packages/*/src/**/*.test.ts"],
-    globalSetup: ["test/support/shared-redis.ts"],
-    testTimeout: 30_000,
-    hookTimeout: 60_000,
+    globalSetup: ["test/support/shared-redis.ts", "test/support/server-bundle.ts"],
+    // A machine that is busy with other work is several times slower.
+    testTimeout: 90_000,
+    hookTimeout: 120_000,
     pool: "forks",
     // No test changes global state, so files may share a process; isolating each cost a sixth of the time.
     isolate: false,
     sequence: { sequencer: LongestFirst },
-    // One more than the processors, because many tests mostly wait.
-    maxWorkers: 3,
+    // Two more than the processors, because many tests mostly wait.
+    maxWorkers: 4,
   },
 });

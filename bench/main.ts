@@ -17,6 +17,7 @@ import { channelsFirstToken, channelsPublish } from "./scenarios/channels.ts";
 import { clientAppend } from "./scenarios/client-append.ts";
 import { guarded1, guarded100 } from "./scenarios/guarded.ts";
 import { idle } from "./scenarios/idle.ts";
+import { live1000, live10000, liveIdle, liveLatency, liveOffline, liveReconnect } from "./scenarios/live.ts";
 import { readAlone, readInterleaved } from "./scenarios/read.ts";
 import { redisAppend1, redisAppend100 } from "./scenarios/redis.ts";
 import { restart } from "./scenarios/restart.ts";
@@ -40,6 +41,12 @@ const SCENARIOS: readonly Scenario[] = [
   sessionsPublish,
   sessionsDrain,
   sessionsCopies,
+  live1000,
+  live10000,
+  liveLatency,
+  liveIdle,
+  liveOffline,
+  liveReconnect,
   idle,
   restart,
   redisAppend1,

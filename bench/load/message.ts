@@ -1,10 +1,10 @@
 // The messages of every load: 256 bytes, deterministic, different from one another, hard to compress.
 //
-// Invariants: each carries exactly one MARKER byte, which no server sends otherwise. So the markers in a reply or an event stream
+// Invariants: each carries exactly one MARKER byte, which no server sends otherwise, nor the header of a WebSocket frame. So the markers in a reply or an event stream
 // count its messages, however a server groups them.
 
 export const MESSAGE_BYTES = 256;
-export const MARKER = "~";
+export const MARKER = "|";
 export const MARKER_BYTE = MARKER.charCodeAt(0);
 
 const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";

@@ -1,11 +1,11 @@
-// Publishers for the SSE scenarios, in the readers' process so that both use one clock. Saturated: 64 connections post one
+// Publishers for the SSE and Live scenarios, in the readers' process so that both use one clock. Saturated: 64 connections post one
 // message each as fast as the readers keep up. A window stops publishing before the server would cut off a slow reader. Paced:
 // one message at fixed times, whatever became of the one before, so that a slow server cannot hide its delay.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { HttpConnection } from "./http-connection.ts";
 import { jsonMessage } from "./message.ts";
-import { type SseReaders, STAMP_DIGITS } from "./sse-readers.ts";
+import { type Readers, STAMP_DIGITS } from "./readers.ts";
 
 const PUBLISHERS = 64;
 const WINDOW_MESSAGES = 1024;
@@ -23,7 +23,7 @@ export async function publishOne(url: URL, path: string): Promise<void> {
 export async function publishSaturated(
   url: URL,
   path: string,
-  readers: SseReaders,
+  readers: Readers,
   until: Promise<void>,
 ): Promise<number> {
   const connections = await Promise.all(Array.from({ length: PUBLISHERS }, () => HttpConnection.open(url)));

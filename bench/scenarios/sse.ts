@@ -3,21 +3,19 @@
 // arrival at a reader. Publishers and readers share this process and its clock. After each round every reader must have every
 // acknowledged message; otherwise no target is met.
 
-import { setTimeout as sleep } from "node:timers/promises";
 import type { RunningServer } from "../child.ts";
+import { Latency, saturate, settled } from "../load/deliveries.ts";
 import { createStreams, streamPath } from "../load/fill.ts";
-import { publishOne, publishPaced, publishSaturated } from "../load/publish.ts";
-import { SseReaders } from "../load/sse-readers.ts";
+import { publishOne } from "../load/publish.ts";
+import { Readers, sseRequest } from "../load/readers.ts";
 import { BARE_FAN_OUT, startBareFanOut } from "../peers/bare-fan-out.ts";
-import { formatNumber, ownTarget, takeTurns } from "../rounds.ts";
-import { type Bench, emptyOutcome, OURS, type Outcome, recordTrouble, type Scenario } from "../scenario.ts";
-import { percentile } from "../statistics.ts";
+import { ownTarget, takeTurns } from "../rounds.ts";
+import { type Bench, emptyOutcome, OURS, type Outcome, type Scenario } from "../scenario.ts";
 
 const LEAST_DELIVERIES_PER_SECOND = 300_000;
 const LATENCY_READERS = 100;
 const LATENCY_EVERY_MS = 10;
 const MOST_P99_MS = 20;
-const CATCH_UP_LIMIT_MS = 30_000;
 
 export const sse100: Scenario = {
   name: "sse-100",
@@ -48,7 +46,7 @@ async function runSaturated(bench: Bench, readerCount: number): Promise<Outcome>
     name,
     run: () =>
       withReaders(bench, start, readerCount, undefined, (server, path, readers) =>
-        saturate(bench, name, server, path, readers, outcome),
+        saturate({ bench, name, server, path, readers, outcome }),
       ),
   });
   const turns = await takeTurns(bench, "deliveries", "deliveries/s", [
@@ -61,57 +59,15 @@ async function runSaturated(bench: Bench, readerCount: number): Promise<Outcome>
   return outcome;
 }
 
-async function saturate(
-  bench: Bench,
-  name: string,
-  server: RunningServer,
-  path: string,
-  readers: SseReaders,
-  outcome: Outcome,
-): Promise<number> {
-  const { delivery } = readers;
-  let rate = 0;
-  const clock = async () => {
-    await sleep(bench.options.quick ? 500 : 2000);
-    const before = delivery.deliveries;
-    const startedAt = performance.now();
-    await sleep(bench.options.seconds * 1000);
-    rate = (delivery.deliveries - before) / ((performance.now() - startedAt) / 1000);
-  };
-  const published = 1 + (await publishSaturated(server.url, path, readers, clock()));
-  await settled(readers, published);
-  const expected = published * delivery.perReader.length;
-  if (delivery.deliveries !== expected || delivery.cutOff > 0) {
-    const off = `${formatNumber(delivery.deliveries)} of ${formatNumber(expected)} deliveries`;
-    recordTrouble(outcome, name, `${off}, ${delivery.cutOff} readers cut off in one round.`);
-  }
-  return rate;
-}
-
 async function runLatency(bench: Bench): Promise<Outcome> {
   const outcome = emptyOutcome();
   const contender = (name: string, start: Start) => ({
     name,
-    run: async () => {
-      const latenciesMs: number[] = [];
-      let counting = false;
-      const onStamp = (stampMicros: number) => {
-        if (counting) latenciesMs.push(performance.now() - stampMicros / 1000);
-      };
-      return withReaders(bench, start, LATENCY_READERS, onStamp, async (server, path, readers) => {
-        const warmed = await publishPaced(server.url, path, LATENCY_EVERY_MS, bench.options.quick ? 0.5 : 2);
-        await settled(readers, 1 + warmed);
-        counting = true;
-        const published = await publishPaced(server.url, path, LATENCY_EVERY_MS, bench.options.seconds);
-        await settled(readers, 1 + warmed + published);
-        const expected = published * LATENCY_READERS;
-        if (latenciesMs.length !== expected) {
-          recordTrouble(outcome, name, `${latenciesMs.length} of ${expected} deliveries in one round.`);
-        }
-        const sorted = Float64Array.from(latenciesMs).sort();
-        bench.log(`  p50 ${percentile(sorted, 50).toFixed(2)} ms, highest ${percentile(sorted, 100).toFixed(2)} ms`);
-        return percentile(sorted, 99);
-      });
+    run: () => {
+      const latency = new Latency();
+      return withReaders(bench, start, LATENCY_READERS, latency.onStamp, (server, path, readers) =>
+        latency.p99({ bench, name, server, path, readers, outcome }, LATENCY_EVERY_MS),
+      );
     },
   });
   const turns = await takeTurns(bench, "p99 from due to delivered", "ms", [
@@ -130,13 +86,13 @@ async function withReaders(
   start: Start,
   readerCount: number,
   onStamp: ((stampMicros: number) => void) | undefined,
-  measure: (server: RunningServer, path: string, readers: SseReaders) => Promise<number>,
+  measure: (server: RunningServer, path: string, readers: Readers) => Promise<number>,
 ): Promise<number> {
   const directory = bench.freshDirectory("sse");
   const server = await start(directory);
   const path = streamPath("sse");
   await createStreams(server.url, [path], "application/json", 1);
-  const readers = await SseReaders.open(server.url, path, readerCount, onStamp);
+  const readers = await Readers.open(server.url, new Array(readerCount).fill(sseRequest(server.url, path)), onStamp);
   await publishOne(server.url, path);
   await settled(readers, 1);
   if (readers.slowest() < 1) throw new Error("not every SSE reader received the first message");
@@ -145,10 +101,4 @@ async function withReaders(
   await server.stop();
   bench.removeDirectory(directory);
   return value;
-}
-
-/** Waits until every reader has that many messages, up to a generous limit. */
-async function settled(readers: SseReaders, messages: number): Promise<void> {
-  const deadline = performance.now() + CATCH_UP_LIMIT_MS;
-  while (readers.slowest() < messages && performance.now() < deadline) await sleep(20);
 }

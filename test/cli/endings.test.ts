@@ -7,7 +7,8 @@ import { createServer, type RunningServer } from "@sluice/server";
 import { beforeAll, describe, expect, it } from "vitest";
 import { EXIT, EXIT_MEANINGS } from "../../packages/server/src/cli/exit.ts";
 import { eventually } from "../e2e/server.ts";
-import { BIN, cleanEnv, dirForTest, serveInProcess, sluice, start } from "../support/sluice-process.ts";
+import { bundledBin } from "../support/server-bundle.ts";
+import { cleanEnv, dirForTest, serveInProcess, sluice, start } from "../support/sluice-process.ts";
 
 let server: RunningServer;
 
@@ -220,7 +221,7 @@ describe("a server that cannot answer now", () => {
 describe("output", () => {
   it("that cannot be written is reported in one line", async () => {
     const full = openSync("/dev/full", "w");
-    const child = spawn(process.execPath, [BIN, "config", "docs"], {
+    const child = spawn(process.execPath, [bundledBin(), "config", "docs"], {
       stdio: ["ignore", full, "pipe"],
       env: cleanEnv(),
     });

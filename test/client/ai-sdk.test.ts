@@ -10,7 +10,7 @@ import { createResumableStreamContext } from "@sluice/client/resumable-stream";
 import { DefaultChatTransport, readUIMessageStream, streamText, UI_MESSAGE_STREAM_HEADERS, type UIMessage } from "ai";
 import { MockLanguageModelV2 } from "ai/test";
 import { expect, onTestFinished, test } from "vitest";
-import { describeOnEngines, eventually, serverForTest } from "../e2e/server.ts";
+import { describeOnMemory, eventually, serverForTest } from "../e2e/server.ts";
 import { openClient } from "./open-client.ts";
 
 const WORDS = ["Once ", "upon ", "a ", "time ", "there ", "was ", "a ", "log."];
@@ -90,7 +90,7 @@ function textOf({ parts }: UIMessage): string {
   return parts.map((part) => (part.type === "text" ? part.text : "")).join("");
 }
 
-describeOnEngines("a chat of the AI SDK", (engine) => {
+describeOnMemory("a chat of the AI SDK", (engine) => {
   test("continues after the page that asked has left, and a page that returns sees the whole answer", async () => {
     const { url } = await serverForTest(engine, { channel: { rate: 10_000 } });
     const { model, allow } = slowModel();

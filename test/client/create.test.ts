@@ -1,10 +1,10 @@
 /** A missing stream: the first append creates it, where the caller wants and may do that. */
 import { expect, test } from "vitest";
-import { describeOnEngines, serverForTest } from "../e2e/server.ts";
+import { describeOnMemory, serverForTest } from "../e2e/server.ts";
 import { faultyFetch } from "./faulty-fetch.ts";
 import { noUnhandledRejections, numbersTo, openClient, valuesOf } from "./open-client.ts";
 
-describeOnEngines("the first append", (engine) => {
+describeOnMemory("the first append", (engine) => {
   test("creates the stream, and further appends go into it", async () => {
     const { url } = await serverForTest(engine);
     const doc = openClient(url).stream("doc/9");

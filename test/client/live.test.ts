@@ -92,7 +92,7 @@ describe.each(Object.entries(OVER))("over %s, a live session", (_, over) => {
     await eventually(() => expect(values).toEqual(texts));
   });
 
-  test("shows who is there, and what they say of themselves", async () => {
+  test("shows the members of a stream, with the state that each has set", async () => {
     const { url } = await serverForTest("memory");
     await openClient(url).stream("doc/9").create();
     const [one, two] = [await openTab(url, over), await openTab(url, over)];

@@ -1,7 +1,7 @@
 import { createResumableStreamContext, type ResumableStreamContext } from "@sluice/client/resumable-stream";
 import type * as vercel from "resumable-stream/generic";
 import { expect, expectTypeOf, test } from "vitest";
-import { describeOnEngines, type EngineName, eventually, serverForTest } from "../e2e/server.ts";
+import { describeOnMemory, type EngineName, eventually, serverForTest } from "../e2e/server.ts";
 import { dirForTest, serveInProcess } from "../support/sluice-process.ts";
 import { faultyFetch } from "./faulty-fetch.ts";
 import { noUnhandledRejections, numbersTo, openClient } from "./open-client.ts";
@@ -51,7 +51,7 @@ test("the context has the interface of the package resumable-stream", () => {
   expectTypeOf<Theirs>().toExtend<Ours>();
 });
 
-describeOnEngines("a resumable stream", (engine) => {
+describeOnMemory("a resumable stream", (engine) => {
   test("is made by the first caller, read in full by every follower, and null once it is complete", async () => {
     const { contexts, settled } = await openContexts(engine, 2);
     const [here, there] = contexts;

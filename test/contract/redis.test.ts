@@ -1,4 +1,7 @@
-/** The contract suite and the model on Redis: a cluster, a cluster whose replicas are waited for, and a single instance. */
+/**
+ * The contract suite and the model on a Redis Cluster whose replicas are waited for; in the deep run also without waiting, and
+ * on a single instance.
+ */
 import { afterAll, beforeAll } from "vitest";
 import { type RedisServer, startSingleRedis } from "../support/redis.ts";
 import { sharedRedis } from "../support/shared-redis.ts";
@@ -6,10 +9,11 @@ import { describeEngine } from "./engine-suite.ts";
 import { describeModel } from "./model/describe.ts";
 import { redisOpener } from "./open-redis.ts";
 
-describeEngine("redis", redisOpener(sharedRedis), { isRemote: true });
 describeEngine("redis that waits for a replica", redisOpener(sharedRedis, { waitReplicas: 1 }), { isRemote: true });
-// A single instance differs in how it is reached; `redis-alone.test.ts` covers that.
+// The model, the conformance suite and the servers of all other suites use a cluster without waiting. A single instance
+// differs in how it is reached; `redis-alone.test.ts` covers that.
 if (process.env.SLUICE_DEEP === "1") {
+  describeEngine("redis", redisOpener(sharedRedis), { isRemote: true });
   let single: { server: RedisServer; close(): Promise<void> };
   beforeAll(async () => {
     single = await startSingleRedis();

@@ -17,6 +17,8 @@ import { type PageMap, pageMap } from "./page-map.ts";
 import { expectedRow, expectedText, writeFirst } from "./pages-data.ts";
 
 const PAGE = 16_384;
+/** How many times the flips of a default run. */
+const TIMES = process.env.SLUICE_DEEP === "1" ? 10 : 1;
 const source = temporaryDir();
 let script: string;
 let store: Buffer;
@@ -93,15 +95,15 @@ function spread(count: number, limit: number, start = 0.5): number[] {
 /** Flips spread over these pages; `within` chooses the byte of the page, every second one in the page's head. */
 function flipsIn(numbers: readonly number[], count: number, within: (i: number) => number): Flip[] {
   expect(numbers.length).toBeGreaterThan(0);
-  const chosen = spread(count, numbers.length);
-  const bits = spread(count, 8, 0.3);
+  const chosen = spread(count * TIMES, numbers.length);
+  const bits = spread(chosen.length, 8, 0.3);
   return chosen.map((page, i) => ({ byte: numbers[page]! * PAGE + within(i), bit: bits[i]! }));
 }
 
 /** Flips spread over these bytes, all bits alike. */
 function flipsAt(bytes: readonly number[], count: number): Flip[] {
-  const bits = spread(count, 8, 0.3);
-  return spread(count, bytes.length).map((i, n) => ({ byte: bytes[i]!, bit: bits[n]! }));
+  const bits = spread(count * TIMES, 8, 0.3);
+  return spread(bits.length, bytes.length).map((i, n) => ({ byte: bytes[i]!, bit: bits[n]! }));
 }
 
 const heads = spread(1_000, 24, 0.1);
@@ -128,12 +130,12 @@ function judge(flips: readonly Flip[], said: readonly string[], leastRefused: nu
 describe("a flipped bit in the store", () => {
   it.each([
     // The part of both metas that is not zero.
-    ["meta", () => flipsIn([0, 1], 60, (i) => (i * 37) % 168), 0.5],
-    ["branch", () => flipsAt(pages.bytesOf(pages.branches), 100), 0.5],
-    ["leaf", () => flipsIn(pages.leaves, 60, headOrBody), 0.5],
-    ["overflow", () => flipsIn(pages.overflows, 50, headOrBody), 0.6],
-    ["free list", () => flipsAt(pages.bytesOf(pages.freeList), 120), 0.5],
-    ["free", () => flipsIn(pages.free, 6, headOrBody), 0],
+    ["meta", () => flipsIn([0, 1], 24, (i) => (i * 37) % 168), 0.5],
+    ["branch", () => flipsAt(pages.bytesOf(pages.branches), 40), 0.5],
+    ["leaf", () => flipsIn(pages.leaves, 24, headOrBody), 0.5],
+    ["overflow", () => flipsIn(pages.overflows, 20, headOrBody), 0.6],
+    ["free list", () => flipsAt(pages.bytesOf(pages.freeList), 40), 0.5],
+    ["free", () => flipsIn(pages.free, 4, headOrBody), 0],
   ] as const)("is refused or harmless in a page of kind %s", { timeout: 240_000 }, async (_, choose, least) => {
     const flips = choose();
     judge(flips, await outcomes(flips), least);
@@ -165,7 +167,7 @@ describe("a flipped bit in the store", () => {
   });
 
   it("in LMDB's lock file is harmless", { timeout: 60_000 }, async () => {
-    const flips = spread(10, 8_192).map((byte, i) => ({ byte, bit: i % 8 }));
+    const flips = spread(4, 8_192).map((byte, i) => ({ byte, bit: i % 8 }));
     const said = await outcomes(flips, ALL, "store.mdb-lock");
     expect(said.filter((what) => what !== "same")).toEqual([]);
   });
@@ -174,10 +176,10 @@ describe("a flipped bit in the store", () => {
 describe("a flipped bit in a store whose leaves no start checks", () => {
   it("is refused before LMDB follows it, or harmless", { timeout: 240_000 }, async () => {
     const flips = [
-      ...flipsIn([0, 1], 20, (i) => (i * 41) % 168),
+      ...flipsIn([0, 1], 10, (i) => (i * 41) % 168),
       ...flipsAt(pages.bytesOf(pages.branches), 10),
-      ...flipsIn(pages.leaves, 50, headOrBody),
-      ...flipsIn(pages.overflows, 30, headOrBody),
+      ...flipsIn(pages.leaves, 24, headOrBody),
+      ...flipsIn(pages.overflows, 12, headOrBody),
     ];
     judge(flips, await outcomes(flips, NONE), 0.3);
   });
@@ -185,7 +187,7 @@ describe("a flipped bit in a store whose leaves no start checks", () => {
   it("in the free list is refused or harmless, at the latest when LMDB meets a page of another type", {
     timeout: 240_000,
   }, async () => {
-    const flips = flipsAt(pages.bytesOf(pages.freeList), 30);
+    const flips = flipsAt(pages.bytesOf(pages.freeList), 16);
     judge(flips, await outcomes(flips, NONE), 0.1, NOTICED);
   });
 });

@@ -1,5 +1,5 @@
 /**
- * Real processes on real disks, killed without warning a few hundred times: while they write, apply, or recover from the kill
+ * Real processes on real disks, killed without warning, dozens of times: while they write, apply, or recover from the kill
  * before. Acknowledged messages are there, once and in order; no commit is there by half.
  */
 import { type ChildProcess, spawn } from "node:child_process";
@@ -9,7 +9,7 @@ import { temporaryDir } from "../support/disk.ts";
 import { bundle, removeBundle } from "./bundle.ts";
 
 const DIRECTORIES = 4;
-const KILLS = process.env.SLUICE_DEEP === "1" ? 1_000 : 20;
+const KILLS = process.env.SLUICE_DEEP === "1" ? 1_000 : 10;
 const STREAMS = 12;
 
 let script: string;

@@ -15,7 +15,7 @@ import { SimDrive } from "../sim/disk/files.ts";
 import { SimStore } from "../sim/disk/store.ts";
 import { Storyteller } from "./story.ts";
 
-const SEEDS = process.env.SLUICE_DEEP === "1" ? 40_000 : 500;
+const SEEDS = process.env.SLUICE_DEEP === "1" ? 40_000 : 250;
 const ONLY = process.env.SLUICE_SEED === undefined ? undefined : Number(process.env.SLUICE_SEED);
 const ENTITIES = 4;
 const LIVES = 3;
@@ -123,7 +123,7 @@ const broken = (): Error => Object.assign(new Error("input/output error"), { cod
 
 describe("after a power cut", () => {
   it(`every acknowledged commit is there and none by half, for ${SEEDS} seeds`, {
-    timeout: SEEDS * 100,
+    timeout: SEEDS * 500,
   }, async () => {
     let told = 0;
     for (const seed of seeds(SEEDS)) {
@@ -135,7 +135,7 @@ describe("after a power cut", () => {
   });
 
   it("a commit refused for lack of space or descriptors is never visible, and all others are", {
-    timeout: SEEDS * 100,
+    timeout: SEEDS * 500,
   }, async () => {
     for (const seed of seeds(SEEDS / 5)) {
       await play(seed, ({ drive, store, clock }) => {
@@ -152,7 +152,7 @@ describe("after a power cut", () => {
     }
   });
 
-  it("a failed sync or write stops the writer, and acknowledged commits stay", { timeout: SEEDS * 100 }, async () => {
+  it("a failed sync or write stops the writer, and acknowledged commits stay", { timeout: SEEDS * 500 }, async () => {
     for (const seed of seeds(SEEDS / 5)) {
       await play(seed, ({ drive, clock }) => {
         let left = clock.below(60);

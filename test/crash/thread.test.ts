@@ -11,7 +11,7 @@ import { openDisk } from "../../packages/server/src/engine/disk/open.ts";
 import { realWorld } from "../../packages/server/src/real-world.ts";
 import { temporaryDir } from "../support/disk.ts";
 
-const COMMITS = 200;
+const COMMITS = 120;
 const PER_COMMIT = 25;
 const limits = {
   segmentBytes: 1 << 20,

@@ -11,7 +11,7 @@ import {
   closeAfterSuite,
   create,
   createdStream,
-  describeOnEngines,
+  describeOnMemory,
   type Fixture,
   openServer,
   serverForTest,
@@ -24,7 +24,7 @@ const JSON_TYPE = "application/json";
 /** A JSON array of that many messages of one byte. */
 const tiny = (count: number) => `[${"7,".repeat(count - 1)}7]`;
 
-describeOnEngines("a body", (engine) => {
+describeOnMemory("a body", (engine) => {
   let fixture: Fixture;
   beforeAll(async () => {
     fixture = await openServer(engine);
@@ -161,7 +161,7 @@ describe("a body that is too large", () => {
   });
 });
 
-describeOnEngines("a path", (engine) => {
+describeOnMemory("a path", (engine) => {
   let fixture: Fixture;
   beforeAll(async () => {
     fixture = await openServer(engine);

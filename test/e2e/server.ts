@@ -27,6 +27,12 @@ export function describeOnEngines(name: string, body: (engine: EngineName) => vo
   describeOn(["memory", "disk", "redis"], name, body);
 }
 
+/** Behaviors of the door or the client, which no engine can change; the deep run shows them on every engine. */
+export function describeOnMemory(name: string, body: (engine: EngineName) => void): void {
+  if (process.env.SLUICE_DEEP === "1") describeOnEngines(name, body);
+  else describeOn(["memory"], name, body);
+}
+
 /** The same behaviours on every engine that outlives its process. */
 export function describeOnStores(name: string, body: (engine: EngineName) => void): void {
   describeOn(["disk", "redis"], name, body);

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { eventually, sleep } from "../support/eventually.ts";
 import { RedisCluster, type RedisServer } from "../support/redis.ts";
 
-const DEADLINE_MS = 3_000;
+const DEADLINE_MS = 2_000;
 /** Slack for a machine that is busy with other tests. */
 const SLACK_MS = 2_000;
 const TIMEOUT_MS = 120_000;

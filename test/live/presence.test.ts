@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { mint } from "../../packages/server/src/auth/mint.ts";
 import { presenceEntity } from "../../packages/server/src/live/presence-rules.ts";
 import { eventually } from "../support/eventually.ts";
-import { type LiveClient, type LiveNode, openNode, openNodes } from "./nodes.ts";
+import { type Cluster, type LiveClient, type LiveNode, openNode, openNodes } from "./nodes.ts";
 
 interface Told {
   readonly event: string;
@@ -89,7 +89,12 @@ it("keeps a member over a reconnect to another node", async () => {
   expect(last).toEqual(["join", sessionId, "x"]);
 });
 
-it("forgets the members of a node that died within seconds, and sweeps their rows", async () => {
+const rowsOf = async (cluster: Cluster) => {
+  const rows = await cluster.engine.rows(presenceEntity("default", "a/b"), "member", "", 10);
+  return rows.map(({ key }) => key);
+};
+
+it("forgets the members of a node that died within seconds, and removes their rows", async () => {
   const { nodes, cluster } = openNodes(2);
   const [here, there] = [nodes[0]!, nodes[1]!];
   await here.create("a/b");
@@ -100,10 +105,36 @@ it("forgets the members of a node that died within seconds, and sweeps their row
   expect(await members(here)).toEqual([watcher.sessionId]);
   cluster.world.advance(1_000);
   await eventually(() => expect(told(watcher.client).at(-1)).toEqual(["leave", sessionId, undefined]));
+  await eventually(async () => expect(await rowsOf(cluster)).toEqual([watcher.sessionId]));
+});
+
+it("shows the members of a node again that was taken for dead and was not", async () => {
+  const { nodes, cluster } = openNodes(2);
+  const [here, there] = [nodes[0]!, nodes[1]!];
+  await here.create("a/b");
+  const watcher = await present(here);
+  const { sessionId } = await present(there);
+  cluster.alive.delete("node-1");
+  await eventually(async () => {
+    cluster.world.advance(1_000);
+    expect(await rowsOf(cluster)).toEqual([watcher.sessionId]);
+  });
+  cluster.alive.add("node-1");
+  await eventually(async () => {
+    cluster.world.advance(1_000);
+    expect((await members(here)).sort()).toEqual([watcher.sessionId, sessionId].sort());
+  });
+});
+
+it("removes the members of a dead node from a stream that no tab looks at", async () => {
+  const { nodes, cluster } = openNodes(2);
+  const [here, there] = [nodes[0]!, nodes[1]!];
+  await here.create("a/b");
+  await present(there);
+  cluster.alive.delete("node-1");
   cluster.world.advance(60_000);
   await here.app.sweep();
-  const rows = await cluster.engine.rows(presenceEntity("default", "a/b"), "member", "", 10);
-  expect(rows.map(({ key }) => key)).toEqual([watcher.sessionId]);
+  expect(await rowsOf(cluster)).toEqual([]);
 });
 
 it("refuses a state above 1 KiB, and a stream that does not exist", async () => {

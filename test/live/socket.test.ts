@@ -4,6 +4,7 @@ import type { ServerOptions } from "@sluice/server";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { WebSocket } from "ws";
 import { createdStream, eventually, serverForTest, within } from "../e2e/server.ts";
+import { Scrape } from "../observe/prometheus-text.ts";
 
 interface Frame {
   readonly type: string;
@@ -170,6 +171,23 @@ describe("a WebSocket", () => {
     await within(15_000, "the server to stop", closing);
   });
 
+  it("whose client does not read gets bye with the reason behind what was sent, and is closed", async () => {
+    const { fixture, address, append } = await live();
+    await createdStream(fixture, "a", "application/json");
+    const client = await SocketClient.open(address);
+    client.ask({ type: "subscribe", ref: 1, streamId: "a" });
+    await client.next("ok", 1);
+    client.socket.pause();
+    await eventually(async () => {
+      for (let i = 0; i < 20; i++) await append("a", "x".repeat(60_000));
+      const metrics = new Scrape(await fixture.server.metrics());
+      expect(metrics.value("sluice_live_byes_total", { code: "slow-reader" })).toBe(1);
+    });
+    client.socket.resume();
+    expect(await client.next("bye")).toMatchObject({ code: "slow-reader", reconnect: true });
+    expect(await client.closed).toBe(1008);
+  });
+
   it("of the same session displaces an SSE connection, and the other way around", async () => {
     const { fixture, sessionId, address } = await live();
     const sse = await fetch(`${fixture.url}/v1/live/${sessionId}`);
@@ -181,12 +199,15 @@ describe("a WebSocket", () => {
   });
 
   it("whose requests come faster than they are answered is read no further until they are", async () => {
-    const { address } = await live({ internal: { live: { queuedFrames: 4 } } });
+    const { fixture, address } = await live({ internal: { http: { queuedRequests: 4 } } });
     const client = await SocketClient.open(address);
     for (let ref = 0; ref < 200; ref++) client.ask({ type: "unsubscribe", ref, streamId: "a" });
     await client.next("ok", 199);
     expect(client.frames.filter(({ type }) => type === "ok").map(({ ref }) => ref)).toEqual(
       Array.from({ length: 200 }, (_, ref) => ref),
+    );
+    await eventually(async () =>
+      expect(new Scrape(await fixture.server.metrics()).value("sluice_http_memory_bytes")).toBe(0),
     );
   });
 });

@@ -7,7 +7,7 @@ import {
   appended,
   create,
   createdStream,
-  describeOnEngines,
+  describeOnMemory,
   eventually,
   type Fixture,
   nobodyIsLeft,
@@ -26,7 +26,7 @@ async function scrape({ url }: { readonly url: string }): Promise<Scrape> {
 const JSON_TYPE = "application/json";
 const TEXT = "text/plain";
 
-describeOnEngines("metrics after some traffic", (engine) => {
+describeOnMemory("metrics after some traffic", (engine) => {
   it("match exactly the requests that were made", async () => {
     const fixture = await serverForTest(engine, { longPollMs: 50 });
     const notes = await createdStream(fixture, "notes", TEXT);

@@ -4,15 +4,14 @@ import { closeSync, constants, mkdtempSync, openSync, readFileSync, readSync, rm
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { eventually, within } from "../e2e/server.ts";
+import { bundledBin } from "../support/server-bundle.ts";
 import { cleanEnv } from "../support/sluice-process.ts";
 import type { Line } from "./logged-server.ts";
 import { Scrape } from "./prometheus-text.ts";
 
-const BIN = fileURLToPath(new URL("../../packages/server/bin/sluice.js", import.meta.url));
-const SERVE = [BIN, "serve", "--port", "0", "--memory", "--drain-ms", "2000"];
+const command = () => [bundledBin(), "serve", "--port", "0", "--memory", "--drain-ms", "2000"];
 
 interface Served {
   readonly child: ChildProcess;
@@ -78,7 +77,7 @@ const MANY = 20_000;
 
 describe("standard error", () => {
   it("that is read gets every line, as JSON, to the last one before the exit", async () => {
-    const { child, url, ended } = await serve(process.execPath, SERVE, "pipe");
+    const { child, url, ended } = await serve(process.execPath, command(), "pipe");
     let text = "";
     child.stderr!.setEncoding("utf8").on("data", (chunk: string) => {
       text += chunk;
@@ -101,7 +100,7 @@ describe("standard error", () => {
     const dir = mkdtempSync(join(tmpdir(), "sluice-stderr-"));
     onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
     const file = openSync(join(dir, "log"), "a");
-    const { child, url, ended } = await serve(process.execPath, SERVE, file);
+    const { child, url, ended } = await serve(process.execPath, command(), file);
     closeSync(file);
     await ask(url, 300);
     child.kill("SIGTERM");
@@ -112,7 +111,7 @@ describe("standard error", () => {
   });
 
   it("that is not read delays no request: lines are dropped and counted, and a later line reports how many", async () => {
-    const { child, url, ended } = await serve(process.execPath, SERVE, "pipe");
+    const { child, url, ended } = await serve(process.execPath, command(), "pipe");
     await ask(url, MANY);
     let scrapes = 0;
     await eventually(async () => {
@@ -142,9 +141,9 @@ describe("standard error", () => {
     const reader = openSync(fifo, constants.O_RDONLY | constants.O_NONBLOCK);
     onTestFinished(() => closeSync(reader));
     const writer = openSync(fifo, "w");
-    const viaPipe = await serve(process.execPath, SERVE, writer);
+    const viaPipe = await serve(process.execPath, command(), writer);
     closeSync(writer);
-    const viaSocket = await serve(process.execPath, SERVE, "pipe");
+    const viaSocket = await serve(process.execPath, command(), "pipe");
     for (const { child, url, ended } of [viaPipe, viaSocket]) {
       await ask(url, MANY);
       child.kill("SIGTERM");
@@ -156,7 +155,7 @@ describe("standard error", () => {
   });
 
   it("that has been closed by its reader loses lines, and the server continues", async () => {
-    const { child, url, ended } = await serve(process.execPath, SERVE, "pipe");
+    const { child, url, ended } = await serve(process.execPath, command(), "pipe");
     child.stderr!.destroy();
     await ask(url, 1_000);
     await eventually(async () => expect(await dropped(url)).toBeGreaterThan(0));
@@ -166,7 +165,7 @@ describe("standard error", () => {
   });
 
   it("gets the final log line of a process that fails", async () => {
-    const { child, ended } = await serve(process.execPath, ["--import", FAILS_ON_SIGUSR2, ...SERVE], "pipe");
+    const { child, ended } = await serve(process.execPath, ["--import", FAILS_ON_SIGUSR2, ...command()], "pipe");
     let text = "";
     child.stderr!.setEncoding("utf8").on("data", (chunk: string) => {
       text += chunk;
@@ -186,7 +185,7 @@ describe("standard error", () => {
     ["warn", ["uncaughtException"]],
     ["fatal", []],
   ])("gets no line below the level %s", async (level, expected) => {
-    const args = ["--import", FAILS_ON_SIGUSR2, ...SERVE, "--log-level", level];
+    const args = ["--import", FAILS_ON_SIGUSR2, ...command(), "--log-level", level];
     const { child, url, ended } = await serve(process.execPath, args, "pipe");
     let text = "";
     child.stderr!.setEncoding("utf8").on("data", (chunk: string) => {

@@ -40,7 +40,7 @@ function watch({ engine }: Stage) {
 }
 
 it.each([
-  ["memory", 10_000],
+  ["memory", 3_000],
   ["disk", 1_000],
 ] as const)(
   "on %s, %i sessions that end in one minute are cleaned up in batches from the index while publishes go on",

@@ -4,6 +4,6 @@ import { ownersOfOne, ownersOfThree } from "./scenarios/owners.ts";
 import { describeSeeds } from "./seeds.ts";
 import { memoryStorage, sharedStorage } from "./storage.ts";
 
-describeSeeds("Owners in simulation, on memory", memoryStorage, ownersOfOne, 20);
-describeSeeds("Owners in simulation, on disk", diskStorage, ownersOfOne, 15);
-describeSeeds("Owners in simulation, on three nodes", sharedStorage, ownersOfThree, 30);
+describeSeeds("Owners in simulation, on memory", memoryStorage, ownersOfOne, 10);
+describeSeeds("Owners in simulation, on disk", diskStorage, ownersOfOne, 8);
+describeSeeds("Owners in simulation, on three nodes", sharedStorage, ownersOfThree, 15);

@@ -136,7 +136,13 @@ export class FakeServer {
       );
       const search = query.map(([name, value]) => `${name}=${value}`).join("&");
       this.asked.push([call.method, call.path + (search && `?${search}`), call.body].filter(Boolean).join(" "));
-      this.waiting.push({ call, resolve, reject });
+      const one = { call, resolve, reject };
+      this.waiting.push(one);
+      call.signal?.addEventListener("abort", () => {
+        const i = this.waiting.indexOf(one);
+        if (i >= 0) this.waiting.splice(i, 1);
+        reject(call.signal!.reason);
+      });
     });
 
   /** Answers the oldest request whose line begins so. */

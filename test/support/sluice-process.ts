@@ -6,12 +6,10 @@
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 import { onTestFinished } from "vitest";
 import { temporaryDir } from "./disk.ts";
-
-export const BIN = fileURLToPath(new URL("../../packages/server/bin/sluice.js", import.meta.url));
+import { bundledBin } from "./server-bundle.ts";
 
 export type Env = Readonly<Record<string, string>>;
 
@@ -54,7 +52,7 @@ export function start(
 ): Running {
   const limit = openFiles === undefined ? [] : ["-c", `ulimit -n ${openFiles}; exec "$0" "$@"`, process.execPath];
   const command = openFiles === undefined ? process.execPath : "sh";
-  const child = spawn(command, [...limit, BIN, ...args], { env: cleanEnv(env), cwd, stdio: "pipe" });
+  const child = spawn(command, [...limit, bundledBin(), ...args], { env: cleanEnv(env), cwd, stdio: "pipe" });
   const said = { stdout: "", stderr: "" };
   child.stdout.on("data", (chunk) => {
     said.stdout += chunk;

@@ -242,7 +242,7 @@ class LivePlay implements Play {
   async audit(): Promise<void> {
     const { tabs, paths, ledger } = this;
     for (const path of paths) await this.create(path);
-    for (const tab of tabs) await tab.open();
+    for (const tab of tabs) await tab.resume();
     await this.until("settles", (tab) => tab.hasSettled);
     if (this.profile.closes) await this.until("learns of the end", (tab) => tab.streams.length === 0);
     const before = new Map(tabs.map((tab) => [tab, tab.catchUps]));

@@ -34,7 +34,7 @@ export class Comparison {
 
   async run(): Promise<void> {
     this.wanted++;
-    this.delays.hurry();
+    this.delays.restart();
     if (this.isRunning) return;
     this.isRunning = true;
     while (this.done < this.wanted && this.parts.port.isConnected()) await this.runOnce();
@@ -83,6 +83,6 @@ export class Comparison {
     if (isUnknown) this.parts.port.sessionLost(sessionId);
     else if (!error.retryable) this.parts.port.report(error);
     if (isUnknown || isFinal(error)) this.done = this.wanted;
-    else await this.delays.wait(this.delays.next(error.retryAfterMs));
+    else if (this.parts.port.isConnected()) await this.delays.wait(this.delays.next(error.retryAfterMs));
   }
 }

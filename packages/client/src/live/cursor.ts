@@ -120,7 +120,7 @@ export class Cursor {
   behind(tells = true): void {
     this.wanted++;
     this.tells ||= tells;
-    this.delays.hurry();
+    this.delays.restart();
     this.parts.changed();
     void this.pump();
   }

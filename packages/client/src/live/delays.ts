@@ -43,4 +43,10 @@ export class Delays {
   hurry(): void {
     this.finish?.();
   }
+
+  /** The server is there again: ends the wait, and forgets the failures before it. */
+  restart(): void {
+    this.reset();
+    this.hurry();
+  }
 }

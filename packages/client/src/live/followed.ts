@@ -60,8 +60,12 @@ export class Followed {
 
   /** Where every cursor has been; undefined when one of them has no offset yet. */
   get processed(): string | undefined {
-    const all = [...this.cursors].map(({ processed }) => processed);
-    return all.reduce((least, one) => (least === undefined || one === undefined || one < least ? one : least), all[0]);
+    let least: string | undefined;
+    for (const { processed } of this.cursors) {
+      if (processed === undefined) return undefined;
+      if (least === undefined || processed < least) least = processed;
+    }
+    return least;
   }
 
   add(user: CursorUser<unknown>, from: string | undefined): Cursor {

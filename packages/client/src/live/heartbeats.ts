@@ -2,7 +2,8 @@
  * Tells the server what the tab has processed: right after `hello`, every few seconds, and when the page is hidden. The answer to
  * a heartbeat over a WebSocket is also the sign that the connection still works.
  *
- * Invariants: an offset is sent only when every handler of its stream has finished it. One heartbeat is under way at a time.
+ * Invariants: an offset is sent only when every handler of its stream has finished it. One heartbeat of a connection is under way
+ * at a time.
  */
 import type { Call } from "../connection.ts";
 import type { SluiceError } from "../error.ts";
@@ -35,7 +36,8 @@ interface Entry {
 
 export class Heartbeats {
   private cancel: Cancel | undefined;
-  private isBusy = false;
+  /** The heartbeat that is under way. */
+  private beating: object | undefined;
 
   constructor(private readonly parts: HeartbeatParts) {}
 
@@ -43,6 +45,8 @@ export class Heartbeats {
   start(): void {
     this.stop();
     this.schedule();
+    // One that an earlier connection has left is not waited for.
+    this.beating = undefined;
     void this.beat();
   }
 
@@ -53,8 +57,9 @@ export class Heartbeats {
 
   async beat(): Promise<void> {
     const sessionId = this.parts.port.sessionId();
-    if (this.isBusy || sessionId === undefined) return;
-    this.isBusy = true;
+    if (this.beating !== undefined || sessionId === undefined) return;
+    const own = {};
+    this.beating = own;
     const followed = this.unconfirmed().slice(0, MAX_ENTRIES);
     const offsets = followed.map(entryOf);
     try {
@@ -65,7 +70,7 @@ export class Heartbeats {
     } catch (error) {
       this.failed(sessionId, error as SluiceError);
     }
-    this.isBusy = false;
+    if (this.beating === own) this.beating = undefined;
   }
 
   /** The last heartbeat of a page, as far as it fits; undefined when the server knows everything. */

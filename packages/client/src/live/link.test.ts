@@ -51,7 +51,7 @@ describe("a link", () => {
     expect(link.state).toBe("connecting");
     transport.listener.event(hello, 5);
     transport.listener.event({ type: "notify", streamId: "a", offset: "1" }, 5);
-    expect(story).toEqual(["open", "hello", "notify"]);
+    expect(story).toEqual(["hello", "open", "notify"]);
   });
 
   test("opens another connection after one is lost, without a new token, after a delay that grows", async () => {
@@ -59,7 +59,7 @@ describe("a link", () => {
     transport.listener.event(hello, 5);
     transport.listener.end(unreachable());
     await turn();
-    expect(story).toEqual(["open", "hello", "lost", "offline"]);
+    expect(story).toEqual(["hello", "open", "lost", "offline"]);
     await world.pass(75);
     expect([transport.lines.length, server.waiting.length]).toEqual([2, 0]);
     transport.listener.event(hello, 5);

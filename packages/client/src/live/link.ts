@@ -145,8 +145,10 @@ export class Link {
           else if (event.type !== "hello") this.parts.event(event, chars);
           else if (openAtMs === undefined) {
             openAtMs = world.now();
-            this.become("open");
+            this.state = "open";
             this.parts.hello();
+            // After the session knows that it is behind, so that it is not called live in between.
+            this.parts.changed();
           }
         },
         end,

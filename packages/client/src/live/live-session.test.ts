@@ -17,7 +17,7 @@ const OTHER = "00000000-0000-4000-8000-00000000000b";
 
 describe("a session", () => {
   test("tells its status: connecting, catching up, live, offline", async () => {
-    const { session, hello, follow, transport } = await openTab();
+    const { session, hello, follow, transport, world, server } = await openTab();
     const story: string[] = [session.status];
     session.on("status", (status) => story.push(status));
     session.subscribe("a", () => {});
@@ -25,7 +25,11 @@ describe("a session", () => {
     await follow("a", 1, 0);
     transport.listener.end(unreachable());
     await turn();
-    expect(story).toEqual(["connecting", "catching-up", "live", "offline"]);
+    await world.pass(75);
+    await hello([{ streamId: "a", lastOffset: at(0), epoch: 1 }]);
+    await server.answer("GET stream/a", "[]", { ...UP_TO_DATE, "Stream-Next-Offset": at(0) });
+    const once = ["connecting", "catching-up", "live"];
+    expect(story).toEqual([...once, "offline", ...once]);
   });
 
   test("is offline as soon as the platform says so, and tries at once when the network is back", async () => {
@@ -74,8 +78,30 @@ describe("a session", () => {
     ]);
   });
 
+  test("does not wait for answers to requests of an earlier connection", async () => {
+    const { session, hello, follow, push, transport, world, server } = await openTab();
+    await hello();
+    session.subscribe("a", () => {});
+    await follow("a", 1, 3);
+    push("a", 4);
+    transport.listener.event({ type: "notify", streamId: "a", offset: at(5) }, 10);
+    session.subscribe("b", () => {});
+    await world.pass(15_000);
+    const open = ["GET stream/a", "POST subscriptions", "POST heartbeat"];
+    expect(server.open).toEqual(open);
+    transport.listener.end(unreachable());
+    await turn();
+    await world.pass(75);
+    server.asked.length = 0;
+    transport.listener.event({ type: "hello" }, 10);
+    await turn();
+    expect(server.open).toEqual(["POST heartbeat", `GET session-offsets/${ID}`]);
+    await world.pass(75);
+    expect(server.open.sort()).toEqual([...open, `GET session-offsets/${ID}`].sort());
+  });
+
   test("sends in a heartbeat what is new, at its interval, and the least of several handlers", async () => {
-    const { session, hello, follow, push, world, server } = await openTab();
+    const { session, hello, follow, push, world, server, transport } = await openTab();
     await hello();
     session.subscribe("a", () => {});
     await follow("a", 1, 3);
@@ -92,6 +118,11 @@ describe("a session", () => {
     expect(await beat()).toEqual([
       `POST heartbeat {"sessionId":"${ID}","offsets":[{"streamId":"a","lastOffset":"${at(4)}","epoch":1}]}`,
     ]);
+    expect(await beat()).toEqual([`POST heartbeat {"sessionId":"${ID}","offsets":[]}`]);
+    // A handler that has not begun has finished nothing.
+    transport.listener.heard();
+    push("a", 6);
+    session.subscribe("a", () => {}, { from: "beginning" });
     expect(await beat()).toEqual([`POST heartbeat {"sessionId":"${ID}","offsets":[]}`]);
   });
 

@@ -64,6 +64,8 @@ export class LiveSession {
   private readonly heartbeats: Heartbeats;
   private readonly comparison: Comparison;
   private readonly stops: Cancel[] = [];
+  /** Ends the requests of an earlier connection. */
+  private requests = new AbortController();
   private told: LiveStatus = "connecting";
   private isClosed = false;
   private beats = 0;
@@ -85,7 +87,7 @@ export class LiveSession {
       world,
       policy,
       report,
-      ask,
+      ask: (call) => ask({ ...call, signal: this.requests.signal }),
       sessionId: () => this.identity.id,
       isConnected: () => this.link.state === "open" && !this.isClosed,
       sessionLost: (sessionId) => {
@@ -202,6 +204,7 @@ export class LiveSession {
     this.save();
     this.each((followed) => followed.stop());
     this.link.close();
+    this.cancelRequests();
     this.identity.letGo();
     this.parts.closed();
     // A failure costs nothing but messages that the next page sees again.
@@ -240,9 +243,16 @@ export class LiveSession {
   }
 
   private hello(): void {
+    // The network may have swallowed them, and their time limit is longer than a reader wants to wait.
+    this.cancelRequests();
     this.heartbeats.start();
     this.each((followed) => followed.hello());
     void this.comparison.run();
+  }
+
+  private cancelRequests(): void {
+    this.requests.abort(new SluiceError("unreachable", "the connection was replaced meanwhile", { retryable: true }));
+    this.requests = new AbortController();
   }
 
   private lost(): void {

@@ -1,5 +1,5 @@
 /**
- * Who is live on a stream, as the events of the connection tell it, and the state that this session shows there.
+ * The sessions that are live on a stream, as the events of the connection tell it, and the state that this session shows there.
  * `LiveSession.presence` hands out handles; all handles of a stream share one room.
  *
  * Invariants: a new connection begins with the members that are there, so the list starts anew with every `hello`. Listeners hear

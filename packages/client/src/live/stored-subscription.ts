@@ -119,7 +119,7 @@ export class StoredSubscription {
     this.isParked = false;
     this.earlyIdle = undefined;
     this.cancelIdle?.();
-    this.delays.hurry();
+    this.delays.restart();
     void this.work();
   }
 
@@ -228,7 +228,7 @@ export class StoredSubscription {
         this.epoch = undefined;
         this.wish.refused(error);
       }
-    } else {
+    } else if (this.port.isConnected()) {
       if (!error.retryable) this.port.report(error);
       await this.delays.wait(this.delays.next(error.retryAfterMs));
     }

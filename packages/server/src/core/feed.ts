@@ -43,6 +43,8 @@ export interface Codec<P extends LogPage> {
   encode(page: P): Uint8Array;
   /** The bytes after the messages. Readers of the same variant share them. */
   trailer?(page: P, variant: number): Uint8Array;
+  /** Called once with every page that readers at the tail share, before the first of them gets it. */
+  onShared?(page: P): void;
 }
 
 /** Encodes a page for one reader; shared pages are `Frame`s. */
@@ -78,6 +80,7 @@ export class Frame<P extends LogPage> {
   private lookUp(codec: Codec<P>, variant: number): Uint8Array {
     let encoding = this.encodings.get(codec);
     if (encoding === undefined) {
+      codec.onShared?.(this.page);
       encoding = { data: codec.encode(this.page), variants: new Map() };
       this.encodings.set(codec, encoding);
     }

@@ -3,16 +3,13 @@
  * one per connection; features that talk both ways use it.
  *
  * Invariants: `write` takes whole frames, because their bytes are the same for every client and are made once. Messages come in
- * order, one at a time.
+ * order, one at a time. The door bounds those that wait.
  */
 import type { Sink } from "./sink.ts";
 
 export interface Socket extends Sink {
-  /** Calls the listener with every text message of the client. */
-  onText(listener: (text: string) => void): void;
-  /** Reads nothing from the client until `resume`. */
-  pause(): void;
-  resume(): void;
+  /** Calls the listener with every text message of the client, each after the one before is done. It must not reject. */
+  onText(listener: (text: string) => Promise<void>): void;
 }
 
 const TEXT = 0x81;

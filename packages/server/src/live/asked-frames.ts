@@ -2,8 +2,8 @@
  * The requests of a client over its WebSocket: `{type, ref?, …}` in, `{type: "ok" | "error", ref, …}` out. The live routes open
  * one per socket.
  *
- * Invariants: requests are answered in their order, one at a time, so that a later one sees what an earlier one has stored. At
- * most `max` wait; then nothing more is read from the client until one is answered. A malformed frame is answered, not fatal.
+ * Invariants: requests are answered in their order, one at a time, so that a later one sees what an earlier one has stored. A
+ * malformed frame is answered, not fatal.
  */
 import { z } from "zod";
 import { badBody, checkedJson } from "../core/json-body.ts";
@@ -24,34 +24,18 @@ type Handle = (body: unknown) => Promise<object>;
 
 export class AskedFrames {
   private readonly handlers = new Map<string, Handle>();
-  private readonly waiting: string[] = [];
-  private isWorking = false;
 
   constructor(
-    private readonly socket: Socket,
-    private readonly answer: (frame: object) => void,
-    private readonly max: number,
+    socket: Socket,
+    answer: (frame: object) => void,
     private readonly report: (what: string, fault: unknown) => void,
   ) {
-    socket.onText((text) => {
-      this.waiting.push(text);
-      if (this.waiting.length >= this.max) socket.pause();
-      if (!this.isWorking) void this.work();
-    });
+    socket.onText(async (text) => answer(await this.answerTo(text)));
   }
 
   /** `work` gets the rest of the frame, checked, and returns the fields of the answer. */
   on<S extends z.ZodType>(type: string, schema: S, work: (body: z.output<S>) => Promise<object>): void {
     this.handlers.set(type, async (body) => work(checkedJson(schema, body)));
-  }
-
-  private async work(): Promise<void> {
-    this.isWorking = true;
-    for (let text = this.waiting.shift(); text !== undefined; text = this.waiting.shift()) {
-      this.answer(await this.answerTo(text));
-      if (this.waiting.length < this.max) this.socket.resume();
-    }
-    this.isWorking = false;
   }
 
   private async answerTo(text: string): Promise<object> {

@@ -14,10 +14,8 @@ export interface LiveLimits extends ConnectionLimits, KeyLimits, PresenceLimits 
   readonly lingerMs: number;
   /** Subscriptions that this node follows for its connections. Beyond it, the least recently used ones are parked. */
   readonly active: number;
-  /** The body of a request, and a frame from a client. */
+  /** The body of a request. */
   readonly bodyBytes: number;
-  /** Requests over one WebSocket that may wait; then the server reads no more from that client. */
-  readonly queuedFrames: number;
   /** How often a hub looks for connections whose token has ended. */
   readonly checkMs: number;
   /** Clients that must reconnect are asked to spread over this time. */
@@ -39,7 +37,6 @@ export const LIVE_LIMITS: LiveLimits = {
   notifyBytes: 64 * 1024,
   active: 500_000,
   bodyBytes: 64 * 1024,
-  queuedFrames: 64,
   checkMs: 1_000,
   spreadMs: 5_000,
   pageRows: 1_000,

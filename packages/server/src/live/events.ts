@@ -67,8 +67,11 @@ export interface Codecs {
   readonly notified: number;
 }
 
-/** One codec per wire. A payload above `notifyBytes` is announced, so that it does not stall the connection. */
-export function codecsFor(notifyBytes: number): Codecs {
+/**
+ * One codec per wire. A payload above `notifyBytes` is announced, so that it does not stall the connection. `pushed` gets the
+ * publish time of the first message of every page that is pushed.
+ */
+export function codecsFor(notifyBytes: number, pushed: (atMs: number) => void): Codecs {
   let notified = 0;
   const codec = (wire: Wire): Codec<StreamPage> => ({
     encode({ path, meta, messages }) {
@@ -81,6 +84,9 @@ export function codecsFor(notifyBytes: number): Codecs {
           return eventBytes(wire, notifyOf(path, message.position));
         }),
       );
+    },
+    onShared({ messages: [first] }) {
+      if (first !== undefined) pushed(first.at);
     },
   });
   const codecs = { sse: codec(SSE_WIRE), websocket: codec(SOCKET_WIRE) };

@@ -64,7 +64,9 @@ export class Hub {
   constructor(private readonly parts: HubParts) {
     const { world, audience, limits, meter, engine, streams, feeds, sessions, presence, pageBytes, report } = parts;
     this.connections = new Connections(world, audience, limits);
-    this.codecs = codecsFor(limits.notifyBytes);
+    this.codecs = codecsFor(limits.notifyBytes, (atMs) => {
+      meter.pushSeconds.add(Math.max(0, engine.now() - atMs) / 1_000);
+    });
     this.active = new ActiveSubscriptions(limits.active, () => void meter.parked++);
     this.tabParts = {
       engine,
@@ -129,7 +131,9 @@ export class Hub {
   open(admitted: Admitted, sink: Sink, wire: Wire, leave: () => void): Tab {
     let opened: Tab | undefined;
     this.connections.open({ sink, framing: this.framingOf(wire), onGone: leave }, (connection) => {
-      this.parts.meter.opened++;
+      const { meter } = this.parts;
+      meter.opened++;
+      if (admitted.live.connections > 1) meter.reconnects++;
       opened = new Tab(this.tabParts, admitted, connection, wire);
       this.seat(opened);
     });
@@ -179,7 +183,7 @@ export class Hub {
 
   private streamGone({ project, sessionId }: Tab, streamId: string, { name }: Pointer): void {
     const { rolls, report } = this.parts;
-    rolls.unfollow(project, sessionId, streamId, name).catch((fault) => {
+    rolls.streamGone(project, sessionId, streamId, name).catch((fault) => {
       report(`removing a subscription to ${streamId}, which is gone, failed; the next connection repeats it`, fault);
     });
   }

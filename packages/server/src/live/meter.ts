@@ -4,6 +4,10 @@ import type { ByeCode } from "./events.ts";
 
 export class LiveMeter {
   opened = 0;
+  /** Connections of sessions that had one before. */
+  reconnects = 0;
+  /** From the publish of a message to its push, once per page and wire. */
+  readonly pushSeconds = new Tally(SECONDS);
   /** By the code of the `bye`. A client that left by itself is not counted. */
   readonly byes: Record<ByeCode, number> = {
     displaced: 0,

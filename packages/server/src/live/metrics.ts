@@ -10,6 +10,16 @@ export function liveMetrics(meter: LiveMeter, hub: Hub, rolls: Rolls, presence: 
     gauge("sluice_live_connections", "Live connections of sessions that are open.", () => hub.size),
     gauge("sluice_live_followed_subscriptions", "Subscriptions that open live connections follow.", () => hub.followed),
     counter("sluice_live_opened_total", "Live connections that were opened, reconnects included.", () => meter.opened),
+    counter(
+      "sluice_live_reconnects_total",
+      "Live connections that were opened by sessions that had one before.",
+      () => meter.reconnects,
+    ),
+    histogram(
+      "sluice_live_push_seconds",
+      "From the publish of a message to its push to live connections.",
+      meter.pushSeconds,
+    ),
     counters(
       "sluice_live_byes_total",
       "Live connections that the server ended, by what the client was told.",
@@ -35,6 +45,7 @@ export function liveMetrics(meter: LiveMeter, hub: Hub, rolls: Rolls, presence: 
       () => meter.removals,
     ),
     gauge("sluice_live_removal_queue", "Ended streams whose subscriptions wait to be removed.", () => rolls.queued),
+    gauge("sluice_live_removal_lag_seconds", "How long the first of them has waited.", () => rolls.lagSeconds),
     gauge(
       "sluice_live_presence_streams",
       "Streams on which connections of this node want presence.",

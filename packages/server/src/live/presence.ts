@@ -1,12 +1,13 @@
 /**
- * Presence: shows the tabs of this node that asked for it, and tells them who comes, goes and changes. The tabs enter and exit;
- * the route lists members; the sweeper removes the members of nodes that died.
+ * Presence: shows the tabs of this node that asked for it, and tells them which members come, go and change. The tabs enter and
+ * exit; the route lists members; the sweeper removes the members of dead nodes from streams that no tab looks at.
  *
- * Members are rows that name their node. Every reader leaves out those of nodes that are not alive, so presence is right within
- * seconds of a node's death, and the rows themselves are swept later.
+ * Members are rows that name their node. Every reader leaves out those of nodes that are not alive, and a node whose tabs look at
+ * the stream removes them. So presence is right within seconds of a node's death.
  *
  * Invariants: off unless asked for: a tab without presence costs nothing here. A stream has one watch per node while a tab of the
- * node wants its events. What could not be stored is tried again. Members per stream are bounded.
+ * node wants its events. A member that could not be stored, or that another node took for dead, is stored again. Members per
+ * stream are bounded.
  */
 import type { Cancel, World } from "../core/world.ts";
 import { type Engine, EngineError, type Entity, type Unwatch } from "../engine/contract.ts";
@@ -57,6 +58,12 @@ interface Wish {
   /** False: the tab has left, and its member is to be removed. */
   readonly isShown: boolean;
   isStored: boolean;
+}
+
+/** The rows of a stream: members of nodes that are alive, and what dead nodes have left behind. */
+interface Reading {
+  readonly members: Map<string, ShownMember>;
+  readonly dead: { readonly session: string; readonly nonce: string }[];
 }
 
 /** The tabs of this node on one stream, and the members that they were told of. */
@@ -110,17 +117,30 @@ export class Presence {
 
   /** The members whose node is alive, in the order of their sessions. */
   async members(project: string, stream: string): Promise<readonly ShownMember[]> {
-    return [...(await this.read(presenceEntity(project, stream))).values()];
+    return [...(await this.read(presenceEntity(project, stream))).members.values()];
   }
 
-  private async read(e: Entity): Promise<Map<string, ShownMember>> {
+  private async read(e: Entity): Promise<Reading> {
     const { engine, limits } = this.parts;
-    const members = new Map<string, ShownMember>();
+    const rows: { readonly key: string; readonly value: Member }[] = [];
+    for await (const row of rowsOf(engine, e, memberTable, limits.pageRows)) rows.push(row);
+    // Read after the members, because a node writes its record before it shows a member.
     const alive = new Set((await engine.nodes()).map(({ id }) => id));
-    for await (const { key, value } of rowsOf(engine, e, memberTable, limits.pageRows)) {
-      if (alive.has(value.node)) members.set(key, shown(key, value));
+    // A node whose record has ended, because the store did not answer for a while, still knows that it is alive.
+    alive.add(engine.node);
+    const reading: Reading = { members: new Map(), dead: [] };
+    for (const { key, value } of rows) {
+      if (alive.has(value.node)) reading.members.set(key, shown(key, value));
+      else reading.dead.push({ session: key, nonce: value.nonce });
     }
-    return members;
+    return reading;
+  }
+
+  /** Removes the members that dead nodes have left behind. Nodes may do so at the same time. */
+  private async bury(e: Entity, dead: Reading["dead"]): Promise<void> {
+    if (dead.length === 0) return;
+    const keys = [COUNT_ROW, ...dead.map(({ session }) => memberTable.at(session))];
+    await this.parts.keepers.submit(e, keys, (view) => hideRule(view, dead));
   }
 
   private roomOf(project: string, stream: string): Room {
@@ -203,13 +223,23 @@ export class Presence {
       while (room.looksAgain && room.tabs.size > 0) {
         room.looksAgain = false;
         const fresh = new Set(room.fresh);
-        this.tell(room, await this.read(presenceEntity(room.project, room.stream)), fresh);
+        const e = presenceEntity(room.project, room.stream);
+        const { members, dead } = await this.read(e);
+        this.tell(room, members, fresh);
+        this.missMembers(room, members);
+        await this.bury(e, dead);
       }
     } catch (fault) {
       this.failed(`reading who is present on ${room.stream} failed; it is tried again`, fault);
     } finally {
       room.isLooking = false;
     }
+  }
+
+  /** Has `check` store the members of this node again that another node has taken for dead and removed. */
+  private missMembers(room: Room, members: Reading["members"]): void {
+    if (members.size >= this.parts.limits.members) return;
+    for (const [session, wish] of room.wishes) if (wish.isShown && !members.has(session)) wish.isStored = false;
   }
 
   /** A store that does not answer is the operator's news already, and would be told once per stream and second. */
@@ -233,17 +263,9 @@ export class Presence {
 
   /** Removes the members of nodes that are not alive. */
   async sweep({ project, id: stream }: Entity): Promise<void> {
-    const { engine, keepers, limits } = this.parts;
+    const { keepers, limits } = this.parts;
     const e = presenceEntity(project, stream);
-    const dead: { session: string; nonce: string }[] = [];
-    const rows = rowsOf(engine, e, memberTable, limits.pageRows);
-    const members: { readonly key: string; readonly value: Member }[] = [];
-    for await (const row of rows) members.push(row);
-    // Read after the members: a node writes its record before it shows a member.
-    const alive = new Set((await engine.nodes()).map(({ id }) => id));
-    for (const { key, value } of members) if (!alive.has(value.node)) dead.push({ session: key, nonce: value.nonce });
-    const keys = [COUNT_ROW, ...dead.map(({ session }) => memberTable.at(session))];
-    await keepers.submit(e, keys, (view) => hideRule(view, dead));
+    await this.bury(e, (await this.read(e)).dead);
     await keepers.submit(e, [COUNT_ROW], (view, now) => sweptRule(view, now, limits));
   }
 }

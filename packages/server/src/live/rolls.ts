@@ -35,12 +35,15 @@ export interface RollParts {
 interface Ended {
   readonly project: string;
   readonly stream: string;
-  readonly atMs: number;
+  /** By the monotonic clock. */
+  readonly sinceMs: number;
 }
 
 export class Rolls {
   private readonly queue: Ended[] = [];
   private working: Promise<void> | undefined;
+  /** Removals outside the queue that are not done. */
+  private readonly underway = new Set<Promise<void>>();
   private isStopped = false;
 
   constructor(private readonly parts: RollParts) {}
@@ -48,6 +51,16 @@ export class Rolls {
   /** Ended streams whose subscriptions wait to be removed. */
   get queued(): number {
     return this.queue.length;
+  }
+
+  /** How long the first of them has waited. */
+  get lagSeconds(): number {
+    const [first] = this.queue;
+    return first === undefined ? 0 : this.secondsSince(first.sinceMs);
+  }
+
+  private secondsSince(sinceMs: number): number {
+    return (this.parts.world.monotonicMs() - sinceMs) / 1_000;
   }
 
   async enroll(project: string, stream: string, enrolled: Enrolled): Promise<void> {
@@ -70,9 +83,25 @@ export class Rolls {
   }
 
   /** A stream that tabs followed has ended. */
-  async streamEnded(project: string, stream: string): Promise<void> {
+  streamEnded(project: string, stream: string): Promise<void> {
+    return this.tracked(() => this.removeOrQueue(project, stream));
+  }
+
+  /** A removal that a stop waits for. After the stop there is none: the sweep of a later start does it. */
+  private async tracked(remove: () => Promise<void>): Promise<void> {
+    if (this.isStopped) return;
+    const removal = remove();
+    this.underway.add(removal);
+    try {
+      await removal;
+    } finally {
+      this.underway.delete(removal);
+    }
+  }
+
+  private async removeOrQueue(project: string, stream: string): Promise<void> {
     const { world, limits, meter } = this.parts;
-    const ended = { project, stream, atMs: world.now() };
+    const ended = { project, stream, sinceMs: world.monotonicMs() };
     const count = await this.count(project, stream);
     if (count === 0) return;
     if (count <= limits.inlineRemovals) {
@@ -99,14 +128,14 @@ export class Rolls {
   /** The roll keeps what is not done. */
   async stop(): Promise<void> {
     this.isStopped = true;
-    await this.working;
+    await Promise.allSettled([...this.underway, this.working]);
   }
 
-  private async removeAll({ project, stream, atMs }: Ended): Promise<void> {
+  private async removeAll({ project, stream, sinceMs }: Ended): Promise<void> {
     for (let after: string | undefined = ""; after !== undefined && !this.isStopped; ) {
       after = await this.reconcile(project, stream, after);
     }
-    this.parts.meter.removalSeconds.add((this.parts.world.now() - atMs) / 1_000);
+    this.parts.meter.removalSeconds.add(this.secondsSince(sinceMs));
   }
 
   /** Compares a part of the roll with its sessions, and stores where to continue. */
@@ -144,6 +173,11 @@ export class Rolls {
     const { engine, sessions } = this.parts;
     const { rows } = await engine.load(sessions.entity(project, session), [pointerTable.at(stream)]);
     return rows[0] && pointerTable.decode(rows[0]).name;
+  }
+
+  /** A tab has found that its stream is gone. */
+  streamGone(project: string, session: string, stream: string, name: string): Promise<void> {
+    return this.tracked(() => this.unfollow(project, session, stream, name));
   }
 
   /** Removes a session's subscription to the stream of this name, which has ended. */

@@ -52,7 +52,7 @@ export interface LiveRouteParts {
   readonly audience: Audience;
   readonly streams: Streams;
   readonly presence: Presence;
-  readonly limits: Pick<LiveLimits, "bodyBytes" | "queuedFrames">;
+  readonly limits: Pick<LiveLimits, "bodyBytes">;
   readonly report: (what: string, fault: unknown) => void;
 }
 
@@ -98,11 +98,11 @@ export class LiveRoutes {
   private talk(admitted: Admitted, socket: Socket, leave: () => void): void {
     const tab = this.parts.hub.open(admitted, socket, SOCKET_WIRE, leave);
     const { project, sessionId, access } = admitted;
-    const { live, limits, report } = this.parts;
+    const { live, report } = this.parts;
     const own = (given: string | undefined) => {
       if (given !== undefined && given !== sessionId) throw badBody("sessionId must be that of this connection");
     };
-    const asked = new AskedFrames(socket, (answer) => tab.send(answer), limits.queuedFrames, report);
+    const asked = new AskedFrames(socket, (answer) => tab.send(answer), report);
     asked.on("subscribe", newSubscriptionFrame, async ({ sessionId: given, ...wanted }) => {
       own(given);
       return subscribedBody(wanted.streamId, await live.subscribe(project, { ...wanted, sessionId }, access));

@@ -12,7 +12,7 @@ import type { Hold, LiveWorld } from "../../../../packages/client/src/live/world
 import { LAST_BYTES, type LastWords } from "../../../../packages/client/src/page-exit.ts";
 import type { Random } from "../../random.ts";
 import type { Stage } from "../../scenario.ts";
-import { type Asked, type Heard, SimFetch } from "./sim-fetch.ts";
+import { type Ears, SimFetch } from "./sim-fetch.ts";
 
 /** What outlives a page of a tab. */
 export interface TabStore {
@@ -21,10 +21,7 @@ export interface TabStore {
   readonly locks: Map<string, Page>;
 }
 
-export interface PageEars {
-  say(line: string): void;
-  sent(asked: Asked): void;
-  heard: Heard;
+export interface PageEars extends Ears {
   error(error: SluiceError): void;
 }
 
@@ -44,7 +41,7 @@ export class Page {
     private readonly ears: PageEars,
   ) {
     this.random = stage.random.branch();
-    this.network = new SimFetch(stage, ears.say, ears.sent, ears.heard);
+    this.network = new SimFetch(stage, ears);
   }
 
   async open(): Promise<LiveSession> {
@@ -74,6 +71,14 @@ export class Page {
 
   cut(): void {
     this.network.cut();
+  }
+
+  goOffline(): void {
+    this.network.goOffline();
+  }
+
+  goOnline(): void {
+    this.network.isOnline = true;
   }
 
   /** The user looks at another page. */

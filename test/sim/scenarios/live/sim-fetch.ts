@@ -18,21 +18,30 @@ export interface Asked {
   readonly body: string;
 }
 
-export type Heard = (asked: Asked, status: number, text: string) => void;
+export interface Ears {
+  say(line: string): void;
+  /** A request is sent. */
+  sent(asked: Asked): void;
+  /** A whole answer has come, before the client sees it. */
+  heard(asked: Asked, status: number, text: string, isClosed: boolean): void;
+  /** A piece of a live connection has come, before the client sees it. */
+  pushed(piece: Uint8Array): void;
+  /** A live connection has opened. */
+  connected(): void;
+}
 
 type Outcome = { readonly response: Response } | { readonly error: unknown };
 
 export class SimFetch {
   isDead = false;
+  /** Whether the page has a network at all. */
+  isOnline = true;
   private readonly open = new Set<() => void>();
   private hangUp: (() => void) | undefined;
 
   constructor(
     private readonly stage: Stage,
-    private readonly say: (line: string) => void,
-    /** Sees every request when it is sent, and every whole answer before the client does. */
-    private readonly sent: (asked: Asked) => void,
-    private readonly heard: Heard,
+    private readonly ears: Ears,
   ) {}
 
   /** The network loses the live connection. */
@@ -42,7 +51,13 @@ export class SimFetch {
 
   kill(): void {
     this.isDead = true;
-    for (const leave of [...this.open]) leave();
+    for (const end of [...this.open]) end();
+  }
+
+  /** The page loses its network, with everything that is under way. */
+  goOffline(): void {
+    this.isOnline = false;
+    for (const end of [...this.open]) end();
   }
 
   readonly fetch = (input: string, init: RequestInit = {}): Promise<Response> =>
@@ -54,7 +69,11 @@ export class SimFetch {
         search: search.slice(1),
         body: (init.body as string | undefined) ?? "",
       };
-      this.sent(asked);
+      if (!this.isOnline) {
+        this.stage.world.schedule("offline", 1, () => reject(new TypeError("offline")));
+        return;
+      }
+      this.ears.sent(asked);
       this.exchange(asked, pathname, init.signal ?? undefined, (outcome) => {
         if (this.isDead) return;
         if ("response" in outcome) resolve(outcome.response);
@@ -78,16 +97,17 @@ export class SimFetch {
       },
     });
     let status = 0;
+    let isClosed = false;
     let isOver = false;
     const finish = (how: string, end: () => void) => {
       if (isOver) return;
       isOver = true;
       cancel();
       exchange.leave();
-      this.open.delete(leave);
+      this.open.delete(lose);
       if (this.hangUp === lose) this.hangUp = undefined;
       if (this.isDead) return;
-      this.say(
+      this.ears.say(
         `${asked.method} ${asked.path} ${asked.search} ${asked.body} -> ${status || how} ${text.join("").slice(0, 160)}`,
       );
       end();
@@ -98,23 +118,27 @@ export class SimFetch {
     };
     const lost = (why: string) => finish(why, fail(new TypeError(why)));
     const lose = () => lost("cut");
-    const leave = () => finish("left", () => {});
     const exchange = network.open(
       { method: asked.method, path, search: asked.search, body: asked.body ? Buffer.from(asked.body) : undefined },
       {
         head: (head) => {
           status = head.status;
-          if (isLive && status === 200) cancel();
+          isClosed = head.header("stream-closed") !== undefined;
+          if (isLive && status === 200) {
+            cancel();
+            this.ears.connected();
+          }
           settle({ response: responseOf(status, (name) => head.header(name), stream) });
         },
         chunk: (bytes) => {
           if (isOver) return;
-          if (!isLive) text.push(Buffer.from(bytes).toString());
+          if (isLive) this.ears.pushed(bytes);
+          else text.push(Buffer.from(bytes).toString());
           body.enqueue(bytes);
         },
         end: () =>
           finish("", () => {
-            this.heard(asked, status, text.join(""));
+            this.ears.heard(asked, status, text.join(""), isClosed);
             body.close();
           }),
         refused: () => lost("refused"),
@@ -123,7 +147,7 @@ export class SimFetch {
       random.pick([1, 1, 50, 1_000]),
     );
     const cancel = world.schedule("timeout", PATIENCE_MS, () => lost("timeout"));
-    this.open.add(leave);
+    this.open.add(lose);
     if (isLive) this.hangUp = lose;
     signal?.addEventListener("abort", () => finish("aborted", fail(signal.reason)));
   }

@@ -6,8 +6,10 @@
  * ledger, and what it tells the server is compared with that.
  */
 import type { SluiceError } from "../../../../packages/client/src/error.ts";
+import type { Presence } from "../../../../packages/client/src/live/presence.ts";
 import type { LiveSubscription } from "../../../../packages/client/src/live/subscribe-options.ts";
 import type { Stage } from "../../scenario.ts";
+import { Evidence } from "./evidence.ts";
 import type { Ledger, Period } from "./ledger.ts";
 import { Page, type TabStore } from "./page.ts";
 import type { Asked } from "./sim-fetch.ts";
@@ -19,6 +21,7 @@ export type Habits = Readonly<Record<"subscribe" | "unsubscribe" | "hide" | "dis
 /** One stream that the user of the tab wants. */
 interface Wanted {
   readonly period: Period;
+  readonly presence: Presence | undefined;
   subscription: LiveSubscription | undefined;
 }
 
@@ -34,6 +37,8 @@ export class SimTab {
   private answered = new Map<string, string>();
   /** By request: what the server had confirmed when it was sent. */
   private readonly confirmed = new WeakMap<Asked, ReadonlyMap<string, string>>();
+  /** What the server has told this page about the ends of streams. */
+  private evidence = new Evidence();
   /** Reads of a stream so far. */
   catchUps = 0;
   /** Whether the page has been live: connected, with everything read. */
@@ -69,7 +74,15 @@ export class SimTab {
       else this.page?.cut();
       await world.sleep(random.between(0, random.pick([0, 30, 400, 3_000])));
     }
-    await this.close();
+    if (random.chance(0.5)) await this.close();
+    else this.page?.goOffline();
+  }
+
+  /** The page comes back to its network, or the tab opens a new one. */
+  async resume(): Promise<void> {
+    if (this.page === undefined) return this.open();
+    this.hasSettled = false;
+    this.page.goOnline();
   }
 
   /** Opens a page, which wants what the page before wanted. */
@@ -78,13 +91,19 @@ export class SimTab {
     const page: Page = new Page(stage, this.store, {
       say: (line) => this.say(line),
       sent: (asked) => this.sent(asked),
-      heard: (asked, status, text) => this.heard(page, asked, status, text),
+      heard: (asked, status, text, isClosed) => {
+        this.evidence.answered(asked, status, text, isClosed);
+        this.heard(page, asked, status, text);
+      },
+      connected: () => this.evidence.connected(),
+      pushed: (piece) => this.evidence.pushed(piece),
       error: (error) => this.failed(error),
     });
     this.page = page;
     this.pages++;
     this.last = new Map();
     this.answered = new Map();
+    this.evidence = new Evidence();
     const wanted = [...this.wanted.keys()];
     this.wanted.clear();
     await page.open();
@@ -129,11 +148,15 @@ export class SimTab {
 
   private subscribe(stream: string): void {
     const session = this.page?.session;
-    if (session === undefined || this.wanted.has(stream)) return;
+    const known = this.wanted.get(stream);
+    if (known !== undefined) known.presence?.setState({ at: this.stage.world.elapsedMs });
+    if (session === undefined || known !== undefined) return;
     const period = this.ledger.begin(`${this.name}, page ${this.pages}`, stream);
-    const one: Wanted = { period, subscription: undefined };
+    const presence = this.stage.random.chance(0.3) ? session.presence(stream) : undefined;
+    const one: Wanted = { period, presence, subscription: undefined };
     this.wanted.set(stream, one);
     this.answered.delete(stream);
+    this.evidence.forget(stream);
     this.say(`subscribes to ${stream}`);
     one.subscription = session.subscribe<string>(
       stream,
@@ -162,15 +185,23 @@ export class SimTab {
     this.say(`unsubscribes from ${stream}`);
     this.wanted.delete(stream);
     one.period.isOver = true;
+    one.presence?.leave();
     one.subscription?.unsubscribe();
   }
 
   private ended(stream: string, one: Wanted, reason: string): void {
     this.say(`${stream} ended: ${reason}`);
+    if (!this.evidence.shows(stream, reason)) {
+      this.ledger.object(
+        this.name,
+        `${stream} is said to be ${reason}, which the server told of an earlier subscription at most`,
+      );
+    }
     if (this.wanted.get(stream) !== one) return;
     this.wanted.delete(stream);
     one.period.isOver = true;
     one.period.end = reason;
+    one.presence?.leave();
     if (reason !== "closed" && this.stage.random.chance(0.7)) this.subscribe(stream);
   }
 

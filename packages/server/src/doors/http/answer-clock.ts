@@ -45,6 +45,4 @@ export const GONE: Socket = {
   end() {},
   cut() {},
   onText() {},
-  pause() {},
-  resume() {},
 };

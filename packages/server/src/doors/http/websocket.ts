@@ -4,13 +4,15 @@
  *
  * Invariants: nothing is compressed, because a compressor per connection costs more memory than the connection. A frame from a
  * client has at most `frameBytes`. A client that answers no ping is cut. Bytes are written to the socket as they are given:
- * they are whole frames, shared by all clients. Bytes that only this connection holds are charged to the memory budget.
+ * they are whole frames, shared by all clients. Bytes that only this connection holds, in either direction, are charged to the
+ * memory budget.
  */
 import { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket as NetSocket } from "node:net";
 import { type WebSocket, WebSocketServer } from "ws";
 import type { EndReason } from "../../core/sink.ts";
 import type { Socket } from "../../core/socket.ts";
+import { type FramePort, FrameQueue } from "../frame-queue.ts";
 import type { HttpLimits } from "./defaults.ts";
 import type { NodeLine } from "./node-line.ts";
 import { NodeRequest } from "./node-request.ts";
@@ -87,7 +89,10 @@ export class WebSocketDoor {
     const { socket } = incoming;
     if (socket.destroyed) return;
     outgoing.detachSocket(socket);
+    // The handshake and the first frames leave in one write.
+    socket.cork();
     this.server.handleUpgrade(incoming, socket, head, (client) => open(new NodeSocket(client, request)));
+    socket.uncork();
   }
 }
 
@@ -158,21 +163,21 @@ class NodeSocket implements Socket {
     else this.socket.once("close", task);
   }
 
-  onText(listener: (text: string) => void): void {
+  onText(listener: (text: string) => Promise<void>): void {
+    const { limits, memory, traffic } = this.line.shared;
+    const queue = new FrameQueue((frame) => listener(frame.toString()), this.framePort, limits, memory);
     this.client.on("message", (data, isBinary) => {
       this.hear();
-      this.line.shared.traffic.receivedBytes += (data as Buffer).length;
+      traffic.receivedBytes += (data as Buffer).length;
       if (isBinary) this.client.close(BINARY_REFUSED);
-      else listener(data.toString());
+      else queue.arrive(data as Buffer);
     });
+    this.onGone(() => queue.close());
   }
 
-  pause(): void {
-    this.client.pause();
-  }
-
-  resume(): void {
-    this.client.resume();
+  private get framePort(): FramePort {
+    const { client } = this;
+    return { pause: () => client.pause(), resume: () => client.resume(), cut: () => this.cut("slow-reader") };
   }
 
   ping(): void {

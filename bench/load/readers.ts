@@ -1,6 +1,6 @@
-// Many SSE readers of one stream in this process, on raw sockets. The saturated scenario only counts marker bytes, in one buffer
-// that all sockets share, so that a delivery costs the reader almost nothing. The latency scenario also reads the stamp after
-// each marker.
+// Many readers of one stream in this process, by SSE or WebSocket, on raw sockets. The saturated scenarios only count marker
+// bytes, in one buffer that all sockets share, so that a delivery costs the reader almost nothing. The latency scenarios also
+// read the stamp after each marker. The frames of a server are not masked, so markers and stamps can be read without parsing.
 
 import { connect, type Socket } from "node:net";
 import { countMarkers, MARKER } from "./message.ts";
@@ -20,7 +20,7 @@ export interface Delivery {
   cutOff: number;
 }
 
-export class SseReaders {
+export class Readers {
   readonly delivery: Delivery;
   /** Called after every piece that holds a message. */
   onProgress: () => void = () => {};
@@ -35,17 +35,13 @@ export class SseReaders {
     this.carried = new Array<string>(count).fill("");
   }
 
-  static async open(
-    url: URL,
-    path: string,
-    count: number,
-    onStamp?: (stampMicros: number) => void,
-  ): Promise<SseReaders> {
-    const readers = new SseReaders(count);
+  /** One reader per request, which is the first thing that it sends. */
+  static async open(url: URL, requests: readonly string[], onStamp?: (stampMicros: number) => void): Promise<Readers> {
+    const readers = new Readers(requests.length);
     readers.onStamp = onStamp;
-    for (let first = 0; first < count; first += CONNECTING_AT_ONCE) {
-      const last = Math.min(count, first + CONNECTING_AT_ONCE);
-      await Promise.all(Array.from({ length: last - first }, (_, i) => readers.connectOne(url, path, first + i)));
+    for (let first = 0; first < requests.length; first += CONNECTING_AT_ONCE) {
+      const some = requests.slice(first, first + CONNECTING_AT_ONCE);
+      await Promise.all(some.map((request, i) => readers.connectOne(url, request, first + i)));
     }
     return readers;
   }
@@ -60,7 +56,7 @@ export class SseReaders {
     return this.delivery.perReader.reduce((least, count) => Math.min(least, count), Number.POSITIVE_INFINITY);
   }
 
-  private connectOne(url: URL, path: string, index: number): Promise<void> {
+  private connectOne(url: URL, request: string, index: number): Promise<void> {
     return new Promise((resolve, reject) => {
       const socket = connect({
         host: url.hostname,
@@ -74,15 +70,11 @@ export class SseReaders {
           },
         },
       });
-      socket.on("connect", () => {
-        socket.write(
-          `GET ${path}?offset=-1&live=sse HTTP/1.1\r\nHost: ${url.host}\r\nAccept: text/event-stream\r\n\r\n`,
-        );
-      });
+      socket.on("connect", () => void socket.write(request));
       socket.on("error", reject);
       socket.on("close", () => {
         if (!this.closing) this.delivery.cutOff++;
-        reject(new Error("the server closed an SSE connection before answering"));
+        reject(new Error("the server closed a connection before answering"));
       });
       this.sockets.push(socket);
     });
@@ -107,4 +99,14 @@ export class SseReaders {
     // The next piece completes a stamp that was cut in two.
     this.carried[index] = at === -1 ? "" : text.slice(at);
   }
+}
+
+export function sseRequest(url: URL, path: string): string {
+  return `GET ${path}?offset=-1&live=sse HTTP/1.1\r\nHost: ${url.host}\r\nAccept: text/event-stream\r\n\r\n`;
+}
+
+/** The key is the example of RFC 6455; a server answers to any. */
+export function webSocketRequest(url: URL, path: string): string {
+  const upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13";
+  return `GET ${path} HTTP/1.1\r\nHost: ${url.host}\r\n${upgrade}\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n`;
 }
