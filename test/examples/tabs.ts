@@ -6,6 +6,7 @@
  * complaint of a page fails its test, except for requests that fail because the test has cut them off.
  */
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { rm } from "node:fs/promises";
 import { type BrowserContext, type CDPSession, chromium, type Page } from "playwright-core";
 import { afterAll, beforeAll, expect, onTestFinished } from "vitest";
 import { temporaryDir } from "../support/disk.ts";
@@ -23,21 +24,23 @@ export interface Tabs {
 export function useTabs(): Tabs {
   let child: ChildProcess;
   let context: BrowserContext;
-  const { dir, remove } = temporaryDir();
+  const { dir } = temporaryDir();
   beforeAll(async () => {
     const chromiumPath = execFileSync("which", ["chromium"], { encoding: "utf8" }).trim();
     // Chromium has no sandbox for root.
     const sandbox = process.getuid?.() === 0 ? ["--no-sandbox"] : [];
     const args = ["--headless", "--remote-debugging-port=0", `--user-data-dir=${dir}`, "--no-first-run", ...sandbox];
-    child = spawn(chromiumPath, args, { stdio: ["ignore", "ignore", "pipe"] });
+    // In a process group of its own, which ends as one.
+    child = spawn(chromiumPath, args, { stdio: ["ignore", "ignore", "pipe"], detached: true });
     const browser = await chromium.connectOverCDP(await endpointOf(child), { noDefaults: true });
     context = browser.contexts()[0]!;
   });
   afterAll(async () => {
     const ended = new Promise((resolve) => child.once("exit", resolve));
-    child.kill("SIGKILL");
+    process.kill(-child.pid!, "SIGKILL");
     await ended;
-    remove();
+    // The last process of the group may still write.
+    await rm(dir, { recursive: true, force: true, maxRetries: 20 });
   });
   return { open: (url) => Tab.open(context, url) };
 }
