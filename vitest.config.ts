@@ -17,6 +17,7 @@ const LONG = [
   "test/crash/kill",
   "test/conformance/",
   "test/cli/",
+  "test/examples/live-pages",
   "test/client/resumable-stream",
   "test/sessions/kill",
   "test/channels/kill",

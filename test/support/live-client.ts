@@ -37,6 +37,7 @@ export class FakePage implements LivePage {
   hasLocks = true;
   hide: LastWords | undefined;
   wake: (() => void) | undefined;
+  offline: (() => void) | undefined;
 
   load(key: string): string | undefined {
     return this.items.get(key);
@@ -57,6 +58,13 @@ export class FakePage implements LivePage {
     this.hide = words;
     return () => {
       this.hide = undefined;
+    };
+  }
+
+  onOffline(task: () => void): () => void {
+    this.offline = task;
+    return () => {
+      this.offline = undefined;
     };
   }
 

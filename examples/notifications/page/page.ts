@@ -4,7 +4,8 @@
  * Invariants: it stores only the id of each person's session and the offset of the last seen notice. The notices stay in the
  * inbox and are read from there.
  */
-import { Sluice } from "@sluice/client";
+import { type Fanout, Sluice } from "@sluice/client";
+import { killOnClick } from "../../web/kill-button.ts";
 import { PEOPLE, type Person, streamOf, TOPICS } from "../people.ts";
 import { type Copied, InboxView } from "./inbox-view.ts";
 
@@ -80,9 +81,9 @@ function show(person: Person): HTMLElement {
 async function send(topic: string, text: string): Promise<void> {
   const response = await fetch("/send", { method: "POST", body: JSON.stringify({ topic, text }) });
   if (!response.ok) throw new Error(await response.text());
-  const { inboxes, reached, mode } = (await response.json()) as { inboxes: number; reached: number; mode: string };
-  const copies = reached === inboxes ? `${inboxes}` : `${reached} of ${inboxes}`;
-  element("told").textContent = `Appended once, copied to ${copies} ${inboxes === 1 ? "inbox" : "inboxes"} (${mode}).`;
+  const { count, successes, mode } = (await response.json()) as Fanout;
+  const copies = successes === count ? `${count}` : `${successes} of ${count}`;
+  element("told").textContent = `Appended once, copied to ${copies} ${count === 1 ? "inbox" : "inboxes"} (${mode}).`;
 }
 
 function choiceOf(topic: string): HTMLElement {
@@ -109,6 +110,9 @@ element<HTMLFormElement>("composer").addEventListener("submit", (event) => {
   );
 });
 element("day").addEventListener("click", () => void fetch("/day", { method: "POST" }));
+killOnClick(element("kill"), (words) => {
+  element("told").textContent = words;
+});
 addEventListener("hashchange", () => location.reload());
 
 const named = PEOPLE.filter(({ id }) => `#${id}` === location.hash);

@@ -93,6 +93,16 @@ describe("the world of a page", () => {
     expect(wakes).toBe(3);
   });
 
+  test("hears that the network is lost", () => {
+    const { scope } = page();
+    let losses = 0;
+    const stop = browserWorld(new PageExit(), undefined).page.onOffline(() => void losses++);
+    scope.dispatchEvent(new Event("offline"));
+    stop();
+    scope.dispatchEvent(new Event("offline"));
+    expect(losses).toBe(1);
+  });
+
   test("stores in the page's storage, in the caller's, or nowhere, and survives one that refuses", () => {
     const items = new Map<string, string>();
     const storage = {

@@ -58,6 +58,7 @@ function pageOf(scope: Scope, exit: PageExit, storage: SessionStorage | false | 
         stop();
       };
     },
+    onOffline: (task) => listen(scope.document && scope, "offline", task),
     onWake(task) {
       const shown = () => {
         if (scope.document?.visibilityState === "visible") task();

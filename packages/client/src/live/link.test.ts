@@ -115,6 +115,18 @@ describe("a link", () => {
     expect([transport.lines.length, world.timers]).toEqual([2, 1]);
   });
 
+  test("replaces a connection at once that was silent while the machine slept, and no other", async () => {
+    const { transport, world, link } = await started();
+    transport.listener.event(hello, 5);
+    link.wake();
+    expect(transport.last.isClosed).toBe(false);
+    const asleep = world.now() + 3_600_000;
+    // The clock of the machine goes on, its timers do not.
+    Object.assign(world, { now: () => asleep });
+    link.wake();
+    expect([transport.last.isClosed, world.timers]).toEqual([true, 0]);
+  });
+
   test("renews the token after token-expired", async () => {
     const { transport, world, server, renew } = await started();
     transport.listener.event(hello, 5);

@@ -50,6 +50,7 @@ export class Link {
   state: LinkState = "connecting";
   private line: Line | undefined;
   private hangUp: ((error?: SluiceError) => void) | undefined;
+  private judgeSilence: (() => void) | undefined;
   private isClosed = false;
   private blockedSockets = 0;
   private readonly delays: Delays;
@@ -67,9 +68,10 @@ export class Link {
     return this.line?.ask?.(type, body);
   }
 
-  /** Tries at once instead of waiting. */
+  /** Tries at once instead of waiting. Timers stand still while a machine sleeps, so the silence is judged now. */
   wake(): void {
     this.delays.hurry();
+    this.judgeSilence?.();
   }
 
   /** Ends the connection; another one follows. */
@@ -127,6 +129,7 @@ export class Link {
         line.close();
         this.line = undefined;
         this.hangUp = undefined;
+        this.judgeSilence = undefined;
         const openForMs = openAtMs === undefined ? undefined : world.now() - openAtMs;
         if (transport.kind === "websocket") this.blockedSockets = openForMs === undefined ? this.blockedSockets + 1 : 0;
         if (openForMs !== undefined) this.parts.lost();
@@ -151,6 +154,7 @@ export class Link {
         end,
       });
       const watch = () => {
+        cancel();
         const limitMs = openAtMs === undefined ? HELLO_MS : SILENCE_MS;
         const leftMs = heardAtMs + limitMs - world.now();
         if (leftMs <= 0) end(new SluiceError("timeout", "the server is silent", { retryable: true }));
@@ -159,6 +163,7 @@ export class Link {
       cancel = world.after(HELLO_MS, watch);
       this.line = line;
       this.hangUp = end;
+      this.judgeSilence = watch;
     });
   }
 

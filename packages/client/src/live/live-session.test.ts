@@ -32,6 +32,17 @@ describe("a session", () => {
     expect(story).toEqual([...once, "offline", ...once]);
   });
 
+  test("is offline as soon as the platform says so, and tries at once when the network is back", async () => {
+    const { session, hello, world, transport } = await openTab();
+    await hello();
+    world.page.offline!();
+    await turn();
+    expect([session.status, transport.last.isClosed]).toEqual(["offline", true]);
+    world.page.wake!();
+    await turn();
+    expect([session.status, transport.lines.length]).toEqual(["connecting", 2]);
+  });
+
   test("follows a stream from the answer on, and gives each message to every handler once", async () => {
     const { session, hello, follow, push, server } = await openTab();
     await hello();

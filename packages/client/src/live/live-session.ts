@@ -140,6 +140,8 @@ export class LiveSession {
     session.stops.push(
       world.page.onHide((budget) => session.hide(budget)),
       world.page.onWake(() => session.link.wake()),
+      // Connections go silent then, and some of them stay so when the network is back.
+      world.page.onOffline(() => session.link.restart()),
     );
     session.link.start();
     return session;

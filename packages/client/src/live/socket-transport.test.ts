@@ -5,9 +5,9 @@ import type { Line, LineListener } from "./transport.ts";
 
 class FakeSocket implements SocketLike {
   static last: FakeSocket;
-  onmessage: SocketLike["onmessage"] = null;
-  onclose: SocketLike["onclose"] = null;
-  onerror: SocketLike["onerror"] = null;
+  onmessage: ((message: { readonly data: string }) => void) | null = null;
+  onclose: (() => void) | null = null;
+  onerror: (() => void) | null = null;
   readonly sent: string[] = [];
   isClosed = false;
 

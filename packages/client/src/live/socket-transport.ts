@@ -8,11 +8,14 @@ import { SluiceError } from "../error.ts";
 import { type AnswerEvent, eventIn, isAnswer } from "./events.ts";
 import type { Credentials, Line, LineListener, Transport } from "./transport.ts";
 
-/** The part of a WebSocket that a session uses; the one of browsers and the package `ws` both have it. */
+/**
+ * The part of a WebSocket that a session uses; the one of browsers and the package `ws` both have it. Each declares events of its own,
+ * and `never` accepts a listener of any.
+ */
 export interface SocketLike {
-  onmessage: ((message: { readonly data: unknown }) => void) | null;
-  onclose: (() => void) | null;
-  onerror: (() => void) | null;
+  onmessage: ((message: never) => void) | null;
+  onclose: ((event: never) => void) | null;
+  onerror: ((event: never) => void) | null;
   send(text: string): void;
   close(): void;
 }
@@ -51,7 +54,7 @@ class SocketLine implements Line {
     try {
       const socket = connect();
       this.socket = socket;
-      socket.onmessage = ({ data }) => this.take(data);
+      socket.onmessage = ({ data }: { readonly data: unknown }) => this.take(data);
       socket.onclose = () => this.end("the connection was closed");
       // A close follows in browsers; `ws` emits an error that must be listened to.
       socket.onerror = () => this.end("the WebSocket could not be opened, or was cut off");

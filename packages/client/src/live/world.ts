@@ -39,4 +39,6 @@ export interface LivePage {
   onHide(words: LastWords): Cancel;
   /** Runs when the page is shown again, and when the network is back. */
   onWake(task: () => void): Cancel;
+  /** Runs when the platform has lost its network. */
+  onOffline(task: () => void): Cancel;
 }

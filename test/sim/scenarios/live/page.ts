@@ -143,6 +143,7 @@ export class Page {
         };
       },
       onWake: () => () => {},
+      onOffline: () => () => {},
     },
   };
 }
