@@ -14,7 +14,7 @@ const PATHS = [
   "/v1/stream/a?offset=-1&x=%zz",
   "/v1/stream/a?offset=wrong",
   "/v1/stream/none?offset=-1",
-  "/v1/default/streams?limit=2",
+  "/v1/unused/streams?limit=2",
   "/v1/channels/q/publish",
   "/v1/bad.project/stream/a",
   "/health",
@@ -98,17 +98,27 @@ const ODD = [
   "Accept-Encoding: gzip",
 ];
 
-/** `connection` keeps what one connection creates apart from what another does. */
-export function pipeline(random: Random, connection: number): string {
+/**
+ * Texts that a client sends one after another, each when the one before is answered. A text of several requests names other
+ * streams in each, because a server may work on them at the same time. `connection` keeps what one connection creates apart
+ * from what another does.
+ */
+export function conversation(random: Random, connection: number): string[] {
   const count = 1 + random.below(4);
-  let text = Array.from({ length: count }, () => request(random, connection)).join("");
-  if (random.chance(0.15)) text = damaged(text, random);
-  if (random.chance(0.05)) text = text.slice(0, random.below(text.length));
-  return text;
+  const isPipelined = random.chance(0.5);
+  const place = (i: number) => (isPipelined ? `n${connection}-${i}` : `n${connection}`);
+  const requests = Array.from({ length: count }, (_, i) => request(random, place(i)));
+  const texts = isPipelined ? [requests.join("")] : requests;
+  const last = texts.pop()!;
+  texts.push(random.chance(0.2) ? damaged(last, random) : last);
+  return random.chance(0.05) ? [...texts.slice(0, -1), last.slice(0, random.below(last.length))] : texts;
 }
 
-function request(random: Random, connection: number): string {
-  const path = random.pick(PATHS).replace(/\/stream\/([ab])/, `/stream/n${connection % 500}/$1`);
+function request(random: Random, place: string): string {
+  const path = random
+    .pick(PATHS)
+    .replace(/\/stream\/([ab])/, `/stream/${place}/$1`)
+    .replace("/q/", `/${place}/`);
   const method = random.pick(METHODS);
   const body = method === "GET" || method === "HEAD" ? "" : random.pick(BODIES);
   const headers = [`Host: localhost`];
