@@ -55,6 +55,6 @@ export default defineConfig({
     isolate: false,
     sequence: { sequencer: LongestFirst },
     // More than the processors, because many tests mostly wait.
-    maxWorkers: 6,
+    maxWorkers: 4,
   },
 });
