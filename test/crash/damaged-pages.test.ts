@@ -180,8 +180,8 @@ describe("a flipped bit in a store whose leaves no start checks", () => {
     const flips = [
       ...flipsIn([0, 1], 10, (i) => (i * 41) % 168),
       ...flipsAt(pages.bytesOf(pages.branches), 10),
-      ...flipsIn(pages.leaves, 24, headOrBody),
-      ...flipsIn(pages.overflows, 12, headOrBody),
+      ...flipsIn(pages.leaves, 12, headOrBody),
+      ...flipsIn(pages.overflows, 8, headOrBody),
     ];
     judge(flips, await outcomes(flips, NONE), 0.3);
   });
