@@ -3,7 +3,7 @@
  *
  *   SLUICE_SEED=123 npx vitest run test/sim      that seed alone, in every scenario; SLUICE_LOG=1 prints its whole log
  *   SLUICE_SEEDS=50                              so many seeds per scenario
- *   SLUICE_DEEP=1                                300 times as many
+ *   SLUICE_DEEP=1                                600 times as many
  */
 import { describe, expect, it } from "vitest";
 import type { Scenario } from "./scenario.ts";
@@ -11,7 +11,7 @@ import { type Outcome, simulate } from "./simulation.ts";
 import type { OpenStorage } from "./storage.ts";
 
 const { SLUICE_SEED, SLUICE_SEEDS, SLUICE_DEEP, SLUICE_LOG } = process.env;
-const DEEP_FACTOR = 300;
+const DEEP_FACTOR = 600;
 const MS_PER_SEED = 1_000;
 export function describeSeeds(
   title: string,
