@@ -1,13 +1,15 @@
 /**
- * Node's file system behind the `Files` port. `openDisk` and the apply worker use it.
+ * Node's file system behind the `Files` port. `openDisk` and the apply worker use it, each with a reserve of descriptors.
  *
- * Invariants: no call blocks the event loop on the disk; every call goes through libuv's threads. It uses raw descriptors with
- * callbacks instead of FileHandles, because the journal writes thousands of batches per second.
+ * Invariants: no call blocks the event loop on the disk, unless descriptors are short; every other call goes through libuv's
+ * threads. It uses raw descriptors with callbacks instead of FileHandles, because the journal writes thousands of batches per
+ * second.
  */
 import * as fs from "node:fs";
 import { dirname, resolve as resolvePath } from "node:path";
 import { EngineError } from "../contract.ts";
-import { type File, type Files, flushing, type Opening, type Release } from "./files.ts";
+import { DescriptorReserve } from "./descriptor-reserve.ts";
+import { type File, type Files, flushing, type Release } from "./files.ts";
 import { lockDirectory } from "./lock.ts";
 import { faultCode, isFull } from "./system-fault.ts";
 
@@ -23,39 +25,60 @@ const MODES = {
   durable: fs.constants.O_RDWR | (FLUSHES_WRITES ? fs.constants.O_DSYNC : 0),
 } as const;
 
-export const nodeFiles: Files = {
-  async makeDir(dir: string): Promise<void> {
-    try {
-      await makeDirs(resolvePath(dir));
-      await fs.promises.access(dir, fs.constants.W_OK | fs.constants.R_OK | fs.constants.X_OK);
-    } catch (fault) {
-      const code = faultCode(fault);
-      if (isFull(fault)) throw fault;
-      if (code === "EEXIST") throw new EngineError("storage-failed", `The data directory ${dir} is a file.`);
-      if (code === "ENOTDIR")
-        throw new EngineError("storage-failed", `The data directory ${dir} lies below something that is a file.`);
-      throw new EngineError("storage-failed", `The data directory ${dir} cannot be written (${code}).`);
-    }
-  },
-  names: (dir: string) => fs.promises.readdir(dir),
-  rename: (from: string, to: string) => fs.promises.rename(from, to),
-  remove: (path: string) => fs.promises.rm(path),
-  lock: (dir: string, answerMs?: number): Promise<Release> => lockDirectory(dir, undefined, answerMs),
-  async open(path: string, how: Opening): Promise<File> {
-    const file = new NodeFile(await settle<number>((done) => fs.open(path, MODES[how], 0o640, done)));
-    return how === "durable" && !FLUSHES_WRITES ? flushing(file) : file;
-  },
-  async syncDir(dir: string): Promise<void> {
-    // Windows cannot open a directory; its renames are durable by themselves.
-    if (process.platform === "win32") return;
-    const fd = await settle<number>((done) => fs.open(dir, "r", done));
-    try {
-      await settle<void>((done) => fs.fsync(fd, done));
-    } finally {
-      await settle<void>((done) => fs.close(fd, done));
-    }
-  },
-};
+/** Files that can be opened even if all descriptors are taken, as long as the reserve has one. */
+export function filesWith(reserve: DescriptorReserve): Files {
+  const open = async (path: string, flags: string | number): Promise<NodeFile> => {
+    const mode = 0o640;
+    const opened = settle<number>((done) => fs.open(path, flags, mode, done));
+    return new NodeFile(await opened.catch((fault) => reserve.openInstead(fault, path, flags, mode)), reserve);
+  };
+  return {
+    makeDir,
+    names: (dir) => fs.promises.readdir(dir),
+    rename: (from, to) => fs.promises.rename(from, to),
+    remove: (path) => fs.promises.rm(path),
+    /** The owner of a directory also keeps the descriptors that it will need. */
+    async lock(dir, answerMs): Promise<Release> {
+      const unlock = await lockDirectory(dir, undefined, answerMs);
+      reserve.fill();
+      return () => {
+        reserve.release();
+        return unlock();
+      };
+    },
+    async open(path, how): Promise<File> {
+      const file = await open(path, MODES[how]);
+      return how === "durable" && !FLUSHES_WRITES ? flushing(file) : file;
+    },
+    async syncDir(dir): Promise<void> {
+      // Windows cannot open a directory; its renames are durable by themselves.
+      if (process.platform === "win32") return;
+      const names = await open(dir, "r");
+      try {
+        await names.syncAll();
+      } finally {
+        await names.close();
+      }
+    },
+  };
+}
+
+/** Files without a reserve, for commands that serve no connections. */
+export const nodeFiles: Files = filesWith(new DescriptorReserve(0));
+
+async function makeDir(dir: string): Promise<void> {
+  try {
+    await makeDirs(resolvePath(dir));
+    await fs.promises.access(dir, fs.constants.W_OK | fs.constants.R_OK | fs.constants.X_OK);
+  } catch (fault) {
+    const code = faultCode(fault);
+    if (isFull(fault)) throw fault;
+    if (code === "EEXIST") throw new EngineError("storage-failed", `The data directory ${dir} is a file.`);
+    if (code === "ENOTDIR")
+      throw new EngineError("storage-failed", `The data directory ${dir} lies below something that is a file.`);
+    throw new EngineError("storage-failed", `The data directory ${dir} cannot be written (${code}).`);
+  }
+}
 
 /** Node's own recursive mode never returns below a directory that accepts no entries, such as /proc. */
 async function makeDirs(dir: string): Promise<void> {
@@ -70,7 +93,10 @@ async function makeDirs(dir: string): Promise<void> {
 }
 
 class NodeFile implements File {
-  constructor(private readonly fd: number) {}
+  constructor(
+    private readonly fd: number,
+    private readonly reserve: DescriptorReserve,
+  ) {}
 
   async size(): Promise<number> {
     return (await settle<fs.Stats>((done) => fs.fstat(this.fd, done))).size;
@@ -103,8 +129,14 @@ class NodeFile implements File {
     return settle<void>((done) => fs.fdatasync(this.fd, done));
   }
 
-  close(): Promise<void> {
-    return settle<void>((done) => fs.close(this.fd, done));
+  /** Flushes the names of a directory. */
+  syncAll(): Promise<void> {
+    return settle<void>((done) => fs.fsync(this.fd, done));
+  }
+
+  async close(): Promise<void> {
+    if (this.reserve.isShort) this.reserve.closeInto(this.fd);
+    else await settle<void>((done) => fs.close(this.fd, done));
   }
 }
 

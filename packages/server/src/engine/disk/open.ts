@@ -26,11 +26,12 @@ import { ApplyThread, type WorkerPlace } from "./apply-thread.ts";
 import type { CheckRunner } from "./check-runner.ts";
 import { type CheckPlace, CheckThread } from "./check-thread.ts";
 import { type ApplyLimits, DEFAULT_LIMITS, type Limits } from "./defaults.ts";
+import { DescriptorReserve } from "./descriptor-reserve.ts";
 import { DiskEngine } from "./engine.ts";
 import { type Files, type Release, readWhole, writeWhole } from "./files.ts";
 import { FORMAT_TEXT, judgeFormat } from "./format.ts";
 import { type Meta, readMeta, writeMeta } from "./meta.ts";
-import { nodeFiles } from "./node-files.ts";
+import { filesWith } from "./node-files.ts";
 import { openVerified, type StorePlace } from "./open-store.ts";
 import { type Recovered, recover } from "./recovery.ts";
 import { flushLast } from "./restore.ts";
@@ -72,15 +73,17 @@ export interface DiskParts {
   readonly unlock: Release;
 }
 
-const REAL_PORTS: DiskPorts = {
-  files: nodeFiles,
-  openStore: (place) => openVerified(nodeFiles, place),
-  startApply: (place) => new ApplyThread(place),
-  startCheck: (place) => new CheckThread(place),
-};
+/** The journal has its segment, prepares the next one through two more files, and flushes their directory. */
+const DESCRIPTORS_KEPT = 4;
 
 export function openDisk(options: DiskOptions): Promise<Engine> {
-  return openWith(options, REAL_PORTS);
+  const files = filesWith(new DescriptorReserve(DESCRIPTORS_KEPT));
+  return openWith(options, {
+    files,
+    openStore: (place) => openVerified(files, place),
+    startApply: (place) => new ApplyThread(place),
+    startCheck: (place) => new CheckThread(place),
+  });
 }
 
 export async function openWith(options: DiskOptions, ports: DiskPorts): Promise<DiskEngine> {
