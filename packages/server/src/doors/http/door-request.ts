@@ -1,10 +1,11 @@
 /**
- * A request and its connection as the door sees them, whichever parser read them. `NodeRequest` and `LaneRequest` implement it.
+ * A request and its connection as the door sees them, whichever parser read them, and what both kinds of request have in common.
+ * `NodeRequest` and `LaneRequest` implement it.
  */
 import type { Socket } from "node:net";
 import type { Reply } from "../../core/http.ts";
 import type { MemoryBudget } from "../memory-budget.ts";
-import type { Lined } from "../request-line.ts";
+import type { Lined, RequestLine } from "../request-line.ts";
 import type { AnswerClock } from "./answer-clock.ts";
 import type { HttpLimits } from "./defaults.ts";
 import type { CutReason, ObservedRequest, RequestEnd, Traffic } from "./observer.ts";
@@ -36,6 +37,40 @@ export interface DoorRequest extends ObservedRequest, Lined {
   drop(): void;
   /** Runs once when the response is sent or its connection is gone. */
   onOver(task: () => void): void;
+}
+
+/** What a door and its observer note of a request, and whether it is worked on. */
+export abstract class NotedRequest implements Lined {
+  abstract readonly method: string;
+  abstract readonly line: { readonly requests: Pick<RequestLine<Lined>, "answered"> };
+  route: string | undefined = undefined;
+  project: string | undefined = undefined;
+  startedAt = 0;
+  id: string | undefined = undefined;
+  endedBy: RequestEnd | undefined = undefined;
+  clock: AnswerClock | undefined = undefined;
+  private isWaiting = false;
+  private isWorkedOn = true;
+
+  get isRead(): boolean {
+    return this.method === "GET";
+  }
+
+  get waits(): boolean {
+    return this.isWaiting;
+  }
+
+  /** A request that waits for messages holds nothing, so the next request of its connection may begin. */
+  set waits(waits: boolean) {
+    this.isWaiting = waits;
+    if (waits) this.leaveWork();
+  }
+
+  leaveWork(): void {
+    if (!this.isWorkedOn) return;
+    this.isWorkedOn = false;
+    this.line.requests.answered(this);
+  }
 }
 
 /** What all connections of a door share. */

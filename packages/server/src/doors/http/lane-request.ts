@@ -5,32 +5,22 @@
  * handler asks for it until the handler has settled.
  */
 import type { Body, Reply } from "../../core/http.ts";
-import type { AnswerClock } from "./answer-clock.ts";
-import type { DoorRequest } from "./door-request.ts";
+import { type DoorRequest, NotedRequest } from "./door-request.ts";
 import type { LaneLine } from "./lane-line.ts";
 import type { LaneHeaders, LaneParser } from "./lane-parser.ts";
 import { type Answer, renderAnswer } from "./lane-response.ts";
-import type { RequestEnd } from "./observer.ts";
 import { memoryFull } from "./problem.ts";
 
-export class LaneRequest implements DoorRequest {
+export class LaneRequest extends NotedRequest implements DoorRequest {
   readonly method: string;
   readonly path: string;
   readonly search: string;
   private readonly headers: LaneHeaders;
-  route: string | undefined = undefined;
-  project: string | undefined = undefined;
-  startedAt = 0;
-  id: string | undefined = undefined;
-  endedBy: RequestEnd | undefined = undefined;
-  clock: AnswerClock | undefined = undefined;
   /** Its response, until that is written. */
   answer: Answer | undefined = undefined;
   private bytes: Buffer | undefined;
   private charged = 0;
   private mustHangUp = false;
-  private isWorkedOn = true;
-  private isWaiting = false;
   private isOver = false;
   private overTasks: (() => void)[] | undefined = undefined;
 
@@ -39,15 +29,12 @@ export class LaneRequest implements DoorRequest {
     { method, path, search, headers }: LaneParser,
     body: Buffer | undefined,
   ) {
+    super();
     this.method = method;
     this.path = path;
     this.search = search;
     this.headers = headers;
     this.bytes = body;
-  }
-
-  get isRead(): boolean {
-    return this.method === "GET";
   }
 
   /** The parser takes no request that the door would refuse. */
@@ -59,15 +46,6 @@ export class LaneRequest implements DoorRequest {
 
   get hasLeft(): boolean {
     return this.line.socket.destroyed;
-  }
-
-  get waits(): boolean {
-    return this.isWaiting;
-  }
-
-  set waits(waits: boolean) {
-    this.isWaiting = waits;
-    if (waits) this.leaveWork();
   }
 
   header(name: string): string | undefined {
@@ -95,12 +73,6 @@ export class LaneRequest implements DoorRequest {
     if (this.charged === 0) return;
     this.line.shared.memory.give(this.charged);
     this.charged = 0;
-  }
-
-  leaveWork(): void {
-    if (!this.isWorkedOn) return;
-    this.isWorkedOn = false;
-    this.line.requests.answered(this);
   }
 
   respond(reply: Reply, isClosing: boolean): void {

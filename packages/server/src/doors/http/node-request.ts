@@ -7,27 +7,17 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Body, Reply } from "../../core/http.ts";
 import { Refusal } from "../../core/refusal.ts";
-import type { AnswerClock } from "./answer-clock.ts";
-import type { DoorRequest } from "./door-request.ts";
+import { type DoorRequest, NotedRequest } from "./door-request.ts";
 import type { NodeLine } from "./node-line.ts";
 import { send } from "./node-response.ts";
-import type { RequestEnd } from "./observer.ts";
 import { memoryFull } from "./problem.ts";
 
-export class NodeRequest implements DoorRequest {
+export class NodeRequest extends NotedRequest implements DoorRequest {
   readonly method: string;
   readonly path: string;
   readonly search: string;
-  route: string | undefined = undefined;
-  project: string | undefined = undefined;
-  startedAt = 0;
-  id: string | undefined = undefined;
-  endedBy: RequestEnd | undefined = undefined;
-  clock: AnswerClock | undefined = undefined;
   /** Why the request is refused before its handler runs. */
   refusal: Refusal | undefined = undefined;
-  private isWaiting = false;
-  private isWorkedOn = true;
   /** Bytes of the body that the budget is charged for. */
   private bodyBytes = 0;
   private hasSettled = false;
@@ -39,15 +29,12 @@ export class NodeRequest implements DoorRequest {
     readonly line: NodeLine,
     public mustHangUp = false,
   ) {
+    super();
     const url = pathOf(incoming.url!);
     const mark = url.indexOf("?");
     this.method = incoming.method!;
     this.path = mark < 0 ? url : url.slice(0, mark);
     this.search = mark < 0 ? "" : url.slice(mark + 1);
-  }
-
-  get isRead(): boolean {
-    return this.method === "GET";
   }
 
   check(): void {
@@ -59,16 +46,6 @@ export class NodeRequest implements DoorRequest {
 
   get origin(): string {
     return `http://${this.incoming.headers.host ?? "localhost"}`;
-  }
-
-  get waits(): boolean {
-    return this.isWaiting;
-  }
-
-  /** A request that waits for messages holds nothing, so the next request of its connection may begin. */
-  set waits(waits: boolean) {
-    this.isWaiting = waits;
-    if (waits) this.leaveWork();
   }
 
   header(name: string): string | undefined {
@@ -129,12 +106,6 @@ export class NodeRequest implements DoorRequest {
     this.hasSettled = true;
     this.line.shared.memory.give(this.bodyBytes);
     this.bodyBytes = 0;
-  }
-
-  leaveWork(): void {
-    if (!this.isWorkedOn) return;
-    this.isWorkedOn = false;
-    this.line.requests.answered(this);
   }
 
   get hasLeft(): boolean {
