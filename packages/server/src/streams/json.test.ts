@@ -21,7 +21,8 @@ test("one array level is flattened, deeper ones are not", () => {
 });
 
 test("what is not JSON is refused", () => {
-  for (const text of ["", "{", "[1,]", "[1", "nul", "[1] 2", "'a'"]) expect(split(text)).toBe("invalid");
+  for (const text of ["", "{", "[1,]", "[1", "nul", "[1] 2", "'a'", '["a', '["a\\', "[}", "[1]]", "[{]}"])
+    expect(split(text)).toBe("invalid");
   expect(jsonMessages(Uint8Array.of(0x22, 0xff, 0x22)).kind).toBe("invalid");
 });
 
@@ -34,7 +35,16 @@ test("whatever array is sent, its messages are its elements", () => {
   );
 });
 
+test("too many messages are refused, unless the body is worse", () => {
+  const kindOf = (text: string) => jsonMessages(utf8(text), 2).kind;
+  expect(kindOf("[1,2]")).toBe("messages");
+  expect(kindOf("[1,2,3]")).toBe("too-many");
+  expect(kindOf("[1,2,3")).toBe("invalid");
+  expect(kindOf(`[1,2,${"[".repeat(1_001)}`)).toBe("too-deep");
+});
+
 test("nesting beyond the limit is found before the body is parsed", () => {
-  expect(jsonMessages(utf8("[".repeat(1_001))).kind).toBe("too-deep");
+  for (const open of ["[".repeat(1_001), `${'{"a":'.repeat(1_001)}`, `[1,{"a":${"[".repeat(999)}`])
+    expect(jsonMessages(utf8(open)).kind).toBe("too-deep");
   expect(split(`${"[".repeat(1_000)}7${"]".repeat(1_000)}`)).toEqual([`${"[".repeat(999)}7${"]".repeat(999)}`]);
 });

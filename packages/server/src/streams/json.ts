@@ -4,7 +4,7 @@
  *
  * Invariants: a message keeps the bytes that the client sent, so no number loses a digit.
  */
-import { isTooDeep } from "../core/json-depth.ts";
+import { isTooDeep, JSON_DEPTH } from "../core/json-depth.ts";
 import { STREAM_LIMITS } from "./defaults.ts";
 
 /**
@@ -32,24 +32,23 @@ export type JsonBody =
   | { readonly kind: "too-many" };
 
 export function jsonMessages(body: Uint8Array, maxMessages = STREAM_LIMITS.bodyMessages): JsonBody {
-  if (isTooDeep(body)) return { kind: "too-deep" };
+  const start = skipSpace(body, 0);
+  // An array is split before it is known to be valid, so that its depth is found in the same pass.
+  const split = body[start] === OPEN_BRACKET ? elements(body, start, maxMessages) : undefined;
+  if (split === "too-deep" || (!Array.isArray(split) && isTooDeep(body))) return { kind: "too-deep" };
   try {
     JSON.parse(decoder.decode(body));
   } catch (error) {
     return { kind: "invalid", why: error instanceof SyntaxError ? error.message : "the body is not valid UTF-8" };
   }
-  const start = skipSpace(body, 0);
-  if (body[start] === OPEN_BRACKET) {
-    const payloads = elements(body, start, maxMessages);
-    return payloads === undefined ? { kind: "too-many" } : { kind: "messages", payloads };
-  }
-  return { kind: "messages", payloads: [trimmed(body, start, body.length)] };
+  if (split === "too-many") return { kind: "too-many" };
+  return { kind: "messages", payloads: split ?? [trimmed(body, start, body.length)] };
 }
 
-/** The elements of the valid array that opens at `open`; undefined if there are too many. */
-function elements(bytes: Uint8Array, open: number, maxMessages: number): Uint8Array[] | undefined {
+/** The elements of the array that opens at `open`. Of a text that is not valid JSON they mean nothing. */
+function elements(bytes: Uint8Array, open: number, maxMessages: number): Uint8Array[] | "too-many" | "too-deep" {
   const found: Uint8Array[] = [];
-  let depth = 0;
+  let depth = 1;
   let from = skipSpace(bytes, open + 1);
   if (bytes[from] === CLOSE_BRACKET) return found;
   for (let i = from; i < bytes.length; i++) {
@@ -59,33 +58,29 @@ function elements(bytes: Uint8Array, open: number, maxMessages: number): Uint8Ar
         break;
       case OPEN_BRACKET:
       case OPEN_BRACE:
-        depth++;
+        if (++depth > JSON_DEPTH) return "too-deep";
         break;
       case CLOSE_BRACKET:
       case CLOSE_BRACE:
-        if (depth === 0) {
-          found.push(trimmed(bytes, from, i));
-          return found;
-        }
-        depth--;
-        break;
+        if (--depth > 0) break;
+        found.push(trimmed(bytes, from, i));
+        return found;
       case COMMA:
-        if (depth === 0) {
-          // Counts this element and the one after the comma.
-          if (found.length + 2 > maxMessages) return undefined;
-          found.push(trimmed(bytes, from, i));
-          from = skipSpace(bytes, i + 1);
-        }
+        if (depth > 1) break;
+        // Counts this element and the one after the comma.
+        if (found.length + 2 > maxMessages) return "too-many";
+        found.push(trimmed(bytes, from, i));
+        from = skipSpace(bytes, i + 1);
         break;
     }
   }
-  throw new Error("a JSON array that was found valid does not end");
+  return found;
 }
 
-/** The index of the closing quote of the string that opens at `open`. */
+/** The index of the closing quote of the string that opens at `open`, or the end of the text. */
 function endOfString(bytes: Uint8Array, open: number): number {
   let i = open + 1;
-  while (bytes[i] !== QUOTE) i += bytes[i] === BACKSLASH ? 2 : 1;
+  while (i < bytes.length && bytes[i] !== QUOTE) i += bytes[i] === BACKSLASH ? 2 : 1;
   return i;
 }
 
