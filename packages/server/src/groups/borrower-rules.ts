@@ -1,0 +1,329 @@
+/**
+ * The borrower: one subscription of a member to a group, as a state machine. It finds the leader, takes and gives back streams,
+ * and reports progress until that is durable. An agent drives it with messages, the words of its session, and the time.
+ *
+ *     [new] -> connecting -> connected -> unsubscribing -> [destroyed]        of the borrower
+ *     [absent] -> granted -> revoking -> [absent]                             of each stream
+ *
+ * Invariants: a step depends on nothing but the state, the event and the time, and changes nothing but the state, in place. No
+ * status comes back. A grant is taken once: its repetition installs nothing, however late. A borrower that cannot explain a
+ * message ends and asks for a new one, which the leader does not take for it.
+ */
+import { comparePositions, type Position, ZERO } from "@sluice/protocol";
+import type { GroupTimers } from "./defaults.ts";
+import type { FromLeader, Granted, LeaderAddress, Progress, ToLeader } from "./messages.ts";
+
+export type BorrowerStatus = "connecting" | "connected" | "unsubscribing" | "destroyed";
+
+export interface BorrowedStream {
+  readonly epoch: number;
+  status: "granted" | "revoking";
+  /** What the session has reported, and how much of it is durable. */
+  progress: Position;
+  stored: Position;
+  isFinal: boolean;
+}
+
+export interface Borrower {
+  readonly member: string;
+  status: BorrowerStatus;
+  leader: LeaderAddress | undefined;
+  readonly streams: Map<string, BorrowedStream>;
+  /** By stream, the last grant that is over: a late repetition of it must not install the stream again. */
+  readonly finished: Map<string, number>;
+  /** Whether `disconnect` was sent, so that only its answer is missing. */
+  isLeaving: boolean;
+  findAtMs: number;
+  pingAtMs: number;
+  /** When the unanswered ping runs out; undefined if all are answered. */
+  answerUntilMs: number | undefined;
+  resendAtMs: number | undefined;
+  leaveUntilMs: number;
+}
+
+export type BorrowerEvent =
+  | { readonly type: "told"; readonly leader: LeaderAddress; readonly message: FromLeader }
+  | { readonly type: "on_stream_progress"; readonly progress: readonly Progress[] }
+  | { readonly type: "on_unsubscribe" }
+  | { readonly type: "on_disconnect" }
+  | { readonly type: "tick" };
+
+export type BorrowerEffect =
+  /** Without a leader the message goes to the leader registry of this node. */
+  | { readonly kind: "send"; readonly leader: LeaderAddress | undefined; readonly message: ToLeader }
+  | { readonly kind: "connected" }
+  /** The session delivers the messages after `position`. */
+  | ({ readonly kind: "granted"; readonly position: Position } & Granted)
+  /** The session delivers no more of the stream, and reports when nothing is in flight. */
+  | ({ readonly kind: "revoking" } & Granted)
+  | ({ readonly kind: "revoked" } & Granted)
+  | ({ readonly kind: "acked"; readonly position: Position } & Granted)
+  /** The borrower is over. `isRestart`: the subscription stands, and the agent makes a new borrower for it. */
+  | { readonly kind: "destroyed"; readonly isRestart: boolean };
+
+export function newBorrower(member: string, now: number): Borrower {
+  return {
+    member,
+    status: "connecting",
+    leader: undefined,
+    streams: new Map(),
+    finished: new Map(),
+    isLeaving: false,
+    findAtMs: now,
+    pingAtMs: 0,
+    answerUntilMs: undefined,
+    resendAtMs: undefined,
+    leaveUntilMs: 0,
+  };
+}
+
+export function borrowerStep(
+  borrower: Borrower,
+  event: BorrowerEvent,
+  now: number,
+  timers: GroupTimers,
+): readonly BorrowerEffect[] {
+  if (borrower.status === "destroyed") return [];
+  const step = new Step(borrower, now, timers);
+  switch (event.type) {
+    case "told":
+      step.told(event.leader, event.message);
+      break;
+    case "on_stream_progress":
+      step.report(event.progress);
+      break;
+    case "on_unsubscribe":
+      step.unsubscribe();
+      break;
+    case "on_disconnect":
+      step.leave();
+      step.destroy(false);
+      break;
+    case "tick":
+      step.tick();
+  }
+  return step.effects;
+}
+
+/** When the borrower needs its next tick. */
+export function borrowerDueMs(borrower: Borrower): number {
+  const { status, findAtMs, pingAtMs, answerUntilMs, resendAtMs, leaveUntilMs } = borrower;
+  if (status === "connecting") return findAtMs;
+  const late = status === "unsubscribing" ? leaveUntilMs : (answerUntilMs ?? pingAtMs);
+  return Math.min(pingAtMs, late, resendAtMs ?? pingAtMs);
+}
+
+class Step {
+  readonly effects: BorrowerEffect[] = [];
+
+  constructor(
+    private readonly borrower: Borrower,
+    private readonly now: number,
+    private readonly timers: GroupTimers,
+  ) {}
+
+  told(leader: LeaderAddress, message: FromLeader): void {
+    const { borrower } = this;
+    const known = borrower.leader;
+    if (known === undefined) {
+      if (message.type === "leader_connect_response") this.connect(leader);
+      // A leader that invalidates cannot be meant yet: the borrower has not spoken to it. All else comes too early or too late.
+      return;
+    }
+    if (leader.term < known.term) return;
+    // A later leader has replaced the one that granted these streams. It may grant them to other borrowers at once.
+    if (leader.term > known.term || message.type === "invalidate") return this.destroy(true);
+    borrower.answerUntilMs = undefined;
+    if (message.type === "update_progress_response") for (const one of message.progress) this.stored(one, one.position);
+    else if (message.type === "disconnect_response") this.left();
+    else if (borrower.status === "connected") this.toldOfStream(message);
+  }
+
+  private toldOfStream(message: FromLeader): void {
+    if (message.type === "grant") this.grant(message, message.position);
+    else if (message.type === "revoke") this.revoke(message);
+    else if (message.type === "revoked") this.revoked(message, message.position);
+  }
+
+  private connect(leader: LeaderAddress): void {
+    const { borrower, now, timers } = this;
+    borrower.leader = leader;
+    borrower.status = "connected";
+    borrower.pingAtMs = now + timers.pingMs;
+    this.effects.push({ kind: "connected" });
+    // The leader grants nothing to a borrower that has not pinged, because its request may be an old one.
+    this.ping();
+  }
+
+  private grant({ stream, epoch }: Granted, position: Position): void {
+    const { streams, finished } = this.borrower;
+    const held = streams.get(stream);
+    if (epoch <= (finished.get(stream) ?? 0) || (held !== undefined && epoch < held.epoch)) return;
+    // The leader would not grant a stream that this borrower holds. So its idea of this borrower is another one.
+    if (held !== undefined && epoch > held.epoch) return this.destroy(true);
+    if (held === undefined) {
+      streams.set(stream, { epoch, status: "granted", progress: position, stored: position, isFinal: false });
+      this.effects.push({ kind: "granted", stream, epoch, position });
+    }
+    // The first progress, which may be none, tells the leader that the grant has arrived.
+    this.tellProgress([stream]);
+  }
+
+  private revoke({ stream, epoch }: Granted): void {
+    const held = this.borrower.streams.get(stream);
+    if (held === undefined || held.epoch < epoch) return this.finish({ stream, epoch });
+    if (held.epoch > epoch) return;
+    if (held.status === "granted") {
+      held.status = "revoking";
+      this.effects.push({ kind: "revoking", stream, epoch });
+    } else this.tellProgress([stream]);
+  }
+
+  /** It may come without a `revoke`, which was lost while the time to drain ran out. */
+  private revoked({ stream, epoch }: Granted, position: Position): void {
+    const held = this.borrower.streams.get(stream);
+    if (held !== undefined && held.epoch > epoch) return;
+    if (held?.epoch === epoch) {
+      this.stored({ stream, epoch }, position);
+      this.effects.push({ kind: "revoked", stream, epoch });
+    }
+    this.finish({ stream, epoch });
+  }
+
+  /** The borrower has nothing of this grant: any more, or at all if the grant was lost. */
+  private finish({ stream, epoch }: Granted): void {
+    const { streams, finished } = this.borrower;
+    // A stream of an older epoch cannot be held beside a later grant.
+    if (streams.has(stream) && streams.get(stream)!.epoch < epoch) return this.destroy(true);
+    streams.delete(stream);
+    finished.set(stream, Math.max(epoch, finished.get(stream) ?? 0));
+    this.send({ type: "revoke_finished", stream, epoch });
+  }
+
+  private stored({ stream, epoch }: Granted, position: Position): void {
+    const held = this.borrower.streams.get(stream);
+    if (held === undefined || held.epoch !== epoch) return;
+    // A leader may know of more than this borrower has reported: what it granted the stream with.
+    const durable = comparePositions(position, held.progress) < 0 ? position : held.progress;
+    if (comparePositions(durable, held.stored) <= 0) return;
+    held.stored = durable;
+    this.effects.push({ kind: "acked", stream, epoch, position: durable });
+  }
+
+  report(progress: readonly Progress[]): void {
+    const { borrower } = this;
+    const moved: string[] = [];
+    for (const { stream, epoch, position, isFinal = false } of progress) {
+      const held = borrower.streams.get(stream);
+      if (held === undefined || held.epoch !== epoch) continue;
+      if (comparePositions(position, held.progress) > 0) held.progress = position;
+      held.isFinal ||= isFinal;
+      moved.push(stream);
+    }
+    if (borrower.status === "unsubscribing" && !borrower.isLeaving && this.isDrained()) this.leave();
+    else if (moved.length > 0) this.tellProgress(moved);
+  }
+
+  private isDrained(): boolean {
+    for (const { isFinal } of this.borrower.streams.values()) if (!isFinal) return false;
+    return true;
+  }
+
+  unsubscribe(): void {
+    const { borrower, now, timers } = this;
+    if (borrower.status === "unsubscribing") return;
+    if (borrower.status === "connecting") {
+      this.leave();
+      this.destroy(false);
+      return;
+    }
+    borrower.status = "unsubscribing";
+    borrower.leaveUntilMs = now + timers.unsubscribeMs;
+    for (const [stream, held] of borrower.streams) {
+      if (held.status === "granted") this.effects.push({ kind: "revoking", stream, epoch: held.epoch });
+      held.status = "revoking";
+    }
+    if (this.isDrained()) this.leave();
+  }
+
+  /** Tells the leader the last progress. Without a leader the registry passes it on, in case a request is on its way. */
+  leave(): void {
+    const { borrower, now, timers } = this;
+    borrower.isLeaving = true;
+    borrower.resendAtMs = now + timers.resendMs;
+    this.send({ type: "disconnect", progress: this.progressOf(borrower.streams.keys()) });
+  }
+
+  private left(): void {
+    if (!this.borrower.isLeaving) return this.destroy(true);
+    for (const [stream, held] of this.borrower.streams) this.stored({ stream, epoch: held.epoch }, held.progress);
+    this.destroy(false);
+  }
+
+  destroy(isRestart: boolean): void {
+    const { borrower } = this;
+    for (const [stream, { epoch }] of borrower.streams) this.effects.push({ kind: "revoked", stream, epoch });
+    borrower.streams.clear();
+    this.effects.push({ kind: "destroyed", isRestart: isRestart && borrower.status !== "unsubscribing" });
+    borrower.status = "destroyed";
+  }
+
+  tick(): void {
+    const { borrower, now, timers } = this;
+    if (borrower.status === "connecting") {
+      if (now < borrower.findAtMs) return;
+      borrower.findAtMs = now + timers.findLeaderMs;
+      this.send({ type: "leader_wanted", member: borrower.member });
+      return;
+    }
+    if (borrower.status === "unsubscribing" && now >= borrower.leaveUntilMs) {
+      // What is processed counts, although more is in flight.
+      if (!borrower.isLeaving) this.leave();
+      return this.destroy(false);
+    }
+    if (borrower.answerUntilMs !== undefined && now >= borrower.answerUntilMs) {
+      if (borrower.status === "connected") return this.destroy(true);
+    }
+    if (now >= borrower.pingAtMs) this.ping();
+    if (borrower.resendAtMs !== undefined && now >= borrower.resendAtMs) this.resend();
+  }
+
+  private ping(): void {
+    const { borrower, now, timers } = this;
+    borrower.pingAtMs = now + timers.pingMs;
+    borrower.answerUntilMs ??= now + timers.pingTimeoutMs;
+    this.send({ type: "ping" });
+  }
+
+  private resend(): void {
+    const { borrower } = this;
+    if (borrower.isLeaving) return this.leave();
+    const open: string[] = [];
+    for (const [stream, held] of borrower.streams) if (isOpen(held)) open.push(stream);
+    borrower.resendAtMs = undefined;
+    if (open.length > 0) this.tellProgress(open);
+  }
+
+  private tellProgress(streams: readonly string[]): void {
+    const { borrower, now, timers } = this;
+    if (borrower.status === "connecting") return;
+    borrower.resendAtMs ??= now + timers.resendMs;
+    this.send({ type: "update_progress", progress: this.progressOf(streams) });
+  }
+
+  private progressOf(streams: Iterable<string>): readonly Progress[] {
+    return Array.from(streams, (stream) => {
+      const { epoch, progress: position, isFinal } = this.borrower.streams.get(stream)!;
+      return isFinal ? { stream, epoch, position, isFinal } : { stream, epoch, position };
+    });
+  }
+
+  private send(message: ToLeader): void {
+    this.effects.push({ kind: "send", leader: this.borrower.leader, message });
+  }
+}
+
+/** Whether the leader has not confirmed the last word on this stream. */
+function isOpen({ progress, stored, status, isFinal }: BorrowedStream): boolean {
+  return comparePositions(progress, stored) > 0 || (status === "revoking" && isFinal);
+}
