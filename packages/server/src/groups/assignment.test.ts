@@ -24,12 +24,7 @@ test.each([
     },
   ],
   ["a newcomer", [held("a", "x"), held("b", "x")], [b("x"), b("y")], { revoke: ["b"], grant: [] }],
-  [
-    "more borrowers than streams",
-    [held("a", "x")],
-    [b("w"), b("x"), b("y")],
-    { revoke: [], grant: [] },
-  ],
+  ["more borrowers than streams", [held("a", "x")], [b("w"), b("x"), b("y")], { revoke: [], grant: [] }],
   [
     "a stream that is on its way to a borrower that lacks one",
     [held("a", "x"), leaving("b")],
@@ -66,8 +61,7 @@ test.each([
 
 describe("with any streams and borrowers", () => {
   const ids = ["u", "v", "w", "x", "y"];
-  const stream = (paths: readonly string[]) =>
-    paths.map((path, i) => ({ path, pick: i }));
+  const stream = (paths: readonly string[]) => paths.map((path, i) => ({ path, pick: i }));
   const setup = fc
     .record({
       borrowers: fc.subarray(ids, { minLength: 1 }),

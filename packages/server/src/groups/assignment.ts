@@ -68,7 +68,8 @@ function granted(free: readonly Placed[], shares: readonly Share[]): Moves["gran
     grant.push({ path, borrower });
     room.set(borrower, room.get(borrower)! - 1);
   };
-  const byMember = Map.groupBy(shares, ({ member }) => member);
+  const byMember = new Map<string, Share[]>();
+  for (const share of shares) byMember.set(share.member, [...(byMember.get(share.member) ?? []), share]);
   const homeless: Placed[] = [];
   for (const stream of free) {
     const own = stream.home === undefined ? undefined : byMember.get(stream.home);

@@ -9,73 +9,10 @@
  * status comes back. A grant is taken once: its repetition installs nothing, however late. A borrower that cannot explain a
  * message ends and asks for a new one, which the leader does not take for it.
  */
-import { comparePositions, type Position, ZERO } from "@sluice/protocol";
+import { comparePositions, type Position } from "@sluice/protocol";
+import type { BorrowedStream, Borrower, BorrowerEffect, BorrowerEvent } from "./borrower-state.ts";
 import type { GroupTimers } from "./defaults.ts";
 import type { FromLeader, Granted, LeaderAddress, Progress, ToLeader } from "./messages.ts";
-
-export type BorrowerStatus = "connecting" | "connected" | "unsubscribing" | "destroyed";
-
-export interface BorrowedStream {
-  readonly epoch: number;
-  status: "granted" | "revoking";
-  /** What the session has reported, and how much of it is durable. */
-  progress: Position;
-  stored: Position;
-  isFinal: boolean;
-}
-
-export interface Borrower {
-  readonly member: string;
-  status: BorrowerStatus;
-  leader: LeaderAddress | undefined;
-  readonly streams: Map<string, BorrowedStream>;
-  /** By stream, the last grant that is over: a late repetition of it must not install the stream again. */
-  readonly finished: Map<string, number>;
-  /** Whether `disconnect` was sent, so that only its answer is missing. */
-  isLeaving: boolean;
-  findAtMs: number;
-  pingAtMs: number;
-  /** When the unanswered ping runs out; undefined if all are answered. */
-  answerUntilMs: number | undefined;
-  resendAtMs: number | undefined;
-  leaveUntilMs: number;
-}
-
-export type BorrowerEvent =
-  | { readonly type: "told"; readonly leader: LeaderAddress; readonly message: FromLeader }
-  | { readonly type: "on_stream_progress"; readonly progress: readonly Progress[] }
-  | { readonly type: "on_unsubscribe" }
-  | { readonly type: "on_disconnect" }
-  | { readonly type: "tick" };
-
-export type BorrowerEffect =
-  /** Without a leader the message goes to the leader registry of this node. */
-  | { readonly kind: "send"; readonly leader: LeaderAddress | undefined; readonly message: ToLeader }
-  | { readonly kind: "connected" }
-  /** The session delivers the messages after `position`. */
-  | ({ readonly kind: "granted"; readonly position: Position } & Granted)
-  /** The session delivers no more of the stream, and reports when nothing is in flight. */
-  | ({ readonly kind: "revoking" } & Granted)
-  | ({ readonly kind: "revoked" } & Granted)
-  | ({ readonly kind: "acked"; readonly position: Position } & Granted)
-  /** The borrower is over. `isRestart`: the subscription stands, and the agent makes a new borrower for it. */
-  | { readonly kind: "destroyed"; readonly isRestart: boolean };
-
-export function newBorrower(member: string, now: number): Borrower {
-  return {
-    member,
-    status: "connecting",
-    leader: undefined,
-    streams: new Map(),
-    finished: new Map(),
-    isLeaving: false,
-    findAtMs: now,
-    pingAtMs: 0,
-    answerUntilMs: undefined,
-    resendAtMs: undefined,
-    leaveUntilMs: 0,
-  };
-}
 
 export function borrowerStep(
   borrower: Borrower,
@@ -113,6 +50,11 @@ export function borrowerDueMs(borrower: Borrower): number {
   return Math.min(pingAtMs, late, resendAtMs ?? pingAtMs);
 }
 
+/** The borrower may deliver messages until then, unless it hears of its leader before. */
+export function holdsUntilMs({ answerUntilMs, pingAtMs }: Borrower, { pingTimeoutMs }: GroupTimers): number {
+  return answerUntilMs ?? pingAtMs + pingTimeoutMs;
+}
+
 class Step {
   readonly effects: BorrowerEffect[] = [];
 
@@ -132,7 +74,10 @@ class Step {
     }
     if (leader.term < known.term) return;
     // A later leader has replaced the one that granted these streams. It may grant them to other borrowers at once.
-    if (leader.term > known.term || message.type === "invalidate") return this.destroy(true);
+    if (leader.term > known.term || message.type === "invalidate") {
+      this.destroy(true);
+      return;
+    }
     borrower.answerUntilMs = undefined;
     if (message.type === "update_progress_response") for (const one of message.progress) this.stored(one, one.position);
     else if (message.type === "disconnect_response") this.left();
@@ -160,7 +105,10 @@ class Step {
     const held = streams.get(stream);
     if (epoch <= (finished.get(stream) ?? 0) || (held !== undefined && epoch < held.epoch)) return;
     // The leader would not grant a stream that this borrower holds. So its idea of this borrower is another one.
-    if (held !== undefined && epoch > held.epoch) return this.destroy(true);
+    if (held !== undefined && epoch > held.epoch) {
+      this.destroy(true);
+      return;
+    }
     if (held === undefined) {
       streams.set(stream, { epoch, status: "granted", progress: position, stored: position, isFinal: false });
       this.effects.push({ kind: "granted", stream, epoch, position });
@@ -171,7 +119,10 @@ class Step {
 
   private revoke({ stream, epoch }: Granted): void {
     const held = this.borrower.streams.get(stream);
-    if (held === undefined || held.epoch < epoch) return this.finish({ stream, epoch });
+    if (held === undefined || held.epoch < epoch) {
+      this.finish({ stream, epoch });
+      return;
+    }
     if (held.epoch > epoch) return;
     if (held.status === "granted") {
       held.status = "revoking";
@@ -194,7 +145,10 @@ class Step {
   private finish({ stream, epoch }: Granted): void {
     const { streams, finished } = this.borrower;
     // A stream of an older epoch cannot be held beside a later grant.
-    if (streams.has(stream) && streams.get(stream)!.epoch < epoch) return this.destroy(true);
+    if (streams.has(stream) && streams.get(stream)!.epoch < epoch) {
+      this.destroy(true);
+      return;
+    }
     streams.delete(stream);
     finished.set(stream, Math.max(epoch, finished.get(stream) ?? 0));
     this.send({ type: "revoke_finished", stream, epoch });
@@ -255,7 +209,10 @@ class Step {
   }
 
   private left(): void {
-    if (!this.borrower.isLeaving) return this.destroy(true);
+    if (!this.borrower.isLeaving) {
+      this.destroy(true);
+      return;
+    }
     for (const [stream, held] of this.borrower.streams) this.stored({ stream, epoch: held.epoch }, held.progress);
     this.destroy(false);
   }
@@ -279,10 +236,14 @@ class Step {
     if (borrower.status === "unsubscribing" && now >= borrower.leaveUntilMs) {
       // What is processed counts, although more is in flight.
       if (!borrower.isLeaving) this.leave();
-      return this.destroy(false);
+      this.destroy(false);
+      return;
     }
     if (borrower.answerUntilMs !== undefined && now >= borrower.answerUntilMs) {
-      if (borrower.status === "connected") return this.destroy(true);
+      if (borrower.status === "connected") {
+        this.destroy(true);
+        return;
+      }
     }
     if (now >= borrower.pingAtMs) this.ping();
     if (borrower.resendAtMs !== undefined && now >= borrower.resendAtMs) this.resend();
@@ -297,7 +258,10 @@ class Step {
 
   private resend(): void {
     const { borrower } = this;
-    if (borrower.isLeaving) return this.leave();
+    if (borrower.isLeaving) {
+      this.leave();
+      return;
+    }
     const open: string[] = [];
     for (const [stream, held] of borrower.streams) if (isOpen(held)) open.push(stream);
     borrower.resendAtMs = undefined;

@@ -26,10 +26,18 @@ export interface GroupTimers {
   readonly idleMs: number;
 }
 
+/**
+ * How long a borrower may act for a leader that it does not hear any more. A leader that may have had a predecessor waits for
+ * this long before its first grant, so that no stream is delivered under two leaders.
+ */
+export function graceMs({ pingMs, pingTimeoutMs }: GroupTimers): number {
+  return pingMs + pingTimeoutMs;
+}
+
 export const GROUP_TIMERS: GroupTimers = {
   findLeaderMs: 1_000,
-  pingMs: 1_000,
-  pingTimeoutMs: 3_000,
+  pingMs: 500,
+  pingTimeoutMs: 1_500,
   unsubscribeMs: 10_000,
   resendMs: 500,
   reassignMs: 100,

@@ -1,0 +1,71 @@
+/**
+ * What a borrower knows, what happens to it, and what it asks for. `borrower-rules.ts` decides; the agent performs the effects.
+ *
+ * Invariants: only the rules change a borrower. It lives in memory: a lost borrower is replaced by a new one with another id.
+ */
+import type { Position } from "@sluice/protocol";
+import type { FromLeader, Granted, LeaderAddress, Progress, ToLeader } from "./messages.ts";
+
+export type BorrowerStatus = "connecting" | "connected" | "unsubscribing" | "destroyed";
+
+export interface BorrowedStream {
+  readonly epoch: number;
+  status: "granted" | "revoking";
+  /** What the session has reported, and how much of it is durable. */
+  progress: Position;
+  stored: Position;
+  isFinal: boolean;
+}
+
+export interface Borrower {
+  readonly member: string;
+  status: BorrowerStatus;
+  leader: LeaderAddress | undefined;
+  readonly streams: Map<string, BorrowedStream>;
+  /** By stream, the last grant that is over: a late repetition of it must not install the stream again. */
+  readonly finished: Map<string, number>;
+  /** Whether `disconnect` was sent, so that only its answer is missing. */
+  isLeaving: boolean;
+  findAtMs: number;
+  pingAtMs: number;
+  /** When the unanswered ping runs out; undefined if all are answered. */
+  answerUntilMs: number | undefined;
+  resendAtMs: number | undefined;
+  leaveUntilMs: number;
+}
+
+export type BorrowerEvent =
+  | { readonly type: "told"; readonly leader: LeaderAddress; readonly message: FromLeader }
+  | { readonly type: "on_stream_progress"; readonly progress: readonly Progress[] }
+  | { readonly type: "on_unsubscribe" }
+  | { readonly type: "on_disconnect" }
+  | { readonly type: "tick" };
+
+export type BorrowerEffect =
+  /** Without a leader the message goes to the leader registry of this node. */
+  | { readonly kind: "send"; readonly leader: LeaderAddress | undefined; readonly message: ToLeader }
+  | { readonly kind: "connected" }
+  /** The session delivers the messages after `position`. */
+  | ({ readonly kind: "granted"; readonly position: Position } & Granted)
+  /** The session delivers no more of the stream, and reports when nothing is in flight. */
+  | ({ readonly kind: "revoking" } & Granted)
+  | ({ readonly kind: "revoked" } & Granted)
+  | ({ readonly kind: "acked"; readonly position: Position } & Granted)
+  /** The borrower is over. `isRestart`: the subscription stands, and the agent makes a new borrower for it. */
+  | { readonly kind: "destroyed"; readonly isRestart: boolean };
+
+export function newBorrower(member: string, now: number): Borrower {
+  return {
+    member,
+    status: "connecting",
+    leader: undefined,
+    streams: new Map(),
+    finished: new Map(),
+    isLeaving: false,
+    findAtMs: now,
+    pingAtMs: 0,
+    answerUntilMs: undefined,
+    resendAtMs: undefined,
+    leaveUntilMs: 0,
+  };
+}
