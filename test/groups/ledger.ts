@@ -52,11 +52,9 @@ export class Ledger {
 
   /** A grant never skips messages that no client has processed. */
   private checkStart(stream: string, seq: number): void {
-    const seen = this.seen.get(stream);
-    for (let before = seq - 1; before > 0 && !seen?.has(before); before--) {
-      this.object(`${stream} began at ${seq} although ${before} was not processed`);
-      return;
-    }
+    const before = seq - 1;
+    if (before === 0 || this.seen.get(stream)?.has(before)) return;
+    this.object(`${stream} began at ${seq} although ${before} was not processed`);
   }
 
   processed(stream: string, seq: number): void {

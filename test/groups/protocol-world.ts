@@ -5,8 +5,6 @@
  *
  * Invariants: everything follows from the seed. The checks are those of `ledger.ts`.
  */
-import { borrowerDueMs, borrowerStep, holdsUntilMs } from "../../packages/server/src/groups/borrower-rules.ts";
-import { type Borrower, type BorrowerEvent, newBorrower } from "../../packages/server/src/groups/borrower-state.ts";
 import { GROUP_TIMERS, type GroupTimers, graceMs } from "../../packages/server/src/groups/defaults.ts";
 import { leaderDueMs, leaderStep } from "../../packages/server/src/groups/leader-rules.ts";
 import {
@@ -15,9 +13,15 @@ import {
   newLeader,
   type StreamRow,
 } from "../../packages/server/src/groups/leader-state.ts";
-import type { BorrowerAddress, FromLeader, LeaderAddress, ToLeader } from "../../packages/server/src/groups/messages.ts";
+import type {
+  BorrowerAddress,
+  FromLeader,
+  LeaderAddress,
+  ToLeader,
+} from "../../packages/server/src/groups/messages.ts";
 import { Random } from "../sim/random.ts";
 import { Ledger } from "./ledger.ts";
+import { type Pace, TestMember } from "./protocol-member.ts";
 
 export const TIMERS: GroupTimers = { ...GROUP_TIMERS, unsubscribeMs: 3_000, drainMs: 3_000 };
 const CLAIM_MS = 5_000;
@@ -47,10 +51,14 @@ export function drawWeather(random: Random): Weather {
 }
 
 /** One stream of the group: its messages are the numbers from 1 on. A stream that is created anew has a later generation. */
-interface Log {
+export interface Log {
   readonly generation: number;
   length: number;
   isClosed: boolean;
+}
+
+export function nameOf(path: string, { generation }: Pick<Log, "generation">): string {
+  return `${path}@${generation}`;
 }
 
 interface Task {
@@ -91,7 +99,8 @@ export class ProtocolWorld {
     for (;;) {
       let next: Task | undefined;
       for (const task of this.tasks) {
-        if (next === undefined || task.atMs < next.atMs || (task.atMs === next.atMs && task.order < next.order)) next = task;
+        if (next === undefined || task.atMs < next.atMs || (task.atMs === next.atMs && task.order < next.order))
+          next = task;
       }
       if (next === undefined || next.atMs > untilMs) break;
       this.tasks.splice(this.tasks.indexOf(next), 1);
@@ -101,8 +110,12 @@ export class ProtocolWorld {
     this.now = untilMs;
   }
 
+  /** Loses messages by kind. */
+  isLost: (message: FromLeader | ToLeader) => boolean = () => false;
+
   /** Carries a message, or not, or twice. */
-  carry(deliver: () => void): void {
+  carry(message: FromLeader | ToLeader, deliver: () => void): void {
+    if (this.isLost(message)) return;
     const { lost, doubled, stalls, maxMs, stallMs } = this.weather;
     for (let copies = this.random.chance(doubled) ? 2 : 1; copies > 0; copies--) {
       if (this.random.chance(lost)) continue;
@@ -141,7 +154,7 @@ export class ProtocolWorld {
   /** The registry: finds the leader, or becomes one. */
   wanted(from: BorrowerAddress, message: ToLeader): void {
     const { owner } = this;
-    if (owner !== undefined && this.now < owner.claimUntilMs) this.carry(() => owner.told(from, message));
+    if (owner !== undefined && this.now < owner.claimUntilMs) this.carry(message, () => owner.told(from, message));
     else if (message.type === "leader_wanted") this.lead().told(from, message);
   }
 
@@ -159,7 +172,7 @@ export class ProtocolWorld {
   }
 
   toBorrower(to: BorrowerAddress, leader: LeaderAddress, message: FromLeader): void {
-    this.carry(() => {
+    this.carry(message, () => {
       for (const member of this.members) if (member.id === to.id) member.step({ type: "told", leader, message });
     });
   }
@@ -236,7 +249,8 @@ export class TestLeader {
       }
       // A failed commit may have happened.
       const isApplied = world.owner === this && (!fails || world.random.chance(0.5));
-      if (isApplied) for (const [path, row] of rows) row === undefined ? world.rows.delete(path) : world.rows.set(path, row);
+      if (isApplied)
+        for (const [path, row] of rows) row === undefined ? world.rows.delete(path) : world.rows.set(path, row);
       if (world.owner !== this) this.isDead = true;
       else world.after(world.random.between(0, 10), () => this.step({ type: fails ? "store_failed" : "stored" }));
     });
@@ -255,164 +269,6 @@ export class TestLeader {
     this.timerAtMs = dueMs;
     world.after(dueMs - world.now, () => {
       if (this.timerAtMs === dueMs) this.timerAtMs = Number.POSITIVE_INFINITY;
-      this.step({ type: "tick" });
-      this.arm();
-    });
-  }
-}
-
-export interface Pace {
-  readonly processMs: number;
-  /** The share of messages that take ten times as long. */
-  readonly stalls: number;
-  readonly credit: number;
-}
-
-/** What the session knows of a granted stream. */
-interface Open {
-  readonly epoch: number;
-  generation: number;
-  /** The last message that was delivered, and the last one that was processed. */
-  delivered: number;
-  processed: number;
-  isDraining: boolean;
-  /** A consumer works on one message of a stream after another. */
-  busyUntilMs: number;
-}
-
-function nameOf(path: string, { generation }: Pick<Log, "generation">): string {
-  return `${path}@${generation}`;
-}
-
-/** A member with its session, its agent and the borrower of the moment. */
-export class TestMember {
-  id = "";
-  borrower!: Borrower;
-  isGone = false;
-  isUnsubscribed = false;
-  readonly open = new Map<string, Open>();
-  restarts = -1;
-  private timerAtMs = Number.POSITIVE_INFINITY;
-
-  constructor(
-    private readonly world: ProtocolWorld,
-    readonly name: string,
-    private readonly pace: Pace,
-  ) {
-    this.begin();
-  }
-
-  private begin(): void {
-    const { world } = this;
-    this.restarts++;
-    this.id = `b${++world.ids}`;
-    this.borrower = newBorrower(this.name, world.now);
-    this.arm();
-  }
-
-  /** The process dies. */
-  die(): void {
-    this.isGone = true;
-    this.id = "";
-    this.world.members.delete(this);
-  }
-
-  step(event: BorrowerEvent): void {
-    if (this.isGone) return;
-    const { world, id, borrower } = this;
-    for (const effect of borrowerStep(borrower, event, world.now, TIMERS)) {
-      switch (effect.kind) {
-        case "send":
-          this.send({ id, node: this.name }, effect.leader, effect.message);
-          break;
-        case "granted":
-          world.ledger.granted(effect.stream, effect.epoch, id);
-          this.open.set(effect.stream, {
-            epoch: effect.epoch,
-            generation: effect.position.generation,
-            busyUntilMs: 0,
-            delivered: effect.position.seq,
-            processed: effect.position.seq,
-            isDraining: false,
-          });
-          break;
-        case "revoking":
-          this.open.get(effect.stream)!.isDraining = true;
-          this.report(effect.stream);
-          break;
-        case "revoked":
-          this.open.delete(effect.stream);
-          break;
-        case "acked":
-          world.ledger.confirmed(nameOf(effect.stream, effect.position), effect.position.seq);
-          break;
-        case "destroyed":
-          if (effect.isRestart) this.begin();
-          else this.leave();
-      }
-    }
-    this.deliver();
-    this.arm();
-  }
-
-  private leave(): void {
-    this.isUnsubscribed = true;
-    this.die();
-  }
-
-  private send(from: BorrowerAddress, leader: LeaderAddress | undefined, message: ToLeader): void {
-    const { world } = this;
-    if (leader === undefined) return world.carry(() => world.wanted(from, message));
-    for (const one of world.leaders) if (one.term === leader.term) world.carry(() => one.told(from, message));
-  }
-
-  deliver(): void {
-    const { world, borrower, pace } = this;
-    if (this.isGone || world.now >= holdsUntilMs(borrower, TIMERS)) return;
-    let inFlight = 0;
-    for (const { delivered, processed } of this.open.values()) inFlight += delivered - processed;
-    for (const [path, open] of this.open) {
-      const log = world.logs.get(path);
-      if (log === undefined) continue;
-      if (log.generation !== open.generation) Object.assign(open, { ...log, delivered: 0, processed: 0 });
-      while (!open.isDraining && open.delivered < log.length && inFlight < pace.credit) {
-        inFlight++;
-        this.process(path, open, ++open.delivered);
-      }
-    }
-  }
-
-  private process(path: string, open: Open, seq: number): void {
-    const { world, pace } = this;
-    const { generation } = open;
-    world.ledger.delivered(nameOf(path, open), seq, open.epoch);
-    const ms = world.random.between(0, pace.processMs) * (world.random.chance(pace.stalls) ? 10 : 1);
-    open.busyUntilMs = Math.max(open.busyUntilMs, world.now) + ms;
-    world.after(open.busyUntilMs - world.now, () => {
-      if (this.isGone || this.open.get(path) !== open || open.generation !== generation) return;
-      open.processed = seq;
-      world.ledger.processed(nameOf(path, open), seq);
-      this.report(path);
-      this.deliver();
-    });
-  }
-
-  private report(path: string): void {
-    const { epoch, generation, delivered, processed, isDraining } = this.open.get(path)!;
-    const position = { generation, seq: processed };
-    const isFinal = isDraining && delivered === processed;
-    this.world.after(0, () => {
-      this.step({ type: "on_stream_progress", progress: [{ stream: path, epoch, position, isFinal }] });
-    });
-  }
-
-  private arm(): void {
-    const { world, borrower } = this;
-    const dueMs = borrowerDueMs(borrower);
-    if (this.isGone || dueMs >= this.timerAtMs) return;
-    this.timerAtMs = dueMs;
-    world.after(dueMs - world.now, () => {
-      this.timerAtMs = Number.POSITIVE_INFINITY;
       this.step({ type: "tick" });
       this.arm();
     });

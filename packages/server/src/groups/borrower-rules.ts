@@ -11,7 +11,7 @@
  */
 import { comparePositions, type Position } from "@sluice/protocol";
 import type { BorrowedStream, Borrower, BorrowerEffect, BorrowerEvent } from "./borrower-state.ts";
-import type { GroupTimers } from "./defaults.ts";
+import { type GroupTimers, graceMs } from "./defaults.ts";
 import type { FromLeader, Granted, LeaderAddress, Progress, ToLeader } from "./messages.ts";
 
 export function borrowerStep(
@@ -43,16 +43,20 @@ export function borrowerStep(
 }
 
 /** When the borrower needs its next tick. */
-export function borrowerDueMs(borrower: Borrower): number {
-  const { status, findAtMs, pingAtMs, answerUntilMs, resendAtMs, leaveUntilMs } = borrower;
+export function borrowerDueMs(borrower: Borrower, timers: GroupTimers): number {
+  const { status, findAtMs, pingAtMs, resendAtMs, leaveUntilMs } = borrower;
   if (status === "connecting") return findAtMs;
-  const late = status === "unsubscribing" ? leaveUntilMs : (answerUntilMs ?? pingAtMs);
-  return Math.min(pingAtMs, late, resendAtMs ?? pingAtMs);
+  const endMs = status === "unsubscribing" ? leaveUntilMs : givesUpAtMs(borrower, timers);
+  return Math.min(pingAtMs, endMs, resendAtMs ?? pingAtMs);
 }
 
-/** The borrower may deliver messages until then, unless it hears of its leader before. */
-export function holdsUntilMs({ answerUntilMs, pingAtMs }: Borrower, { pingTimeoutMs }: GroupTimers): number {
-  return answerUntilMs ?? pingAtMs + pingTimeoutMs;
+/** The borrower may deliver messages until then, unless its leader answers a later ping before. */
+export function holdsUntilMs({ answeredMs }: Borrower, timers: GroupTimers): number {
+  return answeredMs + graceMs(timers);
+}
+
+function givesUpAtMs({ answeredMs, connectedMs }: Borrower, timers: GroupTimers): number {
+  return Math.max(answeredMs, connectedMs) + graceMs(timers);
 }
 
 class Step {
@@ -78,8 +82,9 @@ class Step {
       this.destroy(true);
       return;
     }
-    borrower.answerUntilMs = undefined;
-    if (message.type === "update_progress_response") for (const one of message.progress) this.stored(one, one.position);
+    if (message.type === "ping_response") borrower.answeredMs = Math.max(borrower.answeredMs, message.sentMs);
+    else if (message.type === "update_progress_response")
+      for (const one of message.progress) this.stored(one, one.position);
     else if (message.type === "disconnect_response") this.left();
     else if (borrower.status === "connected") this.toldOfStream(message);
   }
@@ -91,10 +96,10 @@ class Step {
   }
 
   private connect(leader: LeaderAddress): void {
-    const { borrower, now, timers } = this;
+    const { borrower } = this;
     borrower.leader = leader;
     borrower.status = "connected";
-    borrower.pingAtMs = now + timers.pingMs;
+    borrower.connectedMs = this.now;
     this.effects.push({ kind: "connected" });
     // The leader grants nothing to a borrower that has not pinged, because its request may be an old one.
     this.ping();
@@ -239,11 +244,9 @@ class Step {
       this.destroy(false);
       return;
     }
-    if (borrower.answerUntilMs !== undefined && now >= borrower.answerUntilMs) {
-      if (borrower.status === "connected") {
-        this.destroy(true);
-        return;
-      }
+    if (borrower.status === "connected" && now >= givesUpAtMs(borrower, timers)) {
+      this.destroy(true);
+      return;
     }
     if (now >= borrower.pingAtMs) this.ping();
     if (borrower.resendAtMs !== undefined && now >= borrower.resendAtMs) this.resend();
@@ -252,8 +255,7 @@ class Step {
   private ping(): void {
     const { borrower, now, timers } = this;
     borrower.pingAtMs = now + timers.pingMs;
-    borrower.answerUntilMs ??= now + timers.pingTimeoutMs;
-    this.send({ type: "ping" });
+    this.send({ type: "ping", sentMs: now });
   }
 
   private resend(): void {

@@ -28,8 +28,12 @@ export interface Borrower {
   isLeaving: boolean;
   findAtMs: number;
   pingAtMs: number;
-  /** When the unanswered ping runs out; undefined if all are answered. */
-  answerUntilMs: number | undefined;
+  connectedMs: number;
+  /**
+   * When the newest ping was sent that the leader has answered. Not when the answer came: that may have been on its way for
+   * longer than the leader has been one.
+   */
+  answeredMs: number;
   resendAtMs: number | undefined;
   leaveUntilMs: number;
 }
@@ -64,7 +68,8 @@ export function newBorrower(member: string, now: number): Borrower {
     isLeaving: false,
     findAtMs: now,
     pingAtMs: 0,
-    answerUntilMs: undefined,
+    connectedMs: 0,
+    answeredMs: Number.NEGATIVE_INFINITY,
     resendAtMs: undefined,
     leaveUntilMs: 0,
   };

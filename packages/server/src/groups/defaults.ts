@@ -8,7 +8,7 @@ export interface GroupTimers {
   /** How often a borrower without a leader asks for one. */
   readonly findLeaderMs: number;
   readonly pingMs: number;
-  /** A borrower whose ping is not answered for this long starts from scratch. */
+  /** A borrower whose ping is not answered within this time starts from scratch. */
   readonly pingTimeoutMs: number;
   /** How long an unsubscribing borrower waits for the last acknowledgements. */
   readonly unsubscribeMs: number;

@@ -70,7 +70,7 @@ class Step extends LeaderTurn {
     if (message.type === "leader_wanted") this.connect(from, message.member);
     else if (message.type === "disconnect") this.disconnect(from, member, message.progress);
     else if (member === undefined) this.send(from, { type: "invalidate" });
-    else if (message.type === "ping") this.ping(member);
+    else if (message.type === "ping") this.ping(member, message.sentMs);
     else if (message.type === "update_progress") for (const one of message.progress) this.progress(member, one);
     else this.revokeFinished(member, message);
   }
@@ -82,13 +82,13 @@ class Step extends LeaderTurn {
     this.send(from, { type: "leader_connect_response" });
   }
 
-  private ping(member: Member): void {
+  private ping(member: Member, sentMs: number): void {
     if (!member.isConfirmed) {
       member.isConfirmed = true;
       // The first member waits for no others.
       this.reassignIn(this.leader.members.size === 1 ? 0 : this.timers.reassignMs);
     }
-    this.send(member, { type: "ping_response" });
+    this.send(member, { type: "ping_response", sentMs });
   }
 
   private disconnect(from: BorrowerAddress, member: Member | undefined, progress: readonly Progress[]): void {

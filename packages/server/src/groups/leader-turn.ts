@@ -31,9 +31,10 @@ export class LeaderTurn {
     leader.storeAtMs ??= now + timers.progressMs;
   }
 
-  protected isStored({ path, progress, stored }: GroupStream): boolean {
+  /** Nothing is stored of a stream that is gone. */
+  protected isStored({ path, progress, stored, isGone }: GroupStream): boolean {
     const { dirty, storing } = this.leader;
-    return comparePositions(progress, stored) <= 0 && !dirty.has(path) && !storing?.has(path);
+    return (isGone || comparePositions(progress, stored) <= 0) && !dirty.has(path) && !storing?.has(path);
   }
 
   stored(): void {

@@ -33,14 +33,15 @@ export interface Progress extends Granted {
 
 export type ToLeader =
   | { readonly type: "leader_wanted"; readonly member: string }
-  | { readonly type: "ping" }
+  /** `sentMs` is by the borrower's clock; the answer repeats it. */
+  | { readonly type: "ping"; readonly sentMs: number }
   | { readonly type: "update_progress"; readonly progress: readonly Progress[] }
   | ({ readonly type: "revoke_finished" } & Granted)
   | { readonly type: "disconnect"; readonly progress: readonly Progress[] };
 
 export type FromLeader =
   | { readonly type: "leader_connect_response" }
-  | { readonly type: "ping_response" }
+  | { readonly type: "ping_response"; readonly sentMs: number }
   /** The borrower delivers the messages after `position`. */
   | ({ readonly type: "grant"; readonly position: Position } & Granted)
   | ({ readonly type: "revoke" } & Granted)
