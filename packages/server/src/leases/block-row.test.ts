@@ -11,7 +11,8 @@ test("a block is decoded as it was encoded", () => {
     fc.property(fc.array(index, { maxLength: 200 }), attempts, delays, (acked, attempts, delays) => {
       const block = { ...newBlock(), attempts: new Map(attempts), delays: new Map(delays) };
       for (const i of acked) block.acked[i >> 3]! |= 1 << (i & 7);
-      expect(decodeBlock(encodeBlock(block))).toEqual(block);
+      const decoded = decodeBlock(encodeBlock(block));
+      expect({ ...decoded, acked: decoded.acked.join() }).toEqual({ ...block, acked: block.acked.join() });
     }),
   );
 });
