@@ -115,7 +115,8 @@ class Step {
       return;
     }
     if (held === undefined) {
-      streams.set(stream, { epoch, status: "granted", progress: position, stored: position, isFinal: false });
+      const fresh = { isFinal: false, end: undefined, isGone: false };
+      streams.set(stream, { epoch, status: "granted", progress: position, stored: position, ...fresh });
       this.effects.push({ kind: "granted", stream, epoch, position });
     }
     // The first progress, which may be none, tells the leader that the grant has arrived.
@@ -172,11 +173,13 @@ class Step {
   report(progress: readonly Progress[]): void {
     const { borrower } = this;
     const moved: string[] = [];
-    for (const { stream, epoch, position, isFinal = false } of progress) {
+    for (const { stream, epoch, position, isFinal = false, end, isGone = false } of progress) {
       const held = borrower.streams.get(stream);
       if (held === undefined || held.epoch !== epoch) continue;
       if (comparePositions(position, held.progress) > 0) held.progress = position;
       held.isFinal ||= isFinal;
+      held.isGone ||= isGone;
+      held.end ??= end;
       moved.push(stream);
     }
     if (borrower.status === "unsubscribing" && !borrower.isLeaving && this.isDrained()) this.leave();
@@ -279,8 +282,13 @@ class Step {
 
   private progressOf(streams: Iterable<string>): readonly Progress[] {
     return Array.from(streams, (stream) => {
-      const { epoch, progress: position, isFinal } = this.borrower.streams.get(stream)!;
-      return isFinal ? { stream, epoch, position, isFinal } : { stream, epoch, position };
+      const { epoch, progress: position, isFinal, end, isGone } = this.borrower.streams.get(stream)!;
+      return {
+        ...{ stream, epoch, position },
+        ...(isFinal && { isFinal }),
+        ...(end !== undefined && { end }),
+        ...(isGone && { isGone }),
+      };
     });
   }
 
@@ -290,6 +298,7 @@ class Step {
 }
 
 /** Whether the leader has not confirmed the last word on this stream. */
-function isOpen({ progress, stored, status, isFinal }: BorrowedStream): boolean {
-  return comparePositions(progress, stored) > 0 || (status === "revoking" && isFinal);
+function isOpen({ progress, stored, status, isFinal, end, isGone }: BorrowedStream): boolean {
+  const isOver = isGone || (end !== undefined && comparePositions(progress, end) >= 0);
+  return isOver || comparePositions(progress, stored) > 0 || (status === "revoking" && isFinal);
 }

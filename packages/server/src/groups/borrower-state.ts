@@ -15,6 +15,8 @@ export interface BorrowedStream {
   progress: Position;
   stored: Position;
   isFinal: boolean;
+  end: Position | undefined;
+  isGone: boolean;
 }
 
 export interface Borrower {

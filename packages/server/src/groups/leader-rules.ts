@@ -125,7 +125,9 @@ class Step extends LeaderTurn {
       stream.home = member.member;
       this.store(path);
     }
-    if (isDone(stream)) this.finalize(stream);
+    stream.end ??= report.end;
+    if (report.isGone) this.lost(path);
+    else if (isDone(stream)) this.finalize(stream);
     else if (assignment.status === "revoking" && report.isFinal) this.finalize(stream);
     if (assignment.status === "revoked") {
       if (assignment.sentMs !== undefined) this.tellRevoked(stream, assignment);

@@ -29,6 +29,10 @@ export interface Progress extends Granted {
   readonly position: Position;
   /** No message of this grant is in flight, and none will be delivered any more. */
   readonly isFinal?: boolean | undefined;
+  /** Where the stream ends: it is closed. */
+  readonly end?: Position | undefined;
+  /** The stream does not exist any more. */
+  readonly isGone?: boolean | undefined;
 }
 
 export type ToLeader =
