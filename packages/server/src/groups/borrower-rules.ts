@@ -12,7 +12,14 @@
 import { comparePositions, type Position } from "@sluice/protocol";
 import type { BorrowedStream, Borrower, BorrowerEffect, BorrowerEvent } from "./borrower-state.ts";
 import { type GroupTimers, graceMs } from "./defaults.ts";
-import type { FromLeader, Granted, LeaderAddress, Progress, ToLeader } from "./messages.ts";
+import {
+  type FromLeader,
+  type Granted,
+  type LeaderAddress,
+  MAX_LISTED,
+  type Progress,
+  type ToLeader,
+} from "./messages.ts";
 
 export function borrowerStep(
   borrower: Borrower,
@@ -182,13 +189,24 @@ class Step {
       held.end ??= end;
       moved.push(stream);
     }
-    if (borrower.status === "unsubscribing" && !borrower.isLeaving && this.isDrained()) this.leave();
-    else if (moved.length > 0) this.tellProgress(moved);
+    this.leaveIfDrained();
+    if (!borrower.isLeaving && moved.length > 0) this.tellProgress(moved);
   }
 
-  private isDrained(): boolean {
-    for (const { isFinal } of this.borrower.streams.values()) if (!isFinal) return false;
-    return true;
+  /** The answer to `disconnect` confirms what it lists. So it goes when one message can list what is not confirmed. */
+  private leaveIfDrained(): void {
+    const { status, isLeaving, streams } = this.borrower;
+    if (status !== "unsubscribing" || isLeaving) return;
+    for (const { isFinal } of streams.values()) if (!isFinal) return;
+    if (this.unconfirmed().length <= MAX_LISTED) this.leave();
+  }
+
+  private unconfirmed(): string[] {
+    const found: string[] = [];
+    for (const [stream, { progress, stored }] of this.borrower.streams) {
+      if (comparePositions(progress, stored) > 0) found.push(stream);
+    }
+    return found;
   }
 
   unsubscribe(): void {
@@ -205,7 +223,7 @@ class Step {
       if (held.status === "granted") this.effects.push({ kind: "revoking", stream, epoch: held.epoch });
       held.status = "revoking";
     }
-    if (this.isDrained()) this.leave();
+    this.leaveIfDrained();
   }
 
   /** Tells the leader the last progress. Without a leader the registry passes it on, in case a request is on its way. */
@@ -213,7 +231,7 @@ class Step {
     const { borrower, now, timers } = this;
     borrower.isLeaving = true;
     borrower.resendAtMs = now + timers.resendMs;
-    this.send({ type: "disconnect", progress: this.progressOf(borrower.streams.keys()) });
+    this.send({ type: "disconnect", progress: this.progressOf(this.unconfirmed()) });
   }
 
   private left(): void {

@@ -35,12 +35,16 @@ export interface Progress extends Granted {
   readonly isGone?: boolean | undefined;
 }
 
+/** The most streams of one message: far below the limit of `tell`, also with the longest paths. */
+export const MAX_LISTED = 25;
+
 export type ToLeader =
   | { readonly type: "leader_wanted"; readonly member: string }
   /** `sentMs` is by the borrower's clock; the answer repeats it. */
   | { readonly type: "ping"; readonly sentMs: number }
   | { readonly type: "update_progress"; readonly progress: readonly Progress[] }
   | ({ readonly type: "revoke_finished" } & Granted)
+  /** With the progress that is not confirmed yet. */
   | { readonly type: "disconnect"; readonly progress: readonly Progress[] };
 
 export type FromLeader =

@@ -1,0 +1,103 @@
+/**
+ * Carries the messages between agents and leaders: to this node directly, to another one through `tell`. Agents and the leader
+ * registry of a node share one.
+ *
+ * Invariants: a message of another node is untrusted in form only: one that cannot be read is dropped. No message is larger than
+ * `tell` takes, because lists of progress are cut into several messages. Nothing is promised: the rules send again.
+ */
+import { utf8 } from "../core/bytes.ts";
+import type { World } from "../core/world.ts";
+import type { Engine, Unwatch } from "../engine/contract.ts";
+import { type BorrowerAddress, type FromLeader, type LeaderAddress, MAX_LISTED, type ToLeader } from "./messages.ts";
+
+/** `group` is the key of the group's entity. */
+export type Envelope =
+  | {
+      readonly groups: 1;
+      readonly group: string;
+      readonly from: BorrowerAddress;
+      /** The node of the borrower did not know the leader and asked the node that it thinks has it. */
+      readonly isForwarded?: boolean | undefined;
+      readonly message: ToLeader;
+    }
+  | {
+      readonly groups: 1;
+      readonly group: string;
+      readonly to: string;
+      readonly leader: LeaderAddress;
+      readonly message: FromLeader;
+    };
+
+export type ToLeaderEnvelope = Extract<Envelope, { from: BorrowerAddress }>;
+export type ToBorrowerEnvelope = Extract<Envelope, { to: string }>;
+
+export interface Ends {
+  toLeader(envelope: ToLeaderEnvelope): void;
+  toBorrower(envelope: ToBorrowerEnvelope): void;
+}
+
+const decoder = new TextDecoder();
+
+export class Carrier {
+  private ends: Ends | undefined;
+  private unlisten: Unwatch = () => {};
+
+  constructor(
+    private readonly engine: Pick<Engine, "node" | "tell" | "onTold">,
+    private readonly world: Pick<World, "soon">,
+  ) {}
+
+  get node(): string {
+    return this.engine.node;
+  }
+
+  start(ends: Ends): void {
+    this.ends = ends;
+    this.unlisten = this.engine.onTold((bytes) => {
+      const envelope = read(bytes);
+      if (envelope !== undefined) this.hear(envelope);
+    });
+  }
+
+  stop(): void {
+    this.unlisten();
+    this.ends = undefined;
+  }
+
+  send(node: string, envelope: Envelope): void {
+    if (node === this.engine.node) {
+      this.world.soon(() => this.hear(envelope));
+      return;
+    }
+    for (const part of parts(envelope)) this.engine.tell(node, utf8(JSON.stringify(part)));
+  }
+
+  private hear(envelope: Envelope): void {
+    if ("from" in envelope) this.ends?.toLeader(envelope);
+    else this.ends?.toBorrower(envelope);
+  }
+}
+
+function read(bytes: Uint8Array): Envelope | undefined {
+  try {
+    const value = JSON.parse(decoder.decode(bytes));
+    return value?.groups === 1 ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** A `disconnect` ends the borrower, so the other parts of its progress go ahead of it. */
+function* parts(envelope: Envelope): Iterable<Envelope> {
+  const { message } = envelope;
+  if (!("progress" in message) || message.progress.length <= MAX_LISTED) {
+    yield envelope;
+    return;
+  }
+  const { progress } = message;
+  for (let at = 0; at < progress.length; at += MAX_LISTED) {
+    const isLast = at + MAX_LISTED >= progress.length;
+    const type = message.type === "disconnect" && !isLast ? "update_progress" : message.type;
+    yield { ...envelope, message: { ...message, type, progress: progress.slice(at, at + MAX_LISTED) } } as Envelope;
+  }
+}
