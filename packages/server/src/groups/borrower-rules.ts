@@ -89,11 +89,18 @@ class Step {
       this.destroy(true);
       return;
     }
-    if (message.type === "ping_response") borrower.answeredMs = Math.max(borrower.answeredMs, message.sentMs);
+    if (message.type === "ping_response") this.answered(message.sentMs);
     else if (message.type === "update_progress_response")
       for (const one of message.progress) this.stored(one, one.position);
     else if (message.type === "disconnect_response") this.left();
     else if (borrower.status === "connected") this.toldOfStream(message);
+  }
+
+  private answered(sentMs: number): void {
+    const { borrower, now, timers } = this;
+    const wasHeld = now < holdsUntilMs(borrower, timers);
+    borrower.answeredMs = Math.max(borrower.answeredMs, sentMs);
+    if (!wasHeld && now < holdsUntilMs(borrower, timers)) this.effects.push({ kind: "resumed" });
   }
 
   private toldOfStream(message: FromLeader): void {

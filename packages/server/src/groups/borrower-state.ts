@@ -51,6 +51,8 @@ export type BorrowerEffect =
   /** Without a leader the message goes to the leader registry of this node. */
   | { readonly kind: "send"; readonly leader: LeaderAddress | undefined; readonly message: ToLeader }
   | { readonly kind: "connected" }
+  /** The leader has answered again: the session may deliver. */
+  | { readonly kind: "resumed" }
   /** The session delivers the messages after `position`. */
   | ({ readonly kind: "granted"; readonly position: Position } & Granted)
   /** The session delivers no more of the stream, and reports when nothing is in flight. */

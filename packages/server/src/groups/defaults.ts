@@ -46,3 +46,38 @@ export const GROUP_TIMERS: GroupTimers = {
   progressMs: 5,
   idleMs: 60_000,
 };
+
+export interface GroupLimits extends GroupTimers {
+  /** How long a leader's claim stands without a renewal. Another node replaces a dead leader after that. */
+  readonly claimMs: number;
+  readonly claimRetryMs: number;
+  /** Messages in flight that a member asks for if it says nothing, and the most that it may ask for. */
+  readonly credit: number;
+  readonly maxCredit: number;
+  /** The most bytes that are read of a stream at a time. */
+  readonly readBytes: number;
+  /** The wait before a failed read is repeated. */
+  readonly retryMs: number;
+  /** How often the streams of a project are listed again for its groups. */
+  readonly relistMs: number;
+  readonly pagePaths: number;
+  readonly pageRows: number;
+  readonly batch: number;
+  /** Hints of created streams are collected for this long. */
+  readonly hintMs: number;
+}
+
+export const GROUP_LIMITS: GroupLimits = {
+  ...GROUP_TIMERS,
+  claimMs: 5_000,
+  claimRetryMs: 100,
+  credit: 100,
+  maxCredit: 10_000,
+  readBytes: 64 * 1024,
+  retryMs: 250,
+  relistMs: 60_000,
+  pagePaths: 10_000,
+  pageRows: 1_000,
+  batch: 50,
+  hintMs: 20,
+};

@@ -16,6 +16,8 @@ import type { Listing } from "../engine/contract.ts";
 export interface TopicFollower {
   found(paths: readonly string[]): void;
   lost(paths: readonly string[]): void;
+  /** A listing is complete: what hints may have missed can be looked at again. */
+  relisted(): void;
 }
 
 export interface TopicsParts {
@@ -67,7 +69,7 @@ export class Topics {
 class ProjectPaths {
   private readonly index = new PathIndex();
   private readonly filters = new TopicIndex<TopicFollower>();
-  private followers = 0;
+  private readonly followers = new Set<TopicFollower>();
   private isListed = false;
   private isStopped = false;
   /** Paths that hints named while a listing runs: it may have passed their place. */
@@ -82,18 +84,18 @@ class ProjectPaths {
   }
 
   get isFollowed(): boolean {
-    return this.followers > 0;
+    return this.followers.size > 0;
   }
 
   add(filter: TopicFilter, follower: TopicFollower): void {
     this.filters.add(levelsOfFilter(filter), follower);
-    this.followers++;
+    this.followers.add(follower);
     if (this.isListed) follower.found(this.index.match(filter));
   }
 
   remove(filter: TopicFilter, follower: TopicFollower): void {
     this.filters.remove(levelsOfFilter(filter), follower);
-    this.followers--;
+    this.followers.delete(follower);
   }
 
   created(path: string): void {
@@ -142,6 +144,7 @@ class ProjectPaths {
     }
     this.tell(found, "found");
     this.tell(gone, "lost");
+    for (const follower of [...this.followers]) follower.relisted();
   }
 
   private tell(paths: readonly string[], what: "found" | "lost"): void {

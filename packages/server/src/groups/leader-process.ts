@@ -1,0 +1,248 @@
+/**
+ * A leader at work on this node: it runs the leader's rules (`leader-rules.ts`) for one term of ownership, stores what they ask
+ * for under that ownership, and finds the streams of its group's filter. The registry starts one when it gains a group.
+ *
+ * Invariants: it acts only while its term is held. It reads the group's rows after it has begun its term, so that no commit of an
+ * earlier leader can follow. One timer is set at a time. A seek or a deletion ends it; the next leader reads what is stored.
+ */
+import { type Position, ZERO } from "@sluice/protocol";
+import { shardPaths } from "../core/shard-path.ts";
+import type { Cancel, World } from "../core/world.ts";
+import type { Engine } from "../engine/contract.ts";
+import { FENCED } from "../engine/keeper.ts";
+import { isWorkOursAlone } from "../engine/other-nodes.ts";
+import type { Term } from "../engine/term.ts";
+import type { Streams } from "../streams/service.ts";
+import type { Carrier } from "./carrier.ts";
+import { type GroupTimers, graceMs } from "./defaults.ts";
+import { beginTermRule, endTermRule, storeRule } from "./group-rules.ts";
+import { leaderDueMs, leaderStep } from "./leader-rules.ts";
+import {
+  type FoundStream,
+  isDone,
+  type Leader,
+  type LeaderEffect,
+  type LeaderEvent,
+  newLeader,
+  type StreamRow,
+} from "./leader-state.ts";
+import type { BorrowerAddress, ToLeader } from "./messages.ts";
+import { rowsOf } from "./rows.ts";
+import { type GroupMeta, META, streamTable } from "./state.ts";
+import { groupOfId } from "./topic.ts";
+import type { Topics } from "./topics.ts";
+
+export interface LeaderParts {
+  readonly engine: Engine;
+  readonly world: World;
+  readonly streams: Streams;
+  readonly topics: Topics;
+  readonly carrier: Carrier;
+  readonly timers: GroupTimers;
+  /** Rows that are read at a time, and streams that are looked at concurrently. */
+  readonly pageRows: number;
+  readonly batch: number;
+  readonly report: (what: string, fault: unknown) => void;
+}
+
+/** Messages that wait until the leader has read its rows; the rest is sent again. */
+const MAX_EARLY = 1_000;
+
+export class LeaderProcess {
+  private state: Leader | undefined;
+  private meta: GroupMeta | undefined;
+  private early: LeaderEvent[] = [];
+  private isOver = false;
+  private unfollow: () => void = () => {};
+  private timer: Cancel | undefined;
+  private timerAtMs = Number.POSITIVE_INFINITY;
+
+  /**
+   * `isFirstHere`: this process has led the group never before, or left it without members. `end` is called once, when the
+   * leader ends by itself.
+   */
+  constructor(
+    private readonly parts: LeaderParts,
+    private readonly term: Term,
+    private readonly isFirstHere: boolean,
+    private readonly end: () => void,
+  ) {
+    this.begin().catch((fault) => {
+      parts.report(`the leader of ${term.entity.key} failed to begin; another attempt follows`, fault);
+      this.stop();
+      end();
+    });
+  }
+
+  /** For the admin routes; undefined until the leader has read its rows. */
+  get leader(): Leader | undefined {
+    return this.state;
+  }
+
+  get hasMembers(): boolean {
+    return this.state !== undefined && this.state.members.size > 0;
+  }
+
+  told(from: BorrowerAddress, message: ToLeader): void {
+    this.step({ type: "told", from, message });
+  }
+
+  /** Ends without a word: members find the next leader when their pings are not answered. */
+  stop(): void {
+    this.isOver = true;
+    this.unfollow();
+    this.timer?.();
+  }
+
+  /** Ends in order: members are told to look for another leader at once. */
+  dismiss(): void {
+    for (const member of this.state?.members.values() ?? []) this.send(member, { type: "invalidate" });
+    this.stop();
+  }
+
+  private get now(): number {
+    return this.parts.world.monotonicMs();
+  }
+
+  private get isServing(): boolean {
+    return !this.isOver && this.term.isHeld();
+  }
+
+  private async begin(): Promise<void> {
+    const { engine, topics, timers, pageRows } = this.parts;
+    const begun = await this.term.submit([META], beginTermRule);
+    if (begun.kind === "absent") this.finish();
+    if (begun.kind !== "begun" || !this.isServing) return;
+    const { meta, wasClean } = begun;
+    const rows = new Map<string, StreamRow>();
+    for await (const { key, value } of rowsOf(engine, this.term.entity, streamTable, pageRows)) {
+      const { edition, ...row } = value;
+      if (edition === meta.edition) rows.set(key, row);
+    }
+    if (!this.isServing) return;
+    this.meta = meta;
+    // Borrowers of an earlier leader may be left on other nodes, or on this one after a loss of ownership.
+    const isAlone = wasClean || (this.isFirstHere && isWorkOursAlone(engine));
+    this.state = newLeader(meta.term, rows, this.now, isAlone ? this.now : this.now + graceMs(timers));
+    const { project, id } = this.term.entity;
+    this.unfollow = topics.follow(project, groupOfId(id).filter, {
+      found: (paths) => void this.found(paths),
+      lost: (paths) => this.lost(paths),
+      relisted: () => void this.found(this.donePaths()),
+    });
+    const { early } = this;
+    this.early = [];
+    for (const event of early) this.step(event);
+    this.arm();
+  }
+
+  private step(event: LeaderEvent): void {
+    if (!this.isServing) return;
+    if (this.state === undefined) {
+      if (this.early.length < MAX_EARLY) this.early.push(event);
+      return;
+    }
+    for (const effect of leaderStep(this.state, event, this.now, this.parts.timers)) this.perform(effect);
+    this.arm();
+  }
+
+  private perform(effect: LeaderEffect): void {
+    if (effect.kind === "send") this.send(effect.to, effect.message);
+    else if (effect.kind === "store") void this.store(effect.rows);
+    else void this.release();
+  }
+
+  private send({ id, node }: BorrowerAddress, message: Extract<LeaderEffect, { kind: "send" }>["message"]): void {
+    const { carrier } = this.parts;
+    const leader = { node: carrier.node, term: this.state!.term };
+    carrier.send(node, { groups: 1, group: this.term.entity.key, to: id, leader, message });
+  }
+
+  private async store(rows: ReadonlyMap<string, StreamRow | undefined>): Promise<void> {
+    try {
+      const outcome = await this.term.submit([META], (view) => storeRule(view, this.meta!, rows));
+      if (outcome === "changed") {
+        this.dismiss();
+        this.end();
+      } else if (outcome !== FENCED) this.step({ type: "stored" });
+    } catch (fault) {
+      if (this.isServing)
+        this.parts.report(`storing the progress of ${this.term.entity.key} failed; it is repeated`, fault);
+      this.step({ type: "store_failed" });
+    }
+  }
+
+  private async release(): Promise<void> {
+    const { term } = this.state!;
+    if (!this.hasMembers) await this.term.submit([META], (view) => endTermRule(view, term)).catch(() => undefined);
+    this.dismiss();
+    this.end();
+  }
+
+  private finish(): void {
+    this.stop();
+    this.end();
+  }
+
+  /** A stream that was deleted and created anew unnoticed is not done any more. */
+  private donePaths(): readonly string[] {
+    return [...(this.state?.streams.values() ?? [])].filter(isDone).map(({ path }) => path);
+  }
+
+  private lost(paths: readonly string[]): void {
+    const shards = new Set(paths.map((path) => `${path}/`));
+    const gone = [...(this.state?.streams.keys() ?? [])].filter((path) => {
+      const topic = path.lastIndexOf("/$shard/");
+      return topic > 0 && shards.has(path.slice(0, topic + 1));
+    });
+    this.step({ type: "lost", paths: [...paths, ...gone] });
+  }
+
+  /** Looks where the group begins in each stream that it has no row of. A topic is consumed as its shards. */
+  private async found(paths: readonly string[]): Promise<void> {
+    const { batch, report } = this.parts;
+    for (let at = 0; at < paths.length && this.isServing; at += batch) {
+      try {
+        const found = await Promise.all(paths.slice(at, at + batch).map((path) => this.look(path)));
+        this.step({ type: "found", streams: found.flat() });
+      } catch (fault) {
+        if (this.isServing)
+          report(`looking at streams of ${this.term.entity.key} failed; the next listing repeats it`, fault);
+      }
+    }
+  }
+
+  private async look(path: string): Promise<readonly FoundStream[]> {
+    const { streams } = this.parts;
+    const { project } = this.term.entity;
+    const described = await streams.describe(project, path);
+    if (described.kind !== "live") return [];
+    const { shards } = described.meta.config;
+    if (shards !== undefined) return (await Promise.all(shardPaths(path, shards).map((one) => this.look(one)))).flat();
+    const { meta, head } = described;
+    const from = this.state!.streams.has(path) ? ZERO : await this.startOf(path, head.at, meta.createdAt, head.last);
+    return [{ path, from, end: meta.closed ? head.last : undefined }];
+  }
+
+  private async startOf(path: string, lastMs: number, createdMs: number, tail: Position): Promise<Position> {
+    const { start } = this.meta!;
+    if (start.kind === "position") return start.position;
+    if (start.kind === "earliest" || createdMs >= start.atMs) return ZERO;
+    if (lastMs < start.atMs) return tail;
+    const located = await this.parts.streams.positionAt(this.term.entity.project, path, start.atMs);
+    return located.kind === "position" ? located.position : ZERO;
+  }
+
+  private arm(): void {
+    if (!this.isServing || this.state === undefined) return;
+    const dueMs = leaderDueMs(this.state);
+    if (dueMs >= this.timerAtMs) return;
+    this.timer?.();
+    this.timerAtMs = dueMs;
+    this.timer = this.parts.world.after(Math.max(0, dueMs - this.now), () => {
+      this.timerAtMs = Number.POSITIVE_INFINITY;
+      this.step({ type: "tick" });
+      this.arm();
+    });
+  }
+}

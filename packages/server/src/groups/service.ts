@@ -1,0 +1,100 @@
+/**
+ * Groups as every door uses them: declare, consume, seek, delete, list, look at. It checks what callers ask for and submits
+ * rules to the group's keeper; leaders and agents do the rest.
+ *
+ * Invariants: a caller consumes only streams that it may see: the filter lies within its token's. A group that is consumed
+ * exists, because subscribing declares it.
+ */
+import type { Position } from "@sluice/protocol";
+import type { Access, Permission } from "../core/action.ts";
+import { Refusal } from "../core/refusal.ts";
+import { levelsOfFilter } from "../core/topic-index.ts";
+import type { World } from "../core/world.ts";
+import type { Engine } from "../engine/contract.ts";
+import type { Keepers } from "../engine/keeper.ts";
+import type { Streams } from "../streams/service.ts";
+import type { Agent } from "./agent.ts";
+import { Consumer, type ConsumerEvents } from "./consumer.ts";
+import type { GroupLimits } from "./defaults.ts";
+import { type AskedStart, type DeclareOutcome, declareRule, deleteRule, seekRule } from "./group-rules.ts";
+import { rowsOf } from "./rows.ts";
+import { type GroupConfig, groupEntity, META, metaTable, streamTable } from "./state.ts";
+import { filterOf, type GroupName } from "./topic.ts";
+
+export const CONSUME: Permission = { action: "group.consume", need: "read-or-write" };
+
+export interface GroupsParts {
+  readonly engine: Engine;
+  readonly keepers: Keepers;
+  readonly world: World;
+  readonly streams: Streams;
+  readonly agent: Agent;
+  readonly limits: GroupLimits;
+}
+
+export interface Consume {
+  readonly name: GroupName;
+  readonly member: string;
+  /** Counts only if the group does not exist yet; the default is latest. */
+  readonly start?: AskedStart | undefined;
+  readonly credit?: number | undefined;
+}
+
+const LATEST: AskedStart = { kind: "latest" };
+
+export class Groups {
+  constructor(private readonly parts: GroupsParts) {}
+
+  /** Throws a Refusal if the caller may not consume the streams of the group. */
+  async consume(project: string, asked: Consume, access: Access, events: ConsumerEvents): Promise<Consumer> {
+    const { name, member, start, credit } = asked;
+    await this.demand(project, name, access);
+    const { world, streams, agent, limits } = this.parts;
+    const { readBytes: pageBytes, retryMs } = limits;
+    await this.declare(project, name, start ?? LATEST);
+    const wanted = {
+      group: groupEntity(project, name),
+      member,
+      credit: Math.min(credit ?? limits.credit, limits.maxCredit),
+    };
+    return new Consumer({ world, streams, agent, pageBytes, retryMs }, wanted, events);
+  }
+
+  private async demand(project: string, name: GroupName, access: Access): Promise<void> {
+    const levels = levelsOfFilter(filterOf(name));
+    await access.demand({ ...CONSUME, project, group: name.group });
+    if (!access.seesAll({ text: name.filter, levels })) {
+      throw new Refusal("forbidden", `the token is confined to other streams than ${JSON.stringify(name.filter)}`);
+    }
+  }
+
+  /** Creates the group unless it exists. Without a configuration an existing group stays as it is. */
+  declare(project: string, name: GroupName, start: AskedStart, config?: GroupConfig): Promise<DeclareOutcome> {
+    return this.parts.keepers.submit(groupEntity(project, name), [META], (view, now) =>
+      declareRule(view, now, { start, config }),
+    );
+  }
+
+  /** Fences what is in flight: the leader learns of it at its next commit, which is refused, or when it is asked. */
+  seek(project: string, name: GroupName, to: AskedStart): Promise<"sought" | "absent"> {
+    return this.parts.keepers.submit(groupEntity(project, name), [META], (view, now) => seekRule(view, now, to));
+  }
+
+  delete(project: string, name: GroupName): Promise<"deleted" | "absent"> {
+    return this.parts.keepers.submit(groupEntity(project, name), [META], deleteRule);
+  }
+
+  /** How far the group has processed each stream that it has a row of, as it is stored. */
+  async progress(project: string, name: GroupName): Promise<Map<string, Position>> {
+    const { engine, limits } = this.parts;
+    const group = groupEntity(project, name);
+    const { rows } = await engine.load(group, [META]);
+    const meta = rows[0] && metaTable.decode(rows[0]);
+    const found = new Map<string, Position>();
+    if (meta === undefined) return found;
+    for await (const { key, value } of rowsOf(engine, group, streamTable, limits.pageRows)) {
+      if (value.edition === meta.edition) found.set(key, value.at);
+    }
+    return found;
+  }
+}
