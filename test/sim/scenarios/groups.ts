@@ -26,7 +26,7 @@ export const groupsOfOne: readonly Scenario[] = [scenario("a group processes eve
 export const groupsOfThree: readonly Scenario[] = [scenario("a group processes everything on three servers", 3)];
 
 function scenario(name: string, nodes: number): Scenario {
-  const settings = () => ({ drainMs: 1_000 });
+  const settings = () => ({ drainMs: 1_000, internal: { group: { relistMs: 10_000 } } });
   return { name, nodes, maxBlows: MAX_BLOWS, settings, begin: (stage) => new GroupsPlay(stage) };
 }
 
@@ -97,7 +97,8 @@ class GroupsPlay implements Play {
     const config = { contentType: "text/plain" };
     await this.persist((host) => host.app!.streams.create(PROJECT, path, { config, closed: false }));
     const payloads = Array.from({ length: count }, () => utf8("x"));
-    await this.persist((host) => host.app!.streams.appendAt(PROJECT, path, { payloads, close: false }));
+    const append = { payloads, contentType: "text/plain", close: false };
+    await this.persist((host) => host.app!.streams.appendAt(PROJECT, path, append));
   }
 
   private async close(path: string): Promise<void> {

@@ -128,7 +128,7 @@ export class LeaderProcess {
     this.unfollow = topics.follow(project, groupOfId(id).filter, {
       found: (paths) => void this.found(paths),
       lost: (paths) => this.lost(paths),
-      relisted: () => void this.found(this.donePaths()),
+      relisted: (paths) => void this.found(paths.filter((path) => this.isToBeLookedAt(path))),
     });
     const { early } = this;
     this.early = [];
@@ -184,9 +184,10 @@ export class LeaderProcess {
     this.end();
   }
 
-  /** A stream that was deleted and created anew unnoticed is not done any more. */
-  private donePaths(): readonly string[] {
-    return [...(this.state?.streams.values() ?? [])].filter(isDone).map(({ path }) => path);
+  /** The look at a stream may have failed, and one that is done may have been deleted and created anew unnoticed. */
+  private isToBeLookedAt(path: string): boolean {
+    const stream = this.state?.streams.get(path);
+    return stream === undefined || isDone(stream);
   }
 
   private lost(paths: readonly string[]): void {

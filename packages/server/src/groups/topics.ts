@@ -16,8 +16,8 @@ import type { Listing } from "../engine/contract.ts";
 export interface TopicFollower {
   found(paths: readonly string[]): void;
   lost(paths: readonly string[]): void;
-  /** A listing is complete: what hints may have missed can be looked at again. */
-  relisted(): void;
+  /** A listing is complete: these paths match. What the follower failed to take before, it can take now. */
+  relisted(paths: readonly string[]): void;
 }
 
 export interface TopicsParts {
@@ -69,7 +69,7 @@ export class Topics {
 class ProjectPaths {
   private readonly index = new PathIndex();
   private readonly filters = new TopicIndex<TopicFollower>();
-  private readonly followers = new Set<TopicFollower>();
+  private readonly followers = new Map<TopicFollower, TopicFilter>();
   private isListed = false;
   private isStopped = false;
   /** Paths that hints named while a listing runs: it may have passed their place. */
@@ -89,7 +89,7 @@ class ProjectPaths {
 
   add(filter: TopicFilter, follower: TopicFollower): void {
     this.filters.add(levelsOfFilter(filter), follower);
-    this.followers.add(follower);
+    this.followers.set(follower, filter);
     if (this.isListed) follower.found(this.index.match(filter));
   }
 
@@ -144,7 +144,7 @@ class ProjectPaths {
     }
     this.tell(found, "found");
     this.tell(gone, "lost");
-    for (const follower of [...this.followers]) follower.relisted();
+    for (const [follower, filter] of [...this.followers]) follower.relisted(this.index.match(filter));
   }
 
   private tell(paths: readonly string[], what: "found" | "lost"): void {

@@ -82,6 +82,7 @@ export class SimMember {
     };
     try {
       this.consumer = await this.app.groups.service.consume(project, asked, FULL_ACCESS, events);
+      if (this.hasLeft) this.consumer.disconnect();
       return true;
     } catch (fault) {
       if (!(fault instanceof EngineError)) throw fault;
