@@ -2,6 +2,7 @@
  * The limits of groups, with their defaults. Compose passes them to the feature. The configuration takes its defaults from here,
  * so that each default exists once.
  */
+import { CONNECTION_LIMITS, type ConnectionLimits } from "../core/connection.ts";
 
 /** The timers of the protocol between borrowers and leaders. */
 export interface GroupTimers {
@@ -47,7 +48,14 @@ export const GROUP_TIMERS: GroupTimers = {
   idleMs: 60_000,
 };
 
-export interface GroupLimits extends GroupTimers {
+export interface GroupLimits extends GroupTimers, ConnectionLimits {
+  readonly lingerMs: number;
+  /** Subscriptions of one connection. */
+  readonly subscriptions: number;
+  /** The body of a request. */
+  readonly bodyBytes: number;
+  /** Clients that must reconnect are asked to spread over this time. */
+  readonly spreadMs: number;
   /** How long a leader's claim stands without a renewal. Another node replaces a dead leader after that. */
   readonly claimMs: number;
   readonly claimRetryMs: number;
@@ -63,11 +71,19 @@ export interface GroupLimits extends GroupTimers {
   readonly pagePaths: number;
   readonly pageRows: number;
   readonly batch: number;
+  /** How often a leader looks whether its group was moved or deleted. */
+  readonly checkMs: number;
   /** Hints of created streams are collected for this long. */
   readonly hintMs: number;
 }
 
 export const GROUP_LIMITS: GroupLimits = {
+  ...CONNECTION_LIMITS,
+  lifetimeMs: 24 * 3_600_000,
+  lingerMs: 10_000,
+  subscriptions: 100,
+  bodyBytes: 64 * 1024,
+  spreadMs: 5_000,
   ...GROUP_TIMERS,
   claimMs: 5_000,
   claimRetryMs: 100,
@@ -79,5 +95,6 @@ export const GROUP_LIMITS: GroupLimits = {
   pagePaths: 10_000,
   pageRows: 1_000,
   batch: 50,
+  checkMs: 1_000,
   hintMs: 20,
 };

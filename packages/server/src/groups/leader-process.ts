@@ -16,6 +16,7 @@ import type { Streams } from "../streams/service.ts";
 import type { Carrier } from "./carrier.ts";
 import { type GroupTimers, graceMs } from "./defaults.ts";
 import { beginTermRule, endTermRule, storeRule } from "./group-rules.ts";
+import { GroupHolds } from "./holds.ts";
 import { leaderDueMs, leaderStep } from "./leader-rules.ts";
 import {
   type FoundStream,
@@ -28,7 +29,7 @@ import {
 } from "./leader-state.ts";
 import type { BorrowerAddress, ToLeader } from "./messages.ts";
 import { rowsOf } from "./rows.ts";
-import { type GroupMeta, META, streamTable } from "./state.ts";
+import { type GroupMeta, META, metaTable, streamTable } from "./state.ts";
 import { groupOfId } from "./topic.ts";
 import type { Topics } from "./topics.ts";
 
@@ -42,6 +43,8 @@ export interface LeaderParts {
   /** Rows that are read at a time, and streams that are looked at concurrently. */
   readonly pageRows: number;
   readonly batch: number;
+  /** How often the leader looks whether its group was moved or deleted. */
+  readonly checkMs: number;
   readonly report: (what: string, fault: unknown) => void;
 }
 
@@ -51,9 +54,11 @@ const MAX_EARLY = 1_000;
 export class LeaderProcess {
   private state: Leader | undefined;
   private meta: GroupMeta | undefined;
+  private readonly holds: GroupHolds;
   private early: LeaderEvent[] = [];
   private isOver = false;
   private unfollow: () => void = () => {};
+  private cancelCheck: Cancel | undefined;
   private timer: Cancel | undefined;
   private timerAtMs = Number.POSITIVE_INFINITY;
 
@@ -67,6 +72,7 @@ export class LeaderProcess {
     private readonly isFirstHere: boolean,
     private readonly end: () => void,
   ) {
+    this.holds = new GroupHolds(parts, term.entity);
     this.begin().catch((fault) => {
       parts.report(`the leader of ${term.entity.key} failed to begin; another attempt follows`, fault);
       this.stop();
@@ -90,8 +96,10 @@ export class LeaderProcess {
   /** Ends without a word: members find the next leader when their pings are not answered. */
   stop(): void {
     this.isOver = true;
+    this.holds.stop();
     this.unfollow();
     this.timer?.();
+    this.cancelCheck?.();
   }
 
   /** Ends in order: members are told to look for another leader at once. */
@@ -130,10 +138,32 @@ export class LeaderProcess {
       lost: (paths) => this.lost(paths),
       relisted: (paths) => void this.found(paths.filter((path) => this.isToBeLookedAt(path))),
     });
+    this.checkLater();
     const { early } = this;
     this.early = [];
     for (const event of early) this.step(event);
     this.arm();
+  }
+
+  /** A seek or a deletion must not wait for the next progress. */
+  private checkLater(): void {
+    const { world, engine, checkMs } = this.parts;
+    this.cancelCheck = world.after(checkMs, async () => {
+      try {
+        const { rows } = await engine.load(this.term.entity, [META]);
+        const edition = rows[0] && metaTable.decode(rows[0]).edition;
+        if (!this.isServing) return;
+        if (edition !== this.meta!.edition) this.leave();
+      } catch {
+        // The store does not answer, which renewals of the claim notice too.
+      }
+      if (this.isServing) this.checkLater();
+    });
+  }
+
+  private leave(): void {
+    this.dismiss();
+    this.end();
   }
 
   private step(event: LeaderEvent): void {
@@ -161,10 +191,11 @@ export class LeaderProcess {
   private async store(rows: ReadonlyMap<string, StreamRow | undefined>): Promise<void> {
     try {
       const outcome = await this.term.submit([META], (view) => storeRule(view, this.meta!, rows));
-      if (outcome === "changed") {
-        this.dismiss();
-        this.end();
-      } else if (outcome !== FENCED) this.step({ type: "stored" });
+      if (outcome === "changed") this.leave();
+      else if (outcome !== FENCED) {
+        for (const [path, row] of rows) row === undefined ? this.holds.forget(path) : this.holds.moved(path, row.at);
+        this.step({ type: "stored" });
+      }
     } catch (fault) {
       if (this.isServing)
         this.parts.report(`storing the progress of ${this.term.entity.key} failed; it is repeated`, fault);
@@ -175,8 +206,7 @@ export class LeaderProcess {
   private async release(): Promise<void> {
     const { term } = this.state!;
     if (!this.hasMembers) await this.term.submit([META], (view) => endTermRule(view, term)).catch(() => undefined);
-    this.dismiss();
-    this.end();
+    this.leave();
   }
 
   private finish(): void {
@@ -222,7 +252,10 @@ export class LeaderProcess {
     if (shards !== undefined) return (await Promise.all(shardPaths(path, shards).map((one) => this.look(one)))).flat();
     const { meta, head } = described;
     const from = this.state!.streams.has(path) ? ZERO : await this.startOf(path, head.at, meta.createdAt, head.last);
-    return [{ path, from, end: meta.closed ? head.last : undefined }];
+    const isHeld = meta.config.retention !== undefined;
+    // The hold comes before the first read, so that what retention has taken by then was taken before the group began.
+    if (isHeld) await this.holds.begin(path, this.state!.streams.get(path)?.stored ?? from);
+    return [{ path, from, end: meta.closed ? head.last : undefined, isHeld }];
   }
 
   private async startOf(path: string, lastMs: number, createdMs: number, tail: Position): Promise<Position> {

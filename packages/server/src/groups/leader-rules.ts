@@ -170,7 +170,7 @@ class Step extends LeaderTurn {
     if (stream.isGone) this.leader.streams.delete(stream.path);
   }
 
-  found({ path, from, end }: FoundStream): void {
+  found({ path, from, end, isHeld }: FoundStream): void {
     const { streams } = this.leader;
     let stream = streams.get(path);
     if (stream === undefined || stream.isGone) {
@@ -178,6 +178,7 @@ class Step extends LeaderTurn {
       // Without progress there is nothing to store: the next leader begins in the same place.
       stream = { ...newStream(path, { at: from }), assignment };
       streams.set(path, stream);
+      if (isHeld) this.store(path);
       this.reassignIn(this.timers.reassignMs);
     }
     stream.end = end;

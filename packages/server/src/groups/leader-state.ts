@@ -86,6 +86,8 @@ export interface FoundStream {
   /** Where the group begins to consume, if it does not know the stream. */
   readonly from: Position;
   readonly end?: Position | undefined;
+  /** The stream is held for the group, so that a deletion of the group must find it. */
+  readonly isHeld?: boolean | undefined;
 }
 
 export type LeaderEvent =

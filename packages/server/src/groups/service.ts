@@ -17,6 +17,7 @@ import type { Agent } from "./agent.ts";
 import { Consumer, type ConsumerEvents } from "./consumer.ts";
 import type { GroupLimits } from "./defaults.ts";
 import { type AskedStart, type DeclareOutcome, declareRule, deleteRule, seekRule } from "./group-rules.ts";
+import { holderOf } from "./holds.ts";
 import { rowsOf } from "./rows.ts";
 import { type GroupConfig, groupEntity, META, metaTable, streamTable } from "./state.ts";
 import { filterOf, type GroupName } from "./topic.ts";
@@ -80,8 +81,14 @@ export class Groups {
     return this.parts.keepers.submit(groupEntity(project, name), [META], (view, now) => seekRule(view, now, to));
   }
 
-  delete(project: string, name: GroupName): Promise<"deleted" | "absent"> {
-    return this.parts.keepers.submit(groupEntity(project, name), [META], deleteRule);
+  /** Releases the group's holds first, because nothing knows of them afterwards. */
+  async delete(project: string, name: GroupName): Promise<"deleted" | "absent"> {
+    const { keepers, engine, streams, limits } = this.parts;
+    const group = groupEntity(project, name);
+    for await (const { key } of rowsOf(engine, group, streamTable, limits.pageRows)) {
+      await streams.hold(project, key, holderOf(group), undefined);
+    }
+    return keepers.submit(group, [META], deleteRule);
   }
 
   /** How far the group has processed each stream that it has a row of, as it is stored. */

@@ -1,0 +1,49 @@
+/** The JSON bodies of the group routes. The same schemas validate requests and appear in the OpenAPI document. */
+import { parseOffset } from "@sluice/protocol";
+import { z } from "zod";
+import type { AskedStart } from "./group-rules.ts";
+
+const OBJECT = { error: "must be a JSON object" };
+const MODE = { error: "must be share or queue" };
+const FILTER = { error: "must be a topic filter" };
+const FROM = { error: "must be earliest, latest, an offset that this server has given out, or a time in epoch ms" };
+
+export const mode = z.enum(["share", "queue"], MODE);
+const filter = z.string(FILTER).min(1, FILTER);
+
+/** Where a group begins, or is moved to. */
+export const from = z
+  .union([z.string(FROM), z.int(FROM).min(0, FROM)], FROM)
+  .refine((value) => startOf(value) !== undefined, FROM)
+  .transform((value) => startOf(value)!);
+
+function startOf(value: string | number): AskedStart | undefined {
+  if (typeof value === "number") return { kind: "time", atMs: value };
+  if (value === "earliest" || value === "latest") return { kind: value };
+  const position = parseOffset(value);
+  return position && { kind: "position", position };
+}
+
+export const declaration = z.strictObject({ filter, mode, from: from.optional() }, OBJECT);
+
+/** Which group of a name is meant; needed only if several have it. */
+const which = { filter: filter.optional(), mode: mode.optional() };
+export const move = z.strictObject({ ...which, to: from }, OBJECT);
+
+export const groupKey = z.object({ group: z.string(), mode, filter: z.string() });
+export const listing = z.object({ groups: z.array(groupKey), next: z.string().optional() });
+export const info = groupKey.extend({
+  leader: z.object({ node: z.string(), epoch: z.int() }).nullable(),
+  members: z.array(z.object({ id: z.string(), streams: z.array(z.string()) })),
+  streams: z.array(
+    z.object({
+      stream: z.string(),
+      status: z.string(),
+      borrower: z.string().nullable(),
+      progress: z.string(),
+      tail: z.string(),
+      lag: z.int(),
+    }),
+  ),
+  pending: z.int(),
+});
