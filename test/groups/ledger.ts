@@ -64,10 +64,6 @@ export class Ledger {
     seen.add(seq);
   }
 
-  processedOf(stream: string): number {
-    return this.seen.get(stream)?.size ?? 0;
-  }
-
   confirmed(stream: string, seq: number): void {
     this.note(`${stream} ${seq} is confirmed`);
     this.floors.set(stream, Math.max(seq, this.floors.get(stream) ?? 0));
@@ -76,7 +72,7 @@ export class Ledger {
   /** Everything that was published is processed, and the store knows it. */
   audit(storedOf: (stream: string) => number): void {
     for (const [stream, length] of this.lengths) {
-      const count = this.processedOf(stream);
+      const count = this.seen.get(stream)?.size ?? 0;
       if (count < length) this.object(`${length - count} messages of ${stream} were never processed`);
       if (storedOf(stream) < length) this.object(`${stream} is stored up to ${storedOf(stream)} of ${length}`);
     }

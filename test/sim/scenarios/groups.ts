@@ -113,16 +113,17 @@ class GroupsPlay implements Play {
     const untilMs = world.now() + SETTLED_MS;
     const lengths = await this.lengths();
     for (const [name, length] of lengths) this.ledger.published(name, length);
-    while (world.now() < untilMs && !this.isThrough(lengths)) await world.sleep(100);
+    while (world.now() < untilMs && !this.isThrough(lengths, await this.stored())) await world.sleep(100);
     for (const member of this.members) member.unsubscribe();
-    while (world.now() < untilMs && this.members.some(({ hasLeft }) => !hasLeft)) await world.sleep(50);
+    const leaveMs = world.now() + SETTLED_MS;
+    while (world.now() < leaveMs && this.members.some(({ hasLeft }) => !hasLeft)) await world.sleep(50);
     if (this.members.some(({ hasLeft }) => !hasLeft)) this.ledger.object("a member was never told that it has left");
     const stored = await this.stored();
     this.ledger.audit((name) => stored.get(name) ?? 0);
   }
 
-  private isThrough(lengths: ReadonlyMap<string, number>): boolean {
-    return [...lengths].every(([name, length]) => this.ledger.processedOf(name) >= length);
+  private isThrough(lengths: ReadonlyMap<string, number>, stored: ReadonlyMap<string, number>): boolean {
+    return [...lengths].every(([name, length]) => (stored.get(name) ?? 0) >= length);
   }
 
   private async lengths(): Promise<Map<string, number>> {

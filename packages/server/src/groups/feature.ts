@@ -1,19 +1,42 @@
 /**
  * Groups: members share the streams of a topic filter, durably. Compose calls it; `docs/groups.md` tells how it works.
  */
+
+import { Refusal } from "../core/refusal.ts";
+import { type AddressName, READING, route } from "../core/route.ts";
+import type { Entity } from "../engine/contract.ts";
 import { isMemoryTruth } from "../engine/other-nodes.ts";
 import type { Feature, Kernel } from "../feature.ts";
 import type { Streams } from "../streams/service.ts";
 import { GroupAgent } from "./agent.ts";
 import { Carrier } from "./carrier.ts";
+import { ConsumeConnections } from "./connection.ts";
 import type { GroupLimits } from "./defaults.ts";
+import { describeGroups as describe } from "./describe.ts";
 import { Hints } from "./hints.ts";
 import { LeaderRegistry } from "./leader-registry.ts";
-import { Groups } from "./service.ts";
+import { groupMetrics } from "./metrics.ts";
+import { CONSUME_ADDRESS, GROUP_ADDRESS, GROUPS_ADDRESS, GroupRoutes, SEEK_ADDRESS } from "./routes.ts";
+import { CONSUME, Groups } from "./service.ts";
 import { Topics } from "./topics.ts";
 
+const group: AddressName = {
+  says: "The name of a group, percent-encoded.",
+  read(encoded, names) {
+    names.group = parseGroup(encoded);
+  },
+};
+
+function parseGroup(encoded: string): string {
+  try {
+    return decodeURIComponent(encoded);
+  } catch {
+    throw new Refusal("bad-request", "the name of the group is not percent-encoded UTF-8");
+  }
+}
+
 export function groupsFeature(kernel: Kernel, limits: GroupLimits, { streams }: { readonly streams: Streams }) {
-  const { engine, keepers, world, report } = kernel;
+  const { engine, keepers, world, audience, report } = kernel;
   const { relistMs, pagePaths, pageRows, batch, checkMs, hintMs } = limits;
   const carrier = new Carrier(engine, world);
   const list = (project: string, after: string, limit: number) => streams.list(project, "", after, limit);
@@ -35,7 +58,10 @@ export function groupsFeature(kernel: Kernel, limits: GroupLimits, { streams }: 
   };
   const registry = new LeaderRegistry(leading);
   const agent = new GroupAgent({ world, carrier, timers: limits });
-  const service = new Groups({ engine, keepers, world, streams, agent, limits });
+  const leaderOf = (group: Entity) => registry.leaderOf(group)?.leader;
+  const service = new Groups({ engine, keepers, world, streams, agent, limits, leaderOf });
+  const connections = new ConsumeConnections({ engine, world, audience, groups: service, limits, report });
+  const routes = new GroupRoutes({ groups: service, connections, audience, world, limits });
   const hear = ({ kind, project, path }: { kind: "created" | "deleted"; project: string; path: string }) =>
     kind === "created" ? topics.created(project, path) : topics.deleted(project, path);
   const hints = new Hints({ engine, world, hintMs, hear });
@@ -46,7 +72,58 @@ export function groupsFeature(kernel: Kernel, limits: GroupLimits, { streams }: 
   });
   return {
     title: "Groups",
-    routes: [],
+    names: { group },
+    routes: [
+      route({
+        name: CONSUME.action,
+        need: CONSUME.need,
+        methods: ["GET"],
+        address: CONSUME_ADDRESS,
+        handle: (call, request) => routes.consume(call, request),
+        describe: describe.consume,
+      }),
+      route({
+        name: "group.list",
+        need: "read",
+        methods: READING,
+        address: GROUPS_ADDRESS,
+        handle: (call, request) => routes.list(call, request),
+        describe: describe.list,
+      }),
+      route({
+        name: "group.get",
+        need: "read",
+        methods: READING,
+        address: GROUP_ADDRESS,
+        handle: (call, request) => routes.get(call, request),
+        describe: describe.get,
+      }),
+      route({
+        name: "group.put",
+        need: "write",
+        methods: ["PUT"],
+        address: GROUP_ADDRESS,
+        handle: (call, request) => routes.put(call, request),
+        describe: describe.put,
+      }),
+      route({
+        name: "group.seek",
+        need: "write",
+        methods: ["POST"],
+        address: SEEK_ADDRESS,
+        handle: (call, request) => routes.seek(call, request),
+        describe: describe.seek,
+      }),
+      route({
+        name: "group.delete",
+        need: "write",
+        methods: ["DELETE"],
+        address: GROUP_ADDRESS,
+        handle: (call, request) => routes.delete(call, request),
+        describe: describe.delete,
+      }),
+    ],
+    metrics: groupMetrics(registry, agent, connections),
     start: () => {
       carrier.start({
         toLeader: (envelope) => registry.take(envelope),

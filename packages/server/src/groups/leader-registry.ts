@@ -49,6 +49,13 @@ export class LeaderRegistry {
     return count;
   }
 
+  /** The members or streams of all groups that this node leads. */
+  count(what: "members" | "streams"): number {
+    let count = 0;
+    for (const { leader } of this.seats.values()) count += leader?.leader?.[what].size ?? 0;
+    return count;
+  }
+
   /** A message to the leader of a group, from a borrower of this node or another. */
   take(envelope: ToLeaderEnvelope): void {
     if (this.isStopped) return;

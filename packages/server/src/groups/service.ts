@@ -10,7 +10,7 @@ import type { Access, Permission } from "../core/action.ts";
 import { Refusal } from "../core/refusal.ts";
 import { levelsOfFilter } from "../core/topic-index.ts";
 import type { World } from "../core/world.ts";
-import type { Engine } from "../engine/contract.ts";
+import type { Engine, Entity } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
 import type { Streams } from "../streams/service.ts";
 import type { Agent } from "./agent.ts";
@@ -18,9 +18,11 @@ import { Consumer, type ConsumerEvents } from "./consumer.ts";
 import type { GroupLimits } from "./defaults.ts";
 import { type AskedStart, type DeclareOutcome, declareRule, deleteRule, seekRule } from "./group-rules.ts";
 import { holderOf } from "./holds.ts";
+import { type GroupInfo, infoOf } from "./info.ts";
+import type { Leader } from "./leader-state.ts";
 import { rowsOf } from "./rows.ts";
-import { type GroupConfig, groupEntity, META, metaTable, streamTable } from "./state.ts";
-import { filterOf, type GroupName } from "./topic.ts";
+import { GROUP, type GroupConfig, groupEntity, META, metaTable, streamTable } from "./state.ts";
+import { filterOf, type GroupName, groupId, groupOfId, type Mode } from "./topic.ts";
 
 export const CONSUME: Permission = { action: "group.consume", need: "read-or-write" };
 
@@ -31,6 +33,8 @@ export interface GroupsParts {
   readonly streams: Streams;
   readonly agent: Agent;
   readonly limits: GroupLimits;
+  /** What the leader of a group knows, if it is on this node. */
+  readonly leaderOf: (group: Entity) => Leader | undefined;
 }
 
 export interface Consume {
@@ -41,6 +45,13 @@ export interface Consume {
   readonly credit?: number | undefined;
 }
 
+/** Groups of one name that are looked at. */
+const MAX_NAMESAKES = 100;
+
+function seesGroup(name: GroupName, access: Access): boolean {
+  return access.seesAll({ text: name.filter, levels: levelsOfFilter(filterOf(name)) });
+}
+
 const LATEST: AskedStart = { kind: "latest" };
 
 export class Groups {
@@ -49,7 +60,8 @@ export class Groups {
   /** Throws a Refusal if the caller may not consume the streams of the group. */
   async consume(project: string, asked: Consume, access: Access, events: ConsumerEvents): Promise<Consumer> {
     const { name, member, start, credit } = asked;
-    await this.demand(project, name, access);
+    await access.demand({ ...CONSUME, project, group: name.group });
+    this.demandFilter(name, access);
     const { world, streams, agent, limits } = this.parts;
     const { readBytes: pageBytes, retryMs } = limits;
     await this.declare(project, name, start ?? LATEST);
@@ -61,12 +73,47 @@ export class Groups {
     return new Consumer({ world, streams, agent, pageBytes, retryMs }, wanted, events);
   }
 
-  private async demand(project: string, name: GroupName, access: Access): Promise<void> {
-    const levels = levelsOfFilter(filterOf(name));
-    await access.demand({ ...CONSUME, project, group: name.group });
-    if (!access.seesAll({ text: name.filter, levels })) {
-      throw new Refusal("forbidden", `the token is confined to other streams than ${JSON.stringify(name.filter)}`);
+  /** Throws a Refusal unless the caller sees every stream, present and future, that the group consumes. */
+  demandFilter(name: GroupName, access: Access): void {
+    if (seesGroup(name, access)) return;
+    throw new Refusal("forbidden", `the token is confined to other streams than ${JSON.stringify(name.filter)}`);
+  }
+
+  /** One page of the project's groups that the caller may see. */
+  async list(project: string, after: string, limit: number, access: Access) {
+    const { ids, next } = await this.parts.engine.list(project, GROUP, "", after, limit);
+    return { groups: ids.map(groupOfId).filter((name) => seesGroup(name, access)), next };
+  }
+
+  /** The group of this name. Throws a Refusal if there is none that the caller may see, or several. */
+  async find(project: string, group: string, which: Partial<GroupName>, access: Access): Promise<GroupName> {
+    const { mode, filter } = which;
+    const modes: readonly Mode[] = mode === undefined ? ["share", "queue"] : [mode];
+    const found: GroupName[] = [];
+    for (const one of modes) {
+      const { ids } = await this.parts.engine.list(
+        project,
+        GROUP,
+        `${one}/${group}/${filter ?? ""}`,
+        "",
+        MAX_NAMESAKES,
+      );
+      const names = ids.map(groupOfId).filter((name) => filter === undefined || name.filter === filter);
+      found.push(...names.filter((name) => seesGroup(name, access)));
     }
+    if (found.length === 1) return found[0]!;
+    if (found.length === 0) throw new Refusal("group-not-found", `there is no group ${JSON.stringify(group)}`);
+    const others = found.map((name) => groupId(name));
+    throw new Refusal("group-ambiguous", "say which group by filter and mode", { groups: others });
+  }
+
+  async info(project: string, name: GroupName): Promise<GroupInfo> {
+    const { engine, streams, leaderOf } = this.parts;
+    const leader = leaderOf(groupEntity(project, name));
+    return infoOf(name, engine.node, leader, await this.progress(project, name), async (path) => {
+      const described = await streams.describe(project, path);
+      return described.kind === "live" ? described.head.last : undefined;
+    });
   }
 
   /** Creates the group unless it exists. Without a configuration an existing group stays as it is. */

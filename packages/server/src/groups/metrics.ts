@@ -1,0 +1,15 @@
+/** The metrics of groups: what this node leads, and the members that it serves. `feature.ts` hands them to compose. */
+import { gauge, type Metric } from "../core/metric.ts";
+import type { GroupAgent } from "./agent.ts";
+import type { ConsumeConnections } from "./connection.ts";
+import type { LeaderRegistry } from "./leader-registry.ts";
+
+export function groupMetrics(registry: LeaderRegistry, agent: GroupAgent, connections: ConsumeConnections): Metric[] {
+  return [
+    gauge("sluice_group_leaders", "Groups that this node leads.", () => registry.leaders),
+    gauge("sluice_group_members", "Members of the groups that this node leads.", () => registry.count("members")),
+    gauge("sluice_group_streams", "Streams of the groups that this node leads.", () => registry.count("streams")),
+    gauge("sluice_group_borrowers", "Subscriptions to groups of this node's connections.", () => agent.size),
+    gauge("sluice_group_connections", "Open consume connections.", () => connections.size),
+  ];
+}
