@@ -89,7 +89,7 @@ export class Groups {
   async find(project: string, group: string, which: Partial<GroupName>, access: Access): Promise<GroupName> {
     const { mode, filter } = which;
     const modes: readonly Mode[] = mode === undefined ? ["share", "queue"] : [mode];
-    const found: GroupName[] = [];
+    const all: GroupName[] = [];
     for (const one of modes) {
       const { ids } = await this.parts.engine.list(
         project,
@@ -98,13 +98,13 @@ export class Groups {
         "",
         MAX_NAMESAKES,
       );
-      const names = ids.map(groupOfId).filter((name) => filter === undefined || name.filter === filter);
-      found.push(...names.filter((name) => seesGroup(name, access)));
+      all.push(...ids.map(groupOfId).filter((name) => filter === undefined || name.filter === filter));
     }
-    if (found.length === 1) return found[0]!;
-    if (found.length === 0) throw new Refusal("group-not-found", `there is no group ${JSON.stringify(group)}`);
-    const others = found.map((name) => groupId(name));
-    throw new Refusal("group-ambiguous", "say which group by filter and mode", { groups: others });
+    if (all.length === 0) throw new Refusal("group-not-found", `there is no group ${JSON.stringify(group)}`);
+    const seen = all.filter((name) => seesGroup(name, access));
+    if (seen.length === 0) this.demandFilter(all[0]!, access);
+    if (seen.length === 1) return seen[0]!;
+    throw new Refusal("group-ambiguous", "say which group by filter and mode", { groups: seen.map(groupId) });
   }
 
   async info(project: string, name: GroupName): Promise<GroupInfo> {
