@@ -328,20 +328,8 @@ export const MATRIX: Readonly<Record<string, Row>> = {
     before: withSession,
   },
   // The filter of each subscription is checked when it comes; test/groups shows it.
-  "group.consume": {
-    method: "GET",
-    target: "/v1/p/consume",
-    right: [400],
-    lets: EITHER,
-    confined: "allowed",
-  },
-  "group.list": {
-    method: "GET",
-    target: "/v1/p/groups",
-    right: [200],
-    lets: READ,
-    confined: "allowed",
-  },
+  "group.consume": { method: "GET", target: "/v1/p/consume", right: [400], lets: EITHER, confined: "allowed" },
+  "group.list": { method: "GET", target: "/v1/p/groups", right: [200], lets: READ, confined: "allowed" },
   "group.get": {
     method: "GET",
     target: GROUP,
