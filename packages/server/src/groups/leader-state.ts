@@ -18,6 +18,9 @@ export interface Member extends BorrowerAddress {
   heardMs: number;
   /** Whether it has pinged. Before that it gets no stream, because its request to connect may be an old one. */
   isConfirmed: boolean;
+  /** Of a queue: how many messages the member takes, and has. */
+  readonly credit: number;
+  outstanding: number;
 }
 
 /**

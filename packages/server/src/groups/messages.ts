@@ -39,13 +39,20 @@ export interface Progress extends Granted {
 export const MAX_LISTED = 25;
 
 export type ToLeader =
-  | { readonly type: "leader_wanted"; readonly member: string }
+  /** `credit`: of a queue, how many messages the member takes at a time. */
+  | { readonly type: "leader_wanted"; readonly member: string; readonly credit?: number | undefined }
   /** `sentMs` is by the borrower's clock; the answer repeats it. */
   | { readonly type: "ping"; readonly sentMs: number }
   | { readonly type: "update_progress"; readonly progress: readonly Progress[] }
   | ({ readonly type: "revoke_finished" } & Granted)
-  /** With the progress that is not confirmed yet. */
-  | { readonly type: "disconnect"; readonly progress: readonly Progress[] };
+  | Disconnect;
+
+/** With the progress that is not confirmed yet. `isGraceful`: the member has unsubscribed. */
+export interface Disconnect {
+  readonly type: "disconnect";
+  readonly progress: readonly Progress[];
+  readonly isGraceful?: boolean | undefined;
+}
 
 export type FromLeader =
   | { readonly type: "leader_connect_response" }
