@@ -44,7 +44,7 @@ function agentOf() {
 test("a subscription looks for its leader, and passes on what its borrower is granted", () => {
   const { agent, sent, pass, tell, idOf } = agentOf();
   const effects: SessionEffect[] = [];
-  const subscription = agent.subscribe(group, "m", (effect) => effects.push(effect));
+  const subscription = agent.subscribe({ group, member: "m" }, (effect) => effects.push(effect));
   pass(0);
   expect(sent).toMatchObject([{ group: group.key, message: { type: "leader_wanted", member: "m" } }]);
   const id = idOf(sent[0]);
@@ -64,7 +64,7 @@ test("a subscription looks for its leader, and passes on what its borrower is gr
 test("a borrower that must start from scratch is replaced by one with another id", () => {
   const { agent, sent, pass, tell, idOf } = agentOf();
   const effects: SessionEffect[] = [];
-  agent.subscribe(group, "m", (effect) => effects.push(effect));
+  agent.subscribe({ group, member: "m" }, (effect) => effects.push(effect));
   pass(0);
   const id = idOf(sent[0]);
   tell(id, { type: "leader_connect_response" });
@@ -78,8 +78,8 @@ test("a borrower that must start from scratch is replaced by one with another id
 
 test("several borrowers of one member and group stand side by side", () => {
   const { agent, pass, sent, idOf } = agentOf();
-  agent.subscribe(group, "m", () => {});
-  agent.subscribe(group, "m", () => {});
+  agent.subscribe({ group, member: "m" }, () => {});
+  agent.subscribe({ group, member: "m" }, () => {});
   pass(0);
   expect(new Set(sent.map(idOf)).size).toBe(2);
   expect(agent.size).toBe(2);
@@ -95,7 +95,7 @@ test("a leader that grants to a borrower that is gone is told to forget it", () 
 
 test("a subscription that has ended leaves no timer behind", () => {
   const { agent, pass, timers } = agentOf();
-  const subscription = agent.subscribe(group, "m", () => {});
+  const subscription = agent.subscribe({ group, member: "m" }, () => {});
   pass(0);
   subscription.disconnect();
   expect([agent.size, timers.size]).toEqual([0, 0]);
@@ -103,7 +103,7 @@ test("a subscription that has ended leaves no timer behind", () => {
 
 test("the stub subscribes to nothing, and ends at once", () => {
   const effects: SessionEffect[] = [];
-  const subscription = new NoAgent().subscribe(group, "m", (effect) => effects.push(effect));
+  const subscription = new NoAgent().subscribe({ group, member: "m" }, (effect) => effects.push(effect));
   expect(subscription.isHeld()).toBe(false);
   subscription.progress([]);
   expect(effects).toEqual([]);

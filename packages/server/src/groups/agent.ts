@@ -13,7 +13,7 @@ import { borrowerDueMs, borrowerStep, holdsUntilMs } from "./borrower-rules.ts";
 import { type Borrower, type BorrowerEffect, type BorrowerEvent, newBorrower } from "./borrower-state.ts";
 import type { Carrier, ToBorrowerEnvelope } from "./carrier.ts";
 import type { GroupTimers } from "./defaults.ts";
-import type { Progress } from "./messages.ts";
+import type { Extension, Progress, Settlement } from "./messages.ts";
 
 /** What the session learns of its subscription: the effects of its borrower, without messages. */
 export type SessionEffect = Exclude<BorrowerEffect, { kind: "send" }>;
@@ -22,21 +22,32 @@ export interface Subscription {
   /** Whether messages may be delivered now. A session asks before each. */
   isHeld(): boolean;
   progress(progress: readonly Progress[]): void;
+  /** Of a queue. */
+  settle(settlements: readonly Settlement[]): void;
+  extend(extensions: readonly Extension[]): void;
   /** Drains, and ends when the last progress is stored. */
   unsubscribe(): void;
   /** Ends at once: the connection is lost. */
   disconnect(): void;
 }
 
+export interface Subscriber {
+  readonly group: Entity;
+  readonly member: string;
+  /** Of a queue: how many messages the member takes. */
+  readonly credit?: number | undefined;
+}
+
 export interface Agent {
-  subscribe(group: Entity, member: string, perform: (effect: SessionEffect) => void): Subscription;
+  subscribe(subscriber: Subscriber, perform: (effect: SessionEffect) => void): Subscription;
 }
 
 /** Subscriptions have no effect. */
 export class NoAgent implements Agent {
-  subscribe(_group: Entity, _member: string, perform: (effect: SessionEffect) => void): Subscription {
+  subscribe(_subscriber: Subscriber, perform: (effect: SessionEffect) => void): Subscription {
     const end = () => perform({ kind: "destroyed", isRestart: false });
-    return { isHeld: () => false, progress: () => {}, unsubscribe: end, disconnect: end };
+    const none = () => {};
+    return { isHeld: () => false, progress: none, settle: none, extend: none, unsubscribe: end, disconnect: end };
   }
 }
 
@@ -57,28 +68,30 @@ export class GroupAgent implements Agent {
     return this.borrowers.size;
   }
 
-  subscribe(group: Entity, member: string, perform: (effect: SessionEffect) => void): Subscription {
+  subscribe(subscriber: Subscriber, perform: (effect: SessionEffect) => void): Subscription {
     let loan: Loan;
     const begin = () => {
-      loan = this.begin(group, member, perform, begin);
+      loan = this.begin(subscriber, perform, begin);
     };
     begin();
     return {
       isHeld: () => loan.isHeld(),
       progress: (progress) => loan.step({ type: "on_stream_progress", progress }),
+      settle: (settlements) => loan.step({ type: "on_settle", settlements }),
+      extend: (extensions) => loan.step({ type: "on_extend", extensions }),
       unsubscribe: () => loan.step({ type: "on_unsubscribe" }),
       disconnect: () => loan.step({ type: "on_disconnect" }),
     };
   }
 
-  private begin(group: Entity, member: string, perform: (effect: SessionEffect) => void, again: () => void): Loan {
+  private begin(subscriber: Subscriber, perform: (effect: SessionEffect) => void, again: () => void): Loan {
     const id = hex(this.parts.world.randomBytes(ID_BYTES));
     const ended = (isRestart: boolean) => {
       this.borrowers.delete(id);
       perform({ kind: "destroyed", isRestart });
       if (isRestart) again();
     };
-    const loan = new Loan(this.parts, { group, id, member }, perform, ended);
+    const loan = new Loan(this.parts, subscriber, id, perform, ended);
     this.borrowers.set(id, loan);
     loan.arm();
     return loan;
@@ -107,11 +120,12 @@ class Loan {
 
   constructor(
     private readonly parts: AgentParts,
-    private readonly of: { readonly group: Entity; readonly id: string; readonly member: string },
+    private readonly subscriber: Subscriber,
+    private readonly id: string,
     private readonly perform: (effect: SessionEffect) => void,
     private readonly ended: (isRestart: boolean) => void,
   ) {
-    this.borrower = newBorrower(of.member, this.now);
+    this.borrower = newBorrower(subscriber.member, this.now, subscriber.credit);
   }
 
   private get now(): number {
@@ -135,8 +149,8 @@ class Loan {
 
   private send({ leader, message }: Extract<BorrowerEffect, { kind: "send" }>): void {
     const { carrier } = this.parts;
-    const { group, id } = this.of;
-    const from = { id, node: carrier.node };
+    const { group } = this.subscriber;
+    const from = { id: this.id, node: carrier.node };
     carrier.send(leader?.node ?? carrier.node, { groups: 1, group: group.key, from, message });
   }
 

@@ -10,16 +10,10 @@
  * message ends and asks for a new one, which the leader does not take for it.
  */
 import { comparePositions, type Position } from "@sluice/protocol";
+import { LeaseTurn } from "./borrower-leases.ts";
 import type { BorrowedStream, Borrower, BorrowerEffect, BorrowerEvent } from "./borrower-state.ts";
 import { type GroupTimers, graceMs } from "./defaults.ts";
-import {
-  type FromLeader,
-  type Granted,
-  type LeaderAddress,
-  MAX_LISTED,
-  type Progress,
-  type ToLeader,
-} from "./messages.ts";
+import { type FromLeader, type Granted, type LeaderAddress, MAX_LISTED, type Progress } from "./messages.ts";
 
 export function borrowerStep(
   borrower: Borrower,
@@ -35,6 +29,12 @@ export function borrowerStep(
       break;
     case "on_stream_progress":
       step.report(event.progress);
+      break;
+    case "on_settle":
+      step.settle(event.settlements);
+      break;
+    case "on_extend":
+      step.extend(event.extensions);
       break;
     case "on_unsubscribe":
       step.unsubscribe();
@@ -66,15 +66,7 @@ function givesUpAtMs({ answeredMs, connectedMs }: Borrower, timers: GroupTimers)
   return Math.max(answeredMs, connectedMs) + graceMs(timers);
 }
 
-class Step {
-  readonly effects: BorrowerEffect[] = [];
-
-  constructor(
-    private readonly borrower: Borrower,
-    private readonly now: number,
-    private readonly timers: GroupTimers,
-  ) {}
-
+class Step extends LeaseTurn {
   told(leader: LeaderAddress, message: FromLeader): void {
     const { borrower } = this;
     const known = borrower.leader;
@@ -107,6 +99,7 @@ class Step {
     if (message.type === "grant") this.grant(message, message.position);
     else if (message.type === "revoke") this.revoke(message);
     else if (message.type === "revoked") this.revoked(message, message.position);
+    else if (message.type === "lease") this.lease(message);
   }
 
   private connect(leader: LeaderAddress): void {
@@ -201,9 +194,9 @@ class Step {
   }
 
   /** The answer to `disconnect` confirms what it lists. So it goes when one message can list what is not confirmed. */
-  private leaveIfDrained(): void {
-    const { status, isLeaving, streams } = this.borrower;
-    if (status !== "unsubscribing" || isLeaving) return;
+  protected leaveIfDrained(): void {
+    const { status, isLeaving, streams, leases } = this.borrower;
+    if (status !== "unsubscribing" || isLeaving || leases.size > 0) return;
     for (const { isFinal } of streams.values()) if (!isFinal) return;
     if (this.unconfirmed().length <= MAX_LISTED) this.leave();
   }
@@ -238,7 +231,13 @@ class Step {
     const { borrower, now, timers } = this;
     borrower.isLeaving = true;
     borrower.resendAtMs = now + timers.resendMs;
-    this.send({ type: "disconnect", progress: this.progressOf(this.unconfirmed()) });
+    const isGraceful = borrower.status === "unsubscribing";
+    this.send({
+      type: "disconnect",
+      progress: this.progressOf(this.unconfirmed()),
+      ...(borrower.leases.size > 0 && { settlements: this.settlements() }),
+      ...(isGraceful && { isGraceful }),
+    });
   }
 
   private left(): void {
@@ -254,6 +253,7 @@ class Step {
     const { borrower } = this;
     for (const [stream, { epoch }] of borrower.streams) this.effects.push({ kind: "revoked", stream, epoch });
     borrower.streams.clear();
+    borrower.leases.clear();
     this.effects.push({ kind: "destroyed", isRestart: isRestart && borrower.status !== "unsubscribing" });
     borrower.status = "destroyed";
   }
@@ -263,7 +263,8 @@ class Step {
     if (borrower.status === "connecting") {
       if (now < borrower.findAtMs) return;
       borrower.findAtMs = now + timers.findLeaderMs;
-      this.send({ type: "leader_wanted", member: borrower.member });
+      const { member, credit } = borrower;
+      this.send({ type: "leader_wanted", member, ...(credit !== undefined && { credit }) });
       return;
     }
     if (borrower.status === "unsubscribing" && now >= borrower.leaveUntilMs) {
@@ -296,6 +297,7 @@ class Step {
     for (const [stream, held] of borrower.streams) if (isOpen(held)) open.push(stream);
     borrower.resendAtMs = undefined;
     if (open.length > 0) this.tellProgress(open);
+    this.tellSettlements(this.settlements());
   }
 
   private tellProgress(streams: readonly string[]): void {
@@ -315,10 +317,6 @@ class Step {
         ...(isGone && { isGone }),
       };
     });
-  }
-
-  private send(message: ToLeader): void {
-    this.effects.push({ kind: "send", leader: this.borrower.leader, message });
   }
 }
 

@@ -4,7 +4,16 @@
  * Invariants: only the rules change a borrower. It lives in memory: a lost borrower is replaced by a new one with another id.
  */
 import type { Position } from "@sluice/protocol";
-import type { FromLeader, Granted, LeaderAddress, Progress, ToLeader } from "./messages.ts";
+import type {
+  Extension,
+  FromLeader,
+  Granted,
+  LeaderAddress,
+  Leased,
+  Progress,
+  Settlement,
+  ToLeader,
+} from "./messages.ts";
 
 export type BorrowerStatus = "connecting" | "connected" | "unsubscribing" | "destroyed";
 
@@ -19,8 +28,20 @@ export interface BorrowedStream {
   isGone: boolean;
 }
 
+/** A message of a queue that this borrower has. */
+export interface BorrowedLease {
+  readonly leased: Leased;
+  settlement: Settlement | undefined;
+}
+
 export interface Borrower {
   readonly member: string;
+  /** Of a queue: how many messages the member takes. */
+  readonly credit: number | undefined;
+  /** Of a queue, by the number of the lease. */
+  readonly leases: Map<number, BorrowedLease>;
+  /** Batches of leases that have come: all up to `through`, and these. */
+  readonly batches: { through: number; readonly later: Set<number> };
   status: BorrowerStatus;
   leader: LeaderAddress | undefined;
   readonly streams: Map<string, BorrowedStream>;
@@ -43,6 +64,8 @@ export interface Borrower {
 export type BorrowerEvent =
   | { readonly type: "told"; readonly leader: LeaderAddress; readonly message: FromLeader }
   | { readonly type: "on_stream_progress"; readonly progress: readonly Progress[] }
+  | { readonly type: "on_settle"; readonly settlements: readonly Settlement[] }
+  | { readonly type: "on_extend"; readonly extensions: readonly Extension[] }
   | { readonly type: "on_unsubscribe" }
   | { readonly type: "on_disconnect" }
   | { readonly type: "tick" };
@@ -59,12 +82,19 @@ export type BorrowerEffect =
   | ({ readonly kind: "revoking" } & Granted)
   | ({ readonly kind: "revoked" } & Granted)
   | ({ readonly kind: "acked"; readonly position: Position } & Granted)
+  /** The session delivers this message, before `untilMs` or not at all. */
+  | ({ readonly kind: "leased"; readonly untilMs: number } & Leased)
+  /** The settlement is durable; `isGone`: the lease was over before. */
+  | ({ readonly kind: "settled"; readonly isGone: boolean } & Leased)
   /** The borrower is over. `isRestart`: the subscription stands, and the agent makes a new borrower for it. */
   | { readonly kind: "destroyed"; readonly isRestart: boolean };
 
-export function newBorrower(member: string, now: number): Borrower {
+export function newBorrower(member: string, now: number, credit?: number): Borrower {
   return {
     member,
+    credit,
+    leases: new Map(),
+    batches: { through: 0, later: new Set() },
     status: "connecting",
     leader: undefined,
     streams: new Map(),

@@ -90,14 +90,20 @@ function read(bytes: Uint8Array): Envelope | undefined {
 /** A `disconnect` ends the borrower, so the other parts of its progress go ahead of it. */
 function* parts(envelope: Envelope): Iterable<Envelope> {
   const { message } = envelope;
-  if (!("progress" in message) || message.progress.length <= MAX_LISTED) {
-    yield envelope;
-    return;
-  }
-  const { progress } = message;
-  for (let at = 0; at < progress.length; at += MAX_LISTED) {
-    const isLast = at + MAX_LISTED >= progress.length;
-    const type = message.type === "disconnect" && !isLast ? "update_progress" : message.type;
-    yield { ...envelope, message: { ...message, type, progress: progress.slice(at, at + MAX_LISTED) } } as Envelope;
+  if (message.type === "settle") yield* cut(envelope, "settlements", message.settlements, "settle");
+  else if (message.type === "settled") yield* cut(envelope, "leases", message.leases, "settled");
+  else if (message.type === "disconnect" || message.type === "update_progress")
+    yield* cut(envelope, "progress", message.progress, "update_progress");
+  else if (message.type === "update_progress_response")
+    yield* cut(envelope, "progress", message.progress, message.type);
+  else yield envelope;
+}
+
+/** The last part is of the original type, the others are of the given one. */
+function* cut(envelope: Envelope, name: string, list: readonly unknown[], type: string): Iterable<Envelope> {
+  for (let at = 0; at === 0 || at < list.length; at += MAX_LISTED) {
+    const isLast = at + MAX_LISTED >= list.length;
+    const message = isLast ? envelope.message : { type };
+    yield { ...envelope, message: { ...message, [name]: list.slice(at, at + MAX_LISTED) } } as Envelope;
   }
 }

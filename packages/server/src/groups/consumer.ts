@@ -78,7 +78,8 @@ export class Consumer {
     private readonly asked: Subscribe,
     private readonly events: ConsumerEvents,
   ) {
-    this.subscription = parts.agent.subscribe(asked.group, asked.member, (effect) => this.perform(effect));
+    const { group, member } = asked;
+    this.subscription = parts.agent.subscribe({ group, member }, (effect) => this.perform(effect));
   }
 
   /** Processed up to and including this message of this grant. */
@@ -133,6 +134,9 @@ export class Consumer {
         if (!effect.isRestart) this.end();
         return;
       case "resumed":
+        break;
+      default:
+        return;
     }
     // The agent is in the middle of a step of the borrower, which what is delivered may change.
     this.parts.world.soon(() => this.deliver());

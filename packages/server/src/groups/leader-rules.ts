@@ -7,7 +7,11 @@
  */
 import type { GroupTimers } from "./defaults.ts";
 import type { Leader, LeaderEffect, LeaderEvent } from "./leader-state.ts";
+import { QueueTurn } from "./queue-turn.ts";
 import { ShareTurn } from "./share-turn.ts";
+
+/** How far the leases that run out are looked for; a tick comes more often. */
+const LOOK_AHEAD_MS = 1_000;
 
 export function leaderStep(
   leader: Leader,
@@ -16,7 +20,8 @@ export function leaderStep(
   timers: GroupTimers,
 ): readonly LeaderEffect[] {
   if (leader.isReleased) return [];
-  const step = new ShareTurn(leader, now, timers);
+  const queue = leader.queue === undefined ? undefined : new QueueTurn(leader, now, timers);
+  const step = queue ?? new ShareTurn(leader, now, timers);
   switch (event.type) {
     case "told":
       step.told(event.from, event.message);
@@ -26,6 +31,18 @@ export function leaderStep(
       break;
     case "lost":
       for (const path of event.paths) step.lost(path);
+      break;
+    case "read":
+      queue?.read(event.path, event.positions, event.isDry);
+      break;
+    case "trimmed":
+      queue?.trimmed(event.path, event.through);
+      break;
+    case "woken":
+      queue?.woken(event.path);
+      break;
+    case "buried":
+      queue?.buried(event.path, event.seq);
       break;
     case "stored":
       step.stored();
@@ -40,7 +57,8 @@ export function leaderStep(
 }
 
 /** When the leader needs its next tick. */
-export function leaderDueMs({ tickAtMs, reassignAtMs, storeAtMs, storing }: Leader): number {
+export function leaderDueMs({ tickAtMs, reassignAtMs, storeAtMs, storing, queue }: Leader): number {
   const storeMs = storing === undefined ? storeAtMs : undefined;
-  return Math.min(tickAtMs, reassignAtMs ?? tickAtMs, storeMs ?? tickAtMs);
+  const wheelMs = queue?.wheel.nextMs(LOOK_AHEAD_MS);
+  return Math.min(tickAtMs, reassignAtMs ?? tickAtMs, storeMs ?? tickAtMs, wheelMs ?? tickAtMs);
 }

@@ -6,7 +6,10 @@
  * borrowers connect again. Epochs of a term are a range of their own, so no two leaders give the same epoch.
  */
 import type { Position } from "@sluice/protocol";
-import type { BorrowerAddress, FromLeader, ToLeader } from "./messages.ts";
+import type { Block } from "../leases/block-row.ts";
+import type { Due, LeaseCore, Reason } from "../leases/lease-core.ts";
+import { TimerWheel } from "../leases/timer-wheel.ts";
+import type { BorrowerAddress, FromLeader, Leased, ToLeader } from "./messages.ts";
 
 /** Grants per term: their numbers are term * this + 1, + 2 and so on. A leader that needs more starts another term. */
 export const EPOCHS_PER_TERM = 2 ** 20;
@@ -21,6 +24,10 @@ export interface Member extends BorrowerAddress {
   /** Of a queue: how many messages the member takes, and has. */
   readonly credit: number;
   outstanding: number;
+  /** Of a queue: batches that were sent to it. */
+  batches: number;
+  /** When it sent the newest ping that the leader has got, by the borrower's clock. */
+  pingedMs: number;
 }
 
 /**
@@ -52,12 +59,64 @@ export interface GroupStream {
   /** The stream does not exist any more, and its assignment is all that is left. */
   isGone: boolean;
   assignment: Assignment | undefined;
+  /** Of a queue. */
+  queued: QueuedStream | undefined;
 }
+
+/** A stream whose messages are leased one by one. */
+export interface QueuedStream {
+  readonly core: LeaseCore;
+  /** The generation of each message: that of the last entry at or before its number. */
+  generations: { readonly from: number; readonly generation: number }[];
+  /** The last message that was read of the log. */
+  tail: Position;
+  isReading: boolean;
+  /** Nothing lies after `tail`, until the stream's watch says otherwise. */
+  isDry: boolean;
+}
+
+/** What a leader of a queue knows besides. */
+export interface Queue {
+  readonly leaseMs: number;
+  readonly maxAttempts: number | undefined;
+  readonly wheel: TimerWheel<Due>;
+  nextLease: number;
+  /** Batches of leases that their borrowers have not confirmed. */
+  readonly unconfirmed: Map<string, Batch>;
+  /** Settlements that wait for the next commit, and for the one in flight. */
+  settling: Settling[];
+  storing: readonly Settling[];
+  /** Streams with dead messages, and the messages on their way to the dead-letter stream. */
+  readonly dying: Set<string>;
+  readonly burying: Set<string>;
+  /** Where the search for the freest member begins. */
+  turn: number;
+}
+
+export interface Batch {
+  readonly borrower: string;
+  readonly batch: number;
+  readonly leases: readonly Leased[];
+  readonly sinceMs: number;
+  sentMs: number;
+}
+
+export interface Settling {
+  readonly to: BorrowerAddress;
+  readonly lease: number;
+  readonly path: string;
+}
+
+/** Leases per term: their numbers are term * this + 1, + 2 and so on. */
+export const LEASES_PER_TERM = 2 ** 32;
+const WHEEL_TICK_MS = 20;
 
 /** The row of a stream in the group's entity. */
 export interface StreamRow {
   readonly at: Position;
   readonly home?: string | undefined;
+  /** Of a queue: the blocks of acknowledgements that have changed, an undefined one to be dropped. */
+  readonly blocks?: ReadonlyMap<number, Block | undefined> | undefined;
 }
 
 export interface Leader {
@@ -82,6 +141,13 @@ export interface Leader {
   /** Since when there is no member. */
   emptySinceMs: number | undefined;
   isReleased: boolean;
+  /** Undefined if members share whole streams. */
+  readonly queue: Queue | undefined;
+}
+
+export interface QueueConfig {
+  readonly leaseMs: number;
+  readonly maxAttempts?: number | undefined;
 }
 
 export interface FoundStream {
@@ -91,6 +157,8 @@ export interface FoundStream {
   readonly end?: Position | undefined;
   /** The stream is held for the group, so that a deletion of the group must find it. */
   readonly isHeld?: boolean | undefined;
+  /** Of a queue: what is stored of acknowledgements above the row's position. */
+  readonly blocks?: Iterable<readonly [number, Block]> | undefined;
 }
 
 export type LeaderEvent =
@@ -98,6 +166,13 @@ export type LeaderEvent =
   /** Streams that the filter matches now, or that are closed now. */
   | { readonly type: "found"; readonly streams: readonly FoundStream[] }
   | { readonly type: "lost"; readonly paths: readonly string[] }
+  /** Of a queue: these messages follow the last one that was read. */
+  | { readonly type: "read"; readonly path: string; readonly positions: readonly Position[]; readonly isDry: boolean }
+  /** Of a queue: the messages up to this one are gone. */
+  | { readonly type: "trimmed"; readonly path: string; readonly through: Position }
+  | { readonly type: "woken"; readonly path: string }
+  /** Of a queue: the message is in the dead-letter stream. */
+  | { readonly type: "buried"; readonly path: string; readonly seq: number }
   | { readonly type: "stored" }
   | { readonly type: "store_failed" }
   | { readonly type: "tick" };
@@ -106,6 +181,16 @@ export type LeaderEffect =
   | { readonly kind: "send"; readonly to: BorrowerAddress; readonly message: FromLeader }
   /** Commit these rows, an undefined one as removed, and answer with `stored` or `store_failed`. */
   | { readonly kind: "store"; readonly rows: ReadonlyMap<string, StreamRow | undefined> }
+  /** Read on after this position, and answer with `read`, `trimmed` or `lost`. */
+  | { readonly kind: "read"; readonly path: string; readonly after: Position }
+  /** Append the message to the dead-letter stream, and answer with `buried`. */
+  | {
+      readonly kind: "bury";
+      readonly path: string;
+      readonly position: Position;
+      readonly attempts: number;
+      readonly why: Reason;
+    }
   /** The epochs of this term are used up, or no member is left for long enough: this leader ends. */
   | { readonly kind: "release"; readonly why: "idle" | "epochs" };
 
@@ -115,8 +200,10 @@ export function newLeader(
   rows: Iterable<readonly [string, StreamRow]>,
   now: number,
   grantsFromMs = now,
+  config?: QueueConfig,
 ): Leader {
   const streams = new Map<string, GroupStream>();
+  const queue = config && newQueue(term, config, now);
   for (const [path, row] of rows) streams.set(path, newStream(path, row));
   return {
     term,
@@ -134,11 +221,28 @@ export function newLeader(
     tickAtMs: now,
     emptySinceMs: now,
     isReleased: false,
+    queue,
+  };
+}
+
+function newQueue(term: number, { leaseMs, maxAttempts }: QueueConfig, now: number): Queue {
+  return {
+    leaseMs,
+    maxAttempts,
+    wheel: new TimerWheel<Due>(WHEEL_TICK_MS, now),
+    nextLease: term * LEASES_PER_TERM + 1,
+    unconfirmed: new Map(),
+    settling: [],
+    storing: [],
+    dying: new Set(),
+    burying: new Set(),
+    turn: 0,
   };
 }
 
 export function newStream(path: string, { at, home }: StreamRow): GroupStream {
-  return { path, progress: at, stored: at, home, end: undefined, isGone: false, assignment: undefined };
+  const fresh = { end: undefined, isGone: false, assignment: undefined, queued: undefined };
+  return { path, progress: at, stored: at, home, ...fresh };
 }
 
 /** Whether the group has processed the stream to its end. Its row stays while the stream exists. */

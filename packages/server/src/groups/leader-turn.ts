@@ -83,7 +83,7 @@ export class LeaderTurn {
     const rows = new Map<string, StreamRow | undefined>();
     for (const path of leader.dirty) {
       if (rows.size === MAX_ROWS) break;
-      rows.set(path, rowOf(leader.streams.get(path)));
+      rows.set(path, this.rowOf(leader.streams.get(path)));
       leader.dirty.delete(path);
     }
     leader.storing = rows;
@@ -109,6 +109,12 @@ export class LeaderTurn {
     }
   }
 
+  protected rowOf(stream: GroupStream | undefined): StreamRow | undefined {
+    if (stream === undefined || stream.isGone) return undefined;
+    const { progress: at, home } = stream;
+    return home === undefined ? { at } : { at, home };
+  }
+
   protected reassignIn(ms: number): void {
     const { leader, now } = this;
     const atMs = Math.max(now + ms, leader.grantsFromMs);
@@ -118,10 +124,4 @@ export class LeaderTurn {
   protected send({ id, node }: BorrowerAddress, message: FromLeader): void {
     this.effects.push({ kind: "send", to: { id, node }, message });
   }
-}
-
-function rowOf(stream: GroupStream | undefined): StreamRow | undefined {
-  if (stream === undefined || stream.isGone) return undefined;
-  const { progress: at, home } = stream;
-  return home === undefined ? { at } : { at, home };
 }

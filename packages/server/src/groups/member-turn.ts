@@ -37,7 +37,7 @@ export abstract class MemberTurn extends LeaderTurn {
 
   private connect(from: BorrowerAddress, member: string, credit = 0): void {
     const { members } = this.leader;
-    const fresh = { heardMs: this.now, isConfirmed: false, credit, outstanding: 0 };
+    const fresh = { heardMs: this.now, isConfirmed: false, credit, outstanding: 0, batches: 0, pingedMs: 0 };
     if (!members.has(from.id)) members.set(from.id, { ...from, member, ...fresh });
     this.leader.emptySinceMs = undefined;
     this.send(from, { type: "leader_connect_response" });
@@ -49,6 +49,7 @@ export abstract class MemberTurn extends LeaderTurn {
       // The first member waits for no others.
       this.reassignIn(this.leader.members.size === 1 ? 0 : this.timers.reassignMs);
     }
+    member.pingedMs = Math.max(member.pingedMs, sentMs);
     this.send(member, { type: "ping_response", sentMs });
   }
 

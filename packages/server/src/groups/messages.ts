@@ -35,7 +35,27 @@ export interface Progress extends Granted {
   readonly isGone?: boolean | undefined;
 }
 
-/** The most streams of one message: far below the limit of `tell`, also with the longest paths. */
+/** A message of a queue that is leased to a borrower. */
+export interface Leased {
+  readonly stream: string;
+  readonly position: Position;
+  /** The number of the lease, by which it is settled. */
+  readonly lease: number;
+  readonly attempt: number;
+}
+
+/** What became of a leased message. */
+export interface Settlement extends Omit<Leased, "attempt"> {
+  readonly verdict: "ack" | "nack";
+  /** Of a nack: no other attempt before that. */
+  readonly delayMs?: number | undefined;
+}
+
+export interface Extension extends Omit<Leased, "attempt"> {
+  readonly leaseMs: number;
+}
+
+/** The most entries of one message: far below the limit of `tell`, also with the longest paths. */
 export const MAX_LISTED = 25;
 
 export type ToLeader =
@@ -45,12 +65,17 @@ export type ToLeader =
   | { readonly type: "ping"; readonly sentMs: number }
   | { readonly type: "update_progress"; readonly progress: readonly Progress[] }
   | ({ readonly type: "revoke_finished" } & Granted)
+  /** The messages of this batch have arrived. */
+  | { readonly type: "leased"; readonly batch: number }
+  | { readonly type: "settle"; readonly settlements: readonly Settlement[] }
+  | { readonly type: "extend"; readonly extensions: readonly Extension[] }
   | Disconnect;
 
 /** With the progress that is not confirmed yet. `isGraceful`: the member has unsubscribed. */
 export interface Disconnect {
   readonly type: "disconnect";
   readonly progress: readonly Progress[];
+  readonly settlements?: readonly Settlement[] | undefined;
   readonly isGraceful?: boolean | undefined;
 }
 
@@ -62,6 +87,19 @@ export type FromLeader =
   | ({ readonly type: "revoke" } & Granted)
   /** The stream is taken away, and the progress up to `position` is durable. */
   | ({ readonly type: "revoked"; readonly position: Position } & Granted)
+  /**
+   * Messages of a queue. A batch counts once, however often it comes. The leases began after the ping that the borrower sent at
+   * `sinceMs`, by its own clock.
+   */
+  | {
+      readonly type: "lease";
+      readonly batch: number;
+      readonly leases: readonly Leased[];
+      readonly sinceMs: number;
+      readonly leaseMs: number;
+    }
+  /** What these leases were settled with is durable; `gone`: the lease was over before. */
+  | { readonly type: "settled"; readonly leases: readonly { readonly lease: number; readonly isGone: boolean }[] }
   /** This progress is durable. */
   | { readonly type: "update_progress_response"; readonly progress: readonly Progress[] }
   /** The borrower is forgotten, and all of its progress is durable. */

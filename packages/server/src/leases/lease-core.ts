@@ -34,6 +34,10 @@ export interface LeaseCoreParts {
   readonly nextNumber: () => number;
   /** After so many attempts a message is dead; undefined for never. */
   readonly maxAttempts?: number | undefined;
+  /** A lease has ended, in whatever way. */
+  readonly ended?: ((lease: Lease) => void) | undefined;
+  /** A message has had all its attempts. */
+  readonly died?: ((seq: number, why: Reason) => void) | undefined;
 }
 
 export type Reason = "nack" | "lease-expired" | "holder-lost";
@@ -68,7 +72,7 @@ export class LeaseCore {
   /** A message that an earlier owner has seen attempts of. */
   private restore(seq: number, now: number): void {
     const untilMs = this.acks.delayOf(seq);
-    if (this.isExhausted(seq)) this.deadOnes.set(seq, "holder-lost");
+    if (this.isExhausted(seq)) this.die(seq, "holder-lost");
     else if (untilMs !== undefined && untilMs > now) this.parts.wheel.add({ core: this, seq }, untilMs);
     else this.again.add(seq);
   }
@@ -124,6 +128,11 @@ export class LeaseCore {
     this.byHolder.set(holder, held.add(seq));
     this.parts.wheel.add({ core: this, seq }, lease.untilMs);
     return lease;
+  }
+
+  /** Whether this lease stands. */
+  isLeased(seq: number, number: number): boolean {
+    return this.standing(seq, number) !== undefined;
   }
 
   ack(seq: number, number: number): LeaseOutcome {
@@ -199,8 +208,7 @@ export class LeaseCore {
 
   /** The messages after this one are new: a failover lost the earlier ones, or the consumer seeks back. No lease survives. */
   rewind(seq: number, tail: number): void {
-    this.leases.clear();
-    this.byHolder.clear();
+    for (const lease of [...this.leases.values()]) this.end(lease);
     this.deadOnes.clear();
     this.again.clear();
     this.acks.rewind(seq);
@@ -218,12 +226,17 @@ export class LeaseCore {
     const { seq, attempt } = lease;
     this.end(lease);
     this.acks.setAttempts(seq, attempt);
-    if (this.isExhausted(seq)) this.deadOnes.set(seq, why);
+    if (this.isExhausted(seq)) this.die(seq, why);
     else if (delayedUntilMs === undefined) this.again.add(seq);
     else {
       this.acks.setDelay(seq, delayedUntilMs);
       this.waitFor(seq, delayedUntilMs);
     }
+  }
+
+  private die(seq: number, why: Reason): void {
+    this.deadOnes.set(seq, why);
+    this.parts.died?.(seq, why);
   }
 
   private waitFor(seq: number, untilMs: number): void {
@@ -235,7 +248,9 @@ export class LeaseCore {
     return maxAttempts !== undefined && this.acks.attemptsOf(seq) >= maxAttempts;
   }
 
-  private end({ seq, holder }: Lease): void {
+  private end(lease: Lease): void {
+    const { seq, holder } = lease;
+    this.parts.ended?.(lease);
     this.leases.delete(seq);
     const held = this.byHolder.get(holder);
     held?.delete(seq);
