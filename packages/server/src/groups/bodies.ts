@@ -24,7 +24,34 @@ function startOf(value: string | number): AskedStart | undefined {
   return position && { kind: "position", position };
 }
 
-export const declaration = z.strictObject({ filter, mode, from: from.optional() }, OBJECT);
+const COUNT = { error: "must be a whole number from 1 on" };
+const PATH = { error: "must be a stream's path" };
+
+export const declaration = z.strictObject(
+  {
+    filter,
+    mode,
+    from: from.optional(),
+    leaseMs: z
+      .int(COUNT)
+      .min(1, COUNT)
+      .max(86_400_000, COUNT)
+      .describe("Of a queue: how long a message is leased.")
+      .optional(),
+    maxAttempts: z
+      .int(COUNT)
+      .min(1, COUNT)
+      .max(65_535, COUNT)
+      .describe("Of a queue, with deadLetter: after so many attempts a message goes there.")
+      .optional(),
+    deadLetter: z
+      .string(PATH)
+      .min(1, PATH)
+      .describe("Of a queue: the stream for messages that failed too often.")
+      .optional(),
+  },
+  OBJECT,
+);
 
 /** Which group of a name is meant; needed only if several have it. */
 const which = { filter: filter.optional(), mode: mode.optional() };

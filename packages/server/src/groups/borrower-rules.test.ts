@@ -21,7 +21,7 @@ class Story {
   step(event: BorrowerEvent): string[] {
     return borrowerStep(this.borrower, event, this.now, TIMERS).map((effect) => {
       if (effect.kind === "send") return `send ${effect.message.type}`;
-      return "stream" in effect ? `${effect.kind} ${effect.stream}@${effect.epoch}` : effect.kind;
+      return "epoch" in effect ? `${effect.kind} ${effect.stream}@${effect.epoch}` : effect.kind;
     });
   }
 
@@ -159,6 +159,17 @@ describe("unsubscribing", () => {
     expect(story.step(told({ type: "disconnect_response" }))).toEqual(["acked s@7", "revoked s@7", "destroyed"]);
   });
 
+  test("waits until one message can list the progress that is not confirmed", () => {
+    const story = new Story().connected();
+    const streams = Array.from({ length: 30 }, (_, i) => `s${i}`);
+    for (const stream of streams) story.step(told(grant(7, stream)));
+    story.step({ type: "on_unsubscribe" });
+    const finals = streams.map((stream) => ({ stream, epoch: 7, position: at(8), isFinal: true }));
+    expect(story.step({ type: "on_stream_progress", progress: finals })).toEqual(["send update_progress"]);
+    const stored = finals.slice(0, 10).map(({ stream, epoch, position }) => ({ stream, epoch, position }));
+    expect(story.step(told({ type: "update_progress_response", progress: stored }))).toContain("send disconnect");
+  });
+
   test("ends with what was processed when the time is up", () => {
     const story = new Story().granted();
     story.step({ type: "on_unsubscribe" });
@@ -183,5 +194,56 @@ test("a lost connection reports what was processed and ends", () => {
     kind: "send",
     leader,
     message: { type: "disconnect", progress: [{ stream: "s", epoch: 7, position: at(8) }] },
+  });
+});
+
+describe("of a queue", () => {
+  const leased = { stream: "q", position: at(3), lease: 50, attempt: 1 };
+  const lease = (batch: number, sinceMs = 0): FromLeader => ({
+    type: "lease",
+    batch,
+    leases: [{ ...leased, lease: 50 + batch }],
+    sinceMs,
+    leaseMs: 1_000,
+  });
+
+  test("a batch of leases is taken once, however often and late it comes, and always confirmed", () => {
+    const story = new Story().connected();
+    expect(story.step(told(lease(2)))).toEqual(["send leased", "leased"]);
+    expect(story.step(told(lease(1)))).toEqual(["send leased", "leased"]);
+    for (const batch of [1, 2]) expect(story.step(told(lease(batch)))).toEqual(["send leased"]);
+    expect(story.borrower.batches).toEqual({ through: 2, later: new Set() });
+  });
+
+  test("a lease ends by the clock of the borrower, from the ping that came before it", () => {
+    const story = new Story().connected();
+    const effects = borrowerStep(story.borrower, told(lease(1, 400)), 900, TIMERS);
+    expect(effects[1]).toMatchObject({ kind: "leased", untilMs: 1_400, lease: 51 });
+  });
+
+  test("a settlement is sent until it is answered, once per lease", () => {
+    const story = new Story().connected();
+    story.step(told(lease(1)));
+    const settle: BorrowerEvent = {
+      type: "on_settle",
+      settlements: [{ stream: "q", position: at(3), lease: 51, verdict: "ack" }],
+    };
+    expect(story.step(settle)).toEqual(["send settle"]);
+    expect(story.step(settle)).toEqual([]);
+    story.now += TIMERS.resendMs;
+    expect(story.step({ type: "tick" })).toContain("send settle");
+    const settled: FromLeader = { type: "settled", leases: [{ lease: 51, isGone: false }] };
+    expect(story.step(told(settled))).toEqual(["settled"]);
+    expect(story.step(told(settled))).toEqual([]);
+  });
+
+  test("a borrower that unsubscribes leaves when its leases are settled", () => {
+    const story = new Story().connected();
+    story.step(told(lease(1)));
+    expect(story.step({ type: "on_unsubscribe" })).toEqual([]);
+    expect(story.step(told(lease(2)))).toEqual([]);
+    story.step({ type: "on_settle", settlements: [{ stream: "q", position: at(3), lease: 51, verdict: "ack" }] });
+    const settled: FromLeader = { type: "settled", leases: [{ lease: 51, isGone: false }] };
+    expect(story.step(told(settled))).toEqual(["settled", "send disconnect"]);
   });
 });

@@ -82,10 +82,15 @@ class Step extends LeaseTurn {
       return;
     }
     if (message.type === "ping_response") this.answered(message.sentMs);
-    else if (message.type === "update_progress_response")
-      for (const one of message.progress) this.stored(one, one.position);
+    else if (message.type === "update_progress_response") this.progressStored(message.progress);
+    else if (message.type === "settled") this.settled(message.leases);
     else if (message.type === "disconnect_response") this.left();
     else if (borrower.status === "connected") this.toldOfStream(message);
+  }
+
+  private progressStored(progress: readonly Progress[]): void {
+    for (const one of progress) this.stored(one, one.position);
+    this.leaveIfDrained();
   }
 
   private answered(sentMs: number): void {

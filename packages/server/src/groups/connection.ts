@@ -18,6 +18,7 @@ import { type Engine, EngineError } from "../engine/contract.ts";
 import type { Consumer, ConsumerEvents } from "./consumer.ts";
 import type { GroupLimits } from "./defaults.ts";
 import { type ClientFrame, FRAMES, frameOf, messageFrame, type ServerFrame } from "./frames.ts";
+import { QueueConsumer, type QueueEvents } from "./queue-consumer.ts";
 import type { Groups } from "./service.ts";
 import { parseTopic } from "./topic.ts";
 
@@ -87,7 +88,7 @@ export class ConsumeConnections {
 }
 
 class ConsumeConnection implements Paced {
-  private readonly consumers = new Map<string, Consumer>();
+  private readonly consumers = new Map<string, Consumer | QueueConsumer>();
   /** Ids whose subscription is being made. */
   private readonly pending = new Set<string>();
   private isOver = false;
@@ -128,6 +129,8 @@ class ConsumeConnection implements Paced {
       id = frame.id;
       if (frame.type === "subscribe") await this.subscribe(frame);
       else if (frame.type === "ack") this.ack(frame);
+      else if (frame.type === "nack") this.settle(frame.id, frame.lease, "nack", frame.delayMs);
+      else if (frame.type === "extend") this.extend(frame);
       else this.consumerOf(frame.id).unsubscribe();
     } catch (fault) {
       this.send({ type: "error", id, ...this.problemOf(fault) });
@@ -138,14 +141,17 @@ class ConsumeConnection implements Paced {
     const { groups, limits } = this.parts;
     const { project, member, access } = this.caller;
     const name = parseTopic(topic);
-    if (name.mode === "queue") throw new Refusal("bad-request", "this version has no queues yet; use $share");
     if (this.consumers.has(id) || this.pending.has(id)) throw badBody(`id ${JSON.stringify(id)} is in use`);
     if (this.consumers.size + this.pending.size >= limits.subscriptions) {
       throw new Refusal("too-many-subscriptions", `a connection may have ${limits.subscriptions} subscriptions`);
     }
     this.pending.add(id);
     try {
-      const consumer = await groups.consume(project, { name, member, start: from, credit }, access, this.eventsOf(id));
+      const asked = { name, member, start: from, credit };
+      const consumer =
+        name.mode === "queue"
+          ? await groups.work(project, asked, access, this.queueEventsOf(id))
+          : await groups.consume(project, asked, access, this.eventsOf(id));
       if (this.isOver) consumer.disconnect();
       else this.consumers.set(id, consumer);
     } finally {
@@ -171,16 +177,53 @@ class ConsumeConnection implements Paced {
     };
   }
 
-  private ack({ id, stream, offset, epoch }: ClientFrame & { type: "ack" }): void {
+  private queueEventsOf(id: string): QueueEvents {
+    return {
+      subscribed: () => this.send({ type: "subscribed", id }),
+      message: ({ stream, lease, attempt }, contentType, message) =>
+        this.connection.send(messageFrame({ id, stream, lease, attempt }, contentType, message)),
+      acked: ({ stream, position }) => this.send({ type: "acked", id, stream, offset: formatOffset(position) }),
+      expired: ({ stream, position }) => {
+        const detail = `the lease of ${formatOffset(position)} of ${stream} was over; it will be delivered again`;
+        this.send({ type: "error", id, code: "fenced", detail });
+      },
+      unsubscribed: () => {
+        this.consumers.delete(id);
+        this.send({ type: "unsubscribed", id });
+      },
+    };
+  }
+
+  private ack({ id, stream, offset, epoch, lease }: ClientFrame & { type: "ack" }): void {
+    const consumer = this.consumerOf(id);
+    if (consumer instanceof QueueConsumer) {
+      this.settle(id, lease, "ack");
+      return;
+    }
     const position = parseOffset(offset);
     if (position === undefined) throw new Refusal("bad-offset", "offset must be the one of a message");
-    const outcome = this.consumerOf(id).ack(stream, epoch, position);
+    const outcome = consumer.ack(stream, epoch ?? 0, position);
     if (outcome === "ahead") throw new Refusal("offset-ahead", `no such message of ${stream} was delivered yet`);
     // A stream that was taken away meanwhile: another member processes the message, and this one has been told.
     if (outcome === "unknown") throw new Refusal("fenced", `${stream} is not granted in epoch ${epoch}`);
   }
 
-  private consumerOf(id: string): Consumer {
+  private settle(id: string, lease: number | undefined, verdict: "ack" | "nack", delayMs?: number): void {
+    const isSettled = lease !== undefined && this.queueOf(id).settle(lease, verdict, delayMs);
+    if (!isSettled) throw new Refusal("fenced", `lease ${lease} is over, or was settled before`);
+  }
+
+  private extend({ id, lease, leaseMs }: ClientFrame & { type: "extend" }): void {
+    if (!this.queueOf(id).extend(lease, leaseMs)) throw new Refusal("fenced", `lease ${lease} is over`);
+  }
+
+  private queueOf(id: string): QueueConsumer {
+    const consumer = this.consumerOf(id);
+    if (consumer instanceof QueueConsumer) return consumer;
+    throw badBody("only messages of a $queue have leases");
+  }
+
+  private consumerOf(id: string): Consumer | QueueConsumer {
     const consumer = this.consumers.get(id);
     if (consumer === undefined) throw badBody(`id ${JSON.stringify(id)} names no subscription of this connection`);
     return consumer;

@@ -73,6 +73,8 @@ export interface GroupLimits extends GroupTimers, ConnectionLimits {
   readonly batch: number;
   /** How often a leader looks whether its group was moved or deleted. */
   readonly checkMs: number;
+  /** Of a queue: how long a message is leased, unless its group says otherwise. */
+  readonly leaseMs: number;
   /** Hints of created streams are collected for this long. */
   readonly hintMs: number;
 }
@@ -96,5 +98,6 @@ export const GROUP_LIMITS: GroupLimits = {
   pageRows: 1_000,
   batch: 50,
   checkMs: 1_000,
+  leaseMs: 30_000,
   hintMs: 20,
 };

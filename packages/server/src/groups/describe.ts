@@ -25,7 +25,7 @@ const FOUND = ["bad-request", "group-not-found", "group-ambiguous", "overloaded"
 export const describeGroups = {
   consume: {
     summary: "Consume as a member of groups",
-    says: "A WebSocket with JSON text frames. The client sends subscribe, ack and unsubscribe; the server sends subscribed, granted, message, acked, revoking, revoked, gap, unsubscribed and error, and bye before it ends the connection.",
+    says: "A WebSocket with JSON text frames. The client sends subscribe, ack, nack, extend and unsubscribe; the server sends subscribed, granted, message, acked, revoking, revoked, gap, unsubscribed and error, and bye before it ends the connection.",
     query: [member, token],
     answers: { 101: { says: "The connection is open." } },
     refuses: ["bad-request", "bad-query", "too-many-waiters", "draining", "overloaded"],
@@ -51,7 +51,7 @@ export const describeGroups = {
       200: { says: "The group exists.", content: { "application/json": groupKey } },
       201: { says: "The group was created.", content: { "application/json": groupKey } },
     },
-    refuses: ["bad-body", "bad-request", "reserved-name", "too-large", "overloaded"],
+    refuses: ["bad-body", "bad-request", "reserved-name", "too-large", "group-differs", "overloaded"],
   },
   seek: {
     summary: "Move a group",

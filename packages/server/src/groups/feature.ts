@@ -37,25 +37,12 @@ function parseGroup(encoded: string): string {
 
 export function groupsFeature(kernel: Kernel, limits: GroupLimits, { streams }: { readonly streams: Streams }) {
   const { engine, keepers, world, audience, report } = kernel;
-  const { relistMs, pagePaths, pageRows, batch, checkMs, hintMs } = limits;
+  const { relistMs, pagePaths, hintMs } = limits;
   const carrier = new Carrier(engine, world);
   const list = (project: string, after: string, limit: number) => streams.list(project, "", after, limit);
   const topics = new Topics({ world, list, pagePaths, relistMs, report });
   const claim = { leaseMs: limits.claimMs, retryMs: limits.claimRetryMs };
-  const leading = {
-    engine,
-    keepers,
-    world,
-    streams,
-    topics,
-    carrier,
-    timers: limits,
-    pageRows,
-    batch,
-    checkMs,
-    claim,
-    report,
-  };
+  const leading = { ...limits, engine, keepers, world, streams, topics, carrier, timers: limits, claim, report };
   const registry = new LeaderRegistry(leading);
   const agent = new GroupAgent({ world, carrier, timers: limits });
   const leaderOf = (group: Entity) => registry.leaderOf(group)?.leader;

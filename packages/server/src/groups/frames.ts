@@ -16,6 +16,10 @@ const OBJECT = { error: "must be a JSON object" };
 const ID = { error: "must be a string of 1 to 64 characters, unique within the connection" };
 const TEXT = { error: "must be a string" };
 const WHOLE = { error: "must be a whole number" };
+/** Ten years. */
+const MAX_MS = 10 * 365 * 24 * 3_600_000;
+const DELAY = { error: "must be a whole number of milliseconds from 0 on" };
+const SPAN = { error: "must be a whole number of milliseconds from 1 on" };
 const CREDIT = { error: "must be a whole number from 1 on" };
 
 const id = z.string(ID).min(1, ID).max(64, ID);
@@ -26,7 +30,15 @@ export const FRAMES = {
     { id, topic: z.string(TEXT), from: from.optional(), credit: z.int(CREDIT).min(1, CREDIT).optional() },
     OBJECT,
   ),
-  ack: z.strictObject({ ...message, epoch: z.int(WHOLE) }, OBJECT),
+  ack: z.strictObject({ ...message, epoch: z.int(WHOLE).optional(), lease: z.int(WHOLE).optional() }, OBJECT),
+  nack: z.strictObject(
+    { ...message, lease: z.int(WHOLE), delayMs: z.int(DELAY).min(0, DELAY).max(MAX_MS, DELAY).optional() },
+    OBJECT,
+  ),
+  extend: z.strictObject(
+    { ...message, lease: z.int(WHOLE), leaseMs: z.int(SPAN).min(1, SPAN).max(MAX_MS, SPAN) },
+    OBJECT,
+  ),
   unsubscribe: z.strictObject({ id }, OBJECT),
 } as const;
 
@@ -64,7 +76,11 @@ const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 export interface Delivered {
   readonly id: string;
   readonly stream: string;
-  readonly epoch: number;
+  /** Of `$share`. */
+  readonly epoch?: number | undefined;
+  /** Of `$queue`. */
+  readonly lease?: number | undefined;
+  readonly attempt?: number | undefined;
 }
 
 export function messageFrame(of: Delivered, contentType: string, logged: LoggedMessage): Uint8Array {

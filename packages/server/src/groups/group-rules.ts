@@ -8,7 +8,7 @@
 import { type Change, drop, put } from "../engine/draft.ts";
 import type { Decision, View } from "../engine/keeper.ts";
 import type { StreamRow } from "./leader-state.ts";
-import { type GroupConfig, type GroupMeta, metaTable, type Start, streamTable } from "./state.ts";
+import { blockKey, blockTable, type GroupConfig, type GroupMeta, metaTable, type Start, streamTable } from "./state.ts";
 
 /** Where a group begins, as it was asked for. */
 export type AskedStart = Start | { readonly kind: "latest" };
@@ -81,9 +81,25 @@ export function storeRule(
   if (meta?.term !== term || meta.edition !== edition) return { outcome: "changed" };
   const changes: Change[] = [];
   for (const [path, row] of rows) {
-    changes.push(row === undefined ? drop(streamTable, path) : put(streamTable, path, { ...row, edition }));
+    if (row === undefined) {
+      changes.push(drop(streamTable, path));
+      continue;
+    }
+    const { blocks = NO_BLOCKS, ...stream } = row;
+    changes.push(put(streamTable, path, { ...stream, edition }));
+    for (const [number, block] of blocks) {
+      const key = blockKey(path, edition, number);
+      changes.push(block === undefined ? drop(blockTable, key) : put(blockTable, key, block));
+    }
   }
   return { outcome: "stored", changes };
+}
+
+const NO_BLOCKS: NonNullable<StreamRow["blocks"]> = new Map();
+
+/** Removes rows of blocks that no leader will read again. */
+export function dropBlocksRule(keys: readonly string[]): Decision<void> {
+  return { outcome: undefined, changes: keys.map((key) => drop(blockTable, key)) };
 }
 
 /** Moves the group, whatever it has processed. The commit of a leader that does not know yet is refused. */

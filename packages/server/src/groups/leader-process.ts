@@ -12,10 +12,11 @@ import type { Engine } from "../engine/contract.ts";
 import { FENCED } from "../engine/keeper.ts";
 import { isWorkOursAlone } from "../engine/other-nodes.ts";
 import type { Term } from "../engine/term.ts";
+import type { Block } from "../leases/block-row.ts";
 import type { Streams } from "../streams/service.ts";
 import type { Carrier } from "./carrier.ts";
 import { type GroupTimers, graceMs } from "./defaults.ts";
-import { beginTermRule, endTermRule, storeRule } from "./group-rules.ts";
+import { beginTermRule, dropBlocksRule, endTermRule, storeRule } from "./group-rules.ts";
 import { GroupHolds } from "./holds.ts";
 import { leaderDueMs, leaderStep } from "./leader-rules.ts";
 import {
@@ -28,8 +29,9 @@ import {
   type StreamRow,
 } from "./leader-state.ts";
 import type { BorrowerAddress, ToLeader } from "./messages.ts";
+import { QueueIo } from "./queue-io.ts";
 import { rowsOf } from "./rows.ts";
-import { type GroupMeta, META, metaTable, streamTable } from "./state.ts";
+import { blockOfKey, blockTable, type GroupMeta, META, metaTable, streamTable } from "./state.ts";
 import { groupOfId } from "./topic.ts";
 import type { Topics } from "./topics.ts";
 
@@ -45,6 +47,10 @@ export interface LeaderParts {
   readonly batch: number;
   /** How often the leader looks whether its group was moved or deleted. */
   readonly checkMs: number;
+  /** Of a queue: how long a message is leased, unless its group says otherwise. */
+  readonly leaseMs: number;
+  readonly readBytes: number;
+  readonly retryMs: number;
   readonly report: (what: string, fault: unknown) => void;
 }
 
@@ -55,6 +61,10 @@ export class LeaderProcess {
   private state: Leader | undefined;
   private meta: GroupMeta | undefined;
   private readonly holds: GroupHolds;
+  /** Of a queue. */
+  private queueIo: QueueIo | undefined;
+  /** Of a queue: the blocks that are stored, until their stream is found. */
+  private blocks = new Map<string, Map<number, Block>>();
   private early: LeaderEvent[] = [];
   private isOver = false;
   private unfollow: () => void = () => {};
@@ -97,6 +107,7 @@ export class LeaderProcess {
   stop(): void {
     this.isOver = true;
     this.holds.stop();
+    this.queueIo?.stop();
     this.unfollow();
     this.timer?.();
     this.cancelCheck?.();
@@ -109,7 +120,8 @@ export class LeaderProcess {
   }
 
   private get now(): number {
-    return this.parts.world.monotonicMs();
+    // Delays of messages are stored as dates.
+    return this.parts.engine.now();
   }
 
   private get isServing(): boolean {
@@ -127,13 +139,19 @@ export class LeaderProcess {
       const { edition, ...row } = value;
       if (edition === meta.edition) rows.set(key, row);
     }
+    const { project, id } = this.term.entity;
+    const { mode, filter } = groupOfId(id);
+    if (mode === "queue") await this.loadBlocks(meta);
     if (!this.isServing) return;
     this.meta = meta;
+    const { leaseMs = this.parts.leaseMs, maxAttempts, deadLetter } = meta.config;
+    const queue = mode === "queue" ? { leaseMs, maxAttempts } : undefined;
+    if (queue) this.queueIo = new QueueIo(this.parts, this.term.entity, deadLetter, (event) => this.step(event));
     // Borrowers of an earlier leader may be left on other nodes, or on this one after a loss of ownership.
     const isAlone = wasClean || (this.isFirstHere && isWorkOursAlone(engine));
-    this.state = newLeader(meta.term, rows, this.now, isAlone ? this.now : this.now + graceMs(timers));
-    const { project, id } = this.term.entity;
-    this.unfollow = topics.follow(project, groupOfId(id).filter, {
+    const grantsFromMs = isAlone ? this.now : this.now + graceMs(timers);
+    this.state = newLeader(meta.term, rows, this.now, grantsFromMs, queue);
+    this.unfollow = topics.follow(project, filter, {
       found: (paths) => void this.found(paths),
       lost: (paths) => this.lost(paths),
       relisted: (paths) => void this.found(paths.filter((path) => this.isToBeLookedAt(path))),
@@ -143,6 +161,21 @@ export class LeaderProcess {
     this.early = [];
     for (const event of early) this.step(event);
     this.arm();
+  }
+
+  /** Rows of an earlier edition are of no use any more. */
+  private async loadBlocks({ edition }: GroupMeta): Promise<void> {
+    const { engine, pageRows } = this.parts;
+    const stale: string[] = [];
+    for await (const { key, value } of rowsOf(engine, this.term.entity, blockTable, pageRows)) {
+      const block = blockOfKey(key);
+      const known = this.blocks.get(block.path) ?? new Map();
+      if (block.edition === edition) this.blocks.set(block.path, known.set(block.number, value));
+      else stale.push(key);
+    }
+    for (let at = 0; at < stale.length; at += pageRows) {
+      await this.term.submit([], () => dropBlocksRule(stale.slice(at, at + pageRows)));
+    }
   }
 
   /** A seek or a deletion must not wait for the next progress. */
@@ -179,6 +212,9 @@ export class LeaderProcess {
   private perform(effect: LeaderEffect): void {
     if (effect.kind === "send") this.send(effect.to, effect.message);
     else if (effect.kind === "store") void this.store(effect.rows);
+    else if (effect.kind === "read") this.queueIo?.read(effect.path, effect.after);
+    else if (effect.kind === "bury") this.queueIo?.bury(effect);
+    else if (effect.kind === "rest") this.queueIo?.rest();
     else void this.release();
   }
 
@@ -255,7 +291,9 @@ export class LeaderProcess {
     const isHeld = meta.config.retention !== undefined;
     // The hold comes before the first read, so that what retention has taken by then was taken before the group began.
     if (isHeld) await this.holds.begin(path, this.state!.streams.get(path)?.stored ?? from);
-    return [{ path, from, end: meta.closed ? head.last : undefined, isHeld }];
+    const blocks = this.blocks.get(path);
+    this.blocks.delete(path);
+    return [{ path, from, end: meta.closed ? head.last : undefined, isHeld, blocks }];
   }
 
   private async startOf(path: string, lastMs: number, createdMs: number, tail: Position): Promise<Position> {

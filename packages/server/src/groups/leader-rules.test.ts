@@ -25,7 +25,7 @@ class Story {
     return leaderStep(this.leader, event, this.now, TIMERS).map((effect) => {
       if (effect.kind === "store") return `store ${[...effect.rows.keys()]}`;
       if (effect.kind === "release") return `release ${effect.why}`;
-      return `${effect.to.id}: ${short(effect.message)}`;
+      return effect.kind === "send" ? `${effect.to.id}: ${short(effect.message)}` : effect.kind;
     });
   }
 
@@ -60,7 +60,7 @@ class Story {
 }
 
 function short(message: FromLeader): string {
-  return "stream" in message ? `${message.type} ${message.stream}@${message.epoch - EPOCH}` : message.type;
+  return "epoch" in message ? `${message.type} ${message.stream}@${message.epoch - EPOCH}` : message.type;
 }
 
 test("a borrower gets streams once it has pinged, because its request to connect may be an old one", () => {

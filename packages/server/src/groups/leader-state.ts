@@ -183,6 +183,8 @@ export type LeaderEffect =
   | { readonly kind: "store"; readonly rows: ReadonlyMap<string, StreamRow | undefined> }
   /** Read on after this position, and answer with `read`, `trimmed` or `lost`. */
   | { readonly kind: "read"; readonly path: string; readonly after: Position }
+  /** No member is left: nothing need be read or watched. */
+  | { readonly kind: "rest" }
   /** Append the message to the dead-letter stream, and answer with `buried`. */
   | {
       readonly kind: "bury";

@@ -116,7 +116,7 @@ export class QueueTurn extends MemberTurn {
   }
 
   private readOn({ path, queued }: GroupStream): void {
-    if (queued === undefined || queued.isReading || queued.isDry) return;
+    if (queued === undefined || queued.isReading || queued.isDry || this.leader.members.size === 0) return;
     queued.isReading = true;
     this.effects.push({ kind: "read", path, after: queued.tail });
   }
@@ -163,6 +163,9 @@ export class QueueTurn extends MemberTurn {
       queued.core.release(id, isGraceful);
       this.store(path);
     }
+    if (this.leader.members.size > 0) return;
+    for (const { queued } of this.leader.streams.values()) if (queued !== undefined) queued.isDry = false;
+    this.effects.push({ kind: "rest" });
   }
 
   protected resendAll(): void {

@@ -68,10 +68,17 @@ export class GroupRoutes {
   }
 
   async put({ project, group, access }: GroupCall, request: HttpRequest): Promise<Reply> {
-    const { filter, mode, from } = await jsonBody(request, this.parts.limits.bodyBytes, declaration);
+    const { groups, limits } = this.parts;
+    const { filter, mode, from, ...config } = await jsonBody(request, limits.bodyBytes, declaration);
     const name = groupName(mode, group, filter);
-    this.parts.groups.demandFilter(name, access);
-    const { kind } = await this.parts.groups.declare(project, name, from ?? { kind: "latest" });
+    if ((config.maxAttempts === undefined) !== (config.deadLetter === undefined)) {
+      throw new Refusal("bad-body", "maxAttempts and deadLetter go together");
+    }
+    groups.demandFilter(name, access);
+    if (config.deadLetter !== undefined) groups.demandDeadLetter(name, config.deadLetter, access);
+    const { kind } = await groups.declare(project, name, from ?? { kind: "latest" }, config);
+    if (kind === "differs")
+      throw new Refusal("group-differs", "the group has another leaseMs, maxAttempts or deadLetter");
     return json({ ...name }, kind === "created" ? 201 : 200);
   }
 

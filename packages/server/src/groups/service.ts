@@ -8,18 +8,21 @@
 import type { Position } from "@sluice/protocol";
 import type { Access, Permission } from "../core/action.ts";
 import { Refusal } from "../core/refusal.ts";
+import { refuseReserved } from "../core/reserved.ts";
+import { matchesFilter } from "../core/topic.ts";
 import { levelsOfFilter } from "../core/topic-index.ts";
 import type { World } from "../core/world.ts";
 import type { Engine, Entity } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
 import type { Streams } from "../streams/service.ts";
 import type { Agent } from "./agent.ts";
-import { Consumer, type ConsumerEvents } from "./consumer.ts";
+import { Consumer, type ConsumerEvents, type Subscribe } from "./consumer.ts";
 import type { GroupLimits } from "./defaults.ts";
 import { type AskedStart, type DeclareOutcome, declareRule, deleteRule, seekRule } from "./group-rules.ts";
 import { holderOf } from "./holds.ts";
 import { type GroupInfo, infoOf } from "./info.ts";
 import type { Leader } from "./leader-state.ts";
+import { QueueConsumer, type QueueEvents } from "./queue-consumer.ts";
 import { rowsOf } from "./rows.ts";
 import { GROUP, type GroupConfig, groupEntity, META, metaTable, streamTable } from "./state.ts";
 import { filterOf, type GroupName, groupId, groupOfId, type Mode } from "./topic.ts";
@@ -59,24 +62,41 @@ export class Groups {
 
   /** Throws a Refusal if the caller may not consume the streams of the group. */
   async consume(project: string, asked: Consume, access: Access, events: ConsumerEvents): Promise<Consumer> {
-    const { name, member, start, credit } = asked;
-    await access.demand({ ...CONSUME, project, group: name.group });
-    this.demandFilter(name, access);
     const { world, streams, agent, limits } = this.parts;
     const { readBytes: pageBytes, retryMs } = limits;
-    await this.declare(project, name, start ?? LATEST);
-    const wanted = {
-      group: groupEntity(project, name),
-      member,
-      credit: Math.min(credit ?? limits.credit, limits.maxCredit),
-    };
+    const wanted = await this.subscribe(project, asked, access);
     return new Consumer({ world, streams, agent, pageBytes, retryMs }, wanted, events);
+  }
+
+  /** The same for a queue. */
+  async work(project: string, asked: Consume, access: Access, events: QueueEvents): Promise<QueueConsumer> {
+    const { world, streams, agent, limits } = this.parts;
+    const wanted = await this.subscribe(project, asked, access);
+    return new QueueConsumer({ world, streams, agent, pageBytes: limits.readBytes }, wanted, events);
+  }
+
+  private async subscribe(project: string, asked: Consume, access: Access): Promise<Subscribe> {
+    const { name, member, start, credit } = asked;
+    const { limits } = this.parts;
+    await access.demand({ ...CONSUME, project, group: name.group });
+    this.demandFilter(name, access);
+    await this.declare(project, name, start ?? LATEST);
+    const group = groupEntity(project, name);
+    return { group, member, credit: Math.min(credit ?? limits.credit, limits.maxCredit) };
   }
 
   /** Throws a Refusal unless the caller sees every stream, present and future, that the group consumes. */
   demandFilter(name: GroupName, access: Access): void {
     if (seesGroup(name, access)) return;
     throw new Refusal("forbidden", `the token is confined to other streams than ${JSON.stringify(name.filter)}`);
+  }
+
+  /** Throws a Refusal unless the group may put messages aside there. */
+  demandDeadLetter(name: GroupName, path: string, access: Access): void {
+    refuseReserved(path);
+    if (!access.sees(path))
+      throw new Refusal("forbidden", "the token is confined to other streams than the deadLetter");
+    if (matchesFilter(filterOf(name), path)) throw new Refusal("bad-body", "the filter must not match the deadLetter");
   }
 
   /** One page of the project's groups that the caller may see. */

@@ -3,6 +3,7 @@
  *
  *     meta    ""             where the group began, its settings, the term of its last leader
  *     stream  stream's path  how far the group has processed it, and the member that held it last
+ *     block   path, edition and number   of a queue: acknowledgements above that place (`leases/block-row.ts`)
  *
  * Members, assignments and leases are stored nowhere: a new leader learns of members when they connect again.
  *
@@ -11,7 +12,8 @@
  */
 import type { Position } from "@sluice/protocol";
 import { type Entity, entity } from "../engine/contract.ts";
-import { jsonTable } from "../engine/table.ts";
+import { jsonTable, type Table } from "../engine/table.ts";
+import { type Block, decodeBlock, encodeBlock } from "../leases/block-row.ts";
 import type { StreamRow } from "./leader-state.ts";
 import { type GroupName, groupId } from "./topic.ts";
 
@@ -50,7 +52,7 @@ export interface GroupMeta {
   readonly isClean: boolean;
 }
 
-export interface StoredStream extends StreamRow {
+export interface StoredStream extends Omit<StreamRow, "blocks"> {
   readonly edition: number;
 }
 
@@ -58,3 +60,20 @@ export const metaTable = jsonTable<GroupMeta>("meta");
 export const streamTable = jsonTable<StoredStream>("stream");
 
 export const META = metaTable.at("");
+
+/** Paths hold no spaces, so a space separates. */
+export function blockKey(path: string, edition: number, number: number): string {
+  return `${path} ${edition} ${number}`;
+}
+
+export function blockOfKey(key: string): { readonly path: string; readonly edition: number; readonly number: number } {
+  const [path, edition, number] = key.split(" ");
+  return { path: path!, edition: Number(edition), number: Number(number) };
+}
+
+export const blockTable: Table<Block> = {
+  name: "block",
+  encode: encodeBlock,
+  decode: decodeBlock,
+  at: (key) => ({ table: "block", key, of: blockTable }),
+};
