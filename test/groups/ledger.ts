@@ -12,6 +12,7 @@ export class Ledger {
   private readonly owners = new Map<string, string>();
   private readonly lastOf = new Map<string, number>();
   private readonly floors = new Map<string, number>();
+  private readonly settledOnes = new Set<string>();
   private readonly seen = new Map<string, Set<number>>();
   /** Deliveries beyond the first of each message. */
   duplicates = 0;
@@ -76,6 +77,21 @@ export class Ledger {
       if (count < length) this.object(`${length - count} messages of ${stream} were never processed`);
       if (storedOf(stream) < length) this.object(`${stream} is stored up to ${storedOf(stream)} of ${length}`);
     }
+  }
+
+  /** A message of a queue is delivered. */
+  leased(stream: string, seq: number, lease: number): void {
+    this.note(`${stream} ${seq} is delivered under lease ${lease}`);
+    this.deliveries++;
+    const key = `${stream} lease ${lease}`;
+    if (this.owners.has(key)) this.object(`${key} was delivered twice`);
+    this.owners.set(key, `${seq}`);
+    if (this.settledOnes.has(`${stream} ${seq}`)) this.object(`${stream} ${seq} was delivered after it was confirmed`);
+  }
+
+  settled(stream: string, seq: number): void {
+    this.note(`${stream} ${seq} is confirmed`);
+    this.settledOnes.add(`${stream} ${seq}`);
   }
 
   note(line: string): void {

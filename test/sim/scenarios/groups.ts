@@ -9,25 +9,34 @@
 import { ZERO } from "@sluice/protocol";
 import { utf8 } from "../../../packages/server/src/core/bytes.ts";
 import { EngineError } from "../../../packages/server/src/engine/contract.ts";
-import { parseTopic } from "../../../packages/server/src/groups/topic.ts";
+import { type GroupName, parseTopic } from "../../../packages/server/src/groups/topic.ts";
 import { Ledger } from "../../groups/ledger.ts";
 import type { Host } from "../host.ts";
 import type { Play, Scenario, Stage } from "../scenario.ts";
 import { type Around, logName, SimMember } from "./groups/member.ts";
 
 const PROJECT = "p";
-const NAME = parseTopic("$share/g/orders/#");
 const MAX_BLOWS = 4;
 const STREAMS = 4;
+const EVICTED_MS = 12_000;
 /** In a calm world the group has a leader and has processed everything by then. */
 const SETTLED_MS = 60_000;
 
-export const groupsOfOne: readonly Scenario[] = [scenario("a group processes everything on one server", 1)];
-export const groupsOfThree: readonly Scenario[] = [scenario("a group processes everything on three servers", 3)];
+const SHARED = "$share/g/orders/#";
+const QUEUED = "$queue/g/orders/#";
 
-function scenario(name: string, nodes: number): Scenario {
-  const settings = () => ({ drainMs: 1_000, internal: { group: { relistMs: 10_000 } } });
-  return { name, nodes, maxBlows: MAX_BLOWS, settings, begin: (stage) => new GroupsPlay(stage) };
+export const groupsOfOne: readonly Scenario[] = [
+  scenario("a group processes everything on one server", 1, SHARED),
+  scenario("a queue processes everything on one server", 1, QUEUED),
+];
+export const groupsOfThree: readonly Scenario[] = [
+  scenario("a group processes everything on three servers", 3, SHARED),
+  scenario("a queue processes everything on three servers", 3, QUEUED),
+];
+
+function scenario(name: string, nodes: number, topic: string): Scenario {
+  const settings = () => ({ drainMs: 1_000, internal: { group: { relistMs: 10_000, leaseMs: 3_000 } } });
+  return { name, nodes, maxBlows: MAX_BLOWS, settings, begin: (stage) => new GroupsPlay(stage, parseTopic(topic)) };
 }
 
 class GroupsPlay implements Play {
@@ -36,15 +45,18 @@ class GroupsPlay implements Play {
   private members: SimMember[] = [];
   private names = 0;
 
-  constructor(private readonly stage: Stage) {
+  constructor(
+    private readonly stage: Stage,
+    private readonly name: GroupName,
+  ) {
     const { world, random } = stage;
     this.ledger = new Ledger(() => world.elapsedMs);
-    this.around = { world, random: random.branch(), ledger: this.ledger, project: PROJECT, name: NAME };
+    this.around = { world, random: random.branch(), ledger: this.ledger, project: PROJECT, name };
   }
 
   async act(): Promise<void> {
     const { world, random } = this.stage;
-    await this.persist((host) => host.app!.groups.service.declare(PROJECT, NAME, { kind: "latest" }));
+    await this.persist((host) => host.app!.groups.service.declare(PROJECT, this.name, { kind: "latest" }));
     for (let rounds = random.between(8, 25); rounds > 0; rounds--) {
       const what = random.weighted({ publish: 6, join: 4, leave: 1, unsubscribe: 2, close: 0.5 });
       this.ledger.note(what);
@@ -55,6 +67,8 @@ class GroupsPlay implements Play {
       await world.sleep(random.between(0, random.pick([20, 500, 5_000])));
     }
     for (const member of this.members) member.disconnect();
+    // A leader that was not told evicts them, and then watches nothing.
+    await world.sleep(EVICTED_MS);
   }
 
   private pick(): SimMember | undefined {
@@ -141,7 +155,7 @@ class GroupsPlay implements Play {
   /** What the group's rows say. */
   private async stored(): Promise<Map<string, number>> {
     const stored = new Map<string, number>();
-    const rows = await this.stage.host.app!.groups.service.progress(PROJECT, NAME);
+    const rows = await this.stage.host.app!.groups.service.progress(PROJECT, this.name);
     for (const [path, { generation, seq }] of rows) stored.set(logName(path, generation), seq);
     return stored;
   }

@@ -7,6 +7,8 @@
 import { FULL_ACCESS } from "../../../../packages/server/src/core/action.ts";
 import { EngineError, type LoggedMessage } from "../../../../packages/server/src/engine/contract.ts";
 import type { Consumer } from "../../../../packages/server/src/groups/consumer.ts";
+import type { Leased } from "../../../../packages/server/src/groups/messages.ts";
+import { QueueConsumer, type QueueEvents } from "../../../../packages/server/src/groups/queue-consumer.ts";
 import type { GroupName } from "../../../../packages/server/src/groups/topic.ts";
 import type { Ledger } from "../../../groups/ledger.ts";
 import type { App, Host } from "../../host.ts";
@@ -23,6 +25,7 @@ export interface Around {
 
 interface Job {
   readonly stream: string;
+  /** The epoch of a grant, or the number of a lease. */
   readonly epoch: number;
   readonly message: LoggedMessage;
 }
@@ -34,7 +37,7 @@ export function logName(stream: string, generation: number): string {
 
 export class SimMember {
   hasLeft = false;
-  private consumer: Consumer | undefined;
+  private consumer: Consumer | QueueConsumer | undefined;
   private readonly jobs: Job[] = [];
   private isWorking = false;
   private readonly app: App;
@@ -81,13 +84,36 @@ export class SimMember {
       },
     };
     try {
-      this.consumer = await this.app.groups.service.consume(project, asked, FULL_ACCESS, events);
+      const { service } = this.app.groups;
+      this.consumer =
+        name.mode === "queue"
+          ? await service.work(project, asked, FULL_ACCESS, this.queueEvents())
+          : await service.consume(project, asked, FULL_ACCESS, events);
       if (this.hasLeft) this.consumer.disconnect();
       return true;
     } catch (fault) {
       if (!(fault instanceof EngineError)) throw fault;
       return false;
     }
+  }
+
+  private queueEvents(): QueueEvents {
+    const { ledger } = this.around;
+    const nameOf = ({ stream, position }: Leased) => logName(stream, position.generation);
+    return {
+      subscribed: () => ledger.note(`${this.member} has subscribed`),
+      message: (leased, _, message) => {
+        ledger.leased(nameOf(leased), leased.position.seq, leased.lease);
+        this.jobs.push({ stream: leased.stream, epoch: leased.lease, message });
+        void this.work();
+      },
+      acked: (leased) => ledger.settled(nameOf(leased), leased.position.seq),
+      expired: (leased) => ledger.note(`the lease ${leased.lease} was over`),
+      unsubscribed: () => {
+        ledger.note(`${this.member} has unsubscribed`);
+        this.hasLeft = true;
+      },
+    };
   }
 
   unsubscribe(): void {
@@ -110,6 +136,13 @@ export class SimMember {
       if (this.jobs[0] !== job) continue;
       this.jobs.shift();
       const { stream, epoch, message } = job;
+      if (this.consumer instanceof QueueConsumer) {
+        const isRefused = random.chance(0.1);
+        if (isRefused) this.consumer.settle(epoch, "nack", random.pick([0, 50, 500]));
+        else if (this.consumer.settle(epoch, "ack"))
+          ledger.processed(logName(stream, message.position.generation), message.position.seq);
+        continue;
+      }
       ledger.processed(logName(stream, message.position.generation), message.position.seq);
       const outcome = this.consumer?.ack(stream, epoch, message.position);
       if (outcome === "ahead") ledger.object(`${stream} ${message.position.seq} is said to be ahead`);
