@@ -39,8 +39,15 @@ export class QueueIo {
     this.readFrom(path, after).catch((fault) => {
       if (this.isStopped) return;
       this.parts.report(`reading ${path} for ${this.group.key} failed; it is repeated`, fault);
-      this.parts.world.after(this.parts.retryMs, () => this.isStopped || this.read(path, after));
+      this.parts.world.after(this.parts.retryMs, () => this.readAgain(path, after));
     });
+  }
+
+  private readAgain(path: string, after: Position): void {
+    if (this.isStopped) return;
+    if (this.watches.has(path)) this.read(path, after);
+    // The members have left meanwhile, and the next one asks for the stream again.
+    else this.step({ type: "read", path, positions: [], isDry: false });
   }
 
   /** No member is left. */
