@@ -17,6 +17,7 @@ const LONG = [
   "test/crash/kill",
   "test/conformance/",
   "test/cli/",
+  "test/examples/live-pages",
   "test/client/resumable-stream",
   "test/sessions/kill",
   "test/channels/kill",
@@ -36,6 +37,7 @@ class LongestFirst extends BaseSequencer {
 export default defineConfig({
   resolve: {
     alias: {
+      "@sluice/client/react": src("packages/client/src/react.ts"),
       "@sluice/client/resumable-stream": src("packages/client/src/resumable-stream.ts"),
       "@sluice/client": src("packages/client/src/index.ts"),
       "@sluice/protocol": src("packages/protocol/src/index.ts"),
@@ -52,7 +54,7 @@ export default defineConfig({
     // No test changes global state, so files may share a process; isolating each cost a sixth of the time.
     isolate: false,
     sequence: { sequencer: LongestFirst },
-    // Two more than the processors, because many tests mostly wait.
+    // More than the processors, because many tests mostly wait.
     maxWorkers: 4,
   },
 });

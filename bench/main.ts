@@ -17,6 +17,7 @@ import { channelsFirstToken, channelsPublish } from "./scenarios/channels.ts";
 import { clientAppend } from "./scenarios/client-append.ts";
 import { guarded1, guarded100 } from "./scenarios/guarded.ts";
 import { idle } from "./scenarios/idle.ts";
+import { fetchAppend, smallRead } from "./scenarios/lane.ts";
 import { live1000, live10000, liveIdle, liveLatency, liveOffline, liveReconnect } from "./scenarios/live.ts";
 import { readAlone, readInterleaved } from "./scenarios/read.ts";
 import { redisAppend1, redisAppend100 } from "./scenarios/redis.ts";
@@ -29,6 +30,8 @@ const SCENARIOS: readonly Scenario[] = [
   append100,
   appendBatch,
   clientAppend,
+  fetchAppend,
+  smallRead,
   guarded1,
   guarded100,
   readAlone,

@@ -39,3 +39,9 @@ if (rest.length === 0) {
   run(bin("tsc"), ["-p", "examples"]);
 }
 run(bin("vitest"), ["run", ...rest], { env });
+if (isDeep && rest.length === 0) {
+  // The suites that go through the HTTP door, once more with Node's own parser for every request.
+  const suites = ["auth", "channels", "client", "e2e", "live", "observe", "sessions", "shards", "wakes"];
+  const paths = suites.map((name) => `test/${name}/`);
+  run(bin("vitest"), ["run", ...paths], { env: { ...process.env, SLUICE_LANE: "off" } });
+}

@@ -79,3 +79,21 @@ export async function runWrk(url: URL, load: PostLoad, seconds: number): Promise
     p99Ms: raw.p99Micros / 1000,
   };
 }
+
+/** GETs of one address; returns the answers per second. */
+export async function runGets(url: URL, target: string, seconds: number): Promise<number> {
+  const load = [
+    "--threads",
+    "1",
+    "--connections",
+    String(CONNECTIONS),
+    "--duration",
+    `${seconds}s`,
+    "--timeout",
+    "10s",
+  ];
+  const output = await runToEnd("wrk", [...load, new URL(target, url).href], (seconds + 30) * 1000);
+  const rate = /^Requests\/sec:\s+([\d.]+)$/m.exec(output);
+  if (!rate || /Non-2xx|Socket errors/.test(output)) throw new Error(`wrk had no clean run: ${output}`);
+  return Number(rate[1]);
+}

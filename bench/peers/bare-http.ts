@@ -6,6 +6,7 @@ export const BARE_HTTP = "bare node:http";
 
 const PROGRAM = new URL("bare-http-server.mjs", import.meta.url).pathname;
 
-export function startBareHttp() {
-  return startServer(process.execPath, [PROGRAM]);
+/** `answerBytes`: how long the answer to a GET is, head included. */
+export function startBareHttp(answerBytes = 0) {
+  return startServer(process.execPath, [PROGRAM, String(answerBytes)]);
 }

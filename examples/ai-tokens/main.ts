@@ -2,4 +2,5 @@
 import { runExample } from "../web/run.ts";
 import { startExample } from "./server.ts";
 
-await runExample("ai-tokens", (port) => startExample({ port }));
+// An answer is kept for an hour.
+await runExample("ai-tokens", { port: 4430, args: ["--set", "channel.ttlMs=3600000"] }, startExample);

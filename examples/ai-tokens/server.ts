@@ -1,52 +1,23 @@
 /**
- * Everything behind the page, in one process: a Sluice server, a web server for three files, and the publisher of the
- * answers. `main.ts` starts it.
+ * What is behind the page: the publisher of the answers, and the page itself. `main.ts` starts it.
  *
  * Invariants: an answer is written to its end, with or without viewers. The number of answers in progress is bounded.
  */
 import { randomUUID } from "node:crypto";
 import { Sluice } from "@sluice/client";
-import { createServer as createSluice } from "@sluice/server";
-import { PageServer } from "../web/page-server.ts";
+import type { RunningExample, Stage } from "../web/run.ts";
 import { type Model, madeUpModel } from "./answer.ts";
-
-export interface ExampleOptions {
-  /** Port of the page; any free one by default. */
-  readonly port?: number | undefined;
-  readonly model?: Model | undefined;
-  /** The address of Sluice for browsers, when a proxy stands in between. */
-  readonly publicUrl?: ((sluiceUrl: string) => Promise<string>) | undefined;
-}
-
-export interface RunningExample {
-  /** Address of the page. */
-  readonly url: string;
-  readonly sluiceUrl: string;
-  /** Connections that follow an answer at this moment. */
-  readonly viewers: number;
-  close(): Promise<void>;
-}
 
 const ANSWERS_AT_ONCE = 32;
 
-export async function startExample({
-  port = 0,
-  model = madeUpModel,
-  publicUrl,
-}: ExampleOptions = {}): Promise<RunningExample> {
+export async function startExample(
+  { web, sluiceUrl, publicUrl = sluiceUrl }: Stage,
+  model: Model = madeUpModel,
+): Promise<RunningExample> {
   const inTheMaking = new Set<Promise<void>>();
   const closing = new AbortController();
-
-  const web = await PageServer.listen(port);
-
-  // Nothing is kept on disk. The page has another origin than Sluice, which allows pages of this machine while it has no keys.
-  const server = await createSluice({
-    port: 0,
-    memory: true,
-    channel: { ttlMs: 10 * 60_000 },
-  });
-  const sluice = new Sluice({ url: server.url });
-  await web.show(new URL("page/", import.meta.url), (await publicUrl?.(server.url)) ?? server.url);
+  const sluice = new Sluice({ url: sluiceUrl });
+  await web.show(new URL("page/", import.meta.url), publicUrl);
   web.on("/ask", async () => {
     const id = await ask();
     if (id !== undefined) return { status: 201, body: { id } };
@@ -78,16 +49,7 @@ export async function startExample({
   async function close(): Promise<void> {
     closing.abort(new Error("the example was stopped"));
     await Promise.all(inTheMaking);
-    await web.close();
-    await server.close();
   }
 
-  return {
-    url: web.url,
-    sluiceUrl: server.url,
-    get viewers() {
-      return server.tail.readers;
-    },
-    close,
-  };
+  return { close };
 }

@@ -2,4 +2,4 @@
 import { runExample } from "../web/run.ts";
 import { startExample } from "./server.ts";
 
-await runExample("notifications", (port) => startExample({ port }));
+await runExample("notifications", { port: 4440 }, startExample);

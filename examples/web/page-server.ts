@@ -10,7 +10,7 @@ import type { AddressInfo } from "node:net";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
-const HOST = "127.0.0.1";
+export const HOST = "127.0.0.1";
 const MAX_BODY_BYTES = 4_096;
 
 export interface Answer {
@@ -70,7 +70,8 @@ export class PageServer {
       target: "es2022",
     });
     const [script, style] = outputFiles;
-    const policy = `default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self' ${sluiceUrl}`;
+    const sluice = `${sluiceUrl} ${sluiceUrl.replace(/^http/, "ws")}`;
+    const policy = `default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self' ${sluice}`;
     const put = (name: string, type: string, body: Uint8Array) =>
       this.files.set(name, {
         headers: {

@@ -15,7 +15,8 @@ test("the published types compile in a page, without the types of Node", async (
   expect(output).toBe("");
 });
 
-async function bundled(source: string): Promise<{ text: string; inputs: string[] }> {
+/** `external`: imports that stay imports, as in a bundle that is split where a part is loaded on demand. */
+async function bundled(source: string, external: string[] = []): Promise<{ text: string; inputs: string[] }> {
   const { outputFiles, metafile } = await build({
     stdin: { contents: source, resolveDir: path("."), loader: "ts" },
     alias: {
@@ -23,6 +24,7 @@ async function bundled(source: string): Promise<{ text: string; inputs: string[]
       "@sluice/protocol": path("../../packages/protocol/src/index.ts"),
     },
     bundle: true,
+    external,
     minify: true,
     format: "esm",
     platform: "browser",
@@ -35,11 +37,20 @@ async function bundled(source: string): Promise<{ text: string; inputs: string[]
   return { text: outputFiles[0]!.text, inputs: inputs.map(([name]) => name) };
 }
 
-test("a page that uses the whole client loads a small file, without any other package", async () => {
-  const { text, inputs } = await bundled(`export * from "@sluice/client";`);
+test("a page that uses the client loads a small file, without any other package and without the live part", async () => {
+  const { text, inputs } = await bundled(`export * from "@sluice/client";`, ["./live/open-session.ts"]);
   expect(inputs.filter((name) => !/^packages\/(client|protocol)\/src\//.test(name))).toEqual([]);
+  expect(inputs.filter((name) => name.includes("/live/"))).toEqual([]);
   expect(inputs.join()).not.toContain("protocol/src/error.ts");
   expect(gzipSync(text).length).toBeLessThan(16 * 1024);
+});
+
+test("the live part is small on its own, and with all that a page without splitting loads at once", async () => {
+  const live = await bundled(`export * from "../../packages/client/src/live/open-session.ts";`);
+  expect(gzipSync(live.text).length).toBeLessThan(12_000);
+  const whole = await bundled(`export * from "@sluice/client";`);
+  expect(whole.inputs.filter((name) => !/^packages\/(client|protocol)\/src\//.test(name))).toEqual([]);
+  expect(gzipSync(whole.text).length).toBeLessThan(26 * 1024);
 });
 
 test("a page that uses one part does not load the rest", async () => {

@@ -10,6 +10,7 @@ import { inlinePorts, temporaryDir } from "../support/disk.ts";
 import { type ManualWorld, manualWorld } from "../support/world.ts";
 import { change, copyOf, flip, framesIn, openAt, outcome, SMALL, segmentPaths, writeMessages } from "./damaged-dir.ts";
 
+const IS_DEEP = process.env.SLUICE_DEEP === "1";
 const MESSAGES = 12;
 
 /** A running engine with twelve frames that only the journal has, and copies of its directory from two moments. */
@@ -64,7 +65,7 @@ describe("the tail of the journal", () => {
   it("is cut where the last batch is torn, at any byte", async () => {
     const last = framesIn(journal(unsealed.dir)).at(-1)!;
     const end = last + 32 + readFileSync(journal(unsealed.dir)).readUInt32LE(last + 4);
-    for (let at = last; at < end; at += 3) {
+    for (let at = last; at < end; at += IS_DEEP ? 1 : 5) {
       const found = await opened(unsealed, (dir) => change(journal(dir), (bytes) => bytes.fill(0, at, end)));
       const untouched = readFileSync(journal(unsealed.dir))
         .subarray(at, end)
@@ -154,7 +155,7 @@ describe("a flipped bit", () => {
     const last = framesIn(journal(unsealed.dir)).at(-1)!;
     const end = last + 32 + readFileSync(journal(unsealed.dir)).readUInt32LE(last + 4);
     for (let at = last; at < end; at++) {
-      for (const bit of at < last + 32 ? [0, 1, 2, 3, 4, 5, 6, 7] : [at % 8]) {
+      for (const bit of at < last + 32 && IS_DEEP ? [0, 1, 2, 3, 4, 5, 6, 7] : [at % 8]) {
         const result = await opened(unsealed, (dir) => flip(journal(dir), at, bit));
         expectDamage(result, `0000000000000001.seg at byte ${last}: bit ${bit} of byte ${at} is not what was written`);
       }

@@ -146,7 +146,9 @@ describe("a flipped bit in the store", () => {
     // The older meta may name another page of its transaction, because no reader follows it.
     ["root", 24 + 72 + 40, 0.9],
   ])("in the number of a %s never leads back to an older state", { timeout: 60_000 }, async (_, field, least) => {
-    const bits = Array.from({ length: 128 }, (_, i) => ({
+    // Every bit of both metas, or every third.
+    const step = TIMES > 1 ? 1 : 3;
+    const bits = Array.from({ length: Math.floor(128 / step) }, (_, n) => n * step).map((i) => ({
       byte: (i >> 6) * PAGE + field + ((i >> 3) & 7),
       bit: i & 7,
     }));
@@ -178,8 +180,8 @@ describe("a flipped bit in a store whose leaves no start checks", () => {
     const flips = [
       ...flipsIn([0, 1], 10, (i) => (i * 41) % 168),
       ...flipsAt(pages.bytesOf(pages.branches), 10),
-      ...flipsIn(pages.leaves, 24, headOrBody),
-      ...flipsIn(pages.overflows, 12, headOrBody),
+      ...flipsIn(pages.leaves, 12, headOrBody),
+      ...flipsIn(pages.overflows, 8, headOrBody),
     ];
     judge(flips, await outcomes(flips, NONE), 0.3);
   });

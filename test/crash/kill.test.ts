@@ -9,7 +9,7 @@ import { temporaryDir } from "../support/disk.ts";
 import { bundle, removeBundle } from "./bundle.ts";
 
 const DIRECTORIES = 4;
-const KILLS = process.env.SLUICE_DEEP === "1" ? 1_000 : 10;
+const KILLS = process.env.SLUICE_DEEP === "1" ? 1_000 : 7;
 const STREAMS = 12;
 
 let script: string;

@@ -15,7 +15,7 @@ import { SimDrive } from "../sim/disk/files.ts";
 import { SimStore } from "../sim/disk/store.ts";
 import { Storyteller } from "./story.ts";
 
-const SEEDS = process.env.SLUICE_DEEP === "1" ? 40_000 : 250;
+const SEEDS = process.env.SLUICE_DEEP === "1" ? 40_000 : 150;
 const ONLY = process.env.SLUICE_SEED === undefined ? undefined : Number(process.env.SLUICE_SEED);
 const ENTITIES = 4;
 const LIVES = 3;

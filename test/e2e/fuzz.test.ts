@@ -14,8 +14,8 @@ import { appended, createdStream, eventually, type Fixture, nobodyIsLeft, server
 import { SseClient } from "./sse-client.ts";
 
 const SEED = Number(process.env.SLUICE_FUZZ_SEED ?? Math.floor(Math.random() * 2 ** 31));
-const SCALE = process.env.SLUICE_DEEP ? 25 : 1;
-const REQUESTS: StormSize = { batches: 200 * SCALE, batch: 24 };
+const SCALE = process.env.SLUICE_DEEP ? 50 : 1;
+const REQUESTS: StormSize = { batches: 100 * SCALE, batch: 24 };
 const GARBAGE: StormSize = { batches: 30 * SCALE, batch: 16 };
 const FEW: StormSize = { batches: 40 * SCALE, batch: 24 };
 const TEST_MS = 120_000 * SCALE;
@@ -100,7 +100,7 @@ describe("a storm of malformed requests", () => {
     total += await storm(fixture, SEED, REQUESTS, GARBAGE);
     const heapAfter = heapAfterCollection();
     await stillWorks(fixture);
-    expect(total).toBeGreaterThan(10_000);
+    expect(total).toBeGreaterThan(5_000);
     expect(heapAfter - heapBefore, "bytes of heap more after the same storm again").toBeLessThan(2 * 1024 * 1024);
     await eventually(() => expect(openSockets()).toBeLessThan(20));
   });

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import {
   appended,
   createdStream,
-  describeOnEngines,
+  describeAloneAndShared,
   type EngineName,
   type Fixture,
   nobodyIsLeft,
@@ -70,7 +70,7 @@ async function open(engine: EngineName): Promise<{ fixture: Fixture; url: string
   return { fixture, url: await createdStream(fixture, "s", JSON_TYPE) };
 }
 
-describeOnEngines("live readers", (engine) => {
+describeAloneAndShared("live readers", (engine) => {
   it("see exactly the log when they were there from the start", async () => {
     const { fixture, url } = await open(engine);
     const clients = await Promise.all(Array.from({ length: 15 }, () => SseClient.open(`${url}?offset=-1&live=sse`)));

@@ -7,7 +7,7 @@ import { connect, type Socket } from "node:net";
 import { describe, expect, it, onTestFinished } from "vitest";
 import type { HttpRequest, Reply } from "../../packages/server/src/core/http.ts";
 import { HTTP_LIMITS } from "../../packages/server/src/doors/http/defaults.ts";
-import { HttpDoor, type HttpDoorOptions } from "../../packages/server/src/doors/http/node-adapter.ts";
+import { HttpDoor, type HttpDoorOptions } from "../../packages/server/src/doors/http/http-door.ts";
 import { serveInProcess } from "../support/sluice-process.ts";
 import { checkProblem } from "./problem.ts";
 import { RawConnection } from "./raw-http.ts";

@@ -38,6 +38,12 @@ export function describeOnStores(name: string, body: (engine: EngineName) => voi
   describeOn(["disk", "redis"], name, body);
 }
 
+/** What a process that is killed leaves to the next one. The deep run shows it on every engine that outlives its process. */
+export function describeOnDisk(name: string, body: (engine: EngineName) => void): void {
+  if (process.env.SLUICE_DEEP === "1") describeOnStores(name, body);
+  else describeOn(["disk"], name, body);
+}
+
 /**
  * The same behaviours where one process has the data alone and where nodes share it. A feature cannot tell more of its engine
  * (`engine/other-nodes.ts`), and the contract suite shows that engines of a kind agree.
@@ -57,7 +63,9 @@ export async function openServer(engine: EngineName, options: ServerOptions = {}
   const place = engine === "redis" ? { redis: sharedRedis() } : directory ? { data: directory.dir } : { memory: true };
   const warn = (warning: Error) => void reports.push(`a warning: ${warning.stack}`);
   process.on("warning", warn);
-  const server = await createServer({ port: 0, ...place, drainMs: 2_000, log: false, report, ...options });
+  // The deep run repeats the suites of the HTTP door without the lane.
+  const http = { lane: process.env.SLUICE_LANE !== "off", ...options.http };
+  const server = await createServer({ port: 0, ...place, drainMs: 2_000, log: false, report, ...options, http });
   let closing: Promise<void> | undefined;
   const close = async () => {
     await server.close();

@@ -5,7 +5,7 @@
 import { type ServerOptions, withDefaults } from "@sluice/server";
 import { expect, onTestFinished } from "vitest";
 import { buildApp, type Outside } from "../../packages/server/src/compose.ts";
-import { HttpDoor } from "../../packages/server/src/doors/http/node-adapter.ts";
+import { HttpDoor } from "../../packages/server/src/doors/http/http-door.ts";
 import { type Effect, type Engine, EngineError, type Entity } from "../../packages/server/src/engine/contract.ts";
 import { openWith } from "../../packages/server/src/engine/disk/open.ts";
 import { openMemory } from "../../packages/server/src/engine/memory/memory.ts";

@@ -3,27 +3,19 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { ANSWER, tokensOf } from "../../examples/ai-tokens/answer.ts";
 import { startExample } from "../../examples/ai-tokens/server.ts";
 import { eventually } from "../support/eventually.ts";
-import { TcpProxy } from "../support/tcp-proxy.ts";
 import { textOf, untilState, untilText, useBrowser } from "./browser.ts";
+import { openStage } from "./stage.ts";
 import { Tap } from "./tap.ts";
 
 /** The example's answer, followed by text that a page could render wrongly. */
 const TEXT = `${ANSWER}\n<b>No HTML</b> &amp; **an open mark, *naïve* 🌊🌊 \`and\n\n\`\`\`\nan open fence  `;
 
-/** Starts the example with a proxy between browser and Sluice. The publisher does not use that proxy. */
 async function openExample(text = TEXT) {
   const tap = new Tap(text);
-  let wire: TcpProxy | undefined;
-  const publicUrl = async (url: string) => {
-    wire = await TcpProxy.open(0, Number(new URL(url).port));
-    return `http://127.0.0.1:${wire.port}`;
-  };
-  const example = await startExample({ model: tap.model, publicUrl });
-  onTestFinished(async () => {
-    await wire!.close();
-    await example.close();
-  });
-  return { example, tap, wire: wire!, url: example.url, sluice: new Sluice({ url: example.sluiceUrl }) };
+  const { stage, server, wire } = await openStage();
+  const example = await startExample(stage, tap.model);
+  onTestFinished(() => example.close());
+  return { tap, server, wire, url: stage.web.url, sluice: new Sluice({ url: stage.sluiceUrl }) };
 }
 
 /** Waits until Sluice itself has this much. */
@@ -81,14 +73,14 @@ describe("in the example ai-tokens,", () => {
   });
 
   test("the publisher continues when no viewer is left", async () => {
-    const { example, tap, url } = await openExample();
+    const { server, tap, url } = await openExample();
     const page = await browser.open(url);
     await page.getByRole("button", { name: "Ask" }).click();
     await untilText(page, tap.openTo(0.2));
-    expect(example.viewers).toBe(1);
+    expect(server.tail.readers).toBe(1);
     const address = page.url();
     await page.close();
-    await eventually(() => expect(example.viewers).toBe(0));
+    await eventually(() => expect(server.tail.readers).toBe(0));
     tap.openTo(1);
     await eventually(() => expect(tap.emptied).toBe(1));
     const later = await browser.open(address);

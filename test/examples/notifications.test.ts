@@ -3,23 +3,15 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { DAY, PEOPLE } from "../../examples/notifications/people.ts";
 import { startExample } from "../../examples/notifications/server.ts";
 import { eventually } from "../support/eventually.ts";
-import { TcpProxy } from "../support/tcp-proxy.ts";
 import { useBrowser } from "./browser.ts";
+import { openStage } from "./stage.ts";
 
 const LONG_MS = 20_000;
 
-/** Starts the example with a proxy between browser and Sluice. The publisher does not use that proxy. */
 async function openExample() {
-  let wire: TcpProxy | undefined;
-  const publicUrl = async (url: string) => {
-    wire = await TcpProxy.open(0, Number(new URL(url).port));
-    return `http://127.0.0.1:${wire.port}`;
-  };
-  const example = await startExample({ paceMs: 1, publicUrl });
-  onTestFinished(async () => {
-    await wire!.close();
-    await example.close();
-  });
+  const { stage, wire } = await openStage();
+  const example = await startExample(stage, 1);
+  onTestFinished(() => example.close());
   const published: { topic: string; text: string }[] = [];
   /** Publishes this many notices, one topic after the other. */
   const publish = async (count: number) => {
@@ -39,7 +31,7 @@ async function openExample() {
     eventually(async () => {
       for (const person of people) expect(await textsOf(page, person)).toEqual(toldTo(person));
     }, LONG_MS);
-  return { example, wire: wire!, publish, toldTo, untilAllTold };
+  return { url: stage.web.url, wire, publish, toldTo, untilAllTold };
 }
 
 function inboxOf(page: Page, person: string) {
@@ -63,8 +55,8 @@ describe("in the example notifications,", () => {
   const browser = useBrowser();
 
   test("each person gets the notices they follow, once and in order, over a reload in the middle", async () => {
-    const { example, publish, toldTo, untilAllTold } = await openExample();
-    const page = await browser.open(example.url);
+    const { url, publish, toldTo, untilAllTold } = await openExample();
+    const page = await browser.open(url);
     await untilLive(page);
     await publish(8);
     await untilAllTold(page);
@@ -80,8 +72,8 @@ describe("in the example notifications,", () => {
   });
 
   test("a person that was offline, or without a network, gets the missed notices afterwards", async () => {
-    const { example, wire, publish, toldTo, untilAllTold } = await openExample();
-    const page = await browser.open(example.url);
+    const { url, wire, publish, toldTo, untilAllTold } = await openExample();
+    const page = await browser.open(url);
     await untilLive(page);
     await publish(4);
     await untilAllTold(page);
@@ -103,16 +95,16 @@ describe("in the example notifications,", () => {
   });
 
   test("two tabs of one browser share an inbox, and another browser has its own", async () => {
-    const { example, publish, toldTo, untilAllTold } = await openExample();
-    const first = await browser.open(`${example.url}#ada`);
+    const { url, publish, toldTo, untilAllTold } = await openExample();
+    const first = await browser.open(`${url}#ada`);
     await untilState(first, "ada", "live");
     await publish(6);
     const second = await first.context().newPage();
-    await second.goto(`${example.url}#ada`);
+    await second.goto(`${url}#ada`);
     await untilAllTold(first, ["ada"]);
     await untilAllTold(second, ["ada"]);
     expect(await second.locator("[data-person]").count()).toBe(1);
-    const stranger = await browser.open(`${example.url}#ada`);
+    const stranger = await browser.open(`${url}#ada`);
     await untilState(stranger, "ada", "live");
     const before = toldTo("ada").length;
     await publish(6);
@@ -121,8 +113,8 @@ describe("in the example notifications,", () => {
   });
 
   test("a notice written in the page is published, and the page shows how many inboxes it reached", async () => {
-    const { example } = await openExample();
-    const page = await browser.open(example.url);
+    const { url } = await openExample();
+    const page = await browser.open(url);
     await untilLive(page);
     await page.getByText("design", { exact: true }).first().click();
     await page.getByLabel("Text").fill("  hello, designers ");

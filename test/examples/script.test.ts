@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
 import { eventually } from "../support/eventually.ts";
+import { dirForTest } from "../support/sluice-process.ts";
 
 const SCRIPT = fileURLToPath(new URL("../../scripts/example.mjs", import.meta.url));
 
@@ -32,7 +33,7 @@ function signalGroup(child: ChildProcess, signal: NodeJS.Signals): void {
 }
 
 test("the script prints one line with the address, serves the page, and Ctrl-C ends it in the middle of an answer", async () => {
-  const { child, said, ended } = run("ai-tokens", "--port", "0");
+  const { child, said, ended } = run("ai-tokens", "--port", "0", "--data", dirForTest());
   await eventually(() => expect(said.stdout, said.stderr).toContain("\n"), 25_000);
   const [, url] = /^ai-tokens: open (http:\/\/127\.0\.0\.1:\d+\/)\n$/.exec(said.stdout)!;
   const page = await fetch(url!);
@@ -44,7 +45,7 @@ test("the script prints one line with the address, serves the page, and Ctrl-C e
 });
 
 test("another example is started the same way", async () => {
-  const { child, said, ended } = run("notifications", "--port", "0");
+  const { child, said, ended } = run("notifications", "--port", "0", "--data", dirForTest());
   await eventually(() => expect(said.stdout, said.stderr).toContain("\n"), 25_000);
   const [, url] = /^notifications: open (http:\/\/127\.0\.0\.1:\d+\/)\n$/.exec(said.stdout)!;
   expect((await fetch(`${url}day`, { method: "POST" })).status).toBe(202);
@@ -56,7 +57,7 @@ test("an example that does not exist is refused, with the names of the existing 
   const { said, ended } = run("ai-toasters");
   expect(await ended).toBe(2);
   expect(said.stderr).toContain("no example called ai-toasters");
-  expect(said.stderr).toContain("npm run example ai-tokens, npm run example notifications");
+  expect(said.stderr).toContain("npm run example ai-tokens, npm run example chat");
 });
 
 test("a malformed port is refused", async () => {

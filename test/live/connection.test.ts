@@ -198,6 +198,18 @@ describe("a connection", () => {
     expect(client.types).not.toContain("gone");
   });
 
+  it("counts as a reader of its project, and is refused beyond the project's share of readers", async () => {
+    const node = openNode({ tail: { readers: 4 }, projectSharePercent: 50 });
+    const sessions = await Promise.all([1, 2, 3].map(() => node.mint()));
+    const clients = [await node.connect(sessions[0]!), await node.connect(sessions[1]!)];
+    const connect = () => node.call("GET", `/v1/live/${sessions[2]}`);
+    expect(await connect()).toMatchObject({ status: 429, body: { code: "project-limit" } });
+    const elsewhere = await node.done("POST", "/v1/other/sessions", { body: {} });
+    expect((await node.reply("GET", `/v1/other/live/${elsewhere.sessionId}`)).status).toBe(200);
+    clients[0]!.leave();
+    expect((await node.admit(sessions[2]!)).status).toBe(200);
+  });
+
   it("leaves nothing behind when its client goes", async () => {
     const { node, sessionId } = await following("a", "b");
     const client = await node.connect(sessionId);

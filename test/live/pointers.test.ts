@@ -257,6 +257,30 @@ describe("the roll of a stream", () => {
     expect(await count(node)).toBe(1);
   });
 
+  it("is removed before the server has stopped, so that the store is still open", async () => {
+    const { node } = await subscribers(1);
+    const { engine } = node.cluster;
+    let release: () => void = () => {};
+    const released = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const { rows } = engine;
+    engine.rows = async (...args) => {
+      await released;
+      return rows.call(engine, ...args);
+    };
+    await node.done("DELETE", "/v1/stream/a");
+    let hasStopped = false;
+    const stopping = node.app.live.stop().then(() => {
+      hasStopped = true;
+    });
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(hasStopped).toBe(false);
+    release();
+    await stopping;
+    expect(await count(node)).toBe(0);
+  });
+
   it("of a deleted stream is finished by the sweep after a crash", async () => {
     const { nodes, cluster } = openNodes(2);
     const [first, second] = [nodes[0]!, nodes[1]!];

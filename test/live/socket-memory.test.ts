@@ -1,14 +1,15 @@
-/** How much memory a WebSocket that is not read can make a server hold, through the HTTP door with a handler of the test. */
+/** What a WebSocket can make a server hold: memory when its client does not read, and a connection. Through the HTTP door alone. */
 import { once } from "node:events";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { WebSocket } from "ws";
+import type { HttpRequest, Reply } from "../../packages/server/src/core/http.ts";
 import { type Socket, textFrame } from "../../packages/server/src/core/socket.ts";
-import { HttpDoor, type HttpDoorOptions } from "../../packages/server/src/doors/http/node-adapter.ts";
+import { HttpDoor, type HttpDoorOptions } from "../../packages/server/src/doors/http/http-door.ts";
 import { eventually, within } from "../e2e/server.ts";
 
 const MIB = 1024 * 1024;
 /** More than the buffers of a loopback connection take. */
-const HUGE = Buffer.alloc(24 * MIB);
+const HUGE = textFrame([Buffer.alloc(24 * MIB)]);
 
 /** A WebSocket whose client does not read, with the server's end of it and the messages that reached it. */
 async function muteWebSocket(options: Partial<HttpDoorOptions> = {}) {
@@ -18,10 +19,12 @@ async function muteWebSocket(options: Partial<HttpDoorOptions> = {}) {
     socket = given;
     given.onText(async (text) => void texts.push(text));
   };
-  const handle = () => ({ status: 101, headers: [], socket: opened });
+  const handle = ({ isUpgrade }: HttpRequest): Reply =>
+    isUpgrade ? { status: 101, headers: [], socket: opened } : { status: 204, headers: [] };
   const door = await HttpDoor.open({ host: "127.0.0.1", port: 0, ...options, handle, report: () => {} });
   onTestFinished(() => door.close());
   const client = new WebSocket(`ws://127.0.0.1:${door.port}`);
+  client.on("error", () => {});
   onTestFinished(() => client.terminate());
   await once(client, "open");
   client.pause();
@@ -44,7 +47,7 @@ describe("the memory for a WebSocket", () => {
     const { door, socket } = await muteWebSocket({ memoryBytes: MIB });
     const gone = new Promise<void>((resolve) => socket.onGone(resolve));
     socket.write(HUGE, true);
-    socket.write(Buffer.alloc(2 * MIB));
+    socket.write(textFrame([Buffer.alloc(2 * MIB)]));
     await within(10_000, "the end of the connection", gone);
     expect(door.connections).toBe(0);
   });
@@ -58,4 +61,12 @@ describe("the memory for a WebSocket", () => {
     await eventually(() => expect(texts).toEqual(["behind them"]));
     expect(socket.buffered).toBeLessThanOrEqual(before);
   });
+});
+
+it("a WebSocket is one of the connections that the server takes", async () => {
+  const { door, client } = await muteWebSocket({ connections: 1 });
+  const statusOf = async () => (await fetch(`http://127.0.0.1:${door.port}`)).status;
+  expect(await statusOf()).toBe(503);
+  client.terminate();
+  await eventually(async () => expect(await statusOf()).not.toBe(503));
 });

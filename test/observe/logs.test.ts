@@ -1,7 +1,7 @@
 import { connect } from "node:net";
 import { describe, expect, it, onTestFinished } from "vitest";
 import type { HttpRequest, Reply } from "../../packages/server/src/core/http.ts";
-import { HttpDoor } from "../../packages/server/src/doors/http/node-adapter.ts";
+import { HttpDoor } from "../../packages/server/src/doors/http/http-door.ts";
 import { EngineError } from "../../packages/server/src/engine/contract.ts";
 import { describeFault } from "../../packages/server/src/observe/log.ts";
 import { Watch } from "../../packages/server/src/observe/watch.ts";

@@ -1,6 +1,6 @@
 /** Fan-out, sessions and cleanup with faults, through a server process that is killed in the middle of them, on every engine that keeps data. */
 import { expect } from "vitest";
-import { describeOnStores } from "../e2e/server.ts";
+import { describeOnDisk } from "../e2e/server.ts";
 import { inline } from "./api.ts";
 import { deferred, followed, have, logOf } from "./fault-rows.ts";
 import { BREAKER_ROWS } from "./fault-rows-breaker.ts";
@@ -59,4 +59,4 @@ const CHAPTERS: readonly Chapter[] = [
   { name: "with the constants as they are", fanout: {}, rows: [...DEFAULT_ROWS, ...CLEANUP_ROWS] },
 ];
 
-describeOnStores("With faults, through a server process", (engine) => acrossKills(engine, CHAPTERS));
+describeOnDisk("With faults, through a server process", (engine) => acrossKills(engine, CHAPTERS));

@@ -1,7 +1,7 @@
 /** Sessions and fan-out through the real server process, across kill -9, on every engine that keeps data. */
 import { expect } from "vitest";
 import { mint } from "../../packages/server/src/auth/mint.ts";
-import { describeOnStores } from "../e2e/server.ts";
+import { describeOnDisk } from "../e2e/server.ts";
 import { SseClient } from "../e2e/sse-client.ts";
 import { eventually } from "../support/eventually.ts";
 import { Api, fanoutOf, inline } from "./api.ts";
@@ -207,7 +207,7 @@ const ROWS = [
   ),
 ];
 
-describeOnStores("Through the server process", (engine) => {
+describeOnDisk("Through the server process", (engine) => {
   acrossKill(engine, { "fanout.queueThreshold": 3 }, [...ROWS, ...METRIC_ROWS]);
 });
 
@@ -286,7 +286,7 @@ const WITHOUT_QUEUE = [
   ),
 ];
 
-describeOnStores("Through the server process, without a queue and with auth", (engine) => {
+describeOnDisk("Through the server process, without a queue and with auth", (engine) => {
   const settings = { "fanout.queue": false, "fanout.maxInline": 3 };
   acrossKill(engine, settings, WITHOUT_QUEUE, { SLUICE_SECRET_default: SECRET });
 });
@@ -325,6 +325,6 @@ const SHORT_LIVED = [
   ),
 ];
 
-describeOnStores("Through the server process, with sessions of a second", (engine) => {
+describeOnDisk("Through the server process, with sessions of a second", (engine) => {
   acrossKill(engine, { sessionTtlSeconds: 1, "internal.session.cleanupMs": 100 }, SHORT_LIVED);
 });

@@ -3,7 +3,7 @@
  *
  *   SLUICE_SEED=123 npx vitest run test/sim      that seed alone, in every scenario; SLUICE_LOG=1 prints its whole log
  *   SLUICE_SEEDS=50                              so many seeds per scenario
- *   SLUICE_DEEP=1                                300 times as many
+ *   SLUICE_DEEP=1                                600 times as many
  */
 import { describe, expect, it } from "vitest";
 import type { Scenario } from "./scenario.ts";
@@ -11,7 +11,7 @@ import { type Outcome, simulate } from "./simulation.ts";
 import type { OpenStorage } from "./storage.ts";
 
 const { SLUICE_SEED, SLUICE_SEEDS, SLUICE_DEEP, SLUICE_LOG } = process.env;
-const DEEP_FACTOR = 300;
+const DEEP_FACTOR = 600;
 const MS_PER_SEED = 1_000;
 export function describeSeeds(
   title: string,
@@ -26,7 +26,9 @@ export function describeSeeds(
       it(`${scenario.name} (${seeds.length} seeds)`, () => runAll(scenario, openStorage, seeds), limitMs);
     }
     it("two runs of a seed write the same log, and two seeds write different logs", async () => {
-      for (const scenario of scenarios) await repeat(scenario, openStorage, seeds.at(-1)!);
+      // What makes a run repeatable is the simulated world, which all scenarios share.
+      const repeated = SLUICE_DEEP === "1" ? scenarios : scenarios.slice(0, 1);
+      for (const scenario of repeated) await repeat(scenario, openStorage, seeds.at(-1)!);
     }, 120_000);
   });
 }

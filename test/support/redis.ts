@@ -6,8 +6,9 @@
  * pid.
  */
 import { type ChildProcess, spawn } from "node:child_process";
+import { randomInt } from "node:crypto";
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
-import { createServer } from "node:net";
+import { createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Redis } from "ioredis";
@@ -256,18 +257,26 @@ export async function startSingleRedis(): Promise<{ server: RedisServer; close()
   };
 }
 
+/** Below the ports that the system gives to connections, so that none takes a port between this and the start of a server. */
+const PORTS = { from: 12_000, below: 32_000 };
+
 /** All ports are held open together, so that they differ. */
 async function freePorts(count: number): Promise<number[]> {
-  const servers = await Promise.all(
-    Array.from({ length: count }, () => {
-      const server = createServer();
-      return new Promise<typeof server>((resolve, reject) => {
-        server.once("error", reject);
-        server.listen(0, "127.0.0.1", () => resolve(server));
-      });
-    }),
-  );
-  const ports = servers.map((server) => (server.address() as { port: number }).port);
-  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
+  const held: Server[] = [];
+  while (held.length < count) {
+    const server = await listening(randomInt(PORTS.from, PORTS.below));
+    if (server !== undefined) held.push(server);
+  }
+  const ports = held.map((server) => (server.address() as { port: number }).port);
+  await Promise.all(held.map((server) => new Promise((resolve) => server.close(resolve))));
   return ports;
+}
+
+/** Undefined if the port is taken. */
+function listening(port: number): Promise<Server | undefined> {
+  const server = createServer();
+  return new Promise((resolve) => {
+    server.once("error", () => resolve(undefined));
+    server.listen(port, "127.0.0.1", () => resolve(server));
+  });
 }

@@ -34,6 +34,13 @@ const BELOW_COMPOSE = [...BELOW_CONFIG, "config", "observe", "real-world"];
 
 export const LAYERS: readonly Layer[] = [
   { name: "protocol", where: /^packages\/protocol\/src\//, imports: [], portable: true },
+  {
+    name: "client-react",
+    where: /^packages\/client\/src\/react(\.ts$|\/)/,
+    imports: ["client", "protocol"],
+    packages: ["react"],
+    portable: true,
+  },
   { name: "client", where: /^packages\/client\/src\//, imports: ["protocol"], portable: true },
   { name: "core", where: under("core/"), imports: ["protocol"], packages: ["zod"], portable: true },
   { name: "leases", where: under("leases/"), imports: ["core", "protocol"], portable: true },

@@ -16,14 +16,25 @@ export const MAY_TELL_TIME: readonly (readonly [where: RegExp, reason: string])[
   [/^packages\/server\/src\/real-world\.ts$/, "it is the injected world"],
   [/^packages\/server\/src\/compose\.ts$/, "it chooses the world"],
   [/^packages\/server\/src\/cli\//, "it runs outside of any server"],
-  [/^packages\/client\/src\//, "it runs in the user's program"],
-  [/^packages\/server\/src\/doors\/http\/node-adapter\.ts$/, "sockets have time limits that no rule depends on"],
+  [/^packages\/client\/src\/(?!live\/)/, "it runs in the user's program"],
+  [/^packages\/client\/src\/live\/browser-world\.ts$/, "it is the world that a live session is given"],
+  [/^packages\/server\/src\/doors\/http\/http-door\.ts$/, "sockets have time limits that no rule depends on"],
   [/^packages\/server\/src\/doors\/http\/node-hang-up\.ts$/, "it leaves a client time to read why"],
+  [/^packages\/server\/src\/doors\/http\/lane-line\.ts$/, "it leaves a client time to read why"],
+  [/^packages\/server\/src\/doors\/http\/lane-response\.ts$/, "it dates responses"],
+  [/^packages\/server\/src\/doors\/http\/node-response\.ts$/, "it leaves a client time to read why"],
 ];
 
 /** The only files of portable layers that may use Node, each with its reason. */
 export const MAY_USE_NODE: readonly (readonly [where: RegExp, reason: string])[] = [
-  [/^packages\/server\/src\/doors\/http\/node-adapter\.ts$/, "it is the adapter to node:http"],
+  [/^packages\/server\/src\/doors\/http\/http-door\.ts$/, "it is the adapter to node:http"],
+  [/^packages\/server\/src\/doors\/http\/door-request\.ts$/, "its connections have sockets of Node"],
+  [/^packages\/server\/src\/doors\/http\/lane-line\.ts$/, "it is a connection that the door reads itself"],
+  [/^packages\/server\/src\/doors\/http\/lane-parser\.ts$/, "it reads the bytes of a socket"],
+  [/^packages\/server\/src\/doors\/http\/lane-request\.ts$/, "its body is of the bytes of a socket"],
+  [/^packages\/server\/src\/doors\/http\/lane-response\.ts$/, "it has the texts of statuses"],
+  [/^packages\/server\/src\/doors\/http\/node-response\.ts$/, "it writes to a response of node:http"],
+  [/^packages\/server\/src\/doors\/http\/response-headers\.ts$/, "it measures and joins bytes"],
   [/^packages\/server\/src\/doors\/http\/node-connection-cap\.ts$/, "it counts sockets and descriptors"],
   [/^packages\/server\/src\/doors\/http\/node-hang-up\.ts$/, "it writes to a bare socket"],
   [/^packages\/server\/src\/doors\/http\/node-line\.ts$/, "it is a connection of node:http"],

@@ -4,8 +4,9 @@
  * Invariants: a reload, a second viewer and the back button are one case: read the channel from its beginning.
  */
 import { Sluice } from "@sluice/client";
+import { killOnClick } from "../../web/kill-button.ts";
+import { NetworkSwitch } from "../../web/network-switch.ts";
 import { AnswerView } from "./answer-view.ts";
-import { BadNetwork } from "./bad-network.ts";
 
 declare const SLUICE_URL: string;
 const CUT_MS = 2_000;
@@ -14,12 +15,12 @@ type State = "idle" | "asking" | "streaming" | "reconnecting" | "done" | "failed
 
 const element = (id: string) => document.getElementById(id)!;
 const view = new AnswerView(element("answer"));
-const badNetwork = new BadNetwork();
+const network = new NetworkSwitch();
 let watching = new AbortController();
 
 const sluice = new Sluice({
   url: SLUICE_URL,
-  fetch: badNetwork.fetch,
+  fetch: network.fetch,
   retries: { maxMs: 2_000, onRetry: () => setState("reconnecting", "Reconnecting…") },
 });
 
@@ -82,6 +83,10 @@ function wordsIn(text: string): number {
 }
 
 element("ask").addEventListener("click", () => void ask().catch(sayWhy));
-element("cut").addEventListener("click", () => badNetwork.cut(CUT_MS));
+element("cut").addEventListener("click", () => {
+  network.off();
+  setTimeout(() => network.on(), CUT_MS);
+});
+killOnClick(element("kill"), (words) => console.info(words));
 addEventListener("hashchange", showAddressed);
 void showAddressed();

@@ -4,7 +4,8 @@
  * Invariants: it stores only the id of each person's session and the offset of the last seen notice. The notices stay in the
  * inbox and are read from there.
  */
-import { Sluice } from "@sluice/client";
+import { type Fanout, Sluice } from "@sluice/client";
+import { killOnClick } from "../../web/kill-button.ts";
 import { PEOPLE, type Person, streamOf, TOPICS } from "../people.ts";
 import { type Copied, InboxView } from "./inbox-view.ts";
 
@@ -21,7 +22,10 @@ async function follow({ id, follows }: Person, view: InboxView, signal: AbortSig
   const seen = localStorage.getItem(`seen:${id}`) ?? "";
   let isCatchingUp = true;
   for await (const item of inbox.live({ from: view.last ?? "beginning", marks: true, signal })) {
-    if (item.type === "caught-up") isCatchingUp = false;
+    if (item.type === "caught-up") {
+      isCatchingUp = false;
+      view.state("live");
+    }
     if (item.type !== "message") continue;
     const { offset, publishedAt = Date.now(), value } = item;
     // Offsets sort as text, so a comparison tells whether a notice arrived between the last seen one and this visit.
@@ -37,18 +41,9 @@ function sessionOf(person: string): string {
   return known;
 }
 
-/** The client retries; the view only shows it. The first read comes after all subscriptions, so from then on no notice is missed. */
+/** The client retries; the view only shows it. A reader that has caught up again says so with a mark. */
 function sluiceFor(view: InboxView): Sluice {
-  const heard: typeof fetch = async (input, init) => {
-    const response = await fetch(input, init);
-    if (response.ok && (init?.method ?? "GET") === "GET") view.state("live");
-    return response;
-  };
-  return new Sluice({
-    url: SLUICE_URL,
-    fetch: heard,
-    retries: { maxMs: 2_000, onRetry: () => view.state("reconnecting") },
-  });
+  return new Sluice({ url: SLUICE_URL, retries: { maxMs: 2_000, onRetry: () => view.state("reconnecting") } });
 }
 
 /** Continues until the person goes offline, over failures of the network and the end of the session. */
@@ -86,9 +81,9 @@ function show(person: Person): HTMLElement {
 async function send(topic: string, text: string): Promise<void> {
   const response = await fetch("/send", { method: "POST", body: JSON.stringify({ topic, text }) });
   if (!response.ok) throw new Error(await response.text());
-  const { inboxes, reached, mode } = (await response.json()) as { inboxes: number; reached: number; mode: string };
-  const copies = reached === inboxes ? `${inboxes}` : `${reached} of ${inboxes}`;
-  element("told").textContent = `Appended once, copied to ${copies} ${inboxes === 1 ? "inbox" : "inboxes"} (${mode}).`;
+  const { count, successes, mode } = (await response.json()) as Fanout;
+  const copies = successes === count ? `${count}` : `${successes} of ${count}`;
+  element("told").textContent = `Appended once, copied to ${copies} ${count === 1 ? "inbox" : "inboxes"} (${mode}).`;
 }
 
 function choiceOf(topic: string): HTMLElement {
@@ -115,6 +110,9 @@ element<HTMLFormElement>("composer").addEventListener("submit", (event) => {
   );
 });
 element("day").addEventListener("click", () => void fetch("/day", { method: "POST" }));
+killOnClick(element("kill"), (words) => {
+  element("told").textContent = words;
+});
 addEventListener("hashchange", () => location.reload());
 
 const named = PEOPLE.filter(({ id }) => `#${id}` === location.hash);

@@ -93,21 +93,26 @@ export class Backoff {
     if (!(error instanceof SluiceError) || !error.retryable) throw error;
     const now = Date.now();
     if (this.failures === 0) this.failingSince = now;
-    const delayMs = this.delay(error);
+    const delayMs = delayAfter(this.policy, this.failures, error.retryAfterMs, Math.random);
     if (now + delayMs - this.failingSince > this.giveUpMs) throw error;
     this.failures++;
     this.isDown = true;
     this.policy.onRetry?.({ error, attempt: this.failures, delayMs });
     await sleep(delayMs, this.signal);
   }
+}
 
-  private delay({ retryAfterMs = 0 }: SluiceError): number {
-    const { minMs, maxMs } = this.policy;
-    const ceiling = Math.min(maxMs, minMs * 2 ** Math.min(this.failures, 30));
-    // Half of the delay is fixed and half is random, so that clients that failed together do not retry together.
-    const jitter = 0.5 + Math.random() / 2;
-    return Math.max(ceiling * jitter, retryAfterMs + minMs * Math.random());
-  }
+/** How long to wait after one more failure than `failures`; never shorter than the server asked. */
+export function delayAfter(
+  { minMs, maxMs }: Pick<RetryPolicy, "minMs" | "maxMs">,
+  failures: number,
+  retryAfterMs = 0,
+  random: () => number,
+): number {
+  const ceiling = Math.min(maxMs, minMs * 2 ** Math.min(failures, 30));
+  // Half of the delay is fixed and half is random, so that clients that failed together do not retry together.
+  const jitter = 0.5 + random() / 2;
+  return Math.max(ceiling * jitter, retryAfterMs + minMs * random());
 }
 
 export function sleep(ms: number, signal?: AbortSignal): Promise<void> {

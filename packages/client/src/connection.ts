@@ -147,13 +147,13 @@ export class Connection {
     const at = { method: call.method, url: this.address(call.path, call.query) };
     const exchange = new Exchange(at, call.signal, timeoutMs);
     try {
-      const response = await this.options.fetch(this.address(call.path, { ...this.options.query, ...call.query }), {
-        method: call.method,
-        headers,
-        body: bodyOf(call.body),
-        signal: exchange.signal,
-        cache: "no-store",
-      });
+      const { method } = call;
+      // Not as an argument, because the types of Node do not know `cache`.
+      const init = { method, headers, body: bodyOf(call.body), signal: exchange.signal, cache: "no-store" as const };
+      const response = await this.options.fetch(
+        this.address(call.path, { ...this.options.query, ...call.query }),
+        init,
+      );
       exchange.begin(response);
       if (response.ok) return exchange;
       const text = await exchange.text(MAX_PROBLEM_CHARS);
@@ -162,6 +162,11 @@ export class Connection {
       exchange.close();
       throw exchange.explain(error);
     }
+  }
+
+  /** The address of a WebSocket, which carries no headers. */
+  socketUrl(path: string, query: Call["query"]): string {
+    return this.address(path, { ...this.options.query, ...query }).replace(/^http/, "ws");
   }
 
   private address(path: string, query: Call["query"] = {}): string {

@@ -29,7 +29,9 @@ export type ClientErrorCode =
   | "publisher-failed"
   /** Another publisher uses the channel. */
   | "channel-taken"
-  /** The client or the publisher was already closed. */
+  /** A function of the caller's threw while it handled a message or an event. */
+  | "handler-failed"
+  /** The client, the session or the publisher was already closed. */
   | "closed";
 
 /** `string & {}` keeps the known codes in completions and allows the codes of newer servers. */

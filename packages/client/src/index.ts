@@ -15,11 +15,23 @@ export type { CallOptions, HeaderSource } from "./connection.ts";
 export { Encoded } from "./encoded.ts";
 export { type ClientErrorCode, SluiceError, type SluiceErrorCode } from "./error.ts";
 export { Inbox, type InboxInfo, type Subscribed, type SubscribeOptions } from "./inbox.ts";
+export type { CatchUp, SubscriptionEnd } from "./live/cursor.ts";
+export type { Member } from "./live/events.ts";
+export type { LiveSession } from "./live/live-session.ts";
+export type { Presence } from "./live/presence.ts";
+export type {
+  LiveEvents,
+  LiveStatus,
+  LiveSubscribeOptions,
+  LiveSubscription,
+  PresenceOptions,
+} from "./live/subscribe-options.ts";
 export type { StreamMessage } from "./message.ts";
 export type { OwnNumbers } from "./producer.ts";
 export { ChannelPublisher, type PublisherOptions } from "./publisher.ts";
 export type { Gap, Mark, MarkedReadOptions, PageOptions, ReadOptions, StreamItem, StreamPage } from "./read-options.ts";
 export type { Schema, SchemaIssue, SchemaResult } from "./schema.ts";
+export type { SessionOptions } from "./session-options.ts";
 export { type ListedStream, type ListOptions, Sluice, type SluiceOptions } from "./sluice.ts";
 export { type SseEvent, SseParser } from "./sse-parser.ts";
 export { type Closed, type CloseOptions, type Deleted, Stream, type StreamOptions } from "./stream.ts";

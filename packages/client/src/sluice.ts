@@ -1,6 +1,6 @@
 /**
- * The client: the server's address, the token, and the handles of streams, inboxes and channels. Programs create one; it
- * owns the parts that handles share: the connection, the appenders, and the last requests of a page.
+ * The client: the server's address, the token, and the handles of streams, inboxes, channels and live sessions. Programs
+ * create one; it owns the parts that handles share: the connection, the appenders, and the last requests of a page.
  *
  * Invariants: a wrong option, and a name that an address cannot express, is refused with a TypeError before any request is
  * sent.
@@ -12,10 +12,12 @@ import { Channel } from "./channel.ts";
 import { type CallOptions, Connection, type HeaderSource } from "./connection.ts";
 import { SluiceError } from "./error.ts";
 import { Inbox } from "./inbox.ts";
+import type { LiveSession } from "./live/live-session.ts";
 import { countOption, numberOption, urlOption, wrong } from "./options.ts";
 import { PageExit } from "./page-exit.ts";
 import { Producer, type StreamProducer } from "./producer.ts";
 import { randomId } from "./random-id.ts";
+import { type SessionOptions, type SessionSettings, sessionSettings } from "./session-options.ts";
 import { Stream, type StreamOptions } from "./stream.ts";
 import type { TokenSource } from "./token.ts";
 
@@ -56,6 +58,9 @@ const KEPT_APPENDERS = 1_000;
 export class Sluice {
   private readonly connection: Connection;
   private readonly project: string;
+  /** The address with the project; it tells the sessions of two clients of one page apart. */
+  private readonly origin: string;
+  private readonly sessions = new Map<string, Promise<LiveSession>>();
   private readonly limits: AppendLimits;
   private readonly exit = new PageExit();
   private readonly appenders = new Map<string, Appender>();
@@ -76,6 +81,7 @@ export class Sluice {
     }
     if (typeof fetch !== "function") throw wrong("fetch", "a function", fetch);
     this.project = project;
+    this.origin = `${urlOption(url)}/v1/${project}`;
     this.limits = appendLimits(append ?? {});
     this.connection = new Connection({
       url: urlOption(url),
@@ -119,6 +125,31 @@ export class Sluice {
     return new Inbox(own, this.connection, this.stream<Output>(`session:${own}`));
   }
 
+  /**
+   * The live session of this tab: one connection that follows any number of streams. It survives a reload. Called again, it returns
+   * the same session until that is closed; the options of the first call count. Rejects when the server refuses, or cannot be
+   * reached for `retries.giveUpMs`.
+   */
+  session(options: SessionOptions = {}): Promise<LiveSession> {
+    const settings = sessionSettings(options);
+    if (this.isClosed) return Promise.reject(new SluiceError("closed", "the client was closed"));
+    const known = this.sessions.get(settings.name);
+    if (known !== undefined) return known;
+    const opening = this.openSession(settings);
+    this.sessions.set(settings.name, opening);
+    // The caller gets the error; the next call tries again.
+    opening.catch(() => this.sessions.delete(settings.name));
+    return opening;
+  }
+
+  private async openSession(settings: SessionSettings): Promise<LiveSession> {
+    const { connection, exit, origin } = this;
+    // Loaded on demand, because many pages follow no stream live.
+    const { openSession } = await import("./live/open-session.ts");
+    const closed = () => void this.sessions.delete(settings.name);
+    return openSession({ connection, exit, settings, origin, closed, addressOf: (path) => `stream/${levelsOf(path)}` });
+  }
+
   channel(id: string): Channel {
     if (id === "") throw new TypeError("the id of a channel must not be empty");
     if (isDots(id)) throw new TypeError(`the id of a channel must not be ${id}, which an address cannot express`);
@@ -154,10 +185,14 @@ export class Sluice {
     if (failed !== undefined) throw failed.reason;
   }
 
-  /** Refuses further appends, and flushes. */
+  /** Refuses further appends, closes the live sessions, and flushes. */
   async close(): Promise<void> {
     this.isClosed = true;
-    await this.flush();
+    // A session that could not be opened has told its own caller.
+    const closing = [...this.sessions.values()].map((opening) =>
+      opening.then((session) => session.close()).catch(() => {}),
+    );
+    await Promise.all([this.flush(), ...closing]);
   }
 
   /** The only appender of a stream, so that appends keep their order across handles. */

@@ -24,7 +24,7 @@ import { Feeds } from "./core/feed.ts";
 import { gauge } from "./core/metric.ts";
 import type { World } from "./core/world.ts";
 import { cookieOrigins, corsDecorator, preflightHeaders } from "./doors/http/cors.ts";
-import { HttpDoor } from "./doors/http/node-adapter.ts";
+import { HttpDoor } from "./doors/http/http-door.ts";
 import { connectionsWithin, openFiles } from "./doors/http/node-connection-cap.ts";
 import { headersOnTheWire } from "./doors/http/openapi.ts";
 import { pageRuleOf } from "./doors/http/page-rule.ts";
@@ -174,6 +174,7 @@ async function serve(
     host: settings.host,
     port: settings.port,
     handle: (request) => app.router.route(request),
+    staysOpen: (path, search) => app.router.staysOpen(path, search),
     decorate: app.decorate,
     observer: watch.observer,
     deadlines: engine.deadline && new Deadlines(world, engine.deadline.ms),

@@ -1,6 +1,6 @@
 /**
  * The public interface for other programs: the server, the types of its options, the error that names invalid options,
- * and minting of tokens.
+ * minting of tokens, and the hub of a session for routers.
  */
 export type { Authorize, AuthorizeVerdict } from "./auth/callback-identity.ts";
 export type { AuthorizeRequest } from "./auth/identity.ts";
@@ -15,4 +15,5 @@ export {
 } from "./compose.ts";
 export { ConfigError } from "./config/problem.ts";
 export type { Action, Need } from "./core/action.ts";
+export { hubFor } from "./live/rendezvous.ts";
 export type { Logger, LogLevel, LogOptions } from "./observe/log.ts";

@@ -5,6 +5,7 @@
  * alone.
  */
 import { type Schema, Sluice, SluiceError } from "@sluice/client";
+import { usePresence, useSession, useStream } from "@sluice/client/react";
 import { createResumableStreamContext } from "@sluice/client/resumable-stream";
 
 declare function fetchToken(): Promise<string>;
@@ -51,6 +52,31 @@ export async function inboxes(id: string, signal: AbortSignal): Promise<void> {
     // @ts-expect-error without marks no mark comes
     if (item.type === "closed") console.log(item.offset);
   }
+}
+
+export async function live(): Promise<void> {
+  const tab = await sluice.session({ WebSocket, storage: false });
+  const doc = tab.subscribe<{ op: string }>("doc/9", (m) => console.log(m.value.op, m.offset), {
+    from: "beginning",
+    onGap: ({ from, to }) => console.log(from, to),
+    onEnd: ({ reason, error }) => console.log(reason, error?.code),
+  });
+  // @ts-expect-error without a type the value is unknown
+  tab.subscribe("doc/9", (m) => m.value.op);
+  tab.on("status", (status) => console.log(status === "catching-up"));
+  tab.on("catch-up", ({ stream, outcome, gaps }) => console.log(stream, outcome, gaps.length));
+  const here = tab.presence("doc/9", { state: { cursor: 1 } });
+  here.on("change", (members) => console.log(members.map(({ subject, state }) => [subject, state])));
+  doc.unsubscribe();
+  await tab.close();
+}
+
+export function Doc(): string {
+  const { session, status } = useSession(sluice);
+  const { messages } = useStream<{ op: string }>(session, "doc/9", { keep: 10 });
+  const { members, setState } = usePresence(session, "doc/9", { cursor: messages.length });
+  setState({ cursor: 0 });
+  return `${status} ${messages.map(({ value }) => value.op)} ${members.length}`;
 }
 
 export async function channels(id: string): Promise<string> {

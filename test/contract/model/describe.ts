@@ -12,7 +12,7 @@ import { Driver } from "./driver.ts";
 import { type Operation, operations } from "./operations.ts";
 
 const deep = process.env.SLUICE_DEEP === "1";
-const RUN_MS = deep ? 120_000 : 4_000;
+const RUN_MS = deep ? 120_000 : 2_000;
 /** How long a failure is shrunk before it is reported. */
 const SHRINK_MS = 20_000;
 const RUNS_PER_SEED = 20;

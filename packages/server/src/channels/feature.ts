@@ -49,6 +49,7 @@ export function channelsFeature({ engine, keepers, world, audience }: Kernel, se
         address: EVENTS_ADDRESS,
         need: "read",
         handle: (call, request) => routes.events(call.project, call.channel, request),
+        staysOpen: () => true,
         describe: describe["channel.events"],
       }),
     ],

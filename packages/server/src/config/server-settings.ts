@@ -121,6 +121,10 @@ export const doorSettings = {
       HTTP_LIMITS.connections,
       "Connections at a time, as far as the limit of open files has room; beyond it they are refused with 503.",
     ),
+    lane: yesNo(
+      HTTP_LIMITS.lane,
+      "Whether plain requests are answered by the server's own parser, which is faster than Node's.",
+    ),
     requestMs: ms(HTTP_LIMITS.requestMs, "A request must have arrived whole within this time."),
     keepAliveMs: ms(HTTP_LIMITS.keepAliveMs, "How long a connection may wait for its next request."),
     stallMs: ms(

@@ -38,6 +38,8 @@ export interface Route {
   readonly need: Need;
   readonly bySession?: Permission["bySession"];
   readonly handle: Handler;
+  /** Whether the answer to a GET with this query may wait for events, or stay open. */
+  readonly staysOpen?: ((search: string) => boolean) | undefined;
   readonly describe: Description;
 }
 

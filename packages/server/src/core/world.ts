@@ -19,3 +19,8 @@ export interface World {
 }
 
 export type Cancel = () => void;
+
+/** Lets the inputs that have already arrived go first. A loop over stored data awaits it, because reads may complete at once. */
+export function nextTurn(world: Pick<World, "soon">): Promise<void> {
+  return new Promise((resolve) => world.soon(resolve));
+}

@@ -45,6 +45,20 @@ test("every entity of the kind is adopted, in all projects and beyond one page",
   expect(adopted).toEqual(["p/a", "p/b", "p/c", "q/a"]);
 });
 
+test("every adoption has a turn of its own, so that requests are served in between", async () => {
+  const order: string[] = [];
+  const { make, discovery } = await stage({
+    adopt: async (_, id) => {
+      order.push(id);
+      setImmediate(() => order.push("a request"));
+    },
+  });
+  for (const id of ["a", "b", "c"]) await make("p", id);
+  discovery.start();
+  await discovery.ready;
+  expect(order).toEqual(["a", "a request", "b", "a request", "c"]);
+});
+
 test("an entity that fails keeps no other from being adopted, and is retried until it succeeds", async () => {
   const { make, adopted, reports, broken, discovery, pass } = await stage();
   for (const id of ["a", "b", "c"]) await make("p", id);

@@ -3,17 +3,21 @@
  * failure, and periodically if other nodes create entities too. Wakes and session fan-out own one each.
  *
  * Invariants: one pass runs at a time, none after `stop`. An entity that fails to be adopted does not stop the others, and every
- * pass retries it.
+ * pass retries it. Each adoption has a turn of its own, because an engine may answer within the turn: a server that starts on a
+ * million entities serves requests from the first turn on.
  */
 import { type BackoffFigures, backoffMs } from "../core/backoff.ts";
-import type { Cancel, World } from "../core/world.ts";
+import { type Cancel, nextTurn, type World } from "../core/world.ts";
 import type { Engine } from "./contract.ts";
 
 export interface Discovered {
   readonly kind: string;
   /** The plural noun for such entities in a report. */
   readonly noun: string;
-  /** Adopts one entity. Must be idempotent, because later passes call it again. */
+  /**
+   * Adopts one entity. Must be idempotent, because later passes call it again. Its cost must not grow with the entity's rows,
+   * because most entities need nothing.
+   */
   readonly adopt: (project: string, id: string) => Promise<void>;
   /** Ids per page of the listing. */
   readonly page: number;
@@ -64,6 +68,7 @@ export class Discovery {
       for (let after: string | undefined = ""; after !== undefined; ) {
         const listing = await this.engine.list(project, kind, "", after, page);
         for (const id of listing.ids) {
+          await nextTurn(this.world);
           if (this.isStopped) return undefined;
           try {
             await adopt(project, id);

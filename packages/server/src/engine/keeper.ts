@@ -64,7 +64,7 @@ export interface KeeperLimits {
   readonly batchBytes: number;
   /** Conflicts in a row after which the inputs are refused as overloaded. */
   readonly conflicts: number;
-  /** Rows of its entity that a keeper keeps between commits. */
+  /** Rows of its entity that a keeper keeps between commits; all keepers together keep `kept` times as many. */
   readonly rows: number;
 }
 
@@ -73,7 +73,7 @@ export const KEEPER_LIMITS: KeeperLimits = {
   batchInputs: 1_000,
   batchBytes: 4 * 1024 * 1024,
   conflicts: 100,
-  rows: 1_000,
+  rows: 100,
 };
 
 /** Idle keepers that stay for the next input. */

@@ -117,6 +117,7 @@ export function liveFeature(kernel: Kernel, settings: LiveFeatureSettings, parts
         methods: ["GET"],
         address: LIVE_ADDRESS,
         handle: (call, request) => routes.connect(call, request),
+        staysOpen: () => true,
         describe: describe.connect,
       }),
     ],

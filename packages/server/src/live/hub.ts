@@ -183,7 +183,7 @@ export class Hub {
 
   private streamGone({ project, sessionId }: Tab, streamId: string, { name }: Pointer): void {
     const { rolls, report } = this.parts;
-    rolls.unfollow(project, sessionId, streamId, name).catch((fault) => {
+    rolls.streamGone(project, sessionId, streamId, name).catch((fault) => {
       report(`removing a subscription to ${streamId}, which is gone, failed; the next connection repeats it`, fault);
     });
   }

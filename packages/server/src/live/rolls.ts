@@ -42,6 +42,8 @@ interface Ended {
 export class Rolls {
   private readonly queue: Ended[] = [];
   private working: Promise<void> | undefined;
+  /** Removals outside the queue that are not done. */
+  private readonly underway = new Set<Promise<void>>();
   private isStopped = false;
 
   constructor(private readonly parts: RollParts) {}
@@ -81,7 +83,23 @@ export class Rolls {
   }
 
   /** A stream that tabs followed has ended. */
-  async streamEnded(project: string, stream: string): Promise<void> {
+  streamEnded(project: string, stream: string): Promise<void> {
+    return this.tracked(() => this.removeOrQueue(project, stream));
+  }
+
+  /** A removal that a stop waits for. After the stop there is none: the sweep of a later start does it. */
+  private async tracked(remove: () => Promise<void>): Promise<void> {
+    if (this.isStopped) return;
+    const removal = remove();
+    this.underway.add(removal);
+    try {
+      await removal;
+    } finally {
+      this.underway.delete(removal);
+    }
+  }
+
+  private async removeOrQueue(project: string, stream: string): Promise<void> {
     const { world, limits, meter } = this.parts;
     const ended = { project, stream, sinceMs: world.monotonicMs() };
     const count = await this.count(project, stream);
@@ -110,7 +128,7 @@ export class Rolls {
   /** The roll keeps what is not done. */
   async stop(): Promise<void> {
     this.isStopped = true;
-    await this.working;
+    await Promise.allSettled([...this.underway, this.working]);
   }
 
   private async removeAll({ project, stream, sinceMs }: Ended): Promise<void> {
@@ -155,6 +173,11 @@ export class Rolls {
     const { engine, sessions } = this.parts;
     const { rows } = await engine.load(sessions.entity(project, session), [pointerTable.at(stream)]);
     return rows[0] && pointerTable.decode(rows[0]).name;
+  }
+
+  /** A tab has found that its stream is gone. */
+  streamGone(project: string, session: string, stream: string, name: string): Promise<void> {
+    return this.tracked(() => this.unfollow(project, session, stream, name));
   }
 
   /** Removes a session's subscription to the stream of this name, which has ended. */

@@ -79,6 +79,7 @@ export interface Followed {
 }
 
 export class Tab implements Paced, Present {
+  private readonly admitted: Omit<Admitted, "starts">;
   private readonly followed = new Map<string, Followed>();
   private readonly entity: Entity;
   private readonly unwatch: () => void;
@@ -89,11 +90,14 @@ export class Tab implements Paced, Present {
 
   constructor(
     private readonly parts: TabParts,
-    private readonly admitted: Admitted,
+    admitted: Admitted,
     private readonly connection: Connection,
     private readonly wire: Wire,
   ) {
-    const { project, sessionId, live, starts } = admitted;
+    // The streams as they were at the start are of no use afterwards, and would stay in memory with the tab.
+    const { starts, ...lasting } = admitted;
+    const { project, sessionId, live } = lasting;
+    this.admitted = lasting;
     this.live = live;
     this.entity = parts.entityOf(project, sessionId);
     connection.add(this);

@@ -78,8 +78,9 @@ export interface FanoutLimits {
   readonly sharedBytes: number;
   /** Rows, or streams, that are read at a time. */
   readonly pageRows: number;
-  /** Sources that are remembered while they are idle. */
+  /** Sources that are remembered while they are idle, and the subscribers that all of them may remember. */
   readonly sources: number;
+  readonly members: number;
 }
 
 export const FANOUT_LIMITS: FanoutLimits = {
@@ -105,4 +106,5 @@ export const FANOUT_LIMITS: FanoutLimits = {
   sharedBytes: 1024 * 1024 * 1024,
   pageRows: 1_000,
   sources: 1_000,
+  members: 200_000,
 };

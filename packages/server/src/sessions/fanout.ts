@@ -38,8 +38,11 @@ import { dropRule } from "./session-rules.ts";
 import { Source, type SourceParts } from "./source.ts";
 import {
   FANOUT,
+  isBefore,
   REGISTRY,
+  type Registry,
   registryEntity,
+  registryTable,
   SESSION_ROW,
   sessionEntity,
   subscriberTable,
@@ -57,12 +60,18 @@ const NAME_BYTES = 8;
 
 export class Fanout {
   private readonly sources = new Map<string, Source>();
+  /** Subscribers that the sources remember. */
+  private members = 0;
   private readonly parts: SourceParts;
   private isStopped = false;
   private readonly discovery: Discovery;
 
-  constructor(parts: Omit<SourceParts, "dissolve">) {
-    this.parts = { ...parts, dissolve: (source, name) => this.dissolve(source, name) };
+  constructor(parts: Omit<SourceParts, "dissolve" | "rested">) {
+    this.parts = {
+      ...parts,
+      dissolve: (source, name) => this.dissolve(source, name),
+      rested: (source) => this.count(source),
+    };
     const { engine, world, limits, report } = parts;
     this.discovery = new Discovery(engine, world, {
       kind: FANOUT,
@@ -111,14 +120,23 @@ export class Fanout {
     return source;
   }
 
-  /** Evicts a tenth of the sources, oldest first. Sources with work stay. */
+  /** Evicts idle sources, oldest first, until a tenth of what is remembered has gone. Sources with work stay. */
   private evict(): void {
-    let wanted = Math.ceil(this.parts.limits.sources / 10);
+    const { sources, members } = this.parts.limits;
     for (const [key, source] of this.sources) {
+      if (this.sources.size <= 0.9 * sources && this.members <= 0.9 * members) return;
       if (!source.isIdle) continue;
       this.sources.delete(key);
-      if (--wanted === 0) return;
+      this.members -= source.counted;
     }
+  }
+
+  /** Counts the subscribers that a source remembers after its work. One that was evicted meanwhile no longer counts. */
+  private count(source: Source): void {
+    if (this.sources.get(registryEntity(source.project, source.stream).key) !== source) return;
+    this.members += source.roster.members.size - source.counted;
+    source.counted = source.roster.members.size;
+    if (this.members > this.parts.limits.members) this.evict();
   }
 
   /** Finds the streams that a crash left with copies owed. */
@@ -127,12 +145,27 @@ export class Fanout {
   }
 
   /** Fans out the messages that are owed, and lets laggards catch up. */
-  private adopt(project: string, stream: string): Promise<void> {
-    return this.using(project, stream, async (source) => {
+  private async adopt(project: string, stream: string): Promise<void> {
+    if (!(await this.isOwed(project, stream))) return;
+    await this.using(project, stream, async (source) => {
       if ((await source.roster.look()) === undefined) return;
       source.wake();
       for (const session of source.roster.lagging.keys()) source.catchUp(session);
     });
+  }
+
+  /**
+   * Whether a round or a laggard has work. It reads two rows and no subscriber: the next message of a stream reads those.
+   */
+  private async isOwed(project: string, stream: string): Promise<boolean> {
+    const { engine, streams } = this.parts;
+    const { rows } = await engine.load(registryEntity(project, stream), [REGISTRY]);
+    if (rows[0] === undefined) return false;
+    const { name, cursor, laggards } = registryTable.decode(rows[0]);
+    if (laggards > 0) return true;
+    const described = await streams.describe(project, stream);
+    if (described.kind !== "live" || !isFollowedAs(described.meta, FANOUT_FOLLOWER, name)) return true;
+    return isBefore(cursor, described.head.last);
   }
 
   /** Where several nodes serve: makes sure that no stream was left behind by another node. */
@@ -153,18 +186,16 @@ export class Fanout {
   }
 
   /** Waits for the copies of an append, as far as a publish does. A failed copy does not fail the publish. */
-  async publish(project: string, stream: string, through: Position): Promise<Published> {
-    const source = this.source(project, stream);
-    source.uses++;
-    try {
-      return await this.copy(source, through);
-    } catch (fault) {
-      this.parts.report(`fanning out ${project}/${stream} failed`, fault);
-      source.wake();
-      return { mode: "circuit-open", count: source.roster.members.size, successes: 0, failures: 0 };
-    } finally {
-      source.uses--;
-    }
+  publish(project: string, stream: string, through: Position): Promise<Published> {
+    return this.using(project, stream, async (source) => {
+      try {
+        return await this.copy(source, through);
+      } catch (fault) {
+        this.parts.report(`fanning out ${project}/${stream} failed`, fault);
+        source.wake();
+        return { mode: "circuit-open", count: source.roster.members.size, successes: 0, failures: 0 };
+      }
+    });
   }
 
   private async copy(source: Source, through: Position): Promise<Published> {
@@ -190,6 +221,7 @@ export class Fanout {
       return await work(source);
     } finally {
       source.uses--;
+      this.count(source);
     }
   }
 
@@ -207,9 +239,7 @@ export class Fanout {
         const outcome = await source.roster.add({ ...input, remindAtMs });
         if (outcome.kind === "added") {
           if (outcome.lagsAt) source.catchUp(input.session);
-          // A registry that begins now may begin behind the tail, and no later append need announce the messages before
-          // it.
-          else source.wake();
+          else if (mayOwe(outcome.registry, input.start)) source.wake();
           return true;
         }
         const described = await streams.describe(project, stream);
@@ -255,4 +285,13 @@ export class Fanout {
       await roster.remove(await Promise.all(removals), name);
     }
   }
+}
+
+/**
+ * Whether messages before a new subscriber may not be copied yet. The first subscriber's registry may begin behind the
+ * tail, and no later append need announce the messages before it. Otherwise a subscriber needs no round: a round reads
+ * all subscribers, and a million sessions that subscribe must not keep the others in memory.
+ */
+function mayOwe({ count, cursor }: Registry, start: Position): boolean {
+  return count === 1 || isBefore(cursor, start);
 }

@@ -6,6 +6,7 @@
  * before every use. A change that does not directly follow its version makes it read all rows again.
  */
 import type { Position } from "@sluice/protocol";
+import { nextTurn, type World } from "../core/world.ts";
 import type { Engine, Head, Message, RowKey } from "../engine/contract.ts";
 import type { Keepers, Rule } from "../engine/keeper.ts";
 import { isMemoryTruth } from "../engine/other-nodes.ts";
@@ -58,6 +59,7 @@ export class Roster {
     private readonly engine: Engine,
     private readonly keepers: Keepers,
     private readonly limits: Pick<FanoutLimits, "pageRows" | "roundBytes">,
+    private readonly world: Pick<World, "soon">,
     project: string,
     stream: string,
   ) {
@@ -66,7 +68,7 @@ export class Roster {
 
   /** Reads the registry again if it may have changed; undefined if there is none. */
   async look(): Promise<Registry | undefined> {
-    for (;;) {
+    for (let attempt = 0; ; attempt++) {
       if (this.isKnown && isMemoryTruth(this.engine)) return this.registry;
       const { changes } = this;
       const stored = await this.stored();
@@ -77,7 +79,9 @@ export class Roster {
         this.registry = stored;
         return stored;
       }
-      const read = await this.readAll();
+      // A large registry is read in many turns. If a session subscribed or left meanwhile, the next attempt gives way to
+      // none, because sessions may come faster than all rows can be read.
+      const read = await this.readAll(attempt === 0);
       // A session that subscribed or left while the rows were read may be in them or not; the version tells.
       const after = await this.stored();
       if (this.changes !== changes || after === undefined || !isSame(after, stored)) continue;
@@ -99,24 +103,27 @@ export class Roster {
     return rows[0] && registryTable.decode(rows[0]);
   }
 
-  private async readAll(): Promise<Rows> {
+  private async readAll(givesWay: boolean): Promise<Rows> {
     const members = new Map<string, Member>();
     const lagging = new Map<string, Position>();
-    for await (const { key, value } of this.rows(subscriberTable.name)) {
+    for await (const { key, value } of this.rows(subscriberTable.name, givesWay)) {
       const { incarnation, epoch, left } = subscriberTable.decode(value);
       if (!left) members.set(key, { session: key, incarnation, epoch });
     }
-    for await (const { key, value } of this.rows(laggardTable.name)) lagging.set(key, laggardTable.decode(value).at);
+    for await (const { key, value } of this.rows(laggardTable.name, givesWay))
+      lagging.set(key, laggardTable.decode(value).at);
     return { members, lagging };
   }
 
-  async *rows(table: string) {
+  /** Page by page, by default in a turn each. */
+  async *rows(table: string, givesWay = true) {
     for (let after = ""; ; ) {
       const page = await this.engine.rows(this.entity, table, after, this.limits.pageRows);
       yield* page;
       const last = page.at(-1);
       if (last === undefined || page.length < this.limits.pageRows) return;
       after = last.key;
+      if (givesWay) await nextTurn(this.world);
     }
   }
 

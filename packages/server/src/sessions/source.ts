@@ -40,6 +40,8 @@ export interface SourceParts {
   readonly report: (what: string, fault: unknown) => void;
   /** Ends the subscriptions of a stream that is gone. */
   readonly dissolve: (source: Source, name: string) => Promise<void>;
+  /** Its rounds have ended for now; it may be evicted. */
+  readonly rested: (source: Source) => void;
 }
 
 export class Source implements LaggardSource {
@@ -54,6 +56,8 @@ export class Source implements LaggardSource {
   private outages = 0;
   /** Callers that use this source now; it is not evicted meanwhile. */
   uses = 0;
+  /** The subscribers that `Fanout` counted of this source. */
+  counted = 0;
   private joins = 0;
   /** When the hold was last released; undefined if the stream may be held. */
   private releasedAt: number | undefined;
@@ -65,7 +69,7 @@ export class Source implements LaggardSource {
     readonly project: string,
     readonly stream: string,
   ) {
-    this.roster = new Roster(parts.engine, parts.keepers, parts.limits, project, stream);
+    this.roster = new Roster(parts.engine, parts.keepers, parts.limits, parts.world, project, stream);
     this.log = new SourceLog(parts, this.roster, project, stream, () => this.holdAgain());
     this.breaker = new Breaker(parts.limits);
     this.laggards = new Laggards(parts, this);
@@ -136,6 +140,7 @@ export class Source implements LaggardSource {
     }
     this.isRunning = false;
     if (this.isOwed && !this.isStopped && this.cancelRetry === undefined) this.wake();
+    this.parts.rested(this);
   }
 
   private retryLater(): void {
@@ -378,12 +383,10 @@ function hasReached({ copied, missed }: Deliveries): boolean {
 
 /** Sessions that exist and have no copy, with their positions. */
 function laggardsOf(missed: Missed, slow: readonly Member[], prev: Position) {
-  const found = missed.flatMap(([member, result]) => {
-    if (result.kind === "stale") return [];
-    return [{ ...member, at: result.kind === "lagging" ? result.at : prev }];
-  });
-  for (const member of slow) found.push({ ...member, at: prev });
-  return found;
+  const found = missed.flatMap(([member, result]) =>
+    result.kind === "stale" ? [] : [{ ...member, at: result.kind === "lagging" ? result.at : prev }],
+  );
+  return [...found, ...slow.map((member) => ({ ...member, at: prev }))];
 }
 
 function staleOf(missed: Missed): readonly RemoveSubscriber[] {

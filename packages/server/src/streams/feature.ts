@@ -57,6 +57,8 @@ export function streamsFeature(
         need: READ_STREAM.need,
         bySession: READ_STREAM.bySession,
         handle: (call, request) => routes.read(call, request),
+        // An escape could hide the name.
+        staysOpen: (search) => search.includes("live") || search.includes("%"),
         describe: describe["stream.read"],
       }),
       route({

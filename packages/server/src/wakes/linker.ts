@@ -4,7 +4,7 @@
  * within a step of the subscription.
  */
 import { BEGINNING, type Position, parseOffset, ZERO } from "@sluice/protocol";
-import type { World } from "../core/world.ts";
+import { nextTurn, type World } from "../core/world.ts";
 import type { Engine } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
 import { isMemoryTruth } from "../engine/other-nodes.ts";
@@ -62,7 +62,7 @@ export class Linker {
       for (const path of page.ids) if (subscription.wants(path)) yield path;
       if (page.next === undefined) return;
       after = page.next;
-      await this.pause();
+      await nextTurn(this.world);
     }
   }
 
@@ -74,7 +74,7 @@ export class Linker {
       for (const { key, value } of rows) yield { path: key, link: linkTable.decode(value) };
       if (rows.length < this.limits.page) return;
       after = rows.at(-1)!.key;
-      await this.pause();
+      await nextTurn(this.world);
     }
   }
 
@@ -153,7 +153,7 @@ export class Linker {
       const found: LinkInfo[] = [];
       let looked = 0;
       for (const path of suspects ?? []) {
-        if (++looked % this.limits.page === 0) await this.pause();
+        if (++looked % this.limits.page === 0) await nextTurn(this.world);
         const { rows } = await this.engine.load(wakeEntity(project, id), [linkTable.at(path)]);
         const tail = rows[0] && (await this.tailOf(project, path));
         if (tail === undefined) continue;
@@ -186,10 +186,6 @@ export class Linker {
       listed.push({ path, link, tail: (await this.tailOf(subscription.project, path)) ?? ZERO });
     }
     return listed;
-  }
-
-  private pause(): Promise<void> {
-    return new Promise((resolve) => this.world.soon(resolve));
   }
 }
 

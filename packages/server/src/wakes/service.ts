@@ -4,7 +4,7 @@
  */
 import { hex } from "../core/bytes.ts";
 import type { Metric } from "../core/metric.ts";
-import type { World } from "../core/world.ts";
+import { nextTurn, type World } from "../core/world.ts";
 import type { Engine } from "../engine/contract.ts";
 import { Discovery } from "../engine/discovery.ts";
 import type { Keepers } from "../engine/keeper.ts";
@@ -116,7 +116,9 @@ export class Wakes {
     const known = this.index.get(project, id);
     if (known !== undefined) return this.lookIfChanged(known);
     const subscription = await this.find(project, id);
-    if (subscription) this.firstLooks = this.firstLooks.then(() => this.waker.tick(subscription, "time"));
+    if (subscription === undefined) return;
+    const { world } = this.parts;
+    this.firstLooks = this.firstLooks.then(() => nextTurn(world)).then(() => this.waker.tick(subscription, "time"));
   }
 
   private async lookIfChanged(subscription: Subscription): Promise<void> {

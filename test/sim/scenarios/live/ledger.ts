@@ -4,30 +4,49 @@
  * Invariants: a tab processes the messages of a stream in order and once. Between the beginning of a subscription and its end it
  * leaves out none, except those that the server has told it are lost.
  */
-import { formatOffset } from "@sluice/protocol";
+import { formatOffset, parseOffset } from "@sluice/protocol";
 import type { Entry } from "../sessions/source-logs.ts";
 
-/** One subscription of a tab: from the offset it was answered with, to its end. */
+/** One subscription of a page: from the offset at which it started, to its end. */
 export interface Period {
   readonly tab: string;
   readonly stream: string;
-  readonly begins: string;
+  /** Undefined while the client has told nothing about it. */
+  begins: string | undefined;
+  /** The user has left the stream or the page, or the client has said that the subscription ended. */
+  isOver: boolean;
+  /** Why it ended by itself. */
+  end?: string;
   /** In the order of processing. */
-  readonly processed: { readonly offset: string; readonly id: string }[];
+  readonly processed: { readonly offset: string; readonly id: string; isFinished: boolean }[];
   /** Ranges that the server said are lost: after the first offset, up to the second. */
   readonly gaps: { readonly after: string; readonly through: string }[];
+}
+
+/** A heartbeat that names an offset ahead of the last message whose handler has finished. No message may lie between. */
+interface Claim {
+  readonly period: Period;
+  readonly finished: string;
+  readonly offset: string;
+}
+
+interface Truth {
+  readonly id: string;
+  readonly offset: string;
+  readonly generation: number;
 }
 
 export class Ledger {
   readonly violations: string[] = [];
   readonly lines: string[] = [];
   readonly periods: Period[] = [];
+  readonly claims: Claim[] = [];
 
   /** `streamsStay`: no stream is deleted, so that every heartbeat that is answered has moved its pointers. */
   constructor(readonly streamsStay: boolean) {}
 
-  begin(tab: string, stream: string, begins: string): Period {
-    const period: Period = { tab, stream, begins, processed: [], gaps: [] };
+  begin(tab: string, stream: string): Period {
+    const period: Period = { tab, stream, begins: undefined, isOver: false, processed: [], gaps: [] };
     this.periods.push(period);
     return period;
   }
@@ -47,39 +66,48 @@ export class Ledger {
       const key = `${period.tab} ${period.stream}`;
       const seen = once.get(key) ?? new Set();
       once.set(key, seen);
-      this.judgePeriod(period, logs(period.stream), seen);
+      this.judgePeriod(period, truthOf(logs(period.stream)), seen);
+    }
+    for (const { period, finished, offset } of this.claims) {
+      const { generation } = parseOffset(offset)!;
+      this.judgeRange(period, truthOf(logs(period.stream)), finished, `${offset}+`, generation);
     }
   }
 
-  private judgePeriod(
-    { tab, stream, begins, processed, gaps }: Period,
-    log: readonly Entry[],
-    seen: Set<string>,
-  ): void {
+  private judgePeriod(period: Period, truth: readonly Truth[], seen: Set<string>): void {
+    const { tab, stream, begins, processed } = period;
     const who = `${tab} on ${stream}`;
-    const truth = log.map(({ id, position }) => ({
-      id,
-      offset: formatOffset(position),
-      generation: position.generation,
-    }));
+    if (begins === undefined) {
+      if (processed.length > 0) this.object(who, "messages came before the subscription began");
+      return;
+    }
     const byOffset = new Map(truth.map((entry) => [entry.offset, entry]));
     let last = begins;
-    for (const { offset, id } of processed) {
+    for (const { offset, id, isFinished } of processed) {
       if (seen.has(offset)) this.object(who, `${offset} was processed twice`);
-      seen.add(offset);
+      // A message whose handler was still at work when the subscription ended may come again with the next one.
+      if (isFinished) seen.add(offset);
       if (offset <= last) this.object(who, `${offset} came after ${last}`);
       const real = byOffset.get(offset);
       if (real?.id !== id) this.object(who, `${id} at ${offset} is ${real?.id ?? "nothing"} in the stream`);
-      // A stream that was deleted takes its unread messages with it; the next one begins with its first.
-      const missed = truth.filter(
-        (one) => one.offset > last && one.offset < offset && one.generation === real?.generation,
-      );
-      const told = missed.filter(
-        (one) => !gaps.some(({ after, through }) => one.offset > after && one.offset <= through),
-      );
-      for (const one of told)
-        this.object(who, `${one.id} at ${one.offset} was never processed, between ${last} and ${offset}`);
+      this.judgeRange(period, truth, last, offset, real?.generation);
       last = offset;
     }
+    // A subscription that nothing has ended, and one that ended with its stream, have everything to the end.
+    if (period.isOver && period.end !== "closed") return;
+    this.judgeRange(period, truth, last, "\uffff", truth.at(-1)?.generation);
   }
+
+  /** A stream that was deleted takes its unread messages with it; the next one begins with its first. */
+  private judgeRange(period: Period, truth: readonly Truth[], last: string, next: string, generation?: number): void {
+    const isTold = ({ offset }: Truth) => period.gaps.some(({ after, through }) => offset > after && offset <= through);
+    for (const one of truth) {
+      if (one.offset <= last || one.offset >= next || one.generation !== generation || isTold(one)) continue;
+      this.object(`${period.tab} on ${period.stream}`, `${one.id} at ${one.offset} was never processed, after ${last}`);
+    }
+  }
+}
+
+function truthOf(log: readonly Entry[]): readonly Truth[] {
+  return log.map(({ id, position }) => ({ id, offset: formatOffset(position), generation: position.generation }));
 }

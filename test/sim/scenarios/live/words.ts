@@ -12,7 +12,7 @@ export class Words {
   /** By subscription: where the server last said that the pointer is, or confirmed that it stored it. */
   private readonly stored = new Map<string, string>();
   /** Heartbeats that were sent, some of which will come again. */
-  readonly sent: object[] = [];
+  readonly sent: string[] = [];
 
   constructor(
     private readonly tab: string,
@@ -33,10 +33,14 @@ export class Words {
     return new Map(this.stored);
   }
 
+  /** The server says where the pointer of a subscription is. */
   judge(subscription: string, offset: string, confirmed: ReadonlyMap<string, string>): void {
     const said = this.said.get(subscription);
-    // The answer to the subscription was lost, so the tab has said nothing about it.
-    if (said === undefined) return;
+    // The first word about a subscription is the server's.
+    if (said === undefined) {
+      this.say(subscription, offset);
+      return;
+    }
     if (offset > said) this.ledger.object(this.tab, `the pointer of ${subscription} is at ${offset}, ahead of ${said}`);
     const before = confirmed.get(subscription);
     if (before !== undefined && before > offset && this.ledger.streamsStay) {

@@ -3,7 +3,7 @@ import { eventually, sleep } from "../../../../../test/support/eventually.ts";
 import { Deadlines } from "../../core/deadlines.ts";
 import type { HttpRequest, Reply } from "../../core/http.ts";
 import { realWorld } from "../../real-world.ts";
-import { HttpDoor } from "./node-adapter.ts";
+import { HttpDoor } from "./http-door.ts";
 
 const DEADLINE_MS = 100;
 

@@ -8,6 +8,8 @@ import type { LineLimits } from "../request-line.ts";
 export interface HttpLimits extends BudgetLimits, LineLimits {
   /** Connections at a time; the limit of open files may allow fewer. */
   readonly connections: number;
+  /** Whether plain requests are answered without `node:http`. */
+  readonly lane: boolean;
   /** A request must have arrived completely within this time. */
   readonly requestMs: number;
   /** The headers of a request must have arrived within this time. */
@@ -28,6 +30,7 @@ export interface HttpLimits extends BudgetLimits, LineLimits {
 
 export const HTTP_LIMITS: HttpLimits = {
   connections: 100_000,
+  lane: true,
   requestMs: 60_000,
   headersMs: 15_000,
   stallMs: 30_000,

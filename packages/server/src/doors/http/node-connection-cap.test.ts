@@ -2,7 +2,7 @@
 import { get } from "node:http";
 import { connect, type Socket } from "node:net";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { HttpDoor } from "./node-adapter.ts";
+import { HttpDoor } from "./http-door.ts";
 import { connectionsWithin } from "./node-connection-cap.ts";
 
 describe("the limit of open files", () => {

@@ -54,8 +54,13 @@ export function connectionsWithin(
   return connections;
 }
 
+/** Takes a connection that is served; `admit` gives it to the other listeners, now or later. */
+export type Entrance = (socket: Socket, admit: () => void) => void;
+
+const admitAtOnce: Entrance = (_, admit) => admit();
+
 /** Call it after all other listeners for connections are in place, because only served connections reach them. */
-export function capConnections(server: Server, most: number, lingerMs: number): void {
+export function capConnections(server: Server, most: number, lingerMs: number, enter: Entrance = admitAtOnce): void {
   const listeners = server.listeners("connection");
   server.removeAllListeners("connection");
   let served = 0;
@@ -66,7 +71,9 @@ export function capConnections(server: Server, most: number, lingerMs: number): 
     }
     served++;
     socket.once("close", () => served--);
-    for (const listener of listeners) listener.call(server, socket);
+    enter(socket, () => {
+      for (const listener of listeners) listener.call(server, socket);
+    });
   });
   server.maxConnections = most + refusing(most);
   // Without a listener, a failed accept would end the process.

@@ -6,27 +6,14 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import type { MemoryBudget } from "../memory-budget.ts";
 import { type LinePort, RequestLine } from "../request-line.ts";
-import type { HttpLimits } from "./defaults.ts";
+import type { DoorLine, SharedParts } from "./door-request.ts";
 import type { NodeRequest } from "./node-request.ts";
-import type { Traffic } from "./observer.ts";
-
-/** What all connections of a door share. */
-export interface SharedParts {
-  readonly limits: HttpLimits;
-  readonly memory: MemoryBudget;
-  readonly traffic: Traffic;
-  /** Works on a request. */
-  readonly serve: (request: NodeRequest) => void;
-  /** Drops a connection that waits for more memory than there is. */
-  readonly cut: (line: NodeLine) => void;
-}
 
 const LINE = Symbol("line");
 type LinedSocket = Socket & { [LINE]?: NodeLine };
 
-export class NodeLine implements LinePort<NodeRequest> {
+export class NodeLine implements LinePort<NodeRequest>, DoorLine {
   readonly requests: RequestLine<NodeRequest>;
   /**
    * The latest request, until it has arrived completely and is answered. Keeping it longer would promote it, and all it
@@ -114,6 +101,10 @@ export class NodeLine implements LinePort<NodeRequest> {
   }
 
   cut(): void {
-    this.shared.cut(this);
+    this.shared.cut(this, "memory");
+  }
+
+  close(): void {
+    this.requests.close();
   }
 }

@@ -5,14 +5,16 @@
  * Invariants: the body is charged to the memory budget as it arrives, and the budget gets it back when the handler has settled.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { Body } from "../../core/http.ts";
+import type { Body, Reply } from "../../core/http.ts";
 import { Refusal } from "../../core/refusal.ts";
 import type { AnswerClock } from "./answer-clock.ts";
+import type { DoorRequest } from "./door-request.ts";
 import type { NodeLine } from "./node-line.ts";
-import type { ObservedRequest, RequestEnd } from "./observer.ts";
+import { send } from "./node-response.ts";
+import type { RequestEnd } from "./observer.ts";
 import { memoryFull } from "./problem.ts";
 
-export class NodeRequest implements ObservedRequest {
+export class NodeRequest implements DoorRequest {
   readonly method: string;
   readonly path: string;
   readonly search: string;
@@ -21,7 +23,6 @@ export class NodeRequest implements ObservedRequest {
   startedAt = 0;
   id: string | undefined = undefined;
   endedBy: RequestEnd | undefined = undefined;
-  /** Present where responses have a deadline. */
   clock: AnswerClock | undefined = undefined;
   /** Why the request is refused before its handler runs. */
   refusal: Refusal | undefined = undefined;
@@ -124,18 +125,33 @@ export class NodeRequest implements ObservedRequest {
     return true;
   }
 
-  /** The handler is done with the request, and holds its body no longer. */
   settle(): void {
     this.hasSettled = true;
     this.line.shared.memory.give(this.bodyBytes);
     this.bodyBytes = 0;
   }
 
-  /** Lets the next request of the connection begin. Calling it again changes nothing. */
   leaveWork(): void {
     if (!this.isWorkedOn) return;
     this.isWorkedOn = false;
     this.line.requests.answered(this);
+  }
+
+  get hasLeft(): boolean {
+    return this.outgoing.destroyed;
+  }
+
+  respond(reply: Reply, isClosing: boolean): void {
+    if (isClosing) this.outgoing.shouldKeepAlive = false;
+    send(this, reply);
+  }
+
+  drop(): void {
+    this.outgoing.destroy();
+  }
+
+  onOver(task: () => void): void {
+    onOver(this, task);
   }
 
   onGone(task: () => void): void {

@@ -40,6 +40,16 @@ export class Router {
     return this.parts.features;
   }
 
+  /** Whether a GET of this address may wait for events, or stay open. */
+  staysOpen(path: string, search: string): boolean {
+    try {
+      return this.tree.find(path).address?.byMethod.get("GET")?.route.staysOpen?.(search) === true;
+    } catch {
+      // The name of the project is refused.
+      return false;
+    }
+  }
+
   /** Throws, or rejects with, a Refusal for a foreign page, an unknown address and a caller that is not admitted. */
   route(request: HttpRequest): Promise<Reply> | Reply {
     if (request.method === "OPTIONS") {

@@ -10,6 +10,7 @@
 import { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket as NetSocket } from "node:net";
 import { type WebSocket, WebSocketServer } from "ws";
+import type { Reply } from "../../core/http.ts";
 import type { EndReason } from "../../core/sink.ts";
 import type { Socket } from "../../core/socket.ts";
 import { type FramePort, FrameQueue } from "../frame-queue.ts";
@@ -48,8 +49,14 @@ export class UpgradeRequest extends NodeRequest {
     line: NodeLine,
     /** The first bytes after the request. */
     readonly head: Buffer,
+    private readonly door: WebSocketDoor,
   ) {
     super(incoming, outgoing, line);
+  }
+
+  override respond(reply: Reply, isClosing: boolean): void {
+    if (reply.socket === undefined) super.respond(reply, isClosing);
+    else this.door.accept(this, reply.socket);
   }
 }
 
@@ -89,7 +96,10 @@ export class WebSocketDoor {
     const { socket } = incoming;
     if (socket.destroyed) return;
     outgoing.detachSocket(socket);
+    // The handshake and the first frames leave in one write.
+    socket.cork();
     this.server.handleUpgrade(incoming, socket, head, (client) => open(new NodeSocket(client, request)));
+    socket.uncork();
   }
 }
 

@@ -19,7 +19,7 @@
  * destruction are in the fixed part, because only their last state counts.
  */
 import type { Effect, Entity, Head } from "../contract.ts";
-import { FIXED_BYTES, nameBytes, nameLength, writeHead, writeName } from "./head-row.ts";
+import { FIXED_BYTES, nameBytes, nameLength, readHead, readReminder, writeHead, writeName } from "./head-row.ts";
 import { rowSuffix } from "./keys.ts";
 import { recordBytes, writeRecord } from "./record.ts";
 import type { Piece, Slab } from "./slab.ts";
@@ -210,7 +210,27 @@ class Writer {
   }
 }
 
-/** The applier's callbacks for the effects of a block. */
+/** A block of the journal, with the places that `encodeCommit` recorded when it wrote the block. */
+export function decodeCommit(block: Buffer): Encoded {
+  const appends: AppendedRange[] = [];
+  const rows: RowChange[] = [];
+  const placeOf = (part: Buffer) => {
+    const start = part.byteOffset - block.byteOffset;
+    return { start, end: start + part.length };
+  };
+  visitBlock(block, {
+    begin: () => undefined,
+    append(generation, firstSeq, count, records) {
+      if (count > 0) appends.push({ generation, firstSeq, count, ...placeOf(records) });
+    },
+    put: (suffix, value) => void rows.push({ name: suffix.toString(), ...placeOf(value) }),
+    drop: (suffix) => void rows.push({ name: suffix.toString(), start: -1, end: -1 }),
+    trim: () => undefined,
+  });
+  return { block, piece: undefined, appends, rows };
+}
+
+/** The callbacks for the effects of a block. */
 export interface BlockVisitor {
   begin(generation: number): void;
   /** `records` is a view into the block. */
@@ -226,6 +246,8 @@ export const blockNumber = (block: Buffer): number => block.readDoubleLE(8);
 /** The head and the reminder, in the form of a head row. */
 export const blockFixed = (block: Buffer): Buffer => block.subarray(HEAD_AT, NAME_AT);
 export const blockGeneration = (block: Buffer): number => block.readDoubleLE(HEAD_AT);
+export const blockHead = (block: Buffer): Head => readHead(block, HEAD_AT);
+export const blockReminder = (block: Buffer): number | null => readReminder(block, HEAD_AT);
 export const blockName = (block: Buffer): Buffer => block.subarray(NAME_AT, NAME_AT + nameLength(block, NAME_AT));
 
 export function visitBlock(block: Buffer, visitor: BlockVisitor): void {

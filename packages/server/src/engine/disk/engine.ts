@@ -41,12 +41,14 @@ import { BackgroundCheck } from "./background-check.ts";
 import { CheckMeter } from "./check-meter.ts";
 import { CREATED, DESTROYED, type Encoded, encodeCommit, type Outcome, REMINDED } from "./commit-block.ts";
 import { Directory } from "./directory.ts";
-import { EntityState } from "./entity-state.ts";
+import type { EntityState } from "./entity-state.ts";
 import { hasGarbage } from "./garbage.ts";
 import { type Extent, Journal, type QueuedCommit } from "./journal.ts";
 import { readPage } from "./log-reader.ts";
 import type { DiskParts } from "./open.ts";
 import { type DurableCommit, Overlay } from "./overlay.ts";
+import type { OwedFrame } from "./recovery.ts";
+import { restore } from "./restore.ts";
 import { Slab } from "./slab.ts";
 import type { Store } from "./store.ts";
 import { type View, Viewer } from "./view.ts";
@@ -98,10 +100,16 @@ export class DiskEngine implements Engine {
   private readonly self: SoleNode;
   private readonly counter: WindowCounter;
   private readonly watchers = new Watchers();
+  /** Goes to the applier once its thread has started. */
+  private readonly owed: readonly Extent[];
   private lastNumber: number;
   private closed = false;
 
-  constructor(private readonly parts: DiskParts) {
+  /** `owed`: the frames of earlier processes that the store lacks. */
+  constructor(
+    private readonly parts: DiskParts,
+    owed: readonly OwedFrame[],
+  ) {
     const { world, store, meta, limits, segments } = parts;
     this.world = world;
     this.store = store;
@@ -113,9 +121,13 @@ export class DiskEngine implements Engine {
     this.self = new SoleNode(world, now);
     this.ownership = new Ownership(world, now, meta.boots * CLAIMS_PER_BOOT, limits.claims);
     this.counter = new WindowCounter(limits.windows);
-    this.lastNumber = meta.lastNumber;
+    this.owed = owed.map(({ segment, from, to }) => ({ segment, from, to }));
+    this.lastNumber = Math.max(meta.lastNumber, restore(owed, this.overlay, this.viewer));
+    const last = owed.at(-1);
+    const nextLsn = last === undefined ? meta.appliedThrough + 1 : last.firstLsn + last.count;
+    const owedBytes = this.owed.reduce((sum, { from, to }) => sum + to - from, 0);
     const durable = (commits: readonly Commit[], extent: Extent) => this.durable(commits, extent);
-    this.journal = new Journal(world, limits, segments, meta.appliedThrough + 1, { durable });
+    this.journal = new Journal(world, limits, segments, nextLsn, { durable }, owedBytes);
     const events: ApplyEvents = {
       applied: (applied) => this.applied(applied),
       stuck: (error) => this.journal.storeStuck(error),
@@ -159,6 +171,7 @@ export class DiskEngine implements Engine {
       await this.scheduler.close();
       throw fault;
     }
+    for (const extent of this.owed) this.scheduler.durable(extent);
     this.check?.start();
   }
 
@@ -203,7 +216,7 @@ export class DiskEngine implements Engine {
       }
       const outcome = this.decide(view, effects);
       const encoded = encodeCommit(e, effects, outcome, this.slab);
-      const state = found ?? this.hold(e, view);
+      const state = found ?? this.overlay.hold(e, view);
       state.pending = true;
       this.journal.append(new Commit(state, encoded, outcome, resolve, reject, this.settled));
     } catch (fault) {
@@ -245,17 +258,6 @@ export class DiskEngine implements Engine {
     }
     const number = view.number === 0 ? ++this.lastNumber : view.number;
     return { number, head, remindAtMs, flags, before: view.head };
-  }
-
-  /** Keeps the entity in memory until the store has all of it and its blocks are evicted. */
-  private hold(e: Entity, view: Omit<View, "state">): EntityState {
-    const state = new EntityState(e);
-    state.number = view.number;
-    state.rev = view.rev;
-    state.head = view.head;
-    state.remindAtMs = view.remindAtMs;
-    this.overlay.states.set(e.key, state);
-    return state;
   }
 
   private durable(commits: readonly Commit[], extent: Extent): void {

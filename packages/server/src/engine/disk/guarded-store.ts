@@ -92,7 +92,7 @@ class GuardedReading<R extends Reading> implements Reading {
   ) {}
 
   get(key: Buffer): Buffer | undefined {
-    this.guard.admit(key);
+    this.guard.admitOne(key);
     return this.inner.get(key);
   }
 

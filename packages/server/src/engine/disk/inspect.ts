@@ -27,7 +27,7 @@ export interface JournalReport {
   readonly frames: number;
   /** The greatest commit number in a valid frame, or 0. */
   readonly lastCommit: number;
-  /** Commits that the next start would apply to the store. */
+  /** Commits that the store lacks and the next start would read from the journal. */
   readonly unapplied: number;
   readonly torn: TornTail | undefined;
   /** Damaged places, as text, whose commits the store has. */
@@ -40,14 +40,8 @@ export async function inspectFormat(files: Files, dir: string): Promise<void> {
 
 /** Throws an EngineError with the place of the damage, exactly where opening would. */
 export async function inspectJournal(files: Files, dir: string, appliedThrough: number): Promise<JournalReport> {
-  let unapplied = 0;
-  const counting = {
-    apply(frames: readonly { readonly count: number }[]): number {
-      for (const { count } of frames) unapplied += count;
-      return 0;
-    },
-  };
-  const { torn } = await recover(files, dir, counting, appliedThrough);
+  const { torn, owed } = await recover(files, dir, appliedThrough);
+  const unapplied = owed.reduce((sum, { count }) => sum + count, 0);
   const walk = new Walk(appliedThrough);
   const numbers = await segmentNumbers(files, dir);
   for (const number of numbers) {

@@ -42,7 +42,6 @@ export class Journal<C extends QueuedCommit> {
   readonly meter = new JournalMeter();
   private queue: C[] = [];
   private queuedBytes = 0;
-  private unappliedBytes = 0;
   private scheduled = false;
   private writing = false;
   private segment: Segment | undefined;
@@ -66,6 +65,8 @@ export class Journal<C extends QueuedCommit> {
     private readonly segments: Segments,
     private nextLsn: number,
     private readonly events: JournalEvents<C>,
+    /** Bytes of earlier processes that the store lacks. They count as lag, so that crashes in a row cannot add it up. */
+    private unappliedBytes = 0,
   ) {
     this.sealedLsn = nextLsn;
   }

@@ -1,5 +1,5 @@
 /**
- * Opens a data directory: lock, format, store, recovery, a fresh segment, then the engine. `compose` calls `openDisk`; a
+ * Opens a data directory: lock, format, store, journal, a fresh segment, then the engine. `compose` calls `openDisk`; a
  * simulation calls `openParts` with its own parts.
  *
  *   <dir>/format               one line: the kind and version of this directory
@@ -12,15 +12,15 @@
  * segment, flushed when it returns (`O_DSYNC` on Linux, a separate flush elsewhere). Checksums are chained and salted per
  * segment, so recovery tells a torn tail from damage. A worker thread of low priority applies the journal to LMDB, where
  * consecutive messages of a stream share one value of up to one page. A segment is recycled once LMDB has flushed everything in
- * it. Reads come from the overlay (commits that LMDB lacks), then the tail cache, then LMDB. `verify/verify-store.ts` explains
- * how damage in LMDB's file is detected.
+ * it. Reads come from the overlay (commits that LMDB lacks), then the tail cache, then LMDB. A start reads the commits that LMDB
+ * lacks into the overlay, so it writes nothing into LMDB but its own boot number. `verify/verify-store.ts` explains how damage in
+ * LMDB's file is detected.
  *
  * Invariants: nothing is written before the lock is held, and nothing is replayed onto a directory of another format. Damage is
  * refused with its place; opening never repairs by dropping data.
  */
 import type { World } from "../../core/world.ts";
 import { type Engine, EngineError } from "../contract.ts";
-import { Applier } from "./applier.ts";
 import type { ApplyRunner } from "./apply-runner.ts";
 import { ApplyThread, type WorkerPlace } from "./apply-thread.ts";
 import type { CheckRunner } from "./check-runner.ts";
@@ -32,11 +32,11 @@ import { FORMAT_TEXT, judgeFormat } from "./format.ts";
 import { type Meta, readMeta, writeMeta } from "./meta.ts";
 import { nodeFiles } from "./node-files.ts";
 import { openVerified, type StorePlace } from "./open-store.ts";
-import { recover } from "./recovery.ts";
+import { type Recovered, recover } from "./recovery.ts";
+import { flushLast } from "./restore.ts";
 import { Segments, segmentNumbers } from "./segments.ts";
 import type { Store } from "./store.ts";
 import { faultCode, isFull } from "./system-fault.ts";
-import type { TornTail } from "./torn-tail.ts";
 
 export interface DiskOptions {
   readonly dir: string;
@@ -119,7 +119,7 @@ async function openLocked(
     if (wasDamaged) await files.remove(`${dir}/${DAMAGE}`);
     // The names of journal and store must be durable before any commit rests on them.
     await files.syncDir(dir);
-    const { segments, torn } = await replay(files, journalDir, world, limits, store);
+    const { segments, owed, torn } = await readJournal(files, journalDir, world, limits, store);
     if (torn !== undefined) warn(TORN, { segment: torn.path, at: torn.from, bytes: torn.to - torn.from });
     const meta = countBoot(store);
     store.refresh();
@@ -129,7 +129,7 @@ async function openLocked(
     const noteDamage = ({ explanation }: EngineError) =>
       writeWhole(files, dir, DAMAGE, Buffer.from(`${explanation}\n`));
     const parts = { world, limits, store, segments, runner, checkRunner, meta, noteDamage, warn, info, unlock };
-    const engine = new DiskEngine(parts);
+    const engine = new DiskEngine(parts, owed);
     await engine.start();
     return engine;
   } catch (fault) {
@@ -149,20 +149,19 @@ const DAMAGE = "damage";
 const TORN =
   "the journal ends in a torn frame, which was passed over: a crash cut an unacknowledged write short, or the disk lost the last frame; check the disk if this host did not crash";
 
-interface Replayed {
+interface OldJournal extends Pick<Recovered, "owed" | "torn"> {
   readonly segments: Segments;
-  readonly torn: TornTail | undefined;
 }
 
-/** Applies the journal to the store up to its end; the old files become spares, oldest first. */
-async function replay(files: Files, dir: string, world: World, limits: Limits, store: Store): Promise<Replayed> {
+/** Finds what the store lacks. Files that the store has all of become spares, oldest first. */
+async function readJournal(files: Files, dir: string, world: World, limits: Limits, store: Store): Promise<OldJournal> {
   await files.remove(`${dir}/next.tmp`).catch(() => undefined);
-  const { appliedThrough } = readMeta(store);
-  const { old, torn } = await recover(files, dir, new Applier(store, limits), appliedThrough, limits.transactionBytes);
+  const { old, owed, neededFrom, torn } = await recover(files, dir, readMeta(store).appliedThrough);
+  await flushLast(files, dir, owed);
   const segments = new Segments(files, dir, world, limits, (old.at(-1)?.number ?? 0) + 1);
   for (const { number, size } of old) segments.adopt(number, size);
-  segments.retire(0);
-  return { segments, torn };
+  segments.retire(neededFrom);
+  return { segments, owed, torn };
 }
 
 /** Only these limits are sent to the thread. */

@@ -1,15 +1,16 @@
 /**
- * Committed state that the store lacks, and the cache of the newest messages. The engine adds every durable commit and reads
- * through it; the applier's reports remove entries.
+ * Committed state that the store lacks, and the cache of the newest messages. The engine adds every durable commit, a start those
+ * of earlier processes (restore.ts). Readers look here first; the applier's reports remove entries.
  *
  * Invariants: everything that the store lacks is here, so no entry leaves before the store's readers were refreshed.
  */
-import { NO_HEAD } from "../contract.ts";
+import { type Entity, NO_HEAD } from "../contract.ts";
 import { CREATED, DESTROYED, type Encoded, type Outcome, REMINDED } from "./commit-block.ts";
-import { type EntityState, IN_STORE, type OverlayRow } from "./entity-state.ts";
+import { EntityState, IN_STORE, type OverlayRow } from "./entity-state.ts";
 import { Fifo } from "./fifo.ts";
 import { Slab } from "./slab.ts";
 import { TailCache } from "./tail-cache.ts";
+import type { View } from "./view.ts";
 
 const KEPT_PLACES = 8;
 
@@ -17,8 +18,10 @@ export interface DurableCommit {
   readonly lsn: number;
   readonly state: EntityState;
   readonly encoded: Encoded;
-  readonly outcome: Outcome;
+  readonly outcome: DurableOutcome;
 }
+
+type DurableOutcome = Omit<Outcome, "before">;
 
 /** An entity to check again when the store has everything up to `lsn`. */
 interface Awaited {
@@ -44,6 +47,17 @@ export class Overlay {
     this.tail = new TailCache(tailBytes, (state) => this.settle(state));
   }
 
+  /** Keeps the entity in memory until the store has all of it and its blocks are evicted. */
+  hold(e: Entity, { number, rev, head, remindAtMs }: Omit<View, "state">): EntityState {
+    const state = new EntityState(e);
+    state.number = number;
+    state.rev = rev;
+    state.head = head;
+    state.remindAtMs = remindAtMs;
+    this.states.set(e.key, state);
+    return state;
+  }
+
   /** Makes a commit visible. */
   add({ state, outcome, lsn, encoded }: DurableCommit): void {
     const { flags } = outcome;
@@ -55,7 +69,7 @@ export class Overlay {
     this.await(state, lsn);
   }
 
-  private update(state: EntityState, outcome: Outcome, lsn: number, { rows, appends, block }: Encoded): void {
+  private update(state: EntityState, outcome: DurableOutcome, lsn: number, { rows, appends, block }: Encoded): void {
     const { head } = outcome;
     if (head.generation !== state.head.generation) this.tail.drop(state, Number.POSITIVE_INFINITY);
     state.number = outcome.number;
@@ -94,7 +108,7 @@ export class Overlay {
     row.piece = undefined;
   }
 
-  private destroy(state: EntityState, outcome: Outcome): void {
+  private destroy(state: EntityState, outcome: DurableOutcome): void {
     this.tail.drop(state, Number.POSITIVE_INFINITY);
     this.destroyedGeneration = Math.max(this.destroyedGeneration, outcome.head.generation);
     state.number = 0;

@@ -1,5 +1,4 @@
 import { describe, expect, it } from "vitest";
-import type { Commits } from "./applier.ts";
 import type { File, Files } from "./files.ts";
 import { chainSeed, encodeSegmentHeader, FRAME_HEADER_BYTES, finishFrame, frameBytes } from "./frame.ts";
 import { recover } from "./recovery.ts";
@@ -35,8 +34,8 @@ class Segment {
   }
 }
 
-/** The lsns that recovery applies onto a store that has the commits up to `through`. */
-async function applied(segments: readonly Segment[], through = 0): Promise<number[]> {
+/** The lsns that recovery finds for a store that has the commits up to `through`. */
+async function owed(segments: readonly Segment[], through = 0): Promise<number[]> {
   const contents = new Map(segments.map(({ number, bytes }) => [segmentName(number), bytes]));
   const files = {
     names: async () => [...contents.keys()],
@@ -50,19 +49,16 @@ async function applied(segments: readonly Segment[], through = 0): Promise<numbe
       return file as File;
     },
   } as Partial<Files> as Files;
-  const lsns: number[] = [];
-  const apply = (commits: readonly Commits[]) => void lsns.push(...commits.map(({ firstLsn }) => firstLsn));
-  await recover(files, "dir", { apply } as unknown as Parameters<typeof recover>[2], through);
-  return lsns;
+  return (await recover(files, "dir", through)).owed.map(({ firstLsn }) => firstLsn);
 }
 
 describe("the journal", () => {
-  it("is applied from the first commit that the store lacks, across segments", async () => {
+  it("is read from the first commit that the store lacks, across segments", async () => {
     const first = new Segment(1).frame(1).frame(2);
     const second = new Segment(2, first).frame(3);
-    expect(await applied([first, second])).toEqual([1, 2, 3]);
-    expect(await applied([first, second], 2)).toEqual([3]);
-    expect(await applied([first, second], 3)).toEqual([]);
+    expect(await owed([first, second])).toEqual([1, 2, 3]);
+    expect(await owed([first, second], 2)).toEqual([3]);
+    expect(await owed([first, second], 3)).toEqual([]);
   });
 
   it.each([
@@ -70,10 +66,10 @@ describe("the journal", () => {
     ["at the start of its chain", [new Segment(1).frame(1, 7)]],
     ["after another segment", [new Segment(1).frame(1), new Segment(2, new Segment(1)).frame(2)]],
   ])("with a valid frame that names another predecessor is refused: %s", async (_, segments) => {
-    await expect(applied(segments)).rejects.toMatchObject({ code: "data-damaged" });
+    await expect(owed(segments)).rejects.toMatchObject({ code: "data-damaged" });
   });
 
   it("without a commit in its midst is refused", async () => {
-    await expect(applied([new Segment(1).frame(1).frame(3)])).rejects.toMatchObject({ code: "data-damaged" });
+    await expect(owed([new Segment(1).frame(1).frame(3)])).rejects.toMatchObject({ code: "data-damaged" });
   });
 });

@@ -1,6 +1,6 @@
 /**
- * Reads the journal of an earlier process and applies the commits that the store lacks. `openDisk` runs it before the engine
- * reads or writes anything.
+ * Reads the journal of an earlier process and finds the commits that the store lacks. `openDisk` runs it before the engine reads
+ * or writes anything; the engine takes those commits into its overlay, and the applier takes them to the store as usual.
  *
  * Invariants: frames count only while each follows its predecessor. If the chain breaks and a later frame is valid, a once valid
  * frame is damaged, and opening is refused with the place. If no valid frame follows, the rest was never acknowledged (or is an
@@ -8,8 +8,7 @@
  * too.
  */
 import { EngineError } from "../contract.ts";
-import type { Applier, Commits } from "./applier.ts";
-import { DEFAULT_LIMITS } from "./defaults.ts";
+import type { Commits } from "./applier.ts";
 import { type Files, readWhole } from "./files.ts";
 import { findFlippedBit } from "./flipped-bit.ts";
 import {
@@ -21,6 +20,7 @@ import {
   SEGMENT_HEADER_BYTES,
   type SegmentHeader,
 } from "./frame.ts";
+import type { Extent } from "./journal.ts";
 import { segmentName, segmentNumbers } from "./segments.ts";
 import { claimToFollow, type TornTail } from "./torn-tail.ts";
 
@@ -29,23 +29,26 @@ export interface OldSegment {
   readonly size: number;
 }
 
+/** A frame that the store lacks, and its place. */
+export interface OwedFrame extends Commits, Extent {
+  /** The whole frame. */
+  readonly bytes: Buffer;
+}
+
 export interface Recovered {
-  /** All of them can be recycled. */
   readonly old: OldSegment[];
+  /** In the order of their commits. Their bytes are views of whole segments. */
+  readonly owed: OwedFrame[];
+  /** The segments before this one can be recycled. */
+  readonly neededFrom: number;
   /** The torn end that recovery ignored. */
   readonly torn: TornTail | undefined;
 }
 
-/** Applies the commits that the store lacks. */
-export async function recover(
-  files: Files,
-  dir: string,
-  applier: Pick<Applier, "apply">,
-  appliedThrough: number,
-  transactionBytes = DEFAULT_LIMITS.transactionBytes,
-): Promise<Recovered> {
+/** `appliedThrough`: the last commit that the store has. */
+export async function recover(files: Files, dir: string, appliedThrough: number): Promise<Recovered> {
   const numbers = await segmentNumbers(files, dir);
-  const replay = new Replay(dir, applier, appliedThrough, transactionBytes);
+  const replay = new Replay(dir, appliedThrough);
   const old: OldSegment[] = [];
   for (const number of numbers) {
     const bytes = await readWhole(files, `${dir}/${segmentName(number)}`);
@@ -53,7 +56,8 @@ export async function recover(
     old.push({ number, size: bytes.length });
   }
   replay.finish();
-  return { old, torn: replay.torn };
+  const { owed, neededFrom, torn } = replay;
+  return { old, owed, neededFrom, torn };
 }
 
 /** A suspect place; damage if a valid frame follows. */
@@ -74,14 +78,18 @@ class Replay {
   torn: TornTail | undefined;
   /** A last frame that is whole except for one bit, so no write was cut short there. */
   private flipped: Doubt | undefined;
-  private waiting: Commits[] = [];
-  private waitingBytes = 0;
+  readonly owed: OwedFrame[] = [];
+  /**
+   * The segment of the frame before the first owed one, because the owed one names it. Without that segment, an older one whose
+   * removal a power cut undid would seem to come right before.
+   */
+  neededFrom = Number.POSITIVE_INFINITY;
+  /** The segment of the frame before. */
+  private previousSegment: number | undefined;
 
   constructor(
     private readonly dir: string,
-    private readonly applier: Pick<Applier, "apply">,
     private through: number,
-    private readonly transactionBytes: number,
   ) {}
 
   segment(number: number, bytes: Buffer): void {
@@ -93,6 +101,7 @@ class Replay {
     }
     if (header.chainStart) {
       this.previous = chainSeed(header);
+      this.previousSegment = number;
       this.torn = undefined;
       this.flipped = undefined;
     }
@@ -127,7 +136,9 @@ class Replay {
   private frame(number: number, bytes: Buffer, at: number, frame: Frame): void {
     const last = frame.firstLsn + frame.count - 1;
     const chained = this.previous === undefined || frame.previous === this.previous;
+    const comesAfter = this.previousSegment ?? number;
     this.previous = frame.checksum;
+    this.previousSegment = number;
     this.torn = undefined;
     this.flipped = undefined;
     if (last <= this.through && frame.firstLsn <= this.through + 1) {
@@ -139,7 +150,10 @@ class Replay {
     if (frame.firstLsn !== this.through + 1 || !chained || this.badHeader !== undefined) this.refuse(number, at);
     this.doubt = undefined;
     this.through = last;
-    this.take({ firstLsn: frame.firstLsn, count: frame.count, payload: bytes.subarray(frame.start, frame.end) });
+    if (this.owed.length === 0) this.neededFrom = comesAfter;
+    const { firstLsn, count, start, end, next } = frame;
+    const place = { segment: number, from: at, to: next, bytes: bytes.subarray(at, next) };
+    this.owed.push({ firstLsn, count, payload: bytes.subarray(start, end), ...place });
   }
 
   private refuse(number: number, at: number): never {
@@ -156,22 +170,9 @@ class Replay {
     );
   }
 
-  private take(commits: Commits): void {
-    this.waiting.push(commits);
-    this.waitingBytes += commits.payload.length;
-    if (this.waitingBytes >= this.transactionBytes) this.flush();
-  }
-
-  private flush(): void {
-    if (this.waiting.length > 0) this.applier.apply(this.waiting);
-    this.waiting = [];
-    this.waitingBytes = 0;
-  }
-
   finish(): void {
     if (this.badHeader !== undefined) throw this.damaged(this.badHeader, "headers are flushed before they are used");
     if (this.flipped !== undefined)
       throw this.damaged(this.flipped, "the frame there was written to its end and may have been acknowledged");
-    this.flush();
   }
 }

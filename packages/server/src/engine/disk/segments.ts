@@ -56,9 +56,9 @@ export class Segments {
     return `${this.dir}/${segmentName(number)}`;
   }
 
-  /** Takes over a file of an earlier process whose commits the store has. */
+  /** Takes over the next file of an earlier process; `retire` tells which of them the store has. */
   adopt(number: number, size: number): void {
-    this.free.push({ number, size });
+    this.used.push({ number, size });
   }
 
   /** An empty segment with room for a frame of this size. */

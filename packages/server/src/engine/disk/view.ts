@@ -20,7 +20,7 @@ export interface View {
   readonly state: EntityState | undefined;
 }
 
-const ABSENT: View = { number: 0, rev: 0, head: NO_HEAD, remindAtMs: null, state: undefined };
+export const ABSENT: View = { number: 0, rev: 0, head: NO_HEAD, remindAtMs: null, state: undefined };
 
 export class Viewer {
   constructor(

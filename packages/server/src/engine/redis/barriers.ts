@@ -7,7 +7,7 @@
  *
  * Invariants: only a barrier of the same history proves an answer given under that history.
  */
-import type { World } from "../../core/world.ts";
+import { nextTurn, type World } from "../../core/world.ts";
 import type { Library } from "./functions.ts";
 import type { Keys } from "./keys.ts";
 import type { RedisMeter } from "./meter.ts";
@@ -64,7 +64,7 @@ export class Barriers {
   private async run(gate: Gate): Promise<void> {
     gate.isRunning = true;
     // All answers of this turn join the first barrier.
-    await new Promise<void>((resolve) => this.world.soon(resolve));
+    await nextTurn(this.world);
     while (gate.waiters.length > 0) {
       const waiters = gate.waiters;
       gate.waiters = [];

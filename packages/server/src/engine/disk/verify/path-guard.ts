@@ -43,8 +43,15 @@ export class PathGuard {
   /** By page: whether it was checked, or is newer than the start. */
   private readonly safe: Uint8Array;
   private tree: Tree = { txn: -1, root: NO_PAGE, depth: 0 };
-  /** Pages of this tree that were read; dropped at the next transaction. */
-  private readonly read = new Map<number, Buffer>();
+  /** The metas as last read, and room for the next look at them. */
+  private readonly metas: [Buffer, Buffer] = [Buffer.alloc(0), Buffer.alloc(0)];
+  private readonly looked = Buffer.allocUnsafeSlow(HEADER_BYTES + META_BYTES);
+  /**
+   * Pages of this tree that were read; dropped at the next transaction. Branches have room of their own, because every access
+   * needs some of them and hardly any leaf is needed twice.
+   */
+  private readonly branches = new Map<number, Buffer>();
+  private readonly leaves = new Map<number, Buffer>();
 
   constructor(
     private readonly path: string,
@@ -61,11 +68,19 @@ export class PathGuard {
 
   /** Must be called before `admit` if a transaction may have been committed since. */
   refresh(): void {
+    if (this.isMetaAsBefore(0) && this.isMetaAsBefore(1)) return;
     const [even, odd] = [this.meta(0), this.meta(1)];
     const newest = odd.txn > even.txn ? odd : even;
     if (newest.txn === this.tree.txn) return;
     this.tree = { txn: newest.txn, root: newest.rows.root, depth: newest.rows.depth };
-    this.read.clear();
+    this.branches.clear();
+    this.leaves.clear();
+  }
+
+  /** Checks the leaf of this key. A look-up of exactly one key follows no other. */
+  admitOne(key: Buffer): void {
+    if (this.proven.hasLeavesChecked || this.tree.root === NO_PAGE) return;
+    this.check(this.leafOf(place(key), false));
   }
 
   /**
@@ -94,7 +109,7 @@ export class PathGuard {
     this.admit(key);
     if (this.tree.root === NO_PAGE) return;
     const leaf = this.leafOf(place(key), false);
-    const entry = this.pages.find(this.page(leaf.number), leaf.number, place(key));
+    const entry = this.pages.find(this.leafPage(leaf.number), leaf.number, place(key));
     if (entry !== undefined && entry.overflow !== 0) this.checkHead(entry);
   }
 
@@ -108,7 +123,7 @@ export class PathGuard {
 
   private check(leaf: Expected): void {
     if (this.isSafe(leaf.number)) return;
-    const page = this.page(leaf.number);
+    const page = this.leafPage(leaf.number);
     const txn = u64(page, 8);
     // LMDB writes into a page that seems to belong to the running transaction. So no page may seem newer than its parent.
     if (txn <= this.proven.txn || txn > leaf.above) this.pages.leaf(page, leaf, () => undefined);
@@ -127,7 +142,7 @@ export class PathGuard {
   }
 
   private childOf(expected: Expected, key: KeyPlace, isBefore: boolean): Expected {
-    const page = this.page(expected.number);
+    const page = this.page(expected.number, this.branches, MAX_BRANCHES);
     let low = 0;
     let high = u16(page, 20) / 2 - 1;
     // The last child whose separator the key has reached; the first child has none.
@@ -147,36 +162,54 @@ export class PathGuard {
     };
   }
 
+  /** Whether the meta is what it was when two reads agreed on it. Most accesses find that, so this allocates nothing. */
+  private isMetaAsBefore(page: 0 | 1): boolean {
+    this.fill(this.looked, page * PAGE_BYTES);
+    return this.looked.equals(this.metas[page]);
+  }
+
   /** Reads until two reads agree, because one alone may see a meta that LMDB is writing. */
-  private meta(page: number): Meta {
+  private meta(page: 0 | 1): Meta {
     let bytes = this.bytesAt(page * PAGE_BYTES, HEADER_BYTES + META_BYTES);
     for (;;) {
       const again = this.bytesAt(page * PAGE_BYTES, HEADER_BYTES + META_BYTES);
-      if (again.equals(bytes)) return readMetaPage(bytes);
+      if (again.equals(bytes)) {
+        this.metas[page] = again;
+        return readMetaPage(bytes);
+      }
       bytes = again;
     }
   }
 
-  private page(number: number): Buffer {
-    let page = this.read.get(number);
+  private leafPage(number: number): Buffer {
+    return this.page(number, this.leaves, MAX_LEAVES);
+  }
+
+  private page(number: number, read: Map<number, Buffer>, max: number): Buffer {
+    let page = read.get(number);
     if (page === undefined) {
       page = this.bytesAt(number * PAGE_BYTES, PAGE_BYTES);
-      if (this.read.size >= MAX_READ_PAGES) this.read.clear();
-      this.read.set(number, page);
+      if (read.size >= max) read.clear();
+      read.set(number, page);
     }
     return page;
   }
 
   private bytesAt(position: number, count: number): Buffer {
     const into = Buffer.allocUnsafeSlow(count);
-    if (readSync(this.fd, into, 0, count, position) < count)
-      throw this.damage({ page: Math.floor(position / PAGE_BYTES), at: 0 }, "the file ends here");
+    this.fill(into, position);
     return into;
+  }
+
+  private fill(into: Buffer, position: number): void {
+    if (readSync(this.fd, into, 0, into.length, position) < into.length)
+      throw this.damage({ page: Math.floor(position / PAGE_BYTES), at: 0 }, "the file ends here");
   }
 }
 
-/** The most pages kept of one tree: 4 MiB. */
-const MAX_READ_PAGES = 256;
+/** The most pages kept of one tree: 16 MiB of branches, which are those of some 3 GB of small rows, and 4 MiB of leaves. */
+const MAX_BRANCHES = 1_024;
+const MAX_LEAVES = 256;
 
 const place = (key: Buffer): KeyPlace => ({ bytes: key, from: 0, length: key.length });
 

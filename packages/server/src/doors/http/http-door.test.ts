@@ -2,7 +2,7 @@ import { Agent, get, type IncomingMessage } from "node:http";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { expect, test } from "vitest";
-import { HttpDoor } from "./node-adapter.ts";
+import { HttpDoor } from "./http-door.ts";
 import type { NodeRequest } from "./node-request.ts";
 
 setFlagsFromString("--expose-gc");

@@ -1,6 +1,7 @@
 /**
- * Connects `node:http` to the request/reply shape. Owns sockets, time limits, the memory for bodies and answers, and shutdown.
- * Compose opens it; it knows no address and no feature.
+ * Serves the request/reply shape over HTTP. Owns sockets, time limits, the memory for bodies and answers, and shutdown. Compose
+ * opens it; it knows no address and no feature. Connections begin in the lane (`lane-line.ts`), which answers plain requests, and
+ * go on with `node:http` at the first that is not plain.
  *
  * Invariants: every request that begins gets exactly one response, in the order of the requests on its connection. A client that
  * takes nothing of its answer is cut off. A close waits for the responses in flight.
@@ -15,20 +16,27 @@ import { EngineError } from "../../engine/contract.ts";
 import { MemoryBudget } from "../memory-budget.ts";
 import { AnswerClock, GONE } from "./answer-clock.ts";
 import { HTTP_LIMITS, type HttpLimits } from "./defaults.ts";
+import type { DoorLine, DoorRequest, SharedParts } from "./door-request.ts";
+import { LaneLine, type LaneParts } from "./lane-line.ts";
 import { listenFault } from "./listen-fault.ts";
 import { capConnections } from "./node-connection-cap.ts";
 import { hangUp } from "./node-hang-up.ts";
-import { NodeLine, type SharedParts } from "./node-line.ts";
-import { NodeRequest, onOver } from "./node-request.ts";
-import { NodeSink } from "./node-sink.ts";
+import { NodeLine } from "./node-line.ts";
+import { NodeRequest } from "./node-request.ts";
 import type { CutReason, HttpObserver, ObservedRequest, Traffic } from "./observer.ts";
 import { memoryFull, renderFault } from "./problem.ts";
+import { lengthOf } from "./response-headers.ts";
 import { responseTo, UpgradableMessage, UpgradeRequest, WebSocketDoor } from "./websocket.ts";
 
 export interface HttpDoorOptions extends Partial<HttpLimits> {
   readonly host: string;
   readonly port: number;
   handle(request: HttpRequest): Promise<Reply> | Reply;
+  /**
+   * Whether a GET of this address is answered for as long as its client stays. Without it there is no lane, because the lane
+   * answers whole responses only.
+   */
+  readonly staysOpen?: ((path: string, search: string) => boolean) | undefined;
   /** Adds headers to every response, refusals included. */
   readonly decorate?: ((request: HttpRequest, headers: Headers) => void) | undefined;
   readonly observer?: HttpObserver | undefined;
@@ -38,33 +46,27 @@ export interface HttpDoorOptions extends Partial<HttpLimits> {
   report(fault: unknown, request: ObservedRequest): void;
 }
 
-const SAFE = ["X-Content-Type-Options", "nosniff", "Cross-Origin-Resource-Policy", "cross-origin"];
-const POLICY = "Content-Security-Policy";
-/**
- * Content is what a client stored, of the type it chose. A browser that opens it as a page runs none of its scripts and gives
- * it an origin of its own, so that it cannot act with its reader's cookie.
- */
-const SANDBOXED = [POLICY, "sandbox; default-src 'none'"];
-
-/** Above this, copying a body costs more than a second buffer for the network. */
-const ONE_WRITE_BYTES = 4096;
+/** How often the lane looks for connections that are silent, or within a request. */
+const SWEEP_MS = 1_000;
 
 export class HttpDoor {
   private readonly server: Server;
   private readonly limits: HttpLimits;
   private readonly shared: SharedParts;
-  private readonly lines = new Set<NodeLine>();
+  private readonly lines = new Set<DoorLine>();
   private readonly webSockets: WebSocketDoor;
   readonly traffic: Traffic = { receivedBytes: 0, sentBytes: 0 };
   readonly memory: MemoryBudget;
   /** Connections that were cut. */
   readonly cuts: Record<CutReason, number> = { stalled: 0, memory: 0 };
+  /** Looks after the connections of the lane. */
+  private sweep: NodeJS.Timeout | undefined;
   private closing = false;
   /**
    * Once closing: the connections that are owed a response. While there is one, idle connections stay and may send
    * requests.
    */
-  private readonly busy = new Set<NodeLine>();
+  private readonly busy = new Set<DoorLine>();
 
   private constructor(private readonly options: HttpDoorOptions) {
     const limits = { ...HTTP_LIMITS, ...options };
@@ -82,8 +84,8 @@ export class HttpDoor {
     });
     const { traffic } = this;
     this.memory = new MemoryBudget(limits);
-    const serve = (request: NodeRequest) => this.serve(request);
-    const cut = (line: NodeLine) => this.cutOff(line, "memory");
+    const serve = (request: DoorRequest) => this.serve(request);
+    const cut = (line: DoorLine, why: CutReason) => this.cutOff(line, why);
     this.shared = { limits, memory: this.memory, traffic, serve, cut };
     const door = this;
     this.answered = function (this: ServerResponse) {
@@ -98,7 +100,9 @@ export class HttpDoor {
     this.server.on("timeout", (socket) => this.endIfStalled(NodeLine.of(socket)));
     this.server.on("upgrade", (incoming, socket, head) => {
       const outgoing = responseTo(incoming, socket as Socket);
-      if (outgoing !== undefined) this.take(new UpgradeRequest(incoming, outgoing, NodeLine.of(incoming.socket), head));
+      if (outgoing === undefined) return;
+      const line = NodeLine.of(incoming.socket);
+      line.arrive(new UpgradeRequest(incoming, outgoing, line, head, this.webSockets));
     });
     this.server.on("connect", (_, socket) => {
       socket.on("error", () => {});
@@ -106,7 +110,9 @@ export class HttpDoor {
       this.hangUp(socket as Socket, "method-not-allowed", "CONNECT is not known here", [allow]);
     });
     this.server.on("clientError", (error, socket) => this.refuseGarbage(error, socket as Socket));
-    capConnections(this.server, limits.connections, limits.lingerMs);
+    const { staysOpen } = options;
+    const enter = limits.lane && staysOpen !== undefined ? this.openLane(staysOpen) : undefined;
+    capConnections(this.server, limits.connections, limits.lingerMs, enter);
   }
 
   static async open(options: HttpDoorOptions): Promise<HttpDoor> {
@@ -143,6 +149,7 @@ export class HttpDoor {
     return closed.then(() => {
       // Without connections, the HTTP server's own close is safe, and stops its timer.
       this.server.close();
+      clearInterval(this.sweep);
       this.options.deadlines?.stop();
     });
   }
@@ -157,31 +164,65 @@ export class HttpDoor {
   }
 
   private welcome(socket: Socket): void {
-    const line = new NodeLine(socket, this.shared);
+    this.add(new NodeLine(socket, this.shared));
+  }
+
+  private add(line: DoorLine): void {
     this.lines.add(line);
-    socket.once("close", () => {
-      this.lines.delete(line);
-      if (this.busy.delete(line)) this.endIdle();
-    });
+    line.socket.once("close", () => this.remove(line));
+  }
+
+  private remove(line: DoorLine): void {
+    this.lines.delete(line);
+    if (this.busy.delete(line)) this.endIdle();
+  }
+
+  /** Returns what takes each new connection, with the function that gives it to `node:http`. */
+  private openLane(staysOpen: LaneParts["staysOpen"]): (socket: Socket, admit: () => void) => void {
+    const lanes = new Map<LaneLine, () => void>();
+    const due: LaneLine[] = [];
+    const flush = () => {
+      for (const line of due.splice(0)) line.flush();
+    };
+    const parts: LaneParts = {
+      ...this.shared,
+      staysOpen,
+      isClosing: () => this.closing,
+      refuse: (socket, isWithinBody) => this.refuseInput(socket, isWithinBody),
+      flushLater: (line) => {
+        if (due.push(line) === 1) process.nextTick(flush);
+      },
+      passOn: (line) => {
+        const admit = lanes.get(line)!;
+        lanes.delete(line);
+        admit();
+        this.remove(line);
+      },
+    };
+    this.sweep = setInterval(() => {
+      for (const line of lanes.keys()) line.sweep(SWEEP_MS);
+    }, SWEEP_MS).unref();
+    return (socket, admit) => {
+      const line = new LaneLine(socket, parts);
+      lanes.set(line, admit);
+      this.add(line);
+      socket.once("close", () => lanes.delete(line));
+    };
   }
 
   private arrive(incoming: IncomingMessage, outgoing: ServerResponse, mustHangUp = false, refusal?: Refusal): void {
     const request = new NodeRequest(incoming, outgoing, NodeLine.of(incoming.socket), mustHangUp);
     request.refusal = refusal;
     outgoing.on("close", this.answered);
-    this.take(request);
-  }
-
-  private take(request: NodeRequest): void {
-    if (this.closing) this.busy.add(request.line);
     request.line.arrive(request);
   }
 
   /** One listener for all responses, because it is added for every request. */
   private readonly answered: (this: ServerResponse) => void;
 
-  private serve(request: NodeRequest): void {
+  private serve(request: DoorRequest): void {
     const { observer, deadlines, handle } = this.options;
+    if (this.closing) this.busy.add(request.line);
     observer?.began(request);
     if (deadlines !== undefined) {
       request.clock = new AnswerClock(deadlines, request, this.refuseLate);
@@ -203,7 +244,7 @@ export class HttpDoor {
     }
   }
 
-  private settle(request: NodeRequest, reply: Reply): void {
+  private settle(request: DoorRequest, reply: Reply): void {
     const { clock } = request;
     request.settle();
     if (clock?.isUp) {
@@ -218,54 +259,38 @@ export class HttpDoor {
   /** The handler continues, as it does when a client has left. */
   private readonly refuseLate = (request: HttpRequest): void => {
     const detail = `the request was not completed within ${this.options.deadlines!.spanMs} ms; the outcome of a write is unknown`;
-    const late = request as NodeRequest;
+    const late = request as DoorRequest;
     this.send(late, this.renderFault(new EngineError("unavailable", detail), late));
   };
 
-  private renderFault(fault: unknown, request: NodeRequest): Reply {
+  private renderFault(fault: unknown, request: DoorRequest): Reply {
     return renderFault(fault, (unexpected) => this.options.report(unexpected, request));
   }
 
-  private send(request: NodeRequest, built: Reply): void {
+  private send(request: DoorRequest, built: Reply): void {
     const { observer, report } = this.options;
     const reply = this.hasRoomFor(built, request) ? built : this.renderFault(memoryFull(), request);
-    if (this.closing) request.outgoing.shouldKeepAlive = false;
     // The id lets a client name the request when it reports a failure.
     if (observer && reply.status >= 500) reply.headers.push("X-Request-Id", observer.idOf(request));
-    const hasLeft = request.outgoing.destroyed;
+    const { hasLeft } = request;
     const isOpened = reply.live !== undefined || reply.socket !== undefined;
     if (observer && isOpened && !hasLeft) this.observeLive(observer, request, reply.status);
     else observer?.answered(request, reply.status, hasLeft);
     try {
-      if (reply.socket !== undefined && request instanceof UpgradeRequest) {
-        this.webSockets.accept(request, reply.socket);
-      } else {
-        this.options.decorate?.(request, reply.headers);
-        send(request, reply, this.limits.lingerMs);
-        if (reply.live === undefined && request.outgoing.writableLength > 0) this.awaitClient(request);
-      }
+      this.options.decorate?.(request, reply.headers);
+      request.respond(reply, this.closing);
     } catch (fault) {
       // A response that cannot be written is a defect of the server. It must not affect other connections.
       report(fault, request);
-      request.outgoing.destroy();
+      request.drop();
     }
     request.leaveWork();
   }
 
   /** The network takes most small answers at once, so these are charged only if it does not. */
-  private hasRoomFor({ body }: Reply, { method }: NodeRequest): boolean {
+  private hasRoomFor({ body }: Reply, { method }: DoorRequest): boolean {
     if (body === undefined || body.length <= this.limits.smallBytes || method === "HEAD") return true;
     return this.memory.hasRoom(lengthOf(body));
-  }
-
-  /** The network has not taken the whole answer. An answer that is as small as its request is not charged to the budget. */
-  private awaitClient(request: NodeRequest): void {
-    const { line, outgoing } = request;
-    const bytes = outgoing.writableLength;
-    line.limitSilence();
-    if (bytes <= this.limits.requestBytes) return;
-    if (line.requests.hold(bytes)) onOver(request, () => line.requests.drained(bytes));
-    else this.cutOff(line, "memory");
   }
 
   /** Nothing was sent or received on this connection for `stallMs`, or for `keepAliveMs` while it was idle. */
@@ -274,15 +299,16 @@ export class HttpDoor {
     else if (line.requests.owed === 0) line.socket.destroy();
   }
 
-  private cutOff({ socket, requests }: NodeLine, why: CutReason): void {
+  private cutOff(line: DoorLine, why: CutReason): void {
+    const { socket } = line;
     if (!socket.destroyed) this.cuts[why]++;
-    requests.close();
+    line.close();
     socket.destroy();
   }
 
-  private observeLive(observer: HttpObserver, request: NodeRequest, status: number): void {
+  private observeLive(observer: HttpObserver, request: DoorRequest, status: number): void {
     observer.opened(request, status);
-    onOver(request, () => observer.ended(request, status, request.endedBy ?? "gone"));
+    request.onOver(() => observer.ended(request, status, request.endedBy ?? "gone"));
   }
 
   /** Refuses input that is not HTTP, or not in time. If earlier requests are owed responses, those come first. */
@@ -305,68 +331,16 @@ export class HttpDoor {
       );
     else if (error.code === "ERR_HTTP_REQUEST_TIMEOUT")
       this.hangUp(socket, "body-timeout", "the request took too long to arrive");
-    else if (isWithinBody) this.hangUp(socket, "bad-request", "the body is not framed as HTTP/1.1 requires");
-    else this.hangUp(socket, "bad-request", "this is not HTTP/1.1");
+    else this.refuseInput(socket, isWithinBody);
+  }
+
+  private refuseInput(socket: Socket, isWithinBody: boolean): void {
+    const detail = isWithinBody ? "the body is not framed as HTTP/1.1 requires" : "this is not HTTP/1.1";
+    this.hangUp(socket, "bad-request", detail);
   }
 
   private hangUp(socket: Socket, code: ErrorCode, detail: string, more: readonly string[] = []): void {
     this.options.observer?.malformed();
     hangUp(socket, this.limits.lingerMs, code, detail, more);
   }
-}
-
-function send(request: NodeRequest, reply: Reply, lingerMs: number): void {
-  const { outgoing } = request;
-  if (outgoing.destroyed) return;
-  const headers = reply.headers;
-  headers.push(...SAFE);
-  const { body, live, status } = reply;
-  // A page of the server itself brings its own policy.
-  if ((body !== undefined || live !== undefined) && !headers.includes(POLICY)) headers.push(...SANDBOXED);
-  if (request.mustHangUp && live === undefined) {
-    sendAndHangUp(request, reply, lingerMs);
-    return;
-  }
-  if (live) {
-    request.line.live = outgoing;
-    outgoing.writeHead(status, headers);
-    outgoing.flushHeaders();
-    live(new NodeSink(request));
-    return;
-  }
-  if (body !== undefined) headers.push("Content-Length", String(countSent(request, body)));
-  else if (status !== 204 && status !== 304 && request.method !== "HEAD") headers.push("Content-Length", "0");
-  outgoing.writeHead(status, headers);
-  if (body === undefined || request.method === "HEAD") outgoing.end();
-  else if (typeof body !== "string" && body.length <= ONE_WRITE_BYTES) outgoing.end(latin1(body), "latin1");
-  else outgoing.end(body);
-}
-
-/** One character for each byte. `node:http` sends a head and a string in one write, a head and bytes in two. */
-function latin1(body: Uint8Array): string {
-  return Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString("latin1");
-}
-
-/** The length of a body that is about to be sent. */
-function countSent({ method, line }: NodeRequest, body: Uint8Array | string): number {
-  const length = lengthOf(body);
-  if (method !== "HEAD") line.shared.traffic.sentBytes += length;
-  return length;
-}
-
-function lengthOf(body: Uint8Array | string): number {
-  return typeof body === "string" ? Buffer.byteLength(body) : body.length;
-}
-
-/**
- * Sends the response with `Connection: close`, and leaves the client time to read it before the connection is
- * destroyed.
- */
-function sendAndHangUp(request: NodeRequest, reply: Reply, lingerMs: number): void {
-  const { incoming, outgoing } = request;
-  if (reply.body !== undefined) countSent(request, reply.body);
-  outgoing.shouldKeepAlive = false;
-  outgoing.writeHead(reply.status, [...reply.headers, "Connection", "close"]);
-  const { socket } = incoming;
-  outgoing.end(reply.body, () => setTimeout(() => socket.destroy(), lingerMs).unref());
 }
