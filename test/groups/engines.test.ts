@@ -58,6 +58,15 @@ it("members on two nodes of one Redis share streams and messages, and one goes o
   await eventually(() => {
     expect(share.map((member) => member.of("granted").length - member.of("revoked").length)).toEqual([1, 1]);
   });
+  const look = async ({ url }: { url: string }) => (await fetch(`${url}/v1/groups/nodes?mode=share`)).json();
+  await eventually(async () => {
+    const [here, there] = [await look(one), await look(two)];
+    expect(here).toMatchObject({
+      source: "leader",
+      members: [{ streams: [expect.any(String)] }, { streams: [expect.any(String)] }],
+    });
+    expect(there).toEqual(here);
+  });
   for (let i = 0; i < 20; i++) await append(i % 2 === 0 ? one.url : two.url, `nodes/${1 + (i % 2)}`, i);
   const all = Array.from({ length: 20 }, (_, i) => i);
   for (const members of [share, queue]) {
