@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { newBlock } from "../leases/block-row.ts";
 import { GROUP_TIMERS as TIMERS } from "./defaults.ts";
 import { leaderDueMs, leaderStep } from "./leader-rules.ts";
 import { type LeaderEffect, type LeaderEvent, newLeader, type QueueConfig } from "./leader-state.ts";
@@ -150,4 +151,25 @@ test("what retention took is passed over", () => {
   expect(leasesOf(story.read(6)).map(({ position }) => position)).toEqual([at(6)]);
   story.pass(TIMERS.progressMs);
   expect(story.leader.storing?.get("q")?.at).toEqual(at(5));
+});
+
+test("what failed under an earlier leader is leased or put aside once it is read, under its own position", () => {
+  const story = new Story({ leaseMs: 1_000, maxAttempts: 2 });
+  const block = {
+    ...newBlock(),
+    attempts: new Map([
+      [1, 1],
+      [2, 2],
+    ]),
+  };
+  story.step({ type: "found", streams: [{ path: "r", from: at(0, 0), blocks: [[0, block]] }] });
+  const before = story.join("a");
+  expect(leasesOf(before)).toEqual([]);
+  expect(before.filter(({ kind }) => kind === "bury")).toEqual([]);
+  const after = story.step({ type: "read", path: "r", positions: [at(1), at(2), at(3)], isDry: true });
+  expect(leasesOf(after)).toMatchObject([
+    { position: at(1), attempt: 2 },
+    { position: at(3), attempt: 1 },
+  ]);
+  expect(after).toContainEqual({ kind: "bury", path: "r", position: at(2), attempts: 2, why: "holder-lost" });
 });

@@ -72,6 +72,7 @@ export class QueueTurn extends MemberTurn {
     queued.isReading = false;
     queued.isDry = isDry;
     for (const position of positions) this.append(stream, queued, position);
+    if (queued.core.dead.size > 0) this.queue.dying.add(path);
     this.reassignIn(0);
   }
 
@@ -256,7 +257,8 @@ export class QueueTurn extends MemberTurn {
       if (queued === undefined) continue;
       for (const [seq, why] of queued.core.dead) {
         const key = `${path} ${seq}`;
-        if (this.queue.burying.has(key)) continue;
+        // A message that died under an earlier leader is put aside once it has been read, because only then its position is known.
+        if (this.queue.burying.has(key) || seq > queued.tail.seq) continue;
         this.queue.burying.add(key);
         const attempts = queued.core.acks.attemptsOf(seq);
         this.effects.push({ kind: "bury", path, position: positionOf(queued, seq), attempts, why });
