@@ -32,6 +32,8 @@ export class TestLeader {
   /** Cut off from the store: it serves until its claim ends by its own clock. */
   isCutOff = false;
   private timerAtMs = Number.POSITIVE_INFINITY;
+  /** What was stored when it began, until their stream is found. */
+  private readonly blocks = new Map<string, readonly (readonly [number, Block])[]>();
 
   constructor(
     private readonly world: ProtocolWorld,
@@ -40,6 +42,14 @@ export class TestLeader {
     this.claimUntilMs = world.now + CLAIM_MS;
     const fromMs = term === 1 ? world.now : world.now + graceMs(TIMERS);
     this.state = newLeader(term, world.rows, world.now, fromMs, world.queue);
+    // The rules change blocks in place, which the store must not see.
+    for (const [path, blocks] of world.blocks) {
+      if (world.rows.has(path))
+        this.blocks.set(
+          path,
+          [...blocks].map(([i, block]) => [i, copyOf(block)] as const),
+        );
+    }
     this.renew();
     this.find();
     this.arm();
@@ -62,9 +72,9 @@ export class TestLeader {
       path,
       from: { generation: 0, seq: 0 },
       end: isClosed ? { generation, seq: length } : undefined,
-      // The rules change blocks in place, which the store must not see.
-      blocks: [...(this.world.blocks.get(path) ?? [])].map(([i, block]) => [i, copyOf(block)] as const),
+      blocks: this.blocks.get(path) ?? [],
     }));
+    for (const { path } of streams) this.blocks.delete(path);
     this.step({ type: "found", streams });
   }
 
@@ -108,9 +118,9 @@ export class TestLeader {
 
   private apply(path: string, row: StreamRow | undefined): void {
     const { rows, blocks } = this.world;
+    // The blocks of a stream that is gone are left behind.
     if (row === undefined) {
       rows.delete(path);
-      blocks.delete(path);
       return;
     }
     rows.set(path, row);

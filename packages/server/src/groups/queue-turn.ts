@@ -39,7 +39,8 @@ export class QueueTurn extends MemberTurn {
     if (!isDone(stream)) this.readOn(stream);
   }
 
-  private newQueued({ path, progress }: GroupStream, blocks: Iterable<readonly [number, Block]> = []): QueuedStream {
+  private newQueued(stream: GroupStream, blocks: Iterable<readonly [number, Block]> = []): QueuedStream {
+    const { path, progress, marked = progress } = stream;
     const { leader, queue } = this;
     const parts = {
       wheel: queue.wheel,
@@ -53,7 +54,9 @@ export class QueueTurn extends MemberTurn {
     };
     const { generation, seq } = progress;
     const core = new LeaseCore(parts, seq, seq, blocks, this.now);
-    return { core, generations: [{ from: 0, generation }], tail: progress, isReading: false, isDry: false };
+    // Blocks of an earlier stream at this path may be left beyond.
+    core.rewind(Math.max(seq, marked.seq), seq);
+    return { core, generations: [{ from: 0, generation }], tail: progress, marked, isReading: false, isDry: false };
   }
 
   lost(path: string): void {
@@ -77,14 +80,16 @@ export class QueueTurn extends MemberTurn {
   }
 
   private append(stream: GroupStream, queued: QueuedStream, position: Position): void {
-    const { core, generations, tail } = queued;
+    const { core, generations, tail, marked } = queued;
     if (comparePositions(position, tail) <= 0) return;
-    // A lower number in a later generation: the stream lost its end, or was created anew.
-    if (position.seq <= tail.seq) {
+    // A known number in a later generation: the stream lost its end, or was created anew.
+    const isReplaced = position.generation > marked.generation && position.seq <= marked.seq;
+    if (isReplaced || position.seq <= tail.seq) {
       core.rewind(position.seq - 1, position.seq - 1);
       queued.generations = generations.filter(({ from }) => from < position.seq);
       this.store(stream.path);
     }
+    if (isReplaced || comparePositions(position, marked) > 0) queued.marked = position;
     if (position.generation !== queued.generations.at(-1)?.generation) {
       queued.generations.push({ from: position.seq, generation: position.generation });
     }
@@ -272,7 +277,7 @@ export class QueueTurn extends MemberTurn {
     if (stream === undefined || queued === undefined) return super.rowOf(stream);
     const at = positionOf(queued, queued.core.floor);
     stream.progress = at;
-    return { at, blocks: queued.core.acks.takeChanged() };
+    return { at, marked: queued.marked, blocks: queued.core.acks.takeChanged() };
   }
 
   protected override beginStore(): void {

@@ -106,3 +106,13 @@ test("acknowledgements above the floor are counted, whichever blocks they are in
   ledger.ack(2);
   expect([ledger.floor, ledger.ackedAbove]).toEqual([4, 1]);
 });
+
+test("what is taken to be stored does not change on its way to the store", () => {
+  const ledger = new AckLedger(0);
+  ledger.ack(3);
+  const taken = ledger.takeChanged().get(0)!;
+  const bytes = encodeBlock(taken);
+  ledger.ack(2);
+  ledger.setAttempts(5, 1);
+  expect(encodeBlock(taken)).toEqual(bytes);
+});
