@@ -57,6 +57,14 @@ const withChannel = async (app: AuthApp) => {
   await app.prepare("POST", `${CHANNEL}/publish`, { body: STARTED });
 };
 
+const GROUP = "/v1/p/groups/g";
+const DECLARED = { filter: "a/b", mode: "share" };
+
+const withGroup = async (app: AuthApp) => {
+  await app.prepare("PUT", GROUP, { body: DECLARED });
+};
+const OF_GROUP = { confined: "forbidden", before: withGroup } as const;
+
 export const SESSION_ID = "6f1c1f5e-2a5b-4c9e-9d5e-0a1b2c3d4e5f";
 const SESSION = `/v1/p/session/${SESSION_ID}`;
 const SUBSCRIBED = { sessionId: SESSION_ID, streamId: "a/b" };
@@ -320,6 +328,29 @@ export const MATRIX: Readonly<Record<string, Row>> = {
     others: "unknown",
     before: withSession,
   },
+  // The filter of each subscription is checked when it comes; test/groups shows it.
+  "group.consume": { method: "GET", target: "/v1/p/consume", right: [400], lets: EITHER, confined: "allowed" },
+  "group.list": { method: "GET", target: "/v1/p/groups", right: [200], lets: READ, confined: "allowed" },
+  "group.get": { method: "GET", target: GROUP, right: [200], lets: READ, ...OF_GROUP },
+  "group.put": {
+    method: "PUT",
+    target: GROUP,
+    body: DECLARED,
+    right: [200, 201],
+    lets: WRITE,
+    confined: "forbidden",
+  },
+  "group.seek": {
+    method: "POST",
+    target: `${GROUP}/seek`,
+    body: { to: "earliest" },
+    right: [204],
+    lets: WRITE,
+    ...OF_GROUP,
+  },
+  // This group has no dead-letter stream.
+  "group.redrive": { method: "POST", target: `${GROUP}/redrive`, body: {}, right: [400], lets: WRITE, ...OF_GROUP },
+  "group.delete": { method: "DELETE", target: GROUP, right: [204], lets: WRITE, ...OF_GROUP },
   "channel.publish": {
     method: "POST",
     target: `${CHANNEL}/publish`,

@@ -26,8 +26,8 @@ const GROUND = ["engine", "core", "protocol"];
 const FEATURES = readdirSync(fileURLToPath(new URL(`../../${SERVER}`, import.meta.url))).filter((folder) =>
   existsSync(fileURLToPath(new URL(`../../${SERVER}/${folder}/feature.ts`, import.meta.url))),
 );
-/** Every feature may import streams. Compose passes it anything else that belongs to another feature. */
-const BELOW_FEATURES = ["feature", "streams"];
+/** Every feature may import streams, and the leases that groups and pull share. Compose passes it anything else that belongs to another feature. */
+const BELOW_FEATURES = ["feature", "streams", "leases"];
 const ENGINES: Readonly<Record<string, readonly string[]>> = { memory: [], disk: ["lmdb"], redis: ["ioredis"] };
 const BELOW_CONFIG = [...GROUND, "feature", ...FEATURES, ...Object.keys(ENGINES), "auth", "doors"];
 const BELOW_COMPOSE = [...BELOW_CONFIG, "config", "observe", "real-world"];
@@ -43,6 +43,7 @@ export const LAYERS: readonly Layer[] = [
   },
   { name: "client", where: /^packages\/client\/src\//, imports: ["protocol"], portable: true },
   { name: "core", where: under("core/"), imports: ["protocol"], packages: ["zod"], portable: true },
+  { name: "leases", where: under("leases/"), imports: ["core", "protocol"], portable: true },
   { name: "engine", where: under("engine/[^/]+$"), imports: ["core", "protocol"], portable: true },
   ...Object.entries(ENGINES).map(([name, packages]) => ({
     name,

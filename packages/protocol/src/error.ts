@@ -64,6 +64,11 @@ const table = {
   "subscription-differs": { status: 409, title: "The session is subscribed in another way", retryable: false },
   "too-many-subscriptions": { status: 409, title: "The session has too many subscriptions", retryable: false },
 
+  // Groups.
+  "group-not-found": { status: 404, title: "There is no such group", retryable: false },
+  "group-ambiguous": { status: 409, title: "Several groups have this name", retryable: false },
+  "group-differs": { status: 409, title: "The group exists with another configuration", retryable: false },
+
   // Channels.
   "channel-not-found": { status: 404, title: "There is no such channel", retryable: false },
   "channel-not-started": { status: 409, title: "The channel has not started", retryable: false },

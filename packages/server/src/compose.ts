@@ -36,6 +36,7 @@ import type { Engine, Entity } from "./engine/contract.ts";
 import { type Around, Keepers } from "./engine/keeper.ts";
 import { Sweeper } from "./engine/sweeper.ts";
 import type { Feature, Kernel } from "./feature.ts";
+import { groupsFeature } from "./groups/feature.ts";
 import { liveFeature } from "./live/feature.ts";
 import type { LogOptions } from "./observe/log.ts";
 import type { TracerProvider } from "./observe/traces.ts";
@@ -281,10 +282,12 @@ export function buildApp(given: ServerSettings, world: World, engine: Engine, ou
     { streams: streams.service, sessions: sessions.service, feeds, mac: hmacSha256 },
   );
 
+  const groups = groupsFeature(kernel, settings.group, { streams: streams.service });
+
   let draining = false;
   const notReady = () => (draining ? "the server is shutting down" : engine.health()?.message);
   const server = serverFeature({ notReady, metrics: () => watching.metrics(), features: () => features });
-  const features: readonly Feature[] = [streams, wakes, sessions, channels, live, server];
+  const features: readonly Feature[] = [streams, wakes, sessions, channels, live, groups, server];
   const wire = headersOnTheWire(features);
 
   const failed = (e: Entity | undefined, fault: unknown) => report(`sweeping ${e?.key ?? ""} failed`, fault);
@@ -314,6 +317,7 @@ export function buildApp(given: ServerSettings, world: World, engine: Engine, ou
     channels: channels.service,
     channelRoutes: channels.readers,
     live,
+    groups,
     metrics: [
       gauge("sluice_ready", "1 while the server takes requests, else 0.", () => (notReady() === undefined ? 1 : 0)),
       ...features.flatMap(({ metrics = [] }) => metrics),

@@ -9,6 +9,7 @@ import { z } from "zod";
 import { channelSettings } from "../channels/settings.ts";
 import { derivedPercent, ms, origin, port, portOrOff, seconds, text, yesNo } from "../core/setting.ts";
 import type { SettingGroup } from "../core/setting-group.ts";
+import { groupSettings } from "../groups/settings.ts";
 import { liveSettings } from "../live/settings.ts";
 import { SESSION_LIMITS } from "../sessions/defaults.ts";
 import { sessionSettings } from "../sessions/settings.ts";
@@ -25,6 +26,7 @@ const groups = {
   ...sessionSettings,
   ...channelSettings,
   ...liveSettings,
+  ...groupSettings,
   ...wakeSettings,
   ...engineSettings,
 };

@@ -40,6 +40,8 @@ export interface OwnerParts {
 export interface Owning {
   gained(term: Term): void;
   lost(term: Term, why: Ending): void;
+  /** A claim has met another owner; `holder` names it. */
+  refused?(holder: Held): void;
 }
 
 interface Granted {
@@ -143,7 +145,10 @@ export class OwnedEntity {
     try {
       const answer = await engine.claim(this.entity, node, limits.leaseMs, held);
       this.heldBy = answer.kind === "held" ? answer : undefined;
-      if (answer.kind === "held") return answer;
+      if (answer.kind === "held") {
+        this.tell(() => this.owning.refused?.(answer));
+        return answer;
+      }
       // The lease began after the claim was sent. If the clock was set back since, the time of the answer is the earlier one.
       return { kind: "granted", owner: answer, untilMs: Math.min(sentMs, world.now()) + spanMs };
     } catch (fault) {

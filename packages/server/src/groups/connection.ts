@@ -1,0 +1,256 @@
+/**
+ * The consume connections of this node. A client subscribes to groups over its WebSocket, gets messages and acknowledges them. The
+ * routes open one per socket.
+ *
+ * Invariants: frames of a client are taken in their order, one at a time. A malformed frame is answered, not fatal. When the
+ * connection ends, for whatever reason, all of its subscriptions disconnect, so that other members take over at once.
+ */
+import { formatOffset, parseOffset } from "@sluice/protocol";
+import type { Access } from "../core/action.ts";
+import type { Audience } from "../core/audience.ts";
+import { type Connection, Connections, type Framing, type Paced } from "../core/connection.ts";
+import { badBody, checkedJson } from "../core/json-body.ts";
+import { Refusal } from "../core/refusal.ts";
+import type { EndReason } from "../core/sink.ts";
+import type { Socket } from "../core/socket.ts";
+import type { Cancel, World } from "../core/world.ts";
+import { type Engine, EngineError } from "../engine/contract.ts";
+import type { Consumer, ConsumerEvents } from "./consumer.ts";
+import type { GroupLimits } from "./defaults.ts";
+import { type ClientFrame, FRAMES, frameOf, messageFrame, type ServerFrame } from "./frames.ts";
+import { QueueConsumer, type QueueEvents } from "./queue-consumer.ts";
+import type { Groups } from "./service.ts";
+import { parseTopic } from "./topic.ts";
+
+export interface ConsumeParts {
+  readonly engine: Pick<Engine, "now">;
+  readonly world: World;
+  readonly audience: Audience;
+  readonly groups: Groups;
+  readonly limits: GroupLimits;
+  readonly report: (what: string, fault: unknown) => void;
+}
+
+/** A client that is let in. */
+export interface Caller {
+  readonly project: string;
+  readonly member: string;
+  readonly access: Access;
+}
+
+/** What a client is told, by the reason for which the server ends its connection. */
+const CODES: Readonly<Partial<Record<EndReason, string>>> = {
+  drained: "draining",
+  fault: "unavailable",
+  expired: "token-expired",
+};
+
+export class ConsumeConnections {
+  private readonly connections: Connections;
+  private readonly open = new Set<ConsumeConnection>();
+  private timer: Cancel | undefined;
+
+  constructor(private readonly parts: ConsumeParts) {
+    this.connections = new Connections(parts.world, parts.audience, parts.limits);
+  }
+
+  get size(): number {
+    return this.connections.size;
+  }
+
+  /** `leave` runs once when the client has gone. */
+  accept(caller: Caller, socket: Socket, leave: () => void): void {
+    this.connections.open({ sink: socket, framing: this.framing, onGone: leave }, (connection) => {
+      const one: ConsumeConnection = new ConsumeConnection(this.parts, caller, connection, () => this.open.delete(one));
+      this.open.add(one);
+      socket.onText((text) => one.take(text));
+    });
+    this.timer ??= this.parts.world.after(this.parts.limits.checkMs, this.check);
+  }
+
+  private readonly framing: Framing = {
+    tellsSlow: true,
+    beat: () => {},
+    farewell: (sink, why) => {
+      const { world, limits } = this.parts;
+      const code = CODES[why as EndReason] ?? why;
+      const retryMs = Math.round(world.random() * limits.spreadMs);
+      sink.write(frameOf({ type: "bye", code, reconnect: true, retryMs }));
+    },
+  };
+
+  /** Ends the connections whose token has ended. */
+  private readonly check = (): void => {
+    const { world, engine, limits } = this.parts;
+    for (const one of [...this.open]) if (one.untilMs <= engine.now()) one.expire();
+    this.timer = this.open.size === 0 ? undefined : world.after(limits.checkMs, this.check);
+  };
+}
+
+class ConsumeConnection implements Paced {
+  private readonly consumers = new Map<string, Consumer | QueueConsumer>();
+  /** Ids whose subscription is being made. */
+  private readonly pending = new Set<string>();
+  private isOver = false;
+
+  constructor(
+    private readonly parts: ConsumeParts,
+    private readonly caller: Caller,
+    private readonly connection: Connection,
+    private readonly left: () => void,
+  ) {
+    connection.add(this);
+  }
+
+  get untilMs(): number {
+    return this.caller.access.untilMs ?? Number.POSITIVE_INFINITY;
+  }
+
+  expire(): void {
+    this.connection.end("expired");
+  }
+
+  /** Its messages come from the consumers, within their credit. */
+  async turn(): Promise<void> {}
+
+  /** The connection has ended. */
+  stop(): void {
+    if (this.isOver) return;
+    this.isOver = true;
+    this.left();
+    for (const consumer of [...this.consumers.values()]) consumer.disconnect();
+    this.consumers.clear();
+  }
+
+  async take(text: string): Promise<void> {
+    let id: string | undefined;
+    try {
+      const frame = parsed(text);
+      id = frame.id;
+      if (frame.type === "subscribe") await this.subscribe(frame);
+      else if (frame.type === "ack") this.ack(frame);
+      else if (frame.type === "nack") this.settle(frame.id, frame.lease, "nack", frame.delayMs);
+      else if (frame.type === "extend") this.extend(frame);
+      else this.consumerOf(frame.id).unsubscribe();
+    } catch (fault) {
+      this.send({ type: "error", id, ...this.problemOf(fault) });
+    }
+  }
+
+  private async subscribe({ id, topic, from, credit }: ClientFrame & { type: "subscribe" }): Promise<void> {
+    const { groups, limits } = this.parts;
+    const { project, member, access } = this.caller;
+    const name = parseTopic(topic);
+    if (this.consumers.has(id) || this.pending.has(id)) throw badBody(`id ${JSON.stringify(id)} is in use`);
+    if (this.consumers.size + this.pending.size >= limits.subscriptions) {
+      throw new Refusal("too-many-subscriptions", `a connection may have ${limits.subscriptions} subscriptions`);
+    }
+    this.pending.add(id);
+    try {
+      const asked = { name, member, start: from, credit };
+      const consumer =
+        name.mode === "queue"
+          ? await groups.work(project, asked, access, this.queueEventsOf(id))
+          : await groups.consume(project, asked, access, this.eventsOf(id));
+      if (this.isOver) consumer.disconnect();
+      else this.consumers.set(id, consumer);
+    } finally {
+      this.pending.delete(id);
+    }
+  }
+
+  private eventsOf(id: string): ConsumerEvents {
+    return {
+      subscribed: () => this.send({ type: "subscribed", id }),
+      granted: (stream, epoch) => this.send({ type: "granted", id, stream, epoch }),
+      revoking: (stream, epoch) => this.send({ type: "revoking", id, stream, epoch }),
+      revoked: (stream, epoch) => this.send({ type: "revoked", id, stream, epoch }),
+      message: (stream, epoch, contentType, message) =>
+        this.connection.send(messageFrame({ id, stream, epoch }, contentType, message)),
+      acked: (stream, position) => this.send({ type: "acked", id, stream, offset: formatOffset(position) }),
+      gap: (stream, after, through) =>
+        this.send({ type: "gap", id, stream, after: formatOffset(after), through: formatOffset(through) }),
+      unsubscribed: () => {
+        this.consumers.delete(id);
+        this.send({ type: "unsubscribed", id });
+      },
+    };
+  }
+
+  private queueEventsOf(id: string): QueueEvents {
+    return {
+      subscribed: () => this.send({ type: "subscribed", id }),
+      message: ({ stream, lease, attempt }, contentType, message) =>
+        this.connection.send(messageFrame({ id, stream, lease, attempt }, contentType, message)),
+      acked: ({ stream, position }) => this.send({ type: "acked", id, stream, offset: formatOffset(position) }),
+      expired: ({ stream, position }) => {
+        const detail = `the lease of ${formatOffset(position)} of ${stream} was over; it will be delivered again`;
+        this.send({ type: "error", id, code: "fenced", detail });
+      },
+      unsubscribed: () => {
+        this.consumers.delete(id);
+        this.send({ type: "unsubscribed", id });
+      },
+    };
+  }
+
+  private ack({ id, stream, offset, epoch, lease }: ClientFrame & { type: "ack" }): void {
+    const consumer = this.consumerOf(id);
+    if (consumer instanceof QueueConsumer) {
+      this.settle(id, lease, "ack");
+      return;
+    }
+    const position = parseOffset(offset);
+    if (position === undefined) throw new Refusal("bad-offset", "offset must be the one of a message");
+    const outcome = consumer.ack(stream, epoch ?? 0, position);
+    if (outcome === "ahead") throw new Refusal("offset-ahead", `no such message of ${stream} was delivered yet`);
+    // A stream that was taken away meanwhile: another member processes the message, and this one has been told.
+    if (outcome === "unknown") throw new Refusal("fenced", `${stream} is not granted in epoch ${epoch}`);
+  }
+
+  private settle(id: string, lease: number | undefined, verdict: "ack" | "nack", delayMs?: number): void {
+    const isSettled = lease !== undefined && this.queueOf(id).settle(lease, verdict, delayMs);
+    if (!isSettled) throw new Refusal("fenced", `lease ${lease} is over, or was settled before`);
+  }
+
+  private extend({ id, lease, leaseMs }: ClientFrame & { type: "extend" }): void {
+    if (!this.queueOf(id).extend(lease, leaseMs)) throw new Refusal("fenced", `lease ${lease} is over`);
+  }
+
+  private queueOf(id: string): QueueConsumer {
+    const consumer = this.consumerOf(id);
+    if (consumer instanceof QueueConsumer) return consumer;
+    throw badBody("only messages of a $queue have leases");
+  }
+
+  private consumerOf(id: string): Consumer | QueueConsumer {
+    const consumer = this.consumers.get(id);
+    if (consumer === undefined) throw badBody(`id ${JSON.stringify(id)} names no subscription of this connection`);
+    return consumer;
+  }
+
+  private send(frame: ServerFrame): void {
+    this.connection.send(frameOf(frame));
+  }
+
+  private problemOf(fault: unknown): { readonly code: string; readonly detail: string } {
+    if (fault instanceof Refusal || fault instanceof EngineError) return { code: fault.code, detail: fault.message };
+    this.parts.report("a frame of a consumer failed", fault);
+    return { code: "internal", detail: "something went wrong in the server" };
+  }
+}
+
+function parsed(text: string): ClientFrame {
+  let value: { readonly type?: unknown } | null;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    throw badBody("a frame must be JSON");
+  }
+  const { type, ...rest } = value ?? {};
+  if (typeof type !== "string" || !Object.hasOwn(FRAMES, type)) {
+    throw badBody(`type must be one of ${Object.keys(FRAMES).join(", ")}`);
+  }
+  const known = type as keyof typeof FRAMES;
+  return { type: known, ...checkedJson(FRAMES[known], rest) } as ClientFrame;
+}

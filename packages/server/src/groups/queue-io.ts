@@ -1,0 +1,143 @@
+/**
+ * What a leader of a queue reads and writes outside of its entity: the logs of its streams, whose messages it leases, and the
+ * dead-letter stream. The leader process owns one and passes effects of the rules on to it.
+ *
+ * Invariants: one read of a stream is in flight. A stream is watched while the group has members, so that an idle leader costs
+ * nothing. A message reaches the dead-letter stream at least once, with its reason, before it counts as acknowledged.
+ */
+import { formatOffset, type Position } from "@sluice/protocol";
+import type { World } from "../core/world.ts";
+import type { Entity } from "../engine/contract.ts";
+import type { Streams } from "../streams/service.ts";
+import type { LeaderEffect, LeaderEvent } from "./leader-state.ts";
+import { DEAD } from "./redrive.ts";
+
+export interface QueueIoParts {
+  readonly world: Pick<World, "after">;
+  readonly streams: Streams;
+  readonly readBytes: number;
+  readonly retryMs: number;
+  readonly report: (what: string, fault: unknown) => void;
+}
+
+type Bury = Extract<LeaderEffect, { kind: "bury" }>;
+
+export class QueueIo {
+  private readonly watches = new Map<string, () => void>();
+  /** Streams with a commit since their last read began. */
+  private readonly woken = new Set<string>();
+  private isStopped = false;
+
+  constructor(
+    private readonly parts: QueueIoParts,
+    private readonly group: Entity,
+    private readonly deadLetter: string | undefined,
+    private readonly step: (event: LeaderEvent) => void,
+  ) {}
+
+  read(path: string, after: Position): void {
+    this.watch(path);
+    this.readFrom(path, after).catch((fault) => {
+      if (this.isStopped) return;
+      this.parts.report(`reading ${path} for ${this.group.key} failed; it is repeated`, fault);
+      this.parts.world.after(this.parts.retryMs, () => this.readAgain(path, after));
+    });
+  }
+
+  private readAgain(path: string, after: Position): void {
+    if (this.isStopped) return;
+    if (this.watches.has(path)) this.read(path, after);
+    // The members have left meanwhile, and the next one asks for the stream again.
+    else this.step({ type: "read", path, positions: [], isDry: false });
+  }
+
+  /** No member is left. */
+  rest(): void {
+    for (const unwatch of this.watches.values()) unwatch();
+    this.watches.clear();
+  }
+
+  stop(): void {
+    this.isStopped = true;
+    this.rest();
+  }
+
+  private watch(path: string): void {
+    if (this.watches.has(path) || this.isStopped) return;
+    const wake = () => {
+      this.woken.add(path);
+      this.step({ type: "woken", path });
+    };
+    this.watches.set(path, this.parts.streams.watch(this.group.project, path, wake));
+  }
+
+  private async readFrom(path: string, after: Position): Promise<void> {
+    const { streams, readBytes } = this.parts;
+    this.woken.delete(path);
+    const page = await streams.peek(this.group.project, path, after, readBytes);
+    if (this.isStopped) return;
+    switch (page.kind) {
+      case "page": {
+        const positions = page.messages.map(({ position }) => position);
+        this.step({ type: "read", path, positions, isDry: page.atTail && !this.woken.has(path) });
+        const isOver = page.atTail && page.meta.closed;
+        if (isOver) this.step({ type: "found", streams: [{ path, from: page.next, end: page.next }] });
+        return;
+      }
+      case "trimmed":
+        return this.step({ type: "trimmed", path, through: page.earliest });
+      case "lost":
+        return this.readFrom(path, page.survived);
+      case "ahead":
+        return this.step({ type: "read", path, positions: [], isDry: true });
+      default:
+        this.watches.get(path)?.();
+        this.watches.delete(path);
+        this.step({ type: "lost", paths: [path] });
+    }
+  }
+
+  bury(dead: Bury): void {
+    const { path, position } = dead;
+    this.append(dead).then(
+      () => this.step({ type: "buried", path, seq: position.seq }),
+      (fault) => {
+        if (this.isStopped) return;
+        this.parts.report(`the dead letter of ${path} was not stored; it is repeated`, fault);
+        this.parts.world.after(this.parts.retryMs, () => this.isStopped || this.bury(dead));
+      },
+    );
+  }
+
+  private async append({ path, position, attempts, why }: Bury): Promise<void> {
+    const { streams, readBytes } = this.parts;
+    const { project } = this.group;
+    if (this.deadLetter === undefined) return;
+    const before = { generation: position.generation, seq: position.seq - 1 };
+    const page = await streams.peek(project, path, before, readBytes);
+    const message = page.kind === "page" ? page.messages[0] : undefined;
+    // Retention has taken it meanwhile.
+    if (page.kind !== "page" || message === undefined || message.position.seq !== position.seq) return;
+    const { contentType } = page.meta.config;
+    await streams.create(project, this.deadLetter, { config: { contentType }, closed: false });
+    const offset = formatOffset(position);
+    const outcome = await streams.append(project, this.deadLetter, {
+      payloads: [message.payload],
+      contentType,
+      close: false,
+      messageId: `${path}@${offset}`,
+      messageKey: message.key,
+      attributes: {
+        ...message.attributes,
+        [DEAD.group]: this.group.id,
+        [DEAD.stream]: path,
+        [DEAD.offset]: offset,
+        [DEAD.reason]: why,
+        [DEAD.attempts]: `${attempts}`,
+      },
+    });
+    if (outcome.kind !== "appended" && outcome.kind !== "duplicate") {
+      throw new Error(`the dead-letter stream ${this.deadLetter} refuses messages: ${outcome.kind}`);
+    }
+  }
+}
