@@ -4,8 +4,8 @@
  * Invariants: a wrong option is refused with a TypeError before any request is sent.
  */
 import type { SessionStorage } from "./live/browser-world.ts";
-import type { SocketClass } from "./live/socket-transport.ts";
 import { numberOption, wrong } from "./options.ts";
+import type { SocketClass } from "./text-socket.ts";
 
 export interface SessionOptions {
   /** Tells several sessions of one page apart; a page that has one needs no name. */
