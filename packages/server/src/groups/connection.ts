@@ -17,7 +17,7 @@ import type { Cancel, World } from "../core/world.ts";
 import { type Engine, EngineError } from "../engine/contract.ts";
 import type { Consumer, ConsumerEvents } from "./consumer.ts";
 import type { GroupLimits } from "./defaults.ts";
-import { type ClientFrame, FRAMES, frameOf, messageFrame, type ServerFrame } from "./frames.ts";
+import { type ClientFrame, type ErrorFrame, FRAMES, frameOf, messageFrame, type ServerFrame } from "./frames.ts";
 import { QueueConsumer, type QueueEvents } from "./queue-consumer.ts";
 import type { Groups } from "./service.ts";
 import { parseTopic } from "./topic.ts";
@@ -123,17 +123,17 @@ class ConsumeConnection implements Paced {
   }
 
   async take(text: string): Promise<void> {
-    let id: string | undefined;
+    let about: AboutFrame = {};
     try {
       const frame = parsed(text);
-      id = frame.id;
+      about = aboutOf(frame);
       if (frame.type === "subscribe") await this.subscribe(frame);
       else if (frame.type === "ack") this.ack(frame);
       else if (frame.type === "nack") this.settle(frame.id, frame.lease, "nack", frame.delayMs);
       else if (frame.type === "extend") this.extend(frame);
       else this.consumerOf(frame.id).unsubscribe();
     } catch (fault) {
-      this.send({ type: "error", id, ...this.problemOf(fault) });
+      this.send({ type: "error", ...about, ...this.problemOf(fault) });
     }
   }
 
@@ -183,9 +183,10 @@ class ConsumeConnection implements Paced {
       message: ({ stream, lease, attempt }, contentType, message) =>
         this.connection.send(messageFrame({ id, stream, lease, attempt }, contentType, message)),
       acked: ({ stream, position }) => this.send({ type: "acked", id, stream, offset: formatOffset(position) }),
-      expired: ({ stream, position }) => {
-        const detail = `the lease of ${formatOffset(position)} of ${stream} was over; it will be delivered again`;
-        this.send({ type: "error", id, code: "fenced", detail });
+      expired: ({ stream, position, lease }) => {
+        const offset = formatOffset(position);
+        const detail = `the lease of ${offset} of ${stream} was over; it will be delivered again`;
+        this.send({ type: "error", id, stream, offset, lease, code: "fenced", detail });
       },
       unsubscribed: () => {
         this.consumers.delete(id);
@@ -238,6 +239,15 @@ class ConsumeConnection implements Paced {
     this.parts.report("a frame of a consumer failed", fault);
     return { code: "internal", detail: "something went wrong in the server" };
   }
+}
+
+/** What an error names, so that the client knows which of its frames is answered. */
+type AboutFrame = Pick<ErrorFrame, "id" | "stream" | "offset" | "epoch" | "lease">;
+
+function aboutOf(frame: ClientFrame): AboutFrame {
+  if (!("offset" in frame)) return { id: frame.id };
+  const { id, stream, offset, lease } = frame;
+  return { id, stream, offset, lease, ...("epoch" in frame && { epoch: frame.epoch }) };
 }
 
 function parsed(text: string): ClientFrame {
