@@ -23,7 +23,7 @@ export interface CloseGroupOptions {
 const DRAIN_MS = 10_000;
 
 interface Asker<T> {
-  readonly busy: ReadonlySet<string> | undefined;
+  readonly busy: Set<string> | undefined;
   resolve(delivery: Delivery<T> | undefined): void;
   reject(error: unknown): void;
 }
@@ -51,8 +51,11 @@ export class Member<T> {
     return this.settings.mode === "queue";
   }
 
-  /** The next message, of a stream that is not busy; undefined after `close`. Rejects when the member cannot go on. */
-  next(busy?: ReadonlySet<string>): Promise<Delivery<T> | undefined> {
+  /**
+   * The next message, of a stream that is not busy, which is busy from then on; undefined after `close`. Rejects when the member cannot
+   * go on.
+   */
+  next(busy?: Set<string>): Promise<Delivery<T> | undefined> {
     return new Promise((resolve, reject) => {
       this.askers.push({ busy, resolve, reject });
       this.handOut();
@@ -70,7 +73,11 @@ export class Member<T> {
         continue;
       }
       this.askers.splice(i, 1);
-      if (delivery !== undefined) this.line!.handOut(delivery);
+      if (delivery !== undefined) {
+        // At once, because the next asker must not get the same stream.
+        busy?.add(delivery.stream);
+        this.line!.handOut(delivery);
+      }
       if (this.failure === undefined || isOver) resolve(delivery);
       else reject(this.failure.error);
     }

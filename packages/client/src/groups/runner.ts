@@ -51,7 +51,6 @@ export class Runner<T> {
 
   private async work(member: Member<T>): Promise<void> {
     for (let message = await member.next(this.busy); message; message = await member.next(this.busy)) {
-      this.busy?.add(message.stream);
       await this.handle(message, member);
       this.busy?.delete(message.stream);
       member.handOut();
