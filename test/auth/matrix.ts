@@ -355,6 +355,16 @@ export const MATRIX: Readonly<Record<string, Row>> = {
     confined: "forbidden",
     before: withGroup,
   },
+  "group.redrive": {
+    method: "POST",
+    target: `${GROUP}/redrive`,
+    body: {},
+    // This group has no dead-letter stream.
+    right: [400],
+    lets: WRITE,
+    confined: "forbidden",
+    before: withGroup,
+  },
   "group.delete": {
     method: "DELETE",
     target: GROUP,

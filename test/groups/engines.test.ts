@@ -1,4 +1,4 @@
-/** Groups over a restart on every store. */
+/** Groups over a restart on every store, and over two nodes of one Redis: the leader on one, members on both. */
 import { createServer } from "@sluice/server";
 import { expect, it, onTestFinished } from "vitest";
 import { createdStream, describeOnStores, eventually } from "../e2e/server.ts";
@@ -45,4 +45,41 @@ describeOnStores("Groups", (engine) => {
     );
     for (const one of after) await eventually(() => expect([...one.payloads].sort()).toEqual([2, 3]));
   });
+});
+
+it("members on two nodes of one Redis share streams and messages, and one goes on when the other's node leaves", async () => {
+  const place = { redis: sharedRedis() };
+  const [one, two] = [await serverOn(place), await serverOn(place)];
+  for (const path of ["nodes/1", "nodes/2"]) await createdStream(one, path, "application/json");
+  const share = [await Consumer.open(one.url, "a"), await Consumer.open(two.url, "b")];
+  const queue = [await Consumer.open(one.url, "a"), await Consumer.open(two.url, "b")];
+  for (const member of share) await member.subscribe("$share/nodes/nodes/+", { from: "earliest" }).next("subscribed");
+  for (const member of queue) await member.subscribe("$queue/nodes/nodes/+", { from: "earliest" }).next("subscribed");
+  await eventually(() => {
+    expect(share.map((member) => member.of("granted").length - member.of("revoked").length)).toEqual([1, 1]);
+  });
+  const look = async ({ url }: { url: string }) => (await fetch(`${url}/v1/groups/nodes?mode=share`)).json();
+  await eventually(async () => {
+    const [here, there] = [await look(one), await look(two)];
+    expect(here).toMatchObject({
+      source: "leader",
+      members: [{ streams: [expect.any(String)] }, { streams: [expect.any(String)] }],
+    });
+    expect(there).toEqual(here);
+  });
+  for (let i = 0; i < 20; i++) await append(i % 2 === 0 ? one.url : two.url, `nodes/${1 + (i % 2)}`, i);
+  const all = Array.from({ length: 20 }, (_, i) => i);
+  for (const members of [share, queue]) {
+    await eventually(() => {
+      const payloads = members.flatMap((member) => member.payloads).sort((x, y) => Number(x) - Number(y));
+      expect(payloads).toEqual(all);
+    });
+    for (const member of members) expect(member.payloads.length).toBeGreaterThan(3);
+  }
+  await one.close();
+  await append(two.url, "nodes/1", "more");
+  await append(two.url, "nodes/2", "more");
+  for (const [, b] of [share, queue]) {
+    await eventually(() => expect(b!.payloads.filter((payload) => payload === "more")).toHaveLength(2));
+  }
 });

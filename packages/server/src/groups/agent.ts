@@ -13,7 +13,7 @@ import { borrowerDueMs, borrowerStep, holdsUntilMs } from "./borrower-rules.ts";
 import { type Borrower, type BorrowerEffect, type BorrowerEvent, newBorrower } from "./borrower-state.ts";
 import type { Carrier, ToBorrowerEnvelope } from "./carrier.ts";
 import type { GroupTimers } from "./defaults.ts";
-import type { Extension, Progress, Settlement } from "./messages.ts";
+import type { Extension, InFlight, Progress, Settlement, ToLeader } from "./messages.ts";
 
 /** What the session learns of its subscription: the effects of its borrower, without messages. */
 export type SessionEffect = Exclude<BorrowerEffect, { kind: "send" }>;
@@ -36,6 +36,8 @@ export interface Subscriber {
   readonly member: string;
   /** Of a queue: how many messages the member takes. */
   readonly credit?: number | undefined;
+  /** What is in flight, for the operator; the streams with the most of it. */
+  readonly pending?: (() => readonly InFlight[]) | undefined;
 }
 
 export interface Agent {
@@ -151,7 +153,13 @@ class Loan {
     const { carrier } = this.parts;
     const { group } = this.subscriber;
     const from = { id: this.id, node: carrier.node };
-    carrier.send(leader?.node ?? carrier.node, { groups: 1, group: group.key, from, message });
+    const told = message.type === "ping" ? this.withPending(message) : message;
+    carrier.send(leader?.node ?? carrier.node, { groups: 1, group: group.key, from, message: told });
+  }
+
+  private withPending(ping: ToLeader & { type: "ping" }): ToLeader {
+    const pending = this.subscriber.pending?.() ?? [];
+    return pending.length === 0 ? ping : { ...ping, pending };
   }
 
   arm(): void {

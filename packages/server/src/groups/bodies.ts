@@ -56,21 +56,35 @@ export const declaration = z.strictObject(
 /** Which group of a name is meant; needed only if several have it. */
 const which = { filter: filter.optional(), mode: mode.optional() };
 export const move = z.strictObject({ ...which, to: from }, OBJECT);
+export const choice = z.strictObject(which, OBJECT);
 
 export const groupKey = z.object({ group: z.string(), mode, filter: z.string() });
 export const listing = z.object({ groups: z.array(groupKey), next: z.string().optional() });
+
+const backlog = {
+  lag: z.int().describe("Messages that are published and not acknowledged."),
+  pending: z.int().describe("Messages that are delivered and not acknowledged."),
+  oldestUnackedMs: z.int().nullable().describe("The age of the oldest message that is not acknowledged."),
+};
 export const info = groupKey.extend({
+  source: z.enum(["leader", "stored"]).describe("`stored`: no leader answered, so members are unknown."),
   leader: z.object({ node: z.string(), epoch: z.int() }).nullable(),
-  members: z.array(z.object({ id: z.string(), streams: z.array(z.string()) })),
+  members: z.array(z.object({ id: z.string(), streams: z.array(z.string()), ...backlog })),
   streams: z.array(
     z.object({
       stream: z.string(),
       status: z.string(),
-      borrower: z.string().nullable(),
+      borrower: z.string().nullable().describe("The member that holds the stream."),
       progress: z.string(),
       tail: z.string(),
-      lag: z.int(),
+      ...backlog,
     }),
   ),
-  pending: z.int(),
+  ...backlog,
+  isCut: z.boolean().optional().describe("The group has more streams than are listed and summed up here."),
+});
+export const redriven = z.object({
+  redriven: z.int().describe("Letters that went back to their streams."),
+  stayed: z.int().describe("Letters whose stream is gone, closed or of another type."),
+  more: z.boolean().describe("Further letters are left for another request."),
 });

@@ -12,7 +12,7 @@ import type { Entity, LoggedMessage } from "../engine/contract.ts";
 import type { ReadOutcome } from "../streams/reading.ts";
 import type { Streams } from "../streams/service.ts";
 import type { Agent, SessionEffect, Subscription } from "./agent.ts";
-import type { Progress } from "./messages.ts";
+import { type InFlight, MAX_LISTED, type Progress } from "./messages.ts";
 
 /** What the client is told. */
 export interface ConsumerEvents {
@@ -79,7 +79,8 @@ export class Consumer {
     private readonly events: ConsumerEvents,
   ) {
     const { group, member } = asked;
-    this.subscription = parts.agent.subscribe({ group, member }, (effect) => this.perform(effect));
+    const pending = () => this.pending();
+    this.subscription = parts.agent.subscribe({ group, member, pending }, (effect) => this.perform(effect));
   }
 
   /** Processed up to and including this message of this grant. */
@@ -107,6 +108,14 @@ export class Consumer {
   disconnect(): void {
     this.flush();
     this.subscription.disconnect();
+  }
+
+  private pending(): readonly InFlight[] {
+    const all: InFlight[] = [];
+    for (const { path: stream, epoch, inFlight } of this.cursors.values()) {
+      if (inFlight.length > 0) all.push({ stream, epoch, count: inFlight.length });
+    }
+    return all.length <= MAX_LISTED ? all : all.sort((a, b) => b.count - a.count).slice(0, MAX_LISTED);
   }
 
   private perform(effect: SessionEffect): void {

@@ -77,6 +77,11 @@ export interface GroupLimits extends GroupTimers, ConnectionLimits {
   readonly leaseMs: number;
   /** Hints of created streams are collected for this long. */
   readonly hintMs: number;
+  /** How long a node waits for the leader on another node to tell what it knows. */
+  readonly askMs: number;
+  /** The pace at which a node looks how far its groups are behind: so many streams per step. */
+  readonly surveyMs: number;
+  readonly surveyStreams: number;
 }
 
 export const GROUP_LIMITS: GroupLimits = {
@@ -100,4 +105,7 @@ export const GROUP_LIMITS: GroupLimits = {
   checkMs: 1_000,
   leaseMs: 30_000,
   hintMs: 20,
+  askMs: 1_000,
+  surveyMs: 1_000,
+  surveyStreams: 200,
 };

@@ -1,6 +1,6 @@
 /** The routes of groups, described for the OpenAPI document. Their bodies are the schemas that validate them. */
 import { count, type Description, parameter, text, upTo } from "../core/describe.ts";
-import { declaration, groupKey, info, listing, move } from "./bodies.ts";
+import { choice, declaration, groupKey, info, listing, move, redriven } from "./bodies.ts";
 
 const member = parameter(
   "member",
@@ -38,7 +38,7 @@ export const describeGroups = {
   },
   get: {
     summary: "Look at a group: leader, members, and how far each stream is processed",
-    says: "Leader and members are known to the node that leads the group; another node shows what is stored.",
+    says: "The node that is asked asks the node that leads the group. If that does not answer, `source` is `stored`: the progress is shown, and no members.",
     query: [filter, mode],
     answers: { 200: { says: "The group.", content: { "application/json": info } } },
     refuses: [...FOUND, "bad-query"],
@@ -58,6 +58,13 @@ export const describeGroups = {
     says: "What is in flight is fenced: it is delivered again, or passed over, as the new place says.",
     body: { isRequired: true, content: { "application/json": move } },
     answers: { 204: { says: "The group is moved." } },
+    refuses: [...FOUND, "bad-body", "too-large"],
+  },
+  redrive: {
+    summary: "Put dead letters back into their streams",
+    says: "Each letter goes back once, to the end of the stream that it came from, and readers of that stream see it again. It stays in the dead-letter stream too.",
+    body: { isRequired: true, content: { "application/json": choice } },
+    answers: { 200: { says: "What was put back.", content: { "application/json": redriven } } },
     refuses: [...FOUND, "bad-body", "too-large"],
   },
   delete: {

@@ -4,20 +4,30 @@
 
 import { Refusal } from "../core/refusal.ts";
 import { type AddressName, READING, route } from "../core/route.ts";
-import type { Entity } from "../engine/contract.ts";
 import { isMemoryTruth } from "../engine/other-nodes.ts";
 import type { Feature, Kernel } from "../feature.ts";
 import type { Streams } from "../streams/service.ts";
 import { GroupAgent } from "./agent.ts";
 import { Carrier } from "./carrier.ts";
 import { ConsumeConnections } from "./connection.ts";
+import { DeclaredHolds } from "./declared-holds.ts";
 import type { GroupLimits } from "./defaults.ts";
 import { describeGroups as describe } from "./describe.ts";
 import { Hints } from "./hints.ts";
+import { Inquiries } from "./inquiries.ts";
 import { LeaderRegistry } from "./leader-registry.ts";
+import { viewOf } from "./leader-view.ts";
 import { groupMetrics } from "./metrics.ts";
-import { CONSUME_ADDRESS, GROUP_ADDRESS, GROUPS_ADDRESS, GroupRoutes, SEEK_ADDRESS } from "./routes.ts";
+import {
+  CONSUME_ADDRESS,
+  GROUP_ADDRESS,
+  GROUPS_ADDRESS,
+  GroupRoutes,
+  REDRIVE_ADDRESS,
+  SEEK_ADDRESS,
+} from "./routes.ts";
 import { CONSUME, Groups } from "./service.ts";
+import { Survey } from "./survey.ts";
 import { Topics } from "./topics.ts";
 
 const group: AddressName = {
@@ -45,8 +55,22 @@ export function groupsFeature(kernel: Kernel, limits: GroupLimits, { streams }: 
   const leading = { ...limits, engine, keepers, world, streams, topics, carrier, timers: limits, claim, report };
   const registry = new LeaderRegistry(leading);
   const agent = new GroupAgent({ world, carrier, timers: limits });
-  const leaderOf = (group: Entity) => registry.leaderOf(group)?.leader;
-  const service = new Groups({ engine, keepers, world, streams, agent, limits, leaderOf });
+  const viewOfKey = (key: string) => {
+    const leader = registry.leaderOf(key);
+    return leader && viewOf(leader, engine.node);
+  };
+  const inquiries = new Inquiries({ engine, world, askMs: limits.askMs, viewOf: viewOfKey });
+  const holds = new DeclaredHolds({ engine, streams, pagePaths, batch: limits.batch });
+  streams.holdNew((project, path) => holds.placeOn(project, path));
+  const service = new Groups({ engine, keepers, world, streams, agent, limits, holds, inquiries });
+  const survey = new Survey({
+    world,
+    now: () => engine.now(),
+    leaders: () => registry.serving(),
+    after: (project, path, position) => service.after(project, path, position),
+    stepMs: limits.surveyMs,
+    perStep: limits.surveyStreams,
+  });
   const connections = new ConsumeConnections({ engine, world, audience, groups: service, limits, report });
   const routes = new GroupRoutes({ groups: service, connections, audience, world, limits });
   const hear = ({ kind, project, path }: { kind: "created" | "deleted"; project: string; path: string }) =>
@@ -102,6 +126,14 @@ export function groupsFeature(kernel: Kernel, limits: GroupLimits, { streams }: 
         describe: describe.seek,
       }),
       route({
+        name: "group.redrive",
+        need: "write",
+        methods: ["POST"],
+        address: REDRIVE_ADDRESS,
+        handle: (call, request) => routes.redrive(call, request),
+        describe: describe.redrive,
+      }),
+      route({
         name: "group.delete",
         need: "write",
         methods: ["DELETE"],
@@ -110,15 +142,19 @@ export function groupsFeature(kernel: Kernel, limits: GroupLimits, { streams }: 
         describe: describe.delete,
       }),
     ],
-    metrics: groupMetrics(registry, agent, connections),
+    metrics: groupMetrics(registry, agent, connections, survey),
     start: () => {
       carrier.start({
         toLeader: (envelope) => registry.take(envelope),
         toBorrower: (envelope) => agent.take(envelope),
       });
       hints.start();
+      inquiries.start();
+      survey.start();
     },
     stop: async () => {
+      survey.stop();
+      inquiries.stop();
       agent.stop();
       await registry.stop();
       hints.stop();

@@ -51,20 +51,20 @@ test.each([
 
 test("every leader has a later term, and knows whether the one before ended without members", () => {
   const rows = new Rows();
-  expect(rows.run(beginTermRule)).toEqual({ kind: "absent" });
+  expect(rows.run((view) => beginTermRule(view, "n1"))).toEqual({ kind: "absent" });
   rows.run((view) => declareRule(view, 0, { start: { kind: "earliest" } }));
-  expect(rows.run(beginTermRule)).toMatchObject({ wasClean: true, meta: { term: 1 } });
-  expect(rows.run(beginTermRule)).toMatchObject({ wasClean: false, meta: { term: 2 } });
+  expect(rows.run((view) => beginTermRule(view, "n1"))).toMatchObject({ wasClean: true, meta: { term: 1 } });
+  expect(rows.run((view) => beginTermRule(view, "n1"))).toMatchObject({ wasClean: false, meta: { term: 2 } });
   rows.run((view) => endTermRule(view, 1));
   expect(rows.meta?.isClean).toBe(false);
   rows.run((view) => endTermRule(view, 2));
-  expect(rows.run(beginTermRule)).toMatchObject({ wasClean: true });
+  expect(rows.run((view) => beginTermRule(view, "n1"))).toMatchObject({ wasClean: true });
 });
 
 test("progress is stored in the leader's own term and edition only", () => {
   const rows = new Rows();
   rows.run((view) => declareRule(view, 0, { start: { kind: "earliest" } }));
-  rows.run(beginTermRule);
+  rows.run((view) => beginTermRule(view, "n1"));
   const store = (term: number, edition: number) =>
     rows.run((view) => storeRule(view, { term, edition }, new Map([["s", { at: at(3) }]])));
   expect(store(0, 1)).toBe("changed");

@@ -5,10 +5,21 @@
  * Invariants: a leader changes rows only in its own term and edition, so that a seek or a deletion that came in between is
  * noticed by the next commit and not overwritten. Only a leader writes the rows of streams.
  */
+import { comparePositions, type Position, ZERO } from "@sluice/protocol";
 import { type Change, drop, put } from "../engine/draft.ts";
 import type { Decision, View } from "../engine/keeper.ts";
 import type { StreamRow } from "./leader-state.ts";
-import { blockKey, blockTable, type GroupConfig, type GroupMeta, metaTable, type Start, streamTable } from "./state.ts";
+import {
+  blockKey,
+  blockTable,
+  type GroupConfig,
+  type GroupMeta,
+  metaTable,
+  type Redrive,
+  redriveTable,
+  type Start,
+  streamTable,
+} from "./state.ts";
 
 /** Where a group begins, as it was asked for. */
 export type AskedStart = Start | { readonly kind: "latest" };
@@ -55,10 +66,10 @@ export type TermOutcome =
   | { readonly kind: "absent" };
 
 /** A leader begins. Submitted under its ownership, before it reads any row. */
-export function beginTermRule(view: View): Decision<TermOutcome> {
+export function beginTermRule(view: View, leader: string): Decision<TermOutcome> {
   const known = view.get(metaTable, "");
   if (known === undefined) return { outcome: { kind: "absent" } };
-  const meta: GroupMeta = { ...known, term: known.term + 1, isClean: false };
+  const meta: GroupMeta = { ...known, term: known.term + 1, isClean: false, leader };
   return { outcome: { kind: "begun", meta, wasClean: known.isClean }, changes: [put(metaTable, "", meta)] };
 }
 
@@ -66,7 +77,9 @@ export function beginTermRule(view: View): Decision<TermOutcome> {
 export function endTermRule(view: View, term: number): Decision<void> {
   const meta = view.get(metaTable, "");
   const isOwn = meta?.term === term;
-  return { outcome: undefined, changes: isOwn ? [put(metaTable, "", { ...meta, isClean: true })] : [] };
+  if (!isOwn) return { outcome: undefined };
+  const { leader: _, ...rest } = meta;
+  return { outcome: undefined, changes: [put(metaTable, "", { ...rest, isClean: true })] };
 }
 
 /** `changed`: the group was deleted or a seek came: this leader's idea of it is over. */
@@ -108,6 +121,21 @@ export function seekRule(view: View, now: number, to: AskedStart): Decision<"sou
   if (meta === undefined) return { outcome: "absent" };
   const moved: GroupMeta = { ...meta, start: startAt(to, now), edition: meta.edition + 1 };
   return { outcome: "sought", changes: [put(metaTable, "", moved)] };
+}
+
+/** `producer` counts at the first redrive of the group only. */
+export function beginRedriveRule(view: View, producer: string): Decision<Redrive> {
+  const known = view.get(redriveTable, "");
+  if (known !== undefined) return { outcome: known };
+  const begun = { through: ZERO, producer };
+  return { outcome: begun, changes: [put(redriveTable, "", begun)] };
+}
+
+/** Two redrives at once keep the later place. */
+export function redrivenRule(view: View, through: Position): Decision<void> {
+  const known = view.get(redriveTable, "");
+  if (known === undefined || comparePositions(through, known.through) <= 0) return { outcome: undefined };
+  return { outcome: undefined, changes: [put(redriveTable, "", { ...known, through })] };
 }
 
 export function deleteRule(view: View): Decision<"deleted" | "absent"> {

@@ -5,8 +5,7 @@
  * Invariants: it acts only while its term is held. It reads the group's rows after it has begun its term, so that no commit of an
  * earlier leader can follow. One timer is set at a time. A seek or a deletion ends it; the next leader reads what is stored.
  */
-import { type Position, ZERO } from "@sluice/protocol";
-import { shardPaths } from "../core/shard-path.ts";
+import { ZERO } from "@sluice/protocol";
 import type { Cancel, World } from "../core/world.ts";
 import type { Engine } from "../engine/contract.ts";
 import { FENCED } from "../engine/keeper.ts";
@@ -17,6 +16,7 @@ import type { Streams } from "../streams/service.ts";
 import type { Carrier } from "./carrier.ts";
 import { type GroupTimers, graceMs } from "./defaults.ts";
 import { beginTermRule, dropBlocksRule, endTermRule, storeRule } from "./group-rules.ts";
+import { plainStreams, startIn } from "./group-start.ts";
 import { GroupHolds } from "./holds.ts";
 import { leaderDueMs, leaderStep } from "./leader-rules.ts";
 import {
@@ -130,7 +130,7 @@ export class LeaderProcess {
 
   private async begin(): Promise<void> {
     const { engine, topics, timers, pageRows } = this.parts;
-    const begun = await this.term.submit([META], beginTermRule);
+    const begun = await this.term.submit([META], (view) => beginTermRule(view, engine.node));
     if (begun.kind === "absent") this.finish();
     if (begun.kind !== "begun" || !this.isServing) return;
     const { meta, wasClean } = begun;
@@ -281,28 +281,16 @@ export class LeaderProcess {
 
   private async look(path: string): Promise<readonly FoundStream[]> {
     const { streams } = this.parts;
-    const { project } = this.term.entity;
-    const described = await streams.describe(project, path);
-    if (described.kind !== "live") return [];
-    const { shards } = described.meta.config;
-    if (shards !== undefined) return (await Promise.all(shardPaths(path, shards).map((one) => this.look(one)))).flat();
-    const { meta, head } = described;
-    const from = this.state!.streams.has(path) ? ZERO : await this.startOf(path, head.at, meta.createdAt, head.last);
-    const isHeld = meta.config.retention !== undefined;
-    // The hold comes before the first read, so that what retention has taken by then was taken before the group began.
-    if (isHeld) await this.holds.begin(path, this.state!.streams.get(path)?.stored ?? from);
-    const blocks = this.blocks.get(path);
-    this.blocks.delete(path);
-    return [{ path, from, end: meta.closed ? head.last : undefined, isHeld, blocks }];
-  }
-
-  private async startOf(path: string, lastMs: number, createdMs: number, tail: Position): Promise<Position> {
-    const { start } = this.meta!;
-    if (start.kind === "position") return start.position;
-    if (start.kind === "earliest" || createdMs >= start.atMs) return ZERO;
-    if (lastMs < start.atMs) return tail;
-    const located = await this.parts.streams.positionAt(this.term.entity.project, path, start.atMs);
-    return located.kind === "position" ? located.position : ZERO;
+    const found: FoundStream[] = [];
+    for (const one of await plainStreams(streams, this.term.entity.project, path)) {
+      const from = this.state!.streams.has(one.path) ? ZERO : await startIn(streams, one, this.meta!.start);
+      // The hold comes before the first read, so that what retention has taken by then was taken before the group began.
+      if (one.isTrimmed) await this.holds.begin(one.path, this.state!.streams.get(one.path)?.stored ?? from);
+      const blocks = this.blocks.get(one.path);
+      this.blocks.delete(one.path);
+      found.push({ path: one.path, from, end: one.end, isHeld: one.isTrimmed, blocks });
+    }
+    return found;
   }
 
   private arm(): void {

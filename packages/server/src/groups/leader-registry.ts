@@ -6,11 +6,12 @@
  * no leader. A request is passed on once, so that two nodes with old ideas of each other never play ping-pong.
  */
 import type { Cancel } from "../core/world.ts";
-import { type Entity, entityOf } from "../engine/contract.ts";
+import { entityOf } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
 import { OwnedEntity, type OwnerLimits } from "../engine/owned-entity.ts";
 import type { ToLeaderEnvelope } from "./carrier.ts";
 import { type LeaderParts, LeaderProcess } from "./leader-process.ts";
+import type { Leader } from "./leader-state.ts";
 
 export interface RegistryParts extends LeaderParts {
   readonly keepers: Keepers;
@@ -38,9 +39,14 @@ export class LeaderRegistry {
 
   constructor(private readonly parts: RegistryParts) {}
 
-  /** The leader of a group on this node, if it has one. */
-  leaderOf(group: Entity): LeaderProcess | undefined {
-    return this.seats.get(group.key)?.leader;
+  /** What the leader of a group knows, if it is on this node. */
+  leaderOf(key: string): Leader | undefined {
+    return this.seats.get(key)?.leader?.leader;
+  }
+
+  /** The leaders of this node that have read their rows, by the keys of their groups. */
+  *serving(): Iterable<readonly [string, Leader]> {
+    for (const [key, { leader }] of this.seats) if (leader?.leader !== undefined) yield [key, leader.leader];
   }
 
   get leaders(): number {

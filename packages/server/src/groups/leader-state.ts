@@ -9,7 +9,7 @@ import type { Position } from "@sluice/protocol";
 import type { Block } from "../leases/block-row.ts";
 import type { Due, LeaseCore, Reason } from "../leases/lease-core.ts";
 import { TimerWheel } from "../leases/timer-wheel.ts";
-import type { BorrowerAddress, FromLeader, Leased, ToLeader } from "./messages.ts";
+import type { BorrowerAddress, FromLeader, InFlight, Leased, ToLeader } from "./messages.ts";
 
 /** Grants per term: their numbers are term * this + 1, + 2 and so on. A leader that needs more starts another term. */
 export const EPOCHS_PER_TERM = 2 ** 20;
@@ -28,6 +28,8 @@ export interface Member extends BorrowerAddress {
   batches: number;
   /** When it sent the newest ping that the leader has got, by the borrower's clock. */
   pingedMs: number;
+  /** What its session has delivered and the client has not acknowledged, as that ping said. */
+  pending: readonly InFlight[];
 }
 
 /**
@@ -250,4 +252,11 @@ export function newStream(path: string, { at, home }: StreamRow): GroupStream {
 /** Whether the group has processed the stream to its end. Its row stays while the stream exists. */
 export function isDone({ end, progress }: GroupStream): boolean {
   return end !== undefined && progress.generation >= end.generation && progress.seq >= end.seq;
+}
+
+/** The position of a message of a queue. */
+export function positionOf({ generations }: QueuedStream, seq: number): Position {
+  let { generation } = generations[0]!;
+  for (const one of generations) if (one.from <= seq) generation = one.generation;
+  return { generation, seq };
 }

@@ -31,24 +31,33 @@ export abstract class MemberTurn extends LeaderTurn {
     if (message.type === "leader_wanted") this.connect(from, message.member, message.credit);
     else if (message.type === "disconnect") this.disconnect(from, member, message);
     else if (member === undefined) this.send(from, { type: "invalidate" });
-    else if (message.type === "ping") this.ping(member, message.sentMs);
+    else if (message.type === "ping") this.ping(member, message);
     else this.toldOfGiven(member, message);
   }
 
   private connect(from: BorrowerAddress, member: string, credit = 0): void {
     const { members } = this.leader;
-    const fresh = { heardMs: this.now, isConfirmed: false, credit, outstanding: 0, batches: 0, pingedMs: 0 };
+    const fresh = {
+      heardMs: this.now,
+      isConfirmed: false,
+      credit,
+      outstanding: 0,
+      batches: 0,
+      pingedMs: 0,
+      pending: [],
+    };
     if (!members.has(from.id)) members.set(from.id, { ...from, member, ...fresh });
     this.leader.emptySinceMs = undefined;
     this.send(from, { type: "leader_connect_response" });
   }
 
-  private ping(member: Member, sentMs: number): void {
+  private ping(member: Member, { sentMs, pending = [] }: Extract<ToLeader, { type: "ping" }>): void {
     if (!member.isConfirmed) {
       member.isConfirmed = true;
       // The first member waits for no others.
       this.reassignIn(this.leader.members.size === 1 ? 0 : this.timers.reassignMs);
     }
+    if (sentMs >= member.pingedMs) member.pending = pending;
     member.pingedMs = Math.max(member.pingedMs, sentMs);
     this.send(member, { type: "ping_response", sentMs });
   }

@@ -55,14 +55,19 @@ export interface Extension extends Omit<Leased, "attempt"> {
   readonly leaseMs: number;
 }
 
+/** How many messages of a grant are delivered and not acknowledged. For the operator only. */
+export interface InFlight extends Granted {
+  readonly count: number;
+}
+
 /** The most entries of one message: far below the limit of `tell`, also with the longest paths. */
 export const MAX_LISTED = 25;
 
 export type ToLeader =
   /** `credit`: of a queue, how many messages the member takes at a time. */
   | { readonly type: "leader_wanted"; readonly member: string; readonly credit?: number | undefined }
-  /** `sentMs` is by the borrower's clock; the answer repeats it. */
-  | { readonly type: "ping"; readonly sentMs: number }
+  /** `sentMs` is by the borrower's clock; the answer repeats it. `pending`: the streams with the most in flight. */
+  | { readonly type: "ping"; readonly sentMs: number; readonly pending?: readonly InFlight[] | undefined }
   | { readonly type: "update_progress"; readonly progress: readonly Progress[] }
   | ({ readonly type: "revoke_finished" } & Granted)
   /** The messages of this batch have arrived. */

@@ -10,6 +10,7 @@ import type { World } from "../core/world.ts";
 import type { Entity } from "../engine/contract.ts";
 import type { Streams } from "../streams/service.ts";
 import type { LeaderEffect, LeaderEvent } from "./leader-state.ts";
+import { DEAD } from "./redrive.ts";
 
 export interface QueueIoParts {
   readonly world: Pick<World, "after">;
@@ -128,10 +129,11 @@ export class QueueIo {
       messageKey: message.key,
       attributes: {
         ...message.attributes,
-        "dead-stream": path,
-        "dead-offset": offset,
-        "dead-reason": why,
-        "dead-attempts": `${attempts}`,
+        [DEAD.group]: this.group.id,
+        [DEAD.stream]: path,
+        [DEAD.offset]: offset,
+        [DEAD.reason]: why,
+        [DEAD.attempts]: `${attempts}`,
       },
     });
     if (outcome.kind !== "appended" && outcome.kind !== "duplicate") {

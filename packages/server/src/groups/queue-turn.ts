@@ -15,6 +15,7 @@ import {
   isDone,
   type Member,
   newStream,
+  positionOf,
   type QueuedStream,
   type Settling,
   type StreamRow,
@@ -305,10 +306,4 @@ export class QueueTurn extends MemberTurn {
     this.queue.storing = [];
     super.storeFailed();
   }
-}
-
-function positionOf({ generations }: QueuedStream, seq: number): Position {
-  let { generation } = generations[0]!;
-  for (const one of generations) if (one.from <= seq) generation = one.generation;
-  return { generation, seq };
 }

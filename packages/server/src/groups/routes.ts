@@ -13,7 +13,7 @@ import { Refusal } from "../core/refusal.ts";
 import type { CallTo } from "../core/route.ts";
 import type { Socket } from "../core/socket.ts";
 import type { World } from "../core/world.ts";
-import { declaration, mode as modeSchema, move } from "./bodies.ts";
+import { choice, declaration, mode as modeSchema, move } from "./bodies.ts";
 import type { ConsumeConnections } from "./connection.ts";
 import type { GroupLimits } from "./defaults.ts";
 import type { GroupInfo } from "./info.ts";
@@ -24,6 +24,7 @@ export const CONSUME_ADDRESS = "/v1/{project}/consume";
 export const GROUPS_ADDRESS = "/v1/{project}/groups";
 export const GROUP_ADDRESS = "/v1/{project}/groups/{group}";
 export const SEEK_ADDRESS = "/v1/{project}/groups/{group}/seek";
+export const REDRIVE_ADDRESS = "/v1/{project}/groups/{group}/redrive";
 
 type ProjectCall = CallTo<typeof CONSUME_ADDRESS>;
 type GroupCall = CallTo<typeof GROUP_ADDRESS>;
@@ -76,7 +77,7 @@ export class GroupRoutes {
     }
     groups.demandFilter(name, access);
     if (config.deadLetter !== undefined) groups.demandDeadLetter(name, config.deadLetter, access);
-    const { kind } = await groups.declare(project, name, from ?? { kind: "latest" }, config);
+    const { kind } = await groups.put(project, name, from ?? { kind: "latest" }, config);
     if (kind === "differs")
       throw new Refusal("group-differs", "the group has another leaseMs, maxAttempts or deadLetter");
     return json({ ...name }, kind === "created" ? 201 : 200);
@@ -87,6 +88,12 @@ export class GroupRoutes {
     const name = await this.parts.groups.find(project, group, which, access);
     await this.parts.groups.seek(project, name, to);
     return { status: 204, headers: [] };
+  }
+
+  async redrive({ project, group, access }: GroupCall, request: HttpRequest): Promise<Reply> {
+    const which = await jsonBody(request, this.parts.limits.bodyBytes, choice);
+    const name = await this.parts.groups.find(project, group, which, access);
+    return json(await this.parts.groups.redrive(project, name, access));
   }
 
   async delete({ project, group, access }: GroupCall, { search }: HttpRequest): Promise<Reply> {
@@ -113,11 +120,10 @@ function limitOf(text: string | undefined): number {
   return limit;
 }
 
-function infoBody({ name, leader, members, streams }: GroupInfo): object {
-  let pending = 0;
-  for (const { lag } of streams) pending += lag;
+function infoBody({ name, source, leader, members, streams, isCut, ...sums }: GroupInfo): object {
   return {
     ...nameBody(name),
+    source,
     leader,
     members,
     streams: streams.map(({ progress, tail, ...rest }) => ({
@@ -125,7 +131,8 @@ function infoBody({ name, leader, members, streams }: GroupInfo): object {
       progress: formatOffset(progress),
       tail: formatOffset(tail),
     })),
-    pending,
+    ...sums,
+    ...(isCut && { isCut }),
   };
 }
 

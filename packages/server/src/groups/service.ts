@@ -1,5 +1,5 @@
 /**
- * Groups as every door uses them: declare, consume, seek, delete, list, look at. It checks what callers ask for and submits
+ * Groups as every door uses them: declare, consume, seek, redrive, delete, list, look at. It checks what callers ask for and submits
  * rules to the group's keeper; leaders and agents do the rest.
  *
  * Invariants: a caller consumes only streams that it may see: the filter lies within its token's. A group that is consumed
@@ -7,22 +7,26 @@
  */
 import type { Position } from "@sluice/protocol";
 import type { Access, Permission } from "../core/action.ts";
+import { hex } from "../core/bytes.ts";
 import { Refusal } from "../core/refusal.ts";
 import { refuseReserved } from "../core/reserved.ts";
 import { matchesFilter } from "../core/topic.ts";
 import { levelsOfFilter } from "../core/topic-index.ts";
 import type { World } from "../core/world.ts";
-import type { Engine, Entity } from "../engine/contract.ts";
+import type { Engine } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
 import type { Streams } from "../streams/service.ts";
 import type { Agent } from "./agent.ts";
 import { Consumer, type ConsumerEvents, type Subscribe } from "./consumer.ts";
+import type { DeclaredHolds } from "./declared-holds.ts";
 import type { GroupLimits } from "./defaults.ts";
 import { type AskedStart, type DeclareOutcome, declareRule, deleteRule, seekRule } from "./group-rules.ts";
 import { holderOf } from "./holds.ts";
-import { type GroupInfo, infoOf } from "./info.ts";
-import type { Leader } from "./leader-state.ts";
+import { type After, type GroupInfo, infoOf, storedView } from "./info.ts";
+import type { Inquiries } from "./inquiries.ts";
+import { MAX_VIEWED } from "./leader-view.ts";
 import { QueueConsumer, type QueueEvents } from "./queue-consumer.ts";
+import { type Redriven, redrive } from "./redrive.ts";
 import { rowsOf } from "./rows.ts";
 import { GROUP, type GroupConfig, groupEntity, META, metaTable, streamTable } from "./state.ts";
 import { filterOf, type GroupName, groupId, groupOfId, type Mode } from "./topic.ts";
@@ -36,8 +40,9 @@ export interface GroupsParts {
   readonly streams: Streams;
   readonly agent: Agent;
   readonly limits: GroupLimits;
-  /** What the leader of a group knows, if it is on this node. */
-  readonly leaderOf: (group: Entity) => Leader | undefined;
+  readonly holds: DeclaredHolds;
+  /** Asks the node that leads a group what its leader knows. */
+  readonly inquiries: Pick<Inquiries, "ask">;
 }
 
 export interface Consume {
@@ -55,6 +60,7 @@ function seesGroup(name: GroupName, access: Access): boolean {
   return access.seesAll({ text: name.filter, levels: levelsOfFilter(filterOf(name)) });
 }
 
+const NAME_BYTES = 8;
 const LATEST: AskedStart = { kind: "latest" };
 
 export class Groups {
@@ -127,13 +133,41 @@ export class Groups {
     throw new Refusal("group-ambiguous", "say which group by filter and mode", { groups: seen.map(groupId) });
   }
 
+  /** The same from every node, as long as the node that leads the group answers. */
   async info(project: string, name: GroupName): Promise<GroupInfo> {
-    const { engine, streams, leaderOf } = this.parts;
-    const leader = leaderOf(groupEntity(project, name));
-    return infoOf(name, engine.node, leader, await this.progress(project, name), async (path) => {
-      const described = await streams.describe(project, path);
-      return described.kind === "live" ? described.head.last : undefined;
-    });
+    const { engine, inquiries, limits } = this.parts;
+    const group = groupEntity(project, name);
+    const { rows } = await engine.load(group, [META]);
+    const leader = rows[0] && metaTable.decode(rows[0]).leader;
+    const view =
+      (leader === undefined ? undefined : await inquiries.ask(leader, group.key)) ??
+      storedView(await this.progress(project, name), MAX_VIEWED);
+    const after = (path: string, position: Position) => this.after(project, path, position);
+    return infoOf(name, view, { after, now: engine.now(), batch: limits.batch });
+  }
+
+  /** What a stream holds after a position; undefined if there is no such stream. */
+  async after(project: string, path: string, position: Position): Promise<After | undefined> {
+    const { streams } = this.parts;
+    for (let at = position; ; ) {
+      const page = await streams.peek(project, path, at, 1);
+      if (page.kind === "page") return { tail: page.head.last, oldestMs: page.messages[0]?.at };
+      // A position beyond the end: the stream lost its end, or was created anew. Nothing follows it.
+      if (page.kind === "ahead") return { tail: position };
+      if (page.kind !== "trimmed" && page.kind !== "lost") return undefined;
+      at = page.kind === "trimmed" ? page.earliest : page.survived;
+    }
+  }
+
+  /**
+   * Creates the group unless it exists, and holds from then on what retention would take before its first consumer. A repetition
+   * completes what a crash left undone.
+   */
+  async put(project: string, name: GroupName, start: AskedStart, config: GroupConfig): Promise<DeclareOutcome> {
+    const declared = await this.declare(project, name, start, config);
+    if (declared.kind !== "differs" && declared.meta.term === 0)
+      await this.parts.holds.place(project, name, declared.meta);
+    return declared;
   }
 
   /** Creates the group unless it exists. Without a configuration an existing group stays as it is. */
@@ -150,12 +184,26 @@ export class Groups {
 
   /** Releases the group's holds first, because nothing knows of them afterwards. */
   async delete(project: string, name: GroupName): Promise<"deleted" | "absent"> {
-    const { keepers, engine, streams, limits } = this.parts;
+    const { keepers, engine, streams, limits, holds } = this.parts;
     const group = groupEntity(project, name);
     for await (const { key } of rowsOf(engine, group, streamTable, limits.pageRows)) {
       await streams.hold(project, key, holderOf(group), undefined);
     }
+    await holds.release(project, name);
     return keepers.submit(group, [META], deleteRule);
+  }
+
+  /** Puts dead letters back into their streams. Throws a Refusal if the group has no dead-letter stream that the caller may see. */
+  async redrive(project: string, name: GroupName, access: Access): Promise<Redriven> {
+    const { engine, keepers, streams, world, limits } = this.parts;
+    const group = groupEntity(project, name);
+    const { rows } = await engine.load(group, [META]);
+    const deadLetter = rows[0] && metaTable.decode(rows[0]).config.deadLetter;
+    if (deadLetter === undefined) throw new Refusal("bad-request", "the group has no deadLetter");
+    if (!access.sees(deadLetter))
+      throw new Refusal("forbidden", "the token is confined to other streams than the deadLetter");
+    const newName = () => hex(world.randomBytes(NAME_BYTES));
+    return redrive({ keepers, streams, readBytes: limits.readBytes, newName }, group, deadLetter);
   }
 
   /** How far the group has processed each stream that it has a row of, as it is stored. */

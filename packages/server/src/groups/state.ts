@@ -4,6 +4,7 @@
  *     meta    ""             where the group began, its settings, the term of its last leader
  *     stream  stream's path  how far the group has processed it, and the member that held it last
  *     block   path, edition and number   of a queue: acknowledgements above that place (`leases/block-row.ts`)
+ *     redrive ""             up to which dead letter the group has put letters back, and under which producer
  *
  * Members, assignments and leases are stored nowhere: a new leader learns of members when they connect again.
  *
@@ -50,6 +51,8 @@ export interface GroupMeta {
   readonly term: number;
   /** Whether the last leader ended without members, so that no borrower of it can be left. */
   readonly isClean: boolean;
+  /** The node of the last leader; undefined once that leader has released the group. A hint. */
+  readonly leader?: string | undefined;
 }
 
 export interface StoredStream extends Omit<StreamRow, "blocks"> {
@@ -60,6 +63,16 @@ export const metaTable = jsonTable<GroupMeta>("meta");
 export const streamTable = jsonTable<StoredStream>("stream");
 
 export const META = metaTable.at("");
+
+export interface Redrive {
+  /** Up to here the letters of the dead-letter stream were put back, or stayed. */
+  readonly through: Position;
+  /** The name of the producer that appends them; unique to the group. */
+  readonly producer: string;
+}
+
+export const redriveTable = jsonTable<Redrive>("redrive");
+export const REDRIVE = redriveTable.at("");
 
 /** Paths hold no spaces, so a space separates. */
 export function blockKey(path: string, edition: number, number: number): string {

@@ -28,6 +28,16 @@ export class AckLedger {
     return this.base;
   }
 
+  /** How many messages above the floor are acknowledged. Its cost follows from the number of blocks. */
+  get ackedAbove(): number {
+    let count = 0;
+    for (const [number, { acked }] of this.blocks) {
+      const below = Math.max(0, Math.min(BLOCK, this.base + 1 - number * BLOCK));
+      for (let index = below; index < BLOCK; index++) if ((acked[index >> 3]! & (1 << (index & 7))) !== 0) count++;
+    }
+    return count;
+  }
+
   isAcked(seq: number): boolean {
     if (seq <= this.base) return true;
     const block = this.blocks.get(blockOf(seq));

@@ -89,6 +89,11 @@ export class LeaseCore {
     return this.byHolder.get(holder)?.size ?? 0;
   }
 
+  /** The message that the holder has had for longest. */
+  oldestOf(holder: string): number | undefined {
+    return this.byHolder.get(holder)?.values().next().value;
+  }
+
   /** Messages that have had all their attempts: the owner puts each into the dead-letter stream and then acknowledges it. */
   get dead(): ReadonlyMap<number, Reason> {
     return this.deadOnes;

@@ -113,6 +113,8 @@ export class Streams {
     throw absent(path);
   };
 
+  private placeHolds: (project: string, path: string) => Promise<void> = async () => {};
+
   constructor(
     readonly engine: Engine,
     private readonly keepers: Keepers,
@@ -156,6 +158,18 @@ export class Streams {
 
   /** Throws a Refusal for a stream that cannot exist, and for a fork of a stream that the caller may not read. */
   async create(project: string, path: string, asked: CreateRequest, access = FULL_ACCESS): Promise<CreateResult> {
+    const result = await this.make(project, path, asked, access);
+    const isTrimmed = asked.config.retention !== undefined || asked.fork !== undefined;
+    if (result.kind === "created" && isTrimmed) await this.placeHolds(project, path);
+    return result;
+  }
+
+  /** Groups supply `place`. It holds a new stream for them, before the creator is answered and can append. */
+  holdNew(place: (project: string, path: string) => Promise<void>): void {
+    this.placeHolds = place;
+  }
+
+  private async make(project: string, path: string, asked: CreateRequest, access: Access): Promise<CreateResult> {
     const { config, fork } = asked;
     checkNewPath(path, config.shards);
     if (fork) await this.checkFork(project, fork, config.shards, access);
