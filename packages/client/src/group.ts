@@ -6,7 +6,7 @@
  */
 import type { CallOptions } from "./connection.ts";
 import type { GroupStart } from "./group-options.ts";
-import type { Declaration, GroupInfo } from "./groups/admin.ts";
+import type { Declaration, GroupInfo, Redriven } from "./groups/admin.ts";
 import type { GroupMessage } from "./groups/delivery.ts";
 import type { GroupPart } from "./groups/group-part.ts";
 import type { CloseGroupOptions } from "./groups/member.ts";
@@ -51,8 +51,8 @@ export class Group<T = unknown> implements AsyncIterable<GroupMessage<T>> {
     return (await this.load()).seek(to, options);
   }
 
-  /** Appends the messages of the dead-letter stream to their streams again. */
-  async redrive(options?: CallOptions): Promise<{ readonly redriven: number | undefined }> {
+  /** Puts messages of the dead-letter stream back into their streams, as far as one request goes. */
+  async redrive(options?: CallOptions): Promise<Redriven> {
     return (await this.load()).redrive(options);
   }
 

@@ -16,7 +16,7 @@ export { Encoded } from "./encoded.ts";
 export { type ClientErrorCode, SluiceError, type SluiceErrorCode } from "./error.ts";
 export type { Group } from "./group.ts";
 export type { GroupEvent, GroupMode, GroupOptions, GroupStart } from "./group-options.ts";
-export type { Declaration, GroupInfo, ListedGroup } from "./groups/admin.ts";
+export type { Backlog, Declaration, GroupInfo, ListedGroup, Redriven } from "./groups/admin.ts";
 export type { GroupMessage } from "./groups/delivery.ts";
 export type { CloseGroupOptions } from "./groups/member.ts";
 export type { GroupHandler, RunOptions } from "./groups/runner.ts";

@@ -1,7 +1,7 @@
 /**
  * The admin calls of a group. `GroupPart` offers them.
  *
- * Invariants: calls that are idempotent are retried. A redrive is not, so it is tried once.
+ * Invariants: every call is idempotent, so each is retried.
  */
 import { header } from "@sluice/protocol";
 import type { CallOptions, Connection } from "../connection.ts";
@@ -26,24 +26,41 @@ export interface ListedGroup {
   readonly filter: string;
 }
 
-export interface GroupInfo extends ListedGroup {
-  /** Null while no member consumes, or when the server that was asked does not know. */
+/** What waits. */
+export interface Backlog {
+  /** Messages that are published and not acknowledged. */
+  readonly lag: number;
+  /** Messages that are delivered and not acknowledged. */
+  readonly pending: number;
+  /** The age of the oldest message that is not acknowledged; null if there is none. */
+  readonly oldestUnackedMs: number | null;
+}
+
+export interface GroupInfo extends ListedGroup, Backlog {
+  /** `stored`: no leader answered, so the members are unknown. */
+  readonly source: "leader" | "stored";
   readonly leader: { readonly node: string; readonly epoch: number } | null;
-  readonly members: readonly { readonly id: string; readonly streams: readonly string[] }[];
-  readonly streams: readonly {
+  readonly members: readonly ({ readonly id: string; readonly streams: readonly string[] } & Backlog)[];
+  readonly streams: readonly ({
     readonly stream: string;
     /** `free`, `granting`, `granted`, `revoking` or `revoked`. */
     readonly status: string;
+    /** The member that has the stream. */
     readonly borrower: string | null;
     readonly progress: string;
     readonly tail: string;
-    /** Messages that are not processed. */
-    readonly lag: number;
-  }[];
-  /** Messages that are not processed, over all streams. */
-  readonly pending: number;
-  /** How long the oldest of them has waited; undefined from a server that does not tell. */
-  readonly oldestUnackedMs?: number | null | undefined;
+  } & Backlog)[];
+  /** The group has more streams than are listed and summed up here. */
+  readonly isCut?: boolean | undefined;
+}
+
+export interface Redriven {
+  /** Messages that are back in their streams. */
+  readonly redriven: number;
+  /** Messages whose stream is gone, closed or of another type. */
+  readonly stayed: number;
+  /** Further messages are left for another call. */
+  readonly more: boolean;
 }
 
 export class GroupAdmin {
@@ -76,9 +93,9 @@ export class GroupAdmin {
     await this.connection.call({ ...options, ...this.posted(`${this.path}/seek`, { to }) });
   }
 
-  async redrive(options: CallOptions = {}): Promise<{ readonly redriven: number | undefined }> {
-    const { text } = await this.connection.once({ ...options, ...this.posted(`${this.path}/redrive`, {}) });
-    return { redriven: text === "" ? undefined : JSON.parse(text).redriven };
+  redrive(options: CallOptions = {}): Promise<Redriven> {
+    const call = { ...options, ...this.posted(`${this.path}/redrive`, {}) };
+    return this.connection.json<Redriven>(call, "redriven", Number.isSafeInteger);
   }
 
   remove(options: CallOptions = {}): Promise<Deleted> {

@@ -73,6 +73,7 @@ async function work(group: Group, process: (message: GroupMessage) => Promise<vo
   let acknowledged = 0;
   endSignal().addEventListener("abort", () => void group.close());
   let left = limit;
+  let isWhole = false;
   try {
     for await (const message of group) {
       if (await isDone(message, process)) {
@@ -84,8 +85,10 @@ async function work(group: Group, process: (message: GroupMessage) => Promise<vo
       }
       if (--left <= 0) break;
     }
+    isWhole = true;
   } finally {
-    say(`${acknowledged} ${acknowledged === 1 ? "message" : "messages"} acknowledged`);
+    // A refusal says enough by itself.
+    if (isWhole || acknowledged > 0) say(`${acknowledged} ${acknowledged === 1 ? "message" : "messages"} acknowledged`);
   }
 }
 

@@ -1,9 +1,8 @@
 /** `sluice group info`: which member has which streams of a group, and how far each is processed. */
-import type { GroupInfo } from "@sluice/client";
 import type { Command } from "commander";
 import { examples } from "../help.ts";
 import { addRemoteOptions } from "../remote.ts";
-import { bold, harmless, line, table } from "../terminal.ts";
+import { bold, harmless, line, say, table } from "../terminal.ts";
 import { addWhichOptions, GROUP_ARGUMENT, groupOf, type WhichOptions } from "./which.ts";
 
 interface Options extends WhichOptions {
@@ -20,7 +19,7 @@ export function addInfo(group: Command): void {
   addRemoteOptions(addWhichOptions(command));
   examples(command, [
     ["sluice group info billing", "members, streams and lag"],
-    ["sluice group info billing --json | jq .pending", "for scripts: the messages that wait"],
+    ["sluice group info billing --json | jq .lag", "for scripts: the messages that wait"],
     ["sluice group info billing --filter 'orders/#' --mode queue", "if several groups have the name"],
   ]);
 }
@@ -28,30 +27,37 @@ export function addInfo(group: Command): void {
 async function info(name: string, options: Options): Promise<void> {
   const found = await groupOf(name, options).info();
   if (options.json) return line(JSON.stringify(found));
-  const { group, mode, filter, leader, members, pending, oldestUnackedMs } = found;
+  const { group, mode, filter, leader, members, streams, isCut } = found;
   const own = {
     group: harmless(group),
     mode,
     filter: harmless(filter),
     leader: leader === null ? "-" : harmless(leader.node),
-    pending: String(pending),
-    ...(typeof oldestUnackedMs === "number" && { oldest: `${(oldestUnackedMs / 1_000).toFixed(1)} s` }),
+    lag: String(found.lag),
+    pending: String(found.pending),
+    oldest: ageText(found.oldestUnackedMs),
   };
   await line(table(Object.entries(own)));
-  const people = members.map(({ id, streams }) => [harmless(id), mode === "queue" ? "-" : String(streams.length)]);
-  await showTable(["MEMBER", "STREAMS"], people, "no member consumes it");
-  await showTable(["STREAM", "STATUS", "MEMBER", "LAG", "PROGRESS"], streamRows(found), "it has no streams yet");
+  const people = members.map((one) => [
+    harmless(one.id),
+    mode === "queue" ? "-" : String(one.streams.length),
+    String(one.pending),
+  ]);
+  await showTable(["MEMBER", "STREAMS", "PENDING"], people, "no member consumes it");
+  const rows = streams.map((one) => [
+    harmless(one.stream),
+    one.status,
+    harmless(one.borrower ?? "-"),
+    String(one.lag),
+    ageText(one.oldestUnackedMs),
+    one.progress,
+  ]);
+  await showTable(["STREAM", "STATUS", "MEMBER", "LAG", "OLDEST", "PROGRESS"], rows, "it has no streams yet");
+  if (isCut) say("there are more streams; only these are listed and summed up");
 }
 
-function streamRows({ members, streams }: GroupInfo): string[][] {
-  const holders = new Map(members.flatMap(({ id, streams: held }) => held.map((stream) => [stream, id] as const)));
-  return streams.map(({ stream, status, lag, progress }) => [
-    harmless(stream),
-    status,
-    harmless(holders.get(stream) ?? "-"),
-    String(lag),
-    progress,
-  ]);
+function ageText(ms: number | null): string {
+  return ms === null ? "-" : `${(ms / 1_000).toFixed(1)}s`;
 }
 
 async function showTable(heading: readonly string[], rows: readonly string[][], none: string): Promise<void> {

@@ -1,8 +1,8 @@
-/** `sluice group redrive`: appends the dead letters of a queue to their streams again. */
+/** `sluice group redrive`: puts the dead letters of a queue back into their streams. */
 import type { Command } from "commander";
 import { examples } from "../help.ts";
 import { addRemoteOptions } from "../remote.ts";
-import { harmless, line } from "../terminal.ts";
+import { harmless, line, say } from "../terminal.ts";
 import { addWhichOptions, GROUP_ARGUMENT, groupOf, type WhichOptions } from "./which.ts";
 
 interface Options extends WhichOptions {
@@ -24,9 +24,19 @@ export function addRedrive(group: Command): void {
 }
 
 async function redrive(name: string, options: Options): Promise<void> {
-  const outcome = await groupOf(name, options).redrive();
-  if (options.json) return line(JSON.stringify(outcome));
-  const { redriven } = outcome;
-  const count = redriven === undefined ? "the dead letters" : `${redriven} ${redriven === 1 ? "message" : "messages"}`;
-  await line(`${harmless(name)} processes ${count} again`);
+  const group = groupOf(name, options);
+  const sum = { redriven: 0, stayed: 0 };
+  for (let isMore = true; isMore; ) {
+    const { redriven, stayed, more } = await group.redrive();
+    sum.redriven += redriven;
+    sum.stayed += stayed;
+    isMore = more;
+  }
+  if (options.json) return line(JSON.stringify(sum));
+  await line(`${messages(sum.redriven)} put back for ${harmless(name)}`);
+  if (sum.stayed > 0) say(`${messages(sum.stayed)} stayed: their streams are gone, closed or of another type`);
+}
+
+function messages(count: number): string {
+  return `${count} ${count === 1 ? "message" : "messages"}`;
 }
