@@ -33,7 +33,7 @@ export class CityView {
     else element.dataset.tone = String(worker.tone);
     this.holder.textContent =
       worker === undefined ? "no worker" : status === "revoking" ? `${worker.name} finishes` : worker.name;
-    this.waiting.textContent = lag === 0 ? "none waiting" : `${lag} waiting`;
+    this.waiting.textContent = `${lag} waiting`;
     // An offset ends with the number of its message.
     this.packed.textContent = `${Number(progress.split("_")[1])} packed`;
     this.bar.style.width = `${Math.min(100, (100 * lag) / FULL)}%`;

@@ -47,7 +47,7 @@ function show({ streams, members, lag, oldestUnackedMs }: GroupInfo): void {
 
 /** Follows what the workers have packed. An order that comes again was packed twice. */
 async function followPacked(): Promise<void> {
-  for await (const item of sluice.stream<Packed>(PACKED).live({ from: "now" })) {
+  for await (const item of sluice.stream<Packed>(PACKED).read({ from: "now", live: true })) {
     if (item.type !== "message") continue;
     const { order, city, by } = item.value;
     const isAgain = seen.has(order);

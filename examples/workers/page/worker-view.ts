@@ -61,13 +61,14 @@ class Card {
 
   show({ state, pid }: WorkerState): void {
     this.element.dataset.state = state;
-    this.facts.textContent = pid === undefined ? SAYS[state] : `${SAYS[state]} · ${pid}`;
+    this.facts.textContent = SAYS[state];
+    this.element.title = pid === undefined ? "" : `process ${pid}`;
     this.buttons.get("start")!.hidden = state !== "gone";
     this.buttons.get("stop")!.hidden = state === "gone";
     this.buttons.get("kill")!.hidden = state === "gone";
   }
 
   showStreams(count: number | undefined): void {
-    this.streams.textContent = count === undefined ? "not in the group" : `${count} ${count === 1 ? "city" : "cities"}`;
+    this.streams.textContent = count === undefined ? "–" : `${count} ${count === 1 ? "city" : "cities"}`;
   }
 }
