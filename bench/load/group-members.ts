@@ -1,13 +1,13 @@
 // Members of a group, through `@sluice/client`, as a program would run them. The group scenarios use it.
 //
-// Invariants: the time runs from the first subscription to the last acknowledgement that is durable. Every message is counted once;
-// one that comes again, or is missing, is an error.
+// Invariants: the members have their shares before the first message comes, so no message moves. The time runs from the first
+// message to the last acknowledgement that is durable. A message that comes twice is an error.
 
+import { setTimeout as sleep } from "node:timers/promises";
 import { Sluice } from "@sluice/client";
 import { WebSocket } from "ws";
 
 export interface GroupLoad {
-  readonly group: string;
   readonly filter: string;
   readonly mode: "share" | "queue";
   readonly members: number;
@@ -18,18 +18,32 @@ export interface GroupLoad {
   readonly ackEvery: number;
 }
 
-/** The seconds that the members took. */
+const GROUP = "bench";
+/** Nothing has moved for so long, so nothing will. */
+const QUIET_MS = 1_000;
+
+/** The seconds that the members take for all messages of their streams, which are filled. */
 export async function consumeAll(url: URL, load: GroupLoad): Promise<number> {
-  const { group: name, filter, mode, members, credit, messages, ackEvery } = load;
+  const { filter, mode, members, credit, messages, ackEvery } = load;
   const client = new Sluice({ url });
-  const groups = Array.from({ length: members }, () => client.group(name, filter, { mode, credit, WebSocket }));
+  await client.group(GROUP, filter, { mode }).declare();
+  let lastEventMs = performance.now();
+  let joined = 0;
+  const onEvent = ({ type }: { readonly type: string }) => {
+    lastEventMs = performance.now();
+    if (type === "connected") joined++;
+  };
+  const groups = Array.from({ length: members }, () =>
+    client.group(GROUP, filter, { mode, credit, WebSocket, onEvent }),
+  );
   const seen = new Set<string>();
   const counts = new Map<string, number>();
   const acks: Promise<void>[] = [];
-  const startedAt = performance.now();
-  await new Promise<void>((resolve, reject) => {
+  let startedAt = 0;
+  const done = new Promise<void>((resolve, reject) => {
     const work = async (group: (typeof groups)[number]) => {
       for await (const message of group) {
+        startedAt ||= performance.now();
         const { stream, offset } = message;
         seen.add(stream + offset);
         const count = (counts.get(stream) ?? 0) + 1;
@@ -40,6 +54,9 @@ export async function consumeAll(url: URL, load: GroupLoad): Promise<number> {
     };
     for (const group of groups) work(group).catch(reject);
   });
+  while (joined < members || performance.now() - lastEventMs < QUIET_MS) await sleep(20);
+  await client.group(GROUP).seek("earliest");
+  await done;
   await Promise.all(acks);
   const seconds = (performance.now() - startedAt) / 1000;
   await client.close();

@@ -4,7 +4,7 @@
 
 import { runToEnd } from "../child.ts";
 import { createStreams, fillRoundRobin } from "../load/fill.ts";
-import { consumeAll } from "../load/group-members.ts";
+import { consumeAll, type GroupLoad } from "../load/group-members.ts";
 import { startRedis } from "../peers/redis.ts";
 import { consumeStreams, XREADGROUP } from "../peers/xreadgroup.ts";
 import { type Contender, ratioTarget, takeTurns } from "../rounds.ts";
@@ -69,7 +69,7 @@ async function compare(bench: Bench, what: string, unit: string, contenders: rea
   return outcome;
 }
 
-type Load = Omit<Parameters<typeof consumeAll>[1], "group" | "filter">;
+type Load = Omit<GroupLoad, "filter">;
 
 async function ours(bench: Bench, streams: number, perStream: number, load: Load): Promise<number> {
   const directory = bench.freshDirectory("groups");
@@ -77,17 +77,10 @@ async function ours(bench: Bench, streams: number, perStream: number, load: Load
   const paths = Array.from({ length: streams }, (_, i) => `/v1/stream/bench/${i}`);
   await createStreams(server.url, paths, "application/json");
   await fillRoundRobin(server.url, paths, perStream);
-  await declare(server.url, load.mode);
-  const seconds = await consumeAll(server.url, { group: "bench", filter: "bench/+", ...load });
+  const seconds = await consumeAll(server.url, { filter: "bench/+", ...load });
   await server.stop();
   bench.removeDirectory(directory);
   return load.messages / seconds;
-}
-
-async function declare(url: URL, mode: string): Promise<void> {
-  const body = JSON.stringify({ filter: "bench/+", mode, from: "earliest" });
-  const { status } = await fetch(new URL("/v1/groups/bench", url), { method: "PUT", body });
-  if (status !== 201) throw new Error(`declaring the group answered ${status}`);
 }
 
 async function onRedis(bench: Bench, run: (port: number) => Promise<number>): Promise<number> {
