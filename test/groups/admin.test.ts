@@ -33,7 +33,7 @@ it("a deleted group holds nothing any more", async () => {
   await fetch(`${fixture.url}/v1/stream/s`, { method: "PUT", headers: { ...JSON_TYPE, "stream-max-messages": "2" } });
   await admin("PUT", "/g", { filter: "s", mode: "share" });
   for (const i of numbers(5)) await append("s", i);
-  const kept = async () => (await (await fetch(`${fixture.url}/v1/stream/s?offset=-1`)).json()).length;
+  const kept = async () => ((await (await fetch(`${fixture.url}/v1/stream/s?offset=-1`)).json()) as unknown[]).length;
   expect(await kept()).toBe(5);
   expect((await admin("DELETE", "/g")).status).toBe(204);
   await append("s", 5);
@@ -99,7 +99,10 @@ it("dead letters go back to their streams once, and those whose stream is closed
   for (const { stream, offset, lease } of refuser.of("message")) {
     refuser.send({ type: "nack", id: "s", stream, offset, lease });
   }
-  const read = async (path: string) => (await fetch(`${fixture.url}/v1/stream/${path}?format=envelope`)).json();
+  const read = async (path: string) => {
+    const answer = await fetch(`${fixture.url}/v1/stream/${path}?format=envelope`);
+    return (await answer.json()) as { readonly payload: unknown; readonly attributes?: object }[];
+  };
   await eventually(async () => expect(await read("dead")).toHaveLength(3));
   refuser.socket.terminate();
   // A letter that a client has made up reaches no stream beyond the filter.
@@ -114,8 +117,8 @@ it("dead letters go back to their streams once, and those whose stream is closed
   const redrive = () => admin("POST", "/w/redrive", {});
   expect(await redrive()).toEqual({ status: 200, body: { redriven: 2, stayed: 1, more: false } });
   expect(await redrive()).toEqual({ status: 200, body: { redriven: 0, stayed: 0, more: false } });
-  expect((await read("jobs/1")).map(({ payload }: { payload: unknown }) => payload)).toEqual(["x", "y", "x", "y"]);
-  expect((await read("jobs/1"))[2].attributes).toBeUndefined();
+  expect((await read("jobs/1")).map(({ payload }) => payload)).toEqual(["x", "y", "x", "y"]);
+  expect((await read("jobs/1"))[2]!.attributes).toBeUndefined();
   expect(await read("other")).toEqual([]);
   const worker = (await Consumer.open(url, "b")).subscribe("$queue/w/jobs/#");
   await eventually(() => expect([...worker.payloads].sort()).toEqual(["x", "y"]));

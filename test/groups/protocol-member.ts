@@ -7,13 +7,15 @@
  */
 import { borrowerDueMs, borrowerStep, holdsUntilMs } from "../../packages/server/src/groups/borrower-rules.ts";
 import { type Borrower, type BorrowerEvent, newBorrower } from "../../packages/server/src/groups/borrower-state.ts";
-import type { BorrowerAddress, LeaderAddress, ToLeader } from "../../packages/server/src/groups/messages.ts";
+import type { BorrowerAddress, LeaderAddress, Leased, ToLeader } from "../../packages/server/src/groups/messages.ts";
 import { nameOf, type ProtocolWorld, TIMERS } from "./protocol-world.ts";
 
 export interface Pace {
   readonly processMs: number;
   /** The share of messages that take ten times as long. */
   readonly stalls: number;
+  /** Of a queue: the share of messages that are refused. */
+  readonly refusals: number;
   readonly credit: number;
 }
 
@@ -37,6 +39,8 @@ export class TestMember {
   isUnsubscribed = false;
   readonly open = new Map<string, Open>();
   restarts = -1;
+  /** Of a queue: leases that the client has acknowledged. */
+  private readonly acked = new Set<number>();
   private timerAtMs = Number.POSITIVE_INFINITY;
 
   constructor(
@@ -51,7 +55,7 @@ export class TestMember {
     const { world } = this;
     this.restarts++;
     this.id = `b${++world.ids}`;
-    this.borrower = newBorrower(this.name, world.now);
+    this.borrower = newBorrower(this.name, world.now, world.queue && this.pace.credit);
     this.arm();
   }
 
@@ -91,13 +95,50 @@ export class TestMember {
         case "acked":
           world.ledger.confirmed(nameOf(effect.stream, effect.position), effect.position.seq);
           break;
+        case "leased":
+          this.work(effect, effect.untilMs);
+          break;
+        case "settled":
+          if (!effect.isGone && this.acked.delete(effect.lease))
+            world.ledger.settled(nameOf(effect.stream, effect.position), effect.position.seq);
+          break;
         case "destroyed":
+          this.acked.clear();
           if (effect.isRestart) this.begin();
           else this.leave();
       }
     }
     this.deliver();
     this.arm();
+  }
+
+  /** Of a queue: processes one message, and acknowledges or refuses it. */
+  private work(leased: Leased, untilMs: number): void {
+    const { world, pace, id } = this;
+    const { stream, position, lease } = leased;
+    const { random, ledger } = world;
+    // A session reads the message first, which takes a moment.
+    world.after(random.between(0, 5), () => {
+      if (this.isGone || this.id !== id) return;
+      const isLate = world.now >= untilMs || world.now >= holdsUntilMs(this.borrower, TIMERS);
+      if (isLate) {
+        this.step({ type: "on_settle", settlements: [{ stream, position, lease, verdict: "nack" }] });
+        return;
+      }
+      ledger.leased(nameOf(stream, position), position.seq, lease);
+      const ms = random.between(0, pace.processMs) * (random.chance(pace.stalls) ? 10 : 1);
+      world.after(ms, () => {
+        if (this.isGone || this.id !== id) return;
+        const isRefused = random.chance(pace.refusals);
+        const verdict = isRefused ? "nack" : "ack";
+        if (!isRefused) {
+          ledger.processed(nameOf(stream, position), position.seq);
+          this.acked.add(lease);
+        }
+        const delayMs = isRefused ? random.pick([0, 50, 500]) : undefined;
+        this.step({ type: "on_settle", settlements: [{ stream, position, lease, verdict, delayMs }] });
+      });
+    });
   }
 
   private leave(): void {

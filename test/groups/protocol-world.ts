@@ -5,28 +5,21 @@
  *
  * Invariants: everything follows from the seed. The checks are those of `ledger.ts`.
  */
-import { GROUP_TIMERS, type GroupTimers, graceMs } from "../../packages/server/src/groups/defaults.ts";
-import { leaderDueMs, leaderStep } from "../../packages/server/src/groups/leader-rules.ts";
-import {
-  type Leader,
-  type LeaderEvent,
-  newLeader,
-  type StreamRow,
-} from "../../packages/server/src/groups/leader-state.ts";
+import { GROUP_TIMERS, type GroupTimers } from "../../packages/server/src/groups/defaults.ts";
+import type { QueueConfig, StreamRow } from "../../packages/server/src/groups/leader-state.ts";
 import type {
   BorrowerAddress,
   FromLeader,
   LeaderAddress,
   ToLeader,
 } from "../../packages/server/src/groups/messages.ts";
+import type { Block } from "../../packages/server/src/leases/block-row.ts";
 import { Random } from "../sim/random.ts";
 import { Ledger } from "./ledger.ts";
+import { TestLeader } from "./protocol-leader.ts";
 import { type Pace, TestMember } from "./protocol-member.ts";
 
 export const TIMERS: GroupTimers = { ...GROUP_TIMERS, unsubscribeMs: 3_000, drainMs: 3_000 };
-const CLAIM_MS = 5_000;
-/** A leader stops by itself this long before its claim ends. */
-const MARGIN_MS = 500;
 
 export interface Weather {
   readonly lost: number;
@@ -84,7 +77,15 @@ export class ProtocolWorld {
   private orders = 0;
   private generations = 0;
 
-  constructor(seed: number, weather?: Weather) {
+  /** Of a queue: what is stored of acknowledgements above the rows' positions. */
+  readonly blocks = new Map<string, Map<number, Block>>();
+
+  /** With `queue`, members share single messages. */
+  constructor(
+    seed: number,
+    weather?: Weather,
+    readonly queue?: QueueConfig,
+  ) {
     this.random = new Random(seed);
     this.weather = weather ?? drawWeather(this.random);
     this.ledger = new Ledger(() => this.now);
@@ -130,7 +131,7 @@ export class ProtocolWorld {
     this.logs.set(path, log);
     log.length += count;
     this.ledger.published(nameOf(path, log), log.length);
-    if (known === undefined) for (const leader of this.leaders) leader.find();
+    for (const leader of this.leaders) known === undefined ? leader.find() : leader.step({ type: "woken", path });
     for (const member of this.members) member.deliver();
   }
 
@@ -166,7 +167,7 @@ export class ProtocolWorld {
   }
 
   join(name: string, pace?: Partial<Pace>): TestMember {
-    const member = new TestMember(this, name, { processMs: 20, stalls: 0, credit: 5, ...pace });
+    const member = new TestMember(this, name, { processMs: 20, stalls: 0, refusals: 0, credit: 5, ...pace });
     this.members.add(member);
     return member;
   }
@@ -174,103 +175,6 @@ export class ProtocolWorld {
   toBorrower(to: BorrowerAddress, leader: LeaderAddress, message: FromLeader): void {
     this.carry(message, () => {
       for (const member of this.members) if (member.id === to.id) member.step({ type: "told", leader, message });
-    });
-  }
-}
-
-export class TestLeader {
-  readonly state: Leader;
-  claimUntilMs: number;
-  isDead = false;
-  /** Cut off from the store: it serves until its claim ends by its own clock. */
-  isCutOff = false;
-  private timerAtMs = Number.POSITIVE_INFINITY;
-
-  constructor(
-    private readonly world: ProtocolWorld,
-    readonly term: number,
-  ) {
-    this.claimUntilMs = world.now + CLAIM_MS;
-    const fromMs = term === 1 ? world.now : world.now + graceMs(TIMERS);
-    this.state = newLeader(term, world.rows, world.now, fromMs);
-    this.renew();
-    this.find();
-    this.arm();
-  }
-
-  get isServing(): boolean {
-    return !this.isDead && this.world.now < this.claimUntilMs - MARGIN_MS;
-  }
-
-  private renew(): void {
-    this.world.after(CLAIM_MS / 3, () => {
-      if (!this.isServing) return;
-      if (!this.isCutOff) this.claimUntilMs = this.world.now + CLAIM_MS;
-      this.renew();
-    });
-  }
-
-  find(): void {
-    const streams = [...this.world.logs].map(([path, { generation, length, isClosed }]) => ({
-      path,
-      from: { generation: 0, seq: 0 },
-      end: isClosed ? { generation, seq: length } : undefined,
-    }));
-    this.step({ type: "found", streams });
-  }
-
-  lose(path: string): void {
-    this.step({ type: "lost", paths: [path] });
-  }
-
-  told(from: BorrowerAddress, message: ToLeader): void {
-    this.step({ type: "told", from, message });
-  }
-
-  step(event: LeaderEvent): void {
-    if (!this.isServing) return;
-    const { world, term, state } = this;
-    for (const effect of leaderStep(state, event, world.now, TIMERS)) {
-      if (effect.kind === "send") world.toBorrower(effect.to, { node: "n", term }, effect.message);
-      else if (effect.kind === "store") this.store(effect.rows);
-      else this.release();
-    }
-    this.arm();
-  }
-
-  private store(rows: ReadonlyMap<string, StreamRow | undefined>): void {
-    const { world } = this;
-    const fails = world.random.chance(world.weather.failedStores);
-    world.after(world.random.between(0, 10), () => {
-      if (this.isDead) return;
-      if (this.isCutOff) {
-        world.after(1_000, () => this.step({ type: "store_failed" }));
-        return;
-      }
-      // A failed commit may have happened.
-      const isApplied = world.owner === this && (!fails || world.random.chance(0.5));
-      if (isApplied)
-        for (const [path, row] of rows) row === undefined ? world.rows.delete(path) : world.rows.set(path, row);
-      if (world.owner !== this) this.isDead = true;
-      else world.after(world.random.between(0, 10), () => this.step({ type: fails ? "store_failed" : "stored" }));
-    });
-  }
-
-  release(): void {
-    this.claimUntilMs = this.world.now;
-    this.isDead = true;
-    if (this.world.owner === this) this.world.owner = undefined;
-  }
-
-  private arm(): void {
-    const { world, state } = this;
-    const dueMs = leaderDueMs(state);
-    if (!this.isServing || dueMs >= this.timerAtMs) return;
-    this.timerAtMs = dueMs;
-    world.after(dueMs - world.now, () => {
-      if (this.timerAtMs === dueMs) this.timerAtMs = Number.POSITIVE_INFINITY;
-      this.step({ type: "tick" });
-      this.arm();
     });
   }
 }

@@ -1,22 +1,32 @@
 import { describe, expect, test } from "vitest";
+import type { QueueConfig } from "../../packages/server/src/groups/leader-state.ts";
 import type { TestMember } from "./protocol-member.ts";
 import { CALM, ProtocolWorld, TIMERS } from "./protocol-world.ts";
 
-const { SLUICE_SEED, SLUICE_DEEP } = process.env;
-const SEEDS = SLUICE_DEEP === "1" ? 20_000 : 300;
+const { SLUICE_SEED, SLUICE_SEEDS, SLUICE_DEEP } = process.env;
+const SEEDS = Number(SLUICE_SEEDS ?? (SLUICE_DEEP === "1" ? 20_000 : 200));
+
+const MS_PER_SEED = 100;
+
+type QueueOf = (seed: number) => QueueConfig | undefined;
 
 /** Runs the play for many seeds; a failure names its seed. */
-function seeds(name: string, play: (world: ProtocolWorld) => void, count = SEEDS): void {
-  test(`${name} (${count} seeds)`, () => {
-    const [first, last] = SLUICE_SEED === undefined ? [1, count] : [Number(SLUICE_SEED), Number(SLUICE_SEED)];
-    for (let seed = first; seed <= last; seed++) {
-      const world = new ProtocolWorld(seed);
-      play(world);
-      if (world.ledger.violations.length === 0) continue;
-      const shown = [...world.ledger.violations.slice(0, 5), ...world.ledger.story.slice(-100)];
-      throw new Error(`SLUICE_SEED=${seed} broke a promise:\n${shown.join("\n")}`);
-    }
-  });
+function seeds(name: string, play: (world: ProtocolWorld) => void, queueOf: QueueOf = () => undefined): void {
+  const count = SEEDS;
+  test(
+    `${name} (${count} seeds)`,
+    () => {
+      const [first, last] = SLUICE_SEED === undefined ? [1, count] : [Number(SLUICE_SEED), Number(SLUICE_SEED)];
+      for (let seed = first; seed <= last; seed++) {
+        const world = new ProtocolWorld(seed, undefined, queueOf(seed));
+        play(world);
+        if (world.ledger.violations.length === 0) continue;
+        const shown = [...world.ledger.violations.slice(0, 5), ...world.ledger.story.slice(-100)];
+        throw new Error(`SLUICE_SEED=${seed} broke a promise:\n${shown.join("\n")}`);
+      }
+    },
+    90_000 + count * MS_PER_SEED,
+  );
 }
 
 /** Ends all trouble; every message must then be processed, and the streams be spread evenly. */
@@ -27,6 +37,7 @@ function settle(world: ProtocolWorld): void {
   if (isLeft) world.join("last");
   world.run(30_000);
   world.audit();
+  if (world.queue !== undefined) return;
   const counts = [...world.members].map(({ open }) => open.size);
   if (Math.max(...counts) - Math.min(...counts) > 1) world.ledger.object(`streams are held as ${counts}`);
 }
@@ -280,37 +291,47 @@ describe.each(["grant", "revoke", "revoked", "revoke_finished", "update_progress
   },
 );
 
+/** Members come, leave and die, streams are written, closed and deleted, and leaders are replaced. */
+function trouble(world: ProtocolWorld): void {
+  const { random } = world;
+  publishAll(world, random.between(1, 6));
+  for (let round = random.between(3, 20); round > 0; round--) {
+    const act = random.weighted({
+      join: 4,
+      leave: 2,
+      unsubscribe: 2,
+      die: 1,
+      publish: 4,
+      close: 1,
+      delete: 1,
+      leader: 1,
+    });
+    const path = world.logs.size === 0 ? undefined : random.pick([...world.logs.keys()]);
+    const refusals = world.queue === undefined ? 0 : random.pick([0, 0.2]);
+    if (act === "join") world.join(`m${random.below(4)}`, { stalls: random.pick([0, 0.1]), refusals });
+    else if (act === "publish") world.publish(`s${random.below(8)}`, 1);
+    else if (act === "close" && path !== undefined) world.close(path);
+    else if (act === "delete" && path !== undefined) world.delete(path);
+    else if (act === "leader" && world.owner !== undefined) {
+      const how = random.weighted({ dies: 1, "is cut off": 1, leaves: 1 });
+      if (how === "dies") world.owner.isDead = true;
+      else if (how === "leaves") world.owner.release();
+      else world.owner.isCutOff = true;
+    } else if (act === "leave") anyMember(world)?.step({ type: "on_disconnect" });
+    else if (act === "unsubscribe") anyMember(world)?.step({ type: "on_unsubscribe" });
+    else if (act === "die") anyMember(world)?.die();
+    world.ledger.note(`${act} ${path}`);
+    world.run(random.between(0, random.pick([50, 1_000, 8_000])));
+  }
+  settle(world);
+}
+
 describe("In a network that loses, doubles and reorders every message", () => {
-  seeds("members that come, leave and die process every message in order", (world) => {
-    const { random } = world;
-    publishAll(world, random.between(1, 6));
-    for (let round = random.between(3, 20); round > 0; round--) {
-      const act = random.weighted({
-        join: 4,
-        leave: 2,
-        unsubscribe: 2,
-        die: 1,
-        publish: 4,
-        close: 1,
-        delete: 1,
-        leader: 1,
-      });
-      const path = world.logs.size === 0 ? undefined : random.pick([...world.logs.keys()]);
-      if (act === "join") world.join(`m${random.below(4)}`, { stalls: random.pick([0, 0.1]) });
-      else if (act === "publish") world.publish(`s${random.below(8)}`, 1);
-      else if (act === "close" && path !== undefined) world.close(path);
-      else if (act === "delete" && path !== undefined) world.delete(path);
-      else if (act === "leader" && world.owner !== undefined) {
-        const how = random.weighted({ dies: 1, "is cut off": 1, leaves: 1 });
-        if (how === "dies") world.owner.isDead = true;
-        else if (how === "leaves") world.owner.release();
-        else world.owner.isCutOff = true;
-      } else if (act === "leave") anyMember(world)?.step({ type: "on_disconnect" });
-      else if (act === "unsubscribe") anyMember(world)?.step({ type: "on_unsubscribe" });
-      else if (act === "die") anyMember(world)?.die();
-      world.ledger.note(`${act} ${path}`);
-      world.run(random.between(0, random.pick([50, 1_000, 8_000])));
-    }
-    settle(world);
-  });
+  seeds("members that come, leave and die process every message in order", trouble);
+
+  // Some leases are shorter than what a slow member takes, so that they run out.
+  seeds("members of a queue process every message, and none after its confirmed acknowledgement", trouble, (seed) => ({
+    leaseMs: seed % 3 === 0 ? 150 : 3_000,
+    maxAttempts: seed % 2 === 0 ? 4 : undefined,
+  }));
 });

@@ -141,7 +141,7 @@ export class LeaderProcess {
     }
     const { project, id } = this.term.entity;
     const { mode, filter } = groupOfId(id);
-    if (mode === "queue") await this.loadBlocks(meta);
+    if (mode === "queue") await this.loadBlocks(meta, rows);
     if (!this.isServing) return;
     this.meta = meta;
     const { leaseMs = this.parts.leaseMs, maxAttempts, deadLetter } = meta.config;
@@ -163,14 +163,15 @@ export class LeaderProcess {
     this.arm();
   }
 
-  /** Rows of an earlier edition are of no use any more. */
-  private async loadBlocks({ edition }: GroupMeta): Promise<void> {
+  /** Blocks of an earlier edition, or of a stream that was deleted, are of no use any more. */
+  private async loadBlocks({ edition }: GroupMeta, rows: ReadonlyMap<string, StreamRow>): Promise<void> {
     const { engine, pageRows } = this.parts;
     const stale: string[] = [];
     for await (const { key, value } of rowsOf(engine, this.term.entity, blockTable, pageRows)) {
       const block = blockOfKey(key);
       const known = this.blocks.get(block.path) ?? new Map();
-      if (block.edition === edition) this.blocks.set(block.path, known.set(block.number, value));
+      if (block.edition === edition && rows.has(block.path))
+        this.blocks.set(block.path, known.set(block.number, value));
       else stale.push(key);
     }
     for (let at = 0; at < stale.length; at += pageRows) {

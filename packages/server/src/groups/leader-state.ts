@@ -61,6 +61,8 @@ export interface GroupStream {
   /** The stream does not exist any more, and its assignment is all that is left. */
   isGone: boolean;
   assignment: Assignment | undefined;
+  /** Of a queue: `marked` as an earlier leader stored it. */
+  readonly marked: Position | undefined;
   /** Of a queue. */
   queued: QueuedStream | undefined;
 }
@@ -72,6 +74,8 @@ export interface QueuedStream {
   generations: { readonly from: number; readonly generation: number }[];
   /** The last message that was read of the log. */
   tail: Position;
+  /** The last message that this leader or an earlier one has read: acknowledgements and attempts are of messages up to it. */
+  marked: Position;
   isReading: boolean;
   /** Nothing lies after `tail`, until the stream's watch says otherwise. */
   isDry: boolean;
@@ -117,6 +121,8 @@ const WHEEL_TICK_MS = 20;
 export interface StreamRow {
   readonly at: Position;
   readonly home?: string | undefined;
+  /** Of a queue: the last message that the blocks can say something of. */
+  readonly marked?: Position | undefined;
   /** Of a queue: the blocks of acknowledgements that have changed, an undefined one to be dropped. */
   readonly blocks?: ReadonlyMap<number, Block | undefined> | undefined;
 }
@@ -244,9 +250,9 @@ function newQueue(term: number, { leaseMs, maxAttempts }: QueueConfig, now: numb
   };
 }
 
-export function newStream(path: string, { at, home }: StreamRow): GroupStream {
+export function newStream(path: string, { at, home, marked }: StreamRow): GroupStream {
   const fresh = { end: undefined, isGone: false, assignment: undefined, queued: undefined };
-  return { path, progress: at, stored: at, home, ...fresh };
+  return { path, progress: at, stored: at, home, marked, ...fresh };
 }
 
 /** Whether the group has processed the stream to its end. Its row stays while the stream exists. */

@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
+import { newBlock } from "../leases/block-row.ts";
 import { GROUP_TIMERS as TIMERS } from "./defaults.ts";
 import { leaderDueMs, leaderStep } from "./leader-rules.ts";
-import { type LeaderEffect, type LeaderEvent, newLeader, type QueueConfig } from "./leader-state.ts";
+import { type LeaderEffect, type LeaderEvent, newLeader, newStream, type QueueConfig } from "./leader-state.ts";
 import type { Leased, Settlement, ToLeader } from "./messages.ts";
 
 const at = (seq: number, generation = 1) => ({ generation, seq });
@@ -150,4 +151,55 @@ test("what retention took is passed over", () => {
   expect(leasesOf(story.read(6)).map(({ position }) => position)).toEqual([at(6)]);
   story.pass(TIMERS.progressMs);
   expect(story.leader.storing?.get("q")?.at).toEqual(at(5));
+});
+
+test("what failed under an earlier leader is leased or put aside once it is read, under its own position", () => {
+  const story = new Story({ leaseMs: 1_000, maxAttempts: 2 });
+  const block = {
+    ...newBlock(),
+    attempts: new Map([
+      [1, 1],
+      [2, 2],
+    ]),
+  };
+  story.leader.streams.set("r", newStream("r", { at: at(0, 0), marked: at(3) }));
+  story.step({ type: "found", streams: [{ path: "r", from: at(0, 0), blocks: [[0, block]] }] });
+  const before = story.join("a");
+  expect(leasesOf(before)).toEqual([]);
+  expect(before.filter(({ kind }) => kind === "bury")).toEqual([]);
+  const after = story.step({ type: "read", path: "r", positions: [at(1), at(2), at(3)], isDry: true });
+  expect(leasesOf(after)).toMatchObject([
+    { position: at(1), attempt: 2 },
+    { position: at(3), attempt: 1 },
+  ]);
+  expect(after).toContainEqual({ kind: "bury", path: "r", position: at(2), attempts: 2, why: "holder-lost" });
+});
+
+test.each([
+  ["created anew", at(0), 2],
+  ["cut by a failover", at(1), 2],
+])("acknowledgements of a stream that was %s since do not count for what came after", (_, from, second) => {
+  const story = new Story();
+  const block = newBlock();
+  for (const seq of [3, 5, 7]) block.acked[0]! |= 1 << seq;
+  // The last message that the earlier leader has read is the sixth; the seventh is of a still earlier stream.
+  story.leader.streams.set("r", newStream("r", { at: from, marked: at(6) }));
+  story.step({ type: "found", streams: [{ path: "r", from, blocks: [[0, block]] }] });
+  story.join("a");
+  const seqs = [1, 2, 3, 4, 5, 6, 7, 8].filter((seq) => seq > from.seq);
+  const positions = seqs.map((seq) => at(seq, second));
+  const effects = story.step({ type: "read", path: "r", positions, isDry: true });
+  expect(leasesOf(effects).map(({ position }) => position)).toEqual(positions);
+});
+
+test("acknowledgements above the floor count for the next leader of the same stream, and no mark beyond what was read", () => {
+  const story = new Story();
+  const block = newBlock();
+  for (const seq of [3, 7]) block.acked[0]! |= 1 << seq;
+  story.leader.streams.set("r", newStream("r", { at: at(1), marked: at(6) }));
+  story.step({ type: "found", streams: [{ path: "r", from: at(1), blocks: [[0, block]] }] });
+  story.join("a");
+  const positions = [2, 3, 4, 5, 6, 7].map((seq) => at(seq));
+  const effects = story.step({ type: "read", path: "r", positions, isDry: true });
+  expect(leasesOf(effects).map(({ position }) => position.seq)).toEqual([2, 4, 5, 6, 7]);
 });

@@ -39,7 +39,8 @@ export class QueueTurn extends MemberTurn {
     if (!isDone(stream)) this.readOn(stream);
   }
 
-  private newQueued({ path, progress }: GroupStream, blocks: Iterable<readonly [number, Block]> = []): QueuedStream {
+  private newQueued(stream: GroupStream, blocks: Iterable<readonly [number, Block]> = []): QueuedStream {
+    const { path, progress, marked = progress } = stream;
     const { leader, queue } = this;
     const parts = {
       wheel: queue.wheel,
@@ -53,7 +54,9 @@ export class QueueTurn extends MemberTurn {
     };
     const { generation, seq } = progress;
     const core = new LeaseCore(parts, seq, seq, blocks, this.now);
-    return { core, generations: [{ from: 0, generation }], tail: progress, isReading: false, isDry: false };
+    // Blocks of an earlier stream at this path may be left beyond.
+    core.rewind(Math.max(seq, marked.seq), seq);
+    return { core, generations: [{ from: 0, generation }], tail: progress, marked, isReading: false, isDry: false };
   }
 
   lost(path: string): void {
@@ -72,18 +75,21 @@ export class QueueTurn extends MemberTurn {
     queued.isReading = false;
     queued.isDry = isDry;
     for (const position of positions) this.append(stream, queued, position);
+    if (queued.core.dead.size > 0) this.queue.dying.add(path);
     this.reassignIn(0);
   }
 
   private append(stream: GroupStream, queued: QueuedStream, position: Position): void {
-    const { core, generations, tail } = queued;
+    const { core, generations, tail, marked } = queued;
     if (comparePositions(position, tail) <= 0) return;
-    // A lower number in a later generation: the stream lost its end, or was created anew.
-    if (position.seq <= tail.seq) {
+    // A known number in a later generation: the stream lost its end, or was created anew.
+    const isReplaced = position.generation > marked.generation && position.seq <= marked.seq;
+    if (isReplaced || position.seq <= tail.seq) {
       core.rewind(position.seq - 1, position.seq - 1);
       queued.generations = generations.filter(({ from }) => from < position.seq);
       this.store(stream.path);
     }
+    if (isReplaced || comparePositions(position, marked) > 0) queued.marked = position;
     if (position.generation !== queued.generations.at(-1)?.generation) {
       queued.generations.push({ from: position.seq, generation: position.generation });
     }
@@ -256,7 +262,8 @@ export class QueueTurn extends MemberTurn {
       if (queued === undefined) continue;
       for (const [seq, why] of queued.core.dead) {
         const key = `${path} ${seq}`;
-        if (this.queue.burying.has(key)) continue;
+        // A message that died under an earlier leader is put aside once it has been read, because only then its position is known.
+        if (this.queue.burying.has(key) || seq > queued.tail.seq) continue;
         this.queue.burying.add(key);
         const attempts = queued.core.acks.attemptsOf(seq);
         this.effects.push({ kind: "bury", path, position: positionOf(queued, seq), attempts, why });
@@ -270,7 +277,7 @@ export class QueueTurn extends MemberTurn {
     if (stream === undefined || queued === undefined) return super.rowOf(stream);
     const at = positionOf(queued, queued.core.floor);
     stream.progress = at;
-    return { at, blocks: queued.core.acks.takeChanged() };
+    return { at, marked: queued.marked, blocks: queued.core.acks.takeChanged() };
   }
 
   protected override beginStore(): void {

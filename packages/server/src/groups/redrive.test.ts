@@ -32,11 +32,10 @@ async function stage(letters: number) {
 it("a redrive that dies before it has stored how far it came puts no letter back twice", async () => {
   const { messages, ...parts } = await stage(6);
   let commits = 0;
-  const submit: Keepers["submit"] = (...args: Parameters<Keepers["submit"]>) => {
+  const submit = ((...args: Parameters<Keepers["submit"]>) => {
     // The first commit names the producer; the fourth would store the third page.
-    if (++commits === 4) return Promise.reject(new Error("killed"));
-    return parts.keepers.submit(...args) as never;
-  };
+    return ++commits === 4 ? Promise.reject(new Error("killed")) : parts.keepers.submit(...args);
+  }) as Keepers["submit"];
   const dying = { ...parts, keepers: { submit } };
   await expect(redrive(dying, GROUP, "dead")).rejects.toThrow("killed");
   expect(await redrive(parts, GROUP, "dead")).toEqual({ redriven: 3, stayed: 0, more: false });

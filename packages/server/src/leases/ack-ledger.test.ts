@@ -97,3 +97,22 @@ test("rows that failed to be stored are taken again", () => {
   ledger.redo(taken.keys());
   expect([...ledger.takeChanged().keys()]).toEqual([0]);
 });
+
+test("acknowledgements above the floor are counted, whichever blocks they are in", () => {
+  const ledger = new AckLedger(0);
+  expect(ledger.ackedAbove).toBe(0);
+  for (const seq of [1, 3, 4, 5_000]) ledger.ack(seq);
+  expect([ledger.floor, ledger.ackedAbove]).toEqual([1, 3]);
+  ledger.ack(2);
+  expect([ledger.floor, ledger.ackedAbove]).toEqual([4, 1]);
+});
+
+test("what is taken to be stored does not change on its way to the store", () => {
+  const ledger = new AckLedger(0);
+  ledger.ack(3);
+  const taken = ledger.takeChanged().get(0)!;
+  const bytes = encodeBlock(taken);
+  ledger.ack(2);
+  ledger.setAttempts(5, 1);
+  expect(encodeBlock(taken)).toEqual(bytes);
+});

@@ -109,10 +109,16 @@ export class AckLedger {
     return this.changed.size > 0;
   }
 
-  /** The blocks that differ from their rows, an undefined one to be dropped. They count as stored from now on. */
+  /**
+   * Copies of the blocks that differ from their rows, an undefined one to be dropped. They count as stored from now on. A block that
+   * changed on its way to the store would raise the floor above the position that is stored with it.
+   */
   takeChanged(): Map<number, Block | undefined> {
     const taken = new Map<number, Block | undefined>();
-    for (const number of this.changed) taken.set(number, this.blocks.get(number));
+    for (const number of this.changed) {
+      const block = this.blocks.get(number);
+      taken.set(number, block && copyOf(block));
+    }
     this.changed.clear();
     return taken;
   }
@@ -157,4 +163,8 @@ export class AckLedger {
 
 function blockOf(seq: number): number {
   return Math.floor(seq / BLOCK);
+}
+
+function copyOf({ acked, attempts, delays }: Block): Block {
+  return { acked: acked.slice(), attempts: new Map(attempts), delays: new Map(delays) };
 }

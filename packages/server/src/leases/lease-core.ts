@@ -106,7 +106,8 @@ export class LeaseCore {
 
   /** The message that is leased next; undefined if none is ready. */
   next(): number | undefined {
-    for (let seq = this.again.first; seq !== undefined; seq = this.again.first) {
+    // A message that an earlier owner has seen attempts of may lie beyond what this one has read.
+    for (let seq = this.again.first; seq !== undefined && seq <= this.tail; seq = this.again.first) {
       if (!this.acks.isAcked(seq) && !this.leases.has(seq) && !this.deadOnes.has(seq)) return seq;
       this.again.take();
     }
