@@ -18,19 +18,21 @@ export async function consumeStreams(
 ): Promise<number> {
   const admin = new Redis(port, "127.0.0.1");
   const names = Array.from({ length: streams }, (_, i) => `s${i}`);
-  await fill(admin, names, perStream);
   const clients = Array.from({ length: members }, () => new Redis(port, "127.0.0.1"));
-  await Promise.all(clients.map((client) => client.ping()));
-  const startedAt = performance.now();
-  await Promise.all(
-    clients.map((client, i) => {
-      const own = names.filter((_, stream) => stream % members === i);
-      return consume(client, `c${i}`, own, own.length * perStream);
-    }),
-  );
-  const seconds = (performance.now() - startedAt) / 1000;
-  for (const client of [admin, ...clients]) client.disconnect();
-  return seconds;
+  try {
+    await fill(admin, names, perStream);
+    await Promise.all(clients.map((client) => client.ping()));
+    const startedAt = performance.now();
+    await Promise.all(
+      clients.map((client, i) => {
+        const own = names.filter((_, stream) => stream % members === i);
+        return consume(client, `c${i}`, own, own.length * perStream);
+      }),
+    );
+    return (performance.now() - startedAt) / 1000;
+  } finally {
+    for (const client of [admin, ...clients]) client.disconnect();
+  }
 }
 
 async function fill(admin: Redis, names: readonly string[], perStream: number): Promise<void> {
@@ -44,18 +46,20 @@ async function fill(admin: Redis, names: readonly string[], perStream: number): 
   }
 }
 
-type Reply = readonly (readonly [string, readonly (readonly [string, readonly string[]])[]])[] | null;
+type Entries = readonly (readonly [id: string, fields: readonly string[]])[];
 
 async function consume(client: Redis, name: string, streams: readonly string[], messages: number): Promise<void> {
   const ids = streams.map(() => ">");
   for (let got = 0; got < messages; ) {
     const args = ["GROUP", GROUP, name, "COUNT", String(BATCH), "STREAMS", ...streams, ...ids];
-    const reply = (await client.call("XREADGROUP", ...args)) as Reply;
-    await Promise.all(
-      (reply ?? []).map(([stream, entries]) => {
-        got += entries.length;
-        return client.xack(stream, GROUP, ...entries.map(([id]) => id));
-      }),
-    );
+    // Names and entries in turn.
+    const reply = ((await client.call("XREADGROUP", ...args)) ?? []) as readonly (string | Entries)[];
+    const acks: Promise<number>[] = [];
+    for (let i = 0; i < reply.length; i += 2) {
+      const entries = reply[i + 1] as Entries;
+      got += entries.length;
+      acks.push(client.xack(reply[i] as string, GROUP, ...entries.map(([id]) => id)));
+    }
+    await Promise.all(acks);
   }
 }

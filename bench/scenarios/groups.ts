@@ -77,7 +77,8 @@ async function ours(bench: Bench, streams: number, perStream: number, load: Load
   const paths = Array.from({ length: streams }, (_, i) => `/v1/stream/bench/${i}`);
   await createStreams(server.url, paths, "application/json");
   await fillRoundRobin(server.url, paths, perStream);
-  const seconds = await consumeAll(server.url, { filter: "bench/+", ...load });
+  const { seconds, again } = await consumeAll(server.url, { filter: "bench/+", ...load });
+  if (again > 0) bench.log(`${again} messages were delivered again: members were taken for dead on a busy machine`);
   await server.stop();
   bench.removeDirectory(directory);
   return load.messages / seconds;
