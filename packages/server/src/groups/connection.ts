@@ -8,6 +8,7 @@
 import { formatOffset, parseOffset } from "@sluice/protocol";
 import type { Access } from "../core/action.ts";
 import type { Audience } from "../core/audience.ts";
+import { concat } from "../core/bytes.ts";
 import { type Connection, Connections, type Framing, type Paced } from "../core/connection.ts";
 import { badBody, checkedJson } from "../core/json-body.ts";
 import { Refusal } from "../core/refusal.ts";
@@ -91,6 +92,7 @@ class ConsumeConnection implements Paced {
   private readonly consumers = new Map<string, Consumer | QueueConsumer>();
   /** Ids whose subscription is being made. */
   private readonly pending = new Set<string>();
+  private readonly unwritten: Uint8Array[] = [];
   private isOver = false;
 
   constructor(
@@ -166,7 +168,7 @@ class ConsumeConnection implements Paced {
       revoking: (stream, epoch) => this.send({ type: "revoking", id, stream, epoch }),
       revoked: (stream, epoch) => this.send({ type: "revoked", id, stream, epoch }),
       message: (stream, epoch, contentType, message) =>
-        this.connection.send(messageFrame({ id, stream, epoch }, contentType, message)),
+        this.write(messageFrame({ id, stream, epoch }, contentType, message)),
       acked: (stream, position) => this.send({ type: "acked", id, stream, offset: formatOffset(position) }),
       gap: (stream, after, through) =>
         this.send({ type: "gap", id, stream, after: formatOffset(after), through: formatOffset(through) }),
@@ -181,7 +183,7 @@ class ConsumeConnection implements Paced {
     return {
       subscribed: () => this.send({ type: "subscribed", id }),
       message: ({ stream, lease, attempt }, contentType, message) =>
-        this.connection.send(messageFrame({ id, stream, lease, attempt }, contentType, message)),
+        this.write(messageFrame({ id, stream, lease, attempt }, contentType, message)),
       acked: ({ stream, position }) => this.send({ type: "acked", id, stream, offset: formatOffset(position) }),
       expired: ({ stream, position, lease }) => {
         const offset = formatOffset(position);
@@ -231,7 +233,18 @@ class ConsumeConnection implements Paced {
   }
 
   private send(frame: ServerFrame): void {
-    this.connection.send(frameOf(frame));
+    this.write(frameOf(frame));
+  }
+
+  /** The frames of one turn leave in one write, because a write costs more than a small frame. */
+  private write(frame: Uint8Array): void {
+    if (this.unwritten.length === 0) this.parts.world.soon(() => this.flush());
+    this.unwritten.push(frame);
+  }
+
+  private flush(): void {
+    const frames = this.unwritten.splice(0);
+    this.connection.send(frames.length === 1 ? frames[0]! : concat(frames));
   }
 
   private problemOf(fault: unknown): { readonly code: string; readonly detail: string } {
