@@ -63,6 +63,7 @@ const DECLARED = { filter: "a/b", mode: "share" };
 const withGroup = async (app: AuthApp) => {
   await app.prepare("PUT", GROUP, { body: DECLARED });
 };
+const OF_GROUP = { confined: "forbidden", before: withGroup } as const;
 
 export const SESSION_ID = "6f1c1f5e-2a5b-4c9e-9d5e-0a1b2c3d4e5f";
 const SESSION = `/v1/p/session/${SESSION_ID}`;
@@ -330,14 +331,7 @@ export const MATRIX: Readonly<Record<string, Row>> = {
   // The filter of each subscription is checked when it comes; test/groups shows it.
   "group.consume": { method: "GET", target: "/v1/p/consume", right: [400], lets: EITHER, confined: "allowed" },
   "group.list": { method: "GET", target: "/v1/p/groups", right: [200], lets: READ, confined: "allowed" },
-  "group.get": {
-    method: "GET",
-    target: GROUP,
-    right: [200],
-    lets: READ,
-    confined: "forbidden",
-    before: withGroup,
-  },
+  "group.get": { method: "GET", target: GROUP, right: [200], lets: READ, ...OF_GROUP },
   "group.put": {
     method: "PUT",
     target: GROUP,
@@ -352,27 +346,11 @@ export const MATRIX: Readonly<Record<string, Row>> = {
     body: { to: "earliest" },
     right: [204],
     lets: WRITE,
-    confined: "forbidden",
-    before: withGroup,
+    ...OF_GROUP,
   },
-  "group.redrive": {
-    method: "POST",
-    target: `${GROUP}/redrive`,
-    body: {},
-    // This group has no dead-letter stream.
-    right: [400],
-    lets: WRITE,
-    confined: "forbidden",
-    before: withGroup,
-  },
-  "group.delete": {
-    method: "DELETE",
-    target: GROUP,
-    right: [204],
-    lets: WRITE,
-    confined: "forbidden",
-    before: withGroup,
-  },
+  // This group has no dead-letter stream.
+  "group.redrive": { method: "POST", target: `${GROUP}/redrive`, body: {}, right: [400], lets: WRITE, ...OF_GROUP },
+  "group.delete": { method: "DELETE", target: GROUP, right: [204], lets: WRITE, ...OF_GROUP },
   "channel.publish": {
     method: "POST",
     target: `${CHANNEL}/publish`,

@@ -19,6 +19,11 @@ it("a declared group misses nothing that retention would have taken before its f
   await create("held/after");
   await create("held/topic", { "stream-shards": "2" });
   for (const i of numbers(10)) for (const path of ["before", "after", "topic"]) await append(`held/${path}`, i);
+  // Before the first consumer an operator sees already what will have to be processed.
+  for (const mode of ["share", "queue"]) {
+    const { body } = await admin("GET", `/g?mode=${mode}`);
+    expect(body).toMatchObject({ source: "stored", leader: null, lag: 30, oldestUnackedMs: expect.any(Number) });
+  }
   for (const topic of ["$share/g/held/#", "$queue/g/held/#"]) {
     const a = (await Consumer.open(url, "a")).subscribe(topic);
     await eventually(() => expect(a.payloads).toHaveLength(30));

@@ -126,11 +126,9 @@ it(`members on ${NODES} nodes process everything in order while ${ROUNDS === 1 ?
     const leading = leaders.indexOf(Math.max(...leaders));
     const victim = round % 2 === 0 ? leading : (leading + 1) % NODES;
     for (const ledger of ledgers) ledger.note(`a node that leads ${leaders[victim]} groups is killed`);
-    const killedAt = Date.now();
     await nodes.kill(victim);
     const isReplaced = async () => expect(await nodes.terms()).toBeGreaterThanOrEqual(terms + leaders[victim]!);
-    await eventually(isReplaced, 2 * REPLACED_MS);
-    expect(Date.now() - killedAt).toBeLessThan(REPLACED_MS);
+    await eventually(isReplaced, REPLACED_MS);
     await nodes.add();
   }
   await publishing.stop();

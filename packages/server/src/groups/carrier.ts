@@ -9,6 +9,7 @@ import { utf8 } from "../core/bytes.ts";
 import type { World } from "../core/world.ts";
 import type { Engine, Unwatch } from "../engine/contract.ts";
 import { type BorrowerAddress, type FromLeader, type LeaderAddress, MAX_LISTED, type ToLeader } from "./messages.ts";
+import { readTold } from "./told.ts";
 
 /** `group` is the key of the group's entity. */
 export type Envelope =
@@ -36,8 +37,6 @@ export interface Ends {
   toBorrower(envelope: ToBorrowerEnvelope): void;
 }
 
-const decoder = new TextDecoder();
-
 export class Carrier {
   private ends: Ends | undefined;
   private unlisten: Unwatch = () => {};
@@ -54,7 +53,7 @@ export class Carrier {
   start(ends: Ends): void {
     this.ends = ends;
     this.unlisten = this.engine.onTold((bytes) => {
-      const envelope = read(bytes);
+      const envelope = readTold<Envelope>(bytes, '"groups":1');
       if (envelope !== undefined) this.hear(envelope);
     });
   }
@@ -75,15 +74,6 @@ export class Carrier {
   private hear(envelope: Envelope): void {
     if ("from" in envelope) this.ends?.toLeader(envelope);
     else this.ends?.toBorrower(envelope);
-  }
-}
-
-function read(bytes: Uint8Array): Envelope | undefined {
-  try {
-    const value = JSON.parse(decoder.decode(bytes));
-    return value?.groups === 1 ? value : undefined;
-  } catch {
-    return undefined;
   }
 }
 

@@ -5,6 +5,7 @@
  * Invariants: of a stream and a group, the one that is committed later finds the other, because each looks after its own commit.
  * Both answer their callers after that. Placing a hold is idempotent; a leader moves it later (`holds.ts`).
  */
+import type { Position } from "@sluice/protocol";
 import { isReserved } from "../core/reserved.ts";
 import { isAmongShards } from "../core/shard-path.ts";
 import { matchesFilter, type TopicFilter } from "../core/topic.ts";
@@ -43,6 +44,18 @@ export class DeclaredHolds {
       }
       after = page.next;
     }
+  }
+
+  /** Where the group would begin in the streams that its filter matches now; about `max` of them. */
+  async starts(project: string, name: GroupName, { start }: GroupMeta, max: number): Promise<Map<string, Position>> {
+    const { streams } = this.parts;
+    const found = new Map<string, Position>();
+    await this.eachMatch(project, name, async (path) => {
+      if (found.size >= max) return;
+      for (const stream of await plainStreams(streams, project, path))
+        found.set(stream.path, await startIn(streams, stream, start));
+    });
+    return found;
   }
 
   /** Releases the holds of a group on all streams that its filter matches. */

@@ -8,6 +8,7 @@
 import { utf8 } from "../core/bytes.ts";
 import type { Cancel, World } from "../core/world.ts";
 import { type Engine, MAX_TOLD_BYTES, NODE_RENEW_MS, type Unwatch } from "../engine/contract.ts";
+import { readTold } from "./told.ts";
 
 export interface Hint {
   readonly kind: "created" | "deleted";
@@ -22,7 +23,6 @@ export interface HintParts {
   hear(hint: Hint): void;
 }
 
-const decoder = new TextDecoder();
 /** Beyond these the other nodes wait for their listing. */
 const MAX_HINTS = 10_000;
 
@@ -86,10 +86,6 @@ function* messages(hints: readonly Hint[]): Iterable<Uint8Array> {
 }
 
 function read(bytes: Uint8Array): readonly Hint[] {
-  try {
-    const { hints } = JSON.parse(decoder.decode(bytes));
-    return Array.isArray(hints) ? hints : [];
-  } catch {
-    return [];
-  }
+  const hints = readTold<{ readonly hints: unknown }>(bytes, '"hints":')?.hints;
+  return Array.isArray(hints) ? hints : [];
 }

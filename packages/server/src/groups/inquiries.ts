@@ -11,6 +11,7 @@ import { hex, utf8 } from "../core/bytes.ts";
 import type { World } from "../core/world.ts";
 import type { Engine, Unwatch } from "../engine/contract.ts";
 import type { LeaderView } from "./leader-view.ts";
+import { readTold } from "./told.ts";
 
 export interface InquiryParts {
   readonly engine: Pick<Engine, "node" | "tell" | "onTold">;
@@ -41,7 +42,6 @@ interface Waiting {
   resolve(view: LeaderView | undefined): void;
 }
 
-const decoder = new TextDecoder();
 const ID_BYTES = 8;
 /** A character takes three bytes at most, quotes and escapes included. */
 const PART_CHARS = 20_000;
@@ -57,7 +57,7 @@ export class Inquiries {
 
   start(): void {
     this.unlisten = this.parts.engine.onTold((bytes, from) => {
-      const message = read(bytes);
+      const message = readTold<Question | Answer>(bytes, '"inquiry":1');
       if (message === undefined) return;
       if ("group" in message) this.answer(message, from);
       else this.take(message);
@@ -107,14 +107,5 @@ export class Inquiries {
     if (waiting.parts.size < parts) return;
     const whole = Array.from({ length: parts }, (_, i) => waiting.parts.get(i) ?? "").join("");
     waiting.resolve(JSON.parse(whole) ?? undefined);
-  }
-}
-
-function read(bytes: Uint8Array): Question | Answer | undefined {
-  try {
-    const value = JSON.parse(decoder.decode(bytes));
-    return value?.inquiry === 1 ? value : undefined;
-  } catch {
-    return undefined;
   }
 }

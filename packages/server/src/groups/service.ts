@@ -28,7 +28,7 @@ import { MAX_VIEWED } from "./leader-view.ts";
 import { QueueConsumer, type QueueEvents } from "./queue-consumer.ts";
 import { type Redriven, redrive } from "./redrive.ts";
 import { rowsOf } from "./rows.ts";
-import { GROUP, type GroupConfig, groupEntity, META, metaTable, streamTable } from "./state.ts";
+import { GROUP, type GroupConfig, type GroupMeta, groupEntity, META, metaTable, streamTable } from "./state.ts";
 import { filterOf, type GroupName, groupId, groupOfId, type Mode } from "./topic.ts";
 
 export const CONSUME: Permission = { action: "group.consume", need: "read-or-write" };
@@ -138,12 +138,17 @@ export class Groups {
     const { engine, inquiries, limits } = this.parts;
     const group = groupEntity(project, name);
     const { rows } = await engine.load(group, [META]);
-    const leader = rows[0] && metaTable.decode(rows[0]).leader;
-    const view =
-      (leader === undefined ? undefined : await inquiries.ask(leader, group.key)) ??
-      storedView(await this.progress(project, name), MAX_VIEWED);
+    const meta = rows[0] && metaTable.decode(rows[0]);
+    const told = meta?.leader && (await inquiries.ask(meta.leader, group.key));
+    const view = told || storedView(await this.positions(project, name, meta), MAX_VIEWED);
     const after = (path: string, position: Position) => this.after(project, path, position);
     return infoOf(name, view, { after, now: engine.now(), batch: limits.batch });
+  }
+
+  /** How far the group has come in each stream: as it is stored, or else where it would begin. */
+  private async positions(project: string, name: GroupName, meta: GroupMeta | undefined) {
+    const starts = meta && (await this.parts.holds.starts(project, name, meta, MAX_VIEWED + 1));
+    return new Map([...(starts ?? []), ...(await this.progress(project, name))]);
   }
 
   /** What a stream holds after a position; undefined if there is no such stream. */
