@@ -15,6 +15,8 @@ import { append1, append100 } from "./scenarios/append.ts";
 import { appendBatch } from "./scenarios/append-batch.ts";
 import { channelsFirstToken, channelsPublish } from "./scenarios/channels.ts";
 import { clientAppend } from "./scenarios/client-append.ts";
+import { groupsQueue, groupsShare } from "./scenarios/groups.ts";
+import { groupsJoin, groupsMatch } from "./scenarios/groups-assignment.ts";
 import { guarded1, guarded100 } from "./scenarios/guarded.ts";
 import { idle } from "./scenarios/idle.ts";
 import { fetchAppend, smallRead } from "./scenarios/lane.ts";
@@ -50,6 +52,10 @@ const SCENARIOS: readonly Scenario[] = [
   liveIdle,
   liveOffline,
   liveReconnect,
+  groupsShare,
+  groupsQueue,
+  groupsJoin,
+  groupsMatch,
   idle,
   restart,
   redisAppend1,

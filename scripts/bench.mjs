@@ -6,7 +6,7 @@
 // its result.
 
 import { spawnSync } from "node:child_process";
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -49,7 +49,8 @@ function installMissingPrograms() {
 }
 
 if (!existsSync(join(root, "node_modules", "tsx"))) mustRun("npm", ["install"]);
-if (!existsSync(join(bench, "node_modules", "@durable-streams", "server"))) {
+const { dependencies } = JSON.parse(readFileSync(join(bench, "package.json"), "utf8"));
+if (Object.keys(dependencies).some((name) => !existsSync(join(bench, "node_modules", name)))) {
   mustRun("npm", ["install", "--prefix", bench]);
 }
 mustRun("npm", ["run", "--silent", "build"]);

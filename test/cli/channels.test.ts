@@ -16,7 +16,12 @@ const here = () => ({ env: { SLUICE_URL: server.url } });
 describe("an error", () => {
   it.each([
     ["a channel that is not there", ["channel", "tail", "none"], 3, /there is no channel none/],
-    ["a channel without a name", ["channel", "tail", ""], 2, /the id of a channel must not be empty/],
+    [
+      "a channel without a name",
+      ["channel", "tail", ""],
+      2,
+      /the id of a channel must be a text that an address can express; got ""/,
+    ],
     ["an unknown phase", ["channel", "publish", "c", "--phase", "STOP", "--sequence", "1"], 2, /START, DELTA, END/],
     ["a phase without its sequence", ["channel", "publish", "c", "--phase", "END"], 2, /--phase needs --sequence/],
     ["a negative sequence", ["channel", "publish", "c", "x", "--sequence", "-1"], 2, /--sequence must be a whole/],

@@ -37,20 +37,23 @@ async function bundled(source: string, external: string[] = []): Promise<{ text:
   return { text: outputFiles[0]!.text, inputs: inputs.map(([name]) => name) };
 }
 
-test("a page that uses the client loads a small file, without any other package and without the live part", async () => {
-  const { text, inputs } = await bundled(`export * from "@sluice/client";`, ["./live/open-session.ts"]);
+test("a page that uses the client loads a small file, without any other package and without what is loaded on demand", async () => {
+  const onDemand = ["./live/open-session.ts", "./groups/group-part.ts"];
+  const { text, inputs } = await bundled(`export * from "@sluice/client";`, onDemand);
   expect(inputs.filter((name) => !/^packages\/(client|protocol)\/src\//.test(name))).toEqual([]);
-  expect(inputs.filter((name) => name.includes("/live/"))).toEqual([]);
+  expect(inputs.filter((name) => /\/(live|groups)\//.test(name))).toEqual([]);
   expect(inputs.join()).not.toContain("protocol/src/error.ts");
   expect(gzipSync(text).length).toBeLessThan(16 * 1024);
 });
 
-test("the live part is small on its own, and with all that a page without splitting loads at once", async () => {
+test("the live part and groups are small on their own, and with all that a page without splitting loads at once", async () => {
   const live = await bundled(`export * from "../../packages/client/src/live/open-session.ts";`);
   expect(gzipSync(live.text).length).toBeLessThan(12_000);
+  const groups = await bundled(`export * from "../../packages/client/src/groups/group-part.ts";`);
+  expect(gzipSync(groups.text).length).toBeLessThan(6_500);
   const whole = await bundled(`export * from "@sluice/client";`);
   expect(whole.inputs.filter((name) => !/^packages\/(client|protocol)\/src\//.test(name))).toEqual([]);
-  expect(gzipSync(whole.text).length).toBeLessThan(26 * 1024);
+  expect(gzipSync(whole.text).length).toBeLessThan(30 * 1024);
 });
 
 test("a page that uses one part does not load the rest", async () => {

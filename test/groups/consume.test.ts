@@ -45,6 +45,17 @@ it("a member that goes away hands its streams over, and what was confirmed is no
   await b.next("unsubscribed");
 });
 
+it("a member with credit for one message gets those of its streams in turn", async () => {
+  const { fixture, url, append } = await server();
+  const paths = ["o/1", "o/2", "o/3"];
+  for (const path of paths) await createdStream(fixture, path, "application/json");
+  for (const path of paths) await append(path, 1, 2, 3);
+  const a = (await Consumer.open(url, "a")).subscribe("$share/g/o/#", { from: "earliest", credit: 1 });
+  await a.next("message", 9);
+  const streams = a.of("message").map(({ stream }) => stream);
+  for (let i = 0; i < 9; i += 3) expect(streams.slice(i, i + 3).sort()).toEqual(paths);
+});
+
 it("a seek delivers again from the new place, and a deleted group begins anew", async () => {
   const { fixture, url, append, admin } = await server();
   await createdStream(fixture, "o", "application/json");

@@ -87,7 +87,7 @@ it("a lease that runs out gives the message back, an extended one does not, and 
   await a.next("message", 3);
   expect(a.of("message").at(-1)).toMatchObject({ payload: "lost", attempt: 2 });
   a.send({ type: "ack", id: "s", stream: "jobs", offset: lost!.offset, lease: lost!.lease });
-  expect(await a.next("error")).toMatchObject({ code: "fenced" });
+  expect(await a.next("error")).toMatchObject({ code: "fenced", offset: lost!.offset, lease: lost!.lease });
   a.send({ type: "ack", id: "s", stream: "jobs", offset: kept!.offset, lease: kept!.lease });
   expect(await a.next("acked")).toMatchObject({ offset: kept!.offset });
 });

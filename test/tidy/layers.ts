@@ -79,7 +79,12 @@ export const LAYERS: readonly Layer[] = [
   { name: "config", where: under("config/"), imports: [...BELOW_CONFIG, "observe"], packages: ["zod", "yaml"] },
   { name: "compose", where: under("compose\\.ts$"), imports: BELOW_COMPOSE },
   { name: "index", where: under("index\\.ts$"), imports: [...BELOW_COMPOSE, "compose"] },
-  { name: "cli", where: under("cli/"), imports: [...BELOW_COMPOSE, "compose", "client"], packages: ["commander"] },
+  {
+    name: "cli",
+    where: under("cli/"),
+    imports: [...BELOW_COMPOSE, "compose", "client"],
+    packages: ["commander", "ws"],
+  },
 ];
 
 function under(pattern: string): RegExp {

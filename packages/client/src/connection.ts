@@ -164,7 +164,12 @@ export class Connection {
     }
   }
 
-  /** The address of a WebSocket, which carries no headers. */
+  /** For a WebSocket on a platform where it carries headers. */
+  async socketHeaders(signal: AbortSignal | undefined): Promise<Record<string, string>> {
+    return this.headers({}, await this.token.get(signal));
+  }
+
+  /** The address of a WebSocket. */
   socketUrl(path: string, query: Call["query"]): string {
     return this.address(path, { ...this.options.query, ...query }).replace(/^http/, "ws");
   }

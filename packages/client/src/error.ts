@@ -57,36 +57,28 @@ export interface ErrorDetails extends Partial<RequestLine> {
 export class SluiceError extends Error {
   override readonly name = "SluiceError";
   /** The request that failed, when there was one. */
-  readonly method: string | undefined;
-  readonly url: string | undefined;
+  declare readonly method: string | undefined;
+  declare readonly url: string | undefined;
   /** The HTTP status, when the server answered. */
-  readonly status: number | undefined;
-  readonly retryable: boolean;
+  declare readonly status: number | undefined;
+  declare readonly retryable: boolean;
   /** How long the server asks the client to wait before a retry. */
-  readonly retryAfterMs: number | undefined;
-  readonly headers: Headers | undefined;
+  declare readonly retryAfterMs: number | undefined;
+  declare readonly headers: Headers | undefined;
   /** The schema's objections to a value. */
-  readonly issues: readonly unknown[] | undefined;
+  declare readonly issues: readonly unknown[] | undefined;
   /** The offset after the message that this error is about; reading can resume from there. */
-  readonly offset: string | undefined;
+  declare readonly offset: string | undefined;
   /** The part of a channel's text that had arrived. */
-  readonly partial: string | undefined;
+  declare readonly partial: string | undefined;
 
   constructor(
     readonly code: SluiceErrorCode,
     message: string,
-    details: ErrorDetails = {},
+    { cause, retryable = false, ...details }: ErrorDetails = {},
   ) {
-    super(message, details.cause === undefined ? undefined : { cause: details.cause });
-    this.method = details.method;
-    this.url = details.url;
-    this.status = details.status;
-    this.retryable = details.retryable ?? false;
-    this.retryAfterMs = details.retryAfterMs;
-    this.headers = details.headers;
-    this.issues = details.issues;
-    this.offset = details.offset;
-    this.partial = details.partial;
+    super(message, cause === undefined ? undefined : { cause });
+    Object.assign(this, details, { retryable });
   }
 }
 

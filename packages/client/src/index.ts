@@ -14,6 +14,12 @@ export type {
 export type { CallOptions, HeaderSource } from "./connection.ts";
 export { Encoded } from "./encoded.ts";
 export { type ClientErrorCode, SluiceError, type SluiceErrorCode } from "./error.ts";
+export type { Group } from "./group.ts";
+export type { GroupEvent, GroupMode, GroupOptions, GroupStart } from "./group-options.ts";
+export type { Backlog, Declaration, GroupInfo, ListedGroup, Redriven } from "./groups/admin.ts";
+export type { GroupMessage } from "./groups/delivery.ts";
+export type { CloseGroupOptions } from "./groups/member.ts";
+export type { GroupHandler, RunOptions } from "./groups/runner.ts";
 export { Inbox, type InboxInfo, type Subscribed, type SubscribeOptions } from "./inbox.ts";
 export type { CatchUp, SubscriptionEnd } from "./live/cursor.ts";
 export type { Member } from "./live/events.ts";

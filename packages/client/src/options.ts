@@ -4,6 +4,7 @@
  * Invariants: `undefined` means the default. A wrong value is refused at once with a TypeError that names the option, what it
  * allows, and the value. A password in an address is never shown.
  */
+import type { SocketClass } from "./text-socket.ts";
 
 /** A number of at least `min`; `Infinity` is one. */
 export function numberOption(name: string, value: number | undefined, fallback: number, min = 0): number {
@@ -17,6 +18,14 @@ export function countOption(name: string, value: number | undefined, fallback: n
   if (value === undefined) return fallback;
   if (Number.isSafeInteger(value) && value >= min) return value;
   throw wrong(name, `a whole number of at least ${min}`, value);
+}
+
+/** A WebSocket class: the given one, or the platform's, which may have none. */
+export function socketOption(
+  value = (globalThis as { readonly WebSocket?: unknown }).WebSocket as SocketClass | undefined,
+): SocketClass | undefined {
+  if (value === undefined || typeof value === "function") return value;
+  throw wrong("WebSocket", "a class", value);
 }
 
 /** The address without its trailing slashes. */

@@ -4,8 +4,8 @@
  * Invariants: a wrong option is refused with a TypeError before any request is sent.
  */
 import type { SessionStorage } from "./live/browser-world.ts";
-import type { SocketClass } from "./live/socket-transport.ts";
-import { numberOption, wrong } from "./options.ts";
+import { numberOption, socketOption, wrong } from "./options.ts";
+import type { SocketClass } from "./text-socket.ts";
 
 export interface SessionOptions {
   /** Tells several sessions of one page apart; a page that has one needs no name. */
@@ -38,8 +38,7 @@ export function sessionSettings(options: SessionOptions): SessionSettings {
   }
   const heartbeatMs = numberOption("heartbeatMs", options.heartbeatMs, 15_000, 1_000);
   if (heartbeatMs > MAX_HEARTBEAT_MS) throw wrong("heartbeatMs", `at most ${MAX_HEARTBEAT_MS}`, heartbeatMs);
-  const { WebSocket = (globalThis as { readonly WebSocket?: unknown }).WebSocket as SocketClass | undefined } = options;
-  if (WebSocket !== undefined && typeof WebSocket !== "function") throw wrong("WebSocket", "a class", WebSocket);
+  const WebSocket = socketOption(options.WebSocket);
   if (transport === "websocket" && WebSocket === undefined) {
     throw new TypeError("this platform has no WebSocket; pass a class as WebSocket, or leave transport out");
   }

@@ -11,6 +11,10 @@ import { NoProgress, type RetryOptions, retryPolicy } from "./backoff.ts";
 import { Channel } from "./channel.ts";
 import { type CallOptions, Connection, type HeaderSource } from "./connection.ts";
 import { SluiceError } from "./error.ts";
+import { Group } from "./group.ts";
+import { type GroupOptions, groupSettings } from "./group-options.ts";
+import type { ListedGroup } from "./groups/admin.ts";
+import type { Closable, GroupPart } from "./groups/group-part.ts";
 import { Inbox } from "./inbox.ts";
 import type { LiveSession } from "./live/live-session.ts";
 import { countOption, numberOption, urlOption, wrong } from "./options.ts";
@@ -61,6 +65,7 @@ export class Sluice {
   /** The address with the project; it tells the sessions of two clients of one page apart. */
   private readonly origin: string;
   private readonly sessions = new Map<string, Promise<LiveSession>>();
+  private readonly members = new Set<Closable>();
   private readonly limits: AppendLimits;
   private readonly exit = new PageExit();
   private readonly appenders = new Map<string, Appender>();
@@ -80,11 +85,12 @@ export class Sluice {
       throw new TypeError("token must be a text that is not empty, or a function that gets one");
     }
     if (typeof fetch !== "function") throw wrong("fetch", "a function", fetch);
+    const address = urlOption(url);
     this.project = project;
-    this.origin = `${urlOption(url)}/v1/${project}`;
+    this.origin = `${address}/v1/${project}`;
     this.limits = appendLimits(append ?? {});
     this.connection = new Connection({
-      url: urlOption(url),
+      url: address,
       project,
       token,
       headers,
@@ -151,29 +157,49 @@ export class Sluice {
   }
 
   channel(id: string): Channel {
-    if (id === "") throw new TypeError("the id of a channel must not be empty");
-    if (isDots(id)) throw new TypeError(`the id of a channel must not be ${id}, which an address cannot express`);
+    if (id === "" || isDots(id)) throw wrong("the id of a channel", EXPRESSIBLE, id);
     return new Channel(id, `channels/${encodeURIComponent(id)}`, this.connection, this.exit);
+  }
+
+  /**
+   * A group: members share the streams of a topic filter, like `orders/#`. Each handle is one member. A handle that only looks after
+   * a group needs no filter, unless several groups have the name.
+   */
+  group<T = unknown>(name: string, filter?: string, options: GroupOptions = {}): Group<T> {
+    const settings = groupSettings(name, filter, options);
+    let part: Promise<GroupPart<T>> | undefined;
+    return new Group(() => {
+      // Loaded on demand, because many pages consume no group.
+      part ??= import("./groups/group-part.ts").then(
+        (groups) => new groups.GroupPart<T>(this.connection, settings, this.members),
+      );
+      return part;
+    });
+  }
+
+  /** Yields the groups of the project. */
+  groups({ pageSize, ...options }: Omit<ListOptions, "prefix" | "filter"> = {}) {
+    return this.listed<ListedGroup>("groups", pageSize, options);
   }
 
   /** Yields the streams of the project, in the order of their paths. */
   list({ pageSize, ...options }: ListOptions = {}): AsyncGenerator<ListedStream, void, undefined> {
-    const limit = pageSize === undefined ? undefined : String(countOption("pageSize", pageSize, 0, 1));
-    return this.listed(limit, options);
+    return this.listed("streams", pageSize, options);
   }
 
-  private async *listed(limit: string | undefined, { prefix, filter, signal, giveUpMs }: ListOptions) {
+  private listed<T>(path: "streams" | "groups", pageSize: number | undefined, options: ListOptions) {
+    const limit = pageSize === undefined ? undefined : String(countOption("pageSize", pageSize, 0, 1));
+    return this.pages<T>(path, limit, options);
+  }
+
+  private async *pages<T>(path: string, limit: string | undefined, { prefix, filter, signal, giveUpMs }: ListOptions) {
     for (let after: string | undefined; ; ) {
       const query = { prefix, filter, limit, after };
-      const call = { method: "GET", path: "streams", query, signal, giveUpMs };
-      const page = await this.connection.json<{ streams: ListedStream[]; next?: string }>(
-        call,
-        "streams",
-        Array.isArray,
-      );
-      yield* page.streams;
+      const call = { method: "GET", path, query, signal, giveUpMs };
+      const page = await this.connection.json<{ [path]: T[] } & { next?: string }>(call, path, Array.isArray);
+      yield* page[path]!;
       if (!page.next) return;
-      if (page.next === after) throw new NoProgress("the server returns the same page of streams again");
+      if (page.next === after) throw new NoProgress(`the server returns the same page of ${path} again`);
       after = page.next;
     }
   }
@@ -185,14 +211,14 @@ export class Sluice {
     if (failed !== undefined) throw failed.reason;
   }
 
-  /** Refuses further appends, closes the live sessions, and flushes. */
+  /** Refuses further appends, closes the live sessions and the members of groups, and flushes. */
   async close(): Promise<void> {
     this.isClosed = true;
     // A session that could not be opened has told its own caller.
     const closing = [...this.sessions.values()].map((opening) =>
       opening.then((session) => session.close()).catch(() => {}),
     );
-    await Promise.all([this.flush(), ...closing]);
+    await Promise.all([this.flush(), ...closing, ...[...this.members].map((member) => member.close())]);
   }
 
   /** The only appender of a stream, so that appends keep their order across handles. */
@@ -228,12 +254,11 @@ export class Sluice {
   };
 }
 
+const EXPRESSIBLE = "a text that an address can express";
+
 function levelsOf(path: string): string {
-  if (path === "") throw new TypeError("the path of a stream must not be empty");
   const levels = path.split("/");
-  if (levels.some(isDots)) {
-    throw new TypeError(`the path ${path} has a level of dots, which an address cannot express`);
-  }
+  if (path === "" || levels.some(isDots)) throw wrong("the path of a stream", EXPRESSIBLE, path);
   return levels.map(encodeURIComponent).join("/");
 }
 

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { turn } from "../../../../test/support/live-client.ts";
-import { type SocketLike, SocketTransport } from "./socket-transport.ts";
+import type { SocketLike } from "../text-socket.ts";
+import { SocketTransport } from "./socket-transport.ts";
 import type { Line, LineListener } from "./transport.ts";
 
 class FakeSocket implements SocketLike {

@@ -2,7 +2,7 @@
  * Turns a failure of the client into one line and an exit code. Called by `main`, and by commands that add to the line.
  */
 import { SluiceError } from "@sluice/client";
-import { header } from "@sluice/protocol";
+import { type ErrorCode, errors, header } from "@sluice/protocol";
 import { CliError, EXIT, exitCodeOf } from "./exit.ts";
 import { harmless } from "./terminal.ts";
 
@@ -33,5 +33,7 @@ export function earliestText(offset: string): string {
 
 function exitCodeWithoutAnswer({ code, retryable }: SluiceError): number {
   if (retryable) return EXIT.unavailable;
+  // A refusal over a WebSocket has a code and no status.
+  if (Object.hasOwn(errors, code)) return exitCodeOf(errors[code as ErrorCode].status);
   return code === "channel-taken" ? EXIT.conflict : EXIT.failure;
 }

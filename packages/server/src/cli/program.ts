@@ -6,6 +6,7 @@ import { addConfig } from "./config/group.ts";
 import { addContext } from "./context/group.ts";
 import { addDoctor } from "./doctor.ts";
 import { EXIT_MEANINGS } from "./exit.ts";
+import { addGroup } from "./group/group.ts";
 import { addPublish } from "./publish.ts";
 import { addServe } from "./serve.ts";
 import { addSession } from "./session/group.ts";
@@ -22,7 +23,7 @@ export function buildProgram(version: string): Command {
     .configureOutput({ outputError: (text, write) => write(oneLine(text)) })
     .configureHelp({ styleTitle: bold })
     .showSuggestionAfterError();
-  const first = [addServe, addStream, addPublish, addSession, addChannel];
+  const first = [addServe, addStream, addPublish, addSession, addChannel, addGroup];
   for (const add of [...first, addToken, addContext, addConfig, addBench, addDoctor]) add(program);
   return program.addHelpText("after", exitCodes);
 }
@@ -55,4 +56,5 @@ export const WELCOME = `Sluice keeps streams of messages, durably, and delivers 
   sluice stream --help     what can be done with streams
   sluice session --help    one inbox for many streams
   sluice channel --help    streaming an answer while it is made
+  sluice group --help      workers that share the messages of many streams
   sluice config docs       every setting of the server`;

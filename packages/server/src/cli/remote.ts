@@ -1,11 +1,21 @@
 /**
  * The server that a command talks to: its URL, the token, and a client with the command line's headers and retries.
- * Every command of `stream`, `channel`, `session` and `bench`, and `publish`, uses it.
+ * Every command of `stream`, `channel`, `session`, `group` and `bench`, and `publish`, uses it.
  *
  * Invariants: a token is sent to its own server only. Neither a token nor a password is ever shown.
  */
-import { type Channel, type Inbox, type RetryOptions, Sluice, type Stream, type StreamOptions } from "@sluice/client";
+import {
+  type Channel,
+  type Group,
+  type GroupOptions,
+  type Inbox,
+  type RetryOptions,
+  Sluice,
+  type Stream,
+  type StreamOptions,
+} from "@sluice/client";
 import type { Command } from "commander";
+import { WebSocket } from "ws";
 import { findContext, readContexts } from "./contexts.ts";
 import { CliError, EXIT, usage } from "./exit.ts";
 import { failureOf } from "./failure.ts";
@@ -108,6 +118,20 @@ export class Remote {
 
   channel(id: string, giveUpMs?: number): Channel {
     return named(() => this.sluice(giveUpMs).channel(id));
+  }
+
+  group(name: string, filter: string | undefined, options: GroupOptions): Group {
+    return named(() => this.sluice().group(name, filter, options));
+  }
+
+  /** A WebSocket with the headers of the command line. */
+  socketClass(): GroupOptions["WebSocket"] {
+    const headers = Object.fromEntries(this.headers());
+    return class extends WebSocket {
+      constructor(url: string) {
+        super(url, { headers });
+      }
+    };
   }
 
   /** For `bench`, which sends its requests itself. */

@@ -8,6 +8,7 @@
 import { formatOffset, parseOffset } from "@sluice/protocol";
 import type { Access } from "../core/action.ts";
 import type { Audience } from "../core/audience.ts";
+import { concat } from "../core/bytes.ts";
 import { type Connection, Connections, type Framing, type Paced } from "../core/connection.ts";
 import { badBody, checkedJson } from "../core/json-body.ts";
 import { Refusal } from "../core/refusal.ts";
@@ -17,7 +18,7 @@ import type { Cancel, World } from "../core/world.ts";
 import { type Engine, EngineError } from "../engine/contract.ts";
 import type { Consumer, ConsumerEvents } from "./consumer.ts";
 import type { GroupLimits } from "./defaults.ts";
-import { type ClientFrame, FRAMES, frameOf, messageFrame, type ServerFrame } from "./frames.ts";
+import { type ClientFrame, type ErrorFrame, FRAMES, frameOf, messageFrame, type ServerFrame } from "./frames.ts";
 import { QueueConsumer, type QueueEvents } from "./queue-consumer.ts";
 import type { Groups } from "./service.ts";
 import { parseTopic } from "./topic.ts";
@@ -91,6 +92,7 @@ class ConsumeConnection implements Paced {
   private readonly consumers = new Map<string, Consumer | QueueConsumer>();
   /** Ids whose subscription is being made. */
   private readonly pending = new Set<string>();
+  private readonly unwritten: Uint8Array[] = [];
   private isOver = false;
 
   constructor(
@@ -123,17 +125,17 @@ class ConsumeConnection implements Paced {
   }
 
   async take(text: string): Promise<void> {
-    let id: string | undefined;
+    let about: AboutFrame = {};
     try {
       const frame = parsed(text);
-      id = frame.id;
+      about = aboutOf(frame);
       if (frame.type === "subscribe") await this.subscribe(frame);
       else if (frame.type === "ack") this.ack(frame);
       else if (frame.type === "nack") this.settle(frame.id, frame.lease, "nack", frame.delayMs);
       else if (frame.type === "extend") this.extend(frame);
       else this.consumerOf(frame.id).unsubscribe();
     } catch (fault) {
-      this.send({ type: "error", id, ...this.problemOf(fault) });
+      this.send({ type: "error", ...about, ...this.problemOf(fault) });
     }
   }
 
@@ -166,7 +168,7 @@ class ConsumeConnection implements Paced {
       revoking: (stream, epoch) => this.send({ type: "revoking", id, stream, epoch }),
       revoked: (stream, epoch) => this.send({ type: "revoked", id, stream, epoch }),
       message: (stream, epoch, contentType, message) =>
-        this.connection.send(messageFrame({ id, stream, epoch }, contentType, message)),
+        this.write(messageFrame({ id, stream, epoch }, contentType, message)),
       acked: (stream, position) => this.send({ type: "acked", id, stream, offset: formatOffset(position) }),
       gap: (stream, after, through) =>
         this.send({ type: "gap", id, stream, after: formatOffset(after), through: formatOffset(through) }),
@@ -181,11 +183,12 @@ class ConsumeConnection implements Paced {
     return {
       subscribed: () => this.send({ type: "subscribed", id }),
       message: ({ stream, lease, attempt }, contentType, message) =>
-        this.connection.send(messageFrame({ id, stream, lease, attempt }, contentType, message)),
+        this.write(messageFrame({ id, stream, lease, attempt }, contentType, message)),
       acked: ({ stream, position }) => this.send({ type: "acked", id, stream, offset: formatOffset(position) }),
-      expired: ({ stream, position }) => {
-        const detail = `the lease of ${formatOffset(position)} of ${stream} was over; it will be delivered again`;
-        this.send({ type: "error", id, code: "fenced", detail });
+      expired: ({ stream, position, lease }) => {
+        const offset = formatOffset(position);
+        const detail = `the lease of ${offset} of ${stream} was over; it will be delivered again`;
+        this.send({ type: "error", id, stream, offset, lease, code: "fenced", detail });
       },
       unsubscribed: () => {
         this.consumers.delete(id);
@@ -230,7 +233,18 @@ class ConsumeConnection implements Paced {
   }
 
   private send(frame: ServerFrame): void {
-    this.connection.send(frameOf(frame));
+    this.write(frameOf(frame));
+  }
+
+  /** The frames of one turn leave in one write, because a write costs more than a small frame. */
+  private write(frame: Uint8Array): void {
+    if (this.unwritten.length === 0) this.parts.world.soon(() => this.flush());
+    this.unwritten.push(frame);
+  }
+
+  private flush(): void {
+    const frames = this.unwritten.splice(0);
+    this.connection.send(frames.length === 1 ? frames[0]! : concat(frames));
   }
 
   private problemOf(fault: unknown): { readonly code: string; readonly detail: string } {
@@ -238,6 +252,15 @@ class ConsumeConnection implements Paced {
     this.parts.report("a frame of a consumer failed", fault);
     return { code: "internal", detail: "something went wrong in the server" };
   }
+}
+
+/** What an error names, so that the client knows which of its frames is answered. */
+type AboutFrame = Pick<ErrorFrame, "id" | "stream" | "offset" | "epoch" | "lease">;
+
+function aboutOf(frame: ClientFrame): AboutFrame {
+  if (!("offset" in frame)) return { id: frame.id };
+  const { id, stream, offset, lease } = frame;
+  return { id, stream, offset, lease, ...("epoch" in frame && { epoch: frame.epoch }) };
 }
 
 function parsed(text: string): ClientFrame {

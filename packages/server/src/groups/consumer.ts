@@ -207,6 +207,9 @@ export class Consumer {
         if (message === undefined) void this.fill(cursor);
         else {
           isMoving = true;
+          // Behind the others, so that a credit of a few messages goes around.
+          this.cursors.delete(cursor.path);
+          this.cursors.set(cursor.path, cursor);
           cursor.inFlight.push(message.position);
           this.inFlight++;
           this.events.message(cursor.path, cursor.epoch, cursor.contentType, message);

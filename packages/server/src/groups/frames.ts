@@ -62,8 +62,20 @@ export type ServerFrame =
       readonly after: string;
       readonly through: string;
     }
-  | { readonly type: "error"; readonly id?: string | undefined; readonly code: string; readonly detail: string }
+  | ErrorFrame
   | { readonly type: "bye"; readonly code: string; readonly reconnect: boolean; readonly retryMs: number };
+
+/** It names the message, epoch and lease of the frame that it answers, if that named some. */
+export interface ErrorFrame {
+  readonly type: "error";
+  readonly id?: string | undefined;
+  readonly stream?: string | undefined;
+  readonly offset?: string | undefined;
+  readonly epoch?: number | undefined;
+  readonly lease?: number | undefined;
+  readonly code: string;
+  readonly detail: string;
+}
 
 export function frameOf(frame: ServerFrame): Uint8Array {
   return textFrame([utf8(JSON.stringify(frame))]);

@@ -88,6 +88,8 @@ export class QueueConsumer {
     } else if (effect.kind === "leased") void this.deliver(effect, effect.untilMs);
     else if (effect.kind === "settled") this.settled(effect.lease, effect.isGone);
     else if (effect.kind === "destroyed") {
+      // No leader will answer for what this borrower has sent. The message may be delivered again.
+      for (const { leased, verdict } of this.held.values()) if (verdict === "ack") this.events.expired(leased);
       this.held.clear();
       this.pages.clear();
       if (!effect.isRestart) this.events.unsubscribed();
