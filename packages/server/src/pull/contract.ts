@@ -198,7 +198,11 @@ export interface Listed<T> {
   readonly next: string | undefined;
 }
 
-/** Every method throws a Refusal: `topic-not-found`, `puller-not-found`, `snapshot-not-found`, `forbidden`, `bad-request`, … */
+/**
+ * Methods throw a Refusal with one of these codes: `stream-not-found` (the topic), `subscription-not-found`,
+ * `snapshot-not-found`, `snapshot-exists`, `subscription-detached`, `bad-filter`, `bad-request`, `bad-path`, `reserved-name`,
+ * `forbidden`, `too-large`, and those of a store that does not answer.
+ */
 export interface PullService {
   createTopic(project: string, topic: string, settings: TopicSettings, access: Access): Promise<Created<Topic>>;
   updateTopic(project: string, topic: string, change: TopicSettings, access: Access): Promise<Topic>;
