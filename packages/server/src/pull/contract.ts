@@ -145,6 +145,8 @@ export interface StreamEvents {
   /** Never called while the stream is paused. The leases began a moment ago. */
   deliver(messages: readonly Delivery[]): void;
   notice?(what: StreamNotice): void;
+  /** The stream has room, and no message is ready for it. */
+  idle?(): void;
   /** Called once, unless the caller closes the stream. */
   ended(why: StreamEnd): void;
 }

@@ -59,10 +59,10 @@ function wordTokens(word: string): Token[] {
 
 function unescaped(quoted: string): string {
   if (!quoted.includes("\\")) return quoted;
-  return quoted.replace(/\\(u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}|[0-7]{3}|.)/gs, (_, escape: string) => {
-    if (/^[ux]./.test(escape)) return String.fromCharCode(Number.parseInt(escape.slice(1), 16));
-    if (/^[0-7]{3}$/.test(escape)) return String.fromCharCode(Number.parseInt(escape, 8));
-    return ESCAPES[escape] ?? escape;
+  return quoted.replace(/\\(u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}|[0-7]{3}|.)/gs, (_, code: string) => {
+    if (/^[ux]./.test(code)) return String.fromCharCode(Number.parseInt(code.slice(1), 16));
+    if (/^[0-7]{3}$/.test(code)) return String.fromCharCode(Number.parseInt(code, 8));
+    return ESCAPES[code] ?? code;
   });
 }
 
