@@ -1,8 +1,9 @@
 /** The metrics of pull: what this node dispatches, and the answers of clients. `feature.ts` hands them to compose. */
 import { gauge, type Metric } from "../core/metric.ts";
+import type { PullConnections } from "./connection.ts";
 import type { DispatcherRegistry } from "./registry.ts";
 
-export function pullMetrics(registry: DispatcherRegistry): Metric[] {
+export function pullMetrics(registry: DispatcherRegistry, connections: PullConnections): Metric[] {
   const sum = (of: (one: DispatcherRegistry["all"][number]) => number) => () =>
     registry.all.reduce((total, one) => total + of(one), 0);
   return [
@@ -17,5 +18,6 @@ export function pullMetrics(registry: DispatcherRegistry): Metric[] {
       "Messages that are delivered and not yet answered.",
       sum(({ outstanding }) => outstanding),
     ),
+    gauge("sluice_pull_connections", "Open pull connections.", () => connections.size),
   ];
 }
