@@ -13,7 +13,9 @@ it("topics, subscriptions, snapshots and streams work over one connection", asyn
   expect(await client.done("createTopic", { topic: "t" })).toMatchObject({ isNew: false });
   expect(await client.done("topic", { topic: "t" })).toMatchObject({ topic: { name: "t", labels: { team: "a" } } });
   await client.done("create", { subscription: "s", topic: "t", ackDeadlineMs: 20_000 });
-  expect(await client.done("list")).toMatchObject({ subscriptions: [{ name: "s", topic: "t", ackDeadlineMs: 20_000 }] });
+  expect(await client.done("list")).toMatchObject({
+    subscriptions: [{ name: "s", topic: "t", ackDeadlineMs: 20_000 }],
+  });
   expect(await client.done("list", { topic: "t" })).toMatchObject({ names: ["s"] });
   await client.done("open", { stream: "1", subscription: "s", maxMessages: 2 });
   const { messageIds } = await client.publish("t", "a", "b", "c");
