@@ -51,6 +51,8 @@ interface Answer {
 
 export class MessageQueue {
   readonly world: World;
+  /** The message streams that are open; `close` stops them. */
+  readonly streams = new Set<{ stop(options: { readonly mode: "nack" }): Promise<void> }>();
   private opening: Promise<Opened> | undefined;
   private isClosed = false;
   /** Acknowledgements of this turn, by subscription. */
@@ -174,7 +176,9 @@ export class MessageQueue {
     return outcome!;
   }
 
+  /** Gives back what is in flight, flushes and closes. */
   async close(): Promise<void> {
+    await Promise.all([...this.streams].map((stream) => stream.stop({ mode: "nack" })));
     const opened = await this.opening?.catch(() => undefined);
     this.isClosed = true;
     this.opening = undefined;

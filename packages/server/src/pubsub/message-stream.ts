@@ -67,6 +67,7 @@ export class MessageStream implements Answers {
   start(): void {
     if (this.isStarted) return;
     this.isStarted = true;
+    this.subscription.queue.streams.add(this);
     const { maxStreams } = resolved(this.options);
     for (let i = 0; i < maxStreams; i++) void this.open();
   }
@@ -163,14 +164,12 @@ export class MessageStream implements Answers {
     this.drain();
   }
 
-  /** Emits what waits, within flow control. A batch that began may exceed it if excess is allowed. */
+  /** Emits what waits, within flow control. If excess is allowed, a batch that was pulled is emitted whole. */
   drain(): void {
     const { allowsExcess } = resolved(this.options);
-    let isBegun = false;
     while (this.waiting.length > 0 && !this.isPaused && !this.isStopping) {
       if (this.subscription.listenerCount("message") === 0) return;
-      if (this.flow.isFull() && !(allowsExcess && isBegun)) return;
-      isBegun = true;
+      if (this.flow.isFull() && !allowsExcess) return;
       const message = this.waiting.shift()!;
       // It expired while it waited.
       if (!this.leases.has(message)) continue;
@@ -229,6 +228,7 @@ export class MessageStream implements Answers {
     await Promise.all(this.answering);
     this.leases.clear();
     this.flow.clear();
+    this.subscription.queue.streams.delete(this);
     this.subscription.emit("close");
   }
 

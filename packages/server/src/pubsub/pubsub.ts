@@ -47,7 +47,7 @@ export class PubSub {
     return (await this.queue.subscriptions()).map((name) => this.subscription(name));
   }
 
-  /** Flushes and closes. Close the subscriptions first, unless what is in flight may be delivered again. */
+  /** Gives back what is in flight, flushes and closes. Close subscriptions first to wait for what is in flight. */
   close(): Promise<void> {
     return this.queue.close();
   }
