@@ -2,7 +2,7 @@
 import { onTestFinished } from "vitest";
 import { FULL_ACCESS } from "../../packages/server/src/core/action.ts";
 import { Audience } from "../../packages/server/src/core/audience.ts";
-import type { Engine } from "../../packages/server/src/engine/contract.ts";
+import type { Engine, ToldListener } from "../../packages/server/src/engine/contract.ts";
 import { Keepers } from "../../packages/server/src/engine/keeper.ts";
 import { openMemory } from "../../packages/server/src/engine/memory/memory.ts";
 import type {
@@ -35,6 +35,7 @@ export class PullNode {
     const report = (what: string, fault: unknown) => void this.faults.push(what, fault);
     const kernel = { engine, keepers, world, audience: new Audience(100, 100), report };
     this.feature = pullFeature(kernel, PULL_LIMITS, { streams: this.streams });
+    this.feature.start();
   }
 
   get service() {
@@ -114,6 +115,44 @@ export async function memoryNode(): Promise<PullNode> {
     if (node.faults.length > 0) throw new Error(`faults were reported: ${node.faults.join("; ")}`);
   });
   return node;
+}
+
+/**
+ * Two nodes over one memory engine. Messages between them take a turn of the event loop, and are lost while `isCut` says so.
+ */
+export async function twoNodes(isCut: () => boolean = () => false): Promise<[PullNode, PullNode]> {
+  const world = manualWorld(1);
+  const engine = openMemory({ world });
+  const listeners = new Map<string, Set<ToldListener>>();
+  const nodeOf = (node: string): PullNode => {
+    const own = new Set<ToldListener>();
+    listeners.set(node, own);
+    const tell = (to: string, bytes: Uint8Array) => {
+      if (isCut()) return;
+      const copy = bytes.slice();
+      world.soon(() => {
+        for (const listener of listeners.get(to) ?? []) listener(copy, node);
+      });
+    };
+    const onTold = (listener: ToldListener) => {
+      own.add(listener);
+      return () => void own.delete(listener);
+    };
+    const parts: Partial<Engine> = { node, exclusive: false, tell, onTold };
+    const view = new Proxy(engine, {
+      get: (of, name) => {
+        if (Object.hasOwn(parts, name)) return parts[name as keyof Engine];
+        const value = of[name as keyof Engine];
+        return typeof value === "function" ? value.bind(of) : value;
+      },
+    });
+    return new PullNode(view, world);
+  };
+  const nodes: [PullNode, PullNode] = [nodeOf("a"), nodeOf("b")];
+  onTestFinished(async () => {
+    for (const { feature } of nodes) await feature.stop();
+  });
+  return nodes;
 }
 
 export function texts(messages: readonly Delivery[]): string[] {

@@ -39,6 +39,9 @@ export interface PullLimits extends ConnectionLimits {
   readonly tickMs: number;
   /** The longest wait of a pull for a first message. */
   readonly pullWaitMs: number;
+  /** How often nodes repeat what the other has not confirmed, and after which silence they give each other up. */
+  readonly resendMs: number;
+  readonly silentMs: number;
   /** How long a snapshot is kept. */
   readonly snapshotMs: number;
 }
@@ -65,6 +68,8 @@ export const PULL_LIMITS: PullLimits = {
   checkMs: 1_000,
   tickMs: 20,
   pullWaitMs: 60_000,
+  resendMs: 500,
+  silentMs: 5_000,
   snapshotMs: 7 * 24 * 3_600_000,
 };
 

@@ -11,12 +11,13 @@ import type { Term } from "../engine/term.ts";
 import type { Due, Lease } from "../leases/lease-core.ts";
 import { TimerWheel } from "../leases/timer-wheel.ts";
 import { type AckId, parseAckId } from "./ack-id.ts";
-import type { AckOutcome, FlowLimits, StreamEnd, StreamEvents, StreamOptions } from "./contract.ts";
+import type { AckOutcome, PullStream, StreamEnd, StreamEvents, StreamOptions } from "./contract.ts";
 import { DispatcherStore, type StoreParts } from "./dispatcher-store.ts";
 import { Flow } from "./flow.ts";
 import { type Giving, give } from "./giving.ts";
 import type { Holder } from "./holder.ts";
 import { LogReader, type ReaderParts } from "./log-reader.ts";
+import { checkAckDeadline } from "./options.ts";
 import type { PulledLog } from "./pulled-log.ts";
 import type { PullerMeta, TopicRef } from "./state.ts";
 
@@ -127,6 +128,29 @@ export class Dispatcher {
 
   // Streams.
 
+  /** The same as a door uses it. */
+  stream(asked: StreamOptions, events: StreamEvents): PullStream {
+    const holder = this.open(asked, events);
+    return {
+      pause: () => {
+        holder.isPaused = true;
+      },
+      resume: () => {
+        holder.isPaused = false;
+        this.giveSoon();
+      },
+      setAckDeadline: (ms) => {
+        checkAckDeadline(ms);
+        holder.leaseMs = ms;
+      },
+      setLimits: (limits) => {
+        holder.flow.set(limits);
+        this.giveSoon();
+      },
+      close: () => this.close(holder),
+    };
+  }
+
   open(asked: StreamOptions, events: StreamEvents): Holder {
     const id = String(this.nextHolder++);
     const flow = this.flowOf(asked, id);
@@ -154,11 +178,6 @@ export class Dispatcher {
     flow.set(limits);
     this.flows.set(name, flow);
     return flow;
-  }
-
-  setLimits({ flow }: Holder, limits: FlowLimits): void {
-    flow.set(limits);
-    this.giveSoon();
   }
 
   /** What is outstanding stays leased. */

@@ -5,11 +5,14 @@
 import { route } from "../core/route.ts";
 import { type Feature, type Kernel, kindOf } from "../feature.ts";
 import type { Streams } from "../streams/service.ts";
+import { PullCarrier } from "./carrier.ts";
 import { PullConnections } from "./connection.ts";
 import type { PullLimits } from "./defaults.ts";
 import { describePull } from "./describe.ts";
 import { pullMetrics } from "./metrics.ts";
 import { DispatcherRegistry } from "./registry.ts";
+import { RemoteHolders } from "./remote-holders.ts";
+import { RemoteSubscriptions } from "./remote-subscriptions.ts";
 import { PULL_ADDRESS, PullRoutes } from "./routes.ts";
 import { pullService } from "./service.ts";
 import { PULLER, SNAPSHOT } from "./state.ts";
@@ -17,10 +20,11 @@ import { PULLER, SNAPSHOT } from "./state.ts";
 export function pullFeature(kernel: Kernel, limits: PullLimits, { streams }: { readonly streams: Streams }) {
   const { engine, keepers, world, audience, report } = kernel;
   const registry = new DispatcherRegistry({ engine, keepers, world, streams, limits, report });
-  const { service, sweepSubscription, sweepSnapshot } = pullService(
-    { engine, keepers, world, streams, limits },
-    registry,
-  );
+  const carrier = new PullCarrier(engine);
+  const remote = new RemoteSubscriptions({ world, carrier, streams, limits });
+  const holders = new RemoteHolders({ world, carrier, registry, limits, report });
+  const parts = { engine, keepers, world, streams, limits };
+  const { service, sweepSubscription, sweepSnapshot } = pullService(parts, registry, remote);
   const connections = new PullConnections({ engine, world, audience, service, limits, report });
   const routes = new PullRoutes(connections, audience);
   return {
@@ -37,8 +41,20 @@ export function pullFeature(kernel: Kernel, limits: PullLimits, { streams }: { r
       }),
     ],
     metrics: pullMetrics(registry, connections),
+    start: () => {
+      carrier.start({
+        asked: (envelope) => void holders.asked(envelope),
+        replied: (envelope) => remote.replied(envelope),
+        told: (envelope) => remote.told(envelope),
+      });
+    },
     drain: () => registry.drain(),
-    stop: () => registry.stop(),
+    stop: async () => {
+      remote.stop();
+      await registry.stop();
+      holders.stop();
+      carrier.stop();
+    },
     service,
     registry,
   } satisfies Feature & Record<string, unknown>;

@@ -6,17 +6,18 @@ import { Consuming } from "./consuming.ts";
 import type { PullService } from "./contract.ts";
 import type { PullParts } from "./parts.ts";
 import type { DispatcherRegistry } from "./registry.ts";
+import type { RemoteSubscriptions } from "./remote-subscriptions.ts";
 import { Snapshots } from "./snapshots.ts";
 import { Subscriptions } from "./subscriptions.ts";
 import { Topics } from "./topics.ts";
 
 export type * from "./contract.ts";
 
-export function pullService(parts: PullParts, registry: DispatcherRegistry) {
+export function pullService(parts: PullParts, registry: DispatcherRegistry, remote: RemoteSubscriptions) {
   const topics = new Topics(parts);
   const snapshots = new Snapshots(parts);
   const subscriptions = new Subscriptions(parts, registry, snapshots);
-  const consuming = new Consuming(parts, registry);
+  const consuming = new Consuming(parts, registry, remote);
   const service: PullService = {
     createTopic: (...asked) => topics.create(...asked),
     updateTopic: (...asked) => topics.update(...asked),
