@@ -7,7 +7,7 @@ import { serveInProcess } from "../support/sluice-process.ts";
 import { PullClient, textsOf } from "./pull-client.ts";
 
 const MESSAGES = 400;
-const KILLS = 2;
+const KILLS = 1;
 
 describeOnDisk("Pull", (engine) => {
   it("never delivers a confirmed message again after a kill, and always the others", async () => {

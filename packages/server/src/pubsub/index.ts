@@ -1,7 +1,8 @@
 /** The public interface of `@sluice/server/pubsub`. */
+
+export { LeaseManager } from "./ack-deadlines.ts";
 export { PubSubError } from "./errors.ts";
 export { FlowControl } from "./flow-control.ts";
-export { LeaseManager } from "./lease-manager.ts";
 export { Message } from "./message.ts";
 export { MessageQueue } from "./message-queue.ts";
 export { MessageStream, type StopOptions } from "./message-stream.ts";

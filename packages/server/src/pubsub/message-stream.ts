@@ -9,9 +9,9 @@
 import { backoffMs } from "../core/backoff.ts";
 import type { Cancel, World } from "../core/world.ts";
 import type { AckOutcome, Delivery, PullStream, StreamEnd } from "../pull/contract.ts";
+import { LeaseManager } from "./ack-deadlines.ts";
 import { CODE, errorOf, PubSubError, subscriptionNotFound } from "./errors.ts";
 import { FlowControl } from "./flow-control.ts";
-import { LeaseManager } from "./lease-manager.ts";
 import { type Answers, Message } from "./message.ts";
 import type { MessageQueue } from "./message-queue.ts";
 import { merged, resolved, type SubscriberOptions } from "./options.ts";
