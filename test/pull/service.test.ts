@@ -59,8 +59,8 @@ it("a nack with a delay brings the message back after the delay", async () => {
 });
 
 it("a retry policy doubles the wait with every attempt, up to the longest, after a nack and after an expired deadline", async () => {
-  const retry = { minBackoffMs: 10_000, maxBackoffMs: 25_000 };
-  const node = await subscribed({ retry });
+  const retryPolicy = { minBackoffMs: 10_000, maxBackoffMs: 25_000 };
+  const node = await subscribed({ retryPolicy });
   await node.publish("a");
   for (const waitMs of [10_000, 20_000, 25_000]) {
     await node.nack(undefined, ...(await node.pull()));

@@ -77,7 +77,7 @@ export class Subscription extends EventEmitter<Events> implements AsyncIterable<
     const { retryPolicy, deadLetterPolicy } = this.options;
     return {
       ...(retryPolicy && {
-        retry: {
+        retryPolicy: {
           minBackoffMs: (retryPolicy.minimumBackoff ?? MIN_BACKOFF_SECONDS) * 1_000,
           maxBackoffMs: (retryPolicy.maximumBackoff ?? MAX_BACKOFF_SECONDS) * 1_000,
         },

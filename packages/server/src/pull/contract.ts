@@ -61,7 +61,7 @@ export interface SubscriptionOptions {
   readonly filter?: string | undefined;
   /** Only the newest ack id of a message counts. */
   readonly isExactlyOnce: boolean;
-  readonly retry?: RetryPolicy | undefined;
+  readonly retryPolicy?: RetryPolicy | undefined;
   readonly deadLetter?: DeadLetterPolicy | undefined;
   /** Messages older than this are not delivered any more; undefined for never. */
   readonly retentionMs?: number | undefined;

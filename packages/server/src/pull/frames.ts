@@ -44,7 +44,7 @@ function bytesOf(text: string): Uint8Array {
 const changeable = {
   ackDeadlineMs: count.optional(),
   isExactlyOnce: flag.optional(),
-  retry: z.strictObject({ minBackoffMs: count, maxBackoffMs: count }, OBJECT).optional(),
+  retryPolicy: z.strictObject({ minBackoffMs: count, maxBackoffMs: count }, OBJECT).optional(),
   deadLetter: z.strictObject({ topic: name, maxAttempts: count }, OBJECT).optional(),
   retentionMs: count.optional(),
   retainsAcked: flag.optional(),

@@ -35,11 +35,11 @@ export function checkAckDeadline(ms: number): void {
 }
 
 export function checkOptions(options: SubscriptionChange): void {
-  const { ackDeadlineMs, retry, deadLetter, retentionMs, expiresAfterMs } = options;
+  const { ackDeadlineMs, retryPolicy, deadLetter, retentionMs, expiresAfterMs } = options;
   if (ackDeadlineMs !== undefined) checkAckDeadline(ackDeadlineMs);
-  if (retry !== undefined) {
-    checkRange("the shortest backoff", retry.minBackoffMs, 0, MAX_BACKOFF_MS);
-    checkRange("the longest backoff", retry.maxBackoffMs, retry.minBackoffMs, MAX_BACKOFF_MS);
+  if (retryPolicy !== undefined) {
+    checkRange("the shortest backoff", retryPolicy.minBackoffMs, 0, MAX_BACKOFF_MS);
+    checkRange("the longest backoff", retryPolicy.maxBackoffMs, retryPolicy.minBackoffMs, MAX_BACKOFF_MS);
   }
   if (deadLetter !== undefined) {
     refuseReserved(deadLetter.topic);

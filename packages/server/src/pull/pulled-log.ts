@@ -272,10 +272,10 @@ export class PulledLog {
       return;
     }
     for (const later of order.back(seq)) core.withdraw(later);
-    const { retry } = this.parts.options();
+    const { retryPolicy } = this.parts.options();
     const isCounted = core.acks.attemptsOf(seq) === attempt;
-    if (!isCounted || retry === undefined || core.acks.delayOf(seq) !== undefined || core.dead.has(seq)) return;
-    const { minBackoffMs: firstMs, maxBackoffMs: maxMs } = retry;
+    if (!isCounted || retryPolicy === undefined || core.acks.delayOf(seq) !== undefined || core.dead.has(seq)) return;
+    const { minBackoffMs: firstMs, maxBackoffMs: maxMs } = retryPolicy;
     core.delay(seq, now + backoffMs(attempt, { firstMs, maxMs }));
   }
 
