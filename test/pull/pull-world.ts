@@ -10,6 +10,7 @@ import type {
   NewMessage,
   NewSubscription,
   StreamEnd,
+  StreamEvents,
   StreamNotice,
   StreamOptions,
 } from "../../packages/server/src/pull/contract.ts";
@@ -88,6 +89,10 @@ export class PullNode {
       FULL_ACCESS,
     );
     return { stream, got, told };
+  }
+
+  open(asked: StreamOptions, events: Omit<StreamEvents, "ended">, name = "s") {
+    return this.service.open(P, name, asked, { ended: () => {}, ...events }, FULL_ACCESS);
   }
 
   /** Moves the clock, and lets everything that follows happen. In steps, because claims must be renewed meanwhile. */
