@@ -15,17 +15,22 @@ export interface AckId {
   readonly lease: number;
 }
 
-const PATTERN = /^[0-9a-z]{1,11}(-[0-9a-z]{1,11}){4}$/;
+const PATTERN = /^([0-9a-z]{1,11})-([0-9a-z]{1,11})-([0-9a-z]{1,11})-([0-9a-z]{1,11})-([0-9a-z]{1,11})$/;
 const BASE = 36;
 
 export function formatAckId({ edition, log, generation, seq, lease }: AckId): string {
-  const [e, l, g, s, n] = [edition, log, generation, seq, lease].map((number) => number.toString(BASE));
-  return `${e}-${l}-${g}-${s}-${n}`;
+  return `${edition.toString(BASE)}-${log.toString(BASE)}-${generation.toString(BASE)}-${seq.toString(BASE)}-${lease.toString(BASE)}`;
 }
 
 /** Undefined if the text was never an ack id. */
 export function parseAckId(text: string): AckId | undefined {
-  if (!PATTERN.test(text)) return undefined;
-  const [edition, log, generation, seq, lease] = text.split("-").map((part) => Number.parseInt(part, BASE));
-  return { edition: edition!, log: log!, generation: generation!, seq: seq!, lease: lease! };
+  const found = PATTERN.exec(text);
+  if (found === null) return undefined;
+  return {
+    edition: Number.parseInt(found[1]!, BASE),
+    log: Number.parseInt(found[2]!, BASE),
+    generation: Number.parseInt(found[3]!, BASE),
+    seq: Number.parseInt(found[4]!, BASE),
+    lease: Number.parseInt(found[5]!, BASE),
+  };
 }

@@ -63,15 +63,24 @@ export interface Leased {
 
 export function deliveryOf(message: LoggedMessage, { lease, edition, log, isSharded }: Leased): Delivery {
   const { position, payload, at, key } = message;
-  const { [DELIVER_AT]: _, ...attributes } = message.attributes ?? {};
+  const { generation, seq } = position;
   return {
-    ackId: formatAckId({ edition, log, ...position, lease: lease.number }),
+    ackId: formatAckId({ edition, log, generation, seq, lease: lease.number }),
     messageId: messageIdOf(position, isSharded ? log : undefined),
     data: payload,
-    attributes,
+    attributes: deliveredAttributes(message.attributes),
     orderingKey: key,
     publishedAt: at,
     attempt: lease.attempt,
     deadlineAt: lease.untilMs,
   };
+}
+
+const NO_ATTRIBUTES: Readonly<Record<string, string>> = {};
+
+/** Subscribers do not see what carries the delay. */
+function deliveredAttributes(attributes = NO_ATTRIBUTES): Readonly<Record<string, string>> {
+  if (attributes[DELIVER_AT] === undefined) return attributes;
+  const { [DELIVER_AT]: _, ...others } = attributes;
+  return others;
 }
