@@ -45,6 +45,8 @@ export type Reason = "nack" | "lease-expired" | "holder-lost";
 /** `gone`: the message is acknowledged, or its lease is another one. */
 export type LeaseOutcome = "done" | "gone";
 
+const NONE: readonly number[] = [];
+
 export class LeaseCore {
   readonly acks: AckLedger;
   private readonly leases = new Map<number, Lease>();
@@ -136,7 +138,8 @@ export class LeaseCore {
   }
 
   /** For an owner with an order of its own: takes the messages that are ready for another attempt. */
-  takeAgain(): number[] {
+  takeAgain(): readonly number[] {
+    if (this.again.size === 0) return NONE;
     const taken: number[] = [];
     for (let seq = this.again.take(); seq !== undefined; seq = this.again.take()) taken.push(seq);
     return taken;

@@ -43,10 +43,10 @@ interface Opened {
   close(): Promise<void>;
 }
 
-interface Answer {
-  readonly ackId: string;
-  readonly resolve: (outcome: AckOutcome) => void;
-  readonly reject: (fault: unknown) => void;
+/** Acknowledgements of one turn of the event loop, and the callbacks for their outcomes. */
+interface Acks {
+  readonly ids: string[];
+  readonly told: ((outcome: AckOutcome) => void)[];
 }
 
 export class MessageQueue {
@@ -55,8 +55,8 @@ export class MessageQueue {
   readonly streams = new Set<{ stop(options: { readonly mode: "nack" }): Promise<void> }>();
   private opening: Promise<Opened> | undefined;
   private isClosed = false;
-  /** Acknowledgements of this turn, by subscription. */
-  private acks = new Map<string, Answer[]>();
+  /** By subscription. */
+  private readonly acks = new Map<string, Acks>();
 
   constructor(private readonly options: QueueOptions) {
     this.world = options.world ?? realWorld();
@@ -138,28 +138,27 @@ export class MessageQueue {
     return this.call((service, project) => service.open(project, name, asked, to, FULL_ACCESS));
   }
 
-  ack(name: string, ackId: string): Promise<AckOutcome> {
-    return new Promise((resolve, reject) => {
-      const waiting = this.acks.get(name);
-      if (waiting !== undefined) {
-        waiting.push({ ackId, resolve, reject });
-        return;
-      }
-      this.acks.set(name, [{ ackId, resolve, reject }]);
+  /** `told` gets the outcome. It is a callback, because a promise per message would cost more than the acknowledgement. */
+  ack(name: string, ackId: string, told: (outcome: AckOutcome) => void): void {
+    let acks = this.acks.get(name);
+    if (acks === undefined) {
+      acks = { ids: [], told: [] };
+      this.acks.set(name, acks);
       this.world.soon(() => this.sendAcks(name));
-    });
+    }
+    acks.ids.push(ackId);
+    acks.told.push(told);
   }
 
   private sendAcks(name: string): void {
-    const answers = this.acks.get(name) ?? [];
+    const { ids, told } = this.acks.get(name)!;
     this.acks.delete(name);
-    const ackIds = answers.map(({ ackId }) => ackId);
-    this.call((service, project) => service.acknowledge(project, name, ackIds, FULL_ACCESS)).then(
+    this.call((service, project) => service.acknowledge(project, name, ids, FULL_ACCESS)).then(
       (outcomes) => {
-        for (const [i, { resolve }] of answers.entries()) resolve(outcomes[i]!);
+        for (const [i, one] of told.entries()) one(outcomes[i]!);
       },
-      (fault) => {
-        for (const { reject } of answers) reject(fault);
+      () => {
+        for (const one of told) one("failed");
       },
     );
   }

@@ -12,7 +12,7 @@ import type { AckOutcome, Delivery, PullStream, StreamEnd } from "../pull/contra
 import { LeaseManager } from "./ack-deadlines.ts";
 import { CODE, errorOf, PubSubError, subscriptionNotFound } from "./errors.ts";
 import { FlowControl } from "./flow-control.ts";
-import { type Answers, Message } from "./message.ts";
+import { type Answers, Message, type Told } from "./message.ts";
 import type { MessageQueue } from "./message-queue.ts";
 import { merged, resolved, type SubscriberOptions } from "./options.ts";
 
@@ -42,7 +42,9 @@ export class MessageStream implements Answers {
   private readonly leases: LeaseManager;
   private readonly world: World;
   private readonly streams = new Set<PullStream>();
-  private readonly answering = new Set<Promise<unknown>>();
+  /** Answers that were sent and not confirmed. */
+  private unconfirmed = 0;
+  private allConfirmed: () => void = () => {};
   private readonly retries = new Set<Cancel>();
   private readonly share = `subscriber ${++counted}`;
   /** Messages that a listener has and that count. */
@@ -186,27 +188,37 @@ export class MessageStream implements Answers {
     this.drain();
   }
 
-  ack(message: Message): Promise<AckOutcome> {
+  ack(message: Message, told?: Told): void {
     this.release(message);
-    return this.sent(this.subscription.queue.ack(this.subscription.name, message.ackId));
+    this.subscription.queue.ack(this.subscription.name, message.ackId, this.counted(told));
   }
 
-  nack(message: Message, delayMs: number | undefined): Promise<AckOutcome> {
+  nack(message: Message, delayMs: number | undefined, told?: Told): void {
+    const { queue, name } = this.subscription;
     this.release(message);
-    return this.sent(this.subscription.queue.nack(this.subscription.name, message.ackId, delayMs));
+    this.send(queue.nack(name, message.ackId, delayMs), told);
   }
 
-  extend(message: Message, ms: number): Promise<AckOutcome> {
+  extend(message: Message, ms: number, told?: Told): void {
+    const { queue, name } = this.subscription;
     if (ms > 0 && this.leases.has(message)) this.leases.add(message, ms);
     else if (ms <= 0) this.release(message);
-    return this.sent(this.subscription.queue.modifyAckDeadline(this.subscription.name, message.ackId, ms));
+    this.send(queue.modifyAckDeadline(name, message.ackId, ms), told);
   }
 
-  /** `stop` waits for it. */
-  private sent(answer: Promise<AckOutcome>): Promise<AckOutcome> {
-    const done = answer.catch(() => {}).finally(() => this.answering.delete(done));
-    this.answering.add(done);
-    return answer;
+  private send(answer: Promise<AckOutcome>, told: Told | undefined): void {
+    const counted = this.counted(told);
+    answer.then(counted, () => counted("failed"));
+  }
+
+  /** Counts an answer that is on its way: `stop` waits for it. */
+  private counted(told: Told | undefined): Told {
+    this.unconfirmed++;
+    return (outcome) => {
+      this.unconfirmed--;
+      told?.(outcome);
+      if (this.unconfirmed === 0) this.allConfirmed();
+    };
   }
 
   /** Stops streaming. Resolves when nothing is in flight and every answer was sent. */
@@ -225,7 +237,11 @@ export class MessageStream implements Answers {
     for (const message of unseen) message.nack();
     if (mode === "wait" && this.leases.size > 0) await this.allAnswered(timeout);
     for (const message of this.leases.messages) message.nack();
-    await Promise.all(this.answering);
+    if (this.unconfirmed > 0) {
+      await new Promise<void>((resolve) => {
+        this.allConfirmed = resolve;
+      });
+    }
     this.leases.clear();
     this.flow.clear();
     this.subscription.queue.streams.delete(this);

@@ -53,7 +53,7 @@ export class PulledLog {
   private readonly order: ReadyOrder;
   private readonly recent: RecentIds | undefined;
   private generations: { readonly from: number; readonly generation: number }[];
-  private ended: Lease[] = [];
+  private readonly ended: Lease[] = [];
   private readonly bytesOf = new Map<number, number>();
   private readonly cache = new Map<number, LoggedMessage>();
   private cachedBytes = 0;
@@ -163,7 +163,7 @@ export class PulledLog {
   lease(holder: string, isSequential: boolean, now: number, leaseMs: number): Taken | undefined {
     const { core, order } = this;
     for (;;) {
-      const seq = order.take(holder, isSequential, (one) => core.isReady(one));
+      const seq = order.take(holder, isSequential, this.isReady);
       if (seq === undefined) return undefined;
       const message = this.forget(seq);
       if (message !== undefined && !this.isWanted(message, now)) {
@@ -175,6 +175,8 @@ export class PulledLog {
       return { lease, position: this.positionOf(seq), message };
     }
   }
+
+  private readonly isReady = (seq: number): boolean => this.core.isReady(seq);
 
   /** The size of a leased message, once it is known. */
   setBytes(seq: number, bytes: number): void {
@@ -253,7 +255,7 @@ export class PulledLog {
   settle(now: number): void {
     // A lease that is released may end others.
     for (let i = 0; i < this.ended.length; i++) this.release(this.ended[i]!, now);
-    if (this.ended.length > 0) this.ended = [];
+    this.ended.length = 0;
     const { core } = this;
     for (const seq of core.takeAgain()) {
       if ((core.acks.delayOf(seq) ?? 0) > now) continue;
