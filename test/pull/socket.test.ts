@@ -109,3 +109,30 @@ describeOnStores("Pull", (engine) => {
     expect(textsOf(await second.client.pull(topic, 10, 10_000)).sort()).toEqual(["a", "b", "c", "d"]);
   });
 });
+
+it("two nodes over one Redis share a subscription, whichever of them serves it", async () => {
+  const redis = sharedRedis();
+  const open = async () => {
+    const server = await createServer({ port: 0, log: false, drainMs: 2_000, redis });
+    onTestFinished(() => server.close());
+    return { server, client: await PullClient.open(server.url) };
+  };
+  const [a, b] = [await open(), await open()];
+  const topic = "two-nodes";
+  await a.client.done("createTopic", { topic });
+  await a.client.done("create", { subscription: topic, topic });
+  for (const { client } of [a, b]) await client.done("open", { stream: "1", subscription: topic, maxMessages: 2 });
+  await b.client.publish(topic, "1", "2", "3", "4", "5", "6");
+  await eventually(() => {
+    expect(a.client.delivered).toHaveLength(2);
+    expect(b.client.delivered).toHaveLength(2);
+  });
+  // Each acknowledges through the other's node.
+  const out = ({ client }: typeof a) =>
+    client.frames.filter(({ type }) => type === "messages").flatMap(({ messages }) => messages!);
+  expect(await b.client.ack(topic, ...out(a))).toEqual(["done", "done"]);
+  expect(await a.client.ack(topic, ...out(b))).toEqual(["done", "done"]);
+  await eventually(() => {
+    expect([...a.client.delivered, ...b.client.delivered].sort()).toEqual(["1", "2", "3", "4", "5", "6"]);
+  });
+});
