@@ -5,8 +5,8 @@ import { codeOf } from "../support/refusal-code.ts";
 import { P, type PullNode, settled, texts, twoNodes } from "./pull-world.ts";
 
 /** `a` serves the subscription. */
-async function servedByA(isCut?: () => boolean): Promise<[PullNode, PullNode]> {
-  const [a, b] = await twoNodes(isCut);
+async function servedByA(copies?: () => number): Promise<[PullNode, PullNode]> {
+  const [a, b] = await twoNodes(copies);
   await a.topic();
   await a.subscribe();
   expect(await a.pull()).toEqual([]);
@@ -63,7 +63,7 @@ it("streams of both nodes share the messages, each within its own limits", async
 
 it("leases that were told into a gap of the connection are told again, once and in order", async () => {
   let isCut = false;
-  const [a, b] = await servedByA(() => isCut);
+  const [a, b] = await servedByA(() => (isCut ? 0 : 1));
   const { got, told } = await meanwhile(b, b.stream());
   isCut = true;
   await a.publish("a", "b");
@@ -76,6 +76,17 @@ it("leases that were told into a gap of the connection are told again, once and 
   expect(texts(got)).toEqual(["a", "b", "c"]);
   expect(got.map(({ attempt }) => attempt)).toEqual([1, 1, 1]);
   expect(told).toEqual([]);
+});
+
+it("messages between nodes that come twice deliver nothing twice", async () => {
+  const [a, b] = await servedByA(() => 2);
+  const { got } = await meanwhile(b, b.stream());
+  await a.publish("a", "b");
+  await settled();
+  expect(texts(got)).toEqual(["a", "b"]);
+  expect(await meanwhile(b, b.nack(undefined, got[0]!))).toEqual(["done"]);
+  await settled();
+  expect(texts(got)).toEqual(["a", "b", "a"]);
 });
 
 it("a stream ends when the serving node is silent, and the other node takes over with what is stored", async () => {

@@ -120,9 +120,17 @@ it("BR-007: pause stops pulling while messages in flight are processed, resume g
   await received[0]!.ackWithResponse();
   await sleep(50);
   expect(texts(received)).toEqual(["a"]);
+  // Nothing is pulled meanwhile: another subscriber gets the message.
+  const other = topic.subscription("s");
+  const others = collected(other, true);
+  other.open();
+  await sleep(50);
+  expect(texts(others)).toEqual(["b"]);
+  await other.close();
+  await publish("c");
   subscription.resume();
   await sleep(50);
-  expect(texts(received)).toEqual(["a", "b"]);
+  expect(texts(received)).toEqual(["a", "c"]);
 });
 
 it("BR-008: stop pulls no more, waits for acknowledgements or deadlines, and emits close", async () => {

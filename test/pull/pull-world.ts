@@ -123,9 +123,10 @@ export async function memoryNode(): Promise<PullNode> {
 }
 
 /**
- * Two nodes over one memory engine. Messages between them take a turn of the event loop, and are lost while `isCut` says so.
+ * Two nodes over one memory engine. Messages between them take a turn of the event loop, and come so often as `copies` says: 0 for
+ * a lost one.
  */
-export async function twoNodes(isCut: () => boolean = () => false): Promise<[PullNode, PullNode]> {
+export async function twoNodes(copies: () => number = () => 1): Promise<[PullNode, PullNode]> {
   const world = manualWorld(1);
   const engine = openMemory({ world });
   const listeners = new Map<string, Set<ToldListener>>();
@@ -133,11 +134,12 @@ export async function twoNodes(isCut: () => boolean = () => false): Promise<[Pul
     const own = new Set<ToldListener>();
     listeners.set(node, own);
     const tell = (to: string, bytes: Uint8Array) => {
-      if (isCut()) return;
       const copy = bytes.slice();
-      world.soon(() => {
-        for (const listener of listeners.get(to) ?? []) listener(copy, node);
-      });
+      for (let i = copies(); i > 0; i--) {
+        world.soon(() => {
+          for (const listener of listeners.get(to) ?? []) listener(copy, node);
+        });
+      }
     };
     const onTold = (listener: ToldListener) => {
       own.add(listener);

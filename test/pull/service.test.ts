@@ -277,6 +277,15 @@ it("a deleted topic is told to its streams, and a later topic of the same name i
   expect(await node.service.get(P, "s", FULL_ACCESS)).toMatchObject({ isTopicDeleted: true });
 });
 
+it("a topic that was created again before the first pull is another one", async () => {
+  const node = await subscribed();
+  await node.service.deleteTopic(P, "t", FULL_ACCESS);
+  await node.topic();
+  await node.publish("of the new one");
+  expect(await node.pull()).toEqual([]);
+  expect(await node.service.get(P, "s", FULL_ACCESS)).toMatchObject({ isTopicDeleted: true });
+});
+
 it("a detached subscription ends its streams and refuses pulls", async () => {
   const node = await subscribed();
   const { told } = await node.stream();

@@ -8,14 +8,13 @@
  */
 import type { Cancel } from "../core/world.ts";
 import type { Term } from "../engine/term.ts";
-import type { Due, Lease } from "../leases/lease-core.ts";
+import type { Due } from "../leases/lease-core.ts";
 import { TimerWheel } from "../leases/timer-wheel.ts";
 import { type AckId, parseAckId } from "./ack-id.ts";
 import type { AckOutcome, PullStream, StreamEnd, StreamEvents, StreamOptions } from "./contract.ts";
 import { DispatcherStore, type StoreParts } from "./dispatcher-store.ts";
-import { Flow } from "./flow.ts";
 import { type Giving, give } from "./giving.ts";
-import type { Holder } from "./holder.ts";
+import { type Holder, Holders } from "./holders.ts";
 import { LogReader, type ReaderParts } from "./log-reader.ts";
 import { checkAckDeadline } from "./options.ts";
 import type { PulledLog } from "./pulled-log.ts";
@@ -33,15 +32,13 @@ const AHEAD_MS = 1_000;
 export class Dispatcher {
   /** Undefined until the rows are read, and while they are read again after a seek. */
   logs: readonly PulledLog[] = [];
-  readonly holders = new Map<string, Holder>();
-  private readonly flows = new Map<string, Flow>();
+  readonly holders = new Holders();
   private readonly wheel: TimerWheel<Due>;
   private readonly logOf = new Map<unknown, PulledLog>();
   private readonly store: DispatcherStore;
   private readonly reader: LogReader;
   private meta!: PullerMeta;
   private nextLease = 0;
-  private nextHolder = 0;
   private turn = 0;
   private isOver = false;
   private isGiving = false;
@@ -113,7 +110,10 @@ export class Dispatcher {
       wheel: this.wheel,
       nextNumber: () => this.nextLease++,
       options: () => this.meta.options,
-      freed: (lease, bytes) => this.freed(lease, bytes),
+      freed: (lease, bytes) => {
+        this.holders.freed(lease, bytes);
+        this.giveSoon();
+      },
     });
     if (this.meta.edition !== meta.edition) return;
     this.logs = logs;
@@ -128,9 +128,10 @@ export class Dispatcher {
 
   // Streams.
 
-  /** The same as a door uses it. */
   stream(asked: StreamOptions, events: StreamEvents): PullStream {
-    const holder = this.open(asked, events);
+    const holder = this.holders.open(asked, events);
+    if (this.meta.isTopicDeleted) events.notice?.("topic-deleted");
+    this.giveSoon();
     return {
       pause: () => {
         holder.isPaused = true;
@@ -151,56 +152,10 @@ export class Dispatcher {
     };
   }
 
-  open(asked: StreamOptions, events: StreamEvents): Holder {
-    const id = String(this.nextHolder++);
-    const flow = this.flowOf(asked, id);
-    flow.users++;
-    const holder: Holder = {
-      id,
-      flow,
-      isSequential: asked.isSequential ?? false,
-      leaseMs: asked.ackDeadlineMs,
-      events,
-      isPaused: false,
-      isClosed: false,
-      isFetching: false,
-      outstanding: 0,
-    };
-    this.holders.set(id, holder);
-    if (this.meta.isTopicDeleted) events.notice?.("topic-deleted");
-    this.giveSoon();
-    return holder;
-  }
-
-  private flowOf({ shareOf, ...limits }: StreamOptions, id: string): Flow {
-    const name = shareOf === undefined ? `own ${id}` : `of ${shareOf}`;
-    const flow = this.flows.get(name) ?? new Flow(limits);
-    flow.set(limits);
-    this.flows.set(name, flow);
-    return flow;
-  }
-
   /** What is outstanding stays leased. */
-  close(holder: Holder): void {
-    if (holder.isClosed) return;
-    holder.isClosed = true;
-    this.forgetIfDone(holder);
-    if ([...this.holders.values()].every(({ isClosed }) => isClosed)) this.reader.rest();
-  }
-
-  private forgetIfDone(holder: Holder): void {
-    if (!holder.isClosed || holder.outstanding > 0 || !this.holders.delete(holder.id)) return;
-    if (--holder.flow.users > 0) return;
-    for (const [name, flow] of this.flows) if (flow === holder.flow) this.flows.delete(name);
-  }
-
-  private freed({ holder: id }: Lease, bytes: number): void {
-    const holder = this.holders.get(id);
-    if (holder === undefined) return;
-    holder.outstanding--;
-    holder.flow.remove(bytes);
-    this.forgetIfDone(holder);
-    this.giveSoon();
+  private close(holder: Holder): void {
+    this.holders.close(holder);
+    if (!this.holders.hasOpen) this.reader.rest();
   }
 
   // Answers of clients.
@@ -258,7 +213,7 @@ export class Dispatcher {
       const { limits } = this.parts;
       const { logs, turn, reader } = this;
       const { edition, topic } = this.meta;
-      const holders = [...this.holders.values()];
+      const holders = this.holders.all;
       const isSharded = topic.shards !== undefined;
       const given = give({ limits, logs, holders, turn, now, ackDeadlineMs, edition, isSharded, reader });
       this.turn += given.leased;
@@ -271,7 +226,7 @@ export class Dispatcher {
 
   /** Nothing is ready, and nothing is being read. */
   private tellIdle(): void {
-    for (const { events, isClosed, isFetching, flow } of [...this.holders.values()]) {
+    for (const { events, isClosed, isFetching, flow } of this.holders.all) {
       if (!isClosed && !isFetching && flow.hasRoom) events.idle?.();
     }
   }
@@ -325,7 +280,7 @@ export class Dispatcher {
       this.store.topicGone();
     }
     this.reader.rest();
-    for (const { events, isClosed } of this.holders.values()) if (!isClosed) events.notice?.("topic-deleted");
+    for (const { events, isClosed } of this.holders.all) if (!isClosed) events.notice?.("topic-deleted");
   }
 
   private leave(why: StreamEnd): void {
@@ -346,7 +301,7 @@ export class Dispatcher {
   }
 
   endStreams(why: StreamEnd): void {
-    for (const holder of [...this.holders.values()]) {
+    for (const holder of this.holders.all) {
       if (holder.isClosed) continue;
       this.close(holder);
       holder.events.ended(why);

@@ -5,7 +5,7 @@
  * message that must be read again is fetched before any later one is leased to its stream.
  */
 import type { Delivery } from "./contract.ts";
-import type { Holder } from "./holder.ts";
+import type { Holder } from "./holders.ts";
 import type { LogReader } from "./log-reader.ts";
 import { deliveryOf } from "./message.ts";
 import type { PulledLog, Taken } from "./pulled-log.ts";

@@ -13,7 +13,7 @@ import { PacedHold } from "../streams/paced-hold.ts";
 import type { Streams } from "../streams/service.ts";
 import type { Delivery } from "./contract.ts";
 import { buryIn } from "./dead-letters.ts";
-import type { Holder } from "./holder.ts";
+import type { Holder } from "./holders.ts";
 import type { PulledLog, Taken } from "./pulled-log.ts";
 import type { PullerMeta, TopicRef } from "./state.ts";
 import { isOfTopic } from "./topic-ref.ts";

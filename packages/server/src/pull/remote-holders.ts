@@ -2,7 +2,7 @@
  * The streams of other nodes on the subscriptions that this node serves. The feature hands it what other nodes ask.
  *
  * Invariants: a stream whose node is silent for too long is closed; its messages stay leased until they expire. A batch of leases
- * is told again until the node has confirmed it. Every request is idempotent, so a repeated one does no harm.
+ * is told again until the node has confirmed it. A repeated request is performed once, and gets the same reply.
  */
 import type { Cancel, World } from "../core/world.ts";
 import { entityOf } from "../engine/contract.ts";
@@ -33,8 +33,12 @@ interface RemoteHolder {
 
 type Open = Extract<Ask, { type: "open" }>;
 
+/** Requests that are remembered, in case they come again. */
+const MAX_REPLIES = 10_000;
+
 export class RemoteHolders {
   private readonly holders = new Map<string, RemoteHolder>();
+  private readonly replies = new Map<string, Promise<Reply>>();
   private timer: Cancel | undefined;
 
   constructor(private readonly parts: HoldersParts) {}
@@ -44,12 +48,26 @@ export class RemoteHolders {
     const dispatcher = registry.here(entityOf(puller));
     let reply: Reply = { type: "elsewhere" };
     try {
-      if (dispatcher !== undefined) reply = await this.perform(dispatcher, from, what);
+      if (dispatcher !== undefined) reply = await this.once(ask, () => this.perform(dispatcher, from, what));
     } catch (fault) {
+      this.replies.delete(ask);
       report(`a request of node ${from} for ${puller} failed; it asks again`, fault);
       return;
     }
     carrier.send(from, { pull: 1, re: ask, reply });
+  }
+
+  /** The reply to a request that is under way or was answered not long ago. */
+  private once(ask: string, perform: () => Promise<Reply>): Promise<Reply> {
+    const known = this.replies.get(ask);
+    if (known !== undefined) return known;
+    const reply = perform();
+    this.replies.set(ask, reply);
+    if (this.replies.size > MAX_REPLIES) {
+      const [oldest] = this.replies.keys();
+      this.replies.delete(oldest!);
+    }
+    return reply;
   }
 
   private async perform(dispatcher: Dispatcher, from: string, what: Ask): Promise<Reply> {
