@@ -41,6 +41,7 @@ export default defineConfig({
       "@sluice/client/resumable-stream": src("packages/client/src/resumable-stream.ts"),
       "@sluice/client": src("packages/client/src/index.ts"),
       "@sluice/protocol": src("packages/protocol/src/index.ts"),
+      "@sluice/server/pubsub": src("packages/server/src/pubsub/index.ts"),
       "@sluice/server": src("packages/server/src/index.ts"),
     },
   },

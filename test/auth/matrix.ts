@@ -330,6 +330,8 @@ export const MATRIX: Readonly<Record<string, Row>> = {
   },
   // The filter of each subscription is checked when it comes; test/groups shows it.
   "group.consume": { method: "GET", target: "/v1/p/consume", right: [400], lets: EITHER, confined: "allowed" },
+  // Each frame demands its own scope; test/pull shows it.
+  "pull.connect": { method: "GET", target: "/v1/p/pull", right: [400], lets: EITHER, confined: "allowed" },
   "group.list": { method: "GET", target: "/v1/p/groups", right: [200], lets: READ, confined: "allowed" },
   "group.get": { method: "GET", target: GROUP, right: [200], lets: READ, ...OF_GROUP },
   "group.put": {

@@ -77,6 +77,11 @@ export const LAYERS: readonly Layer[] = [
   },
   { name: "real-world", where: under("real-world\\.ts$"), imports: ["core"] },
   { name: "config", where: under("config/"), imports: [...BELOW_CONFIG, "observe"], packages: ["zod", "yaml"] },
+  {
+    name: "pubsub",
+    where: under("pubsub/"),
+    imports: [...GROUND, "streams", "leases", "pull", "memory", "disk", "real-world"],
+  },
   { name: "compose", where: under("compose\\.ts$"), imports: BELOW_COMPOSE },
   { name: "index", where: under("index\\.ts$"), imports: [...BELOW_COMPOSE, "compose"] },
   {

@@ -69,6 +69,12 @@ const table = {
   "group-ambiguous": { status: 409, title: "Several groups have this name", retryable: false },
   "group-differs": { status: 409, title: "The group exists with another configuration", retryable: false },
 
+  // Pull. A topic that is missing is a stream that is missing.
+  "bad-filter": { status: 400, title: "The filter is not valid", retryable: false },
+  "subscription-detached": { status: 409, title: "The subscription is detached from its topic", retryable: false },
+  "snapshot-not-found": { status: 404, title: "There is no such snapshot", retryable: false },
+  "snapshot-exists": { status: 409, title: "There is a snapshot of this name", retryable: false },
+
   // Channels.
   "channel-not-found": { status: 404, title: "There is no such channel", retryable: false },
   "channel-not-started": { status: 409, title: "The channel has not started", retryable: false },

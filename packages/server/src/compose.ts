@@ -41,6 +41,7 @@ import { liveFeature } from "./live/feature.ts";
 import type { LogOptions } from "./observe/log.ts";
 import type { TracerProvider } from "./observe/traces.ts";
 import { Watch } from "./observe/watch.ts";
+import { pullFeature } from "./pull/feature.ts";
 import { hmacSha256, realWorld } from "./real-world.ts";
 import type { MetricSink } from "./sessions/events.ts";
 import { sessionsFeature } from "./sessions/feature.ts";
@@ -283,11 +284,12 @@ export function buildApp(given: ServerSettings, world: World, engine: Engine, ou
   );
 
   const groups = groupsFeature(kernel, settings.group, { streams: streams.service });
+  const pull = pullFeature(kernel, settings.pull, { streams: streams.service });
 
   let draining = false;
   const notReady = () => (draining ? "the server is shutting down" : engine.health()?.message);
   const server = serverFeature({ notReady, metrics: () => watching.metrics(), features: () => features });
-  const features: readonly Feature[] = [streams, wakes, sessions, channels, live, groups, server];
+  const features: readonly Feature[] = [streams, wakes, sessions, channels, live, groups, pull, server];
   const wire = headersOnTheWire(features);
 
   const failed = (e: Entity | undefined, fault: unknown) => report(`sweeping ${e?.key ?? ""} failed`, fault);
@@ -318,6 +320,7 @@ export function buildApp(given: ServerSettings, world: World, engine: Engine, ou
     channelRoutes: channels.readers,
     live,
     groups,
+    pull,
     metrics: [
       gauge("sluice_ready", "1 while the server takes requests, else 0.", () => (notReady() === undefined ? 1 : 0)),
       ...features.flatMap(({ metrics = [] }) => metrics),

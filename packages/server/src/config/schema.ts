@@ -11,6 +11,7 @@ import { derivedPercent, ms, origin, port, portOrOff, seconds, text, yesNo } fro
 import type { SettingGroup } from "../core/setting-group.ts";
 import { groupSettings } from "../groups/settings.ts";
 import { liveSettings } from "../live/settings.ts";
+import { pullSettings } from "../pull/settings.ts";
 import { SESSION_LIMITS } from "../sessions/defaults.ts";
 import { sessionSettings } from "../sessions/settings.ts";
 import { TAIL_LIMITS } from "../streams/defaults.ts";
@@ -27,6 +28,7 @@ const groups = {
   ...channelSettings,
   ...liveSettings,
   ...groupSettings,
+  ...pullSettings,
   ...wakeSettings,
   ...engineSettings,
 };

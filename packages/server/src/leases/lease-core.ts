@@ -45,6 +45,8 @@ export type Reason = "nack" | "lease-expired" | "holder-lost";
 /** `gone`: the message is acknowledged, or its lease is another one. */
 export type LeaseOutcome = "done" | "gone";
 
+const NONE: readonly number[] = [];
+
 export class LeaseCore {
   readonly acks: AckLedger;
   private readonly leases = new Map<number, Lease>();
@@ -126,6 +128,11 @@ export class LeaseCore {
     if (seq === undefined) return undefined;
     if (seq === this.again.first) this.again.take();
     else this.cursor = seq + 1;
+    return this.leaseAt(seq, holder, now, leaseMs);
+  }
+
+  /** Leases this message, for an owner with an order of its own. The message is neither acknowledged, leased nor dead. */
+  leaseAt(seq: number, holder: string, now: number, leaseMs: number): Lease {
     this.acks.setDelay(seq, undefined);
     const attempt = this.acks.attemptsOf(seq) + 1;
     const lease = { seq, number: this.parts.nextNumber(), holder, attempt, untilMs: now + leaseMs };
@@ -134,6 +141,32 @@ export class LeaseCore {
     this.byHolder.set(holder, held.add(seq));
     this.parts.wheel.add({ core: this, seq }, lease.untilMs);
     return lease;
+  }
+
+  /** For an owner with an order of its own: takes the messages that are ready for another attempt. */
+  takeAgain(): readonly number[] {
+    if (this.again.size === 0) return NONE;
+    const taken: number[] = [];
+    for (let seq = this.again.take(); seq !== undefined; seq = this.again.take()) taken.push(seq);
+    return taken;
+  }
+
+  /** Ends a lease as if it had never been, for an owner with an order of its own. */
+  withdraw(seq: number): void {
+    const lease = this.leases.get(seq);
+    if (lease !== undefined) this.end(lease);
+  }
+
+  /** Not to be leased before this time. */
+  delay(seq: number, untilMs: number): void {
+    this.acks.setDelay(seq, untilMs);
+    this.waitFor(seq, untilMs);
+  }
+
+  /** Whether the message may be leased now. */
+  isReady(seq: number): boolean {
+    const { acks } = this;
+    return !acks.isAcked(seq) && !this.leases.has(seq) && !this.deadOnes.has(seq) && acks.delayOf(seq) === undefined;
   }
 
   /** Whether this lease stands. */

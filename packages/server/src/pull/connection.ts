@@ -1,0 +1,259 @@
+/**
+ * The pull connections of this node. A client manages topics and subscriptions over its WebSocket, opens streams, gets messages and
+ * answers them. The routes open one per socket.
+ *
+ * Invariants: every frame with a `ref` gets one answer, `ok` or `error`. A malformed frame is answered, not fatal. While the socket
+ * is full, nothing is leased to its streams. When the connection ends, its streams end; their messages stay leased.
+ */
+import type { Access } from "../core/action.ts";
+import type { Audience } from "../core/audience.ts";
+import { type Connection, Connections, type Framing, type Paced } from "../core/connection.ts";
+import { badBody, checkedJson } from "../core/json-body.ts";
+import { Refusal } from "../core/refusal.ts";
+import type { EndReason } from "../core/sink.ts";
+import type { Socket } from "../core/socket.ts";
+import type { Cancel, World } from "../core/world.ts";
+import { type Engine, EngineError } from "../engine/contract.ts";
+import { answerTo } from "./answers.ts";
+import type { PullService, PullStream } from "./contract.ts";
+import type { PullLimits } from "./defaults.ts";
+import { deliveredOf, FRAMES, type Frame, frameOf, type Ref, type ServerFrame } from "./frames.ts";
+
+export interface ConnectionParts {
+  readonly engine: Pick<Engine, "now">;
+  readonly world: World;
+  readonly audience: Audience;
+  readonly service: PullService;
+  readonly limits: PullLimits;
+  readonly report: (what: string, fault: unknown) => void;
+}
+
+export interface Caller {
+  readonly project: string;
+  readonly access: Access;
+}
+
+/** What a client is told, by the reason for which the server ends its connection. */
+const CODES: Readonly<Partial<Record<EndReason, string>>> = {
+  drained: "draining",
+  fault: "unavailable",
+  expired: "token-expired",
+};
+
+export class PullConnections {
+  private readonly connections: Connections;
+  private readonly open = new Set<PullConnection>();
+  private timer: Cancel | undefined;
+
+  constructor(private readonly parts: ConnectionParts) {
+    this.connections = new Connections(parts.world, parts.audience, parts.limits);
+  }
+
+  get size(): number {
+    return this.connections.size;
+  }
+
+  /** `leave` runs once when the client has gone. */
+  accept(caller: Caller, socket: Socket, leave: () => void): void {
+    this.connections.open({ sink: socket, framing: this.framing, onGone: leave }, (connection) => {
+      const one: PullConnection = new PullConnection(this.parts, caller, connection, socket, () =>
+        this.open.delete(one),
+      );
+      this.open.add(one);
+      socket.onText((text) => one.take(text));
+    });
+    this.timer ??= this.parts.world.after(this.parts.limits.checkMs, this.check);
+  }
+
+  private readonly framing: Framing = {
+    tellsSlow: true,
+    beat: () => {},
+    farewell: (sink, why) => {
+      const { world, limits } = this.parts;
+      const code = CODES[why as EndReason] ?? why;
+      const retryMs = Math.round(world.random() * limits.spreadMs);
+      sink.write(frameOf({ type: "bye", code, reconnect: true, retryMs }));
+    },
+  };
+
+  /** Ends the connections whose token has ended. */
+  private readonly check = (): void => {
+    const { world, engine, limits } = this.parts;
+    for (const one of [...this.open]) if (one.untilMs <= engine.now()) one.expire();
+    this.timer = this.open.size === 0 ? undefined : world.after(limits.checkMs, this.check);
+  };
+}
+
+interface OpenStream {
+  readonly stream: PullStream;
+  isPausedByClient: boolean;
+}
+
+class PullConnection implements Paced {
+  private readonly streams = new Map<string, OpenStream>();
+  /** Names of streams that are being opened. */
+  private readonly pending = new Set<string>();
+  private isFull = false;
+  private isOver = false;
+
+  constructor(
+    private readonly parts: ConnectionParts,
+    private readonly caller: Caller,
+    private readonly connection: Connection,
+    private readonly socket: Socket,
+    private readonly left: () => void,
+  ) {
+    connection.add(this);
+  }
+
+  get untilMs(): number {
+    return this.caller.access.untilMs ?? Number.POSITIVE_INFINITY;
+  }
+
+  expire(): void {
+    this.connection.end("expired");
+  }
+
+  /** Its messages come from the dispatcher, within the limits of its streams. */
+  async turn(): Promise<void> {}
+
+  /** The connection has ended. */
+  stop(): void {
+    if (this.isOver) return;
+    this.isOver = true;
+    this.left();
+    for (const { stream } of this.streams.values()) stream.close();
+    this.streams.clear();
+  }
+
+  async take(text: string): Promise<void> {
+    let ref: Ref;
+    try {
+      const value = objectOf(text);
+      ref = refOf(value);
+      const result = await this.perform(frameFrom(value));
+      if (ref !== undefined) this.send({ ...result, type: "ok", ref });
+    } catch (fault) {
+      this.send({ type: "error", ref, ...this.problemOf(fault) });
+    }
+  }
+
+  private async perform(frame: Frame): Promise<object> {
+    const { project, access } = this.caller;
+    switch (frame.type) {
+      case "open":
+        return this.openStream(frame);
+      case "pause":
+      case "resume":
+        return this.setPaused(this.streamOf(frame.stream), frame.type === "pause");
+      case "limits":
+        return this.setLimits(frame);
+      case "close": {
+        const { stream } = this.streamOf(frame.stream);
+        stream.close();
+        this.streams.delete(frame.stream);
+        return {};
+      }
+      default:
+        return answerTo(this.parts.service, project, access, frame);
+    }
+  }
+
+  private async openStream({ stream: id, subscription, type, ref, ...asked }: Frame<"open">): Promise<object> {
+    const { service, limits } = this.parts;
+    const { project, access } = this.caller;
+    if (this.streams.has(id) || this.pending.has(id)) throw badBody(`stream ${JSON.stringify(id)} is in use`);
+    if (this.streams.size + this.pending.size >= limits.streams) {
+      throw new Refusal("too-many-subscriptions", `a connection may have ${limits.streams} streams`);
+    }
+    this.pending.add(id);
+    try {
+      const { outstandingMessages, outstandingBytes } = limits;
+      const limited = { maxMessages: outstandingMessages, maxBytes: outstandingBytes, ...asked };
+      const stream = await service.open(
+        project,
+        subscription,
+        limited,
+        {
+          deliver: (messages) => {
+            this.send({ type: "messages", stream: id, messages: messages.map(deliveredOf) });
+            this.holdWhileFull();
+          },
+          notice: (what) => this.send({ type: "notice", stream: id, what }),
+          ended: (why) => {
+            this.streams.delete(id);
+            this.send({ type: "ended", stream: id, why });
+          },
+        },
+        access,
+      );
+      if (this.isOver) stream.close();
+      else this.streams.set(id, { stream, isPausedByClient: false });
+      if (this.isFull) stream.pause();
+    } finally {
+      this.pending.delete(id);
+    }
+    return {};
+  }
+
+  private setPaused(open: OpenStream, isPaused: boolean): object {
+    open.isPausedByClient = isPaused;
+    if (isPaused) open.stream.pause();
+    else if (!this.isFull) open.stream.resume();
+    return {};
+  }
+
+  private setLimits({ stream: id, type, ref, ackDeadlineMs, ...flow }: Frame<"limits">): object {
+    const { stream } = this.streamOf(id);
+    if (ackDeadlineMs !== undefined) stream.setAckDeadline(ackDeadlineMs);
+    stream.setLimits(flow);
+    return {};
+  }
+
+  /** Leases nothing to a client that does not read. */
+  private holdWhileFull(): void {
+    if (this.isFull || !this.connection.isLoaded) return;
+    this.isFull = true;
+    for (const { stream } of this.streams.values()) stream.pause();
+    this.socket.onDrain(() => {
+      this.isFull = false;
+      for (const { stream, isPausedByClient } of this.streams.values()) if (!isPausedByClient) stream.resume();
+    });
+  }
+
+  private streamOf(id: string): OpenStream {
+    const found = this.streams.get(id);
+    if (found === undefined) throw badBody(`stream ${JSON.stringify(id)} is not open on this connection`);
+    return found;
+  }
+
+  private send(frame: ServerFrame): void {
+    if (!this.isOver) this.connection.send(frameOf(frame));
+  }
+
+  private problemOf(fault: unknown): { readonly code: string; readonly detail: string } {
+    if (fault instanceof Refusal || fault instanceof EngineError) return { code: fault.code, detail: fault.message };
+    this.parts.report("a frame of a pull connection failed", fault);
+    return { code: "internal", detail: "something went wrong in the server" };
+  }
+}
+
+function objectOf(text: string): Readonly<Record<string, unknown>> {
+  try {
+    return JSON.parse(text) ?? {};
+  } catch {
+    throw badBody("a frame must be JSON");
+  }
+}
+
+function refOf({ ref }: Readonly<Record<string, unknown>>): Ref {
+  return typeof ref === "string" || typeof ref === "number" ? ref : undefined;
+}
+
+function frameFrom({ type, ...rest }: Readonly<Record<string, unknown>>): Frame {
+  if (typeof type !== "string" || !Object.hasOwn(FRAMES, type)) {
+    throw badBody(`type must be one of ${Object.keys(FRAMES).join(", ")}`);
+  }
+  const known = type as keyof typeof FRAMES;
+  return { type: known, ...checkedJson(FRAMES[known], rest) } as Frame;
+}

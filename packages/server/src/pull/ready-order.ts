@@ -1,0 +1,153 @@
+/**
+ * Which message of a log is leased next, and to which holder. Without ordering it is the lowest that is ready. With ordering, the
+ * messages of one key go to one holder at a time, in their order. The dispatcher has one per log; leases are in `leases/`.
+ *
+ * Invariants: of a key, no message is leased before a lower one that is neither leased nor done. All leased messages of a key have
+ * one holder. When a message comes back, so do the later ones of its key that are leased. Taking and adding is logarithmic.
+ */
+import { SeqHeap } from "../leases/seq-heap.ts";
+
+/** The messages of one ordering key that were read and are not done. */
+interface KeyState {
+  /** Not leased, ascending. */
+  waiting: number[];
+  readonly leased: Set<number>;
+  /** Has all that is leased. */
+  holder: string | undefined;
+}
+
+export class ReadyOrder {
+  private readonly heap = new SeqHeap();
+  private readonly keys = new Map<string, KeyState>();
+  /** The key of every message that is not done. */
+  private readonly keyOf = new Map<number, string>();
+  /** By holder: its keys with messages that wait behind leased ones. */
+  private readonly pinned = new Map<string, Set<KeyState>>();
+
+  constructor(private readonly isOrdered: boolean) {}
+
+  /** Messages of ordering keys that are known and not done. */
+  get size(): number {
+    return this.keyOf.size + this.heap.size;
+  }
+
+  /** A message was read. Messages come in the order of the log. */
+  add(seq: number, key: string | undefined): void {
+    if (!this.isOrdered || key === undefined || key === "") {
+      this.heap.add(seq);
+      return;
+    }
+    this.keyOf.set(seq, key);
+    const state = this.keys.get(key) ?? { waiting: [], leased: new Set(), holder: undefined };
+    this.keys.set(key, state);
+    state.waiting.push(seq);
+    if (state.waiting.length === 1) this.offer(state);
+  }
+
+  /** The message may be leased again: its lease ended, or its delay is over. */
+  ready(seq: number): void {
+    const state = this.stateOf(seq);
+    if (state === undefined) this.heap.add(seq);
+    else this.offer(state);
+  }
+
+  /**
+   * The lease of a message has ended without an acknowledgement. Returns the later messages of its key that were leased: they
+   * wait behind it from now on, and the caller ends their leases.
+   */
+  back(seq: number): number[] {
+    const state = this.stateOf(seq);
+    if (state === undefined || !state.leased.delete(seq)) return [];
+    const later = [...state.leased].filter((one) => one > seq);
+    for (const one of later) state.leased.delete(one);
+    state.waiting = [...state.waiting, seq, ...later].sort((a, b) => a - b);
+    this.offer(state);
+    return later;
+  }
+
+  /** The message is acknowledged, or will never be delivered. */
+  done(seq: number): void {
+    const key = this.keyOf.get(seq);
+    const state = this.stateOf(seq);
+    if (key === undefined || state === undefined) return;
+    this.keyOf.delete(seq);
+    if (!state.leased.delete(seq)) state.waiting = state.waiting.filter((one) => one !== seq);
+    this.offer(state);
+    if (state.waiting.length === 0 && state.leased.size === 0) this.keys.delete(key);
+  }
+
+  /**
+   * Takes the next message for a holder; the caller leases it. `isReady` tells whether it may be leased at all: it is neither
+   * acknowledged, leased, delayed nor dead. With `isSequential`, the holder gets one message of a key at a time.
+   */
+  take(holder: string, isSequential: boolean, isReady: (seq: number) => boolean): number | undefined {
+    const own = isSequential ? undefined : this.takePinned(holder, isReady);
+    if (own !== undefined) return own;
+    for (let seq = this.heap.take(); seq !== undefined; seq = this.heap.take()) {
+      const state = this.stateOf(seq);
+      if (state === undefined) {
+        if (isReady(seq)) return seq;
+        continue;
+      }
+      // An entry may be old: the key was taken by a holder, or a lower message has come back.
+      if (state.leased.size > 0 || state.waiting[0] !== seq || !isReady(seq)) continue;
+      this.lease(state, holder);
+      return seq;
+    }
+    return undefined;
+  }
+
+  /** Puts a message back that was taken and is not leased after all. */
+  untake(seq: number): void {
+    if (this.stateOf(seq) === undefined) this.heap.add(seq);
+    else this.back(seq);
+  }
+
+  private takePinned(holder: string, isReady: (seq: number) => boolean): number | undefined {
+    const states = this.pinned.get(holder);
+    if (states === undefined) return undefined;
+    for (const state of states) {
+      const [seq] = state.waiting;
+      if (seq === undefined) {
+        states.delete(state);
+        continue;
+      }
+      if (!isReady(seq)) continue;
+      this.lease(state, holder);
+      return seq;
+    }
+    return undefined;
+  }
+
+  private lease(state: KeyState, holder: string): void {
+    state.holder = holder;
+    state.leased.add(state.waiting.shift()!);
+    this.offer(state);
+  }
+
+  /** The next message of a key goes to the holder of the earlier ones, or to any holder if nothing is leased. */
+  private offer(state: KeyState): void {
+    if (state.leased.size === 0) this.unpin(state);
+    const [first] = state.waiting;
+    if (first === undefined) return;
+    if (state.holder === undefined) {
+      this.heap.add(first);
+      return;
+    }
+    const states = this.pinned.get(state.holder) ?? new Set();
+    this.pinned.set(state.holder, states.add(state));
+  }
+
+  private unpin(state: KeyState): void {
+    if (state.holder === undefined) return;
+    const states = this.pinned.get(state.holder);
+    states?.delete(state);
+    if (states?.size === 0) this.pinned.delete(state.holder);
+    state.holder = undefined;
+  }
+
+  private stateOf(seq: number): KeyState | undefined {
+    const key = this.keyOf.get(seq);
+    return key === undefined ? undefined : this.keys.get(key);
+  }
+}

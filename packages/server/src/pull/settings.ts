@@ -1,0 +1,15 @@
+/** The settings of pull. Read by the configuration schema. */
+import { bytes, count, ms } from "../core/setting.ts";
+import { settingGroup } from "../core/setting-group.ts";
+import { PULL_LIMITS as PULL } from "./defaults.ts";
+
+export const pullSettings = {
+  pull: settingGroup("Pull", PULL, {
+    outstandingMessages: count(
+      PULL.outstandingMessages,
+      "Messages that a stream gets unanswered if it sets no limit of its own.",
+    ),
+    outstandingBytes: bytes(PULL.outstandingBytes, "The same in bytes."),
+    snapshotMs: ms(PULL.snapshotMs, "How long a snapshot is kept."),
+  }),
+};

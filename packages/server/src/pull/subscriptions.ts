@@ -1,0 +1,216 @@
+/**
+ * Subscriptions as doors use them: create, look at, list, change, detach, seek, delete, redrive. Part of the service; delivery is
+ * in `consuming.ts`.
+ *
+ * Invariants: a caller uses a subscription only if it may use its topic. A subscription that is created misses nothing that is
+ * published afterwards. Holds on streams are released before the subscription is forgotten.
+ */
+import type { Position } from "@sluice/protocol";
+import { type Access, FULL_ACCESS } from "../core/action.ts";
+import { Refusal } from "../core/refusal.ts";
+import type { Entity } from "../engine/contract.ts";
+import type {
+  Created,
+  Listed,
+  ListPage,
+  NewSubscription,
+  SeekTarget,
+  Subscription,
+  SubscriptionChange,
+} from "./contract.ts";
+import { contentTypeOf, isLetterOf, originalAttributes } from "./dead-letters.ts";
+import { holderOf } from "./log-reader.ts";
+import { checkName, checkOptions, optionsOf } from "./options.ts";
+import { demand, listed, metaOf, type PullParts, subscriptionNotFound } from "./parts.ts";
+import type { DispatcherRegistry } from "./registry.ts";
+import {
+  createRule,
+  deleteRule,
+  endRule,
+  expireRule,
+  type LogState,
+  redrivenRule,
+  seekRule,
+  updateRule,
+} from "./rules.ts";
+import type { Snapshots } from "./snapshots.ts";
+import { logPaths, logTable, META, metaTable, PULLER, type PullerMeta, pullerEntity } from "./state.ts";
+import { findTopic, topicNotFound } from "./topic-ref.ts";
+
+/** Dead letters that are published again between two commits of the place. */
+const REDRIVE_BYTES = 1_024 * 1_024;
+
+export class Subscriptions {
+  constructor(
+    private readonly parts: PullParts,
+    private readonly registry: DispatcherRegistry,
+    private readonly snapshots: Snapshots,
+  ) {}
+
+  async create(
+    project: string,
+    name: string,
+    { topic: path, from, ...asked }: NewSubscription,
+    access: Access,
+  ): Promise<Created<Subscription>> {
+    const { streams, world, keepers } = this.parts;
+    await demand(access, project, "create-subscription", "write", path);
+    checkName("subscription", name);
+    const options = optionsOf(asked);
+    await this.demandDeadLetter(project, options, access);
+    const puller = pullerEntity(project, name);
+    const { topic, logs } = await findTopic(streams, world, project, path, from);
+    // The holds come first, so that retention takes nothing between the creation and the first pull.
+    for (const [log, at] of logs) await streams.hold(project, log, holderOf(puller), at);
+    const { kind, meta } = await keepers.submit(
+      puller,
+      [META, ...[...logs.keys()].map((log) => logTable.at(log))],
+      (view, now) => createRule(view, now, { topic, options, logs }),
+    );
+    if (kind === "exists" && meta.topic.path !== path) await this.release(puller, [...logs.keys()]);
+    return { value: subscriptionOf(name, meta), isNew: kind === "created" };
+  }
+
+  private async demandDeadLetter(project: string, { deadLetter }: SubscriptionChange, access: Access): Promise<void> {
+    if (deadLetter !== undefined) await demand(access, project, "publish", "write", deadLetter.topic);
+  }
+
+  async get(project: string, name: string, access: Access): Promise<Subscription> {
+    return subscriptionOf(name, await this.known(project, name, access, "get-subscription", "read-or-write"));
+  }
+
+  /** Throws a Refusal unless the subscription exists and the caller may use its topic. */
+  private async known(
+    project: string,
+    name: string,
+    access: Access,
+    action: string,
+    need: "read-or-write" | "write",
+  ): Promise<PullerMeta> {
+    await demand(access, project, action, need);
+    const meta = await metaOf(this.parts, project, name);
+    await demand(access, project, action, need, meta.topic.path);
+    return meta;
+  }
+
+  async list(project: string, page: ListPage, access: Access): Promise<Listed<Subscription>> {
+    await demand(access, project, "list-subscriptions", "read-or-write");
+    return listed(this.parts, project, PULLER, page, (name) => this.seen(project, name, access));
+  }
+
+  async listOf(project: string, topic: string, page: ListPage, access: Access): Promise<Listed<string>> {
+    await demand(access, project, "list-subscriptions", "read-or-write", topic);
+    return listed(this.parts, project, PULLER, page, async (name) => {
+      const found = await this.seen(project, name, access);
+      const isOfTopic = found?.topic === topic && !found.isDetached && !found.isTopicDeleted;
+      return isOfTopic ? name : undefined;
+    });
+  }
+
+  private async seen(project: string, name: string, access: Access): Promise<Subscription | undefined> {
+    const { rows } = await this.parts.engine.load(pullerEntity(project, name), [META]);
+    const meta = rows[0] && metaTable.decode(rows[0]);
+    return meta !== undefined && access.sees(meta.topic.path) ? subscriptionOf(name, meta) : undefined;
+  }
+
+  async update(project: string, name: string, change: SubscriptionChange, access: Access): Promise<Subscription> {
+    await this.known(project, name, access, "update-subscription", "write");
+    checkOptions(change);
+    await this.demandDeadLetter(project, change, access);
+    const puller = pullerEntity(project, name);
+    const meta = await this.parts.keepers.submit(puller, [META], (view) => updateRule(view, change));
+    return subscriptionOf(name, this.changed(puller, meta));
+  }
+
+  /** The dispatcher of this node learns of the change at once, one of another node when it looks. */
+  private changed(puller: Entity, meta: PullerMeta | undefined): PullerMeta {
+    this.registry.here(puller)?.changed(meta);
+    if (meta === undefined) throw subscriptionNotFound(puller.id);
+    return meta;
+  }
+
+  async detach(project: string, name: string, access: Access): Promise<void> {
+    const { topic } = await this.known(project, name, access, "detach-subscription", "write");
+    const puller = pullerEntity(project, name);
+    const meta = await this.parts.keepers.submit(puller, [META], (view) => endRule(view, "isDetached"));
+    this.changed(puller, meta);
+    await this.release(puller, logPaths(topic));
+  }
+
+  async delete(project: string, name: string, access: Access): Promise<void> {
+    const { topic } = await this.known(project, name, access, "delete-subscription", "write");
+    const puller = pullerEntity(project, name);
+    const deleted = await this.parts.keepers.submit(puller, [META], deleteRule);
+    this.registry.here(puller)?.changed(undefined);
+    await this.release(puller, logPaths(topic));
+    if (deleted === undefined) throw subscriptionNotFound(name);
+  }
+
+  private async release(puller: Entity, paths: readonly string[]): Promise<void> {
+    const { streams } = this.parts;
+    for (const path of paths) await streams.hold(puller.project, path, holderOf(puller), undefined);
+  }
+
+  /** Deletes the subscription if it was not used for as long as it may be. */
+  async sweep({ project, id }: Entity): Promise<void> {
+    const puller = pullerEntity(project, id);
+    const isUsed = this.registry.here(puller)?.isWanted ?? false;
+    const isExpired = await this.parts.keepers.submit(puller, [META], (view, now) => expireRule(view, now, isUsed));
+    if (isExpired) await this.delete(project, id, FULL_ACCESS);
+  }
+
+  async seek(project: string, name: string, to: SeekTarget, access: Access): Promise<void> {
+    const { topic, isTopicDeleted, isDetached } = await this.known(project, name, access, "seek", "write");
+    if (isDetached) throw new Refusal("subscription-detached", `the subscription ${name} is detached`);
+    if (isTopicDeleted) throw topicNotFound(topic.path);
+    const logs = new Map<string, LogState>();
+    if ("snapshot" in to) {
+      for (const [path, state] of await this.snapshots.stateOf(project, to.snapshot, topic)) logs.set(path, state);
+    } else {
+      for (const path of logPaths(topic)) {
+        const located = await this.parts.streams.positionAt(project, path, to.timeMs);
+        if (located.kind !== "position") throw topicNotFound(topic.path);
+        logs.set(path, { at: located.position, blocks: new Map() });
+      }
+    }
+    const puller = pullerEntity(project, name);
+    for (const [path, { at }] of logs) await this.parts.streams.hold(project, path, holderOf(puller), at);
+    this.changed(puller, await this.parts.keepers.submit(puller, [META], (view) => seekRule(view, logs)));
+  }
+
+  /** Publishes the dead letters of this subscription again. At least once: a crash in between repeats some. */
+  async redrive(project: string, name: string, access: Access): Promise<number> {
+    const { streams, keepers } = this.parts;
+    const { topic, options, redrivenTo } = await this.known(project, name, access, "redrive", "write");
+    const { deadLetter } = options;
+    if (deadLetter === undefined) throw new Refusal("bad-request", `the subscription ${name} has no dead-letter topic`);
+    const contentType = await contentTypeOf(streams, project, topic.path);
+    if (contentType === undefined) throw topicNotFound(topic.path);
+    let count = 0;
+    for (let after: Position | undefined = redrivenTo; ; ) {
+      const page = await streams.read(project, deadLetter.topic, after, REDRIVE_BYTES);
+      if (page.kind === "trimmed") {
+        after = page.earliest;
+        continue;
+      }
+      if (page.kind !== "page") return count;
+      for (const message of page.messages.filter((one) => isLetterOf(one, name))) {
+        const { payload, key: messageKey } = message;
+        const attributes = originalAttributes(message);
+        const append = { payloads: [payload], contentType, close: false, messageKey, attributes };
+        const { kind } = await streams.append(project, topic.path, append);
+        if (kind !== "appended") throw topicNotFound(topic.path);
+        count++;
+      }
+      after = page.next;
+      const place = after;
+      await keepers.submit(pullerEntity(project, name), [META], (view) => redrivenRule(view, place));
+      if (page.atTail) return count;
+    }
+  }
+}
+
+function subscriptionOf(name: string, meta: PullerMeta): Subscription {
+  const { topic, createdAt, options, isTopicDeleted, isDetached } = meta;
+  return { ...options, name, topic: topic.path, createdAt, isTopicDeleted, isDetached };
+}

@@ -1,0 +1,117 @@
+/** Pull on two nodes that share a store: a client may use a subscription through a node that does not serve it. */
+import { expect, it } from "vitest";
+import { FULL_ACCESS } from "../../packages/server/src/core/action.ts";
+import { codeOf } from "../support/refusal-code.ts";
+import { P, type PullNode, settled, texts, twoNodes } from "./pull-world.ts";
+
+/** `a` serves the subscription. */
+async function servedByA(copies?: () => number): Promise<[PullNode, PullNode]> {
+  const [a, b] = await twoNodes(copies);
+  await a.topic();
+  await a.subscribe();
+  expect(await a.pull()).toEqual([]);
+  return [a, b];
+}
+
+/** The answer of the other node, while time passes for what must be sent again. */
+async function meanwhile<T>(node: PullNode, call: Promise<T>): Promise<T> {
+  let isDone = false;
+  const done = () => {
+    isDone = true;
+  };
+  call.then(done, done);
+  for (let i = 0; i < 100 && !isDone; i++) await node.pass(100);
+  return call;
+}
+
+it("a pull, its acknowledgements and a stream work through the other node", async () => {
+  const [a, b] = await servedByA();
+  await a.publish("a", "b", "c");
+  const messages = await meanwhile(b, b.pull(2));
+  expect(texts(messages)).toEqual(["a", "b"]);
+  expect(messages[0]).toMatchObject({ attempt: 1, attributes: {} });
+  expect(await meanwhile(b, b.ack(messages[0]!))).toEqual(["done"]);
+  expect(await meanwhile(b, b.nack(undefined, messages[1]!))).toEqual(["done"]);
+  const { got } = await meanwhile(b, b.stream());
+  await settled();
+  expect(texts(got).sort()).toEqual(["b", "c"]);
+  await b.publish("d");
+  await settled();
+  expect(texts(got)).toContain("d");
+  expect(await meanwhile(b, b.ack(...got))).toEqual(["done", "done", "done"]);
+  expect(await a.pull()).toEqual([]);
+  expect(await meanwhile(b, b.pull())).toEqual([]);
+});
+
+it("streams of both nodes share the messages, each within its own limits", async () => {
+  const [a, b] = await servedByA();
+  const here = await a.stream({ maxMessages: 2 });
+  const there = await meanwhile(b, b.stream({ maxMessages: 3 }));
+  await a.publish(..."abcdefgh");
+  await settled();
+  expect(here.got).toHaveLength(2);
+  expect(there.got).toHaveLength(3);
+  await meanwhile(b, b.ack(...there.got));
+  await settled();
+  expect(there.got).toHaveLength(6);
+  there.stream.close();
+  await settled();
+  await a.ack(...here.got);
+  await settled();
+  expect(texts([...here.got, ...there.got]).sort()).toEqual([..."abcdefgh"]);
+});
+
+it("leases that were told into a gap of the connection are told again, once and in order", async () => {
+  let isCut = false;
+  const [a, b] = await servedByA(() => (isCut ? 0 : 1));
+  const { got, told } = await meanwhile(b, b.stream());
+  isCut = true;
+  await a.publish("a", "b");
+  await a.pass(1_500);
+  await a.publish("c");
+  await settled();
+  expect(got).toEqual([]);
+  isCut = false;
+  await a.pass(2_000);
+  expect(texts(got)).toEqual(["a", "b", "c"]);
+  expect(got.map(({ attempt }) => attempt)).toEqual([1, 1, 1]);
+  expect(told).toEqual([]);
+});
+
+it("messages between nodes that come twice deliver nothing twice", async () => {
+  const [a, b] = await servedByA(() => 2);
+  const { got } = await meanwhile(b, b.stream());
+  await a.publish("a", "b");
+  await settled();
+  expect(texts(got)).toEqual(["a", "b"]);
+  expect(await meanwhile(b, b.nack(undefined, got[0]!))).toEqual(["done"]);
+  await settled();
+  expect(texts(got)).toEqual(["a", "b", "a"]);
+});
+
+it("a stream ends when the serving node is silent, and the other node takes over with what is stored", async () => {
+  const [a, b] = await servedByA();
+  await a.publish("a", "b");
+  const { got, told } = await meanwhile(b, b.stream());
+  await settled();
+  expect(await meanwhile(b, b.ack(got[0]!))).toEqual(["done"]);
+  await a.feature.stop();
+  await b.pass(12_000);
+  expect(told).toEqual(["draining"]);
+  expect(texts(await meanwhile(b, b.pull()))).toEqual(["b"]);
+});
+
+it("a seek and a deletion on one node reach the streams of the other", async () => {
+  const [a, b] = await servedByA();
+  await a.publish("a");
+  const { got, told } = await a.stream();
+  await settled();
+  await a.ack(got[0]!);
+  await b.service.seek(P, "s", { timeMs: 0 }, FULL_ACCESS);
+  await a.pass(1_500);
+  expect(texts(got)).toEqual(["a", "a"]);
+  await b.service.delete(P, "s", FULL_ACCESS);
+  await a.pass(1_500);
+  expect(told).toEqual(["subscription-deleted"]);
+  expect(await codeOf(() => meanwhile(b, b.pull()))).toBe("subscription-not-found");
+});
