@@ -62,7 +62,7 @@ export class Definitions {
   /** A `google.rpc.Status` that carries an ErrorInfo, for the trailer `grpc-status-details-bin`. */
   richStatus(code: number, message: string, info: ErrorInfo): Buffer {
     const value = this.root.lookupType("google.rpc.ErrorInfo").encode(info).finish();
-    const details = [{ type_url: "type.googleapis.com/google.rpc.ErrorInfo", value }];
+    const details = [{ typeUrl: "type.googleapis.com/google.rpc.ErrorInfo", value }];
     return Buffer.from(this.root.lookupType("google.rpc.Status").encode({ code, message, details }).finish());
   }
 }

@@ -12,7 +12,7 @@ import type { AckOutcome, Delivery, PullStream, Subscription } from "../../pull/
 import { type Caller, failureIn, identify, type MethodParts, namesOf } from "./caller.ts";
 import { batchesOf } from "./deliveries.ts";
 import { endOf } from "./stream-end.ts";
-import { deadlineMs } from "./subscriptions.ts";
+import { deadlineMs, modifiedMs } from "./subscriptions.ts";
 import type { Int64, StreamingPullWire } from "./wire.ts";
 
 type Call = ServerDuplexStream<StreamingPullWire, object>;
@@ -189,11 +189,6 @@ class StreamingPull {
     this.leave();
     this.parts.audience.go(this);
   }
-}
-
-/** 0 gives the message back; every other deadline is within Google's limits. */
-export function modifiedMs(seconds: number): number {
-  return seconds === 0 ? 0 : deadlineMs(seconds);
 }
 
 /** 0 or less is no limit of the client's. */

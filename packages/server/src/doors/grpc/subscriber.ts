@@ -12,8 +12,8 @@ import type { Names } from "./names.ts";
 import { pageOf } from "./publisher.ts";
 import { type PullWire, pullCall } from "./pull-call.ts";
 import { ackFailure } from "./status.ts";
-import { modifiedMs, streamingPull } from "./streaming-pull.ts";
-import { optionsOf, subscriptionChange, subscriptionWire } from "./subscriptions.ts";
+import { streamingPull } from "./streaming-pull.ts";
+import { modifiedMs, optionsOf, subscriptionChange, subscriptionWire } from "./subscriptions.ts";
 import { checkMask, snapshotWire } from "./topics.ts";
 import { type Labels, type Masked, msOf, type PageWire, type Span, type SubscriptionWire } from "./wire.ts";
 

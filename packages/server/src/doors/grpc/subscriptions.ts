@@ -76,6 +76,15 @@ export function deadlineMs(seconds: number): number {
   return seconds * SECOND_MS;
 }
 
+/** The deadline of messages that are delivered already may be any; 0 gives them back. */
+export function modifiedMs(seconds: number): number {
+  if (seconds >= 0 && seconds <= DEADLINE_SECONDS.most) return seconds * SECOND_MS;
+  throw new Refusal(
+    "bad-request",
+    `Invalid ack deadline given (ack_deadline_seconds=${seconds}): it must be 0 to 600.`,
+  );
+}
+
 function retentionMs({ messageRetentionDuration: asked }: SubscriptionWire): number {
   return asked === null ? RETENTION_MS.default : within("message_retention_duration", msOf(asked), RETENTION_MS);
 }
