@@ -9,7 +9,9 @@ import { type ConnectionInjector, Server, ServerCredentials } from "@grpc/grpc-j
 import { MemoryBudget } from "../memory-budget.ts";
 import type { GrpcParts } from "./caller.ts";
 import { Definitions } from "./definitions.ts";
+import { iam } from "./iam.ts";
 import { publisher } from "./publisher.ts";
+import { schemaService } from "./schemas.ts";
 import { subscriber } from "./subscriber.ts";
 
 /** A publish of at most this many bytes is small. */
@@ -36,6 +38,8 @@ export class GrpcServer {
     });
     server.addService(definitions.service("google.pubsub.v1.Publisher"), publisher(parts));
     server.addService(definitions.service("google.pubsub.v1.Subscriber"), subscriber(parts));
+    server.addService(definitions.service("google.pubsub.v1.SchemaService"), schemaService(parts));
+    server.addService(definitions.service("google.iam.v1.IAMPolicy"), iam(parts));
     return new GrpcServer(server, server.createConnectionInjector(ServerCredentials.createInsecure()));
   }
 

@@ -78,7 +78,7 @@ export class Names {
     if (code.startsWith("stream-")) return this.asked.get("topics");
     if (code.startsWith("subscription-")) return this.asked.get("subscriptions");
     if (code.startsWith("snapshot-")) return this.asked.get("snapshots");
-    if (code.startsWith("document-")) return this.asked.get("schemas");
+    if (code.startsWith("schema-")) return this.asked.get("schemas");
     return undefined;
   }
 }

@@ -8,6 +8,7 @@ import type { UntypedServiceImplementation } from "@grpc/grpc-js";
 import { Refusal } from "../../core/refusal.ts";
 import type { NewMessage } from "../../pull/contract.ts";
 import { type Caller, type MethodParts, maskOf, unary } from "./caller.ts";
+import { TopicSchemas } from "./topic-schemas.ts";
 import { settingsOf, topicChange, topicWire } from "./topics.ts";
 import type { Masked, MessageWire, PageWire, TopicWire } from "./wire.ts";
 
@@ -24,6 +25,7 @@ interface OfTopic {
 
 export function publisher(parts: MethodParts): UntypedServiceImplementation {
   const { service, definitions } = parts;
+  const schemas = new TopicSchemas(parts);
   return {
     CreateTopic: unary<TopicWire>(
       parts,
@@ -71,7 +73,7 @@ export function publisher(parts: MethodParts): UntypedServiceImplementation {
     Publish: unary<Publish>(
       parts,
       ({ topic }) => topic,
-      async (caller, request) => ({ messageIds: await publish(parts, caller, request) }),
+      async (caller, request) => ({ messageIds: await publish(parts, schemas, caller, request) }),
     ),
     ListTopicSubscriptions: unary<PageWire & OfTopic>(
       parts,
@@ -109,8 +111,13 @@ export function pageOf({ pageSize, pageToken }: PageWire) {
   return { after: pageToken || undefined, limit: pageSize || undefined };
 }
 
-async function publish(parts: MethodParts, { names, access }: Caller, { topic, messages }: Publish): Promise<string[]> {
-  const { service, memory } = parts;
+async function publish(
+  { service, memory }: MethodParts,
+  schemas: TopicSchemas,
+  caller: Caller,
+  { topic, messages }: Publish,
+): Promise<string[]> {
+  const { names, access } = caller;
   const path = names.topic(topic);
   if (messages.length === 0 || messages.length > MAX_MESSAGES) {
     const count = messages.length;
@@ -120,6 +127,7 @@ async function publish(parts: MethodParts, { names, access }: Caller, { topic, m
   for (const { data } of messages) bytes += data.length;
   if (!memory.take(bytes)) throw new Refusal("memory-full", "too many messages are being published now; retry later");
   try {
+    await schemas.check(caller, path, messages);
     return await service.publish(names.project, path, messages.map(newMessage), access);
   } finally {
     memory.give(bytes);

@@ -54,6 +54,11 @@ function detailsOf(refusal: Refusal, code: status, names: Names | undefined): st
   return refusal.message;
 }
 
+/** The caller should read again and repeat what it did. */
+export function abortedBy(details: string): Failure {
+  return { code: status.ABORTED, details, metadata: new Metadata() };
+}
+
 const REASONS: Readonly<Record<Exclude<AckOutcome, "done">, string>> = {
   gone: "PERMANENT_FAILURE_INVALID_ACK_ID",
   failed: "TRANSIENT_FAILURE_SERVICE_UNAVAILABLE",
