@@ -250,4 +250,65 @@ describe.each(KINDS)("Google's client %s (%s)", (version, engine) => {
     await eventually(() => expect(received.messages.map(({ data }) => data.length)).toEqual([7_000_000]));
     await received.subscription.close();
   });
+
+  it("schemas have revisions, and a topic takes only messages that follow its schema", async () => {
+    const { SchemaTypes, Encodings } = google(version);
+    const fields = [{ name: "color", type: "string" }];
+    const avro = JSON.stringify({ type: "record", name: "Paint", fields });
+    const schema = await pubsub.createSchema("paint", SchemaTypes.Avro, avro);
+    await expect(pubsub.createSchema("paint", SchemaTypes.Avro, avro)).rejects.toMatchObject({ code: 6 });
+    await expect(pubsub.createSchema("bad", SchemaTypes.Avro, "{")).rejects.toMatchObject({ code: 3 });
+    expect(await schema.get()).toMatchObject({ name: await schema.getName(), type: "AVRO", definition: avro });
+    const client = await pubsub.getSchemaClient();
+    const [listed] = await client.listSchemas({ parent: `projects/${PROJECT}` });
+    expect(listed).toMatchObject([{ name: await schema.getName(), definition: "" }]);
+
+    const [committed] = await client.commitSchema({
+      name: await schema.getName(),
+      schema: {
+        type: SchemaTypes.Avro,
+        definition: JSON.stringify({
+          type: "record",
+          name: "Paint",
+          fields: [...fields, { name: "liters", type: "int" }],
+        }),
+      },
+    });
+    const [revisions] = await client.listSchemaRevisions({ name: await schema.getName() });
+    expect(revisions.map(({ revisionId }) => revisionId)[0]).toBe(committed.revisionId);
+    await client.rollbackSchema({ name: await schema.getName(), revisionId: revisions[1]!.revisionId! });
+    expect((await schema.get()).definition).toBe(avro);
+    await client.deleteSchemaRevision({ name: `${await schema.getName()}@${committed.revisionId}` });
+    expect((await client.listSchemaRevisions({ name: await schema.getName() }))[0]).toHaveLength(2);
+
+    const schemaSettings = { schema: await schema.getName(), encoding: Encodings.Json };
+    const [topic] = await pubsub.createTopic({ name: "painted", schemaSettings });
+    expect((await topic.getMetadata())[0].schemaSettings).toMatchObject(schemaSettings);
+    await topic.publishMessage({ json: { color: "red" } });
+    await expect(topic.publishMessage({ json: { colour: "red" } })).rejects.toMatchObject({ code: 3 });
+    await schema.validateMessage(Buffer.from('{"color": "red"}').toString("base64"), Encodings.Json);
+    const proto = {
+      type: SchemaTypes.ProtocolBuffer,
+      definition: 'syntax = "proto3"; message P { string color = 1; }',
+    };
+    await pubsub.validateSchema(proto);
+    await expect(pubsub.validateSchema({ ...proto, definition: "message {" })).rejects.toMatchObject({ code: 3 });
+    await schema.delete();
+    await expect(schema.get()).rejects.toMatchObject({ code: 5 });
+  });
+
+  it("a policy is kept with its resource, and permissions are those that the caller has", async () => {
+    const { topic, subscription } = await topicAndSubscription("governed");
+    for (const { iam } of [topic, subscription]) {
+      const bindings = [{ role: "roles/pubsub.viewer", members: ["user:a@example.com"] }];
+      expect((await iam.getPolicy())[0].bindings).toEqual([]);
+      await iam.setPolicy({ bindings });
+      const [policy] = await iam.getPolicy();
+      expect(policy.bindings).toMatchObject(bindings);
+      await iam.setPolicy({ bindings: [], etag: policy.etag! });
+      await expect(iam.setPolicy({ bindings, etag: policy.etag! })).rejects.toMatchObject({ code: 10 });
+      expect((await iam.testPermissions(["pubsub.topics.publish"]))[0]).toEqual({ "pubsub.topics.publish": true });
+    }
+    expect((await topic.getMetadata())[0].name).toBe(topic.name);
+  });
 });

@@ -17,16 +17,18 @@ export function checkDefinition(schema: NewSchema): void {
   else messageOf(schema);
 }
 
-/** Throws a Refusal for a message that does not follow the schema. */
-export function checkAgainst(schema: NewSchema, message: Uint8Array, encoding: Encoding): void {
+/** Returns what throws a Refusal for a message that does not follow the schema, which is parsed once. */
+export function checkerOf(schema: NewSchema, encoding: Encoding): (message: Uint8Array) => void {
   const check =
     schema.type === "AVRO" ? avroCheck(avroOf(schema), encoding) : protobufCheck(messageOf(schema), encoding);
-  try {
-    check(message);
-  } catch (fault) {
-    const why = (fault as Error).message;
-    throw new Refusal("bad-request", `Invalid data in message: Message failed schema validation: ${why}.`);
-  }
+  return (message) => {
+    try {
+      check(message);
+    } catch (fault) {
+      const why = (fault as Error).message;
+      throw new Refusal("bad-request", `Invalid data in message: Message failed schema validation: ${why}.`);
+    }
+  };
 }
 
 function avroOf({ definition }: NewSchema): AvroType {

@@ -9,7 +9,7 @@ import type { NewSchema, Schema, SchemaRevision } from "../../pull/contract.ts";
 import { type Caller, type MethodParts, type Run, unary } from "./caller.ts";
 import type { Names } from "./names.ts";
 import { pageOf } from "./publisher.ts";
-import { checkAgainst, checkDefinition, type Encoding } from "./schema-check.ts";
+import { checkDefinition, checkerOf, type Encoding } from "./schema-check.ts";
 import { type PageWire, spanOf } from "./wire.ts";
 
 const TYPES = [undefined, "PROTOCOL_BUFFER", "AVRO"] as const;
@@ -98,11 +98,8 @@ export function schemaService(parts: MethodParts): UntypedServiceImplementation 
       parts,
       ({ parent }) => parent,
       async (caller, { name, schema, message, encoding }) => {
-        checkAgainst(
-          name === "" ? definitionOf(schema) : await named(parts, caller, name),
-          message,
-          encodingOf(encoding),
-        );
+        const asked = name === "" ? definitionOf(schema) : await named(parts, caller, name);
+        checkerOf(asked, encodingOf(encoding))(message);
         return {};
       },
     ),
