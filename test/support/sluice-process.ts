@@ -26,7 +26,12 @@ export function cleanEnv(more: Env = {}): NodeJS.ProcessEnv {
   const kept = Object.entries(process.env).filter(
     ([name]) => !/^(SLUICE_|XDG_CONFIG_HOME|NO_COLOR|FORCE_COLOR)/.test(name),
   );
-  return { ...Object.fromEntries(kept), XDG_CONFIG_HOME: "/nonexistent/sluice-tests", ...more };
+  return {
+    ...Object.fromEntries(kept),
+    XDG_CONFIG_HOME: "/nonexistent/sluice-tests",
+    SLUICE_GRPC_PORT: "off",
+    ...more,
+  };
 }
 
 export interface Running {

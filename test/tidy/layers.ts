@@ -64,9 +64,9 @@ export const LAYERS: readonly Layer[] = [
   {
     name: "doors",
     where: under("doors/"),
-    // The doors know only the descriptor of features; the webhook door implements ports of wakes.
-    imports: [...GROUND, "feature", "wakes", "auth"],
-    packages: ["zod", "ws"],
+    // The doors know only the descriptor of features; the webhook door implements ports of wakes, the gRPC door serves pull.
+    imports: [...GROUND, "feature", "wakes", "pull", "auth"],
+    packages: ["zod", "ws", "@grpc/grpc-js", "protobufjs"],
     portable: true,
   },
   {

@@ -74,6 +74,8 @@ const table = {
   "subscription-detached": { status: 409, title: "The subscription is detached from its topic", retryable: false },
   "snapshot-not-found": { status: 404, title: "There is no such snapshot", retryable: false },
   "snapshot-exists": { status: 409, title: "There is a snapshot of this name", retryable: false },
+  "schema-not-found": { status: 404, title: "There is no such schema", retryable: false },
+  "schema-exists": { status: 409, title: "There is a schema of this name", retryable: false },
 
   // Channels.
   "channel-not-found": { status: 404, title: "There is no such channel", retryable: false },

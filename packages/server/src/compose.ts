@@ -23,6 +23,8 @@ import { Deadlines } from "./core/deadlines.ts";
 import { Feeds } from "./core/feed.ts";
 import { gauge } from "./core/metric.ts";
 import type { World } from "./core/world.ts";
+import { GRPC_PORT } from "./doors/grpc/defaults.ts";
+import { GrpcDoor } from "./doors/grpc/grpc-door.ts";
 import { cookieOrigins, corsDecorator, preflightHeaders } from "./doors/http/cors.ts";
 import { HttpDoor } from "./doors/http/http-door.ts";
 import { connectionsWithin, openFiles } from "./doors/http/node-connection-cap.ts";
@@ -102,6 +104,8 @@ export const DEFAULTS: ServerSettings = withDefaults();
 export interface RunningServer {
   readonly url: string;
   readonly port: number;
+  /** Undefined while no port for gRPC is open. */
+  readonly grpcPort: number | undefined;
   /** Clients that wait at the tail of a stream, and the streams they read; for tests and metrics. */
   readonly tail: { readonly readers: number; readonly watchedStreams: number };
   /** The body of `GET /metrics`. */
@@ -181,22 +185,34 @@ async function serve(
     deadlines: engine.deadline && new Deadlines(world, engine.deadline.ms),
     report: (fault, request) => watch.reportRequest(fault, request),
   });
+  const grpc = await openGrpc(settings, app, engine, watch).catch(async (fault) => {
+    await door.close();
+    throw fault;
+  });
   watch.add(app.metrics);
   watch.addDoor(door);
   watch.followHealth(() => engine.health());
   app.start();
   const host = settings.host.includes(":") ? `[${settings.host}]` : settings.host;
   const url = `http://${host}:${door.port}`;
-  watch.log.info("listening", { url, engine: engineOf(settings), pid: process.pid, node: process.versions.node });
+  const grpcPort = grpc?.port;
+  watch.log.info("listening", {
+    url,
+    grpcPort,
+    engine: engineOf(settings),
+    pid: process.pid,
+    node: process.versions.node,
+  });
   const close = async () => {
     const askedAt = world.monotonicMs();
     watch.log.info("draining", { readers: app.tail.readers, drainMs: settings.drainMs });
     const cancel = world.after(settings.drainMs, () => {
       watch.log.warn("the time to drain is up", { connections: door.connections });
       door.cut();
+      grpc?.cut();
     });
     app.drain();
-    await door.close();
+    await Promise.all([door.close(), grpc?.close()]);
     cancel();
     await app.stop();
     watch.stop();
@@ -208,11 +224,34 @@ async function serve(
   return {
     url,
     port: door.port,
+    grpcPort,
     tail: app.tail,
     metrics: () => watch.metrics(),
     lastWords: (what, fault) => watch.log.lastWords(what, fault),
     close: () => (closing ??= close()),
   };
+}
+
+/** A port that was asked for must be free; without one, 8085 is taken if it is. */
+async function openGrpc(
+  settings: ServerSettings,
+  { identity, pull, world, audience }: ReturnType<typeof buildApp>,
+  engine: Engine,
+  { log, report }: Watch,
+): Promise<GrpcDoor | undefined> {
+  const { host, grpcPort = "off" } = settings;
+  if (grpcPort === "off") return undefined;
+  const { grpc: limits } = limitsOf(settings);
+  const port = grpcPort === "auto" ? GRPC_PORT : grpcPort;
+  try {
+    const { service } = pull;
+    return await GrpcDoor.open({ host, port, identity, service, engine, world, audience, limits, report });
+  } catch (fault) {
+    if (grpcPort !== "auto") throw fault;
+    const { message } = fault as Error;
+    log.warn(`gRPC is off: ${message}`, { todo: "choose another port with --grpc-port, or off" });
+    return undefined;
+  }
 }
 
 /** What watches an app from outside, if anything does. */
@@ -309,8 +348,10 @@ export function buildApp(given: ServerSettings, world: World, engine: Engine, ou
     }),
     decorate: corsDecorator(settings.cors, wire.told, isLocal),
     features,
-    // For tests and the simulator.
+    world,
+    audience,
     identity,
+    // For tests and the simulator.
     streams: streams.service,
     tail: streams.tail,
     wakes: wakes.service,

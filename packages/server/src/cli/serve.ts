@@ -56,14 +56,12 @@ async function start(settings: Settings): Promise<RunningServer> {
   try {
     // The other commands do not load the server, so they start sooner.
     const { createServer } = await import("../compose.ts");
-    const server = await createServer(settings);
+    const server = await createServer({ ...settings, grpcPort: settings.grpcPort ?? "auto" });
     if (exposureOf(settings).kind === "local") {
       say(
         "no keys are configured: every program on this machine may read and write everything, and no other machine can",
       );
     }
-    if (settings.grpcPort !== "off")
-      say(`grpcPort is reserved: nothing listens on ${settings.grpcPort} in this version`);
     return server;
   } catch (fault) {
     if (fault instanceof ConfigError) throw fault;

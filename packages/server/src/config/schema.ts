@@ -7,7 +7,7 @@
  */
 import { z } from "zod";
 import { channelSettings } from "../channels/settings.ts";
-import { derivedPercent, ms, origin, port, portOrOff, seconds, text, yesNo } from "../core/setting.ts";
+import { derivedPercent, ms, optionalPort, origin, port, seconds, text, yesNo } from "../core/setting.ts";
 import type { SettingGroup } from "../core/setting-group.ts";
 import { groupSettings } from "../groups/settings.ts";
 import { liveSettings } from "../live/settings.ts";
@@ -58,7 +58,11 @@ export const schema = z.strictObject({
     { flag: "--data", operand: "DIR" },
   ),
   memory: yesNo(false, "Keeps everything in memory; the data is lost when the server stops.", { flag: "--memory" }),
-  grpcPort: portOrOff("Reserved: this version opens no port for gRPC.", { flag: "--grpc-port" }),
+  grpcPort: optionalPort(
+    "auto for `sluice serve`, off for a server in a program",
+    "The port for clients of Google Cloud Pub/Sub; 0 picks a free one, auto takes 8085 if it is free, off opens none.",
+    { flag: "--grpc-port" },
+  ),
   publicUrl: origin(
     "Scheme, host and port under which clients reach this server; the links that it sends start with it.",
   ),

@@ -18,6 +18,7 @@ import {
   yesNo,
 } from "../core/setting.ts";
 import { settingGroup } from "../core/setting-group.ts";
+import { GRPC_LIMITS } from "../doors/grpc/defaults.ts";
 import { CORS_DEFAULTS } from "../doors/http/cors.ts";
 import { HTTP_LIMITS } from "../doors/http/defaults.ts";
 import { ENGINE_BOUNDS } from "../engine/bounds.ts";
@@ -111,6 +112,7 @@ export const doorSettings = {
     requests: yesNo(true, "Whether every request is logged, at info."),
   }),
   metrics: settingGroup("Metrics", METRIC_LIMITS, {}),
+  grpc: settingGroup("gRPC connections", GRPC_LIMITS, {}),
   http: settingGroup("HTTP connections", HTTP_LIMITS, {
     hosts: list(
       isHostName,

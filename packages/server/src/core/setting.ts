@@ -135,10 +135,11 @@ export function port(initial: number, meaning: string, extra: Extra = {}) {
   return count(initial, meaning, { min: 0, max: 65_535 }, extra);
 }
 
-export function portOrOff(meaning: string, extra: Extra = {}) {
-  const schema = z.union([z.int().min(1).max(65_535), z.literal("off")]).default("off");
-  const form = "a whole number from 1 to 65535, or off";
-  return setting(schema, { form, meaning, initial: "off", fromText: wholeNumber, operand: "N", ...extra });
+/** A port that may be left closed, or opened only if it is free; the caller decides without one. */
+export function optionalPort(derived: string, meaning: string, extra: Extra = {}) {
+  const schema = z.union([z.int().min(0).max(65_535), z.literal("off"), z.literal("auto")]).optional();
+  const form = "a whole number from 0 to 65535, off or auto";
+  return setting(schema, { form, meaning, initial: undefined, derived, fromText: wholeNumber, operand: "N", ...extra });
 }
 
 /** An address of one of these schemes. */

@@ -180,6 +180,8 @@ export type SeekTarget = { readonly timeMs: number } | { readonly snapshot: stri
 
 export interface SnapshotSettings {
   readonly labels?: Readonly<Record<string, string>> | undefined;
+  /** As `TopicSettings.opaque`. */
+  readonly opaque?: Readonly<Record<string, unknown>> | undefined;
 }
 
 export interface Snapshot extends SnapshotSettings {
@@ -187,6 +189,28 @@ export interface Snapshot extends SnapshotSettings {
   readonly topic: string;
   readonly createdAt: number;
   readonly expiresAt: number;
+}
+
+// Schemas.
+
+export interface NewSchema {
+  readonly type: "AVRO" | "PROTOCOL_BUFFER";
+  readonly definition: string;
+}
+
+export interface SchemaRevision {
+  readonly revision: string;
+  readonly createdAt: number;
+  readonly definition: string;
+}
+
+export interface Schema {
+  readonly name: string;
+  readonly type: NewSchema["type"];
+  /** The newest last. */
+  readonly revisions: readonly SchemaRevision[];
+  /** As `TopicSettings.opaque`. */
+  readonly opaque?: Readonly<Record<string, unknown>> | undefined;
 }
 
 export interface ListPage {
@@ -202,7 +226,7 @@ export interface Listed<T> {
 
 /**
  * Methods throw a Refusal with one of these codes: `stream-not-found` (the topic), `subscription-not-found`,
- * `snapshot-not-found`, `snapshot-exists`, `subscription-detached`, `bad-filter`, `bad-request`, `bad-path`, `reserved-name`,
+ * `snapshot-not-found`, `snapshot-exists`, `schema-not-found`, `subscription-detached`, `bad-filter`, `bad-request`, `bad-path`, `reserved-name`,
  * `forbidden`, `too-large`, and those of a store that does not answer.
  */
 export interface PullService {
@@ -261,4 +285,13 @@ export interface PullService {
   snapshots(project: string, page: ListPage, access: Access): Promise<Listed<Snapshot>>;
   updateSnapshot(project: string, snapshot: string, change: SnapshotSettings, access: Access): Promise<Snapshot>;
   deleteSnapshot(project: string, snapshot: string, access: Access): Promise<void>;
+
+  createSchema(project: string, name: string, asked: NewSchema, access: Access): Promise<Created<Schema>>;
+  schema(project: string, name: string, access: Access): Promise<Schema>;
+  schemas(project: string, page: ListPage, access: Access): Promise<Listed<Schema>>;
+  commitSchema(project: string, name: string, asked: NewSchema, access: Access): Promise<Schema>;
+  rollbackSchema(project: string, name: string, revision: string, access: Access): Promise<Schema>;
+  deleteSchemaRevision(project: string, name: string, revision: string, access: Access): Promise<Schema>;
+  updateSchema(project: string, name: string, opaque: Schema["opaque"], access: Access): Promise<Schema>;
+  deleteSchema(project: string, name: string, access: Access): Promise<void>;
 }

@@ -1,5 +1,5 @@
 /**
- * The service of pull, as every door uses it: one object over its parts, topics, subscriptions, delivery and snapshots. Its
+ * The service of pull, as every door uses it: one object over its parts, topics, subscriptions, delivery, snapshots and schemas. Its
  * interface is in `contract.ts`.
  */
 import { Consuming } from "./consuming.ts";
@@ -7,6 +7,7 @@ import type { PullService } from "./contract.ts";
 import type { PullParts } from "./parts.ts";
 import type { DispatcherRegistry } from "./registry.ts";
 import type { RemoteSubscriptions } from "./remote-subscriptions.ts";
+import { Schemas } from "./schemas.ts";
 import { Snapshots } from "./snapshots.ts";
 import { Subscriptions } from "./subscriptions.ts";
 import { Topics } from "./topics.ts";
@@ -17,6 +18,7 @@ export function pullService(parts: PullParts, registry: DispatcherRegistry, remo
   const topics = new Topics(parts);
   const snapshots = new Snapshots(parts);
   const subscriptions = new Subscriptions(parts, registry, snapshots);
+  const schemas = new Schemas(parts);
   const consuming = new Consuming(parts, registry, remote);
   const service: PullService = {
     createTopic: (...asked) => topics.create(...asked),
@@ -48,6 +50,15 @@ export function pullService(parts: PullParts, registry: DispatcherRegistry, remo
     snapshots: (...asked) => snapshots.list(...asked),
     updateSnapshot: (...asked) => snapshots.update(...asked),
     deleteSnapshot: (...asked) => snapshots.delete(...asked),
+
+    createSchema: (...asked) => schemas.create(...asked),
+    schema: (...asked) => schemas.get(...asked),
+    schemas: (...asked) => schemas.list(...asked),
+    commitSchema: (...asked) => schemas.commit(...asked),
+    rollbackSchema: (...asked) => schemas.rollback(...asked),
+    deleteSchemaRevision: (...asked) => schemas.deleteRevision(...asked),
+    updateSchema: (...asked) => schemas.update(...asked),
+    deleteSchema: (...asked) => schemas.delete(...asked),
   };
   return {
     service,

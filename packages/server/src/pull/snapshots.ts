@@ -171,8 +171,8 @@ function holderOf({ id }: Entity): string {
   return `snapshot:${id}`;
 }
 
-function snapshotOf(name: string, { topic, createdAt, expiresAt, labels }: SnapshotMeta): Snapshot {
-  return { name, topic: topic.path, createdAt, expiresAt, labels };
+function snapshotOf(name: string, { topic, ...rest }: SnapshotMeta): Snapshot {
+  return { ...rest, name, topic: topic.path };
 }
 
 function notFound(name: string): Refusal {

@@ -1,6 +1,7 @@
 /**
  * What is stored of pull. A subscription is an entity of kind "puller"; its dispatcher claims it and commits under that ownership.
- * A snapshot is one of kind "snapshot", and what a stream does not know of a topic one of kind "topic".
+ * A snapshot is one of kind "snapshot", what a stream does not know of a topic one of kind "topic",
+ * and a schema one of kind "schema".
  *
  *     puller    meta   ""                        topic, options, edition, term of the last dispatcher
  *               log    stream's path             how far everything is acknowledged
@@ -8,6 +9,7 @@
  *     snapshot  meta   ""                        topic and time
  *               log, block                       as of the subscription, of edition 0
  *     topic     meta   ""                        labels and what doors keep
+ *     schema    meta   ""                        type and revisions
  *
  * Leases are stored nowhere: after a crash every message that is not acknowledged is delivered again.
  *
@@ -18,11 +20,12 @@ import { shardPaths } from "../core/shard-path.ts";
 import { type Entity, entity } from "../engine/contract.ts";
 import { jsonTable, type Table } from "../engine/table.ts";
 import { type Block, decodeBlock, encodeBlock } from "../leases/block-row.ts";
-import type { SnapshotSettings, SubscriptionOptions, TopicSettings } from "./contract.ts";
+import type { Schema, SnapshotSettings, SubscriptionOptions, TopicSettings } from "./contract.ts";
 
 export const PULLER = "puller";
 export const SNAPSHOT = "snapshot";
 export const TOPIC = "topic";
+export const SCHEMA = "schema";
 
 export function pullerEntity(project: string, name: string): Entity {
   return entity(project, PULLER, name);
@@ -34,6 +37,10 @@ export function snapshotEntity(project: string, name: string): Entity {
 
 export function topicEntity(project: string, name: string): Entity {
   return entity(project, TOPIC, name);
+}
+
+export function schemaEntity(project: string, name: string): Entity {
+  return entity(project, SCHEMA, name);
 }
 
 /** A topic as a subscription remembers it, so that a later one of the same name is told from it. */
@@ -78,12 +85,17 @@ export interface SnapshotMeta extends SnapshotSettings {
   readonly expiresAt: number;
 }
 
+export type SchemaMeta = Omit<Schema, "name">;
+
 export const metaTable = jsonTable<PullerMeta>("meta");
 export const logTable = jsonTable<LogRow>("log");
 export const META = metaTable.at("");
 
 export const snapshotTable = jsonTable<SnapshotMeta>("meta");
 export const SNAPSHOT_META = snapshotTable.at("");
+
+export const schemaTable = jsonTable<SchemaMeta>("meta");
+export const SCHEMA_META = schemaTable.at("");
 
 export const topicTable = jsonTable<TopicSettings>("meta");
 export const TOPIC_META = topicTable.at("");

@@ -35,7 +35,7 @@ import {
 } from "./rules.ts";
 import type { Snapshots } from "./snapshots.ts";
 import { logPaths, logTable, META, metaTable, PULLER, type PullerMeta, pullerEntity } from "./state.ts";
-import { findTopic, topicNotFound } from "./topic-ref.ts";
+import { findTopic, isTopic, topicNotFound } from "./topic-ref.ts";
 
 /** Dead letters that are published again between two commits of the place. */
 const REDRIVE_BYTES = 1_024 * 1_024;
@@ -76,7 +76,16 @@ export class Subscriptions {
   }
 
   async get(project: string, name: string, access: Access): Promise<Subscription> {
-    return subscriptionOf(name, await this.known(project, name, access, "get-subscription", "read-or-write"));
+    const meta = await this.known(project, name, access, "get-subscription", "read-or-write");
+    return subscriptionOf(name, await this.current(project, meta));
+  }
+
+  /** Dispatchers store that a topic was deleted. Of a subscription that none has served since, it is found out here. */
+  private async current(project: string, meta: PullerMeta): Promise<PullerMeta> {
+    if (meta.isTopicDeleted) return meta;
+    const { topic } = meta;
+    const described = await this.parts.streams.describe(project, topic.path);
+    return described.kind === "live" && isTopic(described.meta, topic) ? meta : { ...meta, isTopicDeleted: true };
   }
 
   /** Throws a Refusal unless the subscription exists and the caller may use its topic. */
@@ -110,7 +119,8 @@ export class Subscriptions {
   private async seen(project: string, name: string, access: Access): Promise<Subscription | undefined> {
     const { rows } = await this.parts.engine.load(pullerEntity(project, name), [META]);
     const meta = rows[0] && metaTable.decode(rows[0]);
-    return meta !== undefined && access.sees(meta.topic.path) ? subscriptionOf(name, meta) : undefined;
+    if (meta === undefined || !access.sees(meta.topic.path)) return undefined;
+    return subscriptionOf(name, await this.current(project, meta));
   }
 
   async update(project: string, name: string, change: SubscriptionChange, access: Access): Promise<Subscription> {

@@ -24,6 +24,11 @@ export function isOfTopic(meta: Meta, { id, shards }: TopicRef): boolean {
   return id === (shards === undefined ? followsOf(meta)?.[FOLLOWER] : meta.shardOf);
 }
 
+/** Whether the stream of the topic's path is this topic, and no later one of its name. */
+export function isTopic(meta: Meta, ref: TopicRef): boolean {
+  return ref.shards === undefined ? isOfTopic(meta, ref) : meta.topic?.id === ref.id;
+}
+
 export interface FoundTopic {
   readonly topic: TopicRef;
   /** By path of each log: where a subscription begins. */

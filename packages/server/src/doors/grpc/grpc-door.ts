@@ -1,0 +1,75 @@
+/**
+ * The port for gRPC: accepts connections, and hands them to the gRPC server, which it loads for the first one. Compose opens it.
+ *
+ * Invariants: a server that no client of gRPC connects to never loads gRPC. A close waits for the calls in flight.
+ */
+import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
+import { listenFault } from "../http/listen-fault.ts";
+import type { GrpcParts } from "./caller.ts";
+import type { GrpcServer } from "./grpc-server.ts";
+
+export interface GrpcDoorOptions extends GrpcParts {
+  readonly host: string;
+  readonly port: number;
+}
+
+export class GrpcDoor {
+  private readonly listener: Server;
+  private readonly sockets = new Set<Socket>();
+  private server: Promise<GrpcServer> | undefined;
+
+  private constructor(private readonly options: GrpcDoorOptions) {
+    this.listener = createServer({ noDelay: true }, (socket) => void this.welcome(socket));
+    this.listener.maxConnections = options.limits.connections;
+  }
+
+  static async open(options: GrpcDoorOptions): Promise<GrpcDoor> {
+    const door = new GrpcDoor(options);
+    await new Promise<void>((resolve, reject) => {
+      const refuse = (fault: Error) => reject(listenFault(fault, options.host, options.port));
+      door.listener.once("error", refuse);
+      door.listener.listen(options.port, options.host, () => {
+        door.listener.off("error", refuse);
+        resolve();
+      });
+    });
+    return door;
+  }
+
+  get port(): number {
+    return (this.listener.address() as AddressInfo).port;
+  }
+
+  get connections(): number {
+    return this.sockets.size;
+  }
+
+  private async welcome(socket: Socket): Promise<void> {
+    this.sockets.add(socket);
+    socket.once("close", () => this.sockets.delete(socket));
+    socket.on("error", () => {});
+    try {
+      this.server ??= import("./grpc-server.ts").then((loaded) => loaded.GrpcServer.open(this.options));
+      const server = await this.server;
+      if (!socket.destroyed) server.take(socket);
+    } catch (fault) {
+      this.server = undefined;
+      this.options.report("gRPC cannot be loaded; its connections are closed", fault);
+      socket.destroy();
+    }
+  }
+
+  /** Accepts no more connections; resolves when the calls in flight have ended. */
+  async close(): Promise<void> {
+    const closed = new Promise<void>((resolve) => this.listener.close(() => resolve()));
+    const server = await this.server?.catch(() => undefined);
+    await server?.close();
+    this.cut();
+    await closed;
+  }
+
+  /** Ends the connections that are still open. */
+  cut(): void {
+    for (const socket of this.sockets) socket.destroy();
+  }
+}
