@@ -44,8 +44,9 @@ describe("A channel on two nodes", () => {
     await on(0).takes({ ...START, messageId: "s" });
     const [a, b] = [await on(0).send("DELTA", 1, "x", "m"), await on(1).send("DELTA", 1, "x", "m")];
     expect(b).toMatchObject({ status: 202, body: a.body });
-    const both = await Promise.all(Array.from({ length: 20 }, (_, i) => on(i % 2).send("DELTA", 2, i)));
+    const both = await Promise.all(Array.from({ length: 20 }, (_, i) => on(i % 2).send("DELTA", 2, "y")));
     expect(new Set(both.map(({ body }) => body.offset)).size).toBe(1);
+    expect(await on(1).send("DELTA", 2, "z")).toMatchObject({ status: 409, body: { code: "channel-sequence" } });
     expect((await readAll(on(1).events, 2)).sequences).toEqual([0, 1, 2]);
   });
 

@@ -55,8 +55,10 @@ describe("a channel", () => {
     expect(seen.map(({ phase }) => phase).filter((phase) => phase !== "DELTA")).toEqual(["START", "ERROR", "END"]);
   });
 
-  it("that has ended refuses another publisher before the command waits for input", async () => {
+  it("that has ended refuses another answer, and another START before the command waits for input", async () => {
     expect(await sluice(["channel", "publish", "ended", "x"], here())).toMatchObject({ code: 0 });
+    const another = await sluice(["channel", "publish", "ended", "y"], here());
+    expect([another.code, another.stderr]).toEqual([5, expect.stringContaining("(409 channel-ended)")]);
     const running = start(["channel", "publish", "ended", "--sequence", "7"], here());
     const ended = await running.ended;
     expect([ended.code, ended.stderr]).toEqual([5, expect.stringContaining("(409 channel-")]);

@@ -168,10 +168,6 @@ export class ChannelPublisher {
     const offset = /"offset"\s*:\s*"([^"]*)"/.exec(text)?.[1];
     // A proxy or a login page may have answered, so the outcome is unknown.
     if (offset === undefined) throw badAnswer(at, status, "the answer is not one of a channel", { retryable: true });
-    // Another publisher gave this sequence, and the server took our message for a repetition of its message.
-    if (Number(/"sequence"\s*:\s*(\d+)/.exec(text)?.[1]) > this.outbox.lastSequence) {
-      throw new SluiceError("channel-taken", "another publisher is, or was, at work on this channel");
-    }
     this.lastOffset = offset;
   }
 

@@ -141,7 +141,7 @@ function refusalOf(refusal: PublishRefusal, channel: string): Refusal {
     case "ended":
       return new Refusal(
         "channel-ended",
-        `the channel ${channel} has had its END; its id is free again once it has expired`,
+        `the channel ${channel} has had its END; publish another answer under a new channel id`,
       );
     case "passed":
       return new Refusal(
@@ -151,7 +151,7 @@ function refusalOf(refusal: PublishRefusal, channel: string): Refusal {
     case "taken":
       return new Refusal(
         "channel-sequence",
-        `the sequence ${refusal.sequence} belongs to the message ${refusal.messageId}; send the next sequence`,
+        `the sequence ${refusal.sequence} of ${channel} holds another message; publish another answer under a new channel id`,
       );
   }
 }

@@ -5,6 +5,7 @@
  * - Its size is checked.
  * - It is counted against the channel's rate. That is a separate step and fails closed.
  * - Its messages are parsed.
+ * - Messages whose sequence is stored already are compared with the log. A different message is refused.
  * - The publish rule appends the messages, trims the log and moves the reminder, in one commit.
  *
  * A channel is tracked by its publishes. An index of active channels beside the data could disagree with the data: an
@@ -20,12 +21,20 @@
  */
 import { type Position, ZERO } from "@sluice/protocol";
 import { Refusal } from "../core/refusal.ts";
-import type { Engine, Hit } from "../engine/contract.ts";
+import type { Engine, Entity, Hit } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
 import type { ChannelLimits, LimitsFor } from "./defaults.ts";
 import { ID_SLOTS } from "./ids.ts";
 import { metaOf, type ReadOutcome, readPage } from "./reading.ts";
-import { type NewMessage, type PublishOutcome, publishRule, type SweepOutcome, sweepRule } from "./rules.ts";
+import { firstDifferent } from "./repeats.ts";
+import {
+  type Compare,
+  type NewMessage,
+  type PublishOutcome,
+  publishRule,
+  type SweepOutcome,
+  sweepRule,
+} from "./rules.ts";
 import { alive, channelEntity, MARKS, META, metaTable } from "./state.ts";
 
 const PLAIN_KEYS = [META, MARKS];
@@ -117,12 +126,28 @@ export class Channels {
     limits: ChannelLimits,
   ): Promise<PublishOutcome> {
     const keys = messages.some(({ messageId }) => messageId !== undefined) ? KEYS_WITH_IDS : PLAIN_KEYS;
-    const input = { channel, messages };
-    const outcome = await this.keepers.submit(channelEntity(project, channel), keys, (view, now) =>
-      publishRule(view, now, input, limits),
-    );
-    this.count(outcome, messages.length);
-    return outcome;
+    const e = channelEntity(project, channel);
+    const compared = new Map<NewMessage, Position>();
+    for (;;) {
+      const input = { channel, messages, compared };
+      const decided = await this.keepers.submit(e, keys, (view, now) => publishRule(view, now, input, limits));
+      const outcome = decided.kind === "compare" ? await this.compare(e, decided, compared) : decided;
+      if (outcome === undefined) continue;
+      this.count(outcome, messages.length);
+      return outcome;
+    }
+  }
+
+  /** Undefined when every repeated message is the same as the stored one; the rule then runs again. */
+  private async compare(
+    e: Entity,
+    { repeats, different }: Compare,
+    compared: Map<NewMessage, Position>,
+  ): Promise<PublishOutcome | undefined> {
+    const message = await firstDifferent(this.engine, e, repeats);
+    if (message !== undefined) return different(message);
+    for (const { message, position } of repeats) compared.set(message, position);
+    return undefined;
   }
 
   private count(outcome: PublishOutcome, sent: number): void {

@@ -31,7 +31,6 @@ export function earliestText(offset: string): string {
   return `the earliest message kept comes after ${offset}, and --from beginning starts there`;
 }
 
-function exitCodeWithoutAnswer({ code, retryable }: SluiceError): number {
-  if (retryable) return EXIT.unavailable;
-  return code === "channel-taken" ? EXIT.conflict : EXIT.failure;
+function exitCodeWithoutAnswer({ retryable }: SluiceError): number {
+  return retryable ? EXIT.unavailable : EXIT.failure;
 }
