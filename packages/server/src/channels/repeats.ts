@@ -41,10 +41,10 @@ const PAGE_BYTES = 256 * 1024;
 export async function firstDifferent(
   engine: Engine,
   e: Entity,
-  repeats: readonly Repeat[],
+  pairs: readonly Repeat[],
 ): Promise<NewMessage | undefined> {
   let page: readonly LoggedMessage[] = [];
-  for (const { message, position } of repeats) {
+  for (const { message, position } of pairs) {
     let stored = at(page, position);
     if (stored === undefined) {
       const before = { ...position, seq: position.seq - 1 };

@@ -1,101 +1,21 @@
 /** The rules of a channel: phases, sequences, message ids, limits and the sweep. Each row is one decision on a small view. */
-import type { Position } from "@sluice/protocol";
 import { describe, expect, it } from "vitest";
-import { RuleView } from "../../../../test/support/rule-view.ts";
+import {
+  at,
+  Channel,
+  check,
+  delta,
+  deltas,
+  end,
+  LIMITS,
+  message,
+  published,
+  type Row,
+  start,
+} from "../../../../test/support/rule-channel.ts";
 import { marksTable } from "../engine/trimming.ts";
-import { CHANNEL_LIMITS } from "./defaults.ts";
-import { isSame } from "./repeats.ts";
-import { END_ATTRIBUTES, type NewMessage, publishRule, sweepRule } from "./rules.ts";
-import { metaTable, type Phase } from "./state.ts";
-
-const LIMITS = { ...CHANNEL_LIMITS, messages: 40, ttlMs: 1_000, idleMs: 1_000, cleanupMs: 600, runs: 3 };
-
-const message = (phase: Phase, sequence: number, messageId?: string): NewMessage => ({
-  phase,
-  sequence,
-  messageId,
-  payload: `"${phase}${sequence}"`,
-});
-const start = message("START", 0);
-const end = (sequence: number) => message("END", sequence);
-const delta = (sequence: number, messageId?: string) => message("DELTA", sequence, messageId);
-const deltas = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, i) => delta(from + i));
-
-/** One channel under the rule, one request per call. */
-class Channel {
-  readonly view = new RuleView();
-
-  constructor(...taken: readonly NewMessage[]) {
-    if (taken.length > 0) this.publish(...taken);
-  }
-
-  publish(...messages: readonly NewMessage[]) {
-    return this.publishAt(0, ...messages);
-  }
-
-  publishAt(now: number, ...messages: readonly NewMessage[]) {
-    const compared = new Map<NewMessage, Position>();
-    for (;;) {
-      const outcome = this.view.run(publishRule(this.view, now, { channel: "c", messages, compared }, LIMITS));
-      if (outcome.kind !== "compare") return outcome;
-      expect(this.view.changes).toEqual([]);
-      for (const { message, position } of outcome.repeats) {
-        const stored = this.view.log.at(position.seq - this.view.head.last.seq - 1);
-        const isDifferent = stored !== undefined && !isSame(new TextDecoder().decode(stored.payload), message);
-        if (isDifferent) return outcome.different(message);
-        compared.set(message, position);
-      }
-    }
-  }
-
-  sweep(now: number) {
-    return this.view.run(sweepRule(this.view, now, LIMITS));
-  }
-
-  get shown() {
-    return this.view.log.map(({ payload }) => JSON.parse(new TextDecoder().decode(payload)));
-  }
-
-  get sequences(): number[] {
-    return this.shown.map(({ sequence }) => sequence);
-  }
-}
-
-const at = (seq: number, generation = 1) => ({ generation, seq });
-const published = (
-  sequence: number,
-  seq: number,
-  appended: number,
-  gap?: number,
-  gaps = gap === undefined || appended === 0 ? 0 : 1,
-) => ({
-  kind: "published",
-  position: at(seq),
-  sequence,
-  appended,
-  gap,
-  gaps,
-});
-type Row = readonly [
-  name: string,
-  taken: readonly NewMessage[],
-  sent: readonly NewMessage[],
-  outcome: object,
-  kept: readonly number[],
-];
-
-/** Whether every message of the channel and of the request lies where the row says. */
-function check(
-  _name: string,
-  taken: readonly NewMessage[],
-  sent: readonly NewMessage[],
-  outcome: object,
-  kept: readonly number[],
-): void {
-  const channel = new Channel(...taken);
-  expect(channel.publish(...sent)).toEqual(outcome);
-  expect(channel.sequences).toEqual(kept);
-}
+import { END_ATTRIBUTES, publishRule, sweepRule } from "./rules.ts";
+import { metaTable } from "./state.ts";
 
 describe("phases", () => {
   const whole = [start, delta(1), end(2)];
@@ -175,50 +95,6 @@ describe("sequences", () => {
     ],
   ];
   it.each(rows)("%s", check);
-
-  const other = (phase: Phase, sequence: number, payload = '"other"') => ({ ...message(phase, sequence), payload });
-  const whole = [start, delta(1), end(2)];
-  it.each<Row>([
-    ["another payload is refused", [start, delta(1)], [other("DELTA", 1)], { kind: "taken", sequence: 1 }, [0, 1]],
-    [
-      "another phase is refused",
-      [start, delta(1)],
-      [other("END", 1, '"DELTA1"')],
-      { kind: "taken", sequence: 1 },
-      [0, 1],
-    ],
-    ["another answer is refused after END", whole, [start, other("DELTA", 1), end(2)], { kind: "ended" }, [0, 1, 2]],
-    [
-      "a different message refuses its whole request",
-      [start, delta(1)],
-      [other("DELTA", 1), delta(2)],
-      { kind: "taken", sequence: 1 },
-      [0, 1],
-    ],
-    [
-      "two different messages in one request are refused",
-      [start],
-      [delta(1), other("DELTA", 1)],
-      { kind: "taken", sequence: 1 },
-      [0],
-    ],
-    ["another payload is refused after a gap", gapped, [other("DELTA", 4)], { kind: "taken", sequence: 4 }, [0, 4, 5]],
-    [
-      "the same payload in other characters is another one",
-      [start, { ...delta(1), payload: "1.0" }],
-      [other("DELTA", 1, "1")],
-      { kind: "taken", sequence: 1 },
-      [0, 1],
-    ],
-  ])("under a sequence that is stored, %s", check);
-
-  it("a stored message that was compared in an earlier channel is compared again in a later one", () => {
-    const channel = new Channel(start, end(1));
-    channel.publishAt(1_000, start, delta(1));
-    const compared = new Map([[start, at(1, 1)]]);
-    const again = publishRule(channel.view, 1_001, { channel: "c", messages: [start], compared }, LIMITS);
-    expect(again.outcome).toMatchObject({ kind: "compare", repeats: [{ position: at(1, 2) }] });
-  });
 
   it("a gap is shown to readers with the message that follows it", () => {
     expect(new Channel(...gapped).shown.map(({ gap }) => gap)).toEqual([undefined, { expected: 1 }, undefined]);

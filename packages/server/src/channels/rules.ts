@@ -53,7 +53,7 @@ export type PublishOutcome =
 /** Nothing is stored before these are compared with the log. `different` is the outcome if one of them differs. */
 export interface Compare {
   readonly kind: "compare";
-  readonly repeats: readonly Repeat[];
+  readonly pairs: readonly Repeat[];
   different(message: NewMessage): PublishRefusal;
 }
 
@@ -75,7 +75,7 @@ export function publishRule(
 class Publishing {
   private readonly messages: Message[] = [];
   private readonly texts: string[] = [];
-  private readonly repeats: Repeat[] = [];
+  private readonly pairs: Repeat[] = [];
   private readonly before: Meta | undefined;
   private meta: Meta | undefined;
   private head: Head;
@@ -148,7 +148,7 @@ class Publishing {
     const own = this.texts[position.seq - this.head.last.seq - 1];
     if (own !== undefined) return isSame(own, message);
     const same = this.input.compared?.get(message);
-    if (same === undefined || comparePositions(same, position) !== 0) this.repeats.push({ message, position });
+    if (same === undefined || comparePositions(same, position) !== 0) this.pairs.push({ message, position });
     return true;
   }
 
@@ -197,9 +197,9 @@ class Publishing {
   }
 
   decision(): Decision<PublishOutcome | Compare> {
-    const { messages, gaps, repeats } = this;
-    if (repeats.length > 0) {
-      return { outcome: { kind: "compare", repeats, different: (message) => this.different(message) } };
+    const { messages, gaps, pairs } = this;
+    if (pairs.length > 0) {
+      return { outcome: { kind: "compare", pairs, different: (message) => this.different(message) } };
     }
     const outcome: PublishOutcome = { kind: "published", ...this.placed!, appended: messages.length, gaps };
     if (messages.length === 0) return { outcome };

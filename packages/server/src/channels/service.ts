@@ -141,12 +141,12 @@ export class Channels {
   /** Undefined when every repeated message is the same as the stored one; the rule then runs again. */
   private async compare(
     e: Entity,
-    { repeats, different }: Compare,
+    { pairs, different }: Compare,
     compared: Map<NewMessage, Position>,
   ): Promise<PublishOutcome | undefined> {
-    const message = await firstDifferent(this.engine, e, repeats);
+    const message = await firstDifferent(this.engine, e, pairs);
     if (message !== undefined) return different(message);
-    for (const { message, position } of repeats) compared.set(message, position);
+    for (const { message, position } of pairs) compared.set(message, position);
     return undefined;
   }
 
