@@ -15,7 +15,12 @@ const here = () => ({ env: { SLUICE_URL: server.url } });
 
 describe("an error", () => {
   it.each([
-    ["a channel that is not there", ["channel", "tail", "none"], 3, /there is no channel none/],
+    [
+      "a channel that is not there",
+      ["channel", "tail", "none"],
+      3,
+      /there is no channel none; --wait waits for its START/,
+    ],
     ["a channel without a name", ["channel", "tail", ""], 2, /the id of a channel must not be empty/],
     ["an unknown phase", ["channel", "publish", "c", "--phase", "STOP", "--sequence", "1"], 2, /START, DELTA, END/],
     ["a phase without its sequence", ["channel", "publish", "c", "--phase", "END"], 2, /--phase needs --sequence/],

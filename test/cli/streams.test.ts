@@ -1,7 +1,8 @@
-/** How commands end when messages are trimmed or fit no request, and when a server redirects. */
+/** How commands end when they are interrupted, when messages are trimmed or fit no request, and when a server redirects. */
 import { createServer, type RunningServer } from "@sluice/server";
 import { beforeAll, describe, expect, it } from "vitest";
-import { sluice } from "../support/sluice-process.ts";
+import { eventually } from "../e2e/server.ts";
+import { sluice, start } from "../support/sluice-process.ts";
 
 let server: RunningServer;
 
@@ -11,6 +12,22 @@ beforeAll(async () => {
 });
 
 const here = () => ({ env: { SLUICE_URL: server.url } });
+
+describe("append", () => {
+  it("that is interrupted finishes what it has read, and says how many messages it appended and up to where", async () => {
+    const url = `${server.url}/v1/stream/interrupted/a`;
+    await fetch(url, { method: "PUT", headers: { "Content-Type": "application/json" }, body: "[0]" });
+    const { child, ended } = start(["stream", "append", "interrupted/a", "--json"], here());
+    child.stdin!.write("1\n2\n");
+    await eventually(async () => expect(await (await fetch(url)).text()).toBe("[0,1,2]"));
+    child.kill("SIGINT");
+    const { code, stderr } = await ended;
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringMatching(/^sluice: interrupted; 2 messages were appended, up to \d{16}_\d{16}\n$/),
+    ]);
+  });
+});
 
 describe("messages that retention has trimmed", () => {
   it.each(["read", "tail"])("end `stream %s` with 3 and the offset to start from", async (command) => {

@@ -10,7 +10,7 @@ import { CliError, EXIT, usage } from "../exit.ts";
 import { failureOf, failureWith } from "../failure.ts";
 import { examples } from "../help.ts";
 import { addRemoteOptions, type RemoteOptions, remoteOf } from "../remote.ts";
-import { jsonOf, linesOf, sayWhatIsRead, wholeInput } from "../stream/input.ts";
+import { endInputOnSignal, jsonOf, linesOf, sayWhatIsRead, wholeInput } from "../stream/input.ts";
 import { line } from "../terminal.ts";
 
 type Phase = ChannelMessage["phase"];
@@ -139,24 +139,6 @@ async function publishInput(publisher: ChannelPublisher, { json, lines }: Option
 /** A line that is not JSON, or that no request can carry. */
 function isAboutInput(fault: unknown): fault is CliError | SluiceError {
   return fault instanceof CliError || (fault instanceof SluiceError && fault.code === "invalid-value");
-}
-
-/** Ctrl-C ends the input, so that an ERROR and the END can follow it. */
-function endInputOnSignal() {
-  const interruption = {
-    isAsked: false,
-    forget() {
-      process.off("SIGINT", ask);
-      process.off("SIGTERM", ask);
-    },
-  };
-  const ask = () => {
-    interruption.isAsked = true;
-    process.stdin.destroy();
-  };
-  process.once("SIGINT", ask);
-  process.once("SIGTERM", ask);
-  return interruption;
 }
 
 async function writeInput(publisher: ChannelPublisher): Promise<void> {

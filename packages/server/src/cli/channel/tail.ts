@@ -2,9 +2,9 @@
  * `sluice channel tail`: prints the messages of a channel, then the new ones, until its END. The client reconnects from
  * the last event that it received.
  */
-import type { ChannelEvent } from "@sluice/client";
+import { type ChannelEvent, SluiceError } from "@sluice/client";
 import type { Command } from "commander";
-import { endSignal } from "../exit.ts";
+import { CliError, EXIT, endSignal } from "../exit.ts";
 import { examples } from "../help.ts";
 import { addRemoteOptions, type RemoteOptions, remoteOf } from "../remote.ts";
 import { fromOf, limitOf } from "../stream/messages.ts";
@@ -42,9 +42,14 @@ async function tail(channel: string, options: Options): Promise<void> {
   let left = limitOf(options.limit);
   const waitMs = options.wait ? Number.POSITIVE_INFINITY : 0;
   const view = new View(options);
-  for await (const event of remoteOf(options).channel(channel).events({ from, waitMs, signal: endSignal() })) {
-    await view.show(event);
-    if (event.event === "stream" && --left <= 0) break;
+  try {
+    for await (const event of remoteOf(options).channel(channel).events({ from, waitMs, signal: endSignal() })) {
+      await view.show(event);
+      if (event.event === "stream" && --left <= 0) break;
+    }
+  } catch (fault) {
+    if (!(fault instanceof SluiceError) || fault.code !== "channel-not-found") throw fault;
+    throw new CliError(EXIT.notFound, `there is no channel ${channel}; --wait waits for its START`);
   }
   await view.end();
 }
