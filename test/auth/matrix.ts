@@ -329,6 +329,15 @@ export const MATRIX: Readonly<Record<string, Row>> = {
     confined: "forbidden",
     inside: IN_CHANNEL,
   },
+  "channel.stop": {
+    method: "POST",
+    target: `${CHANNEL}/stop`,
+    right: [202],
+    lets: WRITE,
+    confined: "forbidden",
+    inside: IN_CHANNEL,
+    before: withChannel,
+  },
   "channel.events": {
     method: "GET",
     target: `${CHANNEL}/events`,

@@ -60,6 +60,17 @@ describe("A channel on two nodes", () => {
     for (const one of seconds) expect(Number(one)).toBeGreaterThan(50);
   });
 
+  it("is stopped on one node, and its publisher and a listener learn it on the other", async () => {
+    const on = await open({ rate: 1_000 });
+    await on(0).takes(START);
+    const listener = await fetch(`${on(0).events}?from=now&only=stop`);
+    expect((await fetch(`${on(1).address}/stop`, { method: "POST" })).status).toBe(202);
+    const { value } = await listener.body!.pipeThrough(new TextDecoderStream()).getReader().read();
+    expect(value).toContain("event: stop");
+    expect((await on(0).send("DELTA", 1)).body).toMatchObject({ stop: {} });
+    await on(0).takes({ phase: "END", sequence: 2 });
+  });
+
   it("is waited for on one node and started on the other", async () => {
     const on = await open({ rate: 1_000 });
     const reader = await Reader.open(`${on(1).events}?wait=true`);

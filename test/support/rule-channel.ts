@@ -1,7 +1,7 @@
 /** One channel under its rules, for tests of rules: no keeper and no engine. It compares repeated messages as the service does. */
 import type { Position } from "@sluice/protocol";
 import { expect } from "vitest";
-import { CHANNEL_LIMITS } from "../../packages/server/src/channels/defaults.ts";
+import { CHANNEL_LIMITS, type ChannelLimits } from "../../packages/server/src/channels/defaults.ts";
 import { isSame } from "../../packages/server/src/channels/repeats.ts";
 import {
   type NewMessage,
@@ -28,6 +28,7 @@ export const deltas = (from: number, to: number) => Array.from({ length: to - fr
 /** One channel under the rule, one request per call. */
 export class Channel {
   readonly view = new RuleView();
+  limits: ChannelLimits = LIMITS;
 
   constructor(...taken: readonly NewMessage[]) {
     if (taken.length > 0) this.publish(...taken);
@@ -40,7 +41,7 @@ export class Channel {
   publishAt(now: number, ...messages: readonly NewMessage[]): PublishOutcome {
     const compared = new Map<NewMessage, Position>();
     for (;;) {
-      const outcome = this.view.run(publishRule(this.view, now, { channel: "c", messages, compared }, LIMITS));
+      const outcome = this.view.run(publishRule(this.view, now, { channel: "c", messages, compared }, this.limits));
       if (outcome.kind !== "compare") return outcome;
       expect(this.view.changes).toEqual([]);
       for (const { message, position } of outcome.pairs) {

@@ -39,12 +39,31 @@ export const messages = z.strictObject(
   OBJECT,
 );
 
+export const MAX_REASON_BYTES = 1_024;
+const REASON = { error: `must be a string of at most ${MAX_REASON_BYTES} bytes` };
+
+export const stop = z.strictObject(
+  {
+    reason: z
+      .string(REASON)
+      .max(MAX_REASON_BYTES, REASON)
+      .refine((text) => !isLonger(text, MAX_REASON_BYTES), REASON)
+      .describe("Why, for the publisher and for readers.")
+      .optional(),
+  },
+  OBJECT,
+);
+
 export const published = z.object({
   offset: z.string().describe("The offset of the message; of the last one if there were several."),
   sequence: z.int(),
   gap: z
     .object({ expected: z.int() })
     .describe("The publisher skipped the sequences from `expected` up to the message.")
+    .optional(),
+  stop: z
+    .object({ reason: z.string().optional() })
+    .describe("The publisher is asked to stop: it should end the channel.")
     .optional(),
 });
 

@@ -8,7 +8,7 @@ import { type ChannelLimits, limitsFor, type ProjectLimits } from "./defaults.ts
 import { describeChannels } from "./describe.ts";
 import { channelMetrics } from "./metrics.ts";
 import { parseChannelId } from "./parse.ts";
-import { ChannelRoutes, EVENTS_ADDRESS, PUBLISH_ADDRESS, type ReaderLimits } from "./routes.ts";
+import { ChannelRoutes, EVENTS_ADDRESS, PUBLISH_ADDRESS, type ReaderLimits, STOP_ADDRESS } from "./routes.ts";
 import { Channels } from "./service.ts";
 import { CHANNEL } from "./state.ts";
 
@@ -42,6 +42,14 @@ export function channelsFeature({ engine, keepers, world, audience }: Kernel, se
         need: "write",
         handle: (call, request) => routes.publish(call.project, call.channel, request),
         describe: describe["channel.publish"],
+      }),
+      route({
+        name: "channel.stop",
+        methods: ["POST"],
+        address: STOP_ADDRESS,
+        need: "write",
+        handle: (call, request) => routes.stop(call.project, call.channel, request),
+        describe: describe["channel.stop"],
       }),
       route({
         name: "channel.events",

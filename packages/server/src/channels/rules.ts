@@ -16,6 +16,7 @@ import { Ids } from "./ids.ts";
 import { isSame, messageText, type Repeat } from "./repeats.ts";
 import { extended, find, lastSequence, type Placed } from "./sequences.ts";
 import { alive, expiresAt, type Meta, metaTable, type Phase, type Run } from "./state.ts";
+import type { Stop } from "./stopping.ts";
 
 /** Marks the message that ends a channel, for readers that see only the log. */
 export const END_ATTRIBUTES: Readonly<Record<string, string>> = { phase: "END" };
@@ -45,9 +46,17 @@ export type PublishRefusal =
   /** Another message has this sequence. */
   | { readonly kind: "taken"; readonly sequence: number };
 
-/** The place of the last message, and the number of messages that were new. `gap` is the first gap in the request. */
+/**
+ * The place of the last message, and the number of messages that were new. `gap` is the first gap in the request. `stop`: the
+ * publisher is asked to stop.
+ */
 export type PublishOutcome =
-  | (Placed & { readonly kind: "published"; readonly appended: number; readonly gaps: number })
+  | (Placed & {
+      readonly kind: "published";
+      readonly appended: number;
+      readonly gaps: number;
+      readonly stop?: Stop | undefined;
+    })
   | PublishRefusal;
 
 /** Nothing is stored before these are compared with the log. `different` is the outcome if one of them differs. */
@@ -201,7 +210,9 @@ class Publishing {
     if (pairs.length > 0) {
       return { outcome: { kind: "compare", pairs, different: (message) => this.different(message) } };
     }
-    const outcome: PublishOutcome = { kind: "published", ...this.placed!, appended: messages.length, gaps };
+    const placed: PublishOutcome = { kind: "published", ...this.placed!, appended: messages.length, gaps };
+    const { stop } = this.meta!;
+    const outcome = stop === undefined ? placed : { ...placed, stop: { reason: stop.reason } };
     if (messages.length === 0) return { outcome };
     const changes: Change[] = [];
     const isNew = this.before === undefined;

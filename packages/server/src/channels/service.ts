@@ -1,5 +1,5 @@
 /**
- * Channels as every door uses them: publish, read, sweep. It submits rules to the channel's keeper and counts outcomes.
+ * Channels as every door uses them: publish, stop, read, sweep. It submits rules to the channel's keeper and counts outcomes.
  *
  * A publish passes these steps in order, and a step that fails prevents the later ones:
  * - Its size is checked.
@@ -36,6 +36,7 @@ import {
   sweepRule,
 } from "./rules.ts";
 import { alive, channelEntity, MARKS, META, metaTable } from "./state.ts";
+import { type Stop, type StopOutcome, stopRule } from "./stopping.ts";
 
 const PLAIN_KEYS = [META, MARKS];
 const KEYS_WITH_IDS = [META, MARKS, ...ID_SLOTS];
@@ -48,6 +49,12 @@ export interface Publish {
   messages(): readonly NewMessage[];
 }
 
+export interface Tail {
+  readonly position: Position;
+  /** Set if the publisher was asked to stop. */
+  readonly stop: Stop | undefined;
+}
+
 /** Since the start of this process; for metrics. */
 export interface ChannelCounters {
   publishes: number;
@@ -58,6 +65,7 @@ export interface ChannelCounters {
   tooLarge: number;
   refused: number;
   gaps: number;
+  stops: number;
   ended: number;
   abandoned: number;
   ghosts: number;
@@ -73,6 +81,7 @@ export class Channels {
     tooLarge: 0,
     refused: 0,
     gaps: 0,
+    stops: 0,
     ended: 0,
     abandoned: 0,
     ghosts: 0,
@@ -162,6 +171,16 @@ export class Channels {
     counters.gaps += outcome.gaps;
   }
 
+  /** Asks the publisher to stop. Resolves when the request is durable. */
+  async stop(project: string, channel: string, stop: Stop): Promise<StopOutcome> {
+    const limits = this.limitsFor(project, channel);
+    const outcome = await this.keepers.submit(channelEntity(project, channel), PLAIN_KEYS, (view, now) =>
+      stopRule(view, now, channel, stop, limits),
+    );
+    if (outcome.kind === "stopped") this.counters.stops++;
+    return outcome;
+  }
+
   /** Reads after a position; undefined means from the earliest message kept. */
   async read(
     project: string,
@@ -176,11 +195,11 @@ export class Channels {
     return readPage(this.engine, e, after ?? ZERO, maxBytes, ttlMs);
   }
 
-  /** Where the log ends; undefined if the channel does not exist. */
-  async tail(project: string, channel: string, { ttlMs }: ChannelLimits): Promise<Position | undefined> {
+  /** Where the log ends, and what is stored of the channel; undefined if it does not exist. */
+  async tail(project: string, channel: string, { ttlMs }: ChannelLimits): Promise<Tail | undefined> {
     const { head, rows } = await this.engine.load(channelEntity(project, channel), [META]);
     const meta = alive(rows[0] && metaTable.decode(rows[0]), ttlMs, this.engine.now());
-    return meta && head.last;
+    return meta && { position: head.last, stop: meta.stop };
   }
 
   /** Removes the channel if it has expired or is abandoned. */
