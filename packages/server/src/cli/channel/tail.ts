@@ -63,6 +63,7 @@ class View {
   async show(event: ChannelEvent): Promise<void> {
     if (this.options.json) return showJson(event);
     if (event.event === "gap") return say("what came before is not kept any more");
+    if (event.event === "stop") return say("a reader has asked the publisher to stop");
     const { phase, payload, gap } = event.message;
     if (gap !== undefined) say(`the publisher left something out: ${gap.expected} was expected`);
     if (phase === "ERROR") say(`the publisher says ERROR: ${harmless(JSON.stringify(payload))}`);
@@ -86,6 +87,6 @@ class View {
 
 /** The event's own text, so that numbers of any size keep their digits. */
 function showJson({ event, offset, data }: ChannelEvent): Promise<void> {
-  const own = event === "gap" ? `"event":"gap"` : `"event":"stream","offset":"${offset}"`;
+  const own = event === "stream" ? `"event":"stream","offset":"${offset}"` : `"event":"${event}"`;
   return line(`{${own},${data.slice(1)}`);
 }
