@@ -9,6 +9,7 @@ import { createServer } from "../../packages/server/src/compose.ts";
 import { eventually } from "../e2e/server.ts";
 import { dirForTest, type Ended, type Env, serveInProcess, sluice, start } from "../support/sluice-process.ts";
 import { channelRows } from "./channel-rows.ts";
+import { listingRows } from "./listing-rows.ts";
 import { sessionRows } from "./session-rows.ts";
 
 const OFFSET = /^\d{16}_\d{16}\n$/;
@@ -43,6 +44,7 @@ const SECRET = "a-secret-of-more-than-32-characters";
 
 const rows: Readonly<Record<string, () => Promise<void>>> = {
   ...channelRows(() => url, ok),
+  ...listingRows(() => url, ok),
   ...sessionRows(() => url, ok),
 
   async serve() {

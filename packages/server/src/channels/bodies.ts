@@ -67,6 +67,19 @@ export const published = z.object({
     .optional(),
 });
 
+export const channelList = z.object({
+  channels: z.array(
+    z.object({
+      channelId: z.string(),
+      phase: z.enum(["START", "DELTA", "END", "ERROR"]).describe("Of the newest message."),
+      sequence: z.int(),
+      messages: z.int().describe("Messages that are kept."),
+      lastPublishAt: z.number(),
+    }),
+  ),
+  next: z.string().optional().describe("Pass it as `after` for the next page."),
+});
+
 /** The data of a `stream` event. */
 export const event = z.object({
   messageId: z.string(),

@@ -2,7 +2,8 @@
 import { BEGINNING, NOW } from "@sluice/protocol";
 import { z } from "zod";
 import { type Description, offset, parameter, text } from "../core/describe.ts";
-import { message, messages, published, stop } from "./bodies.ts";
+import { afterQuery, limitQuery } from "../core/describe-listing.ts";
+import { channelList, message, messages, published, stop } from "./bodies.ts";
 import type { ChannelLimits } from "./defaults.ts";
 
 /** Browsers send it when they reconnect. */
@@ -47,6 +48,13 @@ export const describeChannels = (limits: ChannelLimits) =>
         "limiter-unavailable",
         "overloaded",
       ],
+    },
+    "channels.list": {
+      summary: "List the channels of a project",
+      says: "Channels come in the order of their ids. A token that is confined lists only what it may see.",
+      query: [limitQuery, afterQuery],
+      answers: { 200: { says: "A page of channels.", content: { "application/json": channelList } } },
+      refuses: ["bad-query"],
     },
     "channel.stop": {
       summary: "Ask the publisher of a channel to stop",

@@ -11,10 +11,12 @@ import { type Codec, Feeds } from "../core/feed.ts";
 import { Follower } from "../core/follower.ts";
 import type { Headers, HttpRequest, Reply } from "../core/http.ts";
 import { Refusal } from "../core/refusal.ts";
+import type { CallTo } from "../core/route.ts";
 import type { Sink } from "../core/sink.ts";
 import { endWith, SSE, sseHeaders } from "../core/sse.ts";
 import type { World } from "../core/world.ts";
 import type { ChannelLimits } from "./defaults.ts";
+import { listChannels } from "./listing.ts";
 import { type From, parseFrom, parseMessages, parseOnly, parseStop, parseWait } from "./parse.ts";
 import { CHANNEL_EVENTS, ChannelLog, type ChannelPage, STOP_EVENTS } from "./reading.ts";
 import type { PublishRefusal } from "./rules.ts";
@@ -22,6 +24,7 @@ import type { Channels } from "./service.ts";
 import type { Stop } from "./stopping.ts";
 
 export const PUBLISH_ADDRESS = "/v1/{project}/channels/{channel}/publish";
+export const CHANNELS_ADDRESS = "/v1/{project}/channels";
 export const STOP_ADDRESS = "/v1/{project}/channels/{channel}/stop";
 export const EVENTS_ADDRESS = "/v1/{project}/channels/{channel}/events";
 
@@ -65,6 +68,13 @@ export class ChannelRoutes {
     const answer = { offset: formatOffset(position), sequence, gap: expected, stop };
     const headers: Headers = [header.contentType, "application/json", header.cacheControl, "no-store"];
     return { status: 202, headers, body: JSON.stringify(answer) };
+  }
+
+  async list({ project, access }: CallTo<typeof CHANNELS_ADDRESS>, { search }: HttpRequest): Promise<Reply> {
+    const { engine, limitsFor } = this.channels;
+    const { found, next } = await listChannels(engine, project, access, limitsFor, search);
+    const headers: Headers = [header.contentType, "application/json", header.cacheControl, "no-store"];
+    return { status: 200, headers, body: JSON.stringify({ channels: found, next }) };
   }
 
   async stop(project: string, channel: string, request: HttpRequest): Promise<Reply> {

@@ -2,6 +2,7 @@
 import { Command } from "commander";
 import { addBench } from "./bench/group.ts";
 import { addChannel } from "./channel/group.ts";
+import { addCompletion } from "./completion.ts";
 import { addConfig } from "./config/group.ts";
 import { addContext } from "./context/group.ts";
 import { addDoctor } from "./doctor.ts";
@@ -10,8 +11,10 @@ import { helpLayout } from "./help.ts";
 import { addPublish } from "./publish.ts";
 import { addServe } from "./serve.ts";
 import { addSession } from "./session/group.ts";
+import { addStatus } from "./status.ts";
 import { addStream } from "./stream/group.ts";
 import { addToken } from "./token.ts";
+import { addWake } from "./wake/group.ts";
 import { paragraph, terminalWidth } from "./wrap.ts";
 
 export function buildProgram(version: string, width = terminalWidth()): Command {
@@ -23,8 +26,9 @@ export function buildProgram(version: string, width = terminalWidth()): Command 
     .configureOutput({ outputError: (text, write) => write(oneLine(text)) })
     .configureHelp(helpLayout(width))
     .showSuggestionAfterError();
-  const first = [addServe, addStream, addPublish, addSession, addChannel];
-  for (const add of [...first, addToken, addContext, addConfig, addBench, addDoctor]) add(program);
+  const first = [addServe, addStatus, addStream, addPublish, addSession, addChannel, addWake];
+  const more = [addToken, addContext, addConfig, addBench, addDoctor, addCompletion];
+  for (const add of [...first, ...more]) add(program);
   return program.addHelpText("after", exitCodes(width));
 }
 
