@@ -32,9 +32,12 @@ export async function startExample(
     const publishing = (async () => {
       try {
         // The publisher sends small requests, 16 a second, and retries each until it is acknowledged.
-        for await (const token of model(closing.signal)) await answer.write(token);
+        const stopped = AbortSignal.any([closing.signal, answer.signal]);
+        for await (const token of model(stopped)) await answer.write(token);
         await answer.end();
       } catch (error) {
+        // A viewer has pressed Stop: the answer ends where it is.
+        if (answer.signal.aborted) return void (await answer.end({ stopped: true }).catch(() => {}));
         // Readers get the error. If that fails too, they see the server itself disconnect.
         await answer.fail(error).catch(() => {});
       }

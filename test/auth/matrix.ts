@@ -17,6 +17,8 @@ export interface Row {
   readonly lets: "every-caller" | "own-proof" | readonly string[];
   /** The answer to a token that is confined to other streams. */
   readonly confined: "forbidden" | "hidden" | "allowed";
+  /** Of a listing: the field of its entries, `streams` by default. */
+  readonly lists?: string;
   /** Filters that a token may be confined to and still be let in; by default those of the stream a/b. */
   readonly inside?: readonly string[][];
   /** For a route that names a session: the answer to a caller that does not own it. */
@@ -127,6 +129,23 @@ export const MATRIX: Readonly<Record<string, Row>> = {
     lets: READ,
     confined: "hidden",
     before: withStream,
+  },
+  "ds.subscriptions.list": {
+    method: "GET",
+    target: "/v1/p/stream/__ds/subscriptions",
+    right: [200],
+    lets: READ,
+    confined: "hidden",
+    lists: "subscriptions",
+    before: withSubscription,
+  },
+  "sessions.list": {
+    method: "GET",
+    target: "/v1/p/sessions",
+    right: [200],
+    lets: [],
+    confined: "forbidden",
+    inside: [],
   },
   "ds.subscription.put": {
     method: "PUT",
@@ -361,6 +380,25 @@ export const MATRIX: Readonly<Record<string, Row>> = {
     lets: WRITE,
     confined: "forbidden",
     inside: IN_CHANNEL,
+  },
+  "channels.list": {
+    method: "GET",
+    target: "/v1/p/channels",
+    right: [200],
+    lets: READ,
+    confined: "hidden",
+    lists: "channels",
+    inside: IN_CHANNEL,
+    before: withChannel,
+  },
+  "channel.stop": {
+    method: "POST",
+    target: `${CHANNEL}/stop`,
+    right: [202],
+    lets: WRITE,
+    confined: "forbidden",
+    inside: IN_CHANNEL,
+    before: withChannel,
   },
   "channel.events": {
     method: "GET",

@@ -102,7 +102,7 @@ class Subject {
       const sequence = Math.max(0, last + ahead + i);
       return { phase: i === 0 ? phase : "DELTA", sequence, payload: "1", messageId: ids ? `m${sequence}` : undefined };
     });
-    const willBe = this.expected(messages);
+    const willBe = this.expected(messages, await this.kept());
     const willFail = this.fault;
     const outcome = await this.channels.store("p", "c", messages, LIMITS).catch(() => "failed" as const);
     const hasFailed = outcome === "failed";
@@ -117,8 +117,10 @@ class Subject {
   }
 
   /** What the channel should hold afterwards, or the refusal. */
-  private expected(messages: readonly NewMessage[]): Model | string {
+  private expected(messages: readonly NewMessage[], kept: ReadonlySet<number>): Model | string {
     const before = this.alive();
+    const different = before?.endedAt === undefined ? "taken" : "ended";
+    let isDifferent = false;
     let model: Model | undefined = before && { ...before, messages: [...before.messages] };
     let isChanged = false;
     for (const { phase, sequence, messageId } of messages) {
@@ -128,7 +130,11 @@ class Subject {
       } else {
         const same = model.messages.find((one) => one.sequence === sequence);
         if (same !== undefined) {
-          if (messageId !== undefined && same.messageId !== undefined && same.messageId !== messageId) return "taken";
+          const isKnown = messageId !== undefined && same.messageId === messageId;
+          if (isKnown || same.phase === phase) continue;
+          // What the request itself has is compared at once, and what is stored after all other checks, if it is kept.
+          if (!before?.messages.includes(same)) return different;
+          isDifferent ||= kept.has(sequence);
           continue;
         }
         if (sequence < model.messages.at(-1)!.sequence) return "passed";
@@ -139,8 +145,16 @@ class Subject {
       isChanged = true;
       if (phase === "END") model.endedAt = this.world.now();
     }
+    if (isDifferent) return different;
     if (isChanged) model!.lastAt = this.world.now();
     return model!;
+  }
+
+  /** The sequences that the log still holds. */
+  private async kept(): Promise<ReadonlySet<number>> {
+    const page = await this.channels.read("p", "c", undefined, 1e9, LIMITS);
+    const messages = page.kind === "page" ? page.messages : [];
+    return new Set(messages.map(({ payload }) => JSON.parse(new TextDecoder().decode(payload)).sequence));
   }
 
   async sweep(): Promise<void> {

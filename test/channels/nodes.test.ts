@@ -44,8 +44,9 @@ describe("A channel on two nodes", () => {
     await on(0).takes({ ...START, messageId: "s" });
     const [a, b] = [await on(0).send("DELTA", 1, "x", "m"), await on(1).send("DELTA", 1, "x", "m")];
     expect(b).toMatchObject({ status: 202, body: a.body });
-    const both = await Promise.all(Array.from({ length: 20 }, (_, i) => on(i % 2).send("DELTA", 2, i)));
+    const both = await Promise.all(Array.from({ length: 20 }, (_, i) => on(i % 2).send("DELTA", 2, "y")));
     expect(new Set(both.map(({ body }) => body.offset)).size).toBe(1);
+    expect(await on(1).send("DELTA", 2, "z")).toMatchObject({ status: 409, body: { code: "channel-sequence" } });
     expect((await readAll(on(1).events, 2)).sequences).toEqual([0, 1, 2]);
   });
 
@@ -57,6 +58,17 @@ describe("A channel on two nodes", () => {
     expect(statuses.filter((status) => status === 429).length).toBe(80);
     const seconds = answers.filter(({ status }) => status === 429).map(({ headers }) => headers.get("retry-after"));
     for (const one of seconds) expect(Number(one)).toBeGreaterThan(50);
+  });
+
+  it("is stopped on one node, and its publisher and a listener learn it on the other", async () => {
+    const on = await open({ rate: 1_000 });
+    await on(0).takes(START);
+    const listener = await fetch(`${on(0).events}?from=now&only=stop`);
+    expect((await fetch(`${on(1).address}/stop`, { method: "POST" })).status).toBe(202);
+    const { value } = await listener.body!.pipeThrough(new TextDecoderStream()).getReader().read();
+    expect(value).toContain("event: stop");
+    expect((await on(0).send("DELTA", 1)).body).toMatchObject({ stop: {} });
+    await on(0).takes({ phase: "END", sequence: 2 });
   });
 
   it("is waited for on one node and started on the other", async () => {

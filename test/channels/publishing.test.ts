@@ -56,7 +56,7 @@ describe("Publishing", () => {
     await a.takes(START);
     const first = await a.send("DELTA", 4, "x");
     expect(first.body).toEqual({ offset: expect.any(String), sequence: 4, gap: { expected: 1 } });
-    expect(await a.send("DELTA", 4, "else")).toMatchObject({ status: 202, body: first.body });
+    expect(await a.send("DELTA", 4, "x")).toMatchObject({ status: 202, body: first.body });
     expect((await a.send("DELTA", 5)).body.gap).toBeUndefined();
     const { messages } = await readAll(a.events, 5);
     expect(messages.map(({ data }) => data.gap)).toEqual([undefined, { expected: 1 }, undefined]);
@@ -69,10 +69,20 @@ describe("Publishing", () => {
     expectRefusal(await a.send("DELTA", 3), 409, "channel-sequence", "at 4");
   });
 
-  it("a sequence under another id is refused, and the refusal names the id that has it", async () => {
+  it("a different message under a stored sequence is refused, and the refusal says what to do", async () => {
+    const a = channel();
+    await a.takes(START, delta(1));
+    expectRefusal(await a.send("DELTA", 1, "else"), 409, "channel-sequence", "a new channel id");
+    expectRefusal(await a.sendAll([START, { ...delta(1), payload: "else" }, delta(2)]), 409, "channel-sequence");
+    await a.takes({ phase: "END", sequence: 2 });
+    expectRefusal(await a.sendAll([START, { ...delta(1), payload: "B" }]), 409, "channel-ended", "a new channel id");
+    expect(await sequences(a, 2)).toEqual([0, 1, 2]);
+  });
+
+  it("a sequence under another id is refused", async () => {
     const a = channel();
     await a.takes(START, delta(1, "one"));
-    expectRefusal(await a.sendAll([delta(1, "two")]), 409, "channel-sequence", "one");
+    expectRefusal(await a.sendAll([delta(1, "two")]), 409, "channel-sequence", "sequence 1");
     expect((await a.sendAll([delta(2, "one")])).body.sequence).toBe(1);
   });
 

@@ -5,7 +5,7 @@
  */
 import { expect } from "vitest";
 import { eventually } from "../e2e/server.ts";
-import { type Ended, start } from "../support/sluice-process.ts";
+import { type Ended, sluice, start } from "../support/sluice-process.ts";
 
 const OFFSET = /^\d{16}_\d{16}\n$/;
 
@@ -47,6 +47,19 @@ export const channelRows = (url: () => string, ok: Ok): Readonly<Record<string, 
     await step("ERROR", 7, '{"why":1}', "--json");
     await step("END", 8);
     expect(await eventsOf(url(), "said/steps")).toEqual(["START null", 'DELTA "Hel"', 'ERROR {"why":1}', "END null"]);
+  },
+
+  async "channel stop"() {
+    const publisher = start(["channel", "publish", "stop/a"], { env: { SLUICE_URL: url() } });
+    publisher.child.stdin!.write("half an ans");
+    const events = `${url()}/v1/default/channels/${encodeURIComponent("stop/a")}/events`;
+    await eventually(async () => expect((await fetch(events)).status).toBe(200));
+    expect((await ok(["channel", "stop", "stop/a", "--reason", "enough"])).stdout).toBe("asked stop/a to stop\n");
+    expect(await publisher.ended).toMatchObject({ code: 0, stdout: expect.stringMatching(OFFSET) });
+    expect(publisher.said.stderr).toContain("a reader has asked to stop");
+    const phases = await eventsOf(url(), "stop/a");
+    expect([phases.at(0), phases.at(-1)]).toEqual(["START null", "END null"]);
+    expect(await sluice(["channel", "stop", "stop/a"], { env: { SLUICE_URL: url() } })).toMatchObject({ code: 5 });
   },
 
   async "channel tail"() {

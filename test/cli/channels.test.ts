@@ -15,7 +15,12 @@ const here = () => ({ env: { SLUICE_URL: server.url } });
 
 describe("an error", () => {
   it.each([
-    ["a channel that is not there", ["channel", "tail", "none"], 3, /there is no channel none/],
+    [
+      "a channel that is not there",
+      ["channel", "tail", "none"],
+      3,
+      /there is no channel none; --wait waits for its START/,
+    ],
     [
       "a channel without a name",
       ["channel", "tail", ""],
@@ -60,8 +65,10 @@ describe("a channel", () => {
     expect(seen.map(({ phase }) => phase).filter((phase) => phase !== "DELTA")).toEqual(["START", "ERROR", "END"]);
   });
 
-  it("that has ended refuses another publisher before the command waits for input", async () => {
+  it("that has ended refuses another answer, and another START before the command waits for input", async () => {
     expect(await sluice(["channel", "publish", "ended", "x"], here())).toMatchObject({ code: 0 });
+    const another = await sluice(["channel", "publish", "ended", "y"], here());
+    expect([another.code, another.stderr]).toEqual([5, expect.stringContaining("(409 channel-ended)")]);
     const running = start(["channel", "publish", "ended", "--sequence", "7"], here());
     const ended = await running.ended;
     expect([ended.code, ended.stderr]).toEqual([5, expect.stringContaining("(409 channel-")]);

@@ -10,6 +10,7 @@ import { eventually } from "../e2e/server.ts";
 import { dirForTest, type Ended, type Env, serveInProcess, sluice, start } from "../support/sluice-process.ts";
 import { channelRows } from "./channel-rows.ts";
 import { groupRows } from "./group-rows.ts";
+import { listingRows } from "./listing-rows.ts";
 import { sessionRows } from "./session-rows.ts";
 
 const OFFSET = /^\d{16}_\d{16}\n$/;
@@ -45,6 +46,7 @@ const SECRET = "a-secret-of-more-than-32-characters";
 const rows: Readonly<Record<string, () => Promise<void>>> = {
   ...channelRows(() => url, ok),
   ...groupRows(() => url, ok),
+  ...listingRows(() => url, ok),
   ...sessionRows(() => url, ok),
 
   async serve() {

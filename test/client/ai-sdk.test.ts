@@ -6,8 +6,16 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Readable } from "node:stream";
-import { createResumableStreamContext } from "@sluice/client/resumable-stream";
-import { DefaultChatTransport, readUIMessageStream, streamText, UI_MESSAGE_STREAM_HEADERS, type UIMessage } from "ai";
+import { createResumableStreamContext, stoppable } from "@sluice/client/resumable-stream";
+import {
+  AbstractChat,
+  type ChatTransport,
+  DefaultChatTransport,
+  readUIMessageStream,
+  streamText,
+  UI_MESSAGE_STREAM_HEADERS,
+  type UIMessage,
+} from "ai";
 import { MockLanguageModelV2 } from "ai/test";
 import { expect, onTestFinished, test } from "vitest";
 import { describeOnMemory, eventually, serverForTest } from "../e2e/server.ts";
@@ -47,14 +55,21 @@ function slowModel() {
   return { model, allow };
 }
 
-/** A backend with the two routes of the manual: POST makes an answer, GET …/stream resumes it. */
-async function backend(url: string, model: MockLanguageModelV2): Promise<string> {
+/** A backend with the two routes of the manual: POST makes an answer, GET …/stream resumes it. And DELETE stops it. */
+async function backend(url: string, model: MockLanguageModelV2, stopping = new AbortController()): Promise<string> {
   const streams = () => createResumableStreamContext({ sluice: openClient(url), waitUntil: null });
   const routes: Record<string, (chat: string) => Promise<Response>> = {
     POST: async (chat) =>
-      streamText({ model, prompt: "Tell me a story." }).toUIMessageStreamResponse({
-        consumeSseStream: async ({ stream }) => void (await streams().createNewResumableStream(chat, () => stream)),
+      streamText({ model, prompt: "Tell me a story.", abortSignal: stopping.signal }).toUIMessageStreamResponse({
+        consumeSseStream: async ({ stream }) => {
+          const make = (signal: AbortSignal) => {
+            signal.addEventListener("abort", () => stopping.abort(signal.reason));
+            return stream;
+          };
+          await streams().createNewResumableStream(chat, make);
+        },
       }),
+    DELETE: async (chat) => new Response(null, { status: (await streams().stopStream(chat)) ? 202 : 409 }),
     GET: async (chat) => {
       const stream = await streams().resumeExistingStream(chat);
       if (!stream) return new Response(null, { status: 204 });
@@ -90,7 +105,57 @@ function textOf({ parts }: UIMessage): string {
   return parts.map((part) => (part.type === "text" ? part.text : "")).join("");
 }
 
+/** A page's chat: the SDK's own, over a state without a framework. */
+class PageChat extends AbstractChat<UIMessage> {
+  constructor(id: string, transport: ChatTransport<UIMessage>) {
+    const state = {
+      status: "ready" as const,
+      error: undefined,
+      messages: [] as UIMessage[],
+      pushMessage(message: UIMessage) {
+        this.messages.push(message);
+      },
+      popMessage() {
+        this.messages.pop();
+      },
+      replaceMessage(index: number, message: UIMessage) {
+        this.messages[index] = message;
+      },
+      snapshot: <T>(value: T): T => structuredClone(value),
+    };
+    super({ id, transport, state });
+  }
+}
+
 describeOnMemory("a chat of the AI SDK", (engine) => {
+  test("is stopped by the SDK's own stop after a resume: the model learns it, and a newer resume is no stop", async () => {
+    const { url } = await serverForTest(engine, { channel: { rate: 10_000 } });
+    const { model, allow } = slowModel();
+    const stopping = new AbortController();
+    const api = await backend(url, model, stopping);
+    allow(3);
+    // The page that asked leaves.
+    const asked = await fetch(`${api}/story`, { method: "POST" });
+    await asked.body!.cancel();
+    const stops: number[] = [];
+    const transport = stoppable(new DefaultChatTransport<UIMessage>({ api }), async (chatId) => {
+      stops.push((await fetch(`${api}/${chatId}`, { method: "DELETE" })).status);
+    });
+    const chat = new PageChat("story", transport);
+    const shown = () => chat.messages.map(textOf).join("");
+    await eventually(async () => {
+      void chat.resumeStream();
+      await eventually(() => expect(shown()).toBe("Once upon a "), 500);
+    });
+    // A second resume aborts the first one.
+    void chat.resumeStream();
+    await eventually(() => expect(chat.status).toBe("streaming"));
+    expect([stopping.signal.aborted, stops]).toEqual([false, []]);
+    await chat.stop();
+    await eventually(() => expect([stopping.signal.aborted, stops]).toEqual([true, [202]]));
+    await eventually(async () => expect(await transport.reconnectToStream({ chatId: "story" })).toBeNull());
+  });
+
   test("continues after the page that asked has left, and a page that returns sees the whole answer", async () => {
     const { url } = await serverForTest(engine, { channel: { rate: 10_000 } });
     const { model, allow } = slowModel();

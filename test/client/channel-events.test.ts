@@ -15,7 +15,7 @@ async function eventsOf(
 }
 
 const inShort = (event: ChannelEvent) =>
-  event.event === "gap" ? "gap" : `${event.message.phase} ${/"payload":(.*)\}$/.exec(event.data)![1]}`;
+  event.event !== "stream" ? event.event : `${event.message.phase} ${/"payload":(.*)\}$/.exec(event.data)![1]}`;
 
 describeOnEngines("a channel step by step", (engine) => {
   test("stores each message once, as it was encoded, under its publisher's number", async () => {

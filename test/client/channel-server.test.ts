@@ -47,6 +47,23 @@ describeOnEngines("a channel over the client", (engine) => {
     expect(more).toEqual([]);
   });
 
+  test("refuses a second publisher, whose answer differs from the first one, before and after END", async () => {
+    noUnhandledRejections();
+    const { url } = await serverForTest(engine);
+    const channel = openClient(url).channel("taken");
+    const first = channel.publisher();
+    await first.write("A");
+    await first.flush();
+    const second = channel.publisher();
+    await second.write("B");
+    await expect(second.flush()).rejects.toMatchObject({ status: 409, code: "channel-sequence" });
+    await first.end();
+    const third = channel.publisher();
+    await third.write("C");
+    await expect(third.end()).rejects.toMatchObject({ status: 409, code: "channel-ended" });
+    expect(await channel.text()).toBe("A");
+  });
+
   test("that fails reports why, and ends", async () => {
     noUnhandledRejections();
     const { url } = await serverForTest(engine);

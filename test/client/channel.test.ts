@@ -148,8 +148,8 @@ describe("publishing on a channel (against a fake server)", () => {
     await expect(answer.write("more")).rejects.toMatchObject({ code: "closed" });
     const second = channel.publisher();
     void second.write("taken for a repetition otherwise");
-    await expect(second.flush()).rejects.toMatchObject({ code: "channel-taken" });
-    await expect(second.end()).rejects.toMatchObject({ code: "channel-taken" });
+    await expect(second.flush()).rejects.toMatchObject({ code: "channel-ended" });
+    await expect(second.end()).rejects.toMatchObject({ code: "channel-ended" });
   });
 
   test("a publish that the server refuses for good is an error without a retry", async () => {

@@ -104,6 +104,9 @@ export class FakeChannelServer {
     if (!this.isWithinRate(channel)) return refused(429, "rate-limited", { "Retry-After": "1" });
     const value = JSON.parse(body) as PublishedMessage | { messages: PublishedMessage[] };
     for (const message of "messages" in value ? value.messages : [value]) {
+      const stored = channel.kept.find(({ message: { sequence } }) => sequence === message.sequence);
+      const isDifferent = stored !== undefined && JSON.stringify(stored.message) !== JSON.stringify(message);
+      if (isDifferent) return refused(409, channel.hasEnded ? "channel-ended" : "channel-sequence");
       if (message.sequence <= channel.last) continue;
       const isMisplaced = channel.hasEnded || (channel.last < 0 && message.phase !== "START");
       if (isMisplaced) return refused(409, "phase-conflict");

@@ -45,13 +45,46 @@ async function textOf(stream: ReadableStream<string> | null | undefined): Promis
 }
 
 test("the context has the interface of the package resumable-stream", () => {
-  expectTypeOf<ResumableStreamContext>().toEqualTypeOf<vercel.ResumableStreamContext>();
+  expectTypeOf<ResumableStreamContext>().toExtend<vercel.ResumableStreamContext>();
   type Theirs = Pick<vercel.CreateResumableStreamContextOptions, "keyPrefix" | "waitUntil">;
   type Ours = Omit<Parameters<typeof createResumableStreamContext>[0], "sluice">;
   expectTypeOf<Theirs>().toExtend<Ours>();
 });
 
 describeOnMemory("a resumable stream", (engine) => {
+  test("is stopped from another process after a resume, and its readers get what was made", async () => {
+    noUnhandledRejections();
+    const { contexts, settled } = await openContexts(engine, 2);
+    const [here, there] = contexts;
+    expect(await there!.stopStream("chat-1")).toBe(false);
+    const source = madeStream();
+    let asked: AbortSignal | undefined;
+    const first = textOf(
+      await here!.createNewResumableStream("chat-1", (signal) => {
+        asked = signal;
+        signal.addEventListener("abort", () => source.fail(signal.reason));
+        return source.make();
+      }),
+    );
+    source.say("Half");
+    const resumed = textOf(await there!.resumeExistingStream("chat-1"));
+    expect(await there!.stopStream("chat-1", "enough")).toBe(true);
+    expect([await first, await resumed]).toEqual(["Half", "Half"]);
+    expect(asked!.reason).toMatchObject({ code: "stopped", message: "enough" });
+    await settled();
+    expect(await there!.hasExistingStream("chat-1")).toBe("DONE");
+    expect(await there!.stopStream("chat-1")).toBe(false);
+  });
+
+  test("whose source ignores the stop is cancelled", async () => {
+    const { contexts } = await openContexts(engine, 1);
+    const source = madeStream();
+    const text = textOf(await contexts[0]!.createNewResumableStream("deaf", source.make));
+    source.say("Half");
+    expect(await contexts[0]!.stopStream("deaf")).toBe(true);
+    expect(await text).toBe("Half");
+  });
+
   test("is made by the first caller, read in full by every follower, and null once it is complete", async () => {
     const { contexts, settled } = await openContexts(engine, 2);
     const [here, there] = contexts;

@@ -114,7 +114,13 @@ describe("a server without keys", () => {
     }
   });
 
-  it("listens on other addresses with --no-auth", async () => {
+  it("is refused in the words of an embedding program, which has no flags", async () => {
+    const refused = createServer({ port: 0, memory: true, host: "0.0.0.0" });
+    await expect(refused).rejects.toThrow(/projects\.default\.secrets.*auth\.off/);
+    await expect(refused).rejects.not.toThrow(/--no-auth/);
+  });
+
+  it("listens on other addresses with auth.off", async () => {
     const { port } = await serving({ memory: true, host: "0.0.0.0", auth: { off: true } });
     expect((await fetch(`http://127.0.0.1:${port}/health`)).status).toBe(200);
   });

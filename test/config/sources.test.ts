@@ -111,6 +111,7 @@ function sampleOf(initial: unknown, key: string): string {
     "redis.urls": "redis://a:1,redis://b:2",
     "cors.origins": "https://a.example,https://b.example",
     "log.level": "warn",
+    "log.format": "json",
     "http.hosts": "a.example,*.b.example",
     "webhook.allowLoopback": "false",
     projectSharePercent: "10",

@@ -197,6 +197,23 @@ describe("an entry of a listing", () => {
     expect(ttl).toMatchObject({ createdAt: createdAt + 2_000, expiresAt: createdAt + 2_000 + 110_000 });
   });
 
+  it("counts the messages that a reader of a fork gets, its ancestors' included", async () => {
+    const { url } = await openStage("memory");
+    await createdStream({ url }, "source", "text/plain");
+    const offsets = [];
+    for (const text of ["a", "b", "c"]) offsets.push(await appended(`${url}/v1/stream/source`, "text/plain", text));
+    const fork = (of: string, offset: string) => ({
+      "Stream-Forked-From": `/v1/stream/${of}`,
+      "Stream-Fork-Offset": offset,
+    });
+    await createdStream({ url }, "fork", "text/plain", fork("source", offsets[1]!));
+    const own = await appended(`${url}/v1/stream/fork`, "text/plain", "d");
+    await createdStream({ url }, "grandchild", "text/plain", fork("fork", own));
+    await createdStream({ url }, "early", "text/plain", fork("fork", offsets[0]!));
+    const counts = (await list(url)).streams.map(({ path, messages }) => [path, messages]);
+    expect(Object.fromEntries(counts)).toEqual({ source: 3, fork: 3, grandchild: 3, early: 1 });
+  });
+
   it("appears with its stream and goes with it, by deletion, by expiry, and when only forks keep it", async () => {
     const { url, now, pass } = await openStage("memory");
     const soon = { "Stream-Expires-At": new Date(now() + 2_000).toISOString() };

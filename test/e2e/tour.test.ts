@@ -1,10 +1,12 @@
 /** The tours of the README and of the manual, pasted as they stand into a shell: every command works and shows what the text promises. */
 import { spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { createServer } from "@sluice/server";
 import { expect, test } from "vitest";
+import { loadSettings } from "../../packages/server/src/config/load.ts";
 
 /** The commands between the heading of the tour and the next one. */
 function tour(file: string, url: string): string {
@@ -56,6 +58,60 @@ test("the tour of the README works when pasted", async () => {
   expect(output).toContain('[{"from":"di","text":"to all who follow"}]');
   expect(output).toMatch(/Stream-Closed: true/i);
   expect(output).not.toContain("problem+json");
+});
+
+/**
+ * From the context on: that line changes what the commands after it talk to. Left out are commands that serve or need a stopped
+ * server. Every command before has its row in `test/cli/commands.test.ts`.
+ */
+const ENDS = /^(?!.*\b(doctor|serve)\b)npx sluice (context|bench|config)/;
+
+test("a remembered server and the example of a configuration file work in the order of the README", async () => {
+  const readme = readFileSync(new URL("../../README.md", import.meta.url), "utf8");
+  const blocks = ["## Command line", "## Configuration"].map((heading) => {
+    const section = readme.slice(readme.indexOf(heading));
+    return /```sh\n([\s\S]*?)```/.exec(section)![1]!;
+  });
+  const lines = blocks
+    .join("\n")
+    .split("\n")
+    .filter((line) => ENDS.test(line));
+  expect(lines.length).toBe(4);
+  const bin = fileURLToPath(new URL("../../packages/server/bin/sluice.js", import.meta.url));
+  const home = mkdtempSync(join(tmpdir(), "sluice-readme-"));
+  const server = await createServer({ port: 0, memory: true, log: false });
+  try {
+    const { output } = await paste(
+      [
+        `cd ${fileURLToPath(new URL("../..", import.meta.url))}; export XDG_CONFIG_HOME=${home} SLUICE_URL=${server.url}`,
+        `npx() { shift; node ${bin} "$@"; };`,
+        ...lines.map(
+          (line) =>
+            `${line.replace("http://127.0.0.1:4437", server.url).replace("--seconds 5", "--count 20")}\necho "exit $?"`,
+        ),
+      ].join("\n"),
+    );
+    expect(output.match(/^exit \d+$/gm)).toEqual(lines.map(() => "exit 0"));
+    expect(output).toMatch(/^ok$/m);
+  } finally {
+    await server.close();
+    rmSync(home, { recursive: true, force: true });
+  }
+});
+
+test("the configuration in every page of the manual is accepted", () => {
+  const docs = new URL("../../docs/", import.meta.url);
+  const blocks = readdirSync(docs).flatMap((file) => [
+    ...readFileSync(new URL(file, docs), "utf8").matchAll(/```yaml\n([\s\S]*?)```/g),
+  ]);
+  expect(blocks.length).toBeGreaterThan(1);
+  const dir = mkdtempSync(join(tmpdir(), "sluice-yaml-"));
+  for (const [i, [, text]] of blocks.entries()) {
+    const configFile = join(dir, `${i}.yaml`);
+    writeFileSync(configFile, text!);
+    expect(() => loadSettings({ flags: [], env: {}, configFile }, []), text).not.toThrow();
+  }
+  rmSync(dir, { recursive: true, force: true });
 });
 
 test("the tour of sessions works when pasted", async () => {

@@ -59,6 +59,25 @@ describe("in the example ai-tokens,", () => {
     }
   });
 
+  test("a second tab stops the answer after a reload: the model learns it, and every viewer keeps what came", async () => {
+    const { tap, url } = await openExample();
+    const first = await browser.open(url);
+    await first.getByRole("button", { name: "Ask" }).click();
+    await untilText(first, tap.openTo(0.3));
+    const second = await browser.open(first.url());
+    await untilText(second, tap.openTo(0.3));
+    await second.reload();
+    await untilText(second, tap.openTo(0.4));
+    // The model writes nothing while it is stopped.
+    await second.getByRole("button", { name: "Stop" }).click();
+    for (const page of [first, second]) {
+      await untilState(page, "stopped");
+      expect(await textOf(page)).toBe(tap.openTo(0.4));
+    }
+    expect(tap.emptied).toBe(0);
+    await untilText(await browser.open(first.url()), tap.openTo(0.4));
+  });
+
   test("a page without its server shows that it reconnects, and resumes by itself", async () => {
     const { tap, url } = await openExample();
     const page = await browser.open(url);
@@ -77,10 +96,11 @@ describe("in the example ai-tokens,", () => {
     const page = await browser.open(url);
     await page.getByRole("button", { name: "Ask" }).click();
     await untilText(page, tap.openTo(0.2));
-    expect(server.tail.readers).toBe(1);
+    // The viewer, and the publisher itself, which listens for a stop.
+    expect(server.tail.readers).toBe(2);
     const address = page.url();
     await page.close();
-    await eventually(() => expect(server.tail.readers).toBe(0));
+    await eventually(() => expect(server.tail.readers).toBe(1));
     tap.openTo(1);
     await eventually(() => expect(tap.emptied).toBe(1));
     const later = await browser.open(address);

@@ -8,6 +8,8 @@ import { DEFAULTS } from "@sluice/server";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { parse } from "yaml";
 import { entryOfFlag, entryOfVariable } from "../../packages/server/src/config/catalog.ts";
+import { RedisMeter } from "../../packages/server/src/engine/redis/meter.ts";
+import { prometheusText } from "../../packages/server/src/observe/prometheus.ts";
 import { createdStream, eventually, serverForTest } from "../e2e/server.ts";
 import { Scrape } from "./prometheus-text.ts";
 
@@ -165,7 +167,9 @@ describe("the dashboard, the alerts and the manual", () => {
     await createdStream(fixture, "a", "text/plain");
     let found: Scrape | undefined;
     await eventually(async () => {
-      found = new Scrape(await fixture.server.metrics());
+      // This server has no Redis, so the metrics of that engine come from its meter.
+      const ofRedis = await prometheusText(new RedisMeter().metrics(), () => {});
+      found = new Scrape((await fixture.server.metrics()) + ofRedis);
       found.value("sluice_streams");
     });
     return found!;
@@ -197,10 +201,15 @@ describe("the dashboard, the alerts and the manual", () => {
     const { families } = await scrape();
     const named = [...text("docs/operations.md").matchAll(/^\| `(sluice_[a-z0-9_]+)`/gm)].map(([, name]) => name!);
     expect(named.length).toBeGreaterThan(40);
-    // This server has no Redis.
-    const here = named.filter((name) => !name.startsWith("sluice_redis_"));
-    for (const name of here) expect([...families.keys()]).toContain(name);
+    for (const name of named) expect([...families.keys()]).toContain(name);
     for (const [name, { help }] of families) expect(help.length, name).toBeGreaterThan(10);
+  });
+
+  it("have a row of panels and an alert for sessions, channels and Redis", () => {
+    const rowTitles = dashboard.panels.filter(({ type }) => type === "row").map(({ title }) => title);
+    expect(rowTitles).toEqual(expect.arrayContaining(["Sessions", "Channels", "Redis"]));
+    const alerted = alerts.groups.flatMap(({ rules }) => rules.map(({ expr }) => expr)).join();
+    for (const part of ["sluice_fanout_", "sluice_channel_", "sluice_redis_"]) expect(alerted).toContain(part);
   });
 
   it("have panels that Grafana can place", () => {

@@ -11,7 +11,7 @@ import { AnswerView } from "./answer-view.ts";
 declare const SLUICE_URL: string;
 const CUT_MS = 2_000;
 
-type State = "idle" | "asking" | "streaming" | "reconnecting" | "done" | "failed";
+type State = "idle" | "asking" | "streaming" | "reconnecting" | "done" | "stopped" | "failed";
 
 const element = (id: string) => document.getElementById(id)!;
 const view = new AnswerView(element("answer"));
@@ -39,7 +39,9 @@ async function follow(id: string, signal: AbortSignal): Promise<void> {
     }
     view.show(text, part.type === "end" ? "complete" : "growing");
     if (part.type !== "end") continue;
-    if (failure === undefined) setState("done", `Done · ${wordsIn(text)} words`);
+    const isStopped = (part.payload as { stopped?: boolean } | null)?.stopped === true;
+    if (isStopped) setState("stopped", `Stopped · ${wordsIn(text)} words`);
+    else if (failure === undefined) setState("done", `Done · ${wordsIn(text)} words`);
     else setState("failed", `Stopped: ${failure}`);
   }
 }
@@ -83,6 +85,8 @@ function wordsIn(text: string): number {
 }
 
 element("ask").addEventListener("click", () => void ask().catch(sayWhy));
+// Any viewer may stop the answer, also after a reload: the publisher learns it from the channel.
+element("stop").addEventListener("click", () => void sluice.channel(location.hash.slice(1)).stop().catch(sayWhy));
 element("cut").addEventListener("click", () => {
   network.off();
   setTimeout(() => network.on(), CUT_MS);

@@ -59,7 +59,9 @@ export type ChannelEvent =
       readonly data: string;
       readonly message: ChannelEventMessage;
     }
-  | { readonly event: "gap"; readonly offset: string; readonly data: string };
+  | { readonly event: "gap"; readonly offset: string; readonly data: string }
+  /** The publisher was asked to stop. */
+  | { readonly event: "stop"; readonly offset: string; readonly data: string };
 
 export interface ChannelEventMessage {
   readonly messageId?: string;
@@ -88,6 +90,7 @@ export class ChannelReader {
     private readonly connection: Connection,
     private readonly path: string,
     private readonly options: ChannelReadOptions,
+    private readonly only?: "stop" | undefined,
   ) {
     this.from = options.from === "beginning" ? undefined : options.from;
     this.position = this.from;
@@ -99,7 +102,7 @@ export class ChannelReader {
   async *items(): AsyncGenerator<ChannelItem, void, undefined> {
     for await (const event of this.events()) {
       if (event.event === "gap") this.isGapTold = true;
-      else yield* this.take(event.message, event.offset);
+      if (event.event === "stream") yield* this.take(event.message, event.offset);
     }
   }
 
@@ -134,7 +137,7 @@ export class ChannelReader {
     const { signal, waitMs } = this.options;
     const headers = { "Last-Event-ID": this.position };
     // For a reader that waits forever, the server does the waiting.
-    const query = { wait: waitMs === Number.POSITIVE_INFINITY ? "true" : undefined };
+    const query = { wait: waitMs === Number.POSITIVE_INFINITY ? "true" : undefined, only: this.only };
     const call = { method: "GET", path: this.path, headers, query, signal };
     const startedAt = Date.now();
     let isWorthwhile = false;
@@ -149,8 +152,8 @@ export class ChannelReader {
     for await (const event of eventsOf(this.connection, call, this.silenceMs, opened, end)) {
       if (signal?.aborted) return;
       const { event: name, id: offset, data } = event;
-      if (name === "gap") {
-        // A reader that reconnects gets no second report of the same gap.
+      if (name === "gap" || name === "stop") {
+        // A reader that reconnects gets no second report of the same gap or stop.
         this.position = offset || this.position;
         yield { event: name, offset, data };
       }

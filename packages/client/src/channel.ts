@@ -7,7 +7,7 @@ import { header } from "@sluice/protocol";
 import { type ChannelEvent, type ChannelItem, ChannelReader, type ChannelReadOptions } from "./channel-reader.ts";
 import type { CallOptions, Connection } from "./connection.ts";
 import { Encoded } from "./encoded.ts";
-import { SluiceError } from "./error.ts";
+import { hasCode, SluiceError } from "./error.ts";
 import type { Phase } from "./outbox.ts";
 import type { PageExit } from "./page-exit.ts";
 import { ChannelPublisher, type PublisherOptions } from "./publisher.ts";
@@ -22,12 +22,19 @@ export interface ChannelMessage {
   readonly messageId?: string | undefined;
 }
 
+export interface StopOptions extends CallOptions {
+  /** For the publisher and for readers; at most 1 KiB. */
+  readonly reason?: string | undefined;
+}
+
 export interface ChannelPublished {
   /** The position after the message. */
   readonly offset: string;
   readonly sequence: number;
   /** The first of the sequences that the publisher left out before the message. */
   readonly gap?: { readonly expected: number } | undefined;
+  /** The publisher is asked to stop. */
+  readonly stop?: { readonly reason?: string | undefined } | undefined;
 }
 
 export class Channel {
@@ -40,7 +47,29 @@ export class Channel {
 
   /** Starts to publish. A channel has one publisher. */
   publisher(options: PublisherOptions = {}): ChannelPublisher {
-    return new ChannelPublisher(this.connection, this.exit, `${this.address}/publish`, options);
+    return new ChannelPublisher(this.connection, this.exit, this.address, options);
+  }
+
+  /**
+   * Asks the publisher to stop, from any tab or process. Resolves when the request is durable; with false if the channel had ended
+   * already. The publisher's `signal` aborts, and it ends the channel.
+   */
+  async stop({ reason, ...options }: StopOptions = {}): Promise<boolean> {
+    const headers = { [header.contentType]: "application/json" };
+    const call = {
+      ...options,
+      method: "POST",
+      path: `${this.address}/stop`,
+      headers,
+      body: JSON.stringify({ reason }),
+    };
+    try {
+      await this.connection.call(call);
+      return true;
+    } catch (error) {
+      if (hasCode(error, "channel-ended")) return false;
+      throw error;
+    }
   }
 
   /** Publishes one message under the caller's own sequence, for a program that keeps count itself. */

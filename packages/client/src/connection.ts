@@ -203,7 +203,7 @@ export class Connection {
   }
 }
 
-function parsed(text: string): unknown {
+export function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

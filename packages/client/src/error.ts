@@ -27,8 +27,8 @@ export type ClientErrorCode =
   | "incomplete"
   /** The publisher of a channel has reported an error. */
   | "publisher-failed"
-  /** Another publisher uses the channel. */
-  | "channel-taken"
+  /** A reader has asked the publisher of a channel to stop. */
+  | "stopped"
   /** A function of the caller's threw while it handled a message or an event. */
   | "handler-failed"
   /** The client, the session or the publisher was already closed. */

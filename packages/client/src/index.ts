@@ -2,7 +2,7 @@
 export type { AppendLimits } from "./appender.ts";
 export type { Retry, RetryOptions } from "./backoff.ts";
 export type { AppendResult, Fanout, Metadata, PublishResult } from "./batch.ts";
-export { Channel, type ChannelMessage, type ChannelPublished } from "./channel.ts";
+export { Channel, type ChannelMessage, type ChannelPublished, type StopOptions } from "./channel.ts";
 export type {
   ChannelEvent,
   ChannelEventMessage,

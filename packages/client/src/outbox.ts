@@ -46,11 +46,6 @@ export class Outbox {
     return this.entries.length === 0 && this.packed.length === 0;
   }
 
-  /** The highest number given so far. */
-  get lastSequence(): number {
-    return this.sequence - 1;
-  }
-
   /** Throws when the entry can never be sent. */
   put({ phase, payload }: Entry): void {
     const last = this.entries.at(-1);

@@ -7,7 +7,8 @@
  * `end`.
  */
 import { Backoff, sleep } from "./backoff.ts";
-import type { Answer, Call, Connection } from "./connection.ts";
+import { ChannelReader } from "./channel-reader.ts";
+import { type Answer, type Call, type Connection, parsed } from "./connection.ts";
 import { badAnswer, SluiceError } from "./error.ts";
 import { countOption, numberOption } from "./options.ts";
 import { type Entry, LEAST_BYTES, Outbox, type Packed } from "./outbox.ts";
@@ -41,6 +42,10 @@ export class ChannelPublisher {
   private readonly queueSize: number;
   private isRunning = false;
   private hasEnded = false;
+  private listening: Promise<void> | undefined;
+  private readonly stopping = new AbortController();
+  /** Aborts when nothing more will be published. */
+  private readonly over = new AbortController();
   private nextSendAt = 0;
   private failure: unknown;
   private lastOffset: string | undefined;
@@ -50,7 +55,7 @@ export class ChannelPublisher {
   constructor(
     private readonly connection: Connection,
     private readonly exit: PageExit,
-    private readonly path: string,
+    private readonly address: string,
     private readonly options: PublisherOptions,
   ) {
     numberOption("giveUpMs", options.giveUpMs, 0);
@@ -59,6 +64,15 @@ export class ChannelPublisher {
     const requestBytes = numberOption("requestBytes", options.requestBytes, REQUEST_BYTES, LEAST_BYTES);
     this.outbox = new Outbox(requestBytes, countOption("sequence", options.sequence, 0));
     this.put({ phase: "START", payload: options.start ?? null }).catch(() => {});
+  }
+
+  /**
+   * Aborts when a reader asks to stop: hand it to the model, and `end` as always. From its first use on, the publisher listens for
+   * that also while it publishes nothing, which needs a token that may read. The reason is an error with the code `stopped`.
+   */
+  get signal(): AbortSignal {
+    this.listening ??= this.listen();
+    return this.stopping.signal;
   }
 
   /** The position after the last message that the server has accepted; undefined before the first. */
@@ -140,6 +154,7 @@ export class ChannelPublisher {
     }
     this.exit.delete(this.lastWords);
     this.isRunning = false;
+    if (this.hasEnded || this.failure !== undefined) this.over.abort();
   }
 
   private async sendOne(): Promise<void> {
@@ -165,14 +180,30 @@ export class ChannelPublisher {
   }
 
   private checkAnswer({ at, status, text }: Answer): void {
-    const offset = /"offset"\s*:\s*"([^"]*)"/.exec(text)?.[1];
+    const { offset, stop } = Object(parsed(text)) as { offset?: unknown; stop?: { reason?: string } };
     // A proxy or a login page may have answered, so the outcome is unknown.
-    if (offset === undefined) throw badAnswer(at, status, "the answer is not one of a channel", { retryable: true });
-    // Another publisher gave this sequence, and the server took our message for a repetition of its message.
-    if (Number(/"sequence"\s*:\s*(\d+)/.exec(text)?.[1]) > this.outbox.lastSequence) {
-      throw new SluiceError("channel-taken", "another publisher is, or was, at work on this channel");
+    if (typeof offset !== "string") {
+      throw badAnswer(at, status, "the answer is not one of a channel", { retryable: true });
     }
     this.lastOffset = offset;
+    if (stop) this.stop(stop);
+  }
+
+  private stop({ reason }: { readonly reason?: string }): void {
+    this.stopping.abort(new SluiceError("stopped", reason ?? "a reader has asked to stop"));
+  }
+
+  /** Never rejects: without leave to listen, or once the channel is gone, the answers to publishes tell. */
+  private async listen(): Promise<void> {
+    const options = { from: "now", waitMs: Number.POSITIVE_INFINITY, signal: this.over.signal };
+    try {
+      const reader = new ChannelReader(this.connection, `${this.address}/events`, options, "stop");
+      for await (const { event, data } of reader.events()) {
+        if (event === "stop") return this.stop(Object(parsed(data)));
+      }
+    } catch {
+      // As above.
+    }
   }
 
   private tell(): void {
@@ -188,7 +219,7 @@ export class ChannelPublisher {
   }
 
   private callFor({ body }: Packed): Call {
-    return { method: "POST", path: this.path, headers: { "Content-Type": "application/json" }, body };
+    return { method: "POST", path: `${this.address}/publish`, headers: { "Content-Type": "application/json" }, body };
   }
 
   /** Called when the page goes away: sends the next requests without waiting for answers. */

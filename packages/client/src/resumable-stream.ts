@@ -6,12 +6,16 @@
  * Invariants: of several callers that claim an id at the same time, one makes the stream. The stream is read to its end even
  * when its first reader leaves. A reader that does not read costs bounded memory.
  */
+import { onAbort } from "./abort.ts";
+import { Absence } from "./absence.ts";
 import type { Channel } from "./channel.ts";
 import type { ChannelItem } from "./channel-reader.ts";
 import { SluiceError } from "./error.ts";
 import { randomId } from "./random-id.ts";
 import type { Sluice } from "./sluice.ts";
 import type { Stream } from "./stream.ts";
+
+export { type ChatTransport, stoppable } from "./stoppable-transport.ts";
 
 export interface CreateResumableStreamContextOptions {
   readonly sluice: Sluice;
@@ -21,11 +25,14 @@ export interface CreateResumableStreamContextOptions {
   readonly waitUntil: ((promise: Promise<unknown>) => void) | null;
 }
 
+/** Makes the text. The signal aborts when a caller of `stopStream` asks for it: hand it to the model. */
+export type MakeStream = (signal: AbortSignal) => ReadableStream<string>;
+
 export interface ResumableStreamContext {
   /** Makes the stream, or follows the one in progress. Null when it is complete. */
   resumableStream(
     streamId: string,
-    makeStream: () => ReadableStream<string>,
+    makeStream: MakeStream,
     skipCharacters?: number,
   ): Promise<ReadableStream<string> | null>;
   /** Undefined when the stream does not exist, null when it is complete. */
@@ -33,10 +40,15 @@ export interface ResumableStreamContext {
   /** Makes the stream. Null when it is already complete; rejects when another caller is making it. */
   createNewResumableStream(
     streamId: string,
-    makeStream: () => ReadableStream<string>,
+    makeStream: MakeStream,
     skipCharacters?: number,
   ): Promise<ReadableStream<string> | null>;
   hasExistingStream(streamId: string): Promise<null | true | "DONE">;
+  /**
+   * Stops the stream, from any process and after any number of resumes: aborts the signal of the function that makes it. Readers
+   * get what was made. False when the stream is complete or does not exist.
+   */
+  stopStream(streamId: string, reason?: string): Promise<boolean>;
 }
 
 const TTL_SECONDS = 24 * 60 * 60;
@@ -44,6 +56,8 @@ const TTL_SECONDS = 24 * 60 * 60;
 const SLOW_READER_SIZE = 1024 * 1024;
 /** How long a follower waits for the first text: one request lies between the claim and the first text, plus a margin. */
 const START_MS = 5_000;
+/** How long a stopped source may take to end by itself, for its last words; then it is cancelled. */
+const LAST_WORDS_MS = 1_000;
 
 export function createResumableStreamContext(options: CreateResumableStreamContextOptions): ResumableStreamContext {
   return new Context(options);
@@ -59,14 +73,15 @@ class Context implements ResumableStreamContext {
     this.resumeExistingStream = this.resumeExistingStream.bind(this);
     this.createNewResumableStream = this.createNewResumableStream.bind(this);
     this.hasExistingStream = this.hasExistingStream.bind(this);
+    this.stopStream = this.stopStream.bind(this);
   }
 
-  async resumableStream(id: string, makeStream: () => ReadableStream<string>, skipCharacters?: number) {
+  async resumableStream(id: string, makeStream: MakeStream, skipCharacters?: number) {
     if (await this.claim(id)) return this.make(id, makeStream, skipCharacters);
     return (await this.resumeExistingStream(id, skipCharacters)) ?? null;
   }
 
-  async createNewResumableStream(id: string, makeStream: () => ReadableStream<string>, skipCharacters?: number) {
+  async createNewResumableStream(id: string, makeStream: MakeStream, skipCharacters?: number) {
     if (await this.claim(id)) return this.make(id, makeStream, skipCharacters);
     if ((await this.hasExistingStream(id)) === "DONE") return null;
     throw new SluiceError("stream-exists", `the resumable stream ${id} is under way already`);
@@ -84,6 +99,21 @@ class Context implements ResumableStreamContext {
     } catch (error) {
       if (error instanceof SluiceError && error.code === "stream-not-found") return null;
       throw error;
+    }
+  }
+
+  async stopStream(id: string, reason?: string): Promise<boolean> {
+    if ((await this.hasExistingStream(id)) !== true) return false;
+    const absence = new Absence(START_MS, undefined);
+    for (;;) {
+      try {
+        return await this.channel(id).stop({ reason });
+      } catch (error) {
+        // The channel begins shortly after the claim.
+        if (await absence.wait(error)) continue;
+        if (error instanceof SluiceError && error.status === 404) return false;
+        throw error;
+      }
     }
   }
 
@@ -114,7 +144,7 @@ class Context implements ResumableStreamContext {
     }
   }
 
-  private make(id: string, makeStream: () => ReadableStream<string>, skipCharacters = 0): ReadableStream<string> {
+  private make(id: string, makeStream: MakeStream, skipCharacters = 0): ReadableStream<string> {
     const reader = new FirstReader(skipCharacters);
     // The first reader gets the error, and the channel passes it on to every other reader.
     const made = this.publish(id, makeStream, reader).catch(() => {});
@@ -123,16 +153,22 @@ class Context implements ResumableStreamContext {
   }
 
   /** A channel that cannot be written ends the text for other readers; the first reader still gets all of it. */
-  private async publish(id: string, makeStream: () => ReadableStream<string>, reader: FirstReader): Promise<void> {
+  private async publish(id: string, makeStream: MakeStream, reader: FirstReader): Promise<void> {
     const publisher = this.channel(id).publisher();
     try {
-      for await (const text of chunksOf(makeStream())) {
+      for await (const text of chunksOf(makeStream(publisher.signal), publisher.signal)) {
         reader.give(text);
         await publisher.write(text).catch(() => {});
       }
       reader.end();
       await publisher.end();
     } catch (error) {
+      if (publisher.signal.aborted) {
+        // A source that fails because it was stopped has ended.
+        reader.end();
+        await publisher.end();
+        return;
+      }
       reader.fail(error);
       await publisher.fail(error);
     } finally {
@@ -218,11 +254,20 @@ function textOf(item: ChannelItem): string {
   return item.type === "delta" && typeof item.payload === "string" ? item.payload : "";
 }
 
-async function* chunksOf(stream: ReadableStream<string>): AsyncGenerator<string, void, undefined> {
+async function* chunksOf(stream: ReadableStream<string>, signal: AbortSignal): AsyncGenerator<string, void, undefined> {
   const reader = stream.getReader();
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) return;
-    yield value;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const stopListening = onAbort(signal, () => {
+    timer = setTimeout(() => void reader.cancel(signal.reason).catch(() => {}), LAST_WORDS_MS);
+  });
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      yield value;
+    }
+  } finally {
+    stopListening();
+    clearTimeout(timer);
   }
 }

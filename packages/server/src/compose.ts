@@ -119,7 +119,7 @@ export interface RunningServer {
 /** Only tests pass an `outside`. */
 export async function createServer(options: ServerOptions = {}, outside: TestOutside = {}): Promise<RunningServer> {
   const asked = withDefaults(options);
-  const exposure = exposureOf(asked, asked.authorize !== undefined);
+  const exposure = exposureOf(asked, asked.authorize !== undefined, "options");
   if (exposure.kind === "refused") throw new ConfigError([exposure.why]);
   const world = realWorld();
   const clock = () => world.monotonicMs();

@@ -39,6 +39,21 @@ export const messages = z.strictObject(
   OBJECT,
 );
 
+export const MAX_REASON_BYTES = 1_024;
+const REASON = { error: `must be a string of at most ${MAX_REASON_BYTES} bytes` };
+
+export const stop = z.strictObject(
+  {
+    reason: z
+      .string(REASON)
+      .max(MAX_REASON_BYTES, REASON)
+      .refine((text) => !isLonger(text, MAX_REASON_BYTES), REASON)
+      .describe("Why, for the publisher and for readers.")
+      .optional(),
+  },
+  OBJECT,
+);
+
 export const published = z.object({
   offset: z.string().describe("The offset of the message; of the last one if there were several."),
   sequence: z.int(),
@@ -46,6 +61,23 @@ export const published = z.object({
     .object({ expected: z.int() })
     .describe("The publisher skipped the sequences from `expected` up to the message.")
     .optional(),
+  stop: z
+    .object({ reason: z.string().optional() })
+    .describe("The publisher is asked to stop: it should end the channel.")
+    .optional(),
+});
+
+export const channelList = z.object({
+  channels: z.array(
+    z.object({
+      channelId: z.string(),
+      phase: z.enum(["START", "DELTA", "END", "ERROR"]).describe("Of the newest message."),
+      sequence: z.int(),
+      messages: z.int().describe("Messages that are kept."),
+      lastPublishAt: z.number(),
+    }),
+  ),
+  next: z.string().optional().describe("Pass it as `after` for the next page."),
 });
 
 /** The data of a `stream` event. */

@@ -2,13 +2,20 @@
  * Channels: a log with phases and publish limits, which ends and is removed by itself. Compose calls it; the router
  * calls its routes.
  */
-import { type AddressName, route } from "../core/route.ts";
+import { type AddressName, READING, route } from "../core/route.ts";
 import { type Feature, type Kernel, kindOf } from "../feature.ts";
 import { type ChannelLimits, limitsFor, type ProjectLimits } from "./defaults.ts";
 import { describeChannels } from "./describe.ts";
 import { channelMetrics } from "./metrics.ts";
 import { parseChannelId } from "./parse.ts";
-import { ChannelRoutes, EVENTS_ADDRESS, PUBLISH_ADDRESS, type ReaderLimits } from "./routes.ts";
+import {
+  CHANNELS_ADDRESS,
+  ChannelRoutes,
+  EVENTS_ADDRESS,
+  PUBLISH_ADDRESS,
+  type ReaderLimits,
+  STOP_ADDRESS,
+} from "./routes.ts";
 import { Channels } from "./service.ts";
 import { CHANNEL } from "./state.ts";
 
@@ -42,6 +49,22 @@ export function channelsFeature({ engine, keepers, world, audience }: Kernel, se
         need: "write",
         handle: (call, request) => routes.publish(call.project, call.channel, request),
         describe: describe["channel.publish"],
+      }),
+      route({
+        name: "channels.list",
+        methods: READING,
+        address: CHANNELS_ADDRESS,
+        need: "read",
+        handle: (call, request) => routes.list(call, request),
+        describe: describe["channels.list"],
+      }),
+      route({
+        name: "channel.stop",
+        methods: ["POST"],
+        address: STOP_ADDRESS,
+        need: "write",
+        handle: (call, request) => routes.stop(call.project, call.channel, request),
+        describe: describe["channel.stop"],
       }),
       route({
         name: "channel.events",

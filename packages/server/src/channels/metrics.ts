@@ -18,6 +18,7 @@ export function channelMetrics({ counters: counted }: Channels, routes: ChannelR
     counter("sluice_channel_messages_total", "Messages appended to channels.", () => counted.messages),
     counter("sluice_channel_repeats_total", "Messages that repeated a stored one.", () => counted.repeats),
     counter("sluice_channel_gaps_total", "Messages before which the publisher skipped sequences.", () => counted.gaps),
+    counter("sluice_channel_stops_total", "Requests to stop a publisher.", () => counted.stops),
     counters("sluice_channel_removals_total", "Channels that the sweep removed, by reason.", "why", () => ({
       ended: counted.ended,
       abandoned: counted.abandoned,

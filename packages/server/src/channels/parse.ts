@@ -8,7 +8,7 @@ import { isLonger } from "../core/bytes.ts";
 import { type HttpRequest, queryValue } from "../core/http.ts";
 import { checkedJson, parseJson } from "../core/json-body.ts";
 import { Refusal } from "../core/refusal.ts";
-import { message, messages } from "./bodies.ts";
+import { message, messages, stop } from "./bodies.ts";
 import { rawMessages, rawPayload } from "./raw-payload.ts";
 import type { NewMessage } from "./rules.ts";
 
@@ -47,6 +47,11 @@ function toMessage({ messageId, phase, sequence }: z.output<typeof message>, raw
   return { messageId, phase, sequence, payload: rawPayload(raw) };
 }
 
+/** A stop may come without a body. */
+export function parseStop(body: Uint8Array): z.output<typeof stop> {
+  return body.length === 0 ? {} : checkedJson(stop, parseJson(body).value);
+}
+
 /** Where a reader starts: at the earliest message kept, at the tail, or after a position. */
 export type From = typeof BEGINNING | typeof NOW | Position;
 
@@ -62,6 +67,13 @@ export function parseFrom(request: HttpRequest): From {
     "bad-offset",
     `${name} must be an offset from this server, ${BEGINNING} or ${NOW}; got ${JSON.stringify(text.slice(0, 40))}`,
   );
+}
+
+/** Whether the reader wants the request to stop only, without the messages. */
+export function parseOnly(request: HttpRequest): "stop" | undefined {
+  const text = queryValue(request.search, "only");
+  if (text === undefined || text === "stop") return text;
+  throw new Refusal("bad-query", `the query parameter only must be stop; got ${JSON.stringify(text.slice(0, 40))}`);
 }
 
 /** Whether the reader waits for a channel that has not started. */

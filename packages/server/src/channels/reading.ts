@@ -10,6 +10,7 @@ import type { Codec, Log, LogPage } from "../core/feed.ts";
 import type { Engine, Entity, Head, LoggedMessage } from "../engine/contract.ts";
 import { isNeverGiven } from "../engine/other-nodes.ts";
 import { alive, channelEntity, META, type Meta, metaTable } from "./state.ts";
+import { STOP_ATTRIBUTES, type Stop, stopText } from "./stopping.ts";
 
 export interface ChannelPage extends LogPage {
   readonly kind: "page";
@@ -18,6 +19,8 @@ export interface ChannelPage extends LogPage {
   readonly messages: readonly LoggedMessage[];
   /** END lies at or before `next`. */
   readonly isOver: boolean;
+  /** The reader starts after the request to stop, and gets it first. */
+  readonly stopped?: Stop | undefined;
   /** The reader's position, if messages between it and the first of these were trimmed; null for the very beginning. */
   readonly missedAfter?: Position | null | undefined;
 }
@@ -109,17 +112,31 @@ export class ChannelLog implements Log<ChannelPage> {
 
 const END_OF_EVENT = utf8("\n\n");
 
-export const CHANNEL_EVENTS: Codec<ChannelPage> = { encode: renderEvents };
+export const CHANNEL_EVENTS: Codec<ChannelPage> = { encode: (page) => renderEvents(page, page.messages) };
+
+/** For a publisher that listens while it publishes nothing: it needs none of its own messages. */
+export const STOP_EVENTS: Codec<ChannelPage> = {
+  encode: (page) => renderEvents({ ...page, missedAfter: undefined }, page.messages.filter(isStop)),
+};
+
+function isStop({ attributes }: LoggedMessage): boolean {
+  return attributes?.phase === STOP_ATTRIBUTES.phase;
+}
 
 /** A stored message is the JSON that readers get, on one line. */
-function renderEvents({ channel, head, messages, missedAfter }: ChannelPage): Uint8Array {
-  if (messages.length === 0) return EMPTY;
+function renderEvents(
+  { channel, head, missedAfter, stopped }: ChannelPage,
+  messages: readonly LoggedMessage[],
+): Uint8Array {
   const parts: Uint8Array[] = [];
+  if (stopped !== undefined) parts.push(utf8(`event: stop\ndata: ${stopText(channel, stopped.reason)}\n\n`));
   if (missedAfter !== undefined) parts.push(renderGap(channel, missedAfter, head.start));
-  for (const { position, payload } of messages) {
-    parts.push(utf8(`event: stream\nid: ${formatOffset(position)}\ndata: `), payload, END_OF_EVENT);
+  for (const message of messages) {
+    const event = isStop(message) ? "stop" : "stream";
+    const start = `event: ${event}\nid: ${formatOffset(message.position)}\ndata: `;
+    parts.push(utf8(start), message.payload, END_OF_EVENT);
   }
-  return concat(parts);
+  return parts.length === 0 ? EMPTY : concat(parts);
 }
 
 /** The id is where the kept messages begin, so that a reader that resumes there gets no second gap event. */

@@ -1,88 +1,21 @@
 /** The rules of a channel: phases, sequences, message ids, limits and the sweep. Each row is one decision on a small view. */
 import { describe, expect, it } from "vitest";
-import { RuleView } from "../../../../test/support/rule-view.ts";
+import {
+  at,
+  Channel,
+  check,
+  delta,
+  deltas,
+  end,
+  LIMITS,
+  message,
+  published,
+  type Row,
+  start,
+} from "../../../../test/support/rule-channel.ts";
 import { marksTable } from "../engine/trimming.ts";
-import { CHANNEL_LIMITS } from "./defaults.ts";
-import { END_ATTRIBUTES, type NewMessage, publishRule, sweepRule } from "./rules.ts";
-import { metaTable, type Phase } from "./state.ts";
-
-const LIMITS = { ...CHANNEL_LIMITS, messages: 40, ttlMs: 1_000, idleMs: 1_000, cleanupMs: 600, runs: 3 };
-
-const message = (phase: Phase, sequence: number, messageId?: string): NewMessage => ({
-  phase,
-  sequence,
-  messageId,
-  payload: `"${phase}${sequence}"`,
-});
-const start = message("START", 0);
-const end = (sequence: number) => message("END", sequence);
-const delta = (sequence: number, messageId?: string) => message("DELTA", sequence, messageId);
-const deltas = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, i) => delta(from + i));
-
-/** One channel under the rule, one request per call. */
-class Channel {
-  readonly view = new RuleView();
-
-  constructor(...taken: readonly NewMessage[]) {
-    if (taken.length > 0) this.publish(...taken);
-  }
-
-  publish(...messages: readonly NewMessage[]) {
-    return this.publishAt(0, ...messages);
-  }
-
-  publishAt(now: number, ...messages: readonly NewMessage[]) {
-    return this.view.run(publishRule(this.view, now, { channel: "c", messages }, LIMITS));
-  }
-
-  sweep(now: number) {
-    return this.view.run(sweepRule(this.view, now, LIMITS));
-  }
-
-  get shown() {
-    return this.view.log.map(({ payload }) => JSON.parse(new TextDecoder().decode(payload)));
-  }
-
-  get sequences(): number[] {
-    return this.shown.map(({ sequence }) => sequence);
-  }
-}
-
-const at = (seq: number, generation = 1) => ({ generation, seq });
-const published = (
-  sequence: number,
-  seq: number,
-  appended: number,
-  gap?: number,
-  gaps = gap === undefined || appended === 0 ? 0 : 1,
-) => ({
-  kind: "published",
-  position: at(seq),
-  sequence,
-  appended,
-  gap,
-  gaps,
-});
-type Row = readonly [
-  name: string,
-  taken: readonly NewMessage[],
-  sent: readonly NewMessage[],
-  outcome: object,
-  kept: readonly number[],
-];
-
-/** Whether every message of the channel and of the request lies where the row says. */
-function check(
-  _name: string,
-  taken: readonly NewMessage[],
-  sent: readonly NewMessage[],
-  outcome: object,
-  kept: readonly number[],
-): void {
-  const channel = new Channel(...taken);
-  expect(channel.publish(...sent)).toEqual(outcome);
-  expect(channel.sequences).toEqual(kept);
-}
+import { END_ATTRIBUTES, publishRule, sweepRule } from "./rules.ts";
+import { metaTable } from "./state.ts";
 
 describe("phases", () => {
   const whole = [start, delta(1), end(2)];
@@ -184,7 +117,7 @@ describe("message ids", () => {
       "another id for a sequence that has one is refused",
       named,
       [delta(1, "two")],
-      { kind: "taken", sequence: 1, messageId: "one" },
+      { kind: "taken", sequence: 1 },
       [0, 1, 2],
     ],
     ["an id for a sequence without one is the same message", named, [delta(2, "two")], published(2, 3, 0), [0, 1, 2]],

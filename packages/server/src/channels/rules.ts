@@ -1,10 +1,11 @@
 /**
  * The rules of a channel's life: publish and sweep. Pure; the service submits them to the channel's keeper.
  *
- * Invariants: a request is stored as a whole or not at all. A sequence is stored once. No message follows END. Messages
- * and the reminder by which the sweep finds the channel are effects of one commit (service.ts says why).
+ * Invariants: a request is stored as a whole or not at all. A sequence is stored once, and a different message under it is
+ * refused. No message follows END. Messages and the reminder by which the sweep finds the channel are effects of one
+ * commit (service.ts says why).
  */
-import type { Position } from "@sluice/protocol";
+import { comparePositions, type Position } from "@sluice/protocol";
 import { utf8 } from "../core/bytes.ts";
 import { type Head, type Message, NO_HEAD } from "../engine/contract.ts";
 import { type Change, drop, put } from "../engine/draft.ts";
@@ -12,8 +13,10 @@ import type { Decision, View } from "../engine/keeper.ts";
 import { marksTable, trimAfterAppend } from "../engine/trimming.ts";
 import type { ChannelLimits } from "./defaults.ts";
 import { Ids } from "./ids.ts";
+import { isSame, messageText, type Repeat } from "./repeats.ts";
 import { extended, find, lastSequence, type Placed } from "./sequences.ts";
 import { alive, expiresAt, type Meta, metaTable, type Phase, type Run } from "./state.ts";
+import type { Stop } from "./stopping.ts";
 
 /** Marks the message that ends a channel, for readers that see only the log. */
 export const END_ATTRIBUTES: Readonly<Record<string, string>> = { phase: "END" };
@@ -30,6 +33,8 @@ export interface Publish {
   readonly channel: string;
   /** At least one. */
   readonly messages: readonly NewMessage[];
+  /** The stored messages that were compared with messages of this request and found to be the same. */
+  readonly compared?: ReadonlyMap<NewMessage, Position> | undefined;
 }
 
 export type PublishRefusal =
@@ -39,15 +44,35 @@ export type PublishRefusal =
   /** The publisher skipped this sequence earlier. */
   | { readonly kind: "passed"; readonly sequence: number; readonly last: number }
   /** Another message has this sequence. */
-  | { readonly kind: "taken"; readonly sequence: number; readonly messageId: string };
+  | { readonly kind: "taken"; readonly sequence: number };
 
-/** The place of the last message, and the number of messages that were new. `gap` is the first gap in the request. */
+/**
+ * The place of the last message, and the number of messages that were new. `gap` is the first gap in the request. `stop`: the
+ * publisher is asked to stop.
+ */
 export type PublishOutcome =
-  | (Placed & { readonly kind: "published"; readonly appended: number; readonly gaps: number })
+  | (Placed & {
+      readonly kind: "published";
+      readonly appended: number;
+      readonly gaps: number;
+      readonly stop?: Stop | undefined;
+    })
   | PublishRefusal;
 
-export function publishRule(view: View, now: number, input: Publish, limits: ChannelLimits): Decision<PublishOutcome> {
-  const publishing = new Publishing(view, now, input.channel, limits);
+/** Nothing is stored before these are compared with the log. `different` is the outcome if one of them differs. */
+export interface Compare {
+  readonly kind: "compare";
+  readonly pairs: readonly Repeat[];
+  different(message: NewMessage): PublishRefusal;
+}
+
+export function publishRule(
+  view: View,
+  now: number,
+  input: Publish,
+  limits: ChannelLimits,
+): Decision<PublishOutcome | Compare> {
+  const publishing = new Publishing(view, now, input, limits);
   for (const message of input.messages) {
     const refusal = publishing.take(message);
     if (refusal !== undefined) return { outcome: refusal };
@@ -58,6 +83,8 @@ export function publishRule(view: View, now: number, input: Publish, limits: Cha
 /** One request on its way through the rule: the next state of the channel, and the changes that lead there. */
 class Publishing {
   private readonly messages: Message[] = [];
+  private readonly texts: string[] = [];
+  private readonly pairs: Repeat[] = [];
   private readonly before: Meta | undefined;
   private meta: Meta | undefined;
   private head: Head;
@@ -72,7 +99,7 @@ class Publishing {
   constructor(
     private readonly view: View,
     private readonly now: number,
-    private readonly channel: string,
+    private readonly input: Publish,
     private readonly limits: ChannelLimits,
   ) {
     this.before = alive(view.get(metaTable, ""), limits.ttlMs, now);
@@ -90,9 +117,7 @@ class Publishing {
       this.begin();
     } else {
       const known = this.recognize(message);
-      if (known === "taken") {
-        return { kind: "taken", sequence: message.sequence, messageId: this.idsOf().idOf(message.sequence)! };
-      }
+      if (known === "taken") return this.different(message);
       if (known === "passed") {
         return { kind: "passed", sequence: message.sequence, last: lastSequence(this.runs, this.lastSeq) };
       }
@@ -114,13 +139,30 @@ class Publishing {
   }
 
   /** Whether the message is stored already; then its place is the answer. */
-  private recognize({ messageId, sequence }: NewMessage): "new" | "repeated" | "passed" | "taken" {
+  private recognize(message: NewMessage): "new" | "repeated" | "passed" | "taken" {
+    const { messageId, sequence } = message;
     const known = messageId === undefined ? undefined : this.idsOf().sequenceOf(messageId);
     const found = find(this.runs, this.lastSeq, known ?? sequence);
     if (found.kind !== "repeated") return found.kind;
-    if (known === undefined && messageId !== undefined && this.idsOf().idOf(sequence) !== undefined) return "taken";
+    if (known === undefined) {
+      if (messageId !== undefined && this.idsOf().idOf(sequence) !== undefined) return "taken";
+      if (!this.isRepeated(message, found.position)) return "taken";
+    }
     this.place(found);
     return "repeated";
+  }
+
+  /** False if the message differs from the one at this position. A position in the log is noted, to be compared. */
+  private isRepeated(message: NewMessage, position: Position): boolean {
+    const own = this.texts[position.seq - this.head.last.seq - 1];
+    if (own !== undefined) return isSame(own, message);
+    const same = this.input.compared?.get(message);
+    if (same === undefined || comparePositions(same, position) !== 0) this.pairs.push({ message, position });
+    return true;
+  }
+
+  private different({ sequence }: NewMessage): PublishRefusal {
+    return this.before?.endedAt === undefined ? { kind: "taken", sequence } : { kind: "ended" };
   }
 
   private append(message: NewMessage): void {
@@ -133,15 +175,18 @@ class Publishing {
     if (messageId !== undefined) this.idsOf().note(messageId, sequence, position.seq);
     if (phase === "END") this.endedAt = this.now;
     if (gap !== undefined) this.gaps++;
-    const shown = {
-      // A message without an id gets a unique one, from its channel's birth and its sequence.
-      messageId: messageId ?? `${this.meta!.born}-${sequence}`,
-      channelId: this.channel,
-      phase,
-      sequence,
-      gap: gap === undefined ? undefined : { expected: gap },
-    };
-    const text = `${JSON.stringify(shown).slice(0, -1)},"payload":${payload}}`;
+    const text = messageText(
+      {
+        // A message without an id gets a unique one, from its channel's birth and its sequence.
+        messageId: messageId ?? `${this.meta!.born}-${sequence}`,
+        channelId: this.input.channel,
+        phase,
+        sequence,
+        gap: gap === undefined ? undefined : { expected: gap },
+      },
+      payload,
+    );
+    this.texts.push(text);
     this.messages.push({
       payload: utf8(text),
       at: this.now,
@@ -160,9 +205,14 @@ class Publishing {
     return this.ids;
   }
 
-  decision(): Decision<PublishOutcome> {
-    const { messages, gaps } = this;
-    const outcome: PublishOutcome = { kind: "published", ...this.placed!, appended: messages.length, gaps };
+  decision(): Decision<PublishOutcome | Compare> {
+    const { messages, gaps, pairs } = this;
+    if (pairs.length > 0) {
+      return { outcome: { kind: "compare", pairs, different: (message) => this.different(message) } };
+    }
+    const placed: PublishOutcome = { kind: "published", ...this.placed!, appended: messages.length, gaps };
+    const { stop } = this.meta!;
+    const outcome = stop === undefined ? placed : { ...placed, stop: { reason: stop.reason } };
     if (messages.length === 0) return { outcome };
     const changes: Change[] = [];
     const isNew = this.before === undefined;

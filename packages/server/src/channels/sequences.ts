@@ -28,16 +28,28 @@ export function find(runs: readonly Run[], lastSeq: number, sequence: number): F
   if (sequence > lastSequence(runs, lastSeq)) return { kind: "new" };
   let end = lastSeq;
   for (let i = runs.length - 1; i >= 0; i--) {
-    const { from, seq, generation } = runs[i]!;
+    const { from, seq, generation, afterStop } = runs[i]!;
+    const endBefore = afterStop ? seq - 2 : seq - 1;
     if (sequence > from + end - seq) return { kind: "passed" };
     if (sequence >= from) {
       const position = { generation, seq: seq + sequence - from };
-      const before = sequence === from && i > 0 ? lastSequence(runs.slice(0, i), seq - 1) + 1 : sequence;
+      const before = sequence === from && i > 0 ? lastSequence(runs.slice(0, i), endBefore) + 1 : sequence;
       return { kind: "repeated", position, sequence, gap: before === sequence ? undefined : before };
     }
-    end = seq - 1;
+    end = endBefore;
   }
   return { kind: "passed" };
+}
+
+/** The runs after a request to stop is appended at `position`. The next run begins after it. */
+export function afterStop(
+  runs: readonly Run[],
+  { generation, seq }: Position,
+  lastSequence: number,
+  maxRuns: number,
+): readonly Run[] {
+  const run: Run = { from: lastSequence + 1, seq: seq + 1, generation, afterStop: true };
+  return [...runs, run].slice(-maxRuns);
 }
 
 /**

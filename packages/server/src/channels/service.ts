@@ -1,10 +1,11 @@
 /**
- * Channels as every door uses them: publish, read, sweep. It submits rules to the channel's keeper and counts outcomes.
+ * Channels as every door uses them: publish, stop, read, sweep. It submits rules to the channel's keeper and counts outcomes.
  *
  * A publish passes these steps in order, and a step that fails prevents the later ones:
  * - Its size is checked.
  * - It is counted against the channel's rate. That is a separate step and fails closed.
  * - Its messages are parsed.
+ * - Messages whose sequence is stored already are compared with the log. A different message is refused.
  * - The publish rule appends the messages, trims the log and moves the reminder, in one commit.
  *
  * A channel is tracked by its publishes. An index of active channels beside the data could disagree with the data: an
@@ -20,13 +21,22 @@
  */
 import { type Position, ZERO } from "@sluice/protocol";
 import { Refusal } from "../core/refusal.ts";
-import type { Engine, Hit } from "../engine/contract.ts";
+import type { Engine, Entity, Hit } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
 import type { ChannelLimits, LimitsFor } from "./defaults.ts";
 import { ID_SLOTS } from "./ids.ts";
 import { metaOf, type ReadOutcome, readPage } from "./reading.ts";
-import { type NewMessage, type PublishOutcome, publishRule, type SweepOutcome, sweepRule } from "./rules.ts";
+import { firstDifferent } from "./repeats.ts";
+import {
+  type Compare,
+  type NewMessage,
+  type PublishOutcome,
+  publishRule,
+  type SweepOutcome,
+  sweepRule,
+} from "./rules.ts";
 import { alive, channelEntity, MARKS, META, metaTable } from "./state.ts";
+import { type Stop, type StopOutcome, stopRule } from "./stopping.ts";
 
 const PLAIN_KEYS = [META, MARKS];
 const KEYS_WITH_IDS = [META, MARKS, ...ID_SLOTS];
@@ -39,6 +49,12 @@ export interface Publish {
   messages(): readonly NewMessage[];
 }
 
+export interface Tail {
+  readonly position: Position;
+  /** Set if the publisher was asked to stop. */
+  readonly stop: Stop | undefined;
+}
+
 /** Since the start of this process; for metrics. */
 export interface ChannelCounters {
   publishes: number;
@@ -49,6 +65,7 @@ export interface ChannelCounters {
   tooLarge: number;
   refused: number;
   gaps: number;
+  stops: number;
   ended: number;
   abandoned: number;
   ghosts: number;
@@ -64,6 +81,7 @@ export class Channels {
     tooLarge: 0,
     refused: 0,
     gaps: 0,
+    stops: 0,
     ended: 0,
     abandoned: 0,
     ghosts: 0,
@@ -117,12 +135,28 @@ export class Channels {
     limits: ChannelLimits,
   ): Promise<PublishOutcome> {
     const keys = messages.some(({ messageId }) => messageId !== undefined) ? KEYS_WITH_IDS : PLAIN_KEYS;
-    const input = { channel, messages };
-    const outcome = await this.keepers.submit(channelEntity(project, channel), keys, (view, now) =>
-      publishRule(view, now, input, limits),
-    );
-    this.count(outcome, messages.length);
-    return outcome;
+    const e = channelEntity(project, channel);
+    const compared = new Map<NewMessage, Position>();
+    for (;;) {
+      const input = { channel, messages, compared };
+      const decided = await this.keepers.submit(e, keys, (view, now) => publishRule(view, now, input, limits));
+      const outcome = decided.kind === "compare" ? await this.compare(e, decided, compared) : decided;
+      if (outcome === undefined) continue;
+      this.count(outcome, messages.length);
+      return outcome;
+    }
+  }
+
+  /** Undefined when every repeated message is the same as the stored one; the rule then runs again. */
+  private async compare(
+    e: Entity,
+    { pairs, different }: Compare,
+    compared: Map<NewMessage, Position>,
+  ): Promise<PublishOutcome | undefined> {
+    const message = await firstDifferent(this.engine, e, pairs);
+    if (message !== undefined) return different(message);
+    for (const { message, position } of pairs) compared.set(message, position);
+    return undefined;
   }
 
   private count(outcome: PublishOutcome, sent: number): void {
@@ -135,6 +169,16 @@ export class Channels {
     counters.messages += outcome.appended;
     counters.repeats += sent - outcome.appended;
     counters.gaps += outcome.gaps;
+  }
+
+  /** Asks the publisher to stop. Resolves when the request is durable. */
+  async stop(project: string, channel: string, stop: Stop): Promise<StopOutcome> {
+    const limits = this.limitsFor(project, channel);
+    const outcome = await this.keepers.submit(channelEntity(project, channel), PLAIN_KEYS, (view, now) =>
+      stopRule(view, now, channel, stop, limits),
+    );
+    if (outcome.kind === "stopped") this.counters.stops++;
+    return outcome;
   }
 
   /** Reads after a position; undefined means from the earliest message kept. */
@@ -151,11 +195,11 @@ export class Channels {
     return readPage(this.engine, e, after ?? ZERO, maxBytes, ttlMs);
   }
 
-  /** Where the log ends; undefined if the channel does not exist. */
-  async tail(project: string, channel: string, { ttlMs }: ChannelLimits): Promise<Position | undefined> {
+  /** Where the log ends, and what is stored of the channel; undefined if it does not exist. */
+  async tail(project: string, channel: string, { ttlMs }: ChannelLimits): Promise<Tail | undefined> {
     const { head, rows } = await this.engine.load(channelEntity(project, channel), [META]);
     const meta = alive(rows[0] && metaTable.decode(rows[0]), ttlMs, this.engine.now());
-    return meta && head.last;
+    return meta && { position: head.last, stop: meta.stop };
   }
 
   /** Removes the channel if it has expired or is abandoned. */

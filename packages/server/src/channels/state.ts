@@ -1,12 +1,13 @@
 /**
  * What is stored of a channel besides its log. One entity per channel, kind "channel".
  *
- *     meta   ""        its life: start, end, next reminder; which sequences the log holds
+ *     meta   ""        its life: start, end, next reminder; which sequences the log holds; whether it is to stop
  *     marks  ""        where the log may be trimmed; `engine/trimming.ts`
  *     ids    a slot    the message ids of one stretch of the log, in a ring of slots
  *
  * A plain DELTA changes none of these rows, because its sequence follows from its place in the log.
  */
+import type { Position } from "@sluice/protocol";
 import { type Entity, entity } from "../engine/contract.ts";
 import { jsonTable, type Table } from "../engine/table.ts";
 
@@ -26,6 +27,8 @@ export interface Run {
   readonly from: number;
   readonly seq: number;
   readonly generation: number;
+  /** The entry before the run is the request to stop, which has no sequence. */
+  readonly afterStop?: true | undefined;
 }
 
 export interface Meta {
@@ -37,6 +40,8 @@ export interface Meta {
   readonly remindAt: number;
   /** Oldest first, at least one. */
   readonly runs: readonly Run[];
+  /** The request to stop, and the place of its entry in the log. */
+  readonly stop?: { readonly reason?: string | undefined; readonly at: Position } | undefined;
 }
 
 /** The ids of the messages with numbers from `segment * step` on, and their sequences. */

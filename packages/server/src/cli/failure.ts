@@ -34,6 +34,5 @@ export function earliestText(offset: string): string {
 function exitCodeWithoutAnswer({ code, retryable }: SluiceError): number {
   if (retryable) return EXIT.unavailable;
   // A refusal over a WebSocket has a code and no status.
-  if (Object.hasOwn(errors, code)) return exitCodeOf(errors[code as ErrorCode].status);
-  return code === "channel-taken" ? EXIT.conflict : EXIT.failure;
+  return Object.hasOwn(errors, code) ? exitCodeOf(errors[code as ErrorCode].status) : EXIT.failure;
 }

@@ -2,30 +2,35 @@
 import { Command } from "commander";
 import { addBench } from "./bench/group.ts";
 import { addChannel } from "./channel/group.ts";
+import { addCompletion } from "./completion.ts";
 import { addConfig } from "./config/group.ts";
 import { addContext } from "./context/group.ts";
 import { addDoctor } from "./doctor.ts";
 import { EXIT_MEANINGS } from "./exit.ts";
 import { addGroup } from "./group/group.ts";
+import { helpLayout } from "./help.ts";
 import { addPublish } from "./publish.ts";
 import { addServe } from "./serve.ts";
 import { addSession } from "./session/group.ts";
+import { addStatus } from "./status.ts";
 import { addStream } from "./stream/group.ts";
-import { bold } from "./terminal.ts";
 import { addToken } from "./token.ts";
+import { addWake } from "./wake/group.ts";
+import { paragraph, terminalWidth } from "./wrap.ts";
 
-export function buildProgram(version: string): Command {
+export function buildProgram(version: string, width = terminalWidth()): Command {
   const program = new Command("sluice")
     .description("Sluice: one durable log, every way to subscribe.")
     .version(version, "-V, --version", "print the version")
     .helpOption("-h, --help", "show help, with examples")
     .exitOverride()
     .configureOutput({ outputError: (text, write) => write(oneLine(text)) })
-    .configureHelp({ styleTitle: bold })
+    .configureHelp(helpLayout(width))
     .showSuggestionAfterError();
-  const first = [addServe, addStream, addPublish, addSession, addChannel, addGroup];
-  for (const add of [...first, addToken, addContext, addConfig, addBench, addDoctor]) add(program);
-  return program.addHelpText("after", exitCodes);
+  const first = [addServe, addStatus, addStream, addPublish, addSession, addChannel, addGroup, addWake];
+  const more = [addToken, addContext, addConfig, addBench, addDoctor, addCompletion];
+  for (const add of [...first, ...more]) add(program);
+  return program.addHelpText("after", exitCodes(width));
 }
 
 /** "error: unknown option '--x'\n(Did you mean --y?)" becomes one line. */
@@ -34,8 +39,8 @@ function oneLine(text: string): string {
   return `sluice: ${said.replace(/\n\(Did you mean (one of )?(.*)\?\)$/, "; did you mean $2?")}\n`;
 }
 
-function exitCodes(): string {
-  const lines = Object.entries(EXIT_MEANINGS).map(([code, meaning]) => `  ${code}  ${meaning}`);
+function exitCodes(width: number): string {
+  const lines = Object.entries(EXIT_MEANINGS).map(([code, meaning]) => paragraph(meaning, width, `  ${code}  `));
   return `\nExit codes:\n${lines.join("\n")}\n`;
 }
 

@@ -1,6 +1,6 @@
 /**
  * The server that a command talks to: its URL, the token, and a client with the command line's headers and retries.
- * Every command of `stream`, `channel`, `session`, `group` and `bench`, and `publish`, uses it.
+ * Every command of `stream`, `channel`, `session`, `group`, `wake` and `bench`, `publish` and `status` use it.
  *
  * Invariants: a token is sent to its own server only. Neither a token nor a password is ever shown.
  */
@@ -11,6 +11,7 @@ import {
   type Inbox,
   type RetryOptions,
   Sluice,
+  SluiceError,
   type Stream,
   type StreamOptions,
 } from "@sluice/client";
@@ -134,6 +135,18 @@ export class Remote {
     };
   }
 
+  /** One request to a route for which the client has no method. */
+  async request<T>(method: string, path: string, body?: object): Promise<T> {
+    const response = await this.fetch(`${this.url}/v1/${this.project}/${path}`, {
+      method,
+      headers: body === undefined ? {} : { "Content-Type": "application/json" },
+      body: body === undefined ? null : JSON.stringify(body),
+    });
+    const text = await response.text();
+    if (response.ok) return (text === "" ? undefined : JSON.parse(text)) as T;
+    throw refusalOf(response, text);
+  }
+
   /** For `bench`, which sends its requests itself. */
   streamUrl(path: string): string {
     return `${this.url}/v1/${this.project}/stream/${path}`;
@@ -171,6 +184,17 @@ export class Remote {
     }
     return new CliError(EXIT.unavailable, `the server at ${this.url} cannot be reached: ${why}`);
   }
+}
+
+export function refusalOf({ status, headers }: Response, text: string): SluiceError {
+  let said: { code?: string; detail?: string } = {};
+  try {
+    said = JSON.parse(text);
+  } catch {
+    // A proxy has answered.
+  }
+  const { code = `http-${status}`, detail = `the server answered ${status}` } = said;
+  return new SluiceError(code, detail, { status, headers });
 }
 
 /** A name that the client refuses was typed, so it is a usage error. */

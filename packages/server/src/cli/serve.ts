@@ -53,11 +53,13 @@ async function serve(_options: unknown, command: Command): Promise<void> {
 }
 
 async function start(settings: Settings): Promise<RunningServer> {
+  const exposure = exposureOf(settings);
+  if (exposure.kind === "refused") throw new ConfigError([exposure.why]);
   try {
     // The other commands do not load the server, so they start sooner.
     const { createServer } = await import("../compose.ts");
     const server = await createServer({ ...settings, grpcPort: settings.grpcPort ?? "auto" });
-    if (exposureOf(settings).kind === "local") {
+    if (exposure.kind === "local") {
       say(
         "no keys are configured: every program on this machine may read and write everything, and no other machine can",
       );

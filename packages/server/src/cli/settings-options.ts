@@ -6,6 +6,8 @@ import { type Command, Option } from "commander";
 import { allEntries, type Entry, nearest } from "../config/catalog.ts";
 import { type FlagGiven, type Loaded, loadSettings } from "../config/load.ts";
 import { isSwitch } from "../config/reference.ts";
+import { helpWidthOf } from "./help.ts";
+import { paragraph } from "./wrap.ts";
 
 /** Unknown flags and words stay in `command.args`, for `settingsOf` to report. */
 export function addSettingOptions(command: Command, inHelp: "listed" | "unlisted" = "listed"): Command {
@@ -15,7 +17,10 @@ export function addSettingOptions(command: Command, inHelp: "listed" | "unlisted
     const flags = isSwitch(entry) ? entry.flag : `${entry.flag} <${entry.operand}>`;
     command.addOption(new Option(flags, describe(entry)).hideHelp(inHelp === "unlisted"));
   }
-  if (inHelp === "unlisted") command.addHelpText("after", "\nAnd every flag of `sluice serve`; its help lists them.");
+  if (inHelp === "unlisted") {
+    const more = "And every flag of `sluice serve`; its help lists them.";
+    command.addHelpText("after", ({ command: asked }) => `\n${paragraph(more, helpWidthOf(asked))}`);
+  }
   return command
     .option("--set <KEY=VALUE>", "any other setting; `sluice config docs` lists them all", collect)
     .allowUnknownOption()

@@ -3,6 +3,7 @@
  *
  * Invariants: colors appear only on a terminal that wants them. A program that stops reading a pipe causes no error.
  */
+import { terminalWidth } from "./wrap.ts";
 
 /** Whether a stream shows colors; https://no-color.org is respected. */
 function hasColors(stream: { readonly isTTY?: boolean }): boolean {
@@ -49,6 +50,21 @@ export function endQuietlyWithOurReader(): void {
   });
   // A server must keep serving when standard error is closed.
   process.stderr.on("error", () => {});
+}
+
+/**
+ * A list with its heading. On a terminal too narrow for the columns, every row becomes a block of one line per column, because
+ * the terminal would break its lines in the middle of words.
+ */
+export function listing(
+  heading: readonly string[],
+  rows: readonly (readonly string[])[],
+  width = terminalWidth(),
+): string {
+  const [top, ...rest] = table([heading, ...rows]).split("\n");
+  const isTooWide = [top!, ...rest].some((one) => one.length > width);
+  if (!isTooWide) return [bold(top!), ...rest].join("\n");
+  return rows.map((row) => table(heading.map((name, i) => [name, row[i] ?? ""]))).join("\n\n");
 }
 
 /** Columns as wide as their widest cell. */

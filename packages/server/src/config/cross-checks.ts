@@ -48,6 +48,13 @@ export type Exposure =
   | { readonly kind: "guarded" | "open" | "local" }
   | { readonly kind: "refused"; readonly why: string };
 
+/** What an operator can do about a refused server, in the words of the command line or of an embedding program. */
+const WAYS_OUT = {
+  flags: "give a project a secret (SLUICE_SECRET_default=…), or listen on 127.0.0.1, or say --no-auth if that is meant",
+  options:
+    "give a project a secret (projects.default.secrets), or listen on 127.0.0.1, or set auth.off to true if that is meant",
+} as const;
+
 /**
  * Without keys the server cannot tell callers apart, so only this machine may connect, unless the operator allows more.
  * `isGuarded`: the embedding program authorizes callers itself.
@@ -55,15 +62,14 @@ export type Exposure =
 export function exposureOf(
   { host, auth, projects }: Pick<Settings, "host" | "auth" | "projects">,
   isGuarded = false,
+  words: keyof typeof WAYS_OUT = "flags",
 ): Exposure {
   if (isGuarded) return { kind: "guarded" };
   if (auth.off) return { kind: "open" };
   const hasKeys = Object.values(projects).some(({ secrets, jwks }) => secrets !== undefined || jwks !== undefined);
   if (hasKeys) return { kind: "guarded" };
   if (isLoopback(host)) return { kind: "local" };
-  const why =
-    `no keys are configured, so every client that reaches ${host} could read and write everything: ` +
-    "give a project a secret (SLUICE_SECRET_default=…), or listen on 127.0.0.1, or say --no-auth if that is meant";
+  const why = `no keys are configured, so every client that reaches ${host} could read and write everything: ${WAYS_OUT[words]}`;
   return { kind: "refused", why };
 }
 

@@ -109,6 +109,11 @@ export const doorSettings = {
       "What is logged, to standard error.",
       { flag: "--log-level", operand: "LEVEL" },
     ),
+    format: choice(
+      ["auto", "json", "pretty"],
+      "auto",
+      "How lines look: JSON, or pretty for people; auto is pretty on a terminal, else JSON.",
+    ),
     requests: yesNo(true, "Whether every request is logged, at info."),
   }),
   metrics: settingGroup("Metrics", METRIC_LIMITS, {}),

@@ -1,6 +1,6 @@
 /**
- * The log: JSON lines on standard error, or the logger of the embedding program, or nothing. Watch opens it; the
- * request observer and compose write to it.
+ * The log: lines on standard error, or the logger of the embedding program, or nothing. Lines are JSON, or for people on a
+ * terminal. Watch opens it; the request observer and compose write to it.
  *
  * Invariants: writing never waits. Nothing that a client sent is logged except a request id of harmless characters. Of
  * a fault only name, message, code, stack and causes are logged, because other fields may carry tokens and claims.
@@ -10,7 +10,8 @@ import type { World } from "../core/world.ts";
 import { EngineError } from "../engine/contract.ts";
 import { LOG_LIMITS, type LogLimits } from "./defaults.ts";
 import { LineBuffer } from "./line-buffer.ts";
-import { flushAtExit, forgetAtExit, stderrOutlet } from "./stderr.ts";
+import { type LineText, prettyLines } from "./pretty-line.ts";
+import { flushAtExit, forgetAtExit, stderrOutlet, stderrTerminal } from "./stderr.ts";
 
 /**
  * From the most verbose to none. The server writes at info, warn and error; the other levels only set the threshold.
@@ -18,6 +19,8 @@ import { flushAtExit, forgetAtExit, stderrOutlet } from "./stderr.ts";
 const LEVELS = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
 
 export type LogLevel = (typeof LEVELS)[number];
+
+export type LogFormat = "auto" | "json" | "pretty";
 
 /** The logger that an embedding program may provide instead; a pino logger fits. */
 export interface Logger {
@@ -30,6 +33,8 @@ type Some<T> = { readonly [K in keyof T]?: T[K] | undefined };
 
 export interface LogOptions extends Some<LogLimits> {
   readonly level?: LogLevel | undefined;
+  /** `auto`: for people if standard error is a terminal, else JSON. */
+  readonly format?: LogFormat | undefined;
   /** One line per request, at `info`. */
   readonly requests?: boolean | undefined;
   readonly logger?: Logger | undefined;
@@ -69,19 +74,17 @@ export class Log {
 
   static open(options: LogOptions | false, world: Pick<World, "after" | "now">): Log {
     if (options === false) return new Log(undefined, undefined, undefined);
-    const { level = "info", requests = true, logger, ...given } = options;
+    const { level = "info", format = "auto", requests = true, logger, ...given } = options;
     const limits = { ...LOG_LIMITS, ...given } as LogLimits;
     if (logger) return new Log(logger, requests ? requestsTo(logger) : undefined, undefined, limits);
-    const dropped = (count: number) => lineOf("warn", world.now(), { dropped: count }, "log lines were dropped");
+    const text = lineText(format);
+    const dropped = (count: number) => text("warn", world.now(), { dropped: count }, "log lines were dropped");
     const buffer = new LineBuffer(stderrOutlet(), world, dropped, limits);
     flushAtExit(buffer);
     const wantsRequests = requests && includes(level, "info");
-    return new Log(
-      linesTo(buffer, level, world),
-      wantsRequests ? requestWriter(buffer, world) : undefined,
-      buffer,
-      limits,
-    );
+    const lines = linesTo(buffer, level, world, text);
+    const requestLines = text === lineOf ? requestWriter(buffer, world) : requestsTo(lines);
+    return new Log(lines, wantsRequests ? requestLines : undefined, buffer, limits);
   }
 
   info(message: string, fields: object = {}): void {
@@ -121,9 +124,14 @@ function includes(threshold: LogLevel, level: LogLevel): boolean {
   return LEVELS.indexOf(level) >= LEVELS.indexOf(threshold);
 }
 
-function linesTo(buffer: LineBuffer, threshold: LogLevel, world: Pick<World, "now">): Logger {
+function lineText(format: LogFormat): LineText {
+  const { isTerminal, hasColors } = stderrTerminal();
+  return format === "pretty" || (format === "auto" && isTerminal) ? prettyLines(hasColors) : lineOf;
+}
+
+function linesTo(buffer: LineBuffer, threshold: LogLevel, world: Pick<World, "now">, text: LineText): Logger {
   const writerAt = (level: LogLevel) => (fields: object, message: string) => {
-    if (includes(threshold, level)) buffer.add(lineOf(level, world.now(), fields, message));
+    if (includes(threshold, level)) buffer.add(text(level, world.now(), fields, message));
   };
   return { info: writerAt("info"), warn: writerAt("warn"), error: writerAt("error") };
 }

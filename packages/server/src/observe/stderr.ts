@@ -6,6 +6,7 @@
  * Writes to a pipe or a socket are queued without blocking; a thread of the pool writes to a file or a terminal.
  */
 import { fstatSync, write, writeSync } from "node:fs";
+import { isatty } from "node:tty";
 import type { LineBuffer, Outlet } from "./line-buffer.ts";
 
 const STDERR = 2;
@@ -17,6 +18,13 @@ let outlet: Outlet | undefined;
 export function stderrOutlet(): Outlet {
   outlet ??= isStream(STDERR) ? new StreamOutlet() : new FileOutlet(STDERR);
   return outlet;
+}
+
+/** Whether standard error is a terminal, and whether that shows colors; https://no-color.org is respected. */
+export function stderrTerminal(): { readonly isTerminal: boolean; readonly hasColors: boolean } {
+  const isTerminal = isatty(STDERR);
+  const { NO_COLOR, TERM } = process.env;
+  return { isTerminal, hasColors: isTerminal && (NO_COLOR ?? "") === "" && TERM !== "dumb" };
 }
 
 function isStream(fd: number): boolean {

@@ -60,3 +60,14 @@ export const sessionInfo = z.object({
 });
 
 export const touched = z.object({ sessionId: z.string(), expiresAt: z.number() });
+
+export const sessionList = z.object({
+  sessions: z.array(
+    z.object({
+      sessionId: z.string(),
+      expiresAt: z.number(),
+      subscriptions: z.int().describe("How many streams are copied into its inbox."),
+    }),
+  ),
+  next: z.string().optional().describe("Pass it as `after` for the next page."),
+});

@@ -1,8 +1,9 @@
 /** The routes of sessions, described for the OpenAPI document. Their bodies are the schemas that validate them. */
 import { header } from "@sluice/protocol";
 import { count, type Description, parameter } from "../core/describe.ts";
+import { afterQuery, limitQuery } from "../core/describe-listing.ts";
 import { appendDescription } from "../streams/describe.ts";
-import { sessionInfo, subscribe, subscribed, touched, unsubscribe } from "./bodies.ts";
+import { sessionInfo, sessionList, subscribe, subscribed, touched, unsubscribe } from "./bodies.ts";
 
 const fanout = [
   parameter(header.fanoutCount, "The number of sessions that subscribe to the stream.", count()),
@@ -47,6 +48,13 @@ export const describeSessions = {
     refuses: ["bad-body", "too-large", "session-not-found", "overloaded"],
   },
   publish: appendDescription("Append to a stream, and wait for the copies to its subscribers", fanout),
+  "sessions.list": {
+    summary: "List the sessions of a project; for admins",
+    says: "Sessions come in the order of their ids.",
+    query: [limitQuery, afterQuery],
+    answers: { 200: { says: "A page of sessions.", content: { "application/json": sessionList } } },
+    refuses: ["bad-query"],
+  },
   "session.get": {
     summary: "Get a session and its subscriptions",
     answers: { 200: { says: "The session.", content: { "application/json": sessionInfo } } },

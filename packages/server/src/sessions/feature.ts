@@ -18,6 +18,7 @@ import {
   PUBLISH_ADDRESS,
   parseSessionId,
   SESSION_ADDRESS,
+  SESSIONS_ADDRESS,
   SessionRoutes,
   SUBSCRIBE_ADDRESS,
   UNSUBSCRIBE_ADDRESS,
@@ -89,6 +90,14 @@ export function sessionsFeature(kernel: Kernel, settings: SessionSettings, parts
         need: "write",
         handle: (call, request) => routes.publish(call, request),
         describe: describe.publish,
+      }),
+      route({
+        name: "sessions.list",
+        methods: READING,
+        address: SESSIONS_ADDRESS,
+        need: "admin",
+        handle: (call, request) => routes.list(call, request),
+        describe: describe["sessions.list"],
       }),
       route({
         name: "session.get",

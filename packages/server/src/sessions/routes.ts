@@ -18,6 +18,7 @@ import { session as sessionSchema, subscribe, unsubscribe } from "./bodies.ts";
 import type { SessionLimits } from "./defaults.ts";
 import type { Events } from "./events.ts";
 import type { Published } from "./fanout.ts";
+import { listSessions } from "./listing.ts";
 import type { Sessions, Subscribe, SubscribeOutcome } from "./service.ts";
 import type { Joined } from "./session-rules.ts";
 import { sessionPath } from "./state.ts";
@@ -25,10 +26,12 @@ import { sessionPath } from "./state.ts";
 export const SUBSCRIBE_ADDRESS = "/v1/{project}/subscribe";
 export const UNSUBSCRIBE_ADDRESS = "/v1/{project}/unsubscribe";
 export const PUBLISH_ADDRESS = "/v1/{project}/publish/{path}";
+export const SESSIONS_ADDRESS = "/v1/{project}/sessions";
 export const SESSION_ADDRESS = "/v1/{project}/session/{session}";
 
 type ProjectCall = CallTo<typeof SUBSCRIBE_ADDRESS>;
 type PublishCall = CallTo<typeof PUBLISH_ADDRESS>;
+type ListCall = CallTo<typeof SESSIONS_ADDRESS>;
 type SessionCall = CallTo<typeof SESSION_ADDRESS>;
 
 export interface RouteParts {
@@ -75,6 +78,13 @@ export class SessionRoutes {
       reply.headers.push(...fanoutHeaders(copies));
       return reply;
     });
+  }
+
+  /** For admins: ids, ends and numbers of subscriptions. A token that is confined to some streams may not list sessions. */
+  async list({ project, access }: ListCall, { search }: HttpRequest): Promise<Reply> {
+    if (access.isConfined) throw new Refusal("forbidden", "the token is confined to some streams");
+    const { found, next } = await listSessions(this.parts.sessions, project, access, search);
+    return json({ sessions: found, next });
   }
 
   get({ project, session, access }: SessionCall, request: HttpRequest): Promise<Reply> {

@@ -18,7 +18,7 @@ import { checkPath } from "../streams/paths.ts";
 import type { ReadOutcome } from "../streams/reading.ts";
 import { absent, appendRefusal } from "../streams/refusals.ts";
 import type { Streams } from "../streams/service.ts";
-import { FANOUT_FOLLOWER, lifeOf, META, metaTable } from "../streams/state.ts";
+import { FANOUT_FOLLOWER, lifeOf, META, metaTable, SESSION } from "../streams/state.ts";
 import { STREAM_ID } from "./bodies.ts";
 import { type EndingParts, Endings, type EndingTask, subscriptionsOf } from "./endings.ts";
 import type { Published } from "./fanout.ts";
@@ -44,6 +44,7 @@ import {
   type Subscription,
   sessionEntity,
   sessionIdOf,
+  sessionPath,
   sessionTable,
   subscriptionTable,
 } from "./state.ts";
@@ -279,6 +280,12 @@ export class Sessions {
       events.tell("publish_error", { stream, error, latencyMs: world.monotonicMs() - startedAt });
       throw fault;
     }
+  }
+
+  /** Ids of sessions, in order. */
+  async ids(project: string, after: string, count: number): Promise<readonly string[]> {
+    const { ids } = await this.parts.engine.list(project, SESSION, sessionPath(""), sessionPath(after), count);
+    return ids.map(sessionIdOf);
   }
 
   async get(project: string, sessionId: string, asker: Asker): Promise<SessionInfo | undefined> {

@@ -16,6 +16,7 @@ import type { CallTo } from "../core/route.ts";
 import { matchesFilter, parseFilter, type TopicFilter } from "../core/topic.ts";
 import { LIST_LIMITS, type ListLimits } from "./defaults.ts";
 import { MAX_PATH_BYTES } from "./paths.ts";
+import { earliestOf } from "./reading.ts";
 import type { Streams } from "./service.ts";
 import { endsAt } from "./state.ts";
 
@@ -111,11 +112,13 @@ async function describeEntry(streams: Streams, project: string, path: string): P
   const described = await streams.describe(project, path);
   if (described.kind !== "live") return undefined;
   const { meta, head } = described;
+  const earliest = await earliestOf(streams.engine, project, meta, head);
   return {
     path,
     contentType: meta.config.contentType,
     nextOffset: formatOffset(head.last),
-    messages: head.last.seq - head.start.seq,
+    // A fork is read from its ancestors' messages on. Numbers go on from theirs to its own.
+    messages: head.last.seq - earliest.seq,
     bytes: head.bytes - head.startBytes,
     closed: meta.closed,
     createdAt: meta.createdAt,

@@ -5,6 +5,7 @@
 import type { ErrorCode } from "@sluice/protocol";
 import { z } from "zod";
 import type { Description } from "../core/describe.ts";
+import { afterQuery, limitQuery } from "../core/describe-listing.ts";
 import type { WakeBodies } from "./bodies.ts";
 
 const json = (schema: z.ZodType) => ({ "application/json": schema });
@@ -59,6 +60,8 @@ const UNPROVEN: readonly ErrorCode[] = [
   "fenced",
 ];
 
+const subscriptionList = z.object({ subscriptions: z.array(subscription), next: z.string().optional() });
+
 export const describeWakes = (bodies: WakeBodies) =>
   ({
     "ds.subscription.put": {
@@ -77,6 +80,13 @@ export const describeWakes = (bodies: WakeBodies) =>
         "project-limit",
         "overloaded",
       ],
+    },
+    "ds.subscriptions.list": {
+      summary: "List the wake subscriptions of a project",
+      says: "Subscriptions come in the order of their ids. A token that is confined lists only those within its reach.",
+      query: [limitQuery, afterQuery],
+      answers: { 200: { says: "A page of subscriptions.", content: json(subscriptionList) } },
+      refuses: ["bad-query"],
     },
     "ds.subscription.get": {
       summary: "Get a wake subscription",

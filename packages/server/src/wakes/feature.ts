@@ -11,7 +11,7 @@ import { describeWakes } from "./describe.ts";
 import { type Ed25519, type KeySettings, SigningKeys } from "./keys.ts";
 import { parseId, parseStreamPart } from "./parse.ts";
 import { problemMembers } from "./refusals.ts";
-import { KEYS_ADDRESS, LINK_ADDRESS, SUBSCRIPTION_ADDRESS, WakeRoutes } from "./routes.ts";
+import { KEYS_ADDRESS, LINK_ADDRESS, SUBSCRIPTION_ADDRESS, SUBSCRIPTIONS_ADDRESS, WakeRoutes } from "./routes.ts";
 import { Wakes } from "./service.ts";
 import { WAKE } from "./state.ts";
 import type { WebhookSender } from "./webhook-delivery.ts";
@@ -74,6 +74,14 @@ export function wakesFeature(kernel: Kernel, settings: WakeSettings, { streams, 
         need: "read",
         handle: (call, request) => routes.get(call, request),
         describe: describe["ds.subscription.get"],
+      }),
+      route({
+        name: "ds.subscriptions.list",
+        methods: READING,
+        address: SUBSCRIPTIONS_ADDRESS,
+        need: "read",
+        handle: (call, request) => routes.list(call, request),
+        describe: describe["ds.subscriptions.list"],
       }),
       route({
         name: "ds.subscription.delete",

@@ -4,6 +4,7 @@
  */
 import { header } from "@sluice/protocol";
 import type { Access, Permission } from "../core/action.ts";
+import { listPage } from "../core/entity-listing.ts";
 import type { Headers, HttpRequest, Reply } from "../core/http.ts";
 import { Refusal } from "../core/refusal.ts";
 import type { CallTo } from "../core/route.ts";
@@ -25,11 +26,13 @@ export interface WakeRouteSettings {
   readonly limits: WakeLimits;
 }
 
-export const SUBSCRIPTION_ADDRESS = "/v1/{project}/stream/__ds/subscriptions/{subscription}";
+export const SUBSCRIPTIONS_ADDRESS = "/v1/{project}/stream/__ds/subscriptions";
+export const SUBSCRIPTION_ADDRESS = `${SUBSCRIPTIONS_ADDRESS}/{subscription}` as const;
 export const LINK_ADDRESS = `${SUBSCRIPTION_ADDRESS}/streams/{path}` as const;
 export const KEYS_ADDRESS = "/v1/{project}/stream/__ds/jwks.json";
 
 type SubscriptionCall = CallTo<typeof SUBSCRIPTION_ADDRESS>;
+type ListCall = CallTo<typeof SUBSCRIPTIONS_ADDRESS>;
 type LinkCall = CallTo<typeof LINK_ADDRESS>;
 
 /** The permission to follow a stream, or a pattern of streams, that a body names. */
@@ -78,6 +81,10 @@ export class WakeRoutes {
     status: number,
   ): Promise<Reply> {
     if (!isWithinReach(access, stored)) throw outOfReach(id);
+    return json(status, await this.shown(project, id, request, stored));
+  }
+
+  private async shown(project: string, id: string, request: HttpRequest, stored: Stored): Promise<object> {
     const { config, createdAt } = stored.meta;
     const { state } = stored;
     const jwks = `${this.baseOf(request)}__ds/jwks.json`;
@@ -86,7 +93,7 @@ export class WakeRoutes {
       signing: { alg: "ed25519", kid: await this.keys.kid(project), jwks_url: jwks },
     };
     const nextAttemptAt = state.status === "failed" ? state.wake?.attempt?.nextAt : undefined;
-    return json(status, {
+    return {
       id,
       subscription_id: id,
       type: config.type,
@@ -100,7 +107,20 @@ export class WakeRoutes {
       retry_count: state.failures,
       next_attempt_at: nextAttemptAt === undefined ? undefined : new Date(nextAttemptAt).toISOString(),
       description: config.description,
+    };
+  }
+
+  async list({ project, access }: ListCall, request: HttpRequest): Promise<Reply> {
+    const { found, next } = await listPage({
+      search: request.search,
+      ids: (after, count) => this.wakes.ids(project, after, count),
+      describe: async (id) => {
+        const stored = await this.wakes.get(project, id);
+        if (stored === undefined) return undefined;
+        return isWithinReach(access, stored) ? this.shown(project, id, request, stored) : "hidden";
+      },
     });
+    return json(200, { subscriptions: found, next });
   }
 
   /** Deleting a subscription that does not exist succeeds. */

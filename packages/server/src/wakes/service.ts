@@ -194,6 +194,11 @@ export class Wakes {
     return stored ? { kind, stored } : { kind: "differs" };
   }
 
+  /** Ids of subscriptions, in order. */
+  async ids(project: string, after: string, count: number): Promise<readonly string[]> {
+    return (await this.parts.engine.list(project, WAKE, "", after, count)).ids;
+  }
+
   async get(project: string, id: string): Promise<Stored | undefined> {
     const subscription = await this.find(project, id);
     if (subscription === undefined) return undefined;

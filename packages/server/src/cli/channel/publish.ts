@@ -2,7 +2,8 @@
  * `sluice channel publish`: a START, the input as DELTAs, an END. The input is standard input as text, piece by piece
  * as it arrives, or line by line; or the argument. With `--phase` it is one message of that phase alone.
  *
- * Invariants: readers are never left waiting. An interruption or a wrong line publishes an ERROR and the END.
+ * Invariants: readers are never left waiting. An interruption or a wrong line publishes an ERROR and the END. A reader's
+ * request to stop ends the input.
  */
 import { type Channel, type ChannelMessage, type ChannelPublisher, Encoded, SluiceError } from "@sluice/client";
 import type { Command } from "commander";
@@ -10,8 +11,8 @@ import { CliError, EXIT, usage } from "../exit.ts";
 import { failureOf, failureWith } from "../failure.ts";
 import { examples } from "../help.ts";
 import { addRemoteOptions, type RemoteOptions, remoteOf } from "../remote.ts";
-import { jsonOf, linesOf, sayWhatIsRead, wholeInput } from "../stream/input.ts";
-import { line } from "../terminal.ts";
+import { endInputOnSignal, jsonOf, linesOf, sayWhatIsRead, wholeInput } from "../stream/input.ts";
+import { line, say } from "../terminal.ts";
 
 type Phase = ChannelMessage["phase"];
 
@@ -118,12 +119,14 @@ async function publishAll(channel: Channel, text: string | undefined, options: O
 
 async function publishInput(publisher: ChannelPublisher, { json, lines }: Options): Promise<void> {
   const interruption = endInputOnSignal();
+  // A reader may ask to stop, also while no input comes.
+  publisher.signal.addEventListener("abort", () => process.stdin.destroy());
   try {
     // A refused START ends the command before it waits for input.
     await publisher.flush();
     await (json || lines ? writeLines(publisher, json === true) : writeInput(publisher));
   } catch (fault) {
-    if (!interruption.isAsked) {
+    if (!interruption.isAsked && !publisher.signal.aborted) {
       // Readers also get a fault of the input, as an ERROR. A fault of the server cannot be published through it.
       if (isAboutInput(fault)) await publisher.fail({ reason: failureOf(fault).message });
       throw fault;
@@ -131,6 +134,7 @@ async function publishInput(publisher: ChannelPublisher, { json, lines }: Option
   } finally {
     interruption.forget();
   }
+  if (publisher.signal.aborted) say("a reader has asked to stop; the channel gets its END");
   if (!interruption.isAsked) return;
   await publisher.fail({ reason: "interrupted" });
   throw new CliError(EXIT.failure, "interrupted; the channel has got an ERROR and its END");
@@ -139,24 +143,6 @@ async function publishInput(publisher: ChannelPublisher, { json, lines }: Option
 /** A line that is not JSON, or that no request can carry. */
 function isAboutInput(fault: unknown): fault is CliError | SluiceError {
   return fault instanceof CliError || (fault instanceof SluiceError && fault.code === "invalid-value");
-}
-
-/** Ctrl-C ends the input, so that an ERROR and the END can follow it. */
-function endInputOnSignal() {
-  const interruption = {
-    isAsked: false,
-    forget() {
-      process.off("SIGINT", ask);
-      process.off("SIGTERM", ask);
-    },
-  };
-  const ask = () => {
-    interruption.isAsked = true;
-    process.stdin.destroy();
-  };
-  process.once("SIGINT", ask);
-  process.once("SIGTERM", ask);
-  return interruption;
 }
 
 async function writeInput(publisher: ChannelPublisher): Promise<void> {

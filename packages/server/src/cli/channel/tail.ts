@@ -2,9 +2,9 @@
  * `sluice channel tail`: prints the messages of a channel, then the new ones, until its END. The client reconnects from
  * the last event that it received.
  */
-import type { ChannelEvent } from "@sluice/client";
+import { type ChannelEvent, SluiceError } from "@sluice/client";
 import type { Command } from "commander";
-import { endSignal } from "../exit.ts";
+import { CliError, EXIT, endSignal } from "../exit.ts";
 import { examples } from "../help.ts";
 import { addRemoteOptions, type RemoteOptions, remoteOf } from "../remote.ts";
 import { fromOf, limitOf } from "../stream/messages.ts";
@@ -42,9 +42,14 @@ async function tail(channel: string, options: Options): Promise<void> {
   let left = limitOf(options.limit);
   const waitMs = options.wait ? Number.POSITIVE_INFINITY : 0;
   const view = new View(options);
-  for await (const event of remoteOf(options).channel(channel).events({ from, waitMs, signal: endSignal() })) {
-    await view.show(event);
-    if (event.event === "stream" && --left <= 0) break;
+  try {
+    for await (const event of remoteOf(options).channel(channel).events({ from, waitMs, signal: endSignal() })) {
+      await view.show(event);
+      if (event.event === "stream" && --left <= 0) break;
+    }
+  } catch (fault) {
+    if (!(fault instanceof SluiceError) || fault.code !== "channel-not-found") throw fault;
+    throw new CliError(EXIT.notFound, `there is no channel ${channel}; --wait waits for its START`);
   }
   await view.end();
 }
@@ -58,6 +63,7 @@ class View {
   async show(event: ChannelEvent): Promise<void> {
     if (this.options.json) return showJson(event);
     if (event.event === "gap") return say("what came before is not kept any more");
+    if (event.event === "stop") return say("a reader has asked the publisher to stop");
     const { phase, payload, gap } = event.message;
     if (gap !== undefined) say(`the publisher left something out: ${gap.expected} was expected`);
     if (phase === "ERROR") say(`the publisher says ERROR: ${harmless(JSON.stringify(payload))}`);
@@ -81,6 +87,6 @@ class View {
 
 /** The event's own text, so that numbers of any size keep their digits. */
 function showJson({ event, offset, data }: ChannelEvent): Promise<void> {
-  const own = event === "gap" ? `"event":"gap"` : `"event":"stream","offset":"${offset}"`;
+  const own = event === "stream" ? `"event":"stream","offset":"${offset}"` : `"event":"${event}"`;
   return line(`{${own},${data.slice(1)}`);
 }

@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import { readContexts, shownUrl } from "../contexts.ts";
 import { examples } from "../help.ts";
-import { bold, line, say, table } from "../terminal.ts";
+import { line, listing, say } from "../terminal.ts";
 
 export function addLs(group: Command): void {
   const command = group
@@ -26,7 +26,6 @@ async function list({ json }: { json?: boolean }): Promise<void> {
   else if (all.length === 0) say("there are no contexts yet; see `sluice context add --help`");
   else {
     const rows = all.map((one) => [one.current ? "*" : "", one.name, one.url, one.project, one.token]);
-    const [heading, ...rest] = table([["", "NAME", "URL", "PROJECT", "TOKEN"], ...rows]).split("\n");
-    await line([bold(heading!), ...rest].join("\n"));
+    await line(listing(["", "NAME", "URL", "PROJECT", "TOKEN"], rows));
   }
 }

@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import { examples } from "../help.ts";
 import { addRemoteOptions, type RemoteOptions, remoteOf } from "../remote.ts";
-import { bold, harmless, line, table } from "../terminal.ts";
+import { harmless, line, listing, table } from "../terminal.ts";
 import { SESSION_ARGUMENT, sessionIdOf } from "./id.ts";
 
 interface Options extends RemoteOptions {
@@ -36,8 +36,7 @@ async function info(session: string, options: Options): Promise<void> {
     format,
     missed === undefined ? "-" : `after ${missed.after} through ${missed.through}`,
   ]);
-  const [head, ...rest] = table([["STREAM", "SINCE", "FORMAT", "MISSED"], ...rows]).split("\n");
-  await line(["", bold(head!), ...rest].join("\n"));
+  await line(`\n${listing(["STREAM", "SINCE", "FORMAT", "MISSED"], rows)}`);
 }
 
 function timeText(ms: number): string {

@@ -136,22 +136,50 @@ export async function* jsonBodies(): AsyncGenerator<Body> {
   }
 }
 
-/** Sends one request after the other. A failure reports the progress, so that the user can continue from there. */
+/** Ctrl-C or SIGTERM ends the input, so that the command can finish what it has read. A second one ends the command. */
+export function endInputOnSignal() {
+  const interruption = {
+    isAsked: false,
+    forget() {
+      process.off("SIGINT", ask);
+      process.off("SIGTERM", ask);
+    },
+  };
+  const ask = () => {
+    interruption.isAsked = true;
+    process.stdin.destroy();
+  };
+  process.once("SIGINT", ask);
+  process.once("SIGTERM", ask);
+  return interruption;
+}
+
+/**
+ * Sends one request after the other. A failure or an interruption reports the progress, so that the user can continue from
+ * there.
+ */
 export async function sendAll(
   bodies: AsyncIterable<Body>,
   send: (body: Encoded) => Promise<{ readonly offset: string }>,
 ): Promise<string | undefined> {
   let sent = 0;
   let offset: string | undefined;
+  const interruption = endInputOnSignal();
   try {
     for await (const { body, messages } of bodies) {
       ({ offset } = await send(new Encoded(body)));
       sent += messages;
     }
   } catch (fault) {
-    throw sent === 0 ? fault : failureWith(fault, `${sent} messages were appended before, up to ${offset}`);
+    if (!interruption.isAsked) {
+      throw sent === 0 ? fault : failureWith(fault, `${sent} messages were appended before, up to ${offset}`);
+    }
+  } finally {
+    interruption.forget();
   }
-  return offset;
+  if (!interruption.isAsked) return offset;
+  const progress = sent === 0 ? "nothing was appended" : `${sent} messages were appended, up to ${offset}`;
+  throw new CliError(EXIT.failure, `interrupted; ${progress}`);
 }
 
 /** The stream's content type. A token that may write but not read needs `--type`, or an option that implies it. */

@@ -4,7 +4,7 @@ import type { Command } from "commander";
 import { parseCount } from "../duration.ts";
 import { examples } from "../help.ts";
 import { addRemoteOptions, type RemoteOptions, remoteOf } from "../remote.ts";
-import { bold, bytesText, harmless, line, say, table } from "../terminal.ts";
+import { bytesText, harmless, line, listing, say } from "../terminal.ts";
 
 interface Options extends RemoteOptions {
   readonly filter?: string;
@@ -34,7 +34,7 @@ export function addLs(group: Command): void {
 async function list(prefix: string | undefined, options: Options): Promise<void> {
   const { filter, json } = options;
   const limit = parseCount("--limit", options.limit);
-  const rows = [["PATH", "TYPE", "MESSAGES", "SIZE", "LAST APPEND", "STATE"]];
+  const rows: string[][] = [];
   let found = 0;
   for await (const stream of remoteOf(options)
     .sluice()
@@ -53,10 +53,6 @@ function rowOf({ path, contentType, messages, bytes, lastAppendAt, closed }: Lis
 }
 
 async function show(rows: readonly string[][]): Promise<void> {
-  if (rows.length === 1) {
-    say("there are no streams here; `sluice stream create PATH` makes one");
-    return;
-  }
-  const [heading, ...rest] = table(rows).split("\n");
-  await line([bold(heading!), ...rest].join("\n"));
+  if (rows.length === 0) say("there are no streams here; `sluice stream create PATH` makes one");
+  else await line(listing(["PATH", "TYPE", "MESSAGES", "SIZE", "LAST APPEND", "STATE"], rows));
 }
