@@ -32,7 +32,7 @@ const READ: Readonly<Record<string, (wire: SubscriptionWire, names: Names) => Su
   labels: ({ labels }) => ({ labels: { ...labels } }),
   expirationPolicy: (wire) => ({ expiresAfterMs: expiryMs(wire) }),
   deadLetterPolicy: (wire, names) => ({ deadLetter: deadLetterOf(wire, names) }),
-  retryPolicy: (wire) => ({ retry: retryOf(wire) }),
+  retryPolicy: (wire) => ({ retryPolicy: retryOf(wire) }),
   enableExactlyOnceDelivery: ({ enableExactlyOnceDelivery }) => ({ isExactlyOnce: enableExactlyOnceDelivery }),
 };
 
@@ -123,7 +123,7 @@ function within(
 }
 
 export function subscriptionWire(one: Subscription, names: Names, definitions: Definitions): object {
-  const { retry, deadLetter, opaque = {} } = one;
+  const { retryPolicy: retry, deadLetter, opaque = {} } = one;
   const seconds = Math.round(one.ackDeadlineMs / SECOND_MS);
   return {
     pushConfig: {},
