@@ -1,10 +1,9 @@
 /**
- * Google's own clients against a server of this repository. Two major versions live side by side, each in a workspace of its own.
+ * Google's own clients against a server of this repository. Two major versions live side by side.
  *
  * Invariants: a client looks for no credentials and no metadata server, and is closed with the test or suite that made it.
  */
 import { createRequire } from "node:module";
-import { fileURLToPath } from "node:url";
 import type { Message, PubSub, SubscriberOptions, Subscription, v1 } from "@google-cloud/pubsub";
 
 export type Google = typeof import("@google-cloud/pubsub");
@@ -12,13 +11,18 @@ export type Version = "5.3.1" | "6.3.0";
 
 export const PROJECT = "p";
 
+/** The newest belongs to the repository; the older one has a workspace of its own. */
+const PLACES: Readonly<Record<Version, URL>> = {
+  "6.3.0": new URL(import.meta.url),
+  "5.3.1": new URL("../google-pubsub-5/package.json", import.meta.url),
+};
+
 const clients = new Map<Version, Google>();
 
 /** Loaded when it is first asked for, because that takes a second. */
 export function google(version: Version): Google {
   process.env.METADATA_SERVER_DETECTION = "none";
-  const folder = new URL(`../google-pubsub-${version[0]}/package.json`, import.meta.url);
-  const loaded: Google = clients.get(version) ?? createRequire(fileURLToPath(folder))("@google-cloud/pubsub");
+  const loaded: Google = clients.get(version) ?? createRequire(PLACES[version])("@google-cloud/pubsub");
   clients.set(version, loaded);
   return loaded;
 }
