@@ -8,10 +8,11 @@ import { Buffer } from "node:buffer";
 import { expect } from "vitest";
 import type { KeysFetcher } from "../../packages/server/src/auth/key-set.ts";
 import { type MintRequest, mint } from "../../packages/server/src/auth/mint.ts";
-import { buildApp, type ServerOptions, withDefaults } from "../../packages/server/src/compose.ts";
+import { buildApp } from "../../packages/server/src/compose.ts";
 import type { HttpRequest, Reply } from "../../packages/server/src/core/http.ts";
 import { renderFault } from "../../packages/server/src/doors/http/problem.ts";
 import { openMemory } from "../../packages/server/src/engine/memory/memory.ts";
+import { type ServerOptions, withDefaults } from "../../packages/server/src/server-options.ts";
 import { type ManualWorld, manualWorld } from "../support/world.ts";
 
 export const SECRET = "the secret of project p, long enough";

@@ -59,6 +59,9 @@ const withChannel = async (app: AuthApp) => {
   await app.prepare("POST", `${CHANNEL}/publish`, { body: STARTED });
 };
 
+const NEW = { confined: "forbidden", inside: IN_CHANNEL } as const;
+const STORED = { ...NEW, before: withChannel } as const;
+
 const GROUP = "/v1/p/groups/g";
 const DECLARED = { filter: "a/b", mode: "share" };
 
@@ -372,43 +375,18 @@ export const MATRIX: Readonly<Record<string, Row>> = {
   // This group has no dead-letter stream.
   "group.redrive": { method: "POST", target: `${GROUP}/redrive`, body: {}, right: [400], lets: WRITE, ...OF_GROUP },
   "group.delete": { method: "DELETE", target: GROUP, right: [204], lets: WRITE, ...OF_GROUP },
-  "channel.publish": {
-    method: "POST",
-    target: `${CHANNEL}/publish`,
-    body: STARTED,
-    right: [202],
-    lets: WRITE,
-    confined: "forbidden",
-    inside: IN_CHANNEL,
-  },
+  "channel.publish": { method: "POST", target: `${CHANNEL}/publish`, body: STARTED, right: [202], lets: WRITE, ...NEW },
   "channels.list": {
     method: "GET",
     target: "/v1/p/channels",
     right: [200],
     lets: READ,
+    ...STORED,
     confined: "hidden",
     lists: "channels",
-    inside: IN_CHANNEL,
-    before: withChannel,
   },
-  "channel.stop": {
-    method: "POST",
-    target: `${CHANNEL}/stop`,
-    right: [202],
-    lets: WRITE,
-    confined: "forbidden",
-    inside: IN_CHANNEL,
-    before: withChannel,
-  },
-  "channel.events": {
-    method: "GET",
-    target: `${CHANNEL}/events`,
-    right: [200],
-    lets: READ,
-    confined: "forbidden",
-    inside: IN_CHANNEL,
-    before: withChannel,
-  },
+  "channel.stop": { method: "POST", target: `${CHANNEL}/stop`, right: [202], lets: WRITE, ...STORED },
+  "channel.events": { method: "GET", target: `${CHANNEL}/events`, right: [200], lets: READ, ...STORED },
   "ds.keys": open("/v1/p/stream/__ds/jwks.json"),
   health: open("/health"),
   ready: open("/ready"),

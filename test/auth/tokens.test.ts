@@ -2,7 +2,7 @@ import { createPublicKey } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import type { TokenIdentity } from "../../packages/server/src/auth/identity.ts";
 import { mint } from "../../packages/server/src/auth/mint.ts";
-import type { ServerOptions } from "../../packages/server/src/compose.ts";
+import type { ServerOptions } from "../../packages/server/src/server-options.ts";
 import { type Answer, AuthApp, SECRET } from "./app.ts";
 import { keyPair, signed, signedBy } from "./signing.ts";
 

@@ -1,7 +1,7 @@
 import { ConfigError, createServer, type ServerOptions } from "@sluice/server";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { withDefaults } from "../../packages/server/src/compose.ts";
 import { exposureOf, isLoopback } from "../../packages/server/src/config/cross-checks.ts";
+import { withDefaults } from "../../packages/server/src/server-options.ts";
 import { dirForTest } from "../support/sluice-process.ts";
 
 const SECRET = "x".repeat(32);

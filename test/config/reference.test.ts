@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { DEFAULTS } from "../../packages/server/src/compose.ts";
 import { allEntries } from "../../packages/server/src/config/catalog.ts";
 import { referenceText } from "../../packages/server/src/config/reference.ts";
 import { HEADINGS } from "../../packages/server/src/config/schema.ts";
+import { DEFAULTS } from "../../packages/server/src/server-options.ts";
 import { sluice } from "../support/sluice-process.ts";
 
 const written = readFileSync(new URL("../../docs/configuration.md", import.meta.url), "utf8");

@@ -3,12 +3,13 @@
  * member among a hundred. Shares must be even, and few streams may move.
  */
 import { expect, it, onTestFinished } from "vitest";
-import { buildApp, withDefaults } from "../../packages/server/src/compose.ts";
+import { buildApp } from "../../packages/server/src/compose.ts";
 import { FULL_ACCESS } from "../../packages/server/src/core/action.ts";
 import { openMemory } from "../../packages/server/src/engine/memory/memory.ts";
 import type { ConsumerEvents } from "../../packages/server/src/groups/consumer.ts";
 import { groupName } from "../../packages/server/src/groups/topic.ts";
 import { realWorld } from "../../packages/server/src/real-world.ts";
+import { withDefaults } from "../../packages/server/src/server-options.ts";
 import { eventually } from "../e2e/server.ts";
 
 const PROJECT = "p";

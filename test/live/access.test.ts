@@ -1,7 +1,7 @@
 /** Who may use a session and its connection, by which token, and until when. */
 import { describe, expect, it } from "vitest";
 import { mint } from "../../packages/server/src/auth/mint.ts";
-import type { ServerOptions } from "../../packages/server/src/compose.ts";
+import type { ServerOptions } from "../../packages/server/src/server-options.ts";
 import { eventually } from "../support/eventually.ts";
 import { type LiveNode, openNode } from "./nodes.ts";
 

@@ -5,11 +5,12 @@
  * Invariants: with several nodes each one takes the store for shared. A fault that a server reports fails the test.
  */
 import { expect, onTestFinished } from "vitest";
-import { buildApp, type ServerOptions, withDefaults } from "../../packages/server/src/compose.ts";
+import { buildApp } from "../../packages/server/src/compose.ts";
 import type { HttpRequest, Reply } from "../../packages/server/src/core/http.ts";
 import { renderFault } from "../../packages/server/src/doors/http/problem.ts";
 import type { Engine } from "../../packages/server/src/engine/contract.ts";
 import { openMemory } from "../../packages/server/src/engine/memory/memory.ts";
+import { type ServerOptions, withDefaults } from "../../packages/server/src/server-options.ts";
 import { eventually } from "../support/eventually.ts";
 import { FakeSink } from "../support/fake-sink.ts";
 import { type ManualWorld, manualWorld } from "../support/world.ts";

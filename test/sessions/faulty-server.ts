@@ -3,10 +3,11 @@
  * hang or find nobody, moves the clocks of app and engine, and asks for the metric points that an embedder would get. Started by
  * `faulty-process.ts`, which kills it in the middle of something.
  */
-import { createServer, type ServerOptions } from "../../packages/server/src/compose.ts";
+import { createServer } from "../../packages/server/src/compose.ts";
 import type { Engine } from "../../packages/server/src/engine/contract.ts";
 import { Sweeper } from "../../packages/server/src/engine/sweeper.ts";
 import { realWorld } from "../../packages/server/src/real-world.ts";
+import type { ServerOptions } from "../../packages/server/src/server-options.ts";
 import type { MetricPoint } from "../../packages/server/src/sessions/events.ts";
 import { type FanoutQueueMessage, LocalQueue } from "../../packages/server/src/sessions/queue.ts";
 import { Roster } from "../../packages/server/src/sessions/roster.ts";

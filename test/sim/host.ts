@@ -4,10 +4,11 @@
  *
  * Invariants: the code between engine and door is the real one (`buildApp`, `route`, `renderFault`).
  */
-import { buildApp, type ServerOptions, type ServerSettings, withDefaults } from "../../packages/server/src/compose.ts";
+import { buildApp } from "../../packages/server/src/compose.ts";
 import type { Reply } from "../../packages/server/src/core/http.ts";
 import { renderFault } from "../../packages/server/src/doors/http/problem.ts";
 import { type Engine, EngineError } from "../../packages/server/src/engine/contract.ts";
+import { type ServerOptions, type ServerSettings, withDefaults } from "../../packages/server/src/server-options.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Door } from "./network.ts";
 import type { Death, Storage } from "./storage.ts";

@@ -3,9 +3,10 @@
  *
  * Invariants: it builds the real app, so that no route is listed twice.
  */
-import { buildApp, withDefaults } from "../../packages/server/src/compose.ts";
+import { buildApp } from "../../packages/server/src/compose.ts";
 import type { Route } from "../../packages/server/src/core/route.ts";
 import { openMemory } from "../../packages/server/src/engine/memory/memory.ts";
+import { withDefaults } from "../../packages/server/src/server-options.ts";
 import { manualWorld } from "./world.ts";
 
 const world = manualWorld(1);

@@ -4,12 +4,13 @@
  * lets the event loop turn, a bounded number of times.
  */
 import { setImmediate as turn } from "node:timers/promises";
-import { buildApp, type ServerOptions, withDefaults } from "../../packages/server/src/compose.ts";
+import { buildApp } from "../../packages/server/src/compose.ts";
 import type { HttpRequest } from "../../packages/server/src/core/http.ts";
 import { renderFault } from "../../packages/server/src/doors/http/problem.ts";
 import type { Engine } from "../../packages/server/src/engine/contract.ts";
 import { Keepers } from "../../packages/server/src/engine/keeper.ts";
 import { openMemory } from "../../packages/server/src/engine/memory/memory.ts";
+import { type ServerOptions, withDefaults } from "../../packages/server/src/server-options.ts";
 import { Streams } from "../../packages/server/src/streams/service.ts";
 import type { SubscriptionIndex } from "../../packages/server/src/wakes/matching.ts";
 import type { WebhookAnswer, WebhookRequest, WebhookSender } from "../../packages/server/src/wakes/webhook-delivery.ts";

@@ -6,7 +6,7 @@
  * randomness (through `realWorld`).
  */
 
-import { type Authorize, CallbackIdentity } from "./auth/callback-identity.ts";
+import { CallbackIdentity } from "./auth/callback-identity.ts";
 import { keysFetcher } from "./auth/fetch-keys.ts";
 import { type Identity, OpenIdentity, TokenIdentity } from "./auth/identity.ts";
 import type { KeysFetcher } from "./auth/key-set.ts";
@@ -15,9 +15,8 @@ import { SessionTokenIdentity } from "./auth/session-tokens.ts";
 import type { ProjectLimits } from "./channels/defaults.ts";
 import { channelsFeature } from "./channels/feature.ts";
 import { exposureOf, isLocal as isLocalServer } from "./config/cross-checks.ts";
-import { settingsFrom } from "./config/load.ts";
 import { ConfigError } from "./config/problem.ts";
-import { type Limits, limitsOf, type Settings, type SettingsInput } from "./config/schema.ts";
+import { type Limits, limitsOf } from "./config/schema.ts";
 import { Audience } from "./core/audience.ts";
 import { Deadlines } from "./core/deadlines.ts";
 import { Feeds } from "./core/feed.ts";
@@ -40,66 +39,16 @@ import { Sweeper } from "./engine/sweeper.ts";
 import type { Feature, Kernel } from "./feature.ts";
 import { groupsFeature } from "./groups/feature.ts";
 import { liveFeature } from "./live/feature.ts";
-import type { LogOptions } from "./observe/log.ts";
-import type { TracerProvider } from "./observe/traces.ts";
 import { Watch } from "./observe/watch.ts";
 import { pullFeature } from "./pull/feature.ts";
 import { hmacSha256, realWorld } from "./real-world.ts";
-import type { MetricSink } from "./sessions/events.ts";
+import { type ServerOptions, type ServerSettings, withDefaults } from "./server-options.ts";
 import { sessionsFeature } from "./sessions/feature.ts";
 import type { StreamPort } from "./sessions/stream-port.ts";
 import { streamsFeature } from "./streams/feature.ts";
 import type { StreamPage } from "./streams/reading.ts";
 import { wakesFeature } from "./wakes/feature.ts";
 import type { WebhookSender } from "./wakes/webhook-delivery.ts";
-
-/**
- * The options of an embedding program: any setting, and what only code can provide. Unknown or malformed options are
- * refused.
- */
-export interface ServerOptions extends Omit<SettingsInput, "log"> {
-  /** Decides what each caller may do, instead of tokens. */
-  readonly authorize?: Authorize | undefined;
-  /** JSON lines on standard error, the program's own logger, or nothing. */
-  readonly log?: LogOptions | false | undefined;
-  /** Where spans go; undefined: to the global provider, if there is one. */
-  readonly tracing?: TracerProvider | false | undefined;
-  /** Gets faults whose details no client sees; by default they are logged. */
-  readonly report?: Report | undefined;
-  /** Gets a data point for every event of a session. Must not throw. */
-  readonly onSessionEvent?: MetricSink | undefined;
-}
-
-/** All settings, with defaults filled in. */
-export interface ServerSettings extends Omit<Settings, "log"> {
-  readonly log: LogOptions | false;
-  readonly tracing?: TracerProvider | false | undefined;
-  readonly report: Report;
-  readonly authorize: Authorize | undefined;
-  readonly onSessionEvent?: MetricSink | undefined;
-}
-
-type Report = (what: string, fault: unknown, requestId?: string) => void;
-
-/** Fills in the defaults. Throws a ConfigError that names every problem. */
-export function withDefaults(given: ServerOptions = {}): ServerSettings {
-  if (typeof given !== "object" || given === null || Array.isArray(given)) {
-    throw new ConfigError(["the options must be an object, like { port: 8080 }"]);
-  }
-  const { report, authorize, log, tracing, onSessionEvent, ...options } = given;
-  const { logger, ...lines } = log || {};
-  const settings = settingsFrom({ ...options, log: lines }, authorize !== undefined);
-  return {
-    ...settings,
-    authorize,
-    log: log === false ? false : { ...settings.internal.log, ...settings.log, ...(logger && { logger }) },
-    ...(tracing !== undefined && { tracing }),
-    ...(onSessionEvent !== undefined && { onSessionEvent }),
-    report: report ?? ((what, fault) => console.error(what, fault)),
-  };
-}
-
-export const DEFAULTS: ServerSettings = withDefaults();
 
 export interface RunningServer {
   readonly url: string;

@@ -5,15 +5,9 @@
 export type { Authorize, AuthorizeVerdict } from "./auth/callback-identity.ts";
 export type { AuthorizeRequest } from "./auth/identity.ts";
 export { type MintRequest, mint } from "./auth/mint.ts";
-export {
-  createServer,
-  DEFAULTS,
-  type RunningServer,
-  type ServerOptions,
-  type ServerSettings,
-  withDefaults,
-} from "./compose.ts";
+export { createServer, type RunningServer } from "./compose.ts";
 export { ConfigError } from "./config/problem.ts";
 export type { Action, Need } from "./core/action.ts";
 export { hubFor } from "./live/rendezvous.ts";
 export type { Logger, LogLevel, LogOptions } from "./observe/log.ts";
+export { DEFAULTS, type ServerOptions, type ServerSettings, withDefaults } from "./server-options.ts";
