@@ -129,8 +129,7 @@ describe.each(KINDS)("Google's client %s (%s)", (version, engine) => {
     }
     const [old, good] = pulled.map(({ ackId }) => ackId) as [string, string];
     await client.modifyAckDeadline({ subscription, ackIds: [old], ackDeadlineSeconds: 0 });
-    const noRetry = { retry: { retryCodes: [], backoffSettings: {} } } as object;
-    const fault = await client.acknowledge({ subscription, ackIds: [old, good] }, noRetry).catch((thrown) => thrown);
+    const fault = await client.acknowledge({ subscription, ackIds: [old, good] }).catch((thrown) => thrown);
     expect(fault).toMatchObject({
       code: 10,
       reason: "EXACTLY_ONCE_ACKID_FAILURE",

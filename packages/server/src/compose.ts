@@ -22,8 +22,7 @@ import { Deadlines } from "./core/deadlines.ts";
 import { Feeds } from "./core/feed.ts";
 import { gauge } from "./core/metric.ts";
 import type { World } from "./core/world.ts";
-import { GRPC_PORT } from "./doors/grpc/defaults.ts";
-import { GrpcDoor } from "./doors/grpc/grpc-door.ts";
+import { openGrpc } from "./doors/grpc/grpc-door.ts";
 import { cookieOrigins, corsDecorator, preflightHeaders } from "./doors/http/cors.ts";
 import { HttpDoor } from "./doors/http/http-door.ts";
 import { connectionsWithin, openFiles } from "./doors/http/node-connection-cap.ts";
@@ -121,7 +120,7 @@ async function serve(
   outside: TestOutside,
 ): Promise<RunningServer> {
   const app = buildApp(settings, outside.world ?? world, engine, { ...outside, watching: watch });
-  const { http } = limitsOf(settings);
+  const { http, grpc: grpcLimits } = limitsOf(settings);
   const door = await HttpDoor.open({
     ...http,
     connections: connectionsWithin(http.connections, openFiles(), (what, details) => watch.log.warn(what, details)),
@@ -134,7 +133,11 @@ async function serve(
     deadlines: engine.deadline && new Deadlines(world, engine.deadline.ms),
     report: (fault, request) => watch.reportRequest(fault, request),
   });
-  const grpc = await openGrpc(settings, app, engine, watch).catch(async (fault) => {
+  const grpc = await openGrpc(
+    settings.grpcPort,
+    { ...app, host: settings.host, service: app.pull.service, engine, limits: grpcLimits, report: watch.report },
+    (what, details) => watch.log.warn(what, details),
+  ).catch(async (fault) => {
     await door.close();
     throw fault;
   });
@@ -179,28 +182,6 @@ async function serve(
     lastWords: (what, fault) => watch.log.lastWords(what, fault),
     close: () => (closing ??= close()),
   };
-}
-
-/** A port that was asked for must be free; without one, 8085 is taken if it is. */
-async function openGrpc(
-  settings: ServerSettings,
-  { identity, pull, world, audience }: ReturnType<typeof buildApp>,
-  engine: Engine,
-  { log, report }: Watch,
-): Promise<GrpcDoor | undefined> {
-  const { host, grpcPort = "off" } = settings;
-  if (grpcPort === "off") return undefined;
-  const { grpc: limits } = limitsOf(settings);
-  const port = grpcPort === "auto" ? GRPC_PORT : grpcPort;
-  try {
-    const { service } = pull;
-    return await GrpcDoor.open({ host, port, identity, service, engine, world, audience, limits, report });
-  } catch (fault) {
-    if (grpcPort !== "auto") throw fault;
-    const { message } = fault as Error;
-    log.warn(`gRPC is off: ${message}`, { todo: "choose another port with --grpc-port, or off" });
-    return undefined;
-  }
 }
 
 /** What watches an app from outside, if anything does. */

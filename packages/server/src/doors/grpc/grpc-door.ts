@@ -6,7 +6,22 @@
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { listenFault } from "../http/listen-fault.ts";
 import type { GrpcParts } from "./caller.ts";
+import { GRPC_PORT } from "./defaults.ts";
 import type { GrpcServer } from "./grpc-server.ts";
+
+/** A port that is asked for must be free; `auto` takes 8085 if it is. Resolves with undefined if no port was opened. */
+export async function openGrpc(
+  asked: number | "off" | "auto" = "off",
+  options: Omit<GrpcDoorOptions, "port">,
+  warn: (what: string, details: object) => void,
+): Promise<GrpcDoor | undefined> {
+  if (asked === "off") return undefined;
+  if (asked !== "auto") return GrpcDoor.open({ ...options, port: asked });
+  return GrpcDoor.open({ ...options, port: GRPC_PORT }).catch((fault: Error) => {
+    warn(`gRPC is off: ${fault.message}`, { todo: "choose another port with --grpc-port, or off" });
+    return undefined;
+  });
+}
 
 export interface GrpcDoorOptions extends GrpcParts {
   readonly host: string;

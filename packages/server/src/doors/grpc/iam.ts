@@ -7,6 +7,7 @@
  */
 import type { UntypedServiceImplementation } from "@grpc/grpc-js";
 import type { Need } from "../../core/action.ts";
+import { hex } from "../../core/bytes.ts";
 import { Refusal } from "../../core/refusal.ts";
 import { type Caller, CallFailure, type MethodParts, unary } from "./caller.ts";
 import { abortedBy } from "./status.ts";
@@ -51,7 +52,7 @@ export function iam(parts: MethodParts): UntypedServiceImplementation {
         if (policy === null) throw new Refusal("bad-request", "A policy is required.");
         const holder = await holderOf(parts, caller, resource);
         const { etag } = answer(policyOf(holder));
-        if (policy.etag.length > 0 && !Buffer.from(etag).equals(policy.etag)) {
+        if (policy.etag.length > 0 && hex(etag) !== hex(policy.etag)) {
           throw new CallFailure(abortedBy("The policy was changed by another caller: read it and try again."));
         }
         const stored = { ...policy, etag: parts.world.randomBytes(ETAG_BYTES) };
