@@ -74,6 +74,16 @@ it("the messages of a member that goes away are delivered to another at once, as
   expect(b.of("message").find(({ payload }) => payload === 2)).toMatchObject({ attempt: 2 });
 });
 
+it("a lease that is shorter than the way of a message is longer than that", async () => {
+  const { fixture, url, append, admin } = await groupServer();
+  await createdStream(fixture, "jobs", "application/json");
+  await admin("PUT", "/w", { filter: "jobs", mode: "queue", leaseMs: 1 });
+  await append("jobs", 1);
+  const a = (await Consumer.open(url, "a")).subscribe("$queue/w/jobs", { from: "earliest" });
+  await a.next("acked");
+  expect(a.of("message")).toMatchObject([{ payload: 1, attempt: 1 }]);
+});
+
 it("a lease that runs out gives the message back, an extended one does not, and a late answer is refused", async () => {
   const { fixture, url, append, admin } = await groupServer();
   await createdStream(fixture, "jobs", "application/json");

@@ -145,7 +145,8 @@ export class LeaderProcess {
     if (!this.isServing) return;
     this.meta = meta;
     const { leaseMs = this.parts.leaseMs, maxAttempts, deadLetter } = meta.config;
-    const queue = mode === "queue" ? { leaseMs, maxAttempts } : undefined;
+    // A borrower counts a lease from its last ping, so a shorter one could be over before it arrives, again and again.
+    const queue = mode === "queue" ? { leaseMs: Math.max(leaseMs, graceMs(timers)), maxAttempts } : undefined;
     if (queue) this.queueIo = new QueueIo(this.parts, this.term.entity, deadLetter, (event) => this.step(event));
     // Borrowers of an earlier leader may be left on other nodes, or on this one after a loss of ownership.
     const isAlone = wasClean || (this.isFirstHere && isWorkOursAlone(engine));
