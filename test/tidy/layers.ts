@@ -82,7 +82,7 @@ export const LAYERS: readonly Layer[] = [
     where: under("pubsub/"),
     imports: [...GROUND, "streams", "leases", "pull", "memory", "disk", "real-world"],
   },
-  { name: "compose", where: under("compose\\.ts$"), imports: BELOW_COMPOSE },
+  { name: "compose", where: under("(compose|server-options)\\.ts$"), imports: BELOW_COMPOSE },
   { name: "index", where: under("index\\.ts$"), imports: [...BELOW_COMPOSE, "compose"] },
   {
     name: "cli",
