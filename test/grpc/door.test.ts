@@ -2,9 +2,9 @@
 import { createServer as createListener } from "node:net";
 import { createServer, mint } from "@sluice/server";
 import { expect, it, onTestFinished } from "vitest";
-import { eventually, serverForTest } from "../e2e/server.ts";
+import { eventually, serverForTest, sleep } from "../e2e/server.ts";
 import { temporaryDir } from "../support/disk.ts";
-import { PROJECT, publish, pubsubAt, receive, subscriberOf, type Version } from "./google.ts";
+import { google, insecure, PROJECT, publish, pubsubAt, receive, subscriberOf, type Version } from "./google.ts";
 
 const NEWEST: Version = "6.3.0";
 
@@ -131,6 +131,64 @@ it("a stream gets no more than its limit of unanswered messages", async () => {
   await eventually(() => expect(ids).toHaveLength(2));
   const [pulled] = await client.pull({ subscription: subscription.name, maxMessages: 10, returnImmediately: true });
   expect(pulled.receivedMessages!.map(({ message }) => String(message!.data))).toEqual(["c"]);
+});
+
+it("a client that does not read is leased no more, and others get the messages", async () => {
+  const { server } = await serverForTest("memory", { grpcPort: 0 });
+  const pubsub = clientAt(server.grpcPort!);
+  const [topic] = await pubsub.createTopic("t");
+  const [subscription] = await topic.createSubscription("s");
+  const COUNT = 100;
+  const data = Buffer.alloc(200_000, "x");
+  for (let i = 0; i < COUNT; i++) await topic.publishMessage({ data });
+  const client = await subscriberOf(pubsub);
+  const stream = client.streamingPull();
+  onTestFinished(() => stream.cancel());
+  stream.on("error", () => {});
+  stream.pause();
+  stream.write({ subscription: subscription.name, streamAckDeadlineSeconds: 600 });
+  const outstanding = async () => Number(/^sluice_pull_outstanding (\d+)$/m.exec(await server.metrics())?.[1]);
+  // Until it gets no more.
+  for (let same = 0, last = 0; same < 30; ) {
+    await sleep(10);
+    const now = await outstanding();
+    same = now > 0 && now === last ? same + 1 : 0;
+    last = now;
+  }
+  const pulled: string[] = [];
+  const seen = new Set<string>();
+  await eventually(async () => {
+    const asked = { subscription: subscription.name, maxMessages: 100, returnImmediately: true };
+    const [{ receivedMessages }] = await client.pull(asked);
+    pulled.push(...receivedMessages!.map(({ message }) => message!.messageId!));
+    expect(await outstanding()).toBe(COUNT);
+  });
+  expect(pulled.length).toBeGreaterThan(0);
+  stream.on("data", ({ receivedMessages }) => {
+    for (const { message } of receivedMessages) seen.add(message.messageId);
+  });
+  stream.resume();
+  await eventually(() => expect(seen.size + pulled.length).toBe(COUNT));
+});
+
+it("a snapshot is looked at, changed, and listed with its topic", async () => {
+  const { server } = await serverForTest("memory", { grpcPort: 0 });
+  const pubsub = clientAt(server.grpcPort!);
+  const [topic] = await pubsub.createTopic("a%2Fb");
+  const [subscription] = await topic.createSubscription("s");
+  await subscription.createSnapshot("snap");
+  const client = await subscriberOf(pubsub);
+  const name = `projects/${PROJECT}/snapshots/snap`;
+  const labels = { team: "a" };
+  await client.updateSnapshot({ snapshot: { name, labels }, updateMask: { paths: ["labels"] } });
+  expect((await client.getSnapshot({ snapshot: name }))[0]).toMatchObject({ name, topic: topic.name, labels });
+  const immutable = client.updateSnapshot({ snapshot: { name }, updateMask: { paths: ["topic"] } });
+  await expect(immutable).rejects.toMatchObject({ code: 3 });
+  const { v1 } = google(NEWEST);
+  const grpc = { port: server.grpcPort!, servicePath: "127.0.0.1", sslCreds: insecure() };
+  const publisher = new v1.PublisherClient(grpc);
+  onTestFinished(() => publisher.close());
+  expect((await publisher.listTopicSnapshots({ topic: topic.name }))[0]).toEqual([name]);
 });
 
 it("a port that was asked for must be free, and without one the server starts without gRPC if 8085 is taken", async () => {

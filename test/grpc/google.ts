@@ -38,6 +38,13 @@ export function pubsubAt(version: Version, port: number): PubSub {
   }
 }
 
+/** For generated clients that are made without a `PubSub`. */
+export function insecure() {
+  return createRequire(createRequire(import.meta.url).resolve("@google-cloud/pubsub"))(
+    "google-gax",
+  ).grpc.credentials.createInsecure();
+}
+
 /** The generated client, which has every method and no behavior of its own. */
 export async function subscriberOf(pubsub: PubSub): Promise<v1.SubscriberClient> {
   return new Promise((resolve, reject) => {

@@ -13,6 +13,8 @@ import { settingsOf, topicChange, topicWire } from "./topics.ts";
 import type { Masked, MessageWire, PageWire, TopicWire } from "./wire.ts";
 
 const MAX_MESSAGES = 1_000;
+/** What a client left out decodes to a plain array. */
+const NO_DATA = new Uint8Array(0);
 
 interface Publish {
   readonly topic: string;
@@ -136,7 +138,7 @@ async function publish(
 
 /** Without empty attributes, because messages without metadata share an append. */
 function newMessage({ data, attributes, orderingKey }: MessageWire): NewMessage {
-  const message: { -readonly [K in keyof NewMessage]: NewMessage[K] } = { data };
+  const message: { -readonly [K in keyof NewMessage]: NewMessage[K] } = { data: data.length === 0 ? NO_DATA : data };
   for (const _ in attributes) {
     message.attributes = { ...attributes };
     break;

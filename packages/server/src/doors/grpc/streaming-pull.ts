@@ -36,8 +36,6 @@ class StreamingPull {
   private isOver = false;
   private leave = () => {};
   private timer: Cancel | undefined;
-  /** Requests are taken one after another, so that the first has opened the stream. */
-  private last: Promise<void> = Promise.resolve();
 
   constructor(
     private readonly parts: MethodParts,
@@ -47,7 +45,11 @@ class StreamingPull {
   begin(): void {
     const { call } = this;
     call.on("data", (request: StreamingPullWire) => {
-      this.last = this.last.then(() => this.take(request)).catch((fault) => this.fail(fault));
+      // One after another, so that the first has opened the stream, and a client cannot pile them up.
+      call.pause();
+      this.take(request)
+        .catch((fault) => this.fail(fault))
+        .finally(() => call.resume());
     });
     // The client sends no more, so it answers no message either.
     call.on("end", () => this.fail(new Refusal("body-timeout", "the client has ended its side of the stream")));
