@@ -143,7 +143,6 @@ test("addresses and methods that do not exist are refused", async () => {
   await app.pullWake("s");
   for (const path of [
     "",
-    "subscriptions",
     "nothing",
     "subscriptions/s/nothing",
     "subscriptions/s/claim/x",
