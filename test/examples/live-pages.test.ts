@@ -129,7 +129,7 @@ describe("in the example collab-doc,", () => {
     const ada = await tabs.open(address);
     const bob = await tabs.open(address);
     await write(bob, "a draft");
-    await untilEqual(ada, bob);
+    expect(await untilEqual(ada, bob)).toBe("a draft");
     await ada.click("network");
     await ada.untilStatus("offline");
     await write(ada, "still ");
