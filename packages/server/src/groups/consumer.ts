@@ -67,6 +67,9 @@ export type AckOutcome = "taken" | "unknown" | "ahead";
 
 export class Consumer {
   private readonly cursors = new Map<string, Cursor>();
+  /** The same, each in turn from `next` on, so that a credit of a few messages goes around. */
+  private readonly circle: Cursor[] = [];
+  private next = 0;
   private readonly subscription: Subscription;
   private readonly changed = new Set<string>();
   private inFlight = 0;
@@ -172,6 +175,7 @@ export class Consumer {
       }),
     };
     this.cursors.set(path, cursor);
+    this.circle.push(cursor);
   }
 
   private drain(path: string): void {
@@ -187,6 +191,9 @@ export class Consumer {
     cursor.unwatch();
     this.inFlight -= cursor.inFlight.length;
     this.cursors.delete(path);
+    const place = this.circle.indexOf(cursor);
+    this.circle.splice(place, 1);
+    if (place < this.next) this.next--;
   }
 
   private end(): void {
@@ -198,23 +205,20 @@ export class Consumer {
 
   /** One message of each stream in turn, while there is credit. */
   private deliver(): void {
-    for (let isMoving = true; isMoving; ) {
-      isMoving = false;
-      for (const cursor of [...this.cursors.values()]) {
-        if (this.inFlight >= this.asked.credit || this.isOver || !this.subscription.isHeld()) return;
-        if (cursor.isDraining || this.cursors.get(cursor.path) !== cursor) continue;
-        const message = cursor.buffer.shift();
-        if (message === undefined) void this.fill(cursor);
-        else {
-          isMoving = true;
-          // Behind the others, so that a credit of a few messages goes around.
-          this.cursors.delete(cursor.path);
-          this.cursors.set(cursor.path, cursor);
-          cursor.inFlight.push(message.position);
-          this.inFlight++;
-          this.events.message(cursor.path, cursor.epoch, cursor.contentType, message);
-        }
+    for (let empty = 0; empty < this.circle.length; ) {
+      if (this.inFlight >= this.asked.credit || this.isOver || !this.subscription.isHeld()) return;
+      this.next %= this.circle.length;
+      const cursor = this.circle[this.next++]!;
+      const message = cursor.buffer.shift();
+      if (message === undefined) {
+        empty++;
+        if (!cursor.isDraining) void this.fill(cursor);
+        continue;
       }
+      empty = 0;
+      cursor.inFlight.push(message.position);
+      this.inFlight++;
+      this.events.message(cursor.path, cursor.epoch, cursor.contentType, message);
     }
   }
 
