@@ -43,7 +43,7 @@ export const LAYERS: readonly Layer[] = [
   },
   { name: "client", where: /^packages\/client\/src\//, imports: ["protocol"], portable: true },
   { name: "core", where: under("core/"), imports: ["protocol"], packages: ["zod"], portable: true },
-  { name: "leases", where: under("leases/"), imports: ["core", "protocol"], portable: true },
+  { name: "leases", where: under("leases/"), imports: ["core", "protocol", "engine"], portable: true },
   { name: "engine", where: under("engine/[^/]+$"), imports: ["core", "protocol"], portable: true },
   ...Object.entries(ENGINES).map(([name, packages]) => ({
     name,

@@ -5,8 +5,9 @@
  * field must be in words that complete that sentence.
  */
 import type { z } from "zod";
+import { utf8 } from "./bytes.ts";
 import type { HttpRequest } from "./http.ts";
-import { isTooDeep, TOO_DEEP } from "./json-depth.ts";
+import { isTooDeep, JSON_DEPTH, TOO_DEEP } from "./json-depth.ts";
 import { Refusal } from "./refusal.ts";
 
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
@@ -30,6 +31,16 @@ export function parseJson(bytes: Uint8Array): { readonly text: string; readonly 
     return { text, value: JSON.parse(text) };
   } catch {
     throw badBody("the body must be JSON");
+  }
+}
+
+/** The value of a frame of a WebSocket. */
+export function parseFrame(text: string): unknown {
+  if (text.length > JSON_DEPTH && isTooDeep(utf8(text))) throw badBody(TOO_DEEP);
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw badBody("a frame must be JSON");
   }
 }
 

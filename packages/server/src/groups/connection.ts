@@ -10,7 +10,7 @@ import type { Access } from "../core/action.ts";
 import type { Audience } from "../core/audience.ts";
 import { concat } from "../core/bytes.ts";
 import { type Connection, Connections, type Framing, type Paced } from "../core/connection.ts";
-import { badBody, checkedJson } from "../core/json-body.ts";
+import { badBody, checkedJson, parseFrame } from "../core/json-body.ts";
 import { Refusal } from "../core/refusal.ts";
 import type { EndReason } from "../core/sink.ts";
 import type { Socket } from "../core/socket.ts";
@@ -264,13 +264,7 @@ function aboutOf(frame: ClientFrame): AboutFrame {
 }
 
 function parsed(text: string): ClientFrame {
-  let value: { readonly type?: unknown } | null;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    throw badBody("a frame must be JSON");
-  }
-  const { type, ...rest } = value ?? {};
+  const { type, ...rest } = (parseFrame(text) ?? {}) as { readonly type?: unknown };
   if (typeof type !== "string" || !Object.hasOwn(FRAMES, type)) {
     throw badBody(`type must be one of ${Object.keys(FRAMES).join(", ")}`);
   }

@@ -8,10 +8,9 @@
 import { comparePositions, type Position, ZERO } from "@sluice/protocol";
 import { type Change, drop, put } from "../engine/draft.ts";
 import type { Decision, View } from "../engine/keeper.ts";
+import { blockKey, blockTable } from "../leases/block-table.ts";
 import type { StreamRow } from "./leader-state.ts";
 import {
-  blockKey,
-  blockTable,
   type GroupConfig,
   type GroupMeta,
   metaTable,

@@ -10,8 +10,10 @@ import type { Cancel, World } from "../core/world.ts";
 import type { Engine } from "../engine/contract.ts";
 import { FENCED } from "../engine/keeper.ts";
 import { isWorkOursAlone } from "../engine/other-nodes.ts";
+import { rowsOf } from "../engine/table-rows.ts";
 import type { Term } from "../engine/term.ts";
 import type { Block } from "../leases/block-row.ts";
+import { blockOfKey, blockTable } from "../leases/block-table.ts";
 import type { Streams } from "../streams/service.ts";
 import type { Carrier } from "./carrier.ts";
 import { type GroupTimers, graceMs } from "./defaults.ts";
@@ -30,8 +32,7 @@ import {
 } from "./leader-state.ts";
 import type { BorrowerAddress, ToLeader } from "./messages.ts";
 import { QueueIo } from "./queue-io.ts";
-import { rowsOf } from "./rows.ts";
-import { blockOfKey, blockTable, type GroupMeta, META, metaTable, streamTable } from "./state.ts";
+import { type GroupMeta, META, metaTable, streamTable } from "./state.ts";
 import { groupOfId } from "./topic.ts";
 import type { Topics } from "./topics.ts";
 

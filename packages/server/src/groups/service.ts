@@ -15,6 +15,7 @@ import { levelsOfFilter } from "../core/topic-index.ts";
 import type { World } from "../core/world.ts";
 import type { Engine } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
+import { rowsOf } from "../engine/table-rows.ts";
 import type { Streams } from "../streams/service.ts";
 import type { Agent } from "./agent.ts";
 import { Consumer, type ConsumerEvents, type Subscribe } from "./consumer.ts";
@@ -27,7 +28,6 @@ import type { Inquiries } from "./inquiries.ts";
 import { MAX_VIEWED } from "./leader-view.ts";
 import { QueueConsumer, type QueueEvents } from "./queue-consumer.ts";
 import { type Redriven, redrive } from "./redrive.ts";
-import { rowsOf } from "./rows.ts";
 import { GROUP, type GroupConfig, type GroupMeta, groupEntity, META, metaTable, streamTable } from "./state.ts";
 import { filterOf, type GroupName, groupId, groupOfId, type Mode } from "./topic.ts";
 

@@ -13,8 +13,7 @@
  */
 import type { Position } from "@sluice/protocol";
 import { type Entity, entity } from "../engine/contract.ts";
-import { jsonTable, type Table } from "../engine/table.ts";
-import { type Block, decodeBlock, encodeBlock } from "../leases/block-row.ts";
+import { jsonTable } from "../engine/table.ts";
 import type { StreamRow } from "./leader-state.ts";
 import { type GroupName, groupId } from "./topic.ts";
 
@@ -73,20 +72,3 @@ export interface Redrive {
 
 export const redriveTable = jsonTable<Redrive>("redrive");
 export const REDRIVE = redriveTable.at("");
-
-/** Paths hold no spaces, so a space separates. */
-export function blockKey(path: string, edition: number, number: number): string {
-  return `${path} ${edition} ${number}`;
-}
-
-export function blockOfKey(key: string): { readonly path: string; readonly edition: number; readonly number: number } {
-  const [path, edition, number] = key.split(" ");
-  return { path: path!, edition: Number(edition), number: Number(number) };
-}
-
-export const blockTable: Table<Block> = {
-  name: "block",
-  encode: encodeBlock,
-  decode: decodeBlock,
-  at: (key) => ({ table: "block", key, of: blockTable }),
-};

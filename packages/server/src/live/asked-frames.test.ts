@@ -41,7 +41,8 @@ it("answers a request under its reference, and the next one only when that is do
 
 it.each([
   ["[]", { type: "error", code: "bad-body" }],
-  ["no json", { type: "error", code: "bad-body" }],
+  ["no json", { type: "error", code: "bad-body", detail: "a frame must be JSON" }],
+  ["[".repeat(1_001), { type: "error", code: "bad-body", detail: expect.stringContaining("levels deep") }],
   ['{"type":"unknown","ref":7}', { type: "error", ref: 7, code: "bad-body" }],
   ['{"type":"double","ref":7}', { type: "error", ref: 7, code: "bad-body" }],
   [`{"type":"double","ref":"${"x".repeat(65)}"}`, { type: "error", code: "bad-body" }],

@@ -6,7 +6,7 @@
  * malformed frame is answered, not fatal.
  */
 import { z } from "zod";
-import { badBody, checkedJson } from "../core/json-body.ts";
+import { badBody, checkedJson, parseFrame } from "../core/json-body.ts";
 import { Refusal } from "../core/refusal.ts";
 import type { Socket } from "../core/socket.ts";
 import { EngineError } from "../engine/contract.ts";
@@ -41,7 +41,7 @@ export class AskedFrames {
   private async answerTo(text: string): Promise<object> {
     let ref: string | number | undefined;
     try {
-      const { type, ref: given, ...body } = checkedJson(outer, parsed(text));
+      const { type, ref: given, ...body } = checkedJson(outer, parseFrame(text));
       ref = given;
       const handle = this.handlers.get(type);
       if (handle === undefined) throw badBody(`type must be one of ${[...this.handlers.keys()].join(", ")}`);
@@ -55,13 +55,5 @@ export class AskedFrames {
     if (fault instanceof Refusal || fault instanceof EngineError) return { code: fault.code, detail: fault.message };
     this.report("a request over a live connection failed", fault);
     return { code: "internal", detail: "something went wrong in the server" };
-  }
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw badBody("a frame must be JSON");
   }
 }

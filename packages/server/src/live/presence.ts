@@ -12,6 +12,7 @@
 import type { Cancel, World } from "../core/world.ts";
 import { type Engine, EngineError, type Entity, type Unwatch } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
+import { rowsOf } from "../engine/table-rows.ts";
 import {
   COUNT_ROW,
   hideRule,
@@ -22,7 +23,6 @@ import {
   showRule,
   sweptRule,
 } from "./presence-rules.ts";
-import { rowsOf } from "./rows.ts";
 
 /** A tab as presence knows it. */
 export interface Present {

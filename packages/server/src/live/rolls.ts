@@ -14,10 +14,10 @@ import type { Keepers } from "../engine/keeper.ts";
 import type { Streams } from "../streams/service.ts";
 import { followsOf } from "../streams/state.ts";
 import type { LiveLimits } from "./defaults.ts";
+import { inBatches } from "./in-batches.ts";
 import type { LiveMeter } from "./meter.ts";
 import { unsubscribeRule } from "./pointer-rules.ts";
 import { checkedRule, type Enrolled, enrollRule, strikeRule } from "./roll-rules.ts";
-import { inBatches } from "./rows.ts";
 import type { SessionPort } from "./session-port.ts";
 import { LIVE_FOLLOWER, LIVE_ROW, pointerTable, ROLL_ROW, rollEntity, rollTable, subscriberTable } from "./state.ts";
 

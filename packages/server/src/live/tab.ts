@@ -18,13 +18,14 @@ import type { Feeds } from "../core/feed.ts";
 import { type FollowEnd, Follower } from "../core/follower.ts";
 import type { EndReason } from "../core/sink.ts";
 import { type Engine, EngineError, type Entity } from "../engine/contract.ts";
+import { rowsOf } from "../engine/table-rows.ts";
 import type { Described, StreamPage } from "../streams/reading.ts";
 import type { Streams } from "../streams/service.ts";
 import { followsOf, lifeOf, META, metaTable } from "../streams/state.ts";
 import { StreamLog } from "../streams/tail-log.ts";
 import { type ByeCode, type Codecs, eventBytes, type LiveEvent, notifyOf, type Wire } from "./events.ts";
+import { inBatches } from "./in-batches.ts";
 import type { Presence, Present } from "./presence.ts";
-import { inBatches, rowsOf } from "./rows.ts";
 import { LIVE_FOLLOWER, LIVE_ROW, type Live, liveTable, type Pointer, pointerTable } from "./state.ts";
 
 /** A subscription and the stream as it was when it was looked at. */

@@ -8,7 +8,7 @@
 import type { Access } from "../core/action.ts";
 import type { Audience } from "../core/audience.ts";
 import { type Connection, Connections, type Framing, type Paced } from "../core/connection.ts";
-import { badBody, checkedJson } from "../core/json-body.ts";
+import { badBody, checkedJson, parseFrame } from "../core/json-body.ts";
 import { Refusal } from "../core/refusal.ts";
 import type { EndReason } from "../core/sink.ts";
 import type { Socket } from "../core/socket.ts";
@@ -129,7 +129,7 @@ class PullConnection implements Paced {
   async take(text: string): Promise<void> {
     let ref: Ref;
     try {
-      const value = objectOf(text);
+      const value = (parseFrame(text) ?? {}) as JsonObject;
       ref = refOf(value);
       const result = await this.perform(frameFrom(value));
       if (ref !== undefined) this.send({ ...result, type: "ok", ref });
@@ -238,19 +238,13 @@ class PullConnection implements Paced {
   }
 }
 
-function objectOf(text: string): Readonly<Record<string, unknown>> {
-  try {
-    return JSON.parse(text) ?? {};
-  } catch {
-    throw badBody("a frame must be JSON");
-  }
-}
+type JsonObject = Readonly<Record<string, unknown>>;
 
-function refOf({ ref }: Readonly<Record<string, unknown>>): Ref {
+function refOf({ ref }: JsonObject): Ref {
   return typeof ref === "string" || typeof ref === "number" ? ref : undefined;
 }
 
-function frameFrom({ type, ...rest }: Readonly<Record<string, unknown>>): Frame {
+function frameFrom({ type, ...rest }: JsonObject): Frame {
   if (typeof type !== "string" || !Object.hasOwn(FRAMES, type)) {
     throw badBody(`type must be one of ${Object.keys(FRAMES).join(", ")}`);
   }

@@ -8,14 +8,15 @@
 import type { Cancel, World } from "../core/world.ts";
 import type { Engine } from "../engine/contract.ts";
 import { FENCED } from "../engine/keeper.ts";
+import { rowsOf } from "../engine/table-rows.ts";
 import type { Term } from "../engine/term.ts";
 import type { Block } from "../leases/block-row.ts";
+import { blockOfKey, blockTable } from "../leases/block-table.ts";
 import type { AckOutcome } from "./contract.ts";
 import { parseFilter } from "./filter.ts";
 import { type LogParts, PulledLog } from "./pulled-log.ts";
-import { rowsOf } from "./rows.ts";
 import { beginTermRule, dropBlocksRule, endRule, type LogState, storeRule } from "./rules.ts";
-import { blockOfKey, blockTable, logPaths, logTable, META, metaTable, type PullerMeta } from "./state.ts";
+import { logPaths, logTable, META, metaTable, type PullerMeta } from "./state.ts";
 
 export interface StoreParts {
   readonly engine: Engine;

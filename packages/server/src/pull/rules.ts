@@ -9,8 +9,9 @@ import type { Position } from "@sluice/protocol";
 import { type Change, drop, put } from "../engine/draft.ts";
 import type { Decision, View } from "../engine/keeper.ts";
 import type { Block } from "../leases/block-row.ts";
+import { blockKey, blockTable } from "../leases/block-table.ts";
 import type { SubscriptionChange, SubscriptionOptions } from "./contract.ts";
-import { blockKey, blockTable, logTable, metaTable, type PullerMeta, type TopicRef } from "./state.ts";
+import { logTable, metaTable, type PullerMeta, type TopicRef } from "./state.ts";
 
 /** Acknowledgements of one log: its floor, and the blocks above it that have changed; an undefined one is dropped. */
 export interface LogState {

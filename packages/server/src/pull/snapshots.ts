@@ -9,15 +9,14 @@ import type { Access } from "../core/action.ts";
 import { Refusal } from "../core/refusal.ts";
 import { type Entity, entityOf } from "../engine/contract.ts";
 import { put } from "../engine/draft.ts";
+import { rowsOf } from "../engine/table-rows.ts";
 import type { Block } from "../leases/block-row.ts";
+import { blockOfKey, blockTable } from "../leases/block-table.ts";
 import type { Listed, ListPage, Snapshot, SnapshotSettings } from "./contract.ts";
 import { checkName } from "./options.ts";
 import { demand, listed, metaOf, type PullParts } from "./parts.ts";
-import { rowsOf } from "./rows.ts";
 import { type LogState, logChanges } from "./rules.ts";
 import {
-  blockOfKey,
-  blockTable,
   logPaths,
   logTable,
   pullerEntity,

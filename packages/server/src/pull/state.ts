@@ -18,8 +18,7 @@
 import type { Position } from "@sluice/protocol";
 import { shardPaths } from "../core/shard-path.ts";
 import { type Entity, entity } from "../engine/contract.ts";
-import { jsonTable, type Table } from "../engine/table.ts";
-import { type Block, decodeBlock, encodeBlock } from "../leases/block-row.ts";
+import { jsonTable } from "../engine/table.ts";
 import type { Schema, SnapshotSettings, SubscriptionOptions, TopicSettings } from "./contract.ts";
 
 export const PULLER = "puller";
@@ -99,20 +98,3 @@ export const SCHEMA_META = schemaTable.at("");
 
 export const topicTable = jsonTable<TopicSettings>("meta");
 export const TOPIC_META = topicTable.at("");
-
-/** Paths hold no spaces, so a space separates. */
-export function blockKey(path: string, edition: number, number: number): string {
-  return `${path} ${edition} ${number}`;
-}
-
-export function blockOfKey(key: string): { readonly path: string; readonly edition: number; readonly number: number } {
-  const [path, edition, number] = key.split(" ");
-  return { path: path!, edition: Number(edition), number: Number(number) };
-}
-
-export const blockTable: Table<Block> = {
-  name: "block",
-  encode: encodeBlock,
-  decode: decodeBlock,
-  at: (key) => ({ table: "block", key, of: blockTable }),
-};

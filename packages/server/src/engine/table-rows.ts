@@ -1,6 +1,6 @@
-/** Reads all rows of a table, page by page. The service and dispatchers use it. */
-import type { Engine, Entity } from "../engine/contract.ts";
-import type { Table } from "../engine/table.ts";
+/** Reads all rows of a table of an entity, page by page. Features whose tables have no bound use it. */
+import type { Engine, Entity } from "./contract.ts";
+import type { Table } from "./table.ts";
 
 export async function* rowsOf<T>(
   engine: Pick<Engine, "rows">,
