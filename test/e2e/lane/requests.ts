@@ -117,7 +117,7 @@ export function conversation(random: Random, connection: number): string[] {
 function request(random: Random, place: string): string {
   const path = random
     .pick(PATHS)
-    .replace(/\/stream\/([ab])/, `/stream/${place}/$1`)
+    .replace(/\/stream\/([ab]|none)/, `/stream/${place}/$1`)
     .replace("/q/", `/${place}/`);
   const method = random.pick(METHODS);
   const body = method === "GET" || method === "HEAD" ? "" : random.pick(BODIES);
