@@ -30,7 +30,9 @@ test("every block has a language, and those that do not run are few and say why"
   const all = [...blocks.values()].flat();
   expect(all.filter(({ language }) => !LANGUAGES.includes(language)).map(place)).toEqual([]);
   // A block without a language is a picture, or an output; commands must not hide in one.
-  const hidden = all.filter(({ language, text }) => ["", "text"].includes(language) && /^(npx |npm |sluice |curl )/m.test(text));
+  const hidden = all.filter(
+    ({ language, text }) => ["", "text"].includes(language) && /^(npx |npm |sluice |curl )/m.test(text),
+  );
   expect(hidden.map(place)).toEqual([]);
   const notRun = all.flatMap((block) => {
     const why = block.notRun ?? ELSEWHERE[block.language];

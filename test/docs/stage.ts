@@ -4,9 +4,9 @@
  *
  * Invariants: a block's `signal` aborts, and a page's groups close, after the application got its first message.
  */
-import { type Group, type GroupOptions, Sluice as Client } from "@sluice/client";
+import { Sluice as Client, type Group, type GroupOptions } from "@sluice/client";
+import { createServer as create, type RunningServer, type ServerOptions } from "@sluice/server";
 import { WebSocket } from "ws";
-import { createServer as create, type ServerOptions, type RunningServer } from "@sluice/server";
 
 export interface Order {
   readonly item: string;

@@ -57,10 +57,10 @@ function blurred(frame: Value, shown: Value | undefined, name = ""): Value {
   return Object.fromEntries(Object.entries(frame).map(([key, value]) => [key, blurred(value, of[key], key)]));
 }
 
-/** The frames about the stream of this one; all of them if there are none. */
+/** The frames about the stream of this one; all of them if it names none. */
 function about(frame: Value, came: readonly Value[]): readonly Value[] {
-  const same = came.filter((other) => isRecord(frame) && isRecord(other) && other.stream === frame.stream);
-  return same.length > 0 ? same : came;
+  if (!isRecord(frame) || frame.stream === undefined) return came;
+  return came.filter((other) => isRecord(other) && other.stream === frame.stream);
 }
 
 function filled(frame: Value, came: readonly Value[], name = ""): Value {
