@@ -353,7 +353,7 @@ function leaves(command: Command, prefix = ""): string[] {
   });
 }
 
-const program = buildProgram("0");
+const program = await buildProgram("0");
 
 test.each(leaves(program))("sluice %s does what its help says", async (name) => {
   expect(Object.keys(rows), "every command needs a row here").toContain(name);

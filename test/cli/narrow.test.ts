@@ -6,7 +6,7 @@ import { listing } from "../../packages/server/src/cli/terminal.ts";
 
 const WIDTH = 46;
 
-function helpTexts(width?: number): Map<string, string> {
+async function helpTexts(width?: number): Promise<Map<string, string>> {
   const texts = new Map<string, string>();
   const visit = (command: Command, name: string) => {
     let text = "";
@@ -18,14 +18,14 @@ function helpTexts(width?: number): Map<string, string> {
     texts.set(name, text);
     for (const child of command.commands) visit(child, `${name} ${child.name()}`);
   };
-  visit(buildProgram("0", width), "sluice");
+  visit(await buildProgram("0", width), "sluice");
   return texts;
 }
 
 const wordsOf = (text: string) => text.split(/\s+/).filter((word) => word !== "" && word !== "\\");
 
-it("every help text fits 46 columns, except words that are longer than a line", () => {
-  for (const [name, text] of helpTexts(WIDTH)) {
+it("every help text fits 46 columns, except words that are longer than a line", async () => {
+  for (const [name, text] of await helpTexts(WIDTH)) {
     for (const line of text.split("\n")) {
       const isOneWord = wordsOf(line).length <= 1 || /^ *'[^']*' ?\\?$/.test(line);
       if (line.length > WIDTH) expect(isOneWord, `${name}: ${line}`).toBe(true);
@@ -33,9 +33,9 @@ it("every help text fits 46 columns, except words that are longer than a line", 
   }
 });
 
-it("a narrow help text has all words of the wide one, in order", () => {
-  const wide = helpTexts();
-  for (const [name, text] of helpTexts(WIDTH)) expect(wordsOf(text), name).toEqual(wordsOf(wide.get(name)!));
+it("a narrow help text has all words of the wide one, in order", async () => {
+  const wide = await helpTexts();
+  for (const [name, text] of await helpTexts(WIDTH)) expect(wordsOf(text), name).toEqual(wordsOf(wide.get(name)!));
 });
 
 it("a list that is too wide for the terminal becomes a block per row", () => {

@@ -56,6 +56,20 @@ it("a member with credit for one message gets those of its streams in turn", asy
   for (let i = 0; i < 9; i += 3) expect(streams.slice(i, i + 3).sort()).toEqual(paths);
 });
 
+it("a member that asks for batches gets the messages of a stream in frames together, within its credit", async () => {
+  const { fixture, url, append } = await server();
+  await createdStream(fixture, "o", "application/json");
+  await append("o", 1, 2, 3, 4, 5);
+  const asked = { from: "earliest", credit: 3, batch: true };
+  const a = (await Consumer.open(url, "a", false)).subscribe("$share/g/o", asked);
+  const { messages = [], stream, epoch } = await a.next("messages");
+  expect(messages.map(({ payload }) => payload)).toEqual([1, 2, 3]);
+  a.send({ type: "ack", id: "s", stream, epoch, offset: messages[2]!.offset });
+  expect((await a.next("messages", 2)).messages!.map(({ payload }) => payload)).toEqual([4, 5]);
+  a.send({ type: "subscribe", id: "t", topic: "$share/h/o", batch: "yes" });
+  expect(await a.next("error")).toMatchObject({ code: "bad-body", detail: expect.stringContaining("batch") });
+});
+
 it("a seek delivers again from the new place, and a deleted group begins anew", async () => {
   const { fixture, url, append, admin } = await server();
   await createdStream(fixture, "o", "application/json");

@@ -11,7 +11,9 @@ export interface Frame {
   readonly offset?: string;
   readonly epoch?: number;
   readonly payload?: unknown;
+  readonly messages?: readonly { readonly offset: string; readonly payload: unknown }[];
   readonly code?: string;
+  readonly detail?: string;
   readonly through?: string;
   readonly lease?: number;
   readonly attempt?: number;

@@ -36,7 +36,7 @@ function open() {
       },
       revoking: none,
       revoked: (stream) => void held.delete(stream),
-      message: none,
+      messages: none,
       acked: none,
       gap: none,
       unsubscribed: none,

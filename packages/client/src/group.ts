@@ -10,6 +10,7 @@ import type { Declaration, GroupInfo, Redriven } from "./groups/admin.ts";
 import type { GroupMessage } from "./groups/delivery.ts";
 import type { GroupPart } from "./groups/group-part.ts";
 import type { CloseGroupOptions } from "./groups/member.ts";
+import type { Messages } from "./groups/messages.ts";
 import type { GroupHandler, RunOptions } from "./groups/runner.ts";
 import type { Deleted } from "./stream.ts";
 
@@ -20,8 +21,24 @@ export class Group<T = unknown> implements AsyncIterable<GroupMessage<T>> {
    * Joins the group and yields its messages until `close`. Leaving the loop leaves the group. Throws a SluiceError when the server
    * refuses, or was away for `giveUpMs`.
    */
-  async *[Symbol.asyncIterator](): AsyncGenerator<GroupMessage<T>, void, undefined> {
-    yield* (await this.load()).messages();
+  [Symbol.asyncIterator](): AsyncIterator<GroupMessage<T>, void, undefined> {
+    let joining: Promise<void> | undefined;
+    let messages: Messages<T> | undefined;
+    const join = async () => {
+      messages = (await this.load()).messages();
+    };
+    // Not a generator: each message of one costs several more turns of the microtask queue.
+    return {
+      next: async () => {
+        joining ??= join();
+        if (messages === undefined) await joining;
+        return messages!.next();
+      },
+      return: async () => {
+        await joining;
+        return messages?.return() ?? { done: true, value: undefined };
+      },
+    };
   }
 
   /**

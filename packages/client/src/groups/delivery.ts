@@ -6,7 +6,7 @@
  * that the message comes again, which a program may leave to that.
  */
 import { bytesOf } from "../message.ts";
-import type { MessageFrame } from "./frames.ts";
+import type { Sent, Source } from "./frames.ts";
 
 export interface GroupMessage<T = unknown> {
   readonly stream: string;
@@ -51,8 +51,9 @@ export class Delivery<T> implements GroupMessage<T> {
   #acking: Promise<void> | undefined;
   #isNacked = false;
 
-  constructor(frame: MessageFrame, settler: Settler) {
-    const { stream, offset, payload, encoding, contentType, key, attributes, attempt, epoch, lease } = frame;
+  constructor(source: Source, message: Sent, settler: Settler) {
+    const { stream, contentType, attempt, epoch, lease } = source;
+    const { offset, payload, encoding, key, attributes } = message;
     this.stream = stream;
     this.offset = offset;
     this.value = (encoding === "base64" ? bytesOf(String(payload)) : payload) as T;

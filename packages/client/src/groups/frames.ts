@@ -4,18 +4,31 @@
  * Invariants: a frame of a type that this client does not know is ignored, so that a newer server may send it.
  */
 
-export interface MessageFrame {
-  readonly type: "message";
+/** Where a message comes from. */
+export interface Source {
   readonly stream: string;
-  readonly offset: string;
-  readonly payload: unknown;
-  readonly encoding?: "base64" | undefined;
   readonly contentType?: string | undefined;
-  readonly key?: string | undefined;
-  readonly attributes?: Readonly<Record<string, string>> | undefined;
   readonly epoch?: number | undefined;
   readonly lease?: number | undefined;
   readonly attempt?: number | undefined;
+}
+
+export interface Sent {
+  readonly offset: string;
+  readonly payload: unknown;
+  readonly encoding?: "base64" | undefined;
+  readonly key?: string | undefined;
+  readonly attributes?: Readonly<Record<string, string>> | undefined;
+}
+
+export interface MessageFrame extends Source, Sent {
+  readonly type: "message";
+}
+
+/** Messages of one stream, in order. */
+export interface MessagesFrame extends Source {
+  readonly type: "messages";
+  readonly messages: readonly Sent[];
 }
 
 export interface StreamFrame {
@@ -59,6 +72,7 @@ export interface GapFrame {
 export type ServerFrame =
   | { readonly type: "subscribed" | "unsubscribed" }
   | MessageFrame
+  | MessagesFrame
   | StreamFrame
   | AckedFrame
   | GapFrame
@@ -71,6 +85,7 @@ const TEXTS: Readonly<Record<string, readonly string[]>> = {
   subscribed: [],
   unsubscribed: [],
   message: ["stream", "offset"],
+  messages: STREAM,
   granted: STREAM,
   revoking: STREAM,
   revoked: STREAM,
@@ -86,5 +101,10 @@ export function frameIn(text: string): ServerFrame | undefined {
   if (typeof value?.type !== "string") throw new TypeError("a frame without a type");
   const missing = TEXTS[value.type]?.find((name) => typeof value[name] !== "string");
   if (missing !== undefined) throw new TypeError(`the frame ${value.type} has no ${missing}`);
+  if (value.type === "messages" && !isRun(value.messages)) throw new TypeError("the frame messages has no messages");
   return TEXTS[value.type] && (value as unknown as ServerFrame);
+}
+
+function isRun(value: unknown): boolean {
+  return Array.isArray(value) && value.every((one: Partial<Sent> | null) => typeof one?.offset === "string");
 }

@@ -6,8 +6,8 @@
 import type { Connection } from "../connection.ts";
 import type { GroupSettings } from "../group-options.ts";
 import { GroupAdmin } from "./admin.ts";
-import type { GroupMessage } from "./delivery.ts";
 import { type CloseGroupOptions, Member } from "./member.ts";
+import { Messages } from "./messages.ts";
 import { type GroupHandler, Runner, type RunOptions } from "./runner.ts";
 
 export interface Closable {
@@ -26,16 +26,9 @@ export class GroupPart<T> extends GroupAdmin {
     super(connection, settings);
   }
 
-  async *messages(): AsyncGenerator<GroupMessage<T>, void, undefined> {
+  messages(): Messages<T> {
     const member = this.join();
-    try {
-      for (let message = await member.next(); message; message = await member.next()) yield message;
-      // After `close`. The program may still have messages that it settles.
-      await member.close();
-    } finally {
-      await member.leave();
-      this.left(member);
-    }
+    return new Messages(member, () => this.left(member));
   }
 
   async run(handler: GroupHandler<T>, options: RunOptions = {}): Promise<void> {

@@ -30,7 +30,7 @@ export interface Subscription {
 
 export interface LineListener<T> {
   subscribed(): void;
-  message(delivery: Delivery<T>): void;
+  messages(deliveries: readonly Delivery<T>[]): void;
   stream(frame: StreamFrame): void;
   gap(stream: string, after: string, through: string): void;
   /** Fewer messages are with the program, or fewer acknowledgements wait. */
@@ -135,7 +135,7 @@ export class Line<T> implements Settler {
     const { topic, from, credit } = this.subscription;
     this.isOpen = true;
     this.heardMs = Date.now();
-    this.send({ type: "subscribe", topic, from, credit });
+    this.send({ type: "subscribe", topic, from, credit, batch: true });
   }
 
   /** The pings of a server do not reach a page. It answers every frame, though, so one about no subscription asks for a word. */
@@ -164,7 +164,10 @@ export class Line<T> implements Settler {
   private take(frame: ServerFrame): void {
     switch (frame.type) {
       case "message":
-        this.listener.message(new Delivery<T>(frame, this));
+        this.listener.messages([new Delivery<T>(frame, frame, this)]);
+        return;
+      case "messages":
+        this.listener.messages(frame.messages.map((one) => new Delivery<T>(frame, one, this)));
         return;
       case "acked":
         this.ledger.acked(frame.stream, frame.offset);

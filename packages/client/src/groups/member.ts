@@ -175,9 +175,9 @@ export class Member<T> {
           backoff.reached();
           this.tell({ type: "connected" });
         },
-        message: (delivery) => {
+        messages: (deliveries) => {
           if (this.closing.signal.aborted) return;
-          this.ready.add(delivery);
+          for (const delivery of deliveries) this.ready.add(delivery);
           this.handOut();
         },
         stream: ({ type, stream }) => {

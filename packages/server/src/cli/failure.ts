@@ -6,6 +6,11 @@ import { type ErrorCode, errors, header } from "@sluice/protocol";
 import { CliError, EXIT, exitCodeOf } from "./exit.ts";
 import { harmless } from "./terminal.ts";
 
+/** Undefined for a fault that neither the client nor a command has thrown on purpose. */
+export function explained(fault: unknown): CliError | undefined {
+  return fault instanceof CliError || fault instanceof SluiceError ? failureOf(fault) : undefined;
+}
+
 export function failureOf(fault: CliError | SluiceError): CliError {
   if (fault instanceof CliError) return fault;
   // The cause carries the reason in the words of the command line.
@@ -22,9 +27,8 @@ export function failureOf(fault: CliError | SluiceError): CliError {
 
 /** The same failure with more text; any other fault unchanged. */
 export function failureWith(fault: unknown, more: string): unknown {
-  if (!(fault instanceof CliError || fault instanceof SluiceError)) return fault;
-  const { exitCode, message } = failureOf(fault);
-  return new CliError(exitCode, `${message}; ${more}`);
+  const failure = explained(fault);
+  return failure === undefined ? fault : new CliError(failure.exitCode, `${failure.message}; ${more}`);
 }
 
 export function earliestText(offset: string): string {

@@ -1,24 +1,41 @@
 /** The tree of commands. `main` runs it; a test walks it to check that every command is tested. */
 import { Command } from "commander";
-import { addBench } from "./bench/group.ts";
-import { addChannel } from "./channel/group.ts";
-import { addCompletion } from "./completion.ts";
-import { addConfig } from "./config/group.ts";
-import { addContext } from "./context/group.ts";
-import { addDoctor } from "./doctor.ts";
 import { EXIT_MEANINGS } from "./exit.ts";
-import { addGroup } from "./group/group.ts";
 import { helpLayout } from "./help.ts";
-import { addPublish } from "./publish.ts";
-import { addServe } from "./serve.ts";
-import { addSession } from "./session/group.ts";
-import { addStatus } from "./status.ts";
-import { addStream } from "./stream/group.ts";
-import { addToken } from "./token.ts";
-import { addWake } from "./wake/group.ts";
 import { paragraph, terminalWidth } from "./wrap.ts";
 
-export function buildProgram(version: string, width = terminalWidth()): Command {
+type Add = (program: Command) => void;
+
+/** By name, in the order of the help text. Loading all of them takes longer than most commands run. */
+const COMMANDS: Readonly<Record<string, () => Promise<Add>>> = {
+  serve: async () => (await import("./serve.ts")).addServe,
+  status: async () => (await import("./status.ts")).addStatus,
+  stream: async () => (await import("./stream/group.ts")).addStream,
+  publish: async () => (await import("./publish.ts")).addPublish,
+  session: async () => (await import("./session/group.ts")).addSession,
+  channel: async () => (await import("./channel/group.ts")).addChannel,
+  group: async () => (await import("./group/group.ts")).addGroup,
+  wake: async () => (await import("./wake/group.ts")).addWake,
+  token: async () => (await import("./token.ts")).addToken,
+  context: async () => (await import("./context/group.ts")).addContext,
+  config: async () => (await import("./config/group.ts")).addConfig,
+  bench: async () => (await import("./bench/group.ts")).addBench,
+  doctor: async () => (await import("./doctor.ts")).addDoctor,
+  completion: async () => (await import("./completion.ts")).addCompletion,
+};
+
+/** The program with the command that `args` name, or with all: for help, suggestions and completion. */
+export function programFor(args: readonly string[], version: string): Promise<Command> {
+  const [first = ""] = args;
+  const isOne = Object.hasOwn(COMMANDS, first) && first !== "completion";
+  return buildProgram(version, terminalWidth(), isOne ? [first] : undefined);
+}
+
+export async function buildProgram(
+  version: string,
+  width = terminalWidth(),
+  names: readonly string[] = Object.keys(COMMANDS),
+): Promise<Command> {
   const program = new Command("sluice")
     .description("Sluice: one durable log, every way to subscribe.")
     .version(version, "-V, --version", "print the version")
@@ -27,9 +44,7 @@ export function buildProgram(version: string, width = terminalWidth()): Command 
     .configureOutput({ outputError: (text, write) => write(oneLine(text)) })
     .configureHelp(helpLayout(width))
     .showSuggestionAfterError();
-  const first = [addServe, addStatus, addStream, addPublish, addSession, addChannel, addGroup, addWake];
-  const more = [addToken, addContext, addConfig, addBench, addDoctor, addCompletion];
-  for (const add of [...first, ...more]) add(program);
+  for (const add of await Promise.all(names.map((name) => COMMANDS[name]!()))) add(program);
   return program.addHelpText("after", exitCodes(width));
 }
 

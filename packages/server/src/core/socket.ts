@@ -16,8 +16,11 @@ const TEXT = 0x81;
 const SHORT = 126;
 const LONG = 65_536;
 
-/** A text frame around the parts of a message, as RFC 6455 lays it out: unmasked, because it is from a server. */
-export function textFrame(parts: readonly Uint8Array[]): Uint8Array {
+/**
+ * A text frame around the parts of a message, as RFC 6455 lays it out: unmasked, because it is from a server. A part that is text
+ * must be ASCII: writing such a part here costs less than an encoder does.
+ */
+export function textFrame(parts: readonly (Uint8Array | string)[]): Uint8Array {
   let length = 0;
   for (const part of parts) length += part.length;
   const headerBytes = length < SHORT ? 2 : length < LONG ? 4 : 10;
@@ -29,8 +32,13 @@ export function textFrame(parts: readonly Uint8Array[]): Uint8Array {
   else if (headerBytes === 10) view.setBigUint64(2, BigInt(length));
   let at = headerBytes;
   for (const part of parts) {
-    frame.set(part, at);
+    if (typeof part === "string") writeAscii(part, frame, at);
+    else frame.set(part, at);
     at += part.length;
   }
   return frame;
+}
+
+function writeAscii(text: string, into: Uint8Array, at: number): void {
+  for (let i = 0; i < text.length; i++) into[at + i] = text.charCodeAt(i);
 }

@@ -18,7 +18,15 @@ import type { Cancel, World } from "../core/world.ts";
 import { type Engine, EngineError } from "../engine/contract.ts";
 import type { Consumer, ConsumerEvents } from "./consumer.ts";
 import type { GroupLimits } from "./defaults.ts";
-import { type ClientFrame, type ErrorFrame, FRAMES, frameOf, messageFrame, type ServerFrame } from "./frames.ts";
+import {
+  type ClientFrame,
+  type ErrorFrame,
+  FRAMES,
+  frameOf,
+  messageFrame,
+  messagesFrame,
+  type ServerFrame,
+} from "./frames.ts";
 import { QueueConsumer, type QueueEvents } from "./queue-consumer.ts";
 import type { Groups } from "./service.ts";
 import { parseTopic } from "./topic.ts";
@@ -139,7 +147,7 @@ class ConsumeConnection implements Paced {
     }
   }
 
-  private async subscribe({ id, topic, from, credit }: ClientFrame & { type: "subscribe" }): Promise<void> {
+  private async subscribe({ id, topic, from, credit, batch }: ClientFrame & { type: "subscribe" }): Promise<void> {
     const { groups, limits } = this.parts;
     const { project, member, access } = this.caller;
     const name = parseTopic(topic);
@@ -153,7 +161,7 @@ class ConsumeConnection implements Paced {
       const consumer =
         name.mode === "queue"
           ? await groups.work(project, asked, access, this.queueEventsOf(id))
-          : await groups.consume(project, asked, access, this.eventsOf(id));
+          : await groups.consume(project, asked, access, this.eventsOf(id, batch));
       if (this.isOver) consumer.disconnect();
       else this.consumers.set(id, consumer);
     } finally {
@@ -161,14 +169,17 @@ class ConsumeConnection implements Paced {
     }
   }
 
-  private eventsOf(id: string): ConsumerEvents {
+  private eventsOf(id: string, isBatched = false): ConsumerEvents {
     return {
       subscribed: () => this.send({ type: "subscribed", id }),
       granted: (stream, epoch) => this.send({ type: "granted", id, stream, epoch }),
       revoking: (stream, epoch) => this.send({ type: "revoking", id, stream, epoch }),
       revoked: (stream, epoch) => this.send({ type: "revoked", id, stream, epoch }),
-      message: (stream, epoch, contentType, message) =>
-        this.write(messageFrame({ id, stream, epoch }, contentType, message)),
+      messages: (stream, epoch, contentType, run) => {
+        const of = { id, stream, epoch };
+        if (isBatched && run.length > 1) this.write(messagesFrame(of, contentType, run));
+        else for (const message of run) this.write(messageFrame(of, contentType, message));
+      },
       acked: (stream, position) => this.send({ type: "acked", id, stream, offset: formatOffset(position) }),
       gap: (stream, after, through) =>
         this.send({ type: "gap", id, stream, after: formatOffset(after), through: formatOffset(through) }),

@@ -20,7 +20,8 @@ export interface ConsumerEvents {
   granted(stream: string, epoch: number): void;
   revoking(stream: string, epoch: number): void;
   revoked(stream: string, epoch: number): void;
-  message(stream: string, epoch: number, contentType: string, message: LoggedMessage): void;
+  /** One or more messages of a stream, in order. */
+  messages(stream: string, epoch: number, contentType: string, run: readonly LoggedMessage[]): void;
   acked(stream: string, position: Position): void;
   /** Messages between these positions are gone: retention or a failover took them. */
   gap(stream: string, after: Position, through: Position): void;
@@ -60,6 +61,18 @@ interface Cursor {
   end: Position | undefined;
   isGone: boolean;
   unwatch: () => void;
+}
+
+/** A run is a frame to many clients, so it is bounded: by its messages, and by its bytes beyond the first message. */
+const RUN_MESSAGES = 100;
+const RUN_BYTES = 65_536;
+
+/** Takes the messages of the next run out of the buffer. */
+function runOf(buffer: LoggedMessage[], most: number): LoggedMessage[] {
+  const limit = Math.min(most, RUN_MESSAGES, buffer.length);
+  let count = 0;
+  for (let bytes = 0; count < limit && bytes < RUN_BYTES; count++) bytes += buffer[count]!.payload.length;
+  return buffer.splice(0, count);
 }
 
 /** `unknown`: no such grant stands. `ahead`: the message was not delivered. */
@@ -203,22 +216,23 @@ export class Consumer {
     this.events.unsubscribed();
   }
 
-  /** One message of each stream in turn, while there is credit. */
+  /** A run of each stream in turn, while there is credit. */
   private deliver(): void {
     for (let empty = 0; empty < this.circle.length; ) {
-      if (this.inFlight >= this.asked.credit || this.isOver || !this.subscription.isHeld()) return;
+      const left = this.asked.credit - this.inFlight;
+      if (left <= 0 || this.isOver || !this.subscription.isHeld()) return;
       this.next %= this.circle.length;
       const cursor = this.circle[this.next++]!;
-      const message = cursor.buffer.shift();
-      if (message === undefined) {
+      const run = runOf(cursor.buffer, Math.ceil(left / this.circle.length));
+      if (run.length === 0) {
         empty++;
         if (!cursor.isDraining) void this.fill(cursor);
         continue;
       }
       empty = 0;
-      cursor.inFlight.push(message.position);
-      this.inFlight++;
-      this.events.message(cursor.path, cursor.epoch, cursor.contentType, message);
+      for (const { position } of run) cursor.inFlight.push(position);
+      this.inFlight += run.length;
+      this.events.messages(cursor.path, cursor.epoch, cursor.contentType, run);
     }
   }
 

@@ -20,6 +20,7 @@ const WHOLE = { error: "must be a whole number" };
 const MAX_MS = 10 * 365 * 24 * 3_600_000;
 const DELAY = { error: "must be a whole number of milliseconds from 0 on" };
 const SPAN = { error: "must be a whole number of milliseconds from 1 on" };
+const BATCH = { error: "must be true or false" };
 const CREDIT = { error: "must be a whole number from 1 on" };
 
 const id = z.string(ID).min(1, ID).max(64, ID);
@@ -27,7 +28,13 @@ const message = { id, stream: z.string(TEXT), offset: z.string(TEXT) };
 
 export const FRAMES = {
   subscribe: z.strictObject(
-    { id, topic: z.string(TEXT), from: from.optional(), credit: z.int(CREDIT).min(1, CREDIT).optional() },
+    {
+      id,
+      topic: z.string(TEXT),
+      from: from.optional(),
+      credit: z.int(CREDIT).min(1, CREDIT).optional(),
+      batch: z.boolean(BATCH).optional(),
+    },
     OBJECT,
   ),
   ack: z.strictObject({ ...message, epoch: z.int(WHOLE).optional(), lease: z.int(WHOLE).optional() }, OBJECT),
@@ -81,7 +88,6 @@ export function frameOf(frame: ServerFrame): Uint8Array {
   return textFrame([utf8(JSON.stringify(frame))]);
 }
 
-const CLOSING = utf8("}");
 /** A byte order mark belongs to the payload. */
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
@@ -96,12 +102,41 @@ export interface Delivered {
 }
 
 export function messageFrame(of: Delivered, contentType: string, logged: LoggedMessage): Uint8Array {
+  const parts: Part[] = [];
+  pushObject(parts, { type: "message", ...of, contentType }, contentType, logged);
+  return textFrame(parts);
+}
+
+/** For a client that has asked for batches: the messages of a run share what they have in common. */
+export function messagesFrame(of: Delivered, contentType: string, run: readonly LoggedMessage[]): Uint8Array {
+  const about = JSON.stringify({ type: "messages", ...of, contentType });
+  const parts: Part[] = [utf8(`${about.slice(0, -1)},"messages":[`)];
+  for (const [i, logged] of run.entries()) {
+    if (i > 0) parts.push(",");
+    pushObject(parts, undefined, contentType, logged);
+  }
+  parts.push("]}");
+  return textFrame(parts);
+}
+
+/** A part of a frame; text is ASCII. */
+type Part = Uint8Array | string;
+
+/** Adds a message as a JSON object, with what is said of it alone. */
+function pushObject(parts: Part[], about: object | undefined, contentType: string, logged: LoggedMessage): void {
   const { position, payload, key, attributes } = logged;
-  const about = { type: "message", ...of, offset: formatOffset(position), contentType, key, attributes };
-  if (isJson(contentType))
-    return textFrame([utf8(`${JSON.stringify(about).slice(0, -1)},"payload":`), payload, CLOSING]);
+  const offset = formatOffset(position);
+  if (isJson(contentType)) {
+    const isPlain = about === undefined && key === undefined && attributes === undefined;
+    if (isPlain) parts.push(`{"offset":"${offset}","payload":`, payload, "}");
+    else {
+      const rest = JSON.stringify({ ...about, offset, key, attributes });
+      parts.push(utf8(`${rest.slice(0, -1)},"payload":`), payload, "}");
+    }
+    return;
+  }
   const body = isText(contentType)
     ? { payload: decoder.decode(payload) }
     : { payload: base64(payload), encoding: "base64" };
-  return textFrame([utf8(JSON.stringify({ ...about, ...body }))]);
+  parts.push(utf8(JSON.stringify({ ...about, offset, key, attributes, ...body })));
 }

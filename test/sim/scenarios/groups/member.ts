@@ -69,10 +69,12 @@ export class SimMember {
         const rest = this.jobs.filter((job) => job.stream !== stream);
         this.jobs.splice(0, this.jobs.length, ...rest);
       },
-      message: (stream: string, epoch: number, _: string, message: LoggedMessage) => {
-        const { generation, seq } = message.position;
-        ledger.delivered(logName(stream, generation), seq, epoch);
-        this.jobs.push({ stream, epoch, message });
+      messages: (stream: string, epoch: number, _: string, run: readonly LoggedMessage[]) => {
+        for (const message of run) {
+          const { generation, seq } = message.position;
+          ledger.delivered(logName(stream, generation), seq, epoch);
+          this.jobs.push({ stream, epoch, message });
+        }
         void this.work();
       },
       acked: (stream: string, { generation, seq }: { generation: number; seq: number }) =>
