@@ -9,13 +9,18 @@ import { temporaryDir } from "../support/disk.ts";
 import { blocksOf, pages, place } from "./blocks.ts";
 import { typeErrors, writePrograms } from "./programs.ts";
 import { promises } from "./promises.ts";
+import { openRelay } from "./relay.ts";
 import { seen } from "./stage.ts";
 import { Walk } from "./walk.ts";
 
 const blocks = new Map(pages.map((page) => [page, blocksOf(page)]));
 const folder = temporaryDir();
 const programs = writePrograms(join(folder.dir, "programs"), blocks);
-afterAll(() => folder.remove());
+const relay = await openRelay();
+afterAll(() => {
+  folder.remove();
+  relay.close();
+});
 
 /** Languages of blocks that no test can run, and what would be needed. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
@@ -50,7 +55,7 @@ test("every TypeScript block compiles", async () => {
 
 test.each(pages)("the blocks of %s work in their order", async (page) => {
   const server = await createServer({ port: 0, memory: true, log: false });
-  const walk = new Walk(server, programs.get(page));
+  const walk = new Walk(server, relay, programs.get(page));
   try {
     for (const block of blocks.get(page)!) if (block.notRun === undefined) await walk.run(block);
     promises[page]?.(walk.output, seen);

@@ -21,7 +21,7 @@ export class Shell {
   #output = "";
   #heard: () => void = () => {};
 
-  constructor(url: string) {
+  constructor(url: string, relay: string) {
     this.#url = url;
     const dir = this.#dir.dir;
     const home = join(dir, "home/sluice");
@@ -36,7 +36,7 @@ export class Shell {
       writeFileSync(join(dir, program), "#!/bin/sh\ncat >/dev/null\n");
       chmodSync(join(dir, program), 0o755);
     }
-    const env = { ...cleanEnv({ XDG_CONFIG_HOME: join(dir, "home"), DOCS_SLUICE: bundledBin() }) };
+    const env = { ...cleanEnv({ XDG_CONFIG_HOME: join(dir, "home"), DOCS_SLUICE: bundledBin(), DOCS_RELAY: relay }) };
     delete env.SLUICE_GRPC_PORT;
     this.#bash = spawn("bash", ["--norc", "-m"], { cwd: dir, env, stdio: "pipe" });
     for (const out of [this.#bash.stdout, this.#bash.stderr]) {
@@ -75,10 +75,12 @@ export class Shell {
     });
   }
 
-  /** The page names the default address; the server of the page has another port. */
+  /** The page names the default address and files beside it; the server of the page has another port, and its files a directory. */
   #here(text: string): string {
     const host = new URL(this.#url).host;
-    return text.replaceAll(/(127\.0\.0\.1|localhost):4437/g, host).replaceAll("--seconds 5", "--seconds 1");
+    return text
+      .replaceAll(/(127\.0\.0\.1|localhost):4437/g, host)
+      .replaceAll(/ (\.\/)?(?=sluice\.example\.yaml|sluice-data\b)/g, ` ${this.directory}/`);
   }
 
   async close(): Promise<void> {

@@ -6,6 +6,7 @@ import { loadSettings } from "../../packages/server/src/config/load.ts";
 import { temporaryDir } from "../support/disk.ts";
 import { type Block, place } from "./blocks.ts";
 import { isProgram, type Program } from "./programs.ts";
+import type { Relay } from "./relay.ts";
 import { Shell } from "./shell.ts";
 import { beginPage, endPage } from "./stage.ts";
 import { replay } from "./transcript.ts";
@@ -16,14 +17,16 @@ export class Walk {
   /** What the shell wrote. */
   output = "";
   readonly #server: RunningServer;
+  readonly #relay: Relay;
   readonly #module: string | undefined;
   #files: ReturnType<typeof temporaryDir> | undefined;
   #shell: Shell | undefined;
   #program: ReturnType<Program> | undefined;
 
   /** `module`: the path of the page's programs, if it has any. */
-  constructor(server: RunningServer, module: string | undefined) {
+  constructor(server: RunningServer, relay: Relay, module: string | undefined) {
     this.#server = server;
+    this.#relay = relay;
     this.#module = module;
     beginPage(server.url);
   }
@@ -37,8 +40,9 @@ export class Walk {
   }
 
   async #paste(block: Block): Promise<void> {
-    this.#shell ??= await this.#openShell();
+    this.#shell ??= new Shell(this.#server.url, this.#relay.url);
     const shell = this.#shell;
+    if (block.text.includes("sluice doctor")) await this.#leaveData(shell);
     const output = await inTime(shell.run(block), block, () => shell.output);
     this.output += output;
     const failed = output.match(/^@failed .*$/gm) ?? [];
@@ -50,11 +54,9 @@ export class Walk {
   }
 
   /** `sluice doctor` looks at the directory of a stopped server. */
-  async #openShell(): Promise<Shell> {
-    const shell = new Shell(this.#server.url);
+  async #leaveData(shell: Shell): Promise<void> {
     const stopped = await createServer({ port: 0, log: false, data: join(shell.directory, "sluice-data") });
     await stopped.close();
-    return shell;
   }
 
   #configure(block: Block): void {
