@@ -195,7 +195,7 @@ describe("published keys", () => {
     const app = appWith();
     app.published.set(URL_OF_KEYS, text);
     expect((await list(app, await signedBy(pair, claimsAt(app)))).status).toBe(503);
-    expect(app.reports.join()).toContain("fetching the keys of p failed");
+    expect(app.reports.join()).toContain("fetching the keys of project p failed");
   });
 
   it("count only if they are public: a published secret is no key", async () => {

@@ -36,7 +36,7 @@ describe("an error", () => {
       "a DELTA before its START",
       ["channel", "publish", "errors/early", "x", "--phase", "DELTA", "--sequence", "1"],
       5,
-      /begins with a START \(409 channel-not-started\)/,
+      /publish START first \(409 channel-not-started\)/,
     ],
   ])("is one line on standard error and an exit code: %s", async (_, args, code, says) => {
     const ended = await sluice(args, here());

@@ -4,7 +4,14 @@ import { expect, test } from "vitest";
 import { pages, textOf } from "./blocks.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
-const ALL = [...pages, "ARCHITECTURE.md", "CONTRIBUTING.md", "bench/README.md", "deploy/README.md", "examples/README.md"];
+const ALL = [
+  ...pages,
+  "ARCHITECTURE.md",
+  "CONTRIBUTING.md",
+  "bench/README.md",
+  "deploy/README.md",
+  "examples/README.md",
+];
 
 /** The anchor that Git hosts give a heading. */
 const anchorOf = (heading: string): string =>

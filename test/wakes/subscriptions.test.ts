@@ -238,7 +238,9 @@ test("a pattern that matches more streams than the limit is refused, and later s
 
   await app.append("events/9");
   await app.until(() => app.reports.length > 0);
-  expect(app.reports).toEqual([expect.stringContaining("more streams match default/s than can be linked")]);
+  expect(app.reports).toEqual([
+    expect.stringContaining("more streams match the wake subscription default/s than can be linked"),
+  ]);
   expect((await app.claim("s")).body.error.code).toBe("NO_PENDING_WORK");
   await streams.delete("default", "events/1");
   await app.append("events/9");

@@ -170,7 +170,7 @@ export class StreamReader {
       if (event.event === "data") {
         data.push(event.data);
         dataChars += event.data.length;
-        if (dataChars > MAX_EVENT_CHARS) throw exchange.misunderstood("no control event tells the offset of the data");
+        if (dataChars > MAX_EVENT_CHARS) throw exchange.misunderstood("no control event has the offset of the data");
       }
       if (event.event !== "control") continue;
       const control = exchange.understood(UNKNOWN, () => controlIn(event.data));

@@ -61,7 +61,11 @@ export class ProjectKeys {
       world,
       fetchKeys,
       onChange,
-      report: (fault: unknown) => report(`fetching the keys of ${project} failed`, fault),
+      report: (fault: unknown) =>
+        report(
+          `fetching the keys of project ${project} failed; the last key set is used while it is fresh enough`,
+          fault,
+        ),
     };
     if (jwks !== undefined) {
       this.source = typeof jwks === "string" ? new RemoteKeys({ ...remote, url: jwks }) : inlineKeys(jwks);

@@ -83,7 +83,8 @@ export class ChannelRoutes {
     if (body.kind === "too-large") throw new Refusal("too-large", `a body may have at most ${bodyBytes} bytes`);
     const { kind } = await this.channels.stop(project, channel, parseStop(body.bytes));
     if (kind === "absent") throw new Refusal("channel-not-found", `there is no channel ${channel} to stop`);
-    if (kind === "ended") throw new Refusal("channel-ended", `the channel ${channel} has had its END already`);
+    if (kind === "ended")
+      throw new Refusal("channel-ended", `the channel ${channel} has ended; use another channel id`);
     return { status: 202, headers: [header.cacheControl, "no-store"] };
   }
 
@@ -161,9 +162,12 @@ function absent(channel: string): Refusal {
 function refusalOf(refusal: PublishRefusal, channel: string): Refusal {
   switch (refusal.kind) {
     case "not-started":
-      return new Refusal("channel-not-started", `the channel ${channel} has not started; it begins with a START`);
+      return new Refusal("channel-not-started", `the channel ${channel} has not started; publish START first`);
     case "started":
-      return new Refusal("channel-started", `the channel ${channel} has started with another sequence`);
+      return new Refusal(
+        "channel-started",
+        `the channel ${channel} has started with another sequence; START comes once`,
+      );
     case "ended":
       return new Refusal(
         "channel-ended",

@@ -20,7 +20,7 @@ export const EXIT_MEANINGS: Readonly<Record<number, string>> = {
   [EXIT.notFound]: "there is no such stream, channel, session, group or directory, or not any more",
   [EXIT.denied]: "the token is missing, not valid, or does not allow this",
   [EXIT.conflict]:
-    "the stream exists, is closed or has another type, or another one than the session; the channel has had its END or another sequence; or a server uses the data directory",
+    "the stream exists, is closed or has another type, or another one than the session; the channel has ended or has another sequence; or a server uses the data directory",
   [EXIT.unavailable]: "the server cannot be reached or cannot answer now; trying again may help",
 };
 

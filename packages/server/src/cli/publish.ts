@@ -20,12 +20,12 @@ interface Options extends RemoteOptions {
 export function addPublish(program: Command): void {
   const command = program
     .command("publish")
-    .description("append to a stream and tell into how many sessions it was copied; prints the offset")
+    .description("append to a stream, print the offset, and report into how many sessions it was copied")
     .argument("<path>", "the path of the stream")
     .argument("[message]", "the message (default: standard input)")
     .option("-t, --type <TYPE>", "the content type (default: the stream's)")
     .option("--lines", "every line of standard input is a message; for a stream of JSON, a line is a JSON value")
-    .option("--json", "print what the server said of each request, as JSON: offset, mode and counts of its fan-out")
+    .option("--json", "print a JSON object per request: offset, mode and counts of its fan-out")
     .action(publish);
   addRemoteOptions(command);
   examples(command, [

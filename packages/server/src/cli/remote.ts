@@ -37,7 +37,7 @@ export function addRemoteOptions(command: Command): Command {
   return command
     .option("--url <URL>", `the server (default: the context's, or ${DEFAULT_URL})`)
     .option("--project <P>", "the project (default: the context's, or default)")
-    .option("--token <TOKEN>", "the token to show; SLUICE_TOKEN keeps it out of the list of processes")
+    .option("--token <TOKEN>", "the token to send; SLUICE_TOKEN keeps it out of the list of processes")
     .option("--context <NAME>", "the context to use instead of the current one")
     .option("-H, --header <'Name: value'>", "a header to send; may be given several times", collect);
 }

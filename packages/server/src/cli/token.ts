@@ -23,15 +23,18 @@ export function addToken(program: Command): void {
     .command("token")
     .description("mint a token for a project, with its configured secret")
     .option("--project <P>", "the project (default: SLUICE_PROJECT, or default)")
-    .option("--scope <LIST>", "what it allows: read, write, admin; several with commas", "read")
-    .option("--ttl <TIME>", "how long it is good for, like 15m, 1h or 7d", "1h")
+    .option("--scope <LIST>", "what the token allows: read, write, admin; separated by commas", "read")
+    .option("--ttl <TIME>", "how long the token is valid, like 15m, 1h or 7d", "1h")
     .option("--sub <NAME>", "the subject, which owns the sessions that its bearer creates")
-    .option("--streams <FILTERS>", "confines it to topic filters, like 'chat/+,log/#'")
+    .option("--streams <FILTERS>", "confines the token to topic filters, like 'chat/+,log/#'")
     .action(mint);
   addSettingOptions(command, "unlisted");
   examples(command, [
     ["SLUICE_SECRET_default=… sluice token --scope read,write --ttl 1h", "with a secret of the environment"],
-    ["sluice token --config sluice.yaml --project shop --scope read --streams 'orders/#' --sub ada", "a narrow one"],
+    [
+      "sluice token --config sluice.yaml --project shop --scope read --streams 'orders/#' --sub ada",
+      "a token confined to some streams",
+    ],
     ["export SLUICE_TOKEN=$(sluice token --config sluice.yaml --scope admin)", "for the commands that follow"],
   ]);
 }

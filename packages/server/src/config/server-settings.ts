@@ -156,7 +156,7 @@ export const engineSettings = {
     "Work on one stream at a time",
     { ...KEEPER_LIMITS, kept: MAX_KEEPERS },
     {
-      kept: count(MAX_KEEPERS, "Streams and subscriptions whose state is kept at hand when idle.", { min: 10 }),
+      kept: count(MAX_KEEPERS, "Streams and subscriptions whose state stays in memory when idle.", { min: 10 }),
       queuedInputs: count(
         KEEPER_LIMITS.queuedInputs,
         "Requests that may wait for one stream; beyond it they are refused.",

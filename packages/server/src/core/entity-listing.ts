@@ -63,5 +63,5 @@ function parseLimit(text: string | undefined): number {
 
 function parseAfter(text = ""): string {
   if (!isLonger(text, MAX_AFTER_BYTES)) return text;
-  throw new Refusal("bad-query", `the query parameter after is longer than ${MAX_AFTER_BYTES} bytes`);
+  throw new Refusal("bad-query", `the query parameter after must have at most ${MAX_AFTER_BYTES} bytes`);
 }

@@ -24,5 +24,6 @@ export function isProjectName(name: string): boolean {
 
 /** Throws a Refusal unless an address may name this project. */
 export function checkProject(name: string): void {
-  if (!PROJECT.test(name)) throw new Refusal("bad-project", "a project is named by 1 to 128 letters, digits, _ and -");
+  if (!PROJECT.test(name))
+    throw new Refusal("bad-project", "a project name must have 1 to 128 letters, digits, _ and -");
 }

@@ -23,7 +23,7 @@ export class KeeperMeter {
         () => this.failures,
       ),
       histogram("sluice_commit_batch_size", "Requests that shared one commit of an entity.", this.batch),
-      gauge("sluice_keepers", "Entities whose state is kept at hand for writing.", () => keepers.size),
+      gauge("sluice_keepers", "Entities whose state is in memory for writing.", () => keepers.size),
     ];
   }
 }

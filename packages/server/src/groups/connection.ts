@@ -215,7 +215,7 @@ class ConsumeConnection implements Paced {
       return;
     }
     const position = parseOffset(offset);
-    if (position === undefined) throw new Refusal("bad-offset", "offset must be the one of a message");
+    if (position === undefined) throw new Refusal("bad-offset", "offset must be the offset of a delivered message");
     const outcome = consumer.ack(stream, epoch ?? 0, position);
     if (outcome === "ahead") throw new Refusal("offset-ahead", `no such message of ${stream} was delivered yet`);
     // A stream that was taken away meanwhile: another member processes the message, and this one has been told.

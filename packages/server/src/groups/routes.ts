@@ -73,7 +73,7 @@ export class GroupRoutes {
     const { filter, mode, from, ...config } = await jsonBody(request, limits.bodyBytes, declaration);
     const name = groupName(mode, group, filter);
     if ((config.maxAttempts === undefined) !== (config.deadLetter === undefined)) {
-      throw new Refusal("bad-body", "maxAttempts and deadLetter go together");
+      throw new Refusal("bad-body", "maxAttempts and deadLetter must be given together");
     }
     groups.demandFilter(name, access);
     if (config.deadLetter !== undefined) groups.demandDeadLetter(name, config.deadLetter, access);

@@ -130,7 +130,9 @@ export class Groups {
     const seen = all.filter((name) => seesGroup(name, access));
     if (seen.length === 0) this.demandFilter(all[0]!, access);
     if (seen.length === 1) return seen[0]!;
-    throw new Refusal("group-ambiguous", "say which group by filter and mode", { groups: seen.map(groupId) });
+    throw new Refusal("group-ambiguous", "several groups have this name; send filter and mode", {
+      groups: seen.map(groupId),
+    });
   }
 
   /** The same from every node, as long as the node that leads the group answers. */
@@ -204,7 +206,8 @@ export class Groups {
     const group = groupEntity(project, name);
     const { rows } = await engine.load(group, [META]);
     const deadLetter = rows[0] && metaTable.decode(rows[0]).config.deadLetter;
-    if (deadLetter === undefined) throw new Refusal("bad-request", "the group has no deadLetter");
+    if (deadLetter === undefined)
+      throw new Refusal("bad-request", "the group has no deadLetter, so there is nothing to redrive");
     if (!access.sees(deadLetter))
       throw new Refusal("forbidden", "the token is confined to other streams than the deadLetter");
     const newName = () => hex(world.randomBytes(NAME_BYTES));

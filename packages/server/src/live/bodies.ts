@@ -25,7 +25,7 @@ const STATE = { error: `must have at most ${MAX_STATE_BYTES} bytes as JSON` };
 const presence = {
   presence: z
     .boolean({ error: "must be true or false" })
-    .describe("Whether the session is shown to the others on this stream, and is told of them.")
+    .describe("Whether other members of the stream see the session, and the session sees them.")
     .optional(),
   state: z
     .unknown()

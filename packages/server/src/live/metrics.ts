@@ -22,7 +22,7 @@ export function liveMetrics(meter: LiveMeter, hub: Hub, rolls: Rolls, presence: 
     ),
     counters(
       "sluice_live_byes_total",
-      "Live connections that the server ended, by what the client was told.",
+      "Live connections that the server ended, by the code of bye.",
       "code",
       () => meter.byes,
     ),

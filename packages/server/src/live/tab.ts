@@ -196,7 +196,7 @@ export class Tab implements Paced, Present {
     } catch (fault) {
       // A store that does not answer is the operator's news already, and would be told once per connection.
       if (!(fault instanceof EngineError))
-        this.parts.report("looking at the session of a live connection failed", fault);
+        this.parts.report("reading the session of a live connection failed; the connection is closed", fault);
       this.end("fault", "unavailable");
     } finally {
       this.isLooking = false;

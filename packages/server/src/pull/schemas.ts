@@ -35,7 +35,8 @@ export class Schemas {
   /** Adds a revision. */
   commit(project: string, name: string, asked: NewSchema, access: Access): Promise<Schema> {
     return this.change(project, name, access, (known, now) => {
-      if (asked.type !== known.type) throw new Refusal("bad-request", `the type of a schema stays ${known.type}`);
+      if (asked.type !== known.type)
+        throw new Refusal("bad-request", `the type of a schema cannot be changed; it is ${known.type}`);
       return this.added(known, asked.definition, now);
     });
   }

@@ -50,7 +50,7 @@ export class Topics {
     await demand(access, project, "update-topic", "write", topic);
     const known = await this.look(project, topic);
     if ("retentionMs" in change && change.retentionMs !== known.retentionMs) {
-      throw new Refusal("bad-request", "the retention of a topic is set when it is created and stays");
+      throw new Refusal("bad-request", "the retention of a topic cannot be changed after its creation");
     }
     await this.store(project, topic, change);
     return this.look(project, topic);

@@ -59,7 +59,7 @@ export class Endings {
     try {
       await this.finish(project, sessionId, outcome.incarnation);
     } catch (fault) {
-      report(`cleaning up after session ${sessionId} failed`, fault);
+      report(`cleaning up after session ${sessionId} failed; the sweep repeats it`, fault);
     }
     events.tell("session_delete", { session: sessionId });
     return "deleted";
@@ -96,7 +96,7 @@ export class Endings {
         removed += count;
       } catch (fault) {
         failed++;
-        report(`cleaning up session ${id} failed`, fault);
+        report(`cleaning up session ${id} failed; the next sweep repeats it`, fault);
       }
     });
     await Promise.all(sweeping);

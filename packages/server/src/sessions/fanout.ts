@@ -191,7 +191,7 @@ export class Fanout {
       try {
         return await this.copy(source, through);
       } catch (fault) {
-        this.parts.report(`fanning out ${project}/${stream} failed`, fault);
+        this.parts.report(`fanning out ${project}/${stream} failed; the copies follow in the background`, fault);
         source.wake();
         return { mode: "circuit-open", count: source.roster.members.size, successes: 0, failures: 0 };
       }

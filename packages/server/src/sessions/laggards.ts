@@ -110,7 +110,7 @@ export class Laggards {
         effort.failures = 0;
       }
     } catch (fault) {
-      this.source.report(`bringing session ${session} up to date failed`, fault);
+      this.source.report(`bringing session ${session} up to date failed; it is retried with backoff`, fault);
       return this.backoff(effort);
     }
     return undefined;

@@ -123,7 +123,7 @@ export class Source implements LaggardSource {
     if (this.isStopped || this.cancelTidy !== undefined) return;
     this.cancelTidy = this.parts.world.after(this.parts.limits.checkMs, () => {
       this.cancelTidy = undefined;
-      this.roster.tidy().catch((fault) => this.report(`tidying up ${this.project}/${this.stream} failed`, fault));
+      this.roster.tidy().catch((fault) => this.report(`trimming ${this.project}/${this.stream} failed`, fault));
     });
   }
 
@@ -135,7 +135,7 @@ export class Source implements LaggardSource {
         if (this.waiters.size > 0) this.isOwed = true;
       }
     } catch (fault) {
-      this.report(`fanning out ${this.project}/${this.stream} failed`, fault);
+      this.report(`fanning out ${this.project}/${this.stream} failed; it is retried`, fault);
       this.retryLater();
     }
     this.isRunning = false;

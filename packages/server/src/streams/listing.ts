@@ -132,7 +132,7 @@ async function describeEntry(streams: Streams, project: string, path: string): P
 function pathValue(search: string, name: string): string | undefined {
   const text = queryValue(search, name);
   if (text !== undefined && isLonger(text, MAX_PATH_BYTES)) {
-    throw new Refusal("bad-query", `the query parameter ${name} is longer than ${MAX_PATH_BYTES} bytes`);
+    throw new Refusal("bad-query", `the query parameter ${name} must have at most ${MAX_PATH_BYTES} bytes`);
   }
   return text;
 }

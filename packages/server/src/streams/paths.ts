@@ -22,9 +22,9 @@ const NOT_IN_NEW_PATHS = /[\p{White_Space}\p{Cc}+#]/u;
 export function checkPath(path: string): string {
   if (path === "") throw new Refusal("bad-path", "the path is empty; a stream needs a path of at least one character");
   if (isLonger(path, MAX_PATH_BYTES)) {
-    throw new Refusal("bad-path", `the path is longer than ${MAX_PATH_BYTES} bytes`);
+    throw new Refusal("bad-path", `the path must have at most ${MAX_PATH_BYTES} bytes`);
   }
-  if (hasControlCharacter(path)) throw new Refusal("bad-path", "the path holds a control character");
+  if (hasControlCharacter(path)) throw new Refusal("bad-path", "the path must not contain control characters");
   if (path.includes(".") && DOTS.test(path)) {
     throw new Refusal(
       "bad-path",
@@ -48,11 +48,11 @@ export function checkNewPath(path: string, shards: number | undefined): void {
   refuseReserved(path);
   refuseAmongShards(path);
   if (!isWellFormed(path)) {
-    throw new Refusal("bad-path", "the path holds a surrogate alone, which UTF-8 cannot express");
+    throw new Refusal("bad-path", "the path must be valid UTF-8; it contains a lone surrogate");
   }
   if (NOT_IN_NEW_PATHS.test(path)) {
     const shown = JSON.stringify(path);
-    throw new Refusal("bad-path", `a new path must not hold whitespace, control characters, + or #; got ${shown}`);
+    throw new Refusal("bad-path", `a new path must not contain whitespace, control characters, + or #; got ${shown}`);
   }
   if (shards === undefined) return;
   const longest = shardPath(path, shards - 1);

@@ -74,13 +74,20 @@ function refusalOf(outcome: RefusedAppend, path: string): Refusal {
         nextOffset: formatOffset(outcome.next),
       });
     case "wrong-type":
-      return new Refusal("content-type-mismatch", `the stream has ${header.contentType} ${outcome.contentType}`);
+      return new Refusal(
+        "content-type-mismatch",
+        `${header.contentType} must be that of the stream, ${outcome.contentType}`,
+      );
     case "seq-regression":
       return new Refusal("sequence-regression", `${header.streamSeq} must sort after ${JSON.stringify(outcome.last)}`);
     case "producer-fenced":
-      return new Refusal("producer-fenced", `the epoch of this producer is ${outcome.epoch} by now`, {
-        producerEpoch: outcome.epoch,
-      });
+      return new Refusal(
+        "producer-fenced",
+        `epoch ${outcome.epoch} of this producer has taken over; stop this producer, or raise its epoch`,
+        {
+          producerEpoch: outcome.epoch,
+        },
+      );
     case "producer-epoch-start":
       return new Refusal("producer-epoch-start", `${header.producerSeq} must be 0 in a new epoch`);
     case "producer-gap":
@@ -121,7 +128,10 @@ export function createRefusal(
         `${result.path}, which would be a shard of ${path}, is still there or kept for its forks`,
       );
     case "source-type":
-      return new Refusal("content-type-mismatch", `the source has ${header.contentType} ${result.contentType}`);
+      return new Refusal(
+        "content-type-mismatch",
+        `${header.contentType} must be that of the source, ${result.contentType}`,
+      );
     case "bad-fork-offset":
       return new Refusal(
         "bad-header",

@@ -17,7 +17,7 @@ const DESCRIPTION = { error: `must be a string of at most ${MAX_DESCRIPTION_BYTE
 
 /** Every text is stored and sent as UTF-8, so it must come back as it was sent. */
 function text(error = STRING) {
-  return z.string(error).refine(isWellFormed, { error: "must not hold a surrogate alone, which UTF-8 cannot express" });
+  return z.string(error).refine(isWellFormed, { error: "must be valid UTF-8; it contains a lone surrogate" });
 }
 
 const path = text().describe("A stream's path within the project. A leading slash is ignored.");

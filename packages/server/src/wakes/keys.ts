@@ -102,7 +102,9 @@ export class SigningKeys {
   start(): void {
     const round = () => {
       this.cancel = this.world.after(this.settings.keyCheckMs, round);
-      this.replaceOld().catch((fault) => this.report("replacing old signing keys failed", fault));
+      this.replaceOld().catch((fault) =>
+        this.report("replacing old signing keys failed; the next check repeats it", fault),
+      );
     };
     round();
   }

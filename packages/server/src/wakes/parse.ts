@@ -54,7 +54,7 @@ export async function parseConfig(request: HttpRequest, bodies: WakeBodies, reac
   const target = type === "webhook" ? parseWebhook(fields, reach) : parseWakeStream(fields);
   const config: Config = { type, pattern, streams, ...target, leaseMs: lease_ttl_ms, description };
   if (streams.some((path) => isWakeStream(config, path))) {
-    throw badBody("streams must not hold wake_stream: each wake would cause the next");
+    throw badBody("streams must not contain wake_stream, because each wake would cause the next");
   }
   return config;
 }

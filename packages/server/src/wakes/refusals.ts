@@ -41,7 +41,10 @@ export function outOfReach(id: string): Refusal {
 }
 
 export function alreadyClaimed(holder: string, generation: number): Refusal {
-  return new Refusal("already-claimed", `the wake is held by ${holder}`, { current_holder: holder, generation });
+  return new Refusal("already-claimed", `the wake is held by ${holder}; wait for the next one`, {
+    current_holder: holder,
+    generation,
+  });
 }
 
 /** The shape that the protocol's clients read. */

@@ -17,13 +17,13 @@ export function addAppend(group: Command): void {
   const command = group
     .command("append")
     .description("append messages as fast as the server takes them")
-    .option("--connections <N>", "requests under way at once", "16")
+    .option("--connections <N>", "concurrent requests", "16")
     .option("--streams <N>", "streams to spread them over", "1")
     .action(append);
   addRunOptions(command, "messages");
   examples(command, [
     ["sluice bench append", "ten seconds, 16 connections, messages of 256 bytes"],
-    ["sluice bench append --connections 64 --streams 100 --seconds 30", "more of everything"],
+    ["sluice bench append --connections 64 --streams 100 --seconds 30", "more connections, streams and time"],
     ["sluice bench append --csv >> results.csv", "for a spreadsheet"],
   ]);
 }

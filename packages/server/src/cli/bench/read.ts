@@ -18,7 +18,7 @@ export function addRead(group: Command): void {
   const command = group
     .command("read")
     .description("fill a stream, then read it page by page from several connections")
-    .option("--connections <N>", "readers at once", "8")
+    .option("--connections <N>", "concurrent readers", "8")
     .option("--messages <N>", "messages in the stream", "10000")
     .action(read);
   addRunOptions(command, "pages");

@@ -26,7 +26,7 @@ export function addTail(group: Command): void {
   addRunOptions(command, "deliveries");
   examples(command, [
     ["sluice bench tail", "ten seconds, 10 readers, 100 messages a second"],
-    ["sluice bench tail --readers 1000 --rate 20", "a crowd"],
+    ["sluice bench tail --readers 1000 --rate 20", "many readers"],
   ]);
 }
 

@@ -33,7 +33,7 @@ const PATIENCE_MS = 60_000;
 export function addPublish(group: Command): void {
   const command = group
     .command("publish")
-    .description("publish to a channel: START, what comes as DELTAs, END; prints the offset after the last message")
+    .description("publish an answer to a channel: START, DELTAs, END; prints the offset after the last message")
     .argument("<channel>", "the id of the channel")
     .argument("[text]", "the text (default: standard input, piece by piece as it comes)")
     .option("--json", "every line of standard input that is not blank is the payload of a DELTA, as JSON")
@@ -42,7 +42,7 @@ export function addPublish(group: Command): void {
     .option("--end <JSON>", "the payload of the END")
     .option("--phase <PHASE>", "one message of this phase (START, DELTA, END, ERROR) and nothing around it")
     .option("--sequence <N>", "the sequence of the first message (default: 0; needed with --phase)")
-    .option("--id <ID>", "the id of the message, by which a repeated one is known; with --phase")
+    .option("--id <ID>", "the id of the message, which makes a repetition idempotent; with --phase")
     .action(publish);
   addRemoteOptions(command);
   examples(command, [

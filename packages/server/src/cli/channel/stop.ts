@@ -25,6 +25,6 @@ export function addStop(group: Command): void {
 
 async function stop(channel: string, options: Options): Promise<void> {
   const isAsked = await remoteOf(options).channel(channel).stop({ reason: options.reason });
-  if (!isAsked) throw new CliError(EXIT.conflict, `the channel ${harmless(channel)} has had its END already`);
+  if (!isAsked) throw new CliError(EXIT.conflict, `the channel ${harmless(channel)} has ended already`);
   await line(`asked ${harmless(channel)} to stop`);
 }

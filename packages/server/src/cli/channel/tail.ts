@@ -24,16 +24,16 @@ export function addTail(group: Command): void {
     .description("follow a channel until its END or until you end it; reconnects by itself")
     .argument("<channel>", "the id of the channel")
     .option("--from <OFFSET>", "beginning, now, or the offset after which to start", "beginning")
-    .option("--wait", "wait for the START of a channel that is not there yet")
+    .option("--wait", "wait for the START of a channel that does not exist yet")
     .option("--json", "one event per line, as JSON: offset, phase, sequence, payload; gaps too")
     .option("--lines", "the payload of every DELTA on a line of its own")
     .option("--limit <N>", "end after N messages")
     .action(tail);
   addRemoteOptions(command);
   examples(command, [
-    ["sluice channel tail answers/7", "the answer so far and as it goes on, as text"],
+    ["sluice channel tail answers/7", "the answer so far and as it continues, as text"],
     ["sluice channel tail answers/7 --wait --json", "every event, from the START on"],
-    ["sluice channel tail answers/7 --from now --lines", "what comes from now on"],
+    ["sluice channel tail answers/7 --from now --lines", "new messages only"],
   ]);
 }
 

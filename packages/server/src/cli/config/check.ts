@@ -9,7 +9,7 @@ import { green, line } from "../terminal.ts";
 export function addCheck(group: Command): void {
   const command = group
     .command("check")
-    .description("say whether a configuration is right, and everything that is wrong with it")
+    .description("check a configuration and print everything that is wrong")
     .action(check);
   addSettingOptions(command, "unlisted");
   examples(command, [

@@ -17,11 +17,11 @@ interface Options {
 export function addAdd(group: Command): void {
   const command = group
     .command("add")
-    .description("remember a server, or change what is remembered of it; what is not given stays")
-    .argument("<name>", "how to call it")
-    .option("--url <URL>", "where it is; needed the first time")
+    .description("remember a server, or change a remembered one; options that are not given stay")
+    .argument("<name>", "the name of the context")
+    .option("--url <URL>", "the address of the server; needed the first time")
     .option("--project <P>", "the project to use there")
-    .option("--token <TOKEN>", "the token to show there")
+    .option("--token <TOKEN>", "the token to send to it")
     .option("--token-stdin", "read the token from standard input, where no list of processes shows it")
     .action(add);
   examples(command, [

@@ -8,7 +8,7 @@ export function addRm(group: Command): void {
   const command = group
     .command("rm")
     .description("forget a server and its token")
-    .argument("<name>", "the name it was remembered by")
+    .argument("<name>", "the name of the context")
     .action(remove);
   examples(command, [["sluice context rm prod", "the server itself is left alone"]]);
 }

@@ -8,7 +8,7 @@ export function addUse(group: Command): void {
   const command = group
     .command("use")
     .description("use this server from now on")
-    .argument("<name>", "the name it was remembered by")
+    .argument("<name>", "the name of the context")
     .action(use);
   examples(command, [["sluice context use prod", "commands go there, unless --url or --context says otherwise"]]);
 }

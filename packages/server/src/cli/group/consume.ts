@@ -36,7 +36,7 @@ export function addConsume(group: Command): void {
     .argument("<group>", `${GROUP_ARGUMENT}; it is made if there is none`)
     .argument("<filter>", "the streams that its members share, like 'orders/#'")
     .option("--queue", "share single messages instead of streams")
-    .option("--member <NAME>", "the name of this member; one that returns gets its streams back (default: made up)")
+    .option("--member <NAME>", "the name of this member; a returning member gets its streams back (default: random)")
     .option("--from <PLACE>", "where a new group begins: earliest, latest, an offset or a time (default: latest)")
     .option("--credit <N>", "messages that this member takes at a time (default: 100)")
     .option("--exec <COMMAND>", "run this for each message, with the payload as input; 0 acknowledges it")
@@ -46,7 +46,10 @@ export function addConsume(group: Command): void {
   addRemoteOptions(command);
   examples(command, [
     ["sluice group consume billing 'orders/#'", "in several terminals: each gets a part of the streams"],
-    ["sluice group consume billing 'orders/#' --from earliest --member w1", "a new group with all that is kept"],
+    [
+      "sluice group consume billing 'orders/#' --from earliest --member w1",
+      "a new group that begins with the oldest messages",
+    ],
     ["sluice group consume mail mail --queue --exec ./send-mail", "one message after another to a command"],
   ]);
 }

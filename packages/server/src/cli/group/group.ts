@@ -10,6 +10,6 @@ import { addSeek } from "./seek.ts";
 export function addGroup(program: Command): void {
   const group = program
     .command("group")
-    .description("workers that share the messages of many streams: consume, look, move");
+    .description("workers that share the messages of many streams: consume, inspect, seek");
   for (const add of [addLs, addInfo, addConsume, addSeek, addRedrive, addRm]) add(group);
 }

@@ -8,12 +8,12 @@ import { addWhichOptions, groupOf, type WhichOptions } from "./which.ts";
 export function addRm(group: Command): void {
   const command = group
     .command("rm")
-    .description("forget groups and how far they are; their streams stay")
+    .description("delete groups and their progress; their streams stay")
     .argument("<group...>", "the names of the groups")
     .action(remove);
   addRemoteOptions(addWhichOptions(command));
   examples(command, [
-    ["sluice group rm billing", "one; a member that consumes it makes it anew"],
+    ["sluice group rm billing", "one group; a member that consumes it creates it again"],
     ["sluice group rm billing mail", "several; ends at the first that fails"],
   ]);
 }

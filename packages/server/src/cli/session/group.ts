@@ -9,6 +9,6 @@ import { addTouch } from "./touch.ts";
 import { addUnsubscribe } from "./unsubscribe.ts";
 
 export function addSession(program: Command): void {
-  const group = program.command("session").description("one inbox for many streams: subscribe, follow, keep, end");
+  const group = program.command("session").description("one inbox for many streams: subscribe, tail, touch, remove");
   for (const add of [addSubscribe, addUnsubscribe, addTail, addLs, addInfo, addTouch, addRm]) add(group);
 }

@@ -12,7 +12,7 @@ interface Options extends RemoteOptions {
 export function addInfo(group: Command): void {
   const command = group
     .command("info")
-    .description("show what a session follows and until when it is kept")
+    .description("show the subscriptions of a session and when it expires")
     .argument("<session>", SESSION_ARGUMENT)
     .option("--json", "as a JSON object")
     .action(info);

@@ -8,7 +8,7 @@ import { sessionIdOf } from "./id.ts";
 export function addRm(group: Command): void {
   const command = group
     .command("rm")
-    .description("delete sessions: what was copied into them, and every subscription")
+    .description("delete sessions with their inboxes and subscriptions")
     .argument("<session...>", "the ids of the sessions")
     .action(remove);
   addRemoteOptions(command);

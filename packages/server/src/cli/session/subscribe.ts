@@ -22,10 +22,10 @@ interface Options extends RemoteOptions {
 export function addSubscribe(group: Command): void {
   const command = group
     .command("subscribe")
-    .description("let a session follow streams; prints the session's id")
+    .description("subscribe a session to streams; prints the session's id")
     .argument("<stream...>", "the paths of the streams")
-    .option("-s, --session <ID>", "the session, a UUID; made when there is none of that id (default: a new one)")
-    .option("--envelope", "copies tell which stream they are from, and streams of any type can be followed together")
+    .option("-s, --session <ID>", "the session, a UUID; created if it does not exist (default: a new one)")
+    .option("--envelope", "each copy names its stream, and streams of any type can be followed together")
     .option("--from <OFFSET>", "now, beginning, or the offset after which to start", "now")
     .option("--json", "print the server's answers, one per stream")
     .action(subscribe);

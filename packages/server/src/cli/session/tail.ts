@@ -19,19 +19,19 @@ interface Options extends RemoteOptions, FormatOptions {
 export function addTail(group: Command): void {
   const command = group
     .command("tail")
-    .description("follow what is copied into a session until you end it; reconnects by itself")
+    .description("follow the inbox of a session until you end it; reconnects by itself")
     .argument("<session>", SESSION_ARGUMENT)
     .option("--from <OFFSET>", "beginning, now, or the offset after which to start", "beginning")
     .option("--json", "one JSON value per line: messages of a JSON session, envelopes of any other")
-    .option("--lines", "each message as it is, with a line end after it; on a terminal, text is always shown so")
+    .option("--lines", "each message with a line end after it; a terminal always shows text so")
     .option("--envelope", "one envelope per line: offset in the session, time, payload, key, attributes")
     .option("--limit <N>", "end after N messages")
     .action(tail);
   addRemoteOptions(command);
   examples(command, [
-    ["sluice session tail $S", "everything it holds, then what comes; Ctrl-C ends it"],
-    ["sluice session tail $S --from now", "what comes from now on"],
-    ["sluice session tail $S --envelope", "with the offset of each, which --from takes to go on"],
+    ["sluice session tail $S", "the inbox, then new messages; Ctrl-C ends it"],
+    ["sluice session tail $S --from now", "new messages only"],
+    ["sluice session tail $S --envelope", "with the offset of each message, from which --from continues"],
   ]);
 }
 

@@ -12,13 +12,13 @@ interface Options extends RemoteOptions {
 export function addTouch(group: Command): void {
   const command = group
     .command("touch")
-    .description("keep a session for another while; prints until when")
+    .description("prolong a session; prints when it expires")
     .argument("<session>", SESSION_ARGUMENT)
     .option("--json", "as a JSON object, with the time in ms since 1970")
     .action(touch);
   addRemoteOptions(command);
   examples(command, [
-    ["sluice session touch $S", "as reading it would"],
+    ["sluice session touch $S", "as a read does"],
     ["sluice session touch $S --json", "for scripts"],
   ]);
 }

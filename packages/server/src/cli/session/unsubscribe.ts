@@ -8,7 +8,7 @@ import { SESSION_ARGUMENT, sessionIdOf } from "./id.ts";
 export function addUnsubscribe(group: Command): void {
   const command = group
     .command("unsubscribe")
-    .description("let a session follow streams no longer; what was copied stays")
+    .description("unsubscribe a session from streams; copies stay")
     .argument("<session>", SESSION_ARGUMENT)
     .argument("<stream...>", "the paths of the streams")
     .action(unsubscribe);

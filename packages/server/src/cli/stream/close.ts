@@ -7,7 +7,7 @@ import { harmless, line } from "../terminal.ts";
 export function addClose(group: Command): void {
   const command = group
     .command("close")
-    .description("close a stream: it is complete, and its readers learn that")
+    .description("close a stream; its readers learn that it is complete")
     .argument("<path>", "the path of the stream")
     .action(close);
   addRemoteOptions(command);

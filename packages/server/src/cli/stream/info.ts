@@ -12,7 +12,7 @@ interface Options extends RemoteOptions {
 export function addInfo(group: Command): void {
   const command = group
     .command("info")
-    .description("show what is known of a stream")
+    .description("show the type, size, offsets and limits of a stream")
     .argument("<path>", "the path of the stream")
     .option("--json", "as a JSON object")
     .action(info);

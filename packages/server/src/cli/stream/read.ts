@@ -18,10 +18,10 @@ export function addRead(group: Command): void {
     .description("read a stream up to its end")
     .argument("<path>", "the path of the stream")
     .option("--json", "one JSON value per line: messages of a JSON stream, envelopes of any other")
-    .option("--lines", "each message as it is, with a line end after it; on a terminal, text is always shown so")
+    .option("--lines", "each message with a line end after it; a terminal always shows text so")
     .option("--envelope", "one envelope per line: offset, time, payload, key, attributes")
     .option("--limit <N>", "stop after N messages; with --json, --lines or --envelope")
-    .option("--offset", "say on standard error where to go on from")
+    .option("--offset", "print on standard error the offset to continue from")
     .action(read);
   addStartOptions(command, "beginning");
   addRemoteOptions(command);
@@ -44,7 +44,7 @@ async function read(path: string, options: Options): Promise<void> {
     throw usage("--limit counts messages, so it needs --json, --lines or --envelope");
   if (options.limit !== undefined && options.offset) {
     throw usage(
-      "--offset tells where a page ends, which --limit may cut short; --envelope shows the offset of each message",
+      "--offset shows where a page ends, which --limit may cut short; --envelope shows the offset of each message",
     );
   }
   const type = isByMessage(options) ? (await stream.info()).contentType : "";

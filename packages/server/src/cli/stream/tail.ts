@@ -20,17 +20,17 @@ export function addTail(group: Command): void {
     .description("follow a stream until it is closed or you end it; reconnects by itself")
     .argument("<path>", "the path of the stream, or a topic filter like 'chat/+' or 'chat/#'")
     .option("--json", "one JSON value per line: messages of a JSON stream, envelopes of any other")
-    .option("--lines", "each message as it is, with a line end after it; on a terminal, text is always shown so")
+    .option("--lines", "each message with a line end after it; a terminal always shows text so")
     .option("--envelope", "one envelope per line: offset, time, payload, key, attributes")
     .option("--limit <N>", "end after N messages")
     .action(tail);
   addStartOptions(command, "now");
   addRemoteOptions(command);
   examples(command, [
-    ["sluice stream tail chat/room1", "what comes from now on; Ctrl-C ends it"],
-    ["sluice stream tail chat/room1 --from beginning", "what there is, then what comes"],
-    ["sluice stream tail log/app --last 20", "the last 20 messages, then what comes"],
-    ["sluice stream tail 'chat/#'", "every stream below chat, those made later too"],
+    ["sluice stream tail chat/room1", "new messages; Ctrl-C ends it"],
+    ["sluice stream tail chat/room1 --from beginning", "the messages so far, then new ones"],
+    ["sluice stream tail log/app --last 20", "the last 20 messages, then new ones"],
+    ["sluice stream tail 'chat/#'", "every stream below chat, later ones included"],
     ["sluice stream tail log/app --json --limit 1", "wait for the next message"],
   ]);
 }

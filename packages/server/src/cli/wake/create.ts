@@ -25,7 +25,7 @@ export function addCreate(group: Command): void {
     .option("--webhook <URL>", "the server posts to this address")
     .option("--wake-stream <PATH>", "the server appends an event to this stream")
     .option("--lease <TIME>", "how long a worker may take, like 30s (default: the server's)")
-    .option("--description <TEXT>", "what it is for")
+    .option("--description <TEXT>", "a description for other people")
     .action(create);
   addRemoteOptions(command);
   examples(command, [

@@ -20,7 +20,7 @@ export function addLs(group: Command): void {
       harmless(webhook?.url ?? wake_stream ?? "-"),
     ],
     examples: [
-      ["sluice wake ls", "all of them, and how they do"],
+      ["sluice wake ls", "all of them, with their status"],
       ["sluice wake ls --json | jq -r .id", "for scripts"],
     ],
   });

@@ -21,8 +21,8 @@ export function addTail(group: Command): void {
     .action(tail);
   addRemoteOptions(command);
   examples(command, [
-    ["sluice wake tail mailer", "each time that a worker is woken; Ctrl-C ends it"],
-    ["sluice wake tail mailer --from beginning --limit 1", "the first one that is kept"],
+    ["sluice wake tail mailer", "every wake of a worker; Ctrl-C ends it"],
+    ["sluice wake tail mailer --from beginning --limit 1", "the oldest event that is kept"],
   ]);
 }
 

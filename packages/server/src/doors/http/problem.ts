@@ -15,7 +15,7 @@ export function renderFault(fault: unknown, report: (fault: unknown) => void): R
   if (refusal !== undefined) return renderRefusal(refusal);
   report(fault);
   if (fault instanceof EngineError) return renderRefusal(new Refusal(fault.code, fault.message));
-  return renderRefusal(new Refusal("internal", "the server has logged what happened"));
+  return renderRefusal(new Refusal("internal", "the server has logged the cause"));
 }
 
 /** Undefined for a fault that the operator must see: a defect, or damaged data. */

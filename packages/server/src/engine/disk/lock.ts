@@ -121,7 +121,7 @@ function refuseIfAlive(dir: string, address: string, answerMs: number): Promise<
     const socket = net.connect(address);
     const refuse = () => {
       socket.destroy();
-      const who = /^\d+$/.test(answer) ? `process ${answer}` : "another process (it did not tell its id)";
+      const who = /^\d+$/.test(answer) ? `process ${answer}` : "another process of unknown id";
       reject(new DirectoryInUse(dir, who));
     };
     socket.setTimeout(answerMs, refuse);
