@@ -40,6 +40,16 @@ test("every link between the pages leads to a file and a heading that exist", ()
   expect(links.filter(({ page, link }) => !leads(page, link)).map(({ page, link }) => `${page}: ${link}`)).toEqual([]);
 });
 
+test("no page leaves the reader to guess who is meant", () => {
+  const vague = /\b(whoever|nobody|somebody|everybody|anybody)\b/i;
+  const lines = ALL.flatMap((page) =>
+    textOf(page)
+      .split("\n")
+      .map((line, i) => ({ place: `${page}:${i + 1}`, line })),
+  );
+  expect(lines.filter(({ line }) => vague.test(line)).map(({ place }) => place)).toEqual([]);
+});
+
 test("the README links every page of the manual", () => {
   const readme = textOf("README.md");
   expect(pages.slice(1).filter((page) => !readme.includes(`](${page})`))).toEqual([]);
