@@ -50,6 +50,23 @@ test("no page leaves the reader to guess who is meant", () => {
   expect(lines.filter(({ line }) => vague.test(line)).map(({ place }) => place)).toEqual([]);
 });
 
+test("every setting that a page names exists", () => {
+  const settings = new Set(
+    [...textOf("docs/configuration.md").matchAll(/^- \*\*`([^`]+)`\*\*/gm)].map(([, name]) => name!),
+  );
+  const groups = new Set([...settings].flatMap((name) => (name.includes(".") ? [name.split(".")[0]!] : [])));
+  const named = pages.flatMap((page) =>
+    [...textOf(page).matchAll(/`([a-z]+)\.([a-zA-Z]+)`/g)].map(([, group, name]) => ({
+      page,
+      group: group!,
+      name: name!,
+    })),
+  );
+  const unknown = named.filter(({ group, name }) => groups.has(group) && !settings.has(`${group}.${name}`));
+  expect(named.length).toBeGreaterThan(50);
+  expect(unknown).toEqual([]);
+});
+
 test("the README links every page of the manual", () => {
   const readme = textOf("README.md");
   expect(pages.slice(1).filter((page) => !readme.includes(`](${page})`))).toEqual([]);
