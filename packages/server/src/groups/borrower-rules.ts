@@ -62,8 +62,8 @@ export function holdsUntilMs({ answeredMs }: Borrower, timers: GroupTimers): num
   return answeredMs + graceMs(timers);
 }
 
-function givesUpAtMs({ answeredMs, connectedMs }: Borrower, timers: GroupTimers): number {
-  return Math.max(answeredMs, connectedMs) + graceMs(timers);
+function givesUpAtMs({ answeredMs, connectedMs, patientUntilMs }: Borrower, timers: GroupTimers): number {
+  return Math.max(Math.max(answeredMs, connectedMs) + graceMs(timers), patientUntilMs);
 }
 
 class Step extends LeaseTurn {
@@ -279,8 +279,13 @@ class Step extends LeaseTurn {
       return;
     }
     if (borrower.status === "connected" && now >= givesUpAtMs(borrower, timers)) {
-      this.destroy(true);
-      return;
+      // A borrower that is late with its own ping was not served by its node. So the silence says nothing about the leader, and a
+      // restart would only add to the load. It delivers nothing until an answer comes.
+      if (now < borrower.pingAtMs + timers.pingMs) {
+        this.destroy(true);
+        return;
+      }
+      borrower.patientUntilMs = now + timers.pingTimeoutMs;
     }
     if (now >= borrower.pingAtMs) this.ping();
     if (borrower.resendAtMs !== undefined && now >= borrower.resendAtMs) this.resend();

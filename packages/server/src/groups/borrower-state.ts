@@ -57,6 +57,8 @@ export interface Borrower {
    * longer than the leader has been one.
    */
   answeredMs: number;
+  /** A borrower that was late itself waits at least until then for an answer. */
+  patientUntilMs: number;
   resendAtMs: number | undefined;
   leaveUntilMs: number;
 }
@@ -104,6 +106,7 @@ export function newBorrower(member: string, now: number, credit?: number): Borro
     pingAtMs: 0,
     connectedMs: 0,
     answeredMs: Number.NEGATIVE_INFINITY,
+    patientUntilMs: 0,
     resendAtMs: undefined,
     leaveUntilMs: 0,
   };
