@@ -105,6 +105,10 @@ class Step extends LeaseTurn {
     else if (message.type === "revoke") this.revoke(message);
     else if (message.type === "revoked") this.revoked(message, message.position);
     else if (message.type === "lease") this.lease(message);
+    else if (message.type === "gap") {
+      const { stream, after, through } = message;
+      this.effects.push({ kind: "gap", stream, after, through });
+    }
   }
 
   private connect(leader: LeaderAddress): void {

@@ -88,6 +88,8 @@ export type BorrowerEffect =
   | ({ readonly kind: "leased"; readonly untilMs: number } & Leased)
   /** The settlement is durable; `isGone`: the lease was over before. */
   | ({ readonly kind: "settled"; readonly isGone: boolean } & Leased)
+  /** Of a queue: messages between these positions are gone. */
+  | { readonly kind: "gap"; readonly stream: string; readonly after: Position; readonly through: Position }
   /** The borrower is over. `isRestart`: the subscription stands, and the agent makes a new borrower for it. */
   | { readonly kind: "destroyed"; readonly isRestart: boolean };
 

@@ -5,7 +5,7 @@
  * Invariants: frames of a client are taken in their order, one at a time. A malformed frame is answered, not fatal. When the
  * connection ends, for whatever reason, all of its subscriptions disconnect, so that other members take over at once.
  */
-import { formatOffset, parseOffset } from "@sluice/protocol";
+import { formatOffset, type Position, parseOffset } from "@sluice/protocol";
 import type { Access } from "../core/action.ts";
 import type { Audience } from "../core/audience.ts";
 import { concat } from "../core/bytes.ts";
@@ -181,8 +181,7 @@ class ConsumeConnection implements Paced {
         else for (const message of run) this.write(messageFrame(of, contentType, message));
       },
       acked: (stream, position) => this.send({ type: "acked", id, stream, offset: formatOffset(position) }),
-      gap: (stream, after, through) =>
-        this.send({ type: "gap", id, stream, after: formatOffset(after), through: formatOffset(through) }),
+      gap: (stream, after, through) => this.tellGap(id, stream, after, through),
       unsubscribed: () => {
         this.consumers.delete(id);
         this.send({ type: "unsubscribed", id });
@@ -201,11 +200,16 @@ class ConsumeConnection implements Paced {
         const detail = `the lease of ${offset} of ${stream} was over; it will be delivered again`;
         this.send({ type: "error", id, stream, offset, lease, code: "fenced", detail });
       },
+      gap: (stream, after, through) => this.tellGap(id, stream, after, through),
       unsubscribed: () => {
         this.consumers.delete(id);
         this.send({ type: "unsubscribed", id });
       },
     };
+  }
+
+  private tellGap(id: string, stream: string, after: Position, through: Position): void {
+    this.send({ type: "gap", id, stream, after: formatOffset(after), through: formatOffset(through) });
   }
 
   private ack({ id, stream, offset, epoch, lease }: ClientFrame & { type: "ack" }): void {
