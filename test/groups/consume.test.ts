@@ -105,22 +105,25 @@ it("a sharded topic is consumed whole, and its shards are granted one by one", a
   ).toEqual(["t/$shard/0", "t/$shard/1", "t/$shard/2"]);
 });
 
-it("retention keeps what a group has not processed, up to the limit, and then the client is told of the gap", async () => {
-  const { fixture, url, append, admin } = await server({ stream: { holdBytes: 2_000 } });
-  const headers = { "content-type": "application/json", "stream-max-messages": "2" };
-  await fetch(`${fixture.url}/v1/stream/o`, { method: "PUT", headers });
-  await admin("PUT", "/g", { filter: "o", mode: "share", from: "earliest" });
-  const a = (await Consumer.open(url, "a", false)).subscribe("$share/g/o", { credit: 1 });
-  await a.next("granted");
-  for (let i = 0; i < 10; i++) await append("o", i);
-  a.socket.terminate();
-  const b = (await Consumer.open(url, "b")).subscribe("$share/g/o");
-  await eventually(() => expect(b.payloads).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]));
-  b.socket.terminate();
-  for (let i = 0; i < 40; i++) await append("o", "x".repeat(200));
-  const c = (await Consumer.open(url, "c")).subscribe("$share/g/o");
-  expect(await c.next("gap")).toMatchObject({ stream: "o" });
-});
+it.each(["share", "queue"])(
+  "retention keeps what a %s group has not processed, up to the limit, and then tells the gap",
+  async (mode) => {
+    const { fixture, url, append, admin } = await server({ stream: { holdBytes: 2_000 } });
+    const headers = { "content-type": "application/json", "stream-max-messages": "2" };
+    await fetch(`${fixture.url}/v1/stream/o`, { method: "PUT", headers });
+    await admin("PUT", "/g", { filter: "o", mode, from: "earliest" });
+    const a = (await Consumer.open(url, "a", false)).subscribe(`$${mode}/g/o`, { credit: 1 });
+    await a.next("subscribed");
+    for (let i = 0; i < 10; i++) await append("o", i);
+    a.socket.terminate();
+    const b = (await Consumer.open(url, "b")).subscribe(`$${mode}/g/o`);
+    await eventually(() => expect([...b.payloads].sort()).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]));
+    b.socket.terminate();
+    for (let i = 0; i < 40; i++) await append("o", "x".repeat(200));
+    const c = (await Consumer.open(url, "c")).subscribe(`$${mode}/g/o`);
+    expect(await c.next("gap")).toMatchObject({ stream: "o" });
+  },
+);
 
 it("what cannot be done is answered with an error, and the connection stays", async () => {
   const { url } = await server();

@@ -130,6 +130,26 @@ test("a borrower whose pings are not answered delivers nothing any more, and sta
   expect(story.step({ type: "tick" })).toEqual(["revoked s@7", "destroyed"]);
 });
 
+test("a borrower that was late itself asks again before it gives up, and delivers nothing meanwhile", () => {
+  const story = new Story().granted();
+  story.now = holdsUntilMs(story.borrower, TIMERS) + 3_000;
+  expect(story.step({ type: "tick" })).toEqual(["send ping"]);
+  expect(holdsUntilMs(story.borrower, TIMERS)).toBeLessThan(story.now);
+  const { now } = story;
+  story.now += TIMERS.pingMs;
+  expect(story.step({ type: "tick" })).toEqual(["send ping"]);
+  // The answer to the first of them comes, or none does.
+  const answered = new Story().granted();
+  Object.assign(answered.borrower, { ...story.borrower, streams: answered.borrower.streams });
+  answered.now = story.now;
+  expect(answered.step(told({ type: "ping_response", sentMs: now }))).toEqual(["resumed"]);
+  story.now = now + TIMERS.pingTimeoutMs - 1;
+  story.step({ type: "tick" });
+  expect(borrowerDueMs(story.borrower, TIMERS)).toBe(story.now + 1);
+  story.now++;
+  expect(story.step({ type: "tick" })).toEqual(["revoked s@7", "destroyed"]);
+});
+
 test("progress that is not confirmed is sent again, and nothing is sent once it is", () => {
   const story = new Story().granted();
   expect(story.step(progress(8))).toEqual(["send update_progress"]);

@@ -62,8 +62,8 @@ export function holdsUntilMs({ answeredMs }: Borrower, timers: GroupTimers): num
   return answeredMs + graceMs(timers);
 }
 
-function givesUpAtMs({ answeredMs, connectedMs }: Borrower, timers: GroupTimers): number {
-  return Math.max(answeredMs, connectedMs) + graceMs(timers);
+function givesUpAtMs({ answeredMs, connectedMs, patientUntilMs }: Borrower, timers: GroupTimers): number {
+  return Math.max(Math.max(answeredMs, connectedMs) + graceMs(timers), patientUntilMs);
 }
 
 class Step extends LeaseTurn {
@@ -105,6 +105,10 @@ class Step extends LeaseTurn {
     else if (message.type === "revoke") this.revoke(message);
     else if (message.type === "revoked") this.revoked(message, message.position);
     else if (message.type === "lease") this.lease(message);
+    else if (message.type === "gap") {
+      const { stream, after, through } = message;
+      this.effects.push({ kind: "gap", stream, after, through });
+    }
   }
 
   private connect(leader: LeaderAddress): void {
@@ -279,8 +283,13 @@ class Step extends LeaseTurn {
       return;
     }
     if (borrower.status === "connected" && now >= givesUpAtMs(borrower, timers)) {
-      this.destroy(true);
-      return;
+      // A borrower that is late with its own ping was not served by its node. So the silence says nothing about the leader, and a
+      // restart would only add to the load. It delivers nothing until an answer comes.
+      if (now < borrower.pingAtMs + timers.pingMs) {
+        this.destroy(true);
+        return;
+      }
+      borrower.patientUntilMs = now + timers.pingTimeoutMs;
     }
     if (now >= borrower.pingAtMs) this.ping();
     if (borrower.resendAtMs !== undefined && now >= borrower.resendAtMs) this.resend();

@@ -57,6 +57,8 @@ export interface Borrower {
    * longer than the leader has been one.
    */
   answeredMs: number;
+  /** A borrower that was late itself waits at least until then for an answer. */
+  patientUntilMs: number;
   resendAtMs: number | undefined;
   leaveUntilMs: number;
 }
@@ -86,6 +88,8 @@ export type BorrowerEffect =
   | ({ readonly kind: "leased"; readonly untilMs: number } & Leased)
   /** The settlement is durable; `isGone`: the lease was over before. */
   | ({ readonly kind: "settled"; readonly isGone: boolean } & Leased)
+  /** Of a queue: messages between these positions are gone. */
+  | { readonly kind: "gap"; readonly stream: string; readonly after: Position; readonly through: Position }
   /** The borrower is over. `isRestart`: the subscription stands, and the agent makes a new borrower for it. */
   | { readonly kind: "destroyed"; readonly isRestart: boolean };
 
@@ -104,6 +108,7 @@ export function newBorrower(member: string, now: number, credit?: number): Borro
     pingAtMs: 0,
     connectedMs: 0,
     answeredMs: Number.NEGATIVE_INFINITY,
+    patientUntilMs: 0,
     resendAtMs: undefined,
     leaveUntilMs: 0,
   };

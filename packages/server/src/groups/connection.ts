@@ -5,17 +5,18 @@
  * Invariants: frames of a client are taken in their order, one at a time. A malformed frame is answered, not fatal. When the
  * connection ends, for whatever reason, all of its subscriptions disconnect, so that other members take over at once.
  */
-import { formatOffset, parseOffset } from "@sluice/protocol";
+import { formatOffset, type Position, parseOffset } from "@sluice/protocol";
 import type { Access } from "../core/action.ts";
 import type { Audience } from "../core/audience.ts";
 import { concat } from "../core/bytes.ts";
-import { type Connection, Connections, type Framing, type Paced } from "../core/connection.ts";
+import type { Connection, Paced } from "../core/connection.ts";
+import { type Conversation, Conversations } from "../core/conversations.ts";
 import { badBody, checkedJson, parseFrame } from "../core/json-body.ts";
 import { Refusal } from "../core/refusal.ts";
-import type { EndReason } from "../core/sink.ts";
 import type { Socket } from "../core/socket.ts";
-import type { Cancel, World } from "../core/world.ts";
-import { type Engine, EngineError } from "../engine/contract.ts";
+import type { World } from "../core/world.ts";
+import type { Engine } from "../engine/contract.ts";
+import { problemOf } from "../engine/problem.ts";
 import type { Consumer, ConsumerEvents } from "./consumer.ts";
 import type { GroupLimits } from "./defaults.ts";
 import {
@@ -47,56 +48,26 @@ export interface Caller {
   readonly access: Access;
 }
 
-/** What a client is told, by the reason for which the server ends its connection. */
-const CODES: Readonly<Partial<Record<EndReason, string>>> = {
-  drained: "draining",
-  fault: "unavailable",
-  expired: "token-expired",
-};
-
 export class ConsumeConnections {
-  private readonly connections: Connections;
-  private readonly open = new Set<ConsumeConnection>();
-  private timer: Cancel | undefined;
+  private readonly conversations: Conversations;
 
   constructor(private readonly parts: ConsumeParts) {
-    this.connections = new Connections(parts.world, parts.audience, parts.limits);
+    this.conversations = new Conversations(parts);
   }
 
   get size(): number {
-    return this.connections.size;
+    return this.conversations.size;
   }
 
   /** `leave` runs once when the client has gone. */
   accept(caller: Caller, socket: Socket, leave: () => void): void {
-    this.connections.open({ sink: socket, framing: this.framing, onGone: leave }, (connection) => {
-      const one: ConsumeConnection = new ConsumeConnection(this.parts, caller, connection, () => this.open.delete(one));
-      this.open.add(one);
-      socket.onText((text) => one.take(text));
+    this.conversations.accept(caller.access, socket, leave, (connection) => {
+      return new ConsumeConnection(this.parts, caller, connection);
     });
-    this.timer ??= this.parts.world.after(this.parts.limits.checkMs, this.check);
   }
-
-  private readonly framing: Framing = {
-    tellsSlow: true,
-    beat: () => {},
-    farewell: (sink, why) => {
-      const { world, limits } = this.parts;
-      const code = CODES[why as EndReason] ?? why;
-      const retryMs = Math.round(world.random() * limits.spreadMs);
-      sink.write(frameOf({ type: "bye", code, reconnect: true, retryMs }));
-    },
-  };
-
-  /** Ends the connections whose token has ended. */
-  private readonly check = (): void => {
-    const { world, engine, limits } = this.parts;
-    for (const one of [...this.open]) if (one.untilMs <= engine.now()) one.expire();
-    this.timer = this.open.size === 0 ? undefined : world.after(limits.checkMs, this.check);
-  };
 }
 
-class ConsumeConnection implements Paced {
+class ConsumeConnection implements Paced, Conversation {
   private readonly consumers = new Map<string, Consumer | QueueConsumer>();
   /** Ids whose subscription is being made. */
   private readonly pending = new Set<string>();
@@ -107,17 +78,8 @@ class ConsumeConnection implements Paced {
     private readonly parts: ConsumeParts,
     private readonly caller: Caller,
     private readonly connection: Connection,
-    private readonly left: () => void,
   ) {
     connection.add(this);
-  }
-
-  get untilMs(): number {
-    return this.caller.access.untilMs ?? Number.POSITIVE_INFINITY;
-  }
-
-  expire(): void {
-    this.connection.end("expired");
   }
 
   /** Its messages come from the consumers, within their credit. */
@@ -127,7 +89,6 @@ class ConsumeConnection implements Paced {
   stop(): void {
     if (this.isOver) return;
     this.isOver = true;
-    this.left();
     for (const consumer of [...this.consumers.values()]) consumer.disconnect();
     this.consumers.clear();
   }
@@ -143,7 +104,8 @@ class ConsumeConnection implements Paced {
       else if (frame.type === "extend") this.extend(frame);
       else this.consumerOf(frame.id).unsubscribe();
     } catch (fault) {
-      this.send({ type: "error", ...about, ...this.problemOf(fault) });
+      const report = (unexpected: unknown) => this.parts.report("a frame of a consumer failed", unexpected);
+      this.send({ type: "error", ...about, ...problemOf(fault, report) });
     }
   }
 
@@ -181,8 +143,7 @@ class ConsumeConnection implements Paced {
         else for (const message of run) this.write(messageFrame(of, contentType, message));
       },
       acked: (stream, position) => this.send({ type: "acked", id, stream, offset: formatOffset(position) }),
-      gap: (stream, after, through) =>
-        this.send({ type: "gap", id, stream, after: formatOffset(after), through: formatOffset(through) }),
+      gap: (stream, after, through) => this.tellGap(id, stream, after, through),
       unsubscribed: () => {
         this.consumers.delete(id);
         this.send({ type: "unsubscribed", id });
@@ -201,11 +162,16 @@ class ConsumeConnection implements Paced {
         const detail = `the lease of ${offset} of ${stream} was over; it will be delivered again`;
         this.send({ type: "error", id, stream, offset, lease, code: "fenced", detail });
       },
+      gap: (stream, after, through) => this.tellGap(id, stream, after, through),
       unsubscribed: () => {
         this.consumers.delete(id);
         this.send({ type: "unsubscribed", id });
       },
     };
+  }
+
+  private tellGap(id: string, stream: string, after: Position, through: Position): void {
+    this.send({ type: "gap", id, stream, after: formatOffset(after), through: formatOffset(through) });
   }
 
   private ack({ id, stream, offset, epoch, lease }: ClientFrame & { type: "ack" }): void {
@@ -256,12 +222,6 @@ class ConsumeConnection implements Paced {
   private flush(): void {
     const frames = this.unwritten.splice(0);
     this.connection.send(frames.length === 1 ? frames[0]! : concat(frames));
-  }
-
-  private problemOf(fault: unknown): { readonly code: string; readonly detail: string } {
-    if (fault instanceof Refusal || fault instanceof EngineError) return { code: fault.code, detail: fault.message };
-    this.parts.report("a frame of a consumer failed", fault);
-    return { code: "internal", detail: "something went wrong in the server" };
   }
 }
 

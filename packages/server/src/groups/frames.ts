@@ -69,8 +69,7 @@ export type ServerFrame =
       readonly after: string;
       readonly through: string;
     }
-  | ErrorFrame
-  | { readonly type: "bye"; readonly code: string; readonly reconnect: boolean; readonly retryMs: number };
+  | ErrorFrame;
 
 /** It names the message, epoch and lease of the frame that it answers, if that named some. */
 export interface ErrorFrame {

@@ -105,6 +105,8 @@ export type FromLeader =
     }
   /** What these leases were settled with is durable; `gone`: the lease was over before. */
   | { readonly type: "settled"; readonly leases: readonly { readonly lease: number; readonly isGone: boolean }[] }
+  /** Of a queue: messages between these positions are gone before they were processed. Sent once, so it may be lost or doubled. */
+  | { readonly type: "gap"; readonly stream: string; readonly after: Position; readonly through: Position }
   /** This progress is durable. */
   | { readonly type: "update_progress_response"; readonly progress: readonly Progress[] }
   /** The borrower is forgotten, and all of its progress is durable. */

@@ -22,6 +22,8 @@ export interface QueueEvents {
   acked(leased: Leased): void;
   /** The lease was over before it was settled. */
   expired(leased: Leased): void;
+  /** Messages between these positions are gone before they were processed: retention took them. */
+  gap(stream: string, after: Position, through: Position): void;
   unsubscribed(): void;
 }
 
@@ -86,6 +88,7 @@ export class QueueConsumer {
       if (!this.isSubscribed) this.events.subscribed();
       this.isSubscribed = true;
     } else if (effect.kind === "leased") void this.deliver(effect, effect.untilMs);
+    else if (effect.kind === "gap") this.events.gap(effect.stream, effect.after, effect.through);
     else if (effect.kind === "settled") this.settled(effect.lease, effect.isGone);
     else if (effect.kind === "destroyed") {
       // No leader will answer for what this borrower has sent. The message may be delivered again.

@@ -144,10 +144,15 @@ test("a stream that lost its end delivers what was appended in its place", () =>
   expect(leasesOf(effects).map(({ position }) => position)).toEqual([at(2, 5), at(3, 5)]);
 });
 
-test("what retention took is passed over", () => {
+test("what retention took is passed over, and every member is told", () => {
   const story = new Story();
-  story.join("a");
-  story.step({ type: "trimmed", path: "q", through: at(5) });
+  for (const id of ["a", "b"]) story.join(id);
+  const told = story.step({ type: "trimmed", path: "q", through: at(5) }).filter(({ kind }) => kind === "send");
+  const message = { type: "gap", stream: "q", after: at(0), through: at(5) };
+  expect(told).toMatchObject([
+    { to: { id: "a" }, message },
+    { to: { id: "b" }, message },
+  ]);
   expect(leasesOf(story.read(6)).map(({ position }) => position)).toEqual([at(6)]);
   story.pass(TIMERS.progressMs);
   expect(story.leader.storing?.get("q")?.at).toEqual(at(5));

@@ -103,6 +103,8 @@ export class QueueTurn extends MemberTurn {
     const queued = stream?.queued;
     if (stream === undefined || queued === undefined) return;
     queued.isReading = false;
+    const gap = { type: "gap", stream: path, after: stream.progress, through } as const;
+    for (const member of this.leader.members.values()) this.send(member, gap);
     this.append(stream, queued, through);
     queued.core.dropThrough(through.seq);
     this.store(path);

@@ -7,9 +7,8 @@
  */
 import { z } from "zod";
 import { badBody, checkedJson, parseFrame } from "../core/json-body.ts";
-import { Refusal } from "../core/refusal.ts";
 import type { Socket } from "../core/socket.ts";
-import { EngineError } from "../engine/contract.ts";
+import { problemOf } from "../engine/problem.ts";
 
 const REF = { error: "must be a string of at most 64 characters or a number" };
 const outer = z.looseObject(
@@ -47,13 +46,8 @@ export class AskedFrames {
       if (handle === undefined) throw badBody(`type must be one of ${[...this.handlers.keys()].join(", ")}`);
       return { type: "ok", ref, ...(await handle(body)) };
     } catch (fault) {
-      return { type: "error", ref, ...this.problemOf(fault) };
+      const report = (unexpected: unknown) => this.report("a request over a live connection failed", unexpected);
+      return { type: "error", ref, ...problemOf(fault, report) };
     }
-  }
-
-  private problemOf(fault: unknown): { readonly code: string; readonly detail: string } {
-    if (fault instanceof Refusal || fault instanceof EngineError) return { code: fault.code, detail: fault.message };
-    this.report("a request over a live connection failed", fault);
-    return { code: "internal", detail: "something went wrong in the server" };
   }
 }

@@ -1,6 +1,6 @@
 /**
  * Live: full messages to the tabs that are connected, and for all others a pointer from which they read on. Compose calls it;
- * ARCHITECTURE.md explains why no message is missed.
+ * README.md explains why no message is missed.
  */
 import type { Feeds } from "../core/feed.ts";
 import { READING, route } from "../core/route.ts";

@@ -1,5 +1,5 @@
 /**
- * What is stored of Live. ARCHITECTURE.md, "Live", says how the parts work together.
+ * What is stored of Live. README.md says how the parts work together.
  *
  * A session's entity (kind "session") also holds what its tab follows and how far the tab has come. Live adds two tables to it:
  *

@@ -7,13 +7,14 @@
  */
 import type { Access } from "../core/action.ts";
 import type { Audience } from "../core/audience.ts";
-import { type Connection, Connections, type Framing, type Paced } from "../core/connection.ts";
+import type { Connection, Paced } from "../core/connection.ts";
+import { type Conversation, Conversations } from "../core/conversations.ts";
 import { badBody, checkedJson, parseFrame } from "../core/json-body.ts";
 import { Refusal } from "../core/refusal.ts";
-import type { EndReason } from "../core/sink.ts";
 import type { Socket } from "../core/socket.ts";
-import type { Cancel, World } from "../core/world.ts";
-import { type Engine, EngineError } from "../engine/contract.ts";
+import type { World } from "../core/world.ts";
+import type { Engine } from "../engine/contract.ts";
+import { problemOf } from "../engine/problem.ts";
 import { answerTo } from "./answers.ts";
 import type { PullService, PullStream } from "./contract.ts";
 import type { PullLimits } from "./defaults.ts";
@@ -33,55 +34,23 @@ export interface Caller {
   readonly access: Access;
 }
 
-/** What a client is told, by the reason for which the server ends its connection. */
-const CODES: Readonly<Partial<Record<EndReason, string>>> = {
-  drained: "draining",
-  fault: "unavailable",
-  expired: "token-expired",
-};
-
 export class PullConnections {
-  private readonly connections: Connections;
-  private readonly open = new Set<PullConnection>();
-  private timer: Cancel | undefined;
+  private readonly conversations: Conversations;
 
   constructor(private readonly parts: ConnectionParts) {
-    this.connections = new Connections(parts.world, parts.audience, parts.limits);
+    this.conversations = new Conversations(parts);
   }
 
   get size(): number {
-    return this.connections.size;
+    return this.conversations.size;
   }
 
   /** `leave` runs once when the client has gone. */
   accept(caller: Caller, socket: Socket, leave: () => void): void {
-    this.connections.open({ sink: socket, framing: this.framing, onGone: leave }, (connection) => {
-      const one: PullConnection = new PullConnection(this.parts, caller, connection, socket, () =>
-        this.open.delete(one),
-      );
-      this.open.add(one);
-      socket.onText((text) => one.take(text));
+    this.conversations.accept(caller.access, socket, leave, (connection) => {
+      return new PullConnection(this.parts, caller, connection, socket);
     });
-    this.timer ??= this.parts.world.after(this.parts.limits.checkMs, this.check);
   }
-
-  private readonly framing: Framing = {
-    tellsSlow: true,
-    beat: () => {},
-    farewell: (sink, why) => {
-      const { world, limits } = this.parts;
-      const code = CODES[why as EndReason] ?? why;
-      const retryMs = Math.round(world.random() * limits.spreadMs);
-      sink.write(frameOf({ type: "bye", code, reconnect: true, retryMs }));
-    },
-  };
-
-  /** Ends the connections whose token has ended. */
-  private readonly check = (): void => {
-    const { world, engine, limits } = this.parts;
-    for (const one of [...this.open]) if (one.untilMs <= engine.now()) one.expire();
-    this.timer = this.open.size === 0 ? undefined : world.after(limits.checkMs, this.check);
-  };
 }
 
 interface OpenStream {
@@ -89,7 +58,7 @@ interface OpenStream {
   isPausedByClient: boolean;
 }
 
-class PullConnection implements Paced {
+class PullConnection implements Paced, Conversation {
   private readonly streams = new Map<string, OpenStream>();
   /** Names of streams that are being opened. */
   private readonly pending = new Set<string>();
@@ -101,17 +70,8 @@ class PullConnection implements Paced {
     private readonly caller: Caller,
     private readonly connection: Connection,
     private readonly socket: Socket,
-    private readonly left: () => void,
   ) {
     connection.add(this);
-  }
-
-  get untilMs(): number {
-    return this.caller.access.untilMs ?? Number.POSITIVE_INFINITY;
-  }
-
-  expire(): void {
-    this.connection.end("expired");
   }
 
   /** Its messages come from the dispatcher, within the limits of its streams. */
@@ -121,7 +81,6 @@ class PullConnection implements Paced {
   stop(): void {
     if (this.isOver) return;
     this.isOver = true;
-    this.left();
     for (const { stream } of this.streams.values()) stream.close();
     this.streams.clear();
   }
@@ -134,7 +93,8 @@ class PullConnection implements Paced {
       const result = await this.perform(frameFrom(value));
       if (ref !== undefined) this.send({ ...result, type: "ok", ref });
     } catch (fault) {
-      this.send({ type: "error", ref, ...this.problemOf(fault) });
+      const report = (unexpected: unknown) => this.parts.report("a frame of a pull connection failed", unexpected);
+      this.send({ type: "error", ref, ...problemOf(fault, report) });
     }
   }
 
@@ -229,12 +189,6 @@ class PullConnection implements Paced {
 
   private send(frame: ServerFrame): void {
     if (!this.isOver) this.connection.send(frameOf(frame));
-  }
-
-  private problemOf(fault: unknown): { readonly code: string; readonly detail: string } {
-    if (fault instanceof Refusal || fault instanceof EngineError) return { code: fault.code, detail: fault.message };
-    this.parts.report("a frame of a pull connection failed", fault);
-    return { code: "internal", detail: "something went wrong in the server" };
   }
 }
 

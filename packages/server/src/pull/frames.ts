@@ -115,8 +115,7 @@ export type ServerFrame =
   | { readonly type: "error"; readonly ref: Ref; readonly code: string; readonly detail: string }
   | { readonly type: "messages"; readonly stream: string; readonly messages: readonly object[] }
   | { readonly type: "notice"; readonly stream: string; readonly what: string }
-  | { readonly type: "ended"; readonly stream: string; readonly why: string }
-  | { readonly type: "bye"; readonly code: string; readonly reconnect: boolean; readonly retryMs: number };
+  | { readonly type: "ended"; readonly stream: string; readonly why: string };
 
 export function frameOf(frame: ServerFrame): Uint8Array {
   return textFrame([utf8(JSON.stringify(frame))]);

@@ -111,6 +111,7 @@ export class SimMember {
       },
       acked: (leased) => ledger.settled(nameOf(leased), leased.position.seq),
       expired: (leased) => ledger.note(`the lease ${leased.lease} was over`),
+      gap: (stream) => ledger.object(`${stream} has a gap`),
       unsubscribed: () => {
         ledger.note(`${this.member} has unsubscribed`);
         this.hasLeft = true;
