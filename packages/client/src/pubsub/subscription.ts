@@ -5,7 +5,7 @@
  * Events: `message` (Message), `error` (PubSubError), `close`.
  */
 import { EventEmitter } from "node:events";
-import type { Subscription as Stored } from "../pull/contract.ts";
+import type { Subscription as Stored } from "@sluice/protocol/pull";
 import { CODE, PubSubError } from "./errors.ts";
 import type { Message } from "./message.ts";
 import type { MessageQueue } from "./message-queue.ts";

@@ -4,11 +4,9 @@
  * Invariants: the first answer counts; later ones do nothing. An answer after the deadline is still sent, because the message may
  * not have been delivered again yet.
  */
-import type { AckOutcome, Delivery } from "../pull/contract.ts";
+import type { AckOutcome, Delivery } from "@sluice/protocol/pull";
 import { CODE, PubSubError } from "./errors.ts";
-
-/** Gets the outcome of an answer. */
-export type Told = (outcome: AckOutcome) => void;
+import type { Told } from "./message-queue.ts";
 
 /** What a message asks of its stream. */
 export interface Answers {
