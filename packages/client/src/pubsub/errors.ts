@@ -53,7 +53,7 @@ interface Refused {
 export function errorOf(fault: unknown): PubSubError {
   if (fault instanceof PubSubError) return fault;
   const { code, status, retryable, message = String(fault) } = (fault ?? {}) as Refused;
-  if (code === "subscription-not-found") return subscriptionNotFound();
+  if (code === "subscription-not-found") return subscriptionNotFound(fault);
   const known = Object.hasOwn(errors, String(code)) ? errors[code as ErrorCode] : undefined;
   const text = code === "stream-not-found" ? "Topic not found" : message;
   const isAgain = known?.retryable ?? retryable;
@@ -69,6 +69,6 @@ function numberOf(code: unknown, status: number | undefined, isAgain: boolean | 
   return code === "invalid-value" ? CODE.invalidArgument : CODE.internal;
 }
 
-export function subscriptionNotFound(): PubSubError {
-  return new PubSubError(CODE.notFound, "Subscription not found");
+export function subscriptionNotFound(cause?: unknown): PubSubError {
+  return new PubSubError(CODE.notFound, "Subscription not found", { cause });
 }

@@ -7,13 +7,16 @@
  */
 import type {
   AckOutcome,
+  Listed,
   NewMessage,
   NewSubscription,
   PullStream,
   SeekTarget,
   StreamEvents,
   StreamOptions,
+  Subscription,
   SubscriptionChange,
+  Topic,
 } from "@sluice/protocol/pull";
 import { CODE, errorOf, PubSubError } from "./errors.ts";
 import type { PullPort, QueueWorld } from "./port.ts";
@@ -66,8 +69,7 @@ export class MessageQueue {
     return this.call((port) => port.topic(topic));
   }
 
-  /** The names of all topics. */
-  topics(): Promise<string[]> {
+  topics(): Promise<Topic[]> {
     return this.call((port) => all((after) => port.topics({ after })));
   }
 
@@ -83,7 +85,7 @@ export class MessageQueue {
     return this.call((port) => port.get(name));
   }
 
-  subscriptions(): Promise<string[]> {
+  subscriptions(): Promise<Subscription[]> {
     return this.call((port) => all((after) => port.list({ after })));
   }
 
@@ -169,16 +171,13 @@ export class MessageQueue {
   }
 }
 
-async function all(
-  page: (
-    after: string | undefined,
-  ) => Promise<{ items: readonly { readonly name: string }[]; next?: string | undefined }>,
-): Promise<string[]> {
-  const names: string[] = [];
+/** Everything that a list has, page by page. */
+async function all<T>(page: (after: string | undefined) => Promise<Listed<T>>): Promise<T[]> {
+  const found: T[] = [];
   for (let after: string | undefined; ; ) {
     const { items, next } = await page(after);
-    names.push(...items.map(({ name }) => name));
-    if (next === undefined) return names;
+    found.push(...items);
+    if (next === undefined) return found;
     after = next;
   }
 }

@@ -28,11 +28,11 @@ export abstract class PubSubBase {
   }
 
   async getTopics(): Promise<Topic[]> {
-    return (await this.queue.topics()).map((name) => this.topic(name));
+    return (await this.queue.topics()).map(({ name }) => this.topic(name));
   }
 
   async getSubscriptions(): Promise<Subscription[]> {
-    return (await this.queue.subscriptions()).map((name) => this.subscription(name));
+    return (await this.queue.subscriptions()).map(({ name }) => this.subscription(name));
   }
 
   /** Gives back what is in flight, flushes and closes. Close subscriptions first to wait for what is in flight. */

@@ -2,12 +2,20 @@
  * Turns a failure of the client into one line and an exit code. Called by `main`, and by commands that add to the line.
  */
 import { SluiceError } from "@sluice/client";
+import { PubSubError } from "@sluice/client/pubsub";
 import { type ErrorCode, errors, header } from "@sluice/protocol";
 import { CliError, EXIT, exitCodeOf } from "./exit.ts";
 import { harmless } from "./terminal.ts";
 
-export function failureOf(fault: CliError | SluiceError): CliError {
+export type Failure = CliError | SluiceError | PubSubError;
+
+export function isFailure(fault: unknown): fault is Failure {
+  return fault instanceof CliError || fault instanceof SluiceError || fault instanceof PubSubError;
+}
+
+export function failureOf(fault: Failure): CliError {
   if (fault instanceof CliError) return fault;
+  if (fault instanceof PubSubError) return failureOfPull(fault);
   // The cause carries the reason in the words of the command line.
   if (fault.cause instanceof CliError) return fault.cause;
   const { status, code, message, headers } = fault;
@@ -22,9 +30,23 @@ export function failureOf(fault: CliError | SluiceError): CliError {
 
 /** The same failure with more text; any other fault unchanged. */
 export function failureWith(fault: unknown, more: string): unknown {
-  if (!(fault instanceof CliError || fault instanceof SluiceError)) return fault;
+  if (!isFailure(fault)) return fault;
   const { exitCode, message } = failureOf(fault);
   return new CliError(exitCode, `${message}; ${more}`);
+}
+
+const BY_CODE: Readonly<Record<number, number>> = {
+  5: EXIT.notFound,
+  6: EXIT.conflict,
+  7: EXIT.denied,
+  9: EXIT.conflict,
+  14: EXIT.unavailable,
+  16: EXIT.denied,
+};
+
+function failureOfPull({ code, message, cause }: PubSubError): CliError {
+  if (cause instanceof SluiceError) return failureOf(cause);
+  return new CliError(BY_CODE[code] ?? EXIT.failure, harmless(message));
 }
 
 export function earliestText(offset: string): string {

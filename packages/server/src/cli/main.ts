@@ -4,11 +4,10 @@
  * Invariants: every error is one clear line; only a defect of the program prints a stack.
  */
 import { readFileSync } from "node:fs";
-import { SluiceError } from "@sluice/client";
 import { CommanderError } from "commander";
 import { ConfigError } from "../config/problem.ts";
-import { CliError, EXIT } from "./exit.ts";
-import { failureOf } from "./failure.ts";
+import { EXIT } from "./exit.ts";
+import { failureOf, isFailure } from "./failure.ts";
 import { buildProgram, WELCOME } from "./program.ts";
 import { complain, endQuietlyWithOurReader, line } from "./terminal.ts";
 
@@ -40,7 +39,7 @@ function endOf(fault: unknown): number {
     for (const problem of fault.problems) complain(problem);
     return EXIT.usage;
   }
-  if (fault instanceof CliError || fault instanceof SluiceError) {
+  if (isFailure(fault)) {
     const { exitCode, message } = failureOf(fault);
     if (exitCode !== EXIT.ok) complain(message);
     return exitCode;

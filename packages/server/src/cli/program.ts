@@ -10,11 +10,14 @@ import { EXIT_MEANINGS } from "./exit.ts";
 import { addGroup } from "./group/group.ts";
 import { helpLayout } from "./help.ts";
 import { addPublish } from "./publish.ts";
+import { addPull } from "./pull.ts";
 import { addServe } from "./serve.ts";
 import { addSession } from "./session/group.ts";
 import { addStatus } from "./status.ts";
 import { addStream } from "./stream/group.ts";
+import { addSubscription } from "./subscription/group.ts";
 import { addToken } from "./token.ts";
+import { addTopic } from "./topic/group.ts";
 import { addWake } from "./wake/group.ts";
 import { paragraph, terminalWidth } from "./wrap.ts";
 
@@ -27,9 +30,10 @@ export function buildProgram(version: string, width = terminalWidth()): Command 
     .configureOutput({ outputError: (text, write) => write(oneLine(text)) })
     .configureHelp(helpLayout(width))
     .showSuggestionAfterError();
-  const first = [addServe, addStatus, addStream, addPublish, addSession, addChannel, addGroup, addWake];
-  const more = [addToken, addContext, addConfig, addBench, addDoctor, addCompletion];
-  for (const add of [...first, ...more]) add(program);
+  const first = [addServe, addStatus, addStream, addPublish, addSession, addChannel, addGroup];
+  const pull = [addTopic, addSubscription, addPull];
+  const more = [addWake, addToken, addContext, addConfig, addBench, addDoctor, addCompletion];
+  for (const add of [...first, ...pull, ...more]) add(program);
   return program.addHelpText("after", exitCodes(width));
 }
 
@@ -62,4 +66,5 @@ export const WELCOME = `Sluice keeps streams of messages, durably, and delivers 
   sluice session --help    one inbox for many streams
   sluice channel --help    streaming an answer while it is made
   sluice group --help      workers that share the messages of many streams
+  sluice pull --help       workers that acknowledge single messages
   sluice config docs       every setting of the server`;
