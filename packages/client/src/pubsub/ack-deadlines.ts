@@ -16,7 +16,7 @@ type Queue = Map<Message, number>;
 export class LeaseManager {
   /** By length. A subscriber has few: that of its options, and those that it extends messages by. */
   private readonly queues = new Map<number, Queue>();
-  private readonly queueOf = new Map<Message, Queue>();
+  private count = 0;
   private timer: Cancel | undefined;
   private timerAtMs = Number.POSITIVE_INFINITY;
   private waiting: (() => void)[] = [];
@@ -27,15 +27,15 @@ export class LeaseManager {
   ) {}
 
   get size(): number {
-    return this.queueOf.size;
+    return this.count;
   }
 
   get messages(): readonly Message[] {
-    return [...this.queueOf.keys()];
+    return [...this.queues.values()].flatMap((queue) => [...queue.keys()]);
   }
 
   has(message: Message): boolean {
-    return this.queueOf.has(message);
+    return message.deadlines !== undefined;
   }
 
   /** Begins or moves the deadline of a message: so long from now. */
@@ -45,11 +45,12 @@ export class LeaseManager {
 
   addAll(messages: readonly Message[], ms: number): void {
     const atMs = this.world.monotonicMs() + ms;
+    const queue = this.queue(ms);
     for (const message of messages) {
-      this.queueOf.get(message)?.delete(message);
-      const queue = this.queue(ms);
+      if (message.deadlines === undefined) this.count++;
+      else message.deadlines.delete(message);
       queue.set(message, atMs);
-      this.queueOf.set(message, queue);
+      message.deadlines = queue;
     }
     if (atMs < this.timerAtMs) this.arm(atMs);
   }
@@ -65,22 +66,26 @@ export class LeaseManager {
 
   /** False if the message had no deadline any more. */
   remove(message: Message): boolean {
-    const queue = this.queueOf.get(message);
-    if (queue === undefined) return false;
-    queue.delete(message);
-    this.queueOf.delete(message);
-    if (this.queueOf.size === 0) this.tellEmpty();
+    if (message.deadlines === undefined) return false;
+    message.deadlines.delete(message);
+    this.forget(message);
     return true;
+  }
+
+  private forget(message: Message): void {
+    message.deadlines = undefined;
+    if (--this.count === 0) this.tellEmpty();
   }
 
   /** Resolves when no message is in flight. */
   empty(): Promise<void> {
-    if (this.queueOf.size === 0) return Promise.resolve();
+    if (this.count === 0) return Promise.resolve();
     return new Promise((resolve) => this.waiting.push(resolve));
   }
 
   clear(): void {
-    this.queueOf.clear();
+    for (const message of this.messages) message.deadlines = undefined;
+    this.count = 0;
     this.queues.clear();
     this.timer?.();
     this.timerAtMs = Number.POSITIVE_INFINITY;
@@ -119,7 +124,11 @@ export class LeaseManager {
       if (queue.size === 0) this.queues.delete(ms);
     }
     if (nextMs < this.timerAtMs) this.arm(nextMs);
-    for (const message of due) if (this.queueOf.delete(message)) this.expired(message);
-    if (this.queueOf.size === 0) this.tellEmpty();
+    for (const message of due) {
+      // A listener may have answered it meanwhile.
+      if (message.deadlines === undefined) continue;
+      this.forget(message);
+      this.expired(message);
+    }
   }
 }

@@ -2,7 +2,8 @@
  * Where the topics and subscriptions of one `PubSub` live. It stands on a port, which opens with the first call, and every object of
  * that `PubSub` shares it.
  *
- * Invariants: two queues share nothing. Answers to messages that are given in one turn of the event loop share one call. Every
+ * Invariants: two queues share nothing. Answers to messages that are given in one turn of the event loop share one call,
+ * and so do publishes to one topic. Every
  * fault leaves as a `PubSubError`.
  */
 import type {
@@ -20,6 +21,7 @@ import type {
 } from "@sluice/protocol/pull";
 import { CODE, errorOf, PubSubError } from "./errors.ts";
 import type { PullPort, QueueWorld } from "./port.ts";
+import { TopicPublisher } from "./topic-publisher.ts";
 
 /** Gets the outcome of an answer. */
 export type Told = (outcome: AckOutcome) => void;
@@ -37,6 +39,7 @@ export class MessageQueue {
   private opening: Promise<PullPort> | undefined;
   private isClosed = false;
   private batches = new Map<string, Batch>();
+  private readonly publishers = new Map<string, TopicPublisher>();
 
   constructor(
     readonly world: QueueWorld,
@@ -74,7 +77,16 @@ export class MessageQueue {
   }
 
   publish(topic: string, messages: readonly NewMessage[]): Promise<string[]> {
-    return this.call((port) => port.publish(topic, messages));
+    let publisher = this.publishers.get(topic);
+    if (publisher === undefined) {
+      publisher = new TopicPublisher({
+        send: (batch) => this.call((port) => port.publish(topic, batch)),
+        done: () => this.publishers.delete(topic),
+        soon: (task) => this.world.soon(task),
+      });
+      this.publishers.set(topic, publisher);
+    }
+    return publisher.publish(messages);
   }
 
   createSubscription(name: string, asked: NewSubscription) {
@@ -164,6 +176,7 @@ export class MessageQueue {
   /** Gives back what is in flight, flushes and closes. */
   async close(): Promise<void> {
     await Promise.all([...this.streams].map((stream) => stream.stop({ mode: "nack" })));
+    await Promise.all([...this.publishers.values()].map((publisher) => publisher.idle()));
     const port = await this.opening?.catch(() => undefined);
     this.isClosed = true;
     this.opening = undefined;

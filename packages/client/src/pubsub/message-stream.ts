@@ -13,7 +13,7 @@ import { CODE, errorOf, PubSubError, subscriptionNotFound } from "./errors.ts";
 import { FlowControl } from "./flow-control.ts";
 import { type Answers, Message } from "./message.ts";
 import type { MessageQueue, Told } from "./message-queue.ts";
-import { merged, resolved, type SubscriberOptions } from "./options.ts";
+import { merged, type Resolved, resolved, type SubscriberOptions } from "./options.ts";
 import type { Cancel, QueueWorld } from "./port.ts";
 
 /** What a message stream needs of its subscription. */
@@ -46,10 +46,9 @@ export class MessageStream implements Answers {
   private readonly retries = new Set<Cancel>();
   /** Its streams share one set of limits on the server, across reconnects. */
   private readonly share = randomId();
-  /** Messages that a listener has and that count. */
-  private readonly emitted = new Set<Message>();
   private waiting: Message[] = [];
   private failures = 0;
+  private settings: Resolved;
   private isStarted = false;
   private isPaused = false;
   private isStopping = false;
@@ -60,6 +59,7 @@ export class MessageStream implements Answers {
     private options: SubscriberOptions,
   ) {
     this.world = subscription.queue.world;
+    this.settings = resolved(options);
     this.flow = new FlowControl(options.flowControl);
     this.leases = new LeaseManager(this.world, (message) => this.release(message));
   }
@@ -69,7 +69,7 @@ export class MessageStream implements Answers {
     if (this.isStarted) return;
     this.isStarted = true;
     this.subscription.queue.streams.add(this);
-    const { maxStreams } = resolved(this.options);
+    const { maxStreams } = this.settings;
     for (let i = 0; i < maxStreams; i++) void this.open();
   }
 
@@ -97,7 +97,7 @@ export class MessageStream implements Answers {
   }
 
   private asked() {
-    const { maxMessages, maxBytes, allowsExcess, ackDeadlineMs, highWaterMark } = resolved(this.options);
+    const { maxMessages, maxBytes, allowsExcess, ackDeadlineMs, highWaterMark } = this.settings;
     return {
       maxMessages: maxMessages + highWaterMark,
       maxBytes,
@@ -147,6 +147,7 @@ export class MessageStream implements Answers {
   /** Applies at the next pull; the number of streams when streaming begins. */
   setOptions(options: SubscriberOptions): void {
     this.options = merged(this.options, options);
+    this.settings = resolved(this.options);
     this.flow.setOptions(this.options.flowControl ?? {});
     const { ackDeadlineMs, ...asked } = this.asked();
     for (const stream of this.streams) {
@@ -158,14 +159,14 @@ export class MessageStream implements Answers {
 
   private take(deliveries: readonly Delivery[]): void {
     const messages = deliveries.map((delivery) => new Message(this, delivery));
-    this.leases.addAll(messages, resolved(this.options).ackDeadlineMs);
+    this.leases.addAll(messages, this.settings.ackDeadlineMs);
     for (const message of messages) this.waiting.push(message);
     this.drain();
   }
 
   /** Emits what waits, within flow control. If excess is allowed, a batch that was pulled is emitted whole. */
   drain(): void {
-    const { allowsExcess } = resolved(this.options);
+    const { allowsExcess } = this.settings;
     while (this.waiting.length > 0 && !this.isPaused && !this.isStopping) {
       if (this.subscription.listenerCount("message") === 0) return;
       if (this.flow.isFull() && !allowsExcess) return;
@@ -173,7 +174,7 @@ export class MessageStream implements Answers {
       // It expired while it waited.
       if (!this.leases.has(message)) continue;
       this.flow.add(message.length);
-      this.emitted.add(message);
+      message.isCounted = true;
       this.subscription.emit("message", message);
     }
   }
@@ -181,8 +182,9 @@ export class MessageStream implements Answers {
   /** The message was answered, or its deadline is over. */
   private release(message: Message): void {
     this.leases.remove(message);
-    if (this.emitted.delete(message)) this.flow.remove(message.length);
-    this.drain();
+    if (message.isCounted) this.flow.remove(message.length);
+    message.isCounted = false;
+    if (this.waiting.length > 0) this.drain();
   }
 
   ack(message: Message, told?: Told): void {
@@ -205,12 +207,16 @@ export class MessageStream implements Answers {
   /** Counts an answer that is on its way: `stop` waits for it. */
   private counted(told: Told | undefined): Told {
     this.unconfirmed++;
+    if (told === undefined) return this.confirmed;
     return (outcome) => {
-      this.unconfirmed--;
-      told?.(outcome);
-      if (this.unconfirmed === 0) this.allConfirmed();
+      this.confirmed();
+      told(outcome);
     };
   }
+
+  private readonly confirmed = (): void => {
+    if (--this.unconfirmed === 0) this.allConfirmed();
+  };
 
   /** Stops streaming. Resolves when nothing is in flight and every answer was sent. */
   stop(options: StopOptions = {}): Promise<void> {

@@ -18,6 +18,10 @@ export interface Answers {
 export class Message {
   private isAnswered = false;
   private buffer: Buffer | undefined;
+  /** Whether a listener has it and flow control counts it. Its stream sets it. */
+  isCounted = false;
+  /** The other messages whose deadlines have the same length. The deadlines set it. */
+  deadlines: Map<Message, number> | undefined;
 
   constructor(
     private readonly answers: Answers,

@@ -27,7 +27,7 @@ export interface PullPort {
   topic(topic: string): Promise<Topic>;
   topics(page: ListPage): Promise<Listed<Topic>>;
   deleteTopic(topic: string): Promise<void>;
-  /** Messages are stored in the order of the calls. */
+  /** Stores messages in their order. The library makes one call at a time per topic. */
   publish(topic: string, messages: readonly NewMessage[]): Promise<string[]>;
 
   create(name: string, asked: NewSubscription): Promise<Created<Subscription>>;

@@ -5,6 +5,7 @@
  * Invariants: a subscriber that reads slowly holds up no other one, and no call. An answer to a message is repeated until it is
  * confirmed, refused or given up. A call whose repetition would do harm fails with code 14 when its answer is lost.
  */
+import { header } from "@sluice/protocol";
 import type {
   AckOutcome,
   Created,
@@ -21,11 +22,12 @@ import type {
   SubscriptionChange,
   Topic,
 } from "@sluice/protocol/pull";
+import { Backoff } from "../backoff.ts";
 import type { Connection } from "../connection.ts";
-import { SluiceError } from "../error.ts";
+import { hasCode, SluiceError } from "../error.ts";
+import { levelsOf } from "../path.ts";
 import type { SocketClass } from "../text-socket.ts";
 import type { PullPort } from "./port.ts";
-import { TopicPublisher } from "./topic-publisher.ts";
 import { Wire } from "./wire.ts";
 
 /** Ack ids in one frame, each of at most 60 bytes: a frame may have 64 KiB. */
@@ -40,7 +42,6 @@ export class WirePort implements PullPort {
   private readonly calls: Wire;
   /** By the name that the streams of a subscriber share. */
   private readonly subscribers = new Map<string, Subscriber>();
-  private readonly publishers = new Map<string, TopicPublisher>();
   private readonly rest = { untilMs: 0 };
 
   constructor(
@@ -72,20 +73,26 @@ export class WirePort implements PullPort {
     await this.calls.once("deleteTopic", { topic });
   }
 
-  publish(topic: string, messages: readonly NewMessage[]): Promise<string[]> {
-    let publisher = this.publishers.get(topic);
-    if (publisher === undefined) {
-      publisher = this.publisherOf(topic);
-      this.publishers.set(topic, publisher);
-    }
-    return publisher.publish(messages);
-  }
-
-  private publisherOf(topic: string): TopicPublisher {
-    try {
-      return new TopicPublisher(this.connection, topic, () => this.publishers.delete(topic));
-    } catch (cause) {
-      throw new SluiceError("bad-path", (cause as TypeError).message, { cause });
+  /**
+   * Over HTTP, because a frame of a WebSocket takes 64 KiB and a message may have more. A call is repeated only if the server has
+   * said that it stored nothing.
+   */
+  async publish(topic: string, messages: readonly NewMessage[]): Promise<string[]> {
+    const backoff = new Backoff(this.connection.retries);
+    const call = {
+      method: "POST",
+      path: `topics/${pathOf(topic)}`,
+      headers: { [header.contentType]: "application/json" },
+      body: JSON.stringify({ messages: messages.map(encoded) }),
+    };
+    for (;;) {
+      try {
+        const { text } = await this.connection.once(call);
+        return JSON.parse(text).messageIds;
+      } catch (error) {
+        if (!hasCode(error, "overloaded", "memory-full", "project-limit", "draining")) throw error;
+        await backoff.wait(error);
+      }
     }
   }
 
@@ -200,6 +207,17 @@ export class WirePort implements PullPort {
   async close(): Promise<void> {
     this.calls.close();
     for (const { wire } of this.subscribers.values()) wire.close();
-    await Promise.all([...this.publishers.values()].map((publisher) => publisher.idle()));
   }
+}
+
+function pathOf(topic: string): string {
+  try {
+    return levelsOf(topic, "the name of a topic");
+  } catch (cause) {
+    throw new SluiceError("bad-path", (cause as TypeError).message, { cause });
+  }
+}
+
+function encoded({ data, ...rest }: NewMessage): object {
+  return { ...rest, data: Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString("base64") };
 }
