@@ -8,7 +8,7 @@
  */
 import type { Cancel } from "../core/world.ts";
 import type { Term } from "../engine/term.ts";
-import type { Due } from "../leases/lease-core.ts";
+import type { LeaseCore } from "../leases/lease-core.ts";
 import { TimerWheel } from "../leases/timer-wheel.ts";
 import { type AckId, parseAckId } from "./ack-id.ts";
 import type { AckOutcome, PullStream, StreamEnd, StreamEvents, StreamOptions } from "./contract.ts";
@@ -33,8 +33,8 @@ export class Dispatcher {
   /** Undefined until the rows are read, and while they are read again after a seek. */
   logs: readonly PulledLog[] = [];
   readonly holders = new Holders();
-  private readonly wheel: TimerWheel<Due>;
-  private readonly logOf = new Map<unknown, PulledLog>();
+  private readonly wheel: TimerWheel<LeaseCore>;
+  private readonly logOf = new Map<LeaseCore, PulledLog>();
   private readonly store: DispatcherStore;
   private readonly reader: LogReader;
   private meta!: PullerMeta;
@@ -206,7 +206,7 @@ export class Dispatcher {
 
   private giveNow(): void {
     const { now } = this;
-    for (const { core, seq } of this.wheel.take(now)) this.logOf.get(core)?.due(seq, now);
+    for (const [core, seqs] of this.wheel.take(now)) this.logOf.get(core)?.due(seqs, now);
     this.buryDead();
     const { isPaused, ackDeadlineMs } = this.meta.options;
     if (!isPaused && !this.meta.isTopicDeleted && !this.meta.isDetached) {

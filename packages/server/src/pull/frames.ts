@@ -131,5 +131,6 @@ export function frameOf(frame: ServerFrame): Uint8Array {
 }
 
 export function deliveredOf(delivery: Delivery): object {
-  return { ...delivery, data: base64(delivery.data) };
+  const { ackId, messageId, data, attributes, orderingKey, publishedAt, attempt, deadlineAt } = delivery;
+  return { ackId, messageId, data: base64(data), attributes, orderingKey, publishedAt, attempt, deadlineAt };
 }
