@@ -31,18 +31,25 @@ async function google() {
   return { topic, subscription, close: () => pubsub.close() };
 }
 
-async function round({ topic, subscription }, total) {
+/** One listener for all rounds, because Google's client closes a subscription that loses its last one. */
+function counted(subscription) {
   let received = 0;
+  let total = 0;
   let finish;
-  const finished = new Promise((resolve) => {
-    finish = resolve;
-  });
-  subscription.removeAllListeners("message");
   subscription.on("message", (message) => {
     message.ack();
     if (++received === total) finish();
   });
-  subscription.open();
+  return (more) => {
+    total += more;
+    return new Promise((resolve) => {
+      finish = resolve;
+    });
+  };
+}
+
+async function round(topic, receive, total) {
+  const received = receive(total);
   let sent = 0;
   const publish = async () => {
     while (sent < total) {
@@ -51,14 +58,16 @@ async function round({ topic, subscription }, total) {
     }
   };
   await Promise.all(Array.from({ length: WINDOW }, publish));
-  await finished;
+  await received;
 }
 
 const parts = await { library, google }[kind]();
-await round(parts, Math.ceil(messages * WARM_UP));
+const receive = counted(parts.subscription);
+parts.subscription.open();
+await round(parts.topic, receive, Math.ceil(messages * WARM_UP));
 const cpu = process.cpuUsage();
 const startedAt = performance.now();
-await round(parts, messages);
+await round(parts.topic, receive, messages);
 // Waits for the acknowledgements under way.
 await parts.subscription.close();
 const seconds = (performance.now() - startedAt) / 1_000;
