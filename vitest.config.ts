@@ -37,6 +37,7 @@ class LongestFirst extends BaseSequencer {
 export default defineConfig({
   resolve: {
     alias: {
+      "@sluice/client/pubsub": src("packages/client/src/pubsub/index.ts"),
       "@sluice/client/react": src("packages/client/src/react.ts"),
       "@sluice/client/resumable-stream": src("packages/client/src/resumable-stream.ts"),
       "@sluice/client": src("packages/client/src/index.ts"),

@@ -21,6 +21,7 @@ import { guarded1, guarded100 } from "./scenarios/guarded.ts";
 import { idle } from "./scenarios/idle.ts";
 import { fetchAppend, smallRead } from "./scenarios/lane.ts";
 import { live1000, live10000, liveIdle, liveLatency, liveOffline, liveReconnect } from "./scenarios/live.ts";
+import { pullExpiry, pullGoogle, pullLeases, pullLibrary } from "./scenarios/pull.ts";
 import { readAlone, readInterleaved } from "./scenarios/read.ts";
 import { redisAppend1, redisAppend100 } from "./scenarios/redis.ts";
 import { restart } from "./scenarios/restart.ts";
@@ -56,6 +57,10 @@ const SCENARIOS: readonly Scenario[] = [
   groupsQueue,
   groupsJoin,
   groupsMatch,
+  pullGoogle,
+  pullLibrary,
+  pullLeases,
+  pullExpiry,
   idle,
   restart,
   redisAppend1,

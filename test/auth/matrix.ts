@@ -354,6 +354,15 @@ export const MATRIX: Readonly<Record<string, Row>> = {
   "group.consume": { method: "GET", target: "/v1/p/consume", right: [400], lets: EITHER, confined: "allowed" },
   // Each frame demands its own scope; test/pull shows it.
   "pull.connect": { method: "GET", target: "/v1/p/pull", right: [400], lets: EITHER, confined: "allowed" },
+  "pull.publish": {
+    method: "POST",
+    target: "/v1/p/topics/a/b",
+    body: { messages: [{ data: "MQ==" }] },
+    right: [200],
+    lets: WRITE,
+    confined: "forbidden",
+    before: withStream,
+  },
   "group.list": { method: "GET", target: "/v1/p/groups", right: [200], lets: READ, confined: "allowed" },
   "group.get": { method: "GET", target: GROUP, right: [200], lets: READ, ...OF_GROUP },
   "group.put": {

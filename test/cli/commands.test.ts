@@ -11,6 +11,7 @@ import { dirForTest, type Ended, type Env, serveInProcess, sluice, start } from 
 import { channelRows } from "./channel-rows.ts";
 import { groupRows } from "./group-rows.ts";
 import { listingRows } from "./listing-rows.ts";
+import { pullRows } from "./pull-rows.ts";
 import { sessionRows } from "./session-rows.ts";
 
 const OFFSET = /^\d{16}_\d{16}\n$/;
@@ -47,6 +48,7 @@ const rows: Readonly<Record<string, () => Promise<void>>> = {
   ...channelRows(() => url, ok),
   ...groupRows(() => url, ok),
   ...listingRows(() => url, ok),
+  ...pullRows(() => url, ok),
   ...sessionRows(() => url, ok),
 
   async serve() {

@@ -1,14 +1,24 @@
-/** A `PubSub` in memory whose clock the test moves, so that the seed's waits take no time. The tests of the library use it. */
+/**
+ * The library on a clock that the test moves, so that the seed's waits take no time: over a store in process, and over the wire. The
+ * tests of the library use it.
+ *
+ * Invariants: the wire carries the frames and bodies of a real server; only the network between them is missing.
+ */
+import { PubSub as WirePubSub } from "@sluice/client/pubsub";
 import { type Message, PubSub, type Subscription } from "@sluice/server/pubsub";
 import { onTestFinished } from "vitest";
-import { manualWorld } from "../support/world.ts";
+import { type ManualWorld, manualWorld } from "../support/world.ts";
+import { PullLink } from "./pull-link.ts";
 import { settled } from "./pull-world.ts";
 
 const STEP_MS = 10;
 
-export async function pubSubWorld() {
+export type Kind = "in process" | "over the wire";
+export const KINDS: readonly Kind[] = ["in process", "over the wire"];
+
+export async function pubSubWorld(kind: Kind) {
   const world = manualWorld(1);
-  const pubsub = new PubSub({}, world);
+  const pubsub = kind === "in process" ? new PubSub({}, world) : await wired(world);
   onTestFinished(() => pubsub.close());
   const topic = await pubsub.topic("my-topic").create();
   return {
@@ -29,6 +39,12 @@ export async function pubSubWorld() {
       for (const text of texts) await topic.publishMessage({ data: Buffer.from(text) });
     },
   };
+}
+
+async function wired(world: ManualWorld): Promise<WirePubSub> {
+  const link = await PullLink.open(world);
+  const { fetch, WebSocket } = link;
+  return new WirePubSub({ url: "http://link", fetch, WebSocket }, world);
 }
 
 export function collected(subscription: Subscription, acks = false): Message[] {

@@ -50,6 +50,16 @@ it("what cannot be done is answered with an error, and the connection stays", as
   expect((await fetch(`${url}/v1/pull`)).status).toBe(400);
 });
 
+it("a frame that waits for a message holds up no other frame", async () => {
+  const { url } = await serverForTest("memory");
+  const client = await PullClient.open(url);
+  await client.done("createTopic", { topic: "t" });
+  await client.done("create", { subscription: "s", topic: "t" });
+  const pulled = client.pull("s", 1, 60_000);
+  await client.publish("t", "a");
+  expect(textsOf(await pulled)).toEqual(["a"]);
+});
+
 it("each frame demands its own scope, and only for topics that the token may see", async () => {
   const secret = "s".repeat(32);
   const { url } = await serverForTest("memory", { projects: { p: { secrets: [secret] } } });

@@ -41,6 +41,8 @@ export const LAYERS: readonly Layer[] = [
     packages: ["react"],
     portable: true,
   },
+  // The library for Node.
+  { name: "client-pubsub", where: /^packages\/client\/src\/pubsub(\.ts$|\/)/, imports: ["client", "protocol"] },
   { name: "client", where: /^packages\/client\/src\//, imports: ["protocol"], portable: true },
   { name: "core", where: under("core/"), imports: ["protocol"], packages: ["zod"], portable: true },
   { name: "leases", where: under("leases/"), imports: ["core", "protocol", "engine"], portable: true },
@@ -80,14 +82,14 @@ export const LAYERS: readonly Layer[] = [
   {
     name: "pubsub",
     where: under("pubsub/"),
-    imports: [...GROUND, "streams", "leases", "pull", "memory", "disk", "real-world"],
+    imports: [...GROUND, "streams", "pull", "memory", "disk", "real-world", "client-pubsub"],
   },
   { name: "compose", where: under("(compose|server-options)\\.ts$"), imports: BELOW_COMPOSE },
   { name: "index", where: under("index\\.ts$"), imports: [...BELOW_COMPOSE, "compose"] },
   {
     name: "cli",
     where: under("cli/"),
-    imports: [...BELOW_COMPOSE, "compose", "client"],
+    imports: [...BELOW_COMPOSE, "compose", "client", "client-pubsub"],
     packages: ["commander", "ws"],
   },
 ];
@@ -116,6 +118,6 @@ export function objection(source: Source, specifier: string): string | undefined
 /** The file that an import resolves to, if it is in this repository. */
 function targetOf(path: string, specifier: string): string | undefined {
   if (specifier.startsWith(".")) return posix.join(posix.dirname(path), specifier);
-  const own = /^@sluice\/([a-z-]+)$/.exec(specifier);
-  return own ? `packages/${own[1]}/src/index.ts` : undefined;
+  const own = /^@sluice\/([a-z-]+)(?:\/([a-z-]+))?$/.exec(specifier);
+  return own ? `packages/${own[1]}/src/${own[2] ?? "index"}.ts` : undefined;
 }

@@ -5,6 +5,7 @@
  * allows, and the value. A password in an address is never shown.
  */
 import type { SocketClass } from "./text-socket.ts";
+import type { TokenSource } from "./token.ts";
 
 /** A number of at least `min`; `Infinity` is one. */
 export function numberOption(name: string, value: number | undefined, fallback: number, min = 0): number {
@@ -26,6 +27,16 @@ export function socketOption(
 ): SocketClass | undefined {
   if (value === undefined || typeof value === "function") return value;
   throw wrong("WebSocket", "a class", value);
+}
+
+export function projectOption(value = "default"): string {
+  if (/^[a-zA-Z0-9_-]{1,128}$/.test(value)) return value;
+  throw wrong("project", "a name of letters, digits, _ and -", value);
+}
+
+export function tokenOption(value: TokenSource | undefined): TokenSource | undefined {
+  if (value === undefined || typeof value === "function" || (typeof value === "string" && value !== "")) return value;
+  throw new TypeError("token must be a text that is not empty, or a function that gets one");
 }
 
 /** The address without its trailing slashes. */

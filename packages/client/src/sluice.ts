@@ -17,8 +17,9 @@ import type { ListedGroup } from "./groups/admin.ts";
 import type { Closable, GroupPart } from "./groups/group-part.ts";
 import { Inbox } from "./inbox.ts";
 import type { LiveSession } from "./live/live-session.ts";
-import { countOption, numberOption, urlOption, wrong } from "./options.ts";
+import { countOption, numberOption, projectOption, tokenOption, urlOption, wrong } from "./options.ts";
 import { PageExit } from "./page-exit.ts";
+import { EXPRESSIBLE, isDots, levelsOf } from "./path.ts";
 import { Producer, type StreamProducer } from "./producer.ts";
 import { randomId } from "./random-id.ts";
 import { type SessionOptions, type SessionSettings, sessionSettings } from "./session-options.ts";
@@ -76,14 +77,10 @@ export class Sluice {
   constructor(options: SluiceOptions) {
     if (typeof options !== "object" || options === null)
       throw wrong("the options", 'an object like { url: "…" }', options);
-    const { url, project = "default", token, headers, query, retries, timeoutMs, append } = options;
+    const { url, headers, query, retries, timeoutMs, append } = options;
     const { fetch = globalThis.fetch } = options;
-    if (!/^[a-zA-Z0-9_-]{1,128}$/.test(project)) {
-      throw wrong("project", "a name of letters, digits, _ and -", project);
-    }
-    if (token !== undefined && typeof token !== "function" && (typeof token !== "string" || token === "")) {
-      throw new TypeError("token must be a text that is not empty, or a function that gets one");
-    }
+    const project = projectOption(options.project);
+    const token = tokenOption(options.token);
     if (typeof fetch !== "function") throw wrong("fetch", "a function", fetch);
     const address = urlOption(url);
     this.project = project;
@@ -252,17 +249,4 @@ export class Sluice {
     this.epoch = Math.max(microseconds, this.epoch + 1);
     return this.epoch;
   };
-}
-
-const EXPRESSIBLE = "a text that an address can express";
-
-function levelsOf(path: string): string {
-  const levels = path.split("/");
-  if (path === "" || levels.some(isDots)) throw wrong("the path of a stream", EXPRESSIBLE, path);
-  return levels.map(encodeURIComponent).join("/");
-}
-
-/** A URL parser treats these levels as a step up or down. */
-function isDots(level: string): boolean {
-  return level === "." || level === "..";
 }

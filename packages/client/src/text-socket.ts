@@ -43,12 +43,14 @@ export class TextSocket {
       this.socket = socket;
       socket.onopen = () => this.isOver || listener.opened?.();
       socket.onmessage = ({ data }: { readonly data: unknown }) => this.isOver || listener.text(String(data));
-      socket.onclose = () => this.end("the connection was closed");
+      socket.onclose = () => this.end(lost("the connection was closed"));
       // A close follows in browsers; `ws` emits an error that must be listened to.
-      socket.onerror = () => this.end("the WebSocket could not be opened, or was cut off");
+      socket.onerror = () => this.end(lost("the WebSocket could not be opened, or was cut off"));
     } catch (cause) {
       // A page may forbid the address, and says so by an exception.
-      queueMicrotask(() => this.end(`the WebSocket could not be made: ${cause}`));
+      queueMicrotask(() =>
+        this.end(cause instanceof SluiceError ? cause : lost(`the WebSocket could not be made: ${cause}`)),
+      );
     }
   }
 
@@ -71,10 +73,10 @@ export class TextSocket {
     }
   }
 
-  private end(says: string): void {
+  private end(error: SluiceError): void {
     if (this.isOver) return;
     this.close();
-    this.listener.end(lost(says));
+    this.listener.end(error);
   }
 }
 

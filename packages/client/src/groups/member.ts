@@ -5,9 +5,10 @@
  * Invariants: at most one connection is open. Reconnects back off with jitter, and wait at least as long as the server asked. A
  * message of a lost connection or of a revoked stream is not handed out. After `close` nothing is.
  */
+import { reasonFor, socketTo } from "../authorized-socket.ts";
 import { Backoff, sleep, WORTHWHILE_MS } from "../backoff.ts";
 import type { Connection } from "../connection.ts";
-import { hasCode, SluiceError } from "../error.ts";
+import { SluiceError } from "../error.ts";
 import type { GroupEvent, GroupSettings } from "../group-options.ts";
 import { numberOption } from "../options.ts";
 import type { SocketLike } from "../text-socket.ts";
@@ -147,25 +148,20 @@ export class Member<T> {
   private async connect(backoff: Backoff): Promise<SluiceError> {
     this.subscribedMs = 0;
     const { signal } = this.closing;
-    let headers: Readonly<Record<string, string>>;
+    const { member, Socket } = this.settings;
+    const place = { path: "consume", query: { member } };
+    let connect: () => SocketLike;
     try {
-      headers = await this.connection.socketHeaders(signal);
+      connect = await socketTo(this.connection, { ...place, Socket }, signal);
     } catch (error) {
+      if (signal.aborted) throw signal.reason;
       return error as SluiceError;
     }
-    if (signal.aborted) throw signal.reason;
-    let socket: SocketLike;
-    try {
-      socket = this.socket(headers);
-    } catch (cause) {
-      const hint = "a page sends no headers with a WebSocket, so let a cookie authenticate it";
-      return new SluiceError("unreachable", `the WebSocket could not be made: ${cause}; ${hint}`, { cause });
-    }
-    const ended = await this.hold(socket, backoff);
-    return this.subscribedMs > 0 ? ended : this.reasonFor(ended);
+    const ended = await this.hold(connect, backoff);
+    return this.subscribedMs > 0 ? ended : reasonFor(this.connection, place, ended, signal);
   }
 
-  private hold(socket: SocketLike, backoff: Backoff): Promise<SluiceError> {
+  private hold(connect: () => SocketLike, backoff: Backoff): Promise<SluiceError> {
     const { name, filter, mode = "share", from, credit } = this.settings;
     const subscription = { topic: `$${mode}/${name}/${filter}`, from, credit, isQueue: this.isQueue };
     return new Promise((resolve) => {
@@ -194,29 +190,8 @@ export class Member<T> {
           resolve(error);
         },
       };
-      this.line = new Line<T>(() => socket, subscription, listener);
+      this.line = new Line<T>(connect, subscription, listener);
     });
-  }
-
-  private socket(headers: Readonly<Record<string, string>>): SocketLike {
-    const { member, Socket } = this.settings;
-    const url = this.connection.socketUrl("consume", { member });
-    // Node's WebSocket and that of `ws` take headers; a page's takes none, and has a cookie instead.
-    const Class = Socket as new (url: string, options?: object) => SocketLike;
-    return Object.keys(headers).length > 0 ? new Class(url, { headers }) : new Class(url);
-  }
-
-  /** Why no subscription was made. A WebSocket does not tell, so a plain request to its address asks. */
-  private async reasonFor(error: SluiceError): Promise<SluiceError> {
-    if (error.code !== "unreachable") return error;
-    const { signal } = this.closing;
-    try {
-      await this.connection.once({ method: "GET", path: "consume", query: { member: this.settings.member }, signal });
-    } catch (refusal) {
-      // The server would have let the member in: it only misses the upgrade.
-      if (!hasCode(refusal, "bad-request")) return refusal as SluiceError;
-    }
-    return error;
   }
 
   private tell(event: GroupEvent): void {

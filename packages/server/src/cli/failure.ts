@@ -2,17 +2,23 @@
  * Turns a failure of the client into one line and an exit code. Called by `main`, and by commands that add to the line.
  */
 import { SluiceError } from "@sluice/client";
+import { PubSubError } from "@sluice/client/pubsub";
 import { type ErrorCode, errors, header } from "@sluice/protocol";
 import { CliError, EXIT, exitCodeOf } from "./exit.ts";
 import { harmless } from "./terminal.ts";
 
-/** Undefined for a fault that neither the client nor a command has thrown on purpose. */
+/** Faults that the client or a command has thrown on purpose. */
+type Failure = CliError | SluiceError | PubSubError;
+
+/** Undefined for any other fault. */
 export function explained(fault: unknown): CliError | undefined {
-  return fault instanceof CliError || fault instanceof SluiceError ? failureOf(fault) : undefined;
+  const isFailure = fault instanceof CliError || fault instanceof SluiceError || fault instanceof PubSubError;
+  return isFailure ? failureOf(fault) : undefined;
 }
 
-export function failureOf(fault: CliError | SluiceError): CliError {
+export function failureOf(fault: Failure): CliError {
   if (fault instanceof CliError) return fault;
+  if (fault instanceof PubSubError) return failureOfPull(fault);
   // The cause carries the reason in the words of the command line.
   if (fault.cause instanceof CliError) return fault.cause;
   const { status, code, message, headers } = fault;
@@ -29,6 +35,20 @@ export function failureOf(fault: CliError | SluiceError): CliError {
 export function failureWith(fault: unknown, more: string): unknown {
   const failure = explained(fault);
   return failure === undefined ? fault : new CliError(failure.exitCode, `${failure.message}; ${more}`);
+}
+
+const BY_CODE: Readonly<Record<number, number>> = {
+  5: EXIT.notFound,
+  6: EXIT.conflict,
+  7: EXIT.denied,
+  9: EXIT.conflict,
+  14: EXIT.unavailable,
+  16: EXIT.denied,
+};
+
+function failureOfPull({ code, message, cause }: PubSubError): CliError {
+  if (cause instanceof SluiceError) return failureOf(cause);
+  return new CliError(BY_CODE[code] ?? EXIT.failure, harmless(message));
 }
 
 export function earliestText(offset: string): string {

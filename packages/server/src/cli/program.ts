@@ -15,6 +15,9 @@ const COMMANDS: Readonly<Record<string, () => Promise<Add>>> = {
   session: async () => (await import("./session/group.ts")).addSession,
   channel: async () => (await import("./channel/group.ts")).addChannel,
   group: async () => (await import("./group/group.ts")).addGroup,
+  topic: async () => (await import("./topic/group.ts")).addTopic,
+  subscription: async () => (await import("./subscription/group.ts")).addSubscription,
+  pull: async () => (await import("./pull.ts")).addPull,
   wake: async () => (await import("./wake/group.ts")).addWake,
   token: async () => (await import("./token.ts")).addToken,
   context: async () => (await import("./context/group.ts")).addContext,
@@ -77,4 +80,5 @@ export const WELCOME = `Sluice keeps streams of messages, durably, and delivers 
   sluice session --help    one inbox for many streams
   sluice channel --help    streaming an answer while it is made
   sluice group --help      workers that share the messages of many streams
+  sluice pull --help       workers that acknowledge single messages
   sluice config docs       every setting of the server`;

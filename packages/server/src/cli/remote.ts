@@ -1,6 +1,6 @@
 /**
  * The server that a command talks to: its URL, the token, and a client with the command line's headers and retries.
- * Every command of `stream`, `channel`, `session`, `group`, `wake` and `bench`, `publish` and `status` use it.
+ * Every command that talks to a server uses it.
  *
  * Invariants: a token is sent to its own server only. Neither a token nor a password is ever shown.
  */
@@ -15,6 +15,7 @@ import {
   type Stream,
   type StreamOptions,
 } from "@sluice/client";
+import { PubSub } from "@sluice/client/pubsub";
 import type { Command } from "commander";
 import { WebSocket } from "ws";
 import { findContext, readContexts } from "./contexts.ts";
@@ -123,6 +124,23 @@ export class Remote {
 
   group(name: string, filter: string | undefined, options: GroupOptions): Group {
     return named(() => this.sluice().group(name, filter, options));
+  }
+
+  /** Works on the topics and subscriptions of the project, and closes the connection after it. */
+  async pull<T>(work: (pubsub: PubSub) => Promise<T>, giveUpMs = 0): Promise<T> {
+    const { url, project: projectId, fetch } = this;
+    const pubsub = new PubSub({
+      url,
+      projectId,
+      fetch,
+      WebSocket: this.socketClass(),
+      retries: { ...RETRY, giveUpMs },
+    });
+    try {
+      return await work(pubsub);
+    } finally {
+      await pubsub.close();
+    }
   }
 
   /** A WebSocket with the headers of the command line. */

@@ -7,7 +7,7 @@
  */
 import type { Position } from "@sluice/protocol";
 import type { Block } from "../leases/block-row.ts";
-import type { Due, LeaseCore, Reason } from "../leases/lease-core.ts";
+import type { LeaseCore, Reason } from "../leases/lease-core.ts";
 import { TimerWheel } from "../leases/timer-wheel.ts";
 import type { BorrowerAddress, FromLeader, InFlight, Leased, ToLeader } from "./messages.ts";
 
@@ -85,7 +85,7 @@ export interface QueuedStream {
 export interface Queue {
   readonly leaseMs: number;
   readonly maxAttempts: number | undefined;
-  readonly wheel: TimerWheel<Due>;
+  readonly wheel: TimerWheel<LeaseCore>;
   nextLease: number;
   /** Batches of leases that their borrowers have not confirmed. */
   readonly unconfirmed: Map<string, Batch>;
@@ -239,7 +239,7 @@ function newQueue(term: number, { leaseMs, maxAttempts }: QueueConfig, now: numb
   return {
     leaseMs,
     maxAttempts,
-    wheel: new TimerWheel<Due>(WHEEL_TICK_MS, now),
+    wheel: new TimerWheel<LeaseCore>(WHEEL_TICK_MS, now),
     nextLease: term * LEASES_PER_TERM + 1,
     unconfirmed: new Map(),
     settling: [],

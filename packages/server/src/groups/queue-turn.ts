@@ -249,8 +249,8 @@ export class QueueTurn extends MemberTurn {
   /** Leases and delays that have run out. */
   override finished() {
     const { queue, now } = this;
-    for (const { core, seq } of queue.wheel.take(now)) {
-      core.due(seq, now);
+    for (const [core, seqs] of queue.wheel.take(now)) {
+      for (const seq of seqs) core.due(seq, now);
       this.reassignIn(0);
     }
     this.buryDead();

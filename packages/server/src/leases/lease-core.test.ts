@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { decodeBlock, encodeBlock } from "./block-row.ts";
-import { type Due, LeaseCore } from "./lease-core.ts";
+import { LeaseCore } from "./lease-core.ts";
 import { TimerWheel } from "./timer-wheel.ts";
 
 const LEASE_MS = 1_000;
@@ -10,7 +10,7 @@ const TICK_MS = 10;
 /** A core with an owner that stores it, and a clock. */
 class Owner {
   now = 0;
-  wheel = new TimerWheel<Due>(TICK_MS, 0);
+  wheel = new TimerWheel<LeaseCore>(TICK_MS, 0);
   core: LeaseCore;
   private numbers = 0;
   private readonly rows = new Map<number, Uint8Array>();
@@ -28,7 +28,7 @@ class Owner {
 
   pass(ms: number): void {
     this.now += ms;
-    for (const { core, seq } of this.wheel.take(this.now)) core.due(seq, this.now);
+    for (const [core, seqs] of this.wheel.take(this.now)) for (const seq of seqs) core.due(seq, this.now);
   }
 
   lease(holder = "h") {
@@ -41,7 +41,7 @@ class Owner {
       if (block === undefined) this.rows.delete(number);
       else this.rows.set(number, encodeBlock(block));
     }
-    this.wheel = new TimerWheel<Due>(TICK_MS, this.now);
+    this.wheel = new TimerWheel<LeaseCore>(TICK_MS, this.now);
     const blocks = [...this.rows].map(([number, row]) => [number, decodeBlock(row)] as const);
     this.core = new LeaseCore(this.parts, this.core.floor, this.tail, blocks, this.now);
   }

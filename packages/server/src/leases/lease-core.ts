@@ -22,14 +22,9 @@ export interface Lease {
   untilMs: number;
 }
 
-/** An item of the wheel that all cores of an owner share. */
-export interface Due {
-  readonly core: LeaseCore;
-  readonly seq: number;
-}
-
 export interface LeaseCoreParts {
-  readonly wheel: TimerWheel<Due>;
+  /** All cores of an owner share it. */
+  readonly wheel: TimerWheel<LeaseCore>;
   /** The number of the next lease. */
   readonly nextNumber: () => number;
   /** After so many attempts a message is dead; undefined for never. */
@@ -75,7 +70,7 @@ export class LeaseCore {
   private restore(seq: number, now: number): void {
     const untilMs = this.acks.delayOf(seq);
     if (this.isExhausted(seq)) this.die(seq, "holder-lost");
-    else if (untilMs !== undefined && untilMs > now) this.parts.wheel.add({ core: this, seq }, untilMs);
+    else if (untilMs !== undefined && untilMs > now) this.parts.wheel.add(this, seq, untilMs);
     else this.again.add(seq);
   }
 
@@ -139,7 +134,7 @@ export class LeaseCore {
     this.leases.set(seq, lease);
     const held = this.byHolder.get(holder) ?? new Set();
     this.byHolder.set(holder, held.add(seq));
-    this.parts.wheel.add({ core: this, seq }, lease.untilMs);
+    this.parts.wheel.add(this, seq, lease.untilMs);
     return lease;
   }
 
@@ -194,8 +189,8 @@ export class LeaseCore {
     const lease = this.standing(seq, number);
     if (lease === undefined) return "gone";
     const untilMs = now + leaseMs;
-    // An item of the wheel that comes up too early is added again, one that would come too late is not found in time.
-    if (untilMs < lease.untilMs) this.parts.wheel.add({ core: this, seq }, untilMs);
+    // A message that comes up too early is added again, one that would come too late is not found in time.
+    if (untilMs < lease.untilMs) this.parts.wheel.add(this, seq, untilMs);
     lease.untilMs = untilMs;
     return "done";
   }
@@ -212,12 +207,12 @@ export class LeaseCore {
     }
   }
 
-  /** An item of the wheel has come up. */
+  /** The wheel has brought the message up. */
   due(seq: number, now: number): void {
     const lease = this.leases.get(seq);
     if (lease !== undefined) {
       if (lease.untilMs <= now) this.giveBack(lease, "lease-expired");
-      else this.parts.wheel.add({ core: this, seq }, lease.untilMs);
+      else this.parts.wheel.add(this, seq, lease.untilMs);
       return;
     }
     const untilMs = this.acks.delayOf(seq);
@@ -279,7 +274,7 @@ export class LeaseCore {
   }
 
   private waitFor(seq: number, untilMs: number): void {
-    this.parts.wheel.add({ core: this, seq }, untilMs);
+    this.parts.wheel.add(this, seq, untilMs);
   }
 
   private isExhausted(seq: number): boolean {

@@ -2,21 +2,24 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { TimerWheel } from "./timer-wheel.ts";
 
-test("an item comes up at its time or within a tick, never earlier, and once", () => {
+test("a message comes up at its time or within a tick, never earlier, and once", () => {
   fc.assert(
     fc.property(
       fc.array(fc.nat({ max: 5_000 }), { maxLength: 50 }),
       fc.array(fc.integer({ min: 1, max: 400 }), { minLength: 1, maxLength: 60 }),
       (times, steps) => {
-        const wheel = new TimerWheel<number>(50, 1_000);
-        for (const ms of times) wheel.add(1_000 + ms, 1_000 + ms);
+        const wheel = new TimerWheel<string>(50, 1_000);
+        for (const ms of times) wheel.add(ms % 2 === 0 ? "even" : "odd", 1_000 + ms, 1_000 + ms);
         const taken: number[] = [];
         let now = 1_000;
         for (const step of steps) {
           now += step;
-          for (const dueMs of wheel.take(now)) {
-            expect(dueMs).toBeLessThanOrEqual(now);
-            taken.push(dueMs);
+          for (const [log, due] of wheel.take(now)) {
+            for (const dueMs of due) {
+              expect(dueMs).toBeLessThanOrEqual(now);
+              expect(dueMs % 2 === 0 ? "even" : "odd").toBe(log);
+              taken.push(dueMs);
+            }
           }
           const late = times.map((ms) => 1_000 + ms).filter((ms) => ms + 50 <= now);
           for (const ms of late) expect(taken).toContain(ms);
@@ -30,17 +33,17 @@ test("an item comes up at its time or within a tick, never earlier, and once", (
 test("it says when to look next, and not later than it was asked to look ahead", () => {
   const wheel = new TimerWheel<string>(100, 0);
   expect(wheel.nextMs(1_000)).toBeUndefined();
-  wheel.add("a", 350);
+  wheel.add("a", 7, 350);
   expect(wheel.nextMs(1_000)).toBe(400);
   expect(wheel.nextMs(200)).toBe(200);
   expect(wheel.take(399)).toEqual([]);
-  expect(wheel.take(400)).toEqual(["a"]);
+  expect(wheel.take(400)).toEqual([["a", [7]]]);
 });
 
-test("an item that is added late comes up at the next tick", () => {
+test("a message that is added late comes up at the next tick", () => {
   const wheel = new TimerWheel<string>(100, 0);
   wheel.take(1_000);
-  wheel.add("late", 500);
+  wheel.add("late", 7, 500);
   expect(wheel.take(1_050)).toEqual([]);
-  expect(wheel.take(1_100)).toEqual(["late"]);
+  expect(wheel.take(1_100)).toEqual([["late", [7]]]);
 });

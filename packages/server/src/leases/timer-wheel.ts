@@ -1,12 +1,14 @@
 /**
- * Many items with any time limits, under one timer: buckets of coarse ticks. The owner of leases has one for all of them.
+ * The time limits of many messages of many logs, under one timer: buckets of coarse ticks. The owner of leases has one for all of
+ * them.
  *
- * Invariants: adding is constant-time. An item comes up once, at its time or up to one tick later, never earlier. Nothing is
- * removed early: an item whose time has moved is added again when it comes up.
+ * Invariants: adding is constant-time and costs one number per message, because most are answered long before their time. A message
+ * comes up once per `add`, at its time or up to one tick later, never earlier. Nothing is removed early: the owner of the log looks
+ * whether the message still has that limit.
  */
 
-export class TimerWheel<T> {
-  private readonly buckets = new Map<number, T[]>();
+export class TimerWheel<L> {
+  private readonly buckets = new Map<number, Map<L, number[]>>();
   private lastTick: number;
   private count = 0;
 
@@ -21,32 +23,38 @@ export class TimerWheel<T> {
     return this.count;
   }
 
-  add(item: T, atMs: number): void {
-    // The bucket of a time holds what is due before its end, so the item comes up when that tick is over.
+  add(log: L, seq: number, atMs: number): void {
+    // The bucket of a time holds what is due before its end, so the message comes up when that tick is over.
     const tick = Math.max(this.tickOf(atMs), this.lastTick) + 1;
-    const bucket = this.buckets.get(tick);
-    if (bucket === undefined) this.buckets.set(tick, [item]);
-    else bucket.push(item);
+    let bucket = this.buckets.get(tick);
+    if (bucket === undefined) {
+      bucket = new Map();
+      this.buckets.set(tick, bucket);
+    }
+    const seqs = bucket.get(log);
+    if (seqs === undefined) bucket.set(log, [seq]);
+    else seqs.push(seq);
     this.count++;
   }
 
-  /** Takes the items whose time has come, by tick. */
-  take(now: number): T[] {
-    const due: T[] = [];
+  /** Takes the messages whose time has come, by tick and log. */
+  take(now: number): (readonly [log: L, seqs: readonly number[]])[] {
+    const due: (readonly [L, readonly number[]])[] = [];
     const nowTick = this.tickOf(now);
     for (; this.lastTick < nowTick && this.count > 0; this.lastTick++) {
       const bucket = this.buckets.get(this.lastTick + 1);
       if (bucket === undefined) continue;
       this.buckets.delete(this.lastTick + 1);
-      this.count -= bucket.length;
-      // One push per item, because a large bucket exceeds the argument limit of a call.
-      for (const item of bucket) due.push(item);
+      for (const entry of bucket) {
+        this.count -= entry[1].length;
+        due.push(entry);
+      }
     }
     this.lastTick = Math.max(this.lastTick, nowTick);
     return due;
   }
 
-  /** When `take` should be called next; undefined if there is no item. It looks ahead for `aheadMs` at most. */
+  /** When `take` should be called next; undefined if there is no message. It looks ahead for `aheadMs` at most. */
   nextMs(aheadMs: number): number | undefined {
     if (this.count === 0) return undefined;
     const lastTick = this.lastTick + Math.ceil(aheadMs / this.tickMs);

@@ -1,12 +1,19 @@
-/** The public interface of `@sluice/server/pubsub`. */
+/** The public interface of `@sluice/server/pubsub`: the library of `@sluice/client/pubsub` over a store in this process. */
 
-export { LeaseManager } from "./ack-deadlines.ts";
-export { PubSubError } from "./errors.ts";
-export { FlowControl } from "./flow-control.ts";
-export { Message } from "./message.ts";
-export { MessageQueue } from "./message-queue.ts";
-export { MessageStream, type StopOptions } from "./message-stream.ts";
-export type { FlowControlOptions, StreamingOptions, SubscriberOptions } from "./options.ts";
+export {
+  FlowControl,
+  type FlowControlOptions,
+  LeaseManager,
+  Message,
+  MessageQueue,
+  MessageStream,
+  type PublishedMessage,
+  PubSubError,
+  type StopOptions,
+  type StreamingOptions,
+  type SubscriberOptions,
+  Subscription,
+  type SubscriptionOptions,
+  Topic,
+} from "@sluice/client/pubsub";
 export { PubSub, type PubSubOptions } from "./pubsub.ts";
-export { Subscription, type SubscriptionOptions } from "./subscription.ts";
-export { type PublishedMessage, Topic } from "./topic.ts";

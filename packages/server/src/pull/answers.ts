@@ -8,6 +8,8 @@ type Plain = Exclude<Frame, { type: "open" | "pause" | "resume" | "limits" | "cl
 
 export async function answerTo(service: PullService, project: string, access: Access, frame: Plain): Promise<object> {
   switch (frame.type) {
+    case "ping":
+      return {};
     case "createTopic": {
       const { topic, labels, retentionMs } = frame;
       const { value, isNew } = await service.createTopic(project, topic, { labels, retentionMs }, access);

@@ -2,8 +2,8 @@
  * The pull connections of this node. A client manages topics and subscriptions over its WebSocket, opens streams, gets messages and
  * answers them. The routes open one per socket.
  *
- * Invariants: every frame with a `ref` gets one answer, `ok` or `error`. A malformed frame is answered, not fatal. While the socket
- * is full, nothing is leased to its streams. When the connection ends, its streams end; their messages stay leased.
+ * Invariants: every frame with a `ref` gets one answer, `ok` or `error`. A malformed frame is answered, not fatal. Frames begin in their
+ * order, and at most `openFrames` are open. While the socket is full, nothing is leased to its streams. When the connection ends, its streams end; their messages stay leased.
  */
 import type { Access } from "../core/action.ts";
 import type { Audience } from "../core/audience.ts";
@@ -64,6 +64,9 @@ class PullConnection implements Paced, Conversation {
   private readonly pending = new Set<string>();
   private isFull = false;
   private isOver = false;
+  private openFrames = 0;
+  /** There is room for another frame. */
+  private room: () => void = () => {};
 
   constructor(
     private readonly parts: ConnectionParts,
@@ -85,7 +88,23 @@ class PullConnection implements Paced, Conversation {
     this.streams.clear();
   }
 
-  async take(text: string): Promise<void> {
+  /**
+   * Begins the work of a frame, after that of the frame before it. Resolves when the next one may come: frames that wait for the
+   * store, or for a message, hold up no other frame.
+   */
+  take(text: string): Promise<void> {
+    this.openFrames++;
+    void this.answer(text).then(() => {
+      this.openFrames--;
+      this.room();
+    });
+    if (this.openFrames < this.parts.limits.openFrames) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.room = resolve;
+    });
+  }
+
+  private async answer(text: string): Promise<void> {
     let ref: Ref;
     try {
       const value = (parseFrame(text) ?? {}) as JsonObject;

@@ -9,6 +9,10 @@ export interface PullLimits extends ConnectionLimits {
   readonly lingerMs: number;
   /** Clients that must reconnect are asked to spread over this time. */
   readonly spreadMs: number;
+  /** The largest body of a publish over HTTP. */
+  readonly publishBytes: number;
+  /** Frames of one connection that are worked on at a time. */
+  readonly openFrames: number;
   /** Open streams of one connection. */
   readonly streams: number;
   /** Delivered messages and bytes of one connection that are not answered, if the client sets no lower limit. */
@@ -51,6 +55,8 @@ export const PULL_LIMITS: PullLimits = {
   lifetimeMs: 24 * 3_600_000,
   lingerMs: 10_000,
   spreadMs: 5_000,
+  publishBytes: 16 * 1_024 * 1_024,
+  openFrames: 100,
   streams: 100,
   outstandingMessages: 10_000,
   outstandingBytes: 1_024 * 1_024 * 1_024,

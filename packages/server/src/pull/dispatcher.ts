@@ -8,7 +8,7 @@
  */
 import type { Cancel } from "../core/world.ts";
 import type { Term } from "../engine/term.ts";
-import type { Due } from "../leases/lease-core.ts";
+import type { LeaseCore } from "../leases/lease-core.ts";
 import { TimerWheel } from "../leases/timer-wheel.ts";
 import { type AckId, parseAckId } from "./ack-id.ts";
 import type { AckOutcome, PullStream, StreamEnd, StreamEvents, StreamOptions } from "./contract.ts";
@@ -26,6 +26,8 @@ export interface DispatcherParts extends StoreParts, ReaderParts {
 
 /** Leases of one term. Terms and lease numbers together stay below 2^53. */
 const LEASES_PER_TERM = 2 ** 32;
+/** Messages of a log that may expire in one turn of the event loop. */
+const EXPIRIES = 2_000;
 /** The farthest that the timer looks ahead. */
 const AHEAD_MS = 1_000;
 
@@ -33,11 +35,13 @@ export class Dispatcher {
   /** Undefined until the rows are read, and while they are read again after a seek. */
   logs: readonly PulledLog[] = [];
   readonly holders = new Holders();
-  private readonly wheel: TimerWheel<Due>;
-  private readonly logOf = new Map<unknown, PulledLog>();
+  private readonly wheel: TimerWheel<LeaseCore>;
+  private readonly logOf = new Map<LeaseCore, PulledLog>();
   private readonly store: DispatcherStore;
   private readonly reader: LogReader;
   private meta!: PullerMeta;
+  /** Messages whose time has come, for this turn and the next ones. */
+  private readonly overdue: (readonly [core: LeaseCore, seqs: readonly number[]])[] = [];
   private nextLease = 0;
   private turn = 0;
   private isOver = false;
@@ -206,7 +210,7 @@ export class Dispatcher {
 
   private giveNow(): void {
     const { now } = this;
-    for (const { core, seq } of this.wheel.take(now)) this.logOf.get(core)?.due(seq, now);
+    this.endOverdue(now);
     this.buryDead();
     const { isPaused, ackDeadlineMs } = this.meta.options;
     if (!isPaused && !this.meta.isTopicDeleted && !this.meta.isDetached) {
@@ -222,6 +226,21 @@ export class Dispatcher {
     } else this.tellIdle();
     if (this.logs.some(({ isChanged }) => isChanged)) this.store.mark();
     this.arm();
+  }
+
+  /** Ends what has run out, a bounded number in one turn, because any number of leases may end together. */
+  private endOverdue(now: number): void {
+    for (const [core, seqs] of this.wheel.take(now)) {
+      for (let at = 0; at < seqs.length; at += EXPIRIES) this.overdue.push([core, seqs.slice(at, at + EXPIRIES)]);
+    }
+    for (let ended = 0; ended < EXPIRIES; ) {
+      const next = this.overdue.shift();
+      if (next === undefined) return;
+      const [core, seqs] = next;
+      this.logOf.get(core)?.due(seqs, now);
+      ended += seqs.length;
+    }
+    if (this.overdue.length > 0) this.giveSoon();
   }
 
   /** Nothing is ready, and nothing is being read. */

@@ -8,12 +8,12 @@ import type { Streams } from "../streams/service.ts";
 import { PullCarrier } from "./carrier.ts";
 import { PullConnections } from "./connection.ts";
 import type { PullLimits } from "./defaults.ts";
-import { describePull } from "./describe.ts";
+import { describePull as describe } from "./describe.ts";
 import { pullMetrics } from "./metrics.ts";
 import { DispatcherRegistry } from "./registry.ts";
 import { RemoteHolders } from "./remote-holders.ts";
 import { RemoteSubscriptions } from "./remote-subscriptions.ts";
-import { PULL_ADDRESS, PullRoutes } from "./routes.ts";
+import { PULL_ADDRESS, PullRoutes, TOPIC_ADDRESS } from "./routes.ts";
 import { pullService } from "./service.ts";
 import { PULLER, SNAPSHOT } from "./state.ts";
 
@@ -26,7 +26,7 @@ export function pullFeature(kernel: Kernel, limits: PullLimits, { streams }: { r
   const parts = { engine, keepers, world, streams, limits };
   const { service, sweepSubscription, sweepSnapshot } = pullService(parts, registry, remote);
   const connections = new PullConnections({ engine, world, audience, service, limits, report });
-  const routes = new PullRoutes(connections, audience);
+  const routes = new PullRoutes(connections, audience, service, limits);
   return {
     title: "Pull",
     kinds: [kindOf(PULLER, sweepSubscription), kindOf(SNAPSHOT, sweepSnapshot)],
@@ -37,7 +37,15 @@ export function pullFeature(kernel: Kernel, limits: PullLimits, { streams }: { r
         methods: ["GET"],
         address: PULL_ADDRESS,
         handle: (call, request) => routes.pull(call, request),
-        describe: describePull,
+        describe: describe.connect,
+      }),
+      route({
+        name: "pull.publish",
+        need: "write",
+        methods: ["POST"],
+        address: TOPIC_ADDRESS,
+        handle: (call, request) => routes.publish(call, request),
+        describe: describe.publish,
       }),
     ],
     metrics: pullMetrics(registry, connections),

@@ -1,5 +1,6 @@
 /**
- * The frames of a pull connection: what clients send, checked, and what they get, as bytes. `connection.ts` uses it.
+ * The frames of a pull connection: what clients send, checked, and what they get, as bytes. `connection.ts` uses it, and the route
+ * that publishes over HTTP.
  *
  * Invariants: a frame of the server is a WebSocket text frame with one JSON object. The data of a message is base64 in both
  * directions, whatever the content type of its topic.
@@ -62,12 +63,19 @@ const ref = z.union([z.string(TEXT), z.number()], { error: "must be a string or 
 
 const framed = <S extends z.ZodRawShape>(shape: S) => z.strictObject({ ref, ...shape }, OBJECT);
 
+const messages = z.array(message, LIST).min(1, LIST).max(1_000, LIST);
+
+/** The body of a publish over HTTP, and its answer. */
+export const publishBody = z.strictObject({ messages }, OBJECT);
+export const published = z.strictObject({ messageIds: z.array(z.string()) });
+
 export const FRAMES = {
+  ping: framed({}),
   createTopic: framed({ topic: name, labels, retentionMs: count.optional() }),
   topic: framed({ topic: name }),
   topics: framed(page),
   deleteTopic: framed({ topic: name }),
-  publish: framed({ topic: name, messages: z.array(message, LIST).min(1, LIST).max(1_000, LIST) }),
+  publish: framed({ topic: name, messages }),
   create: framed({
     subscription: name,
     topic: name,
@@ -122,5 +130,6 @@ export function frameOf(frame: ServerFrame): Uint8Array {
 }
 
 export function deliveredOf(delivery: Delivery): object {
-  return { ...delivery, data: base64(delivery.data) };
+  const { ackId, messageId, data, attributes, orderingKey, publishedAt, attempt, deadlineAt } = delivery;
+  return { ackId, messageId, data: base64(data), attributes, orderingKey, publishedAt, attempt, deadlineAt };
 }

@@ -157,10 +157,20 @@ export class LogReader {
     delivery: (log: PulledLog, one: Taken, message: LoggedMessage) => Delivery,
   ): Promise<void> {
     const found: Delivery[] = [];
+    const nearby = new Map<number, LoggedMessage>();
+    let nearbyOf: PulledLog | undefined;
     let isFailing = false;
-    for (const { log, one } of taken) {
+    for (const [i, { log, one }] of taken.entries()) {
       const { seq, number } = one.lease;
-      const message: Found = one.message ?? (isFailing ? "failed" : await this.one(log, one.position));
+      if (log !== nearbyOf) nearby.clear();
+      nearbyOf = log;
+      const next = taken[i + 1];
+      // Leases that end together are given again in their order, so one read brings many.
+      const isRun = next?.log === log && next.one.lease.seq === seq + 1;
+      const message: Found =
+        one.message ??
+        nearby.get(seq) ??
+        (isFailing ? "failed" : await this.one(log, one.position, isRun ? nearby : undefined));
       if (!this.isCurrent(log) || !log.core.isLeased(seq, number)) continue;
       if (message === undefined) log.drop(seq);
       else if (message === "failed" || holder.isClosed) log.withdraw(seq, this.now);
@@ -187,11 +197,19 @@ export class LogReader {
     log.setBytes(seq, bytes);
   }
 
-  private async one(log: PulledLog, position: Position): Promise<Found> {
+  /** Reads one message. With `nearby`, reads those after it too and puts them there. */
+  private async one(log: PulledLog, position: Position, nearby?: Map<number, LoggedMessage>): Promise<Found> {
+    const { streams, limits } = this.parts;
     const before = { generation: position.generation, seq: position.seq - 1 };
     try {
-      const page = await this.parts.streams.peek(this.puller.project, log.path, before, 1);
+      const page = await streams.peek(this.puller.project, log.path, before, nearby ? limits.readBytes : 1);
       const message = page.kind === "page" ? page.messages[0] : undefined;
+      if (nearby !== undefined && page.kind === "page") {
+        nearby.clear();
+        // One of another generation may have the number of a message that is lost.
+        for (const one of page.messages)
+          if (one.position.generation === position.generation) nearby.set(one.position.seq, one);
+      }
       return message?.position.seq === position.seq ? message : undefined;
     } catch (fault) {
       this.parts.report(`reading ${log.path} for ${this.puller.key} failed; it is repeated`, fault);

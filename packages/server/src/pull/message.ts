@@ -61,19 +61,48 @@ export interface Leased {
   readonly isSharded: boolean;
 }
 
-export function deliveryOf(message: LoggedMessage, { lease, edition, log, isSharded }: Leased): Delivery {
-  const { position, payload, at, key } = message;
-  const { generation, seq } = position;
-  return {
-    ackId: formatAckId({ edition, log, generation, seq, lease: lease.number }),
-    messageId: messageIdOf(position, isSharded ? log : undefined),
-    data: payload,
-    attributes: deliveredAttributes(message.attributes),
-    orderingKey: key,
-    publishedAt: at,
-    attempt: lease.attempt,
-    deadlineAt: lease.untilMs,
-  };
+/** A leased message on its way to a subscriber. Its ids are made when they are asked for, because many subscribers use only one. */
+class LeasedDelivery implements Delivery {
+  readonly data: Uint8Array;
+  readonly attempt: number;
+  readonly deadlineAt: number;
+
+  constructor(
+    private readonly message: LoggedMessage,
+    private readonly leased: Leased,
+  ) {
+    this.data = message.payload;
+    // The lease may be extended before the subscriber looks.
+    this.attempt = leased.lease.attempt;
+    this.deadlineAt = leased.lease.untilMs;
+  }
+
+  get ackId(): string {
+    const { lease, edition, log } = this.leased;
+    const { generation, seq } = this.message.position;
+    return formatAckId({ edition, log, generation, seq, lease: lease.number });
+  }
+
+  get messageId(): string {
+    const { isSharded, log } = this.leased;
+    return messageIdOf(this.message.position, isSharded ? log : undefined);
+  }
+
+  get attributes(): Readonly<Record<string, string>> {
+    return deliveredAttributes(this.message.attributes);
+  }
+
+  get orderingKey(): string | undefined {
+    return this.message.key;
+  }
+
+  get publishedAt(): number {
+    return this.message.at;
+  }
+}
+
+export function deliveryOf(message: LoggedMessage, leased: Leased): Delivery {
+  return new LeasedDelivery(message, leased);
 }
 
 const NO_ATTRIBUTES: Readonly<Record<string, string>> = {};

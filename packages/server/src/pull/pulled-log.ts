@@ -9,7 +9,7 @@ import { comparePositions, type Position } from "@sluice/protocol";
 import { backoffMs } from "../core/backoff.ts";
 import type { LoggedMessage } from "../engine/contract.ts";
 import type { Block } from "../leases/block-row.ts";
-import { type Due, type Lease, LeaseCore } from "../leases/lease-core.ts";
+import { type Lease, LeaseCore } from "../leases/lease-core.ts";
 import type { TimerWheel } from "../leases/timer-wheel.ts";
 import type { AckId } from "./ack-id.ts";
 import type { SubscriptionOptions } from "./contract.ts";
@@ -25,7 +25,7 @@ export const DEDUPLICATION_WINDOW = 10_000;
 const REMEMBERED_ACKS = 100_000;
 
 export interface LogParts {
-  readonly wheel: TimerWheel<Due>;
+  readonly wheel: TimerWheel<LeaseCore>;
   readonly nextNumber: () => number;
   readonly filter: Filter | undefined;
   /** The newest ones; they may change. */
@@ -123,6 +123,7 @@ export class PulledLog {
   private remember(seq: number, message: LoggedMessage): void {
     this.cache.set(seq, message);
     this.cachedBytes += message.payload.length;
+    if (this.cachedBytes <= this.parts.cacheBytes) return;
     for (const oldest of this.cache.keys()) {
       if (this.cachedBytes <= this.parts.cacheBytes || oldest === seq) return;
       this.forget(oldest);
@@ -225,10 +226,12 @@ export class PulledLog {
     return this.core.extend(seq, lease, now, leaseMs);
   }
 
-  /** A lease or a delay has run out. */
-  due(seq: number, now: number): void {
-    this.core.due(seq, now);
-    this.settle(now);
+  /** Leases or delays may have run out. */
+  due(seqs: readonly number[], now: number): void {
+    for (const seq of seqs) {
+      this.core.due(seq, now);
+      this.settle(now);
+    }
   }
 
   /** The message will never be delivered: it does not exist any more, or was put aside. */

@@ -285,13 +285,34 @@ class MemoryEngine implements Engine {
   }
 }
 
-function copy(message: Message, head: Head, ahead: number): LoggedMessage {
+function copy({ payload, at, id, key, attributes }: Message, head: Head, ahead: number): LoggedMessage {
   return {
-    ...message,
+    payload: copyOf(payload),
+    at,
+    id,
+    key,
+    attributes: attributes && { ...attributes },
     position: { generation: head.generation, seq: head.last.seq + ahead },
-    payload: new Uint8Array(message.payload),
-    attributes: message.attributes && { ...message.attributes },
   };
+}
+
+const SLAB_BYTES = 64 * 1_024;
+const SMALL_BYTES = 4 * 1_024;
+let slab = new Uint8Array(SLAB_BYTES);
+let slabUsed = 0;
+
+/** Small payloads share a buffer, because a buffer of its own costs a payload several times its bytes, and the collector work. */
+function copyOf(payload: Uint8Array): Uint8Array {
+  const { length } = payload;
+  if (length > SMALL_BYTES) return new Uint8Array(payload);
+  if (slabUsed + length > SLAB_BYTES) {
+    slab = new Uint8Array(SLAB_BYTES);
+    slabUsed = 0;
+  }
+  const own = slab.subarray(slabUsed, slabUsed + length);
+  own.set(payload);
+  slabUsed += length;
+  return own;
 }
 
 function tableOf(state: State, name: string): SortedMap<Uint8Array> {

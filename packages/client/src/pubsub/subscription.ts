@@ -5,7 +5,7 @@
  * Events: `message` (Message), `error` (PubSubError), `close`.
  */
 import { EventEmitter } from "node:events";
-import type { Subscription as Stored } from "../pull/contract.ts";
+import type { Subscription as Stored } from "@sluice/protocol/pull";
 import { CODE, PubSubError } from "./errors.ts";
 import type { Message } from "./message.ts";
 import type { MessageQueue } from "./message-queue.ts";
@@ -94,8 +94,8 @@ export class Subscription extends EventEmitter<Events> implements AsyncIterable<
     if (topic !== undefined) return typeof topic === "string" ? topic : topic.name;
     const known = await this.find();
     if (known !== undefined) return known.topic;
-    const topics = await this.queue.topics();
-    if (topics.length === 1) return topics[0]!;
+    const [only, ...others] = await this.queue.topics();
+    if (only !== undefined && others.length === 0) return only.name;
     throw new PubSubError(CODE.invalidArgument, "Which topic? Give one by topic.subscription(name) or { topic }");
   }
 

@@ -4,11 +4,9 @@
  * Invariants: the first answer counts; later ones do nothing. An answer after the deadline is still sent, because the message may
  * not have been delivered again yet.
  */
-import type { AckOutcome, Delivery } from "../pull/contract.ts";
+import type { AckOutcome, Delivery } from "@sluice/protocol/pull";
 import { CODE, PubSubError } from "./errors.ts";
-
-/** Gets the outcome of an answer. */
-export type Told = (outcome: AckOutcome) => void;
+import type { Told } from "./message-queue.ts";
 
 /** What a message asks of its stream. */
 export interface Answers {
@@ -20,6 +18,10 @@ export interface Answers {
 export class Message {
   private isAnswered = false;
   private buffer: Buffer | undefined;
+  /** Whether a listener has it and flow control counts it. Its stream sets it. */
+  isCounted = false;
+  /** The other messages whose deadlines have the same length. The deadlines set it. */
+  deadlines: Map<Message, number> | undefined;
 
   constructor(
     private readonly answers: Answers,

@@ -45,7 +45,7 @@ export function resolved({ flowControl, ackDeadline, messageOrdering, streamingO
     maxMessages: flowControl?.maxMessages ?? DEFAULT_MAX_MESSAGES,
     maxBytes: flowControl?.maxBytes ?? DEFAULT_MAX_BYTES,
     allowsExcess: flowControl?.allowExcessMessages ?? false,
-    ackDeadlineMs: (ackDeadline ?? DEFAULT_ACK_DEADLINE_SECONDS) * 1_000,
+    ackDeadlineMs: Math.round((ackDeadline ?? DEFAULT_ACK_DEADLINE_SECONDS) * 1_000),
     isOrdered: messageOrdering ?? false,
     maxStreams: streamingOptions?.maxStreams ?? DEFAULT_MAX_STREAMS,
     highWaterMark: streamingOptions?.highWaterMark ?? 0,

@@ -5,16 +5,16 @@
  * Invariants: `maxMessages` and `maxBytes` hold over all of its streams together. A message is emitted once per delivery. After
  * `stop` nothing is emitted but `close`. An error that a repetition may mend is emitted, and the stream opens again with backoff.
  */
-
-import { backoffMs } from "../core/backoff.ts";
-import type { Cancel, World } from "../core/world.ts";
-import type { AckOutcome, Delivery, PullStream, StreamEnd } from "../pull/contract.ts";
+import type { Delivery, PullStream, StreamEnd } from "@sluice/protocol/pull";
+import { delayAfter } from "../backoff.ts";
+import { randomId } from "../random-id.ts";
 import { LeaseManager } from "./ack-deadlines.ts";
 import { CODE, errorOf, PubSubError, subscriptionNotFound } from "./errors.ts";
 import { FlowControl } from "./flow-control.ts";
-import { type Answers, Message, type Told } from "./message.ts";
-import type { MessageQueue } from "./message-queue.ts";
-import { merged, resolved, type SubscriberOptions } from "./options.ts";
+import { type Answers, Message } from "./message.ts";
+import type { MessageQueue, Told } from "./message-queue.ts";
+import { merged, type Resolved, resolved, type SubscriberOptions } from "./options.ts";
+import type { Cancel, QueueWorld } from "./port.ts";
 
 /** What a message stream needs of its subscription. */
 export interface Subscribed {
@@ -23,7 +23,7 @@ export interface Subscribed {
   emit(event: "message", message: Message): boolean;
   emit(event: "error", error: Error): boolean;
   emit(event: "close"): boolean;
-  listenerCount(event: "message"): number;
+  listenerCount(event: "message" | "error"): number;
 }
 
 export interface StopOptions {
@@ -33,24 +33,22 @@ export interface StopOptions {
   readonly timeout?: number | undefined;
 }
 
-const BACKOFF = { firstMs: 100, maxMs: 30_000 };
-
-let counted = 0;
+const BACKOFF = { minMs: 100, maxMs: 30_000 };
 
 export class MessageStream implements Answers {
   private readonly flow: FlowControl;
   private readonly leases: LeaseManager;
-  private readonly world: World;
+  private readonly world: QueueWorld;
   private readonly streams = new Set<PullStream>();
   /** Answers that were sent and not confirmed. */
   private unconfirmed = 0;
   private allConfirmed: () => void = () => {};
   private readonly retries = new Set<Cancel>();
-  private readonly share = `subscriber ${++counted}`;
-  /** Messages that a listener has and that count. */
-  private readonly emitted = new Set<Message>();
+  /** Its streams share one set of limits on the server, across reconnects. */
+  private readonly share = randomId();
   private waiting: Message[] = [];
   private failures = 0;
+  private settings: Resolved;
   private isStarted = false;
   private isPaused = false;
   private isStopping = false;
@@ -61,6 +59,7 @@ export class MessageStream implements Answers {
     private options: SubscriberOptions,
   ) {
     this.world = subscription.queue.world;
+    this.settings = resolved(options);
     this.flow = new FlowControl(options.flowControl);
     this.leases = new LeaseManager(this.world, (message) => this.release(message));
   }
@@ -70,7 +69,7 @@ export class MessageStream implements Answers {
     if (this.isStarted) return;
     this.isStarted = true;
     this.subscription.queue.streams.add(this);
-    const { maxStreams } = resolved(this.options);
+    const { maxStreams } = this.settings;
     for (let i = 0; i < maxStreams; i++) void this.open();
   }
 
@@ -98,7 +97,7 @@ export class MessageStream implements Answers {
   }
 
   private asked() {
-    const { maxMessages, maxBytes, allowsExcess, ackDeadlineMs, highWaterMark } = resolved(this.options);
+    const { maxMessages, maxBytes, allowsExcess, ackDeadlineMs, highWaterMark } = this.settings;
     return {
       maxMessages: maxMessages + highWaterMark,
       maxBytes,
@@ -124,12 +123,13 @@ export class MessageStream implements Answers {
       this.subscription.emit("error", error);
       return;
     }
-    const cancel = this.world.after(backoffMs(++this.failures, BACKOFF), () => {
+    const cancel = this.world.after(delayAfter(BACKOFF, this.failures++, 0, Math.random), () => {
       this.retries.delete(cancel);
       if (!this.isStopping) void this.open();
     });
     this.retries.add(cancel);
-    this.subscription.emit("error", error);
+    // Node ends a program that does not listen to an error, and this one mends itself.
+    if (this.subscription.listenerCount("error") > 0) this.subscription.emit("error", error);
   }
 
   /** Stops the flow for a while. Deadlines run on. */
@@ -147,6 +147,7 @@ export class MessageStream implements Answers {
   /** Applies at the next pull; the number of streams when streaming begins. */
   setOptions(options: SubscriberOptions): void {
     this.options = merged(this.options, options);
+    this.settings = resolved(this.options);
     this.flow.setOptions(this.options.flowControl ?? {});
     const { ackDeadlineMs, ...asked } = this.asked();
     for (const stream of this.streams) {
@@ -157,18 +158,15 @@ export class MessageStream implements Answers {
   }
 
   private take(deliveries: readonly Delivery[]): void {
-    const { ackDeadlineMs } = resolved(this.options);
-    for (const delivery of deliveries) {
-      const message = new Message(this, delivery);
-      this.leases.add(message, ackDeadlineMs);
-      this.waiting.push(message);
-    }
+    const messages = deliveries.map((delivery) => new Message(this, delivery));
+    this.leases.addAll(messages, this.settings.ackDeadlineMs);
+    for (const message of messages) this.waiting.push(message);
     this.drain();
   }
 
   /** Emits what waits, within flow control. If excess is allowed, a batch that was pulled is emitted whole. */
   drain(): void {
-    const { allowsExcess } = resolved(this.options);
+    const { allowsExcess } = this.settings;
     while (this.waiting.length > 0 && !this.isPaused && !this.isStopping) {
       if (this.subscription.listenerCount("message") === 0) return;
       if (this.flow.isFull() && !allowsExcess) return;
@@ -176,7 +174,7 @@ export class MessageStream implements Answers {
       // It expired while it waited.
       if (!this.leases.has(message)) continue;
       this.flow.add(message.length);
-      this.emitted.add(message);
+      message.isCounted = true;
       this.subscription.emit("message", message);
     }
   }
@@ -184,8 +182,9 @@ export class MessageStream implements Answers {
   /** The message was answered, or its deadline is over. */
   private release(message: Message): void {
     this.leases.remove(message);
-    if (this.emitted.delete(message)) this.flow.remove(message.length);
-    this.drain();
+    if (message.isCounted) this.flow.remove(message.length);
+    message.isCounted = false;
+    if (this.waiting.length > 0) this.drain();
   }
 
   ack(message: Message, told?: Told): void {
@@ -194,32 +193,30 @@ export class MessageStream implements Answers {
   }
 
   nack(message: Message, delayMs: number | undefined, told?: Told): void {
-    const { queue, name } = this.subscription;
     this.release(message);
-    this.send(queue.nack(name, message.ackId, delayMs), told);
+    this.subscription.queue.nack(this.subscription.name, message.ackId, delayMs, this.counted(told));
   }
 
   extend(message: Message, ms: number, told?: Told): void {
     const { queue, name } = this.subscription;
     if (ms > 0 && this.leases.has(message)) this.leases.add(message, ms);
     else if (ms <= 0) this.release(message);
-    this.send(queue.modifyAckDeadline(name, message.ackId, ms), told);
-  }
-
-  private send(answer: Promise<AckOutcome>, told: Told | undefined): void {
-    const counted = this.counted(told);
-    answer.then(counted, () => counted("failed"));
+    queue.modifyAckDeadline(name, message.ackId, ms, this.counted(told));
   }
 
   /** Counts an answer that is on its way: `stop` waits for it. */
   private counted(told: Told | undefined): Told {
     this.unconfirmed++;
+    if (told === undefined) return this.confirmed;
     return (outcome) => {
-      this.unconfirmed--;
-      told?.(outcome);
-      if (this.unconfirmed === 0) this.allConfirmed();
+      this.confirmed();
+      told(outcome);
     };
   }
+
+  private readonly confirmed = (): void => {
+    if (--this.unconfirmed === 0) this.allConfirmed();
+  };
 
   /** Stops streaming. Resolves when nothing is in flight and every answer was sent. */
   stop(options: StopOptions = {}): Promise<void> {
