@@ -5,20 +5,12 @@
 import { execFile, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { build } from "esbuild";
 import { expect, test } from "vitest";
 import { link, linkInstalled, nameOf, ROOT } from "../support/link-installed.ts";
 import { cleanEnv, dirForTest } from "../support/sluice-process.ts";
-
-const oldest: typeof import("../typescript-5/node_modules/typescript/lib/typescript.js") = createRequire(
-  new URL("../typescript-5/package.json", import.meta.url),
-)("typescript");
-
-/** The declarations of this repository's packages, and the programs that use them. */
-const OURS = /\/(node_modules\/(@sluice|sluice)|nodenext)\//;
 
 const SOURCES = [
   "packages",
@@ -161,33 +153,10 @@ function project(app: string, moduleResolution: "nodenext" | "bundler"): string 
   return folder;
 }
 
-/** Checks a project with the newest TypeScript, every declaration of every package included. */
-async function complaints(folder: string): Promise<string> {
-  const compiler = join(ROOT, "node_modules/typescript/bin/tsc");
-  const { stdout } = await promisify(execFile)(process.execPath, [compiler, "-p", folder]).catch((fault) => fault);
+/** What a compiler says, every declaration of every package included. */
+async function said(...command: readonly string[]): Promise<string> {
+  const { stdout } = await promisify(execFile)(process.execPath, command).catch((fault) => fault);
   return stdout;
-}
-
-/** Checks a project and the declarations of this repository with the oldest TypeScript; the others would take it four times as long. */
-function oldestComplains(folder: string): string {
-  const { config } = oldest.readConfigFile(join(folder, "tsconfig.json"), oldest.sys.readFile);
-  const { options, fileNames } = oldest.parseJsonConfigFileContent(config, oldest.sys, folder);
-  const program = oldest.createProgram(fileNames, options);
-  const checked = program.getSourceFiles().filter(({ fileName }) => OURS.test(fileName));
-  expect(checked.length).toBeGreaterThan(200);
-  const found = [
-    ...program.getOptionsDiagnostics(),
-    ...checked.flatMap((file) => [...program.getSyntacticDiagnostics(file), ...program.getSemanticDiagnostics(file)]),
-  ];
-  return found.map(({ messageText, file }) => `${file?.fileName}: ${JSON.stringify(messageText)}`).join("\n");
-}
-
-/** The entries that the oldest TypeScript does not find the way a bundler does. */
-function unresolved(folder: string): string[] {
-  const options = { moduleResolution: oldest.ModuleResolutionKind.Bundler, module: oldest.ModuleKind.ESNext };
-  const entries = [...EVERY_ENTRY.matchAll(/from "(.+)"/g)].map(([, name]) => name!);
-  const from = join(folder, "every-entry.ts");
-  return entries.filter((name) => !oldest.resolveModuleName(name, from, options, oldest.sys).resolvedModule);
 }
 
 /** What the user types in an empty folder. The command and its server end with their process group. */
@@ -242,8 +211,8 @@ test("the packages are packed from a fresh clone, and work where they are instal
   cpSync(installed("@types/node"), join(app, "node_modules/@types/node"), { recursive: true });
   bring(installed("@types/node"), join(app, "node_modules"));
   const [nodenext, bundler] = [project(app, "nodenext"), project(app, "bundler")];
-  expect(await complaints(nodenext)).toBe("");
-  expect(await complaints(bundler)).toBe("");
-  expect(oldestComplains(nodenext)).toBe("");
-  expect(unresolved(bundler)).toEqual([]);
+  const tsc = join(ROOT, "node_modules/typescript/bin/tsc");
+  for (const folder of [nodenext, bundler]) expect(await said(tsc, "-p", folder)).toBe("");
+  const check = join(ROOT, "test/typescript-5/check.mjs");
+  expect(await said(check, nodenext, bundler)).toMatch(/^checked all with 5\.4\.\d+\n$/);
 });
