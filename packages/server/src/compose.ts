@@ -136,7 +136,7 @@ async function serve(
     ...http,
     connections: connectionsWithin(http.connections, openFiles(), (what, details) => watch.log.warn(what, details)),
     host: settings.host,
-    port: settings.listen ? settings.port : undefined,
+    port: settings.listen === false ? undefined : settings.port,
     handle: (request) => app.router.route(request),
     owns: (path) => app.router.owns(path),
     staysOpen: (path, search) => app.router.staysOpen(path, search),
@@ -158,7 +158,7 @@ async function serve(
   watch.followHealth(() => engine.health());
   app.start();
   const host = settings.host.includes(":") ? `[${settings.host}]` : settings.host;
-  const url = settings.listen ? `http://${host}:${door.port}` : "";
+  const url = settings.listen === false ? "" : `http://${host}:${door.port}`;
   const grpcPort = grpc?.port;
   const mount = (prefix = "") => {
     const exposure = exposureOf(settings, settings.authorize !== undefined, "options");
@@ -166,7 +166,7 @@ async function serve(
     return door.mount(prefix);
   };
   const embedded = new EmbeddedProjects(app.streams);
-  watch.log.info(settings.listen ? "listening" : "ready", {
+  watch.log.info(url === "" ? "ready" : "listening", {
     url,
     grpcPort,
     engine: engineOf(settings),

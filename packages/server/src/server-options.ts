@@ -31,7 +31,7 @@ export interface ServerOptions extends Omit<SettingsInput, "log"> {
 
 /** All settings, with defaults filled in. */
 export interface ServerSettings extends Omit<Settings, "log"> {
-  readonly listen: boolean;
+  readonly listen?: false | undefined;
   readonly log: LogOptions | false;
   readonly tracing?: TracerProvider | false | undefined;
   readonly report: Report;
@@ -46,13 +46,13 @@ export function withDefaults(given: ServerOptions = {}): ServerSettings {
   if (typeof given !== "object" || given === null || Array.isArray(given)) {
     throw new ConfigError(["the options must be an object, like { port: 8080 }"]);
   }
-  const { report, authorize, listen = true, log, tracing, onSessionEvent, ...options } = given;
+  const { report, authorize, listen, log, tracing, onSessionEvent, ...options } = given;
   const { logger, ...lines } = log || {};
   const settings = settingsFrom({ ...options, log: lines }, authorize !== undefined);
   return {
     ...settings,
     authorize,
-    listen,
+    ...(listen === false && { listen }),
     log: log === false ? false : { ...settings.internal.log, ...settings.log, ...(logger && { logger }) },
     ...(tracing !== undefined && { tracing }),
     ...(onSessionEvent !== undefined && { onSessionEvent }),

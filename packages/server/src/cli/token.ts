@@ -16,14 +16,14 @@ interface Options {
   readonly streams?: string;
 }
 
-const SCOPES = ["read", "write", "admin"];
+const SCOPES = ["read", "write", "admin", "metrics"];
 
 export function addToken(program: Command): void {
   const command = program
     .command("token")
     .description("mint a token for a project, with its configured secret")
     .option("--project <P>", "the project (default: SLUICE_PROJECT, or default)")
-    .option("--scope <LIST>", "what it allows: read, write, admin; several with commas", "read")
+    .option("--scope <LIST>", "what it allows: read, write, admin, metrics; several with commas", "read")
     .option("--ttl <TIME>", "how long it is good for, like 15m, 1h or 7d", "1h")
     .option("--sub <NAME>", "the subject, which owns the sessions that its bearer creates")
     .option("--streams <FILTERS>", "confines it to topic filters, like 'chat/+,log/#'")
