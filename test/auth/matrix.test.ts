@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { ROUTES } from "../support/routes.ts";
 import { type Answer, type Asked, AuthApp, OTHER_SECRET } from "./app.ts";
-import { ALL_SCOPES, MATRIX, type Row } from "./matrix.ts";
+import { MATRIX, type Row } from "./matrix.ts";
 import { signed } from "./signing.ts";
 
 it("the matrix has a row for every route, and no other", () => {
@@ -45,6 +45,18 @@ function expectRefusal(answer: Answer, status: number, code: string): void {
   if (status === 401) expect(answer.headers["www-authenticate"]).toMatch(/^Bearer/);
 }
 
+const SCOPES = [
+  "",
+  "openid",
+  "read",
+  "write",
+  "read write",
+  "openid read",
+  "metrics",
+  "read metrics",
+  "reader",
+  "READ",
+];
 const HOUR_MS = 3_600_000;
 
 for (const [name, row] of Object.entries(MATRIX)) {
@@ -100,7 +112,7 @@ for (const [name, row] of Object.entries(MATRIX)) {
       else expectRefusal(await ask({ token }), 403, "forbidden");
     });
 
-    for (const scope of ALL_SCOPES.filter((scope) => !lets.includes(scope))) {
+    for (const scope of SCOPES.filter((scope) => !lets.includes(scope))) {
       it(`answers 403 to the scope ${JSON.stringify(scope)}`, async () => {
         const { app, ask } = await stage(row);
         const token = tokenWithScope(app, scope);

@@ -401,7 +401,6 @@ export const MATRIX: Readonly<Record<string, Row>> = {
   ready: open("/ready"),
   openapi: open("/openapi.json"),
   // A server that keeps no metrics answers 404 to an allowed caller.
-  metrics: { method: "GET", target: "/metrics", right: [200, 404], lets: [], confined: "forbidden" },
+  metrics: { ...open("/metrics"), right: [200, 404], lets: ["metrics", "read metrics"], confined: "forbidden" },
+  home: open("/"),
 };
-
-export const ALL_SCOPES = ["", "openid", "read", "write", "read write", "openid read", "reader", "READ"];

@@ -3,13 +3,12 @@
  * result starts. The installed packages stand in for those that the build would fetch.
  */
 import { spawnSync } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
+import { linkInstalled, ROOT } from "../support/link-installed.ts";
 import { dirForTest } from "../support/sluice-process.ts";
 
-const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const NOT_IN_THE_CONTEXT = /\/(node_modules|dist)(\/|$)|\.tsbuildinfo$|\.test\.ts$/;
 
 interface Stage {
@@ -43,20 +42,6 @@ function copy(step: string, folder: string, folders: ReadonlyMap<string, string>
   }
 }
 
-/** Does what `npm install` would: links the installed packages, and this repository's own from the folder. */
-function install(folder: string): void {
-  const modules = join(folder, "node_modules");
-  mkdirSync(join(modules, "@sluice"), { recursive: true });
-  for (const name of readdirSync(join(ROOT, "node_modules"))) {
-    if (name !== "@sluice") symlinkSync(join(ROOT, "node_modules", name), join(modules, name));
-  }
-  for (const name of readdirSync(join(folder, "packages"))) {
-    symlinkSync(join(folder, "packages", name), join(modules, "@sluice", name));
-    const own = join("packages", name, "node_modules");
-    if (existsSync(join(ROOT, own)) && !existsSync(join(folder, own))) symlinkSync(join(ROOT, own), join(folder, own));
-  }
-}
-
 function run(folder: string, command: string) {
   const { status, stdout, stderr } = spawnSync("sh", ["-c", command], { cwd: folder, encoding: "utf8" });
   return { status, said: stdout + stderr };
@@ -75,7 +60,7 @@ test("the image is built by its own steps from the files it copies, and its cont
     folders.set(name, folder);
     for (const step of steps) {
       if (step.startsWith("COPY ")) copy(step, folder, folders);
-      else if (/^RUN npm install/.test(step)) install(folder);
+      else if (/^RUN npm install/.test(step)) linkInstalled(folder);
       else if (/^RUN npx/.test(step)) {
         const { status, said } = run(folder, step.slice("RUN ".length));
         expect(status, said).toBe(0);
@@ -85,7 +70,7 @@ test("the image is built by its own steps from the files it copies, and its cont
   const image = folders.get("")!;
   // The repository's own packages are linked to their place of installation; in the image that is the same place.
   rmSync(join(image, "node_modules"), { recursive: true, force: true });
-  install(image);
+  linkInstalled(image);
   for (const sources of ["packages/server/src", "packages/protocol/src", "test", "tsconfig.json"]) {
     expect(existsSync(join(image, sources)), sources).toBe(false);
   }

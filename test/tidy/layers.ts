@@ -30,7 +30,7 @@ const FEATURES = readdirSync(fileURLToPath(new URL(`../../${SERVER}`, import.met
 const BELOW_FEATURES = ["feature", "streams", "leases"];
 const ENGINES: Readonly<Record<string, readonly string[]>> = { memory: [], disk: ["lmdb"], redis: ["ioredis"] };
 const BELOW_CONFIG = [...GROUND, "feature", ...FEATURES, ...Object.keys(ENGINES), "auth", "doors"];
-const BELOW_COMPOSE = [...BELOW_CONFIG, "config", "observe", "real-world"];
+const BELOW_COMPOSE = [...BELOW_CONFIG, "config", "observe", "real-world", "embed"];
 
 export const LAYERS: readonly Layer[] = [
   { name: "protocol", where: /^packages\/protocol\/src\//, imports: [], portable: true },
@@ -84,13 +84,20 @@ export const LAYERS: readonly Layer[] = [
     where: under("pubsub/"),
     imports: [...GROUND, "streams", "pull", "memory", "disk", "real-world", "client-pubsub"],
   },
+  { name: "embed", where: under("embed/"), imports: [...GROUND, "streams", "client"], portable: true },
   { name: "compose", where: under("(compose|server-options)\\.ts$"), imports: BELOW_COMPOSE },
-  { name: "index", where: under("index\\.ts$"), imports: [...BELOW_COMPOSE, "compose"] },
+  { name: "index", where: under("index\\.ts$"), imports: [...BELOW_COMPOSE, "compose", "client"] },
   {
     name: "cli",
     where: under("cli/"),
     imports: [...BELOW_COMPOSE, "compose", "client", "client-pubsub"],
     packages: ["commander", "ws"],
+  },
+  {
+    name: "sluice",
+    where: /^packages\/sluice\/src\//,
+    imports: ["index", "cli"],
+    packages: ["@sluice/server/cli"],
   },
 ];
 

@@ -26,12 +26,14 @@ import { openGrpc } from "./doors/grpc/grpc-door.ts";
 import { cookieOrigins, corsDecorator, preflightHeaders } from "./doors/http/cors.ts";
 import { HttpDoor } from "./doors/http/http-door.ts";
 import { connectionsWithin, openFiles } from "./doors/http/node-connection-cap.ts";
+import type { Mounted } from "./doors/http/node-mount.ts";
 import { headersOnTheWire } from "./doors/http/openapi.ts";
 import { pageRuleOf } from "./doors/http/page-rule.ts";
 import { Router } from "./doors/http/router.ts";
 import { serverFeature } from "./doors/http/server-routes.ts";
 import { nodeEd25519 } from "./doors/webhook/node-ed25519.ts";
 import { NodeWebhookSender } from "./doors/webhook/node-webhook.ts";
+import { EmbeddedProjects, type EmbeddedStreams } from "./embed/embedded-streams.ts";
 import type { Engine, Entity } from "./engine/contract.ts";
 import { type Around, Keepers } from "./engine/keeper.ts";
 import { Sweeper } from "./engine/sweeper.ts";
@@ -49,9 +51,18 @@ import type { StreamPage } from "./streams/reading.ts";
 import { wakesFeature } from "./wakes/feature.ts";
 import type { WebhookSender } from "./wakes/webhook-delivery.ts";
 
-export interface RunningServer {
+export interface RunningServer extends Mounted {
+  /** The address that it listens on; empty, with port 0, if it was told not to listen. */
   readonly url: string;
   readonly port: number;
+  /**
+   * Serves below a prefix of another server of `node:http`, as `handler` and `upgrade` do without one. Throws a ConfigError for a
+   * server without keys, because another server may be open to other machines.
+   */
+  mount(prefix?: string): Mounted;
+  /** The streams of the project `default`, in this process. */
+  readonly streams: EmbeddedStreams;
+  streamsOf(project: string): EmbeddedStreams;
   /** Undefined while no port for gRPC is open. */
   readonly grpcPort: number | undefined;
   /** Clients that wait at the tail of a stream, and the streams they read; for tests and metrics. */
@@ -125,8 +136,9 @@ async function serve(
     ...http,
     connections: connectionsWithin(http.connections, openFiles(), (what, details) => watch.log.warn(what, details)),
     host: settings.host,
-    port: settings.port,
+    port: settings.listen === false ? undefined : settings.port,
     handle: (request) => app.router.route(request),
+    owns: (path) => app.router.owns(path),
     staysOpen: (path, search) => app.router.staysOpen(path, search),
     decorate: app.decorate,
     observer: watch.observer,
@@ -146,9 +158,15 @@ async function serve(
   watch.followHealth(() => engine.health());
   app.start();
   const host = settings.host.includes(":") ? `[${settings.host}]` : settings.host;
-  const url = `http://${host}:${door.port}`;
+  const url = settings.listen === false ? "" : `http://${host}:${door.port}`;
   const grpcPort = grpc?.port;
-  watch.log.info("listening", {
+  const mount = (prefix = "") => {
+    const exposure = exposureOf(settings, settings.authorize !== undefined, "options");
+    if (exposure.kind === "local") throw new ConfigError([MOUNTED_WITHOUT_KEYS]);
+    return door.mount(prefix);
+  };
+  const embedded = new EmbeddedProjects(app.streams);
+  watch.log.info(url === "" ? "ready" : "listening", {
     url,
     grpcPort,
     engine: engineOf(settings),
@@ -163,6 +181,7 @@ async function serve(
       door.cut();
       grpc?.cut();
     });
+    embedded.close();
     app.drain();
     await Promise.all([door.close(), grpc?.close()]);
     cancel();
@@ -177,12 +196,20 @@ async function serve(
     url,
     port: door.port,
     grpcPort,
+    mount,
+    handler: (...request) => mount().handler(...request),
+    upgrade: (...request) => mount().upgrade(...request),
+    streams: embedded.of("default"),
+    streamsOf: (project) => embedded.of(project),
     tail: app.tail,
     metrics: () => watch.metrics(),
     lastWords: (what, fault) => watch.log.lastWords(what, fault),
     close: () => (closing ??= close()),
   };
 }
+
+const MOUNTED_WITHOUT_KEYS =
+  "no keys are configured, and the server that this one is mounted in may be open to other machines: give a project a secret (projects.default.secrets), or authorize, or set auth.off to true if that is meant";
 
 /** What watches an app from outside, if anything does. */
 interface Watching {

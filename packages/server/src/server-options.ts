@@ -17,6 +17,8 @@ import type { MetricSink } from "./sessions/events.ts";
 export interface ServerOptions extends Omit<SettingsInput, "log"> {
   /** Decides what each caller may do, instead of tokens. */
   readonly authorize?: Authorize | undefined;
+  /** False: opens no port; the server is used through `handler` and `streams`. */
+  readonly listen?: boolean | undefined;
   /** JSON lines on standard error, the program's own logger, or nothing. */
   readonly log?: LogOptions | false | undefined;
   /** Where spans go; undefined: to the global provider, if there is one. */
@@ -29,6 +31,7 @@ export interface ServerOptions extends Omit<SettingsInput, "log"> {
 
 /** All settings, with defaults filled in. */
 export interface ServerSettings extends Omit<Settings, "log"> {
+  readonly listen?: false | undefined;
   readonly log: LogOptions | false;
   readonly tracing?: TracerProvider | false | undefined;
   readonly report: Report;
@@ -43,12 +46,13 @@ export function withDefaults(given: ServerOptions = {}): ServerSettings {
   if (typeof given !== "object" || given === null || Array.isArray(given)) {
     throw new ConfigError(["the options must be an object, like { port: 8080 }"]);
   }
-  const { report, authorize, log, tracing, onSessionEvent, ...options } = given;
+  const { report, authorize, listen, log, tracing, onSessionEvent, ...options } = given;
   const { logger, ...lines } = log || {};
   const settings = settingsFrom({ ...options, log: lines }, authorize !== undefined);
   return {
     ...settings,
     authorize,
+    ...(listen === false && { listen }),
     log: log === false ? false : { ...settings.internal.log, ...settings.log, ...(logger && { logger }) },
     ...(tracing !== undefined && { tracing }),
     ...(onSessionEvent !== undefined && { onSessionEvent }),

@@ -9,7 +9,7 @@ import { utf8 } from "../core/bytes.ts";
 import { readFilters, SCOPE_WORDS } from "./token-claims.ts";
 
 export interface MintRequest {
-  /** One or more of read, write and admin, separated by spaces or commas. */
+  /** One or more of read, write, admin and metrics, separated by spaces or commas. */
   readonly scope: string;
   readonly ttlSeconds: number;
   readonly sub?: string | undefined;

@@ -8,7 +8,7 @@ import type { ErrorCode } from "@sluice/protocol";
 import { type Action, isOpen, type Need, ownTopic, type StreamPattern, topicOf } from "../core/action.ts";
 import { SHARD_LEVEL } from "../core/shard-path.ts";
 import { coversPattern, matchesFilter, type TopicFilter } from "../core/topic.ts";
-import { ADMIN, type Claims, READ, WRITE } from "./token-claims.ts";
+import { ADMIN, type Claims, METRICS, READ, WRITE } from "./token-claims.ts";
 
 export interface Denial {
   readonly code: ErrorCode;
@@ -41,6 +41,7 @@ const SAID: Readonly<Record<Need, string>> = {
   write: "write",
   "read-or-write": "read or write",
   "read-and-write": "read and write",
+  metrics: "metrics or admin",
   admin: "admin",
 };
 
@@ -55,6 +56,8 @@ function suffices(scopes: number, need: Need): boolean {
       return (scopes & (READ | WRITE)) !== 0;
     case "read-and-write":
       return (scopes & (READ | WRITE)) === (READ | WRITE);
+    case "metrics":
+      return (scopes & METRICS) !== 0;
     default:
       return false;
   }

@@ -9,6 +9,8 @@ import { parseFilter, type TopicFilter } from "../core/topic.ts";
 export const READ = 1;
 export const WRITE = 2;
 export const ADMIN = 4;
+/** Reading the metrics, and nothing else. */
+export const METRICS = 8;
 
 export interface Claims {
   readonly subject: string | undefined;
@@ -27,7 +29,7 @@ export function grantedScope(scopes: number): string {
   return [has(READ) ? "read" : "", has(WRITE) ? "write" : ""].join(" ").trim();
 }
 
-const SCOPES: Readonly<Record<string, number>> = { read: READ, write: WRITE, admin: ADMIN };
+const SCOPES: Readonly<Record<string, number>> = { read: READ, write: WRITE, admin: ADMIN, metrics: METRICS };
 export const SCOPE_WORDS = Object.keys(SCOPES);
 const MAX_FILTERS = 100;
 const MAX_FILTER_CHARS = 1_024;

@@ -16,14 +16,14 @@ interface Options {
   readonly streams?: string;
 }
 
-const SCOPES = ["read", "write", "admin"];
+const SCOPES = ["read", "write", "admin", "metrics"];
 
 export function addToken(program: Command): void {
   const command = program
     .command("token")
     .description("mint a token for a project, with its configured secret")
     .option("--project <P>", "the project (default: SLUICE_PROJECT, or default)")
-    .option("--scope <LIST>", "what the token allows: read, write, admin; separated by commas", "read")
+    .option("--scope <LIST>", "what the token allows: read, write, admin, metrics; separated by commas", "read")
     .option("--ttl <TIME>", "how long the token is valid, like 15m, 1h or 7d", "1h")
     .option("--sub <NAME>", "the subject, which owns the sessions that its bearer creates")
     .option("--streams <FILTERS>", "confines the token to topic filters, like 'chat/+,log/#'")

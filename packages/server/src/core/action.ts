@@ -8,7 +8,7 @@ import { isSessionPath } from "./reserved.ts";
 import { topicOfShard } from "./shard-path.ts";
 
 /** `none`: open to every caller. `own-proof`: the request carries a token of its own kind, which the feature checks. */
-export type Need = "none" | "own-proof" | "read" | "write" | "read-or-write" | "read-and-write" | "admin";
+export type Need = "none" | "own-proof" | "read" | "write" | "read-or-write" | "read-and-write" | "metrics" | "admin";
 
 /** What can be asked for: its name, which logs and metrics show too, and what it needs. */
 export interface Permission {

@@ -212,11 +212,22 @@ export interface Metadata {
 }
 
 export function parseMetadata(request: HttpRequest): Metadata {
-  const messageId = request.header("message-id");
+  return metadataOf(request.header("message-id"), request.header("message-key"), request.header("message-attributes"));
+}
+
+/** The same for a program that gives values instead of headers. */
+export function checkMetadata({ messageId, messageKey, attributes }: Metadata): Metadata {
+  return metadataOf(messageId, messageKey, attributes && JSON.stringify(attributes));
+}
+
+function metadataOf(
+  messageId: string | undefined,
+  messageKey: string | undefined,
+  attributes: string | undefined,
+): Metadata {
   if (messageId !== undefined) checkSize(header.messageId, messageId, MAX_ID_BYTES);
-  const messageKey = request.header("message-key");
   if (messageKey !== undefined) checkSize(header.messageKey, messageKey, MAX_KEY_BYTES);
-  return { messageId, messageKey, attributes: parseAttributes(request.header("message-attributes")) };
+  return { messageId, messageKey, attributes: parseAttributes(attributes) };
 }
 
 function checkSize(name: string, value: string, maxBytes: number): void {

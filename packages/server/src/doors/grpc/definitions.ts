@@ -1,22 +1,13 @@
 /**
- * The services and messages of `google.pubsub.v1` and `google.iam.v1`, loaded from the definitions in `google-proto-files`. The gRPC
- * server loads them with its first connection.
+ * The services and messages of `google.pubsub.v1` and `google.iam.v1`, as Google defines them. The gRPC server loads them with its
+ * first connection.
  *
  * Invariants: requests are decoded and responses encoded by protobufjs without a copy into plain objects, because every message of
  * every subscriber passes here.
  */
-import { readFile } from "node:fs/promises";
-import { createRequire } from "node:module";
-import { dirname, join } from "node:path";
 import type { MethodDefinition, ServiceDefinition } from "@grpc/grpc-js";
 import protobuf from "protobufjs";
-
-const FILES = [
-  "google/pubsub/v1/pubsub.proto",
-  "google/iam/v1/iam_policy.proto",
-  "google/rpc/status.proto",
-  "google/rpc/error_details.proto",
-];
+import { DEFINITIONS } from "./generated-definitions.ts";
 
 export interface ErrorInfo {
   readonly reason: string;
@@ -27,17 +18,8 @@ export interface ErrorInfo {
 export class Definitions {
   private constructor(private readonly root: protobuf.Root) {}
 
-  static async load(): Promise<Definitions> {
-    const folder = dirname(createRequire(import.meta.url).resolve("google-proto-files/package.json"));
-    const root = new protobuf.Root();
-    const loaded = new Set<string>();
-    const load = async (file: string): Promise<void> => {
-      if (loaded.has(file)) return;
-      loaded.add(file);
-      const { imports = [] } = protobuf.parse(await readFile(join(folder, file), "utf8"), root);
-      await Promise.all(imports.map(load));
-    };
-    await Promise.all(FILES.map(load));
+  static load(): Definitions {
+    const root = protobuf.Root.fromJSON(DEFINITIONS);
     root.resolveAll();
     return new Definitions(root);
   }

@@ -25,7 +25,7 @@ export class GrpcServer {
 
   static async open(given: GrpcParts): Promise<GrpcServer> {
     const { limits } = given;
-    const definitions = await Definitions.load();
+    const definitions = Definitions.load();
     const memory = new MemoryBudget({ memoryBytes: limits.publishingBytes, smallBytes: SMALL_BYTES });
     const parts = { ...given, definitions, memory };
     const server = new Server({

@@ -22,6 +22,7 @@ import { listenFault } from "./listen-fault.ts";
 import { capConnections } from "./node-connection-cap.ts";
 import { hangUp } from "./node-hang-up.ts";
 import { NodeLine } from "./node-line.ts";
+import { type Mounted, mounted } from "./node-mount.ts";
 import { NodeRequest } from "./node-request.ts";
 import type { CutReason, HttpObserver, ObservedRequest, Traffic } from "./observer.ts";
 import { memoryFull, renderFault } from "./problem.ts";
@@ -30,13 +31,16 @@ import { responseTo, UpgradableMessage, UpgradeRequest, WebSocketDoor } from "./
 
 export interface HttpDoorOptions extends Partial<HttpLimits> {
   readonly host: string;
-  readonly port: number;
+  /** Undefined: the door does not listen, and serves only what is mounted. */
+  readonly port: number | undefined;
   handle(request: HttpRequest): Promise<Reply> | Reply;
   /**
    * Whether a GET of this address is answered for as long as its client stays. Without it there is no lane, because the lane
    * answers whole responses only.
    */
   readonly staysOpen?: ((path: string, search: string) => boolean) | undefined;
+  /** Whether there is an address of this path; requests to others pass a handler that is mounted without a prefix. */
+  readonly owns?: ((path: string) => boolean) | undefined;
   /** Adds headers to every response, refusals included. */
   readonly decorate?: ((request: HttpRequest, headers: Headers) => void) | undefined;
   readonly observer?: HttpObserver | undefined;
@@ -55,6 +59,9 @@ export class HttpDoor {
   private readonly shared: SharedParts;
   private readonly lines = new Set<DoorLine>();
   private readonly webSockets: WebSocketDoor;
+  /** Connections of other servers with a response of this one in flight. */
+  private readonly visiting = new Set<DoorLine>();
+  private visitorsLeft: (() => void) | undefined;
   readonly traffic: Traffic = { receivedBytes: 0, sentBytes: 0 };
   readonly memory: MemoryBudget;
   /** Connections that were cut. */
@@ -62,6 +69,7 @@ export class HttpDoor {
   /** Looks after the connections of the lane. */
   private sweep: NodeJS.Timeout | undefined;
   private closing = false;
+  private closed = false;
   /**
    * Once closing: the connections that are owed a response. While there is one, idle connections stay and may send
    * requests.
@@ -117,10 +125,12 @@ export class HttpDoor {
 
   static async open(options: HttpDoorOptions): Promise<HttpDoor> {
     const door = new HttpDoor(options);
+    const { port } = options;
+    if (port === undefined) return door;
     await new Promise<void>((resolve, reject) => {
-      const refuse = (fault: Error) => reject(listenFault(fault, options.host, options.port));
+      const refuse = (fault: Error) => reject(listenFault(fault, options.host, port));
       door.server.once("error", refuse);
-      door.server.listen(options.port, options.host, () => {
+      door.server.listen(port, options.host, () => {
         door.server.off("error", refuse);
         resolve();
       });
@@ -128,8 +138,25 @@ export class HttpDoor {
     return door;
   }
 
+  /** 0 for a door that does not listen. */
   get port(): number {
-    return (this.server.address() as AddressInfo).port;
+    return (this.server.address() as AddressInfo | null)?.port ?? 0;
+  }
+
+  /** Serves what another server takes at this prefix. */
+  mount(prefix: string): Mounted {
+    return mounted(prefix, {
+      shared: this.shared,
+      webSockets: this.webSockets,
+      isClosing: () => this.closing,
+      isClosed: () => this.closed,
+      owns: (url) => this.options.owns?.(url.split("?")[0]!) ?? true,
+      busy: (line) => this.visiting.add(line),
+      idle: (line) => {
+        this.visiting.delete(line);
+        if (this.visiting.size === 0) this.visitorsLeft?.();
+      },
+    });
   }
 
   get connections(): number {
@@ -146,7 +173,12 @@ export class HttpDoor {
     const closed = new Promise<void>((resolve) => NetServer.prototype.close.call(this.server, () => resolve()));
     for (const line of this.lines) if (!line.isIdle) this.busy.add(line);
     this.endIdle();
-    return closed.then(() => {
+    const served = new Promise<void>((resolve) => {
+      this.visitorsLeft = resolve;
+      if (this.visiting.size === 0) resolve();
+    });
+    return Promise.all([closed, served]).then(() => {
+      this.closed = true;
       // Without connections, the HTTP server's own close is safe, and stops its timer.
       this.server.close();
       clearInterval(this.sweep);
@@ -160,7 +192,7 @@ export class HttpDoor {
 
   /** Destroys the connections that are still open. */
   cut(): void {
-    for (const { socket } of this.lines) socket.destroy();
+    for (const { socket } of [...this.lines, ...this.visiting]) socket.destroy();
   }
 
   private welcome(socket: Socket): void {

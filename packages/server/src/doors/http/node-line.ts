@@ -41,7 +41,12 @@ export class NodeLine implements LinePort<NodeRequest>, DoorLine {
   }
 
   static of(socket: Socket): NodeLine {
-    return (socket as LinedSocket)[LINE]!;
+    return NodeLine.find(socket)!;
+  }
+
+  /** Undefined for a socket of another server, before its first request to this one. */
+  static find(socket: Socket): NodeLine | undefined {
+    return (socket as LinedSocket)[LINE];
   }
 
   /** No response is owed, and no request has begun to arrive. */

@@ -22,15 +22,19 @@ export class NodeRequest extends NotedRequest implements DoorRequest {
   private bodyBytes = 0;
   private hasSettled = false;
 
-  /** `mustHangUp`: the body is refused, or the client waits for 100-continue. The rest of its input is not read. */
+  /**
+   * `mustHangUp`: the body is refused, or the client waits for 100-continue. The rest of its input is not read.
+   * `prefix`: where another server has mounted this one; `url` is the address below it.
+   */
   constructor(
     readonly incoming: IncomingMessage,
     readonly outgoing: ServerResponse,
     readonly line: NodeLine,
     public mustHangUp = false,
+    url = pathOf(incoming.url!),
+    private readonly prefix = "",
   ) {
     super();
-    const url = pathOf(incoming.url!);
     const mark = url.indexOf("?");
     this.method = incoming.method!;
     this.path = mark < 0 ? url : url.slice(0, mark);
@@ -45,7 +49,7 @@ export class NodeRequest extends NotedRequest implements DoorRequest {
   }
 
   get origin(): string {
-    return `http://${this.incoming.headers.host ?? "localhost"}`;
+    return `http://${this.incoming.headers.host ?? "localhost"}${this.prefix}`;
   }
 
   header(name: string): string | undefined {
@@ -58,6 +62,7 @@ export class NodeRequest extends NotedRequest implements DoorRequest {
       this.mustHangUp = true;
       return Promise.resolve({ kind: "too-large" });
     }
+    if (incoming.readableEnded) throw new Error(BODY_IS_GONE);
     if (this.mustHangUp) {
       this.mustHangUp = false;
       this.outgoing.writeContinue();
@@ -136,8 +141,11 @@ export class NodeRequest extends NotedRequest implements DoorRequest {
   }
 }
 
+const BODY_IS_GONE =
+  "the body of the request was read before it came to Sluice: mount the handler before express.json() and the like";
+
 /** A client of a proxy may send the whole URL in place of the path. */
-function pathOf(url: string): string {
+export function pathOf(url: string): string {
   return url.startsWith("/") ? url : url.replace(/^https?:\/\/[^/?#]*/i, "");
 }
 

@@ -22,7 +22,7 @@ import { COOKIE } from "./credentials.ts";
 import { FACT_HEADERS } from "./problem.ts";
 import { addressName } from "./route-tree.ts";
 
-const VERSION = "0.1.0";
+export const VERSION = "0.1.0";
 const ERROR_CODES = Object.keys(errors) as ErrorCode[];
 
 const PROJECT =

@@ -50,6 +50,16 @@ export class Router {
     }
   }
 
+  /** Whether some route has an address of this path, beyond `/`. */
+  owns(path: string): boolean {
+    try {
+      return path !== "/" && (path.startsWith("/v1/") || this.tree.find(path).address !== undefined);
+    } catch {
+      // The name of the project is refused.
+      return true;
+    }
+  }
+
   /** Throws, or rejects with, a Refusal for a foreign page, an unknown address and a caller that is not admitted. */
   route(request: HttpRequest): Promise<Reply> | Reply {
     if (request.method === "OPTIONS") {

@@ -1,15 +1,16 @@
 /**
- * The routes of the server itself: health, readiness, metrics and the OpenAPI document. Compose adds them beside the
+ * The routes of the server itself: what it is, health, readiness, metrics and the OpenAPI document. Compose adds them beside the
  * features. It is not a feature folder, but described like one.
  */
 import { header } from "@sluice/protocol";
 import { z } from "zod";
-import { type Description, text } from "../../core/describe.ts";
-import type { Headers, Reply } from "../../core/http.ts";
+import { type Description, parameter, text } from "../../core/describe.ts";
+import type { Headers, HttpRequest, Reply } from "../../core/http.ts";
 import { Refusal } from "../../core/refusal.ts";
 import { READING, route } from "../../core/route.ts";
 import type { Feature } from "../../feature.ts";
-import { openapiDocument, retryAfter } from "./openapi.ts";
+import { homePage } from "./home-page.ts";
+import { openapiDocument, retryAfter, VERSION } from "./openapi.ts";
 
 export interface ServerParts {
   /** Undefined while the server accepts requests; otherwise the reason. */
@@ -22,7 +23,29 @@ export interface ServerParts {
 
 const probe = z.object({ status: z.enum(["ok", "unavailable"]), reason: z.string().optional() });
 
+const about = z.object({
+  name: z.literal("sluice"),
+  version: z.string(),
+  description: z.string(),
+  streams: z.string(),
+  openapi: z.string(),
+  health: z.string(),
+  ready: z.string(),
+  documentation: z.string(),
+});
+
 const describe = {
+  home: {
+    summary: "What this server is, and where to go",
+    answers: {
+      200: {
+        says: "A page if the request accepts HTML, else JSON.",
+        headers: [parameter(header.vary, "Accept.", text)],
+        content: { "application/json": about, "text/html": text },
+      },
+    },
+    refuses: [],
+  },
   health: {
     summary: "Whether the process is alive",
     answers: { 200: { says: "The process is alive.", content: { "application/json": probe } } },
@@ -54,18 +77,26 @@ const describe = {
 
 export function serverFeature({ notReady, metrics, features }: ServerParts): Feature {
   let document: string | undefined;
-  const open = (name: keyof typeof describe, address: string, handle: () => Reply | Promise<Reply>) =>
-    route({ name, methods: READING, address, need: "none", handle, describe: describe[name] });
+  const open = (name: keyof typeof describe, address: string, answer: (request: HttpRequest) => Reply) =>
+    route({
+      name,
+      methods: READING,
+      address,
+      need: "none",
+      handle: (_, request) => answer(request),
+      describe: describe[name],
+    });
   return {
     title: "Server",
     routes: [
+      open("home", "/", (request) => homePage(request, VERSION)),
       open("health", "/health", () => answerProbe(undefined)),
       open("ready", "/ready", () => answerProbe(notReady())),
       route({
         name: "metrics",
         methods: READING,
         address: "/metrics",
-        need: "admin",
+        need: "metrics",
         handle: async () => {
           if (metrics === undefined) throw new Refusal("no-route", "this server keeps no metrics");
           return reply("text/plain; version=0.0.4; charset=utf-8", "no-store", await metrics());

@@ -50,8 +50,10 @@ export class UpgradeRequest extends NodeRequest {
     /** The first bytes after the request. */
     readonly head: Buffer,
     private readonly door: WebSocketDoor,
+    url?: string,
+    prefix?: string,
   ) {
-    super(incoming, outgoing, line);
+    super(incoming, outgoing, line, false, url, prefix);
   }
 
   override respond(reply: Reply, isClosing: boolean): void {

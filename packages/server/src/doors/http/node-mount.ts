@@ -1,0 +1,109 @@
+/**
+ * This server within another one: takes requests and upgrades that a server of `node:http`, Express or Next has accepted, and
+ * passes on those that are not for Sluice. The door makes one per prefix.
+ *
+ * Invariants: the sockets belong to the other server, so this one ends none that is idle. The address below the prefix is what
+ * routes see, and links in replies start with the prefix.
+ */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import type { Duplex } from "node:stream";
+import { Refusal } from "../../core/refusal.ts";
+import type { DoorLine, SharedParts } from "./door-request.ts";
+import { NodeLine } from "./node-line.ts";
+import { NodeRequest, pathOf } from "./node-request.ts";
+import { responseTo, UpgradeRequest, type WebSocketDoor } from "./websocket.ts";
+
+export type Next = (fault?: unknown) => void;
+
+/** A listener of `node:http`, and a middleware: `next` gets the requests that are not for Sluice. */
+export type RequestHandler = (request: IncomingMessage, response: ServerResponse, next?: Next) => void;
+
+/** A listener for the event `upgrade`. `next` gets the WebSockets that are not for Sluice; without it they are refused. */
+export type UpgradeHandler = (request: IncomingMessage, socket: Duplex, head: Buffer, next?: Next) => void;
+
+export interface Mounted {
+  readonly handler: RequestHandler;
+  readonly upgrade: UpgradeHandler;
+}
+
+export interface MountParts {
+  readonly shared: SharedParts;
+  readonly webSockets: WebSocketDoor;
+  isClosed(): boolean;
+  isClosing(): boolean;
+  /** Whether this server has such an address. */
+  owns(url: string): boolean;
+  /** Called with each line that has a response in flight, and when it has none any more. */
+  busy(line: DoorLine): void;
+  idle(line: DoorLine): void;
+}
+
+/** Express and Connect keep the whole address, and where they mounted the handler. */
+type Routed = IncomingMessage & { readonly originalUrl?: string; readonly baseUrl?: string };
+
+interface Place {
+  readonly url: string;
+  readonly prefix: string;
+}
+
+export function mounted(given: string, parts: MountParts): Mounted {
+  const own = given.replace(/\/+$/, "");
+  const placeOf = (incoming: IncomingMessage): Place | undefined => {
+    const { originalUrl, baseUrl = "" } = incoming as Routed;
+    const prefix = own || baseUrl;
+    const url = pathOf(originalUrl ?? incoming.url!);
+    if (!url.startsWith(prefix) || !/^([/?]|$)/.test(url.slice(prefix.length))) return undefined;
+    const below = url.slice(prefix.length);
+    return { url: below.startsWith("/") ? below : `/${below}`, prefix };
+  };
+  /** The place of a request that is for Sluice; undefined after `next` was called. */
+  const take = (incoming: IncomingMessage, next: Next | undefined): Place | undefined => {
+    const place = placeOf(incoming);
+    const isOurs = place !== undefined && (place.prefix !== "" || parts.owns(place.url));
+    if (isOurs) return place;
+    // Without a next the router refuses it, as an unknown address.
+    if (next === undefined) return place ?? { url: incoming.url!, prefix: "" };
+    next();
+    return undefined;
+  };
+  return {
+    handler: (incoming, outgoing, next) => {
+      const place = take(incoming, next);
+      if (place === undefined) return;
+      const line = lineOf(incoming.socket, parts);
+      const request = new NodeRequest(incoming, outgoing, line, false, place.url, place.prefix);
+      if (parts.isClosed()) request.refusal = closed();
+      parts.busy(line);
+      outgoing.on("close", () => {
+        line.answered(outgoing, parts.isClosing());
+        if (line.isIdle) parts.idle(line);
+      });
+      line.arrive(request);
+    },
+    upgrade: (incoming, socket, head, next) => {
+      const place = take(incoming, next);
+      if (place === undefined) return;
+      const outgoing = responseTo(incoming, socket as Socket);
+      if (outgoing === undefined) return;
+      const line = lineOf(socket as Socket, parts);
+      const request = new UpgradeRequest(incoming, outgoing, line, head, parts.webSockets, place.url, place.prefix);
+      if (parts.isClosed()) request.refusal = closed();
+      parts.busy(line);
+      socket.once("close", () => parts.idle(line));
+      line.arrive(request);
+    },
+  };
+}
+
+function closed(): Refusal {
+  return new Refusal("draining", "the server was closed");
+}
+
+function lineOf(socket: Socket, { shared, idle }: MountParts): NodeLine {
+  const known = NodeLine.find(socket);
+  if (known !== undefined) return known;
+  const line = new NodeLine(socket, shared);
+  socket.once("close", () => idle(line));
+  return line;
+}

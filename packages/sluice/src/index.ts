@@ -1,0 +1,2 @@
+/** The package `sluice` is the server under its short name: `import { createServer } from "sluice"`. */
+export * from "@sluice/server";
