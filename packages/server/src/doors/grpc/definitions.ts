@@ -1,22 +1,15 @@
 /**
- * The services and messages of `google.pubsub.v1` and `google.iam.v1`, loaded from the definitions in `google-proto-files`. The gRPC
+ * The services and messages of `google.pubsub.v1` and `google.iam.v1`, from the module that is made of Google's definitions. The gRPC
  * server loads them with its first connection.
  *
- * Invariants: requests are decoded and responses encoded by protobufjs without a copy into plain objects, because every message of
- * every subscriber passes here.
+ * Invariants: requests are checked before they are decoded. Requests are decoded and responses encoded by protobufjs without a copy
+ * into plain objects, because every message of every subscriber passes here.
  */
-import { readFile } from "node:fs/promises";
-import { createRequire } from "node:module";
-import { dirname, join } from "node:path";
-import type { MethodDefinition, ServiceDefinition } from "@grpc/grpc-js";
 import protobuf from "protobufjs";
-
-const FILES = [
-  "google/pubsub/v1/pubsub.proto",
-  "google/iam/v1/iam_policy.proto",
-  "google/rpc/status.proto",
-  "google/rpc/error_details.proto",
-];
+import { Refusal } from "../../core/refusal.ts";
+import { checkFields } from "./field-check.ts";
+import { DEFINITIONS } from "./generated-definitions.ts";
+import { HEAD_BYTES } from "./message-frames.ts";
 
 export interface ErrorInfo {
   readonly reason: string;
@@ -24,28 +17,22 @@ export interface ErrorInfo {
   readonly metadata: Readonly<Record<string, string>>;
 }
 
+export interface Method {
+  /** `Publisher.Publish` */
+  readonly name: string;
+  readonly path: string;
+  readonly isStream: boolean;
+  /** Throws a Refusal for bytes that are no request of this method. */
+  decode(bytes: Buffer, maxFields: number): object;
+  /** The response behind the head of its frame. */
+  encode(response: object): Buffer;
+}
+
 export class Definitions {
-  private constructor(private readonly root: protobuf.Root) {}
+  private readonly root = protobuf.Root.fromJSON(DEFINITIONS as protobuf.INamespace).resolveAll() as protobuf.Root;
 
-  static async load(): Promise<Definitions> {
-    const folder = dirname(createRequire(import.meta.url).resolve("google-proto-files/package.json"));
-    const root = new protobuf.Root();
-    const loaded = new Set<string>();
-    const load = async (file: string): Promise<void> => {
-      if (loaded.has(file)) return;
-      loaded.add(file);
-      const { imports = [] } = protobuf.parse(await readFile(join(folder, file), "utf8"), root);
-      await Promise.all(imports.map(load));
-    };
-    await Promise.all(FILES.map(load));
-    root.resolveAll();
-    return new Definitions(root);
-  }
-
-  /** As grpc-js takes it: methods by their names. */
-  service(name: string): ServiceDefinition {
-    const { methodsArray } = this.root.lookupService(name);
-    return Object.fromEntries(methodsArray.map((method) => [method.name, methodOf(name, method)]));
+  methods(service: string): Method[] {
+    return this.root.lookupService(service).methodsArray.map((method) => methodOf(service, method));
   }
 
   /** A message as JSON that can be stored. */
@@ -67,17 +54,27 @@ export class Definitions {
   }
 }
 
-function methodOf(service: string, method: protobuf.Method): MethodDefinition<object, object> {
-  const { resolvedRequestType, resolvedResponseType } = method;
-  const encode = (type: protobuf.Type) => (message: object) => type.encode(message).finish() as Buffer;
-  const decode = (type: protobuf.Type) => (bytes: Buffer) => type.decode(bytes);
+function methodOf(service: string, method: protobuf.Method): Method {
+  const [request, response] = [method.resolvedRequestType!, method.resolvedResponseType!];
   return {
+    name: `${service.slice(service.lastIndexOf(".") + 1)}.${method.name}`,
     path: `/${service}/${method.name}`,
-    requestStream: method.requestStream ?? false,
-    responseStream: method.responseStream ?? false,
-    requestSerialize: encode(resolvedRequestType!),
-    requestDeserialize: decode(resolvedRequestType!),
-    responseSerialize: encode(resolvedResponseType!),
-    responseDeserialize: decode(resolvedResponseType!),
+    isStream: method.requestStream ?? false,
+    decode: (bytes, maxFields) => {
+      checkFields(bytes, request, maxFields);
+      try {
+        return request.decode(bytes);
+      } catch {
+        throw new Refusal("bad-request", "The request is not a valid message of its method.");
+      }
+    },
+    encode: (message) => framed(response, message),
   };
+}
+
+/** Room for the head comes first, so that a response is not copied behind it. */
+function framed(type: protobuf.Type, message: object): Buffer {
+  const bytes = type.encode(message, protobuf.Writer.create().bool(false).fixed32(0)).finish() as Buffer;
+  bytes.writeUInt32BE(bytes.length - HEAD_BYTES, 1);
+  return bytes;
 }

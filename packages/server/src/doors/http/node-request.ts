@@ -45,7 +45,7 @@ export class NodeRequest extends NotedRequest implements DoorRequest {
   }
 
   get origin(): string {
-    return `http://${this.incoming.headers.host ?? "localhost"}`;
+    return `${this.line.shared.scheme}://${this.incoming.headers.host ?? "localhost"}`;
   }
 
   header(name: string): string | undefined {
