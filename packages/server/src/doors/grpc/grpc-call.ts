@@ -236,22 +236,17 @@ export class GrpcCall implements ObservedCall {
     const trailers = trailersOf(failure);
     if (!this.hasResponded) {
       stream.respond({ ...HEADERS, ...trailers }, { endStream: true });
-      this.hangUp();
+      stream.resume();
+      // A client that still sends is told to stop.
+      if (!this.hasEnded) stream.close(constants.NGHTTP2_NO_ERROR);
       return;
     }
-    stream.once("wantTrailers", () => {
-      stream.sendTrailers(trailers);
-      this.hangUp();
-    });
+    stream.once("wantTrailers", () => stream.sendTrailers(trailers));
     stream.end(last);
-    // A client that takes nothing does not take its status either.
-    this.lingering = this.parts.world.after(this.parts.limits.lingerMs, () => stream.close(constants.NGHTTP2_CANCEL));
-  }
-
-  /** A client that still sends is told to stop, because its stream would stay open. */
-  private hangUp(): void {
-    this.stream.resume();
-    if (!this.hasEnded) this.stream.close(constants.NGHTTP2_NO_ERROR);
+    stream.resume();
+    // A reset before the trailers have left would take their place, so a client that reads nothing or still sends is reset later.
+    const { world, limits } = this.parts;
+    this.lingering = world.after(limits.lingerMs, () => stream.close(constants.NGHTTP2_CANCEL));
   }
 
   private over(code: number): void {

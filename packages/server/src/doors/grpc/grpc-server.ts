@@ -14,6 +14,7 @@ import {
   type ServerHttp2Stream,
 } from "node:http2";
 import type { Socket } from "node:net";
+import { Refusal } from "../../core/refusal.ts";
 import type { GrpcParts, MethodParts, Service } from "./caller.ts";
 import { Definitions } from "./definitions.ts";
 import { type CallParts, GrpcCall, type Implementation } from "./grpc-call.ts";
@@ -85,6 +86,9 @@ export class GrpcServer {
     this.sessions.get(stream.session as ServerHttp2Session)?.enter(stream);
     call.begin();
     if (method === undefined) call.fail(undefined);
+    else if (sizeOf(headers) > this.parts.limits.headerBytes) {
+      call.fail(new Refusal("bad-header", `the metadata has more than ${this.parts.limits.headerBytes} bytes`));
+    }
   }
 
   private welcome(session: ServerHttp2Session): void {
@@ -92,6 +96,13 @@ export class GrpcServer {
     session.on("error", () => {});
     session.once("close", () => this.sessions.delete(session));
   }
+}
+
+/** Node only announces the limit. */
+function sizeOf(headers: IncomingHttpHeaders): number {
+  let size = 0;
+  for (const name in headers) size += name.length + (headers[name]?.length ?? 0);
+  return size;
 }
 
 /** What answers calls of methods that the server does not have. */

@@ -52,24 +52,30 @@ export class Certificate {
       server.on("secureConnection", take);
       server.on("tlsClientError", (_, socket) => socket.destroy());
       this.servers.push(server);
-      return (raw) => void server.emit("connection", raw);
+      return (raw) => {
+        // A client that leaves during its handshake would be waited for.
+        raw.allowHalfOpen = false;
+        server.emit("connection", raw);
+      };
     };
   }
 
   /** Uses renewed files for connections from then on. `told` gets what became of them. */
   follow(world: World, told: { renewed(until: string): void; refused(why: string): void }): void {
-    let lastRefused: string | undefined;
+    let refused: { readonly why: string; isTold: boolean } | undefined;
     const look = () => {
       this.timer = world.after(this.limits.renewMs, look);
       try {
         if (this.renew()) told.renewed(new X509Certificate(this.pem.cert).validTo);
-        lastRefused = undefined;
+        refused = undefined;
       } catch (fault) {
-        // Both files are rarely written at once, so one look may find only one of them renewed.
-        const { message } = fault as Error;
-        if (message === lastRefused) return;
-        if (lastRefused !== undefined) told.refused(message);
-        lastRefused = message;
+        const { message: why } = fault as Error;
+        // Both files are rarely written at once, so a first look may find only one of them renewed.
+        if (refused?.why !== why) refused = { why, isTold: false };
+        else if (!refused.isTold) {
+          refused.isTold = true;
+          told.refused(why);
+        }
       }
     };
     this.timer = world.after(this.limits.renewMs, look);
