@@ -199,7 +199,12 @@ describe("connections", () => {
       "resets each call",
       async ({ session }: RawClient) => {
         for (let i = 0; i < 20_000 && !session.destroyed; i++) {
-          const stream = session.request({ ":method": "POST", ":path": "/google.pubsub.v1.Publisher/Publish" });
+          const type = i % 2 === 0 ? { "content-type": "application/grpc" } : {};
+          const stream = session.request({
+            ":method": "POST",
+            ":path": "/google.pubsub.v1.Publisher/Publish",
+            ...type,
+          });
           stream.on("error", () => {});
           stream.close(8);
           if (i % 100 === 0) await new Promise(setImmediate);

@@ -73,6 +73,8 @@ export class GrpcServer {
   }
 
   private begin(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): void {
+    // A client may have reset it already.
+    if (stream.destroyed) return;
     const type = headers["content-type"];
     if (headers[":method"] !== "POST" || !type?.startsWith("application/grpc")) {
       stream.on("error", () => {});
