@@ -66,6 +66,7 @@ function outcomeOf(stream: ClientHttp2Stream): Promise<Outcome> {
   });
   stream.on("trailers", (trailers) => {
     said = { ...said, ...trailers };
+    stream.close();
   });
   stream.on("data", (chunk: Buffer) => chunks.push(chunk));
   stream.on("error", () => {});

@@ -114,7 +114,10 @@ export class GrpcCall implements ObservedCall {
     stream.on("data", (chunk: Buffer) => this.receive(chunk));
     stream.once("end", () => {
       this.hasEnded = true;
-      this.advance();
+      // A client that cancels its call ends its side first.
+      parts.world.soon(() => {
+        if (!stream.closed) this.advance();
+      });
     });
     this.awaitRequest();
   }
