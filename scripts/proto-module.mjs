@@ -22,8 +22,7 @@ const isCheck = process.argv.includes("--check");
 const named = process.argv.slice(2).find((word) => word !== "--check");
 const target =
   named ?? fileURLToPath(new URL("../packages/server/src/doors/grpc/generated-definitions.ts", import.meta.url));
-const { resolve } = createRequire(new URL("../packages/server/package.json", import.meta.url));
-const folder = dirname(resolve("google-proto-files/package.json"));
+const folder = dirname(createRequire(import.meta.url).resolve("google-proto-files/package.json"));
 
 const root = new protobuf.Root();
 const loaded = new Set();

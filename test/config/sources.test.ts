@@ -76,7 +76,9 @@ describe("a setting", () => {
       const text = sampleOf(entry.initial, entry.key);
       const engine = ["data", "memory", "redis.urls"].includes(entry.key);
       // Either is refused without the other.
-      const env = entry.key.startsWith("tls.") ? { SLUICE_TLS_CERT: "a.pem", SLUICE_TLS_KEY: "b.pem" } : {};
+      const env: Record<string, string> = entry.key.startsWith("tls.")
+        ? { SLUICE_TLS_CERT: "a.pem", SLUICE_TLS_KEY: "b.pem" }
+        : {};
       const byVariable = load({ env: { ...env, [entry.env]: text } }).settings;
       const bySet = load({ env, flags: [`--set=${entry.key}=${text}`] }).settings;
       expect(byVariable, entry.key).toEqual(bySet);

@@ -47,10 +47,10 @@ export class Definitions {
   }
 
   /** A `google.rpc.Status` that carries an ErrorInfo, for the trailer `grpc-status-details-bin`. */
-  richStatus(code: number, message: string, info: ErrorInfo): Buffer {
+  richStatus(code: number, message: string, info: ErrorInfo): Uint8Array {
     const value = this.root.lookupType("google.rpc.ErrorInfo").encode(info).finish();
     const details = [{ typeUrl: "type.googleapis.com/google.rpc.ErrorInfo", value }];
-    return Buffer.from(this.root.lookupType("google.rpc.Status").encode({ code, message, details }).finish());
+    return this.root.lookupType("google.rpc.Status").encode({ code, message, details }).finish();
   }
 }
 

@@ -5,6 +5,7 @@
  * already is told from other conflicts. No call ends with UNKNOWN, because Google's clients give a stream up that does.
  */
 import { type ErrorCode, errors } from "@sluice/protocol";
+import { base64, utf8 } from "../../core/bytes.ts";
 import { Refusal } from "../../core/refusal.ts";
 import { EngineError } from "../../engine/contract.ts";
 import type { AckOutcome } from "../../pull/contract.ts";
@@ -54,7 +55,7 @@ export interface Failure {
   readonly code: number;
   readonly details: string;
   /** A `google.rpc.Status` that tells more. */
-  readonly rich?: Buffer;
+  readonly rich?: Uint8Array;
 }
 
 function codeOf(code: ErrorCode): number {
@@ -126,14 +127,14 @@ const PLAIN = /^[\x20-\x24\x26-\x7e]*$/;
 export function trailersOf({ code, details, rich }: Failure): Record<string, string> {
   const trailers: Record<string, string> = { "grpc-status": String(code) };
   if (details !== "") trailers["grpc-message"] = percentEncoded(details.slice(0, MAX_DETAILS_CHARS));
-  if (rich !== undefined) trailers["grpc-status-details-bin"] = rich.toString("base64");
+  if (rich !== undefined) trailers["grpc-status-details-bin"] = base64(rich);
   return trailers;
 }
 
 function percentEncoded(text: string): string {
   if (PLAIN.test(text)) return text;
   let encoded = "";
-  for (const byte of new TextEncoder().encode(text)) {
+  for (const byte of utf8(text)) {
     const char = String.fromCharCode(byte);
     encoded += PLAIN.test(char) ? char : `%${byte.toString(16).padStart(2, "0").toUpperCase()}`;
   }
