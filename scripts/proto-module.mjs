@@ -1,8 +1,7 @@
-// Writes doors/grpc/generated-definitions.ts from Google's .proto files (Apache-2.0), which the package google-proto-files holds:
+// Writes doors/grpc/generated-definitions.ts from the definitions in google-proto-files; with --check it only says whether the module
+// is stale. Developers run it after an update of that package; test/tidy runs --check.
 //
-//   npm install --no-save google-proto-files@5.0.3 && node scripts/proto-module.mjs
-//
-// The definitions are a checked-in module because that package is 89 MB, and the server needs four files of it and their imports.
+// The definitions are a checked-in module because the package has 88 MB, of which the server needs 25 KB, and nothing at run time.
 import { readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
@@ -11,33 +10,57 @@ import protobuf from "protobufjs";
 
 const FILES = [
   "google/pubsub/v1/pubsub.proto",
+  "google/pubsub/v1/schema.proto",
   "google/iam/v1/iam_policy.proto",
   "google/rpc/status.proto",
   "google/rpc/error_details.proto",
 ];
+/** What the messages and services of the door are made of. */
+const KEPT = ["google.pubsub", "google.iam", "google.type", "google.rpc", "google.protobuf"];
 
+const isCheck = process.argv.includes("--check");
+const named = process.argv.slice(2).find((word) => word !== "--check");
+const target =
+  named ?? fileURLToPath(new URL("../packages/server/src/doors/grpc/generated-definitions.ts", import.meta.url));
 const folder = dirname(createRequire(import.meta.url).resolve("google-proto-files/package.json"));
-const target = fileURLToPath(new URL("../packages/server/src/doors/grpc/generated-definitions.ts", import.meta.url));
 
 const root = new protobuf.Root();
 const loaded = new Set();
-function load(file) {
-  if (loaded.has(file)) return;
+const load = (file) => {
+  if (loaded.has(file) || file.startsWith("google/api/")) return;
   loaded.add(file);
-  const { imports = [] } = protobuf.parse(readFileSync(join(folder, file), "utf8"), root);
-  for (const imported of imports) load(imported);
-}
+  for (const imported of protobuf.parse(readFileSync(join(folder, file), "utf8"), root).imports ?? []) load(imported);
+};
 for (const file of FILES) load(file);
-root.resolveAll();
 
-/** Annotations for Google's own HTTP gateway and documentation say nothing about the encoding. */
-const encodingOnly = (key, value) => (key === "parsedOptions" || key.startsWith("(google.") ? undefined : value);
+/** Under these keys the members are names, not parts of a description. */
+const NAMED = new Set(["nested", "fields", "methods", "values", "oneofs"]);
+/** The options that change what is on the wire; all others say nothing that the door needs. */
+const ON_THE_WIRE = new Set(["proto3_optional", "packed"]);
 
-const text = `// Made by scripts/proto-module.mjs from Google's .proto files (Apache-2.0, Google LLC): run it again, do not edit.
+const slim = (value, areNames = false) => {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+  const members = Object.entries(value).flatMap(([key, inner]) => {
+    if (areNames) return [[key, slim(inner)]];
+    if (key === "parsedOptions") return [];
+    if (key !== "options") return [[key, slim(inner, NAMED.has(key))]];
+    const kept = Object.entries(inner).filter(([option]) => ON_THE_WIRE.has(option));
+    return kept.length === 0 ? [] : [[key, Object.fromEntries(kept)]];
+  });
+  return Object.fromEntries(members);
+};
+
+const { google } = root.toJSON().nested;
+const wanted = Object.entries(google.nested).filter(([name]) => KEPT.includes(`google.${name}`));
+const json = slim({ nested: { google: { nested: Object.fromEntries(wanted) } } });
+const text = `// Made by scripts/proto-module.mjs from the definitions in google-proto-files: run it again after an update of that package.
+// Copyright Google LLC, licensed under the Apache License, Version 2.0.
 // biome-ignore-all format: made by a script
-import type { INamespace } from "protobufjs";
-
-export const DEFINITIONS: INamespace = JSON.parse(${JSON.stringify(JSON.stringify(root.toJSON(), encodingOnly))});
+export const DEFINITIONS: object = ${JSON.stringify(json)};
 `;
 
-writeFileSync(target, text);
+if (!isCheck) writeFileSync(target, text);
+else if (readFileSync(target, "utf8") !== text) {
+  console.error("doors/grpc/generated-definitions.ts is stale: run node scripts/proto-module.mjs");
+  process.exitCode = 1;
+}

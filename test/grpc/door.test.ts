@@ -1,10 +1,22 @@
 /** The gRPC door itself: restarts, tokens, signs of life, ports and shutdown. */
+import { readFileSync } from "node:fs";
 import { createServer as createListener } from "node:net";
+import { fileURLToPath } from "node:url";
 import { createServer, mint } from "@sluice/server";
 import { expect, it, onTestFinished } from "vitest";
 import { eventually, serverForTest, sleep } from "../e2e/server.ts";
 import { temporaryDir } from "../support/disk.ts";
-import { google, insecure, PROJECT, publish, pubsubAt, receive, subscriberOf, type Version } from "./google.ts";
+import {
+  google,
+  insecure,
+  PROJECT,
+  publish,
+  pubsubAt,
+  receive,
+  securePubsubAt,
+  subscriberOf,
+  type Version,
+} from "./google.ts";
 
 const NEWEST: Version = "6.3.0";
 
@@ -66,6 +78,21 @@ it("a call needs a token of its project with the scope of its method", async () 
   const failed = new Promise((resolve) => stream.once("error", resolve));
   stream.write({ subscription: `projects/${PROJECT}/subscriptions/s`, streamAckDeadlineSeconds: 10 });
   expect(await failed).toMatchObject({ code: 16 });
+});
+
+it("Google's client publishes and pulls over TLS", async () => {
+  const [cert, key] = ["first-cert", "first-key"].map((name) =>
+    fileURLToPath(new URL(`../support/tls/${name}.pem`, import.meta.url)),
+  );
+  const { server } = await serverForTest("memory", { grpcPort: 0, tls: { cert, key } });
+  const pubsub = securePubsubAt(server.grpcPort!, readFileSync(cert!));
+  onTestFinished(() => pubsub.close());
+  const [topic] = await pubsub.createTopic("t");
+  await topic.createSubscription("s");
+  const received = receive(pubsub, "s");
+  await publish(pubsub, "t", "a");
+  await eventually(() => expect(received.texts).toEqual(["a"]));
+  await received.subscription.close();
 });
 
 it("an empty request on a stream is answered, and the stream learns what was changed", async () => {

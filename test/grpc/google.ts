@@ -38,11 +38,19 @@ export function pubsubAt(version: Version, port: number): PubSub {
   }
 }
 
+const gaxCredentials = () =>
+  createRequire(createRequire(import.meta.url).resolve("@google-cloud/pubsub"))("google-gax").grpc.credentials;
+
 /** For generated clients that are made without a `PubSub`. */
 export function insecure() {
-  return createRequire(createRequire(import.meta.url).resolve("@google-cloud/pubsub"))(
-    "google-gax",
-  ).grpc.credentials.createInsecure();
+  return gaxCredentials().createInsecure();
+}
+
+/** The newest client over TLS, with a certificate that it trusts. */
+export function securePubsubAt(port: number, ca: Buffer): PubSub {
+  const { PubSub } = google("6.3.0");
+  const sslCreds = gaxCredentials().createSsl(ca);
+  return new PubSub({ projectId: PROJECT, apiEndpoint: `localhost:${port}`, emulatorMode: false, sslCreds });
 }
 
 /** The generated client, which has every method and no behavior of its own. */

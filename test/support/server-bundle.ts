@@ -41,7 +41,7 @@ export default async function setup(project: TestProject): Promise<() => void> {
     platform: "node",
     format: "esm",
     target: "node20",
-    external: ["lmdb", "@grpc/grpc-js", "protobufjs"],
+    external: ["lmdb", "protobufjs"],
     // Packages in CommonJS ask for the modules of Node with `require`.
     banner: {
       js: `import { createRequire as requireOf } from "node:module"; const require = requireOf(import.meta.url);`,

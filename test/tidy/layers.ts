@@ -68,7 +68,7 @@ export const LAYERS: readonly Layer[] = [
     where: under("doors/"),
     // The doors know only the descriptor of features; the webhook door implements ports of wakes, the gRPC door serves pull.
     imports: [...GROUND, "feature", "wakes", "pull", "auth"],
-    packages: ["zod", "ws", "@grpc/grpc-js", "protobufjs"],
+    packages: ["zod", "ws", "protobufjs"],
     portable: true,
   },
   {

@@ -42,8 +42,12 @@ export const MAY_USE_NODE: readonly (readonly [where: RegExp, reason: string])[]
   [/^packages\/server\/src\/doors\/http\/node-mount\.ts$/, "it takes requests of another server of node:http"],
   [/^packages\/server\/src\/doors\/http\/node-sink\.ts$/, "it writes to a response of node:http"],
   [/^packages\/server\/src\/doors\/http\/websocket\.ts$/, "it takes over sockets of node:http"],
-  [/^packages\/server\/src\/doors\/grpc\/grpc-(door|server)\.ts$/, "they accept sockets of Node"],
-  [/^packages\/server\/src\/doors\/grpc\/definitions\.ts$/, "it reads the definitions of a package"],
+  [/^packages\/server\/src\/doors\/grpc\/grpc-(door|server|session|call)\.ts$/, "they are the adapter to node:http2"],
+  [
+    /^packages\/server\/src\/doors\/grpc\/(definitions|field-check|message-frames)\.ts$/,
+    "they read and write the bytes of a stream of node:http2",
+  ],
+  [/^packages\/server\/src\/doors\/tls\/certificate\.ts$/, "it reads files and makes connections of node:tls"],
   [/^packages\/server\/src\/doors\/webhook\/node-webhook\.ts$/, "it resolves names and opens sockets itself"],
   [/^packages\/server\/src\/doors\/webhook\/node-ed25519\.ts$/, "it signs with node:crypto"],
 ];

@@ -22,6 +22,7 @@ import { Deadlines } from "./core/deadlines.ts";
 import { Feeds } from "./core/feed.ts";
 import { gauge } from "./core/metric.ts";
 import type { World } from "./core/world.ts";
+import { ConnectionRoom } from "./doors/connection-room.ts";
 import { openGrpc } from "./doors/grpc/grpc-door.ts";
 import { cookieOrigins, corsDecorator, preflightHeaders } from "./doors/http/cors.ts";
 import { HttpDoor } from "./doors/http/http-door.ts";
@@ -31,6 +32,7 @@ import { headersOnTheWire } from "./doors/http/openapi.ts";
 import { pageRuleOf } from "./doors/http/page-rule.ts";
 import { Router } from "./doors/http/router.ts";
 import { serverFeature } from "./doors/http/server-routes.ts";
+import { Certificate } from "./doors/tls/certificate.ts";
 import { nodeEd25519 } from "./doors/webhook/node-ed25519.ts";
 import { NodeWebhookSender } from "./doors/webhook/node-webhook.ts";
 import { EmbeddedProjects, type EmbeddedStreams } from "./embed/embedded-streams.ts";
@@ -80,6 +82,7 @@ export async function createServer(options: ServerOptions = {}, outside: TestOut
   const asked = withDefaults(options);
   const exposure = exposureOf(asked, asked.authorize !== undefined, "options");
   if (exposure.kind === "refused") throw new ConfigError([exposure.why]);
+  const certificate = certificateOf(asked);
   const world = realWorld();
   const clock = () => world.monotonicMs();
   const { log, tracing } = asked;
@@ -89,7 +92,7 @@ export async function createServer(options: ServerOptions = {}, outside: TestOut
   try {
     const engine = await openEngine(settings, world, watch);
     try {
-      return await serve(settings, world, engine, watch, outside);
+      return await serve(settings, world, engine, watch, certificate, outside);
     } catch (fault) {
       await engine.close();
       throw fault;
@@ -102,6 +105,16 @@ export async function createServer(options: ServerOptions = {}, outside: TestOut
 
 function engineOf({ redis, memory }: ServerSettings): string {
   return redis.urls.length > 0 ? "redis" : memory ? "memory" : "disk";
+}
+
+function certificateOf(settings: ServerSettings): Certificate | undefined {
+  const { cert, key, ...limits } = limitsOf(settings).tls;
+  if (cert === undefined || key === undefined) return undefined;
+  try {
+    return Certificate.read({ cert, key }, limits);
+  } catch (fault) {
+    throw new ConfigError([(fault as Error).message]);
+  }
 }
 
 /** Loads only the engine that is asked for, because loading all three doubles the time of a start. */
@@ -128,13 +141,17 @@ async function serve(
   world: World,
   engine: Engine,
   watch: Watch,
+  certificate: Certificate | undefined,
   outside: TestOutside,
 ): Promise<RunningServer> {
   const app = buildApp(settings, outside.world ?? world, engine, { ...outside, watching: watch });
   const { http, grpc: grpcLimits } = limitsOf(settings);
+  const warn = (what: string, details: object) => watch.log.warn(what, details);
+  const room = new ConnectionRoom(connectionsWithin(http.connections, openFiles(), warn));
   const door = await HttpDoor.open({
     ...http,
-    connections: connectionsWithin(http.connections, openFiles(), (what, details) => watch.log.warn(what, details)),
+    room,
+    secure: certificate?.secure("http/1.1"),
     host: settings.host,
     port: settings.listen === false ? undefined : settings.port,
     handle: (request) => app.router.route(request),
@@ -147,18 +164,36 @@ async function serve(
   });
   const grpc = await openGrpc(
     settings.grpcPort,
-    { ...app, host: settings.host, service: app.pull.service, engine, limits: grpcLimits, report: watch.report },
-    (what, details) => watch.log.warn(what, details),
+    {
+      ...app,
+      host: settings.host,
+      service: app.pull.service,
+      engine,
+      limits: grpcLimits,
+      // Half of all connections stay for HTTP.
+      room: room.part(Math.min(grpcLimits.connections, Math.ceil(room.most / 2))),
+      secure: certificate?.secure("h2"),
+      memory: door.memory,
+      observer: watch.grpcObserver,
+      report: watch.report,
+    },
+    warn,
   ).catch(async (fault) => {
     await door.close();
     throw fault;
   });
   watch.add(app.metrics);
   watch.addDoor(door);
+  if (grpc !== undefined) watch.addGrpcDoor(grpc);
+  certificate?.follow(world, {
+    renewed: (until) => watch.log.info("the renewed certificate is in use", { until }),
+    refused: (why) => watch.log.warn("the certificate's files changed and cannot be used; the old one stays", { why }),
+  });
   watch.followHealth(() => engine.health());
   app.start();
   const host = settings.host.includes(":") ? `[${settings.host}]` : settings.host;
-  const url = settings.listen === false ? "" : `http://${host}:${door.port}`;
+  const scheme = certificate === undefined ? "http" : "https";
+  const url = settings.listen === false ? "" : `${scheme}://${host}:${door.port}`;
   const grpcPort = grpc?.port;
   const mount = (prefix = "") => {
     const exposure = exposureOf(settings, settings.authorize !== undefined, "options");
@@ -177,7 +212,8 @@ async function serve(
     const askedAt = world.monotonicMs();
     watch.log.info("draining", { readers: app.tail.readers, drainMs: settings.drainMs });
     const cancel = world.after(settings.drainMs, () => {
-      watch.log.warn("the time to drain is up", { connections: door.connections });
+      const connections = door.connections + (grpc?.connections ?? 0);
+      watch.log.warn("the time to drain is up", { connections });
       door.cut();
       grpc?.cut();
     });
@@ -185,6 +221,7 @@ async function serve(
     app.drain();
     await Promise.all([door.close(), grpc?.close()]);
     cancel();
+    certificate?.stop();
     await app.stop();
     watch.stop();
     await engine.close();

@@ -21,7 +21,7 @@ export function complete(settings: ParsedSettings, isGuarded = false): Settings 
 
 /** Why the settings contradict each other; empty if they do not. */
 export function disagreements(settings: Settings): string[] {
-  const { cors, wake, webhook, list, stream, http } = limitsOf(settings);
+  const { cors, wake, webhook, list, stream, http, tls } = limitsOf(settings);
   const problems: string[] = [];
   const atMost = (low: string, lowValue: number, high: string, highValue: number) => {
     if (lowValue > highValue) problems.push(`${low} (${lowValue}) must be at most ${high} (${highValue})`);
@@ -34,6 +34,9 @@ export function disagreements(settings: Settings): string[] {
   atMost("internal.list.defaultStreams", list.defaultStreams, "list.streams", list.streams);
   // Otherwise the largest body would be refused for want of memory, however often its client retries.
   atMost("stream.bodyBytes", stream.bodyBytes, "half of http.memoryBytes", http.memoryBytes / 2);
+  if ((tls.cert === undefined) !== (tls.key === undefined)) {
+    problems.push(`tls.cert and tls.key belong together; tls.${tls.cert === undefined ? "cert" : "key"} is not set`);
+  }
   if (cors.credentials && cors.origins.includes("*")) {
     problems.push("cors.origins must not contain * when cors.credentials is true: any page could act for its visitor");
   }

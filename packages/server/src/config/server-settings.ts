@@ -21,6 +21,7 @@ import { settingGroup } from "../core/setting-group.ts";
 import { GRPC_LIMITS } from "../doors/grpc/defaults.ts";
 import { CORS_DEFAULTS } from "../doors/http/cors.ts";
 import { HTTP_LIMITS } from "../doors/http/defaults.ts";
+import { TLS_LIMITS } from "../doors/tls/defaults.ts";
 import { ENGINE_BOUNDS } from "../engine/bounds.ts";
 import { DEFAULT_LIMITS as DISK } from "../engine/disk/defaults.ts";
 import { KEEPER_LIMITS, MAX_KEEPERS } from "../engine/keeper.ts";
@@ -94,6 +95,17 @@ export const projects = z.record(z.string().refine(isProjectName), project).defa
 export const projectShape = project.shape;
 
 export const doorSettings = {
+  tls: settingGroup("TLS", TLS_LIMITS, {
+    cert: optionalText(
+      "the path of a file",
+      "The certificate of the server in PEM, followed by those that lead to one that clients know. With it, HTTP, WebSockets and gRPC are served over TLS only. A renewed file is used within seconds.",
+      { flag: "--tls-cert", operand: "FILE" },
+    ),
+    key: optionalText("the path of a file", "The private key of that certificate in PEM, without a passphrase.", {
+      flag: "--tls-key",
+      operand: "FILE",
+    }),
+  }),
   cors: settingGroup("Browsers of other origins", CORS_DEFAULTS, {
     origins: list(
       isOrigin,

@@ -200,9 +200,9 @@ export function jsonObject<S extends z.ZodType>(parts: S, form: string, meaning:
 }
 
 /** An optional text. */
-export function optionalText(form: string, meaning: string) {
+export function optionalText(form: string, meaning: string, extra: Extra = {}) {
   const schema = z.string().refine(isPlainText).optional();
-  return setting(schema, { form, meaning, initial: undefined, fromText: asIs });
+  return setting(schema, { form, meaning, initial: undefined, fromText: asIs, ...extra });
 }
 
 function jsonOrText(given: string): unknown {

@@ -7,12 +7,17 @@
  */
 import { hex } from "../core/bytes.ts";
 import type { World } from "../core/world.ts";
-import type { ObservedRequest } from "../doors/http/observer.ts";
 
 const SANE = /^[A-Za-z0-9_.:=+/-]{1,64}$/;
 
 /** Two digits to base 36. Formatting the whole number each time would be the most expensive part of a log line. */
 const ENDINGS = Array.from({ length: 36 ** 2 }, (_, i) => i.toString(36).padStart(2, "0"));
+
+/** A request, or a call, that is given an id. */
+export interface Identified {
+  id: string | undefined;
+  header(name: string): string | undefined;
+}
 
 export class RequestIds {
   private readonly prefix: string;
@@ -25,7 +30,7 @@ export class RequestIds {
   }
 
   /** The same id for the same request, however often it is called. */
-  of(request: ObservedRequest): string {
+  of(request: Identified): string {
     request.id ??= this.next(request.header("x-request-id"));
     return request.id;
   }

@@ -5,6 +5,7 @@
  * Invariants: a span carries the route, the status and the project, never a path, a header or a payload.
  */
 import {
+  type Attributes,
   type Context,
   context,
   createTraceState,
@@ -22,6 +23,8 @@ import {
   trace,
 } from "@opentelemetry/api";
 import type { Reply } from "../core/http.ts";
+import type { ObservedCall } from "../doors/grpc/observer.ts";
+import { status } from "../doors/grpc/status.ts";
 import type { Handle, ObservedRequest } from "../doors/http/observer.ts";
 import type { Around } from "../engine/keeper.ts";
 import { UNKNOWN_ROUTE } from "./http-meter.ts";
@@ -31,14 +34,21 @@ export type { TracerProvider };
 const NAME = "sluice";
 const TRACEPARENT = /^00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})$/;
 const MAX_TRACESTATE_CHARS = 512;
+/** The codes of gRPC that a caller has no part in. */
+const SERVER_FAULTS: ReadonlySet<number> = new Set([status.INTERNAL, status.UNAVAILABLE]);
 
-const HEADERS: TextMapGetter<ObservedRequest> = {
+/** What carries the context of a caller. */
+interface Carrier {
+  header(name: string): string | undefined;
+}
+
+const HEADERS: TextMapGetter<Carrier> = {
   keys: () => [],
   get: (request, key) => request.header(key.toLowerCase()),
 };
 
 export class RequestTracer {
-  private readonly spans = new WeakMap<ObservedRequest, Span>();
+  private readonly spans = new WeakMap<Carrier, Span>();
 
   private constructor(private readonly tracer: Tracer) {}
 
@@ -51,11 +61,34 @@ export class RequestTracer {
 
   /** Handles the request with its span as the active one, if the embedding program has a context manager. */
   surround(request: ObservedRequest, handle: Handle): Promise<Reply> | Reply {
-    const parent = parentOf(request);
-    const attributes = { "http.request.method": request.method };
-    const span = this.tracer.startSpan(request.method, { kind: SpanKind.SERVER, attributes }, parent);
-    this.spans.set(request, span);
-    return context.with(trace.setSpan(parent, span), handle, undefined, request);
+    return this.within(request, request.method, { "http.request.method": request.method }, () => handle(request));
+  }
+
+  /** The same for a call of gRPC. */
+  surroundCall<T>(call: ObservedCall, run: () => T): T {
+    const [service, method] = call.method.split(".");
+    return this.within(
+      call,
+      call.method,
+      { "rpc.system": "grpc", "rpc.service": service!, "rpc.method": method! },
+      run,
+    );
+  }
+
+  endCall(call: ObservedCall, code: number): void {
+    const span = this.spans.get(call);
+    if (span === undefined) return;
+    span.setAttribute("rpc.grpc.status_code", code);
+    if (call.project !== undefined) span.setAttribute("sluice.project", call.project);
+    if (SERVER_FAULTS.has(code)) span.setStatus({ code: SpanStatusCode.ERROR });
+    span.end();
+  }
+
+  private within<T>(carrier: Carrier, name: string, attributes: Attributes, run: () => T): T {
+    const parent = parentOf(carrier);
+    const span = this.tracer.startSpan(name, { kind: SpanKind.SERVER, attributes }, parent);
+    this.spans.set(carrier, span);
+    return context.with(trace.setSpan(parent, span), run);
   }
 
   end(request: ObservedRequest, status: number): void {
@@ -94,7 +127,7 @@ function isNoop(provider: TracerProvider): boolean {
 }
 
 /** Uses the propagator of the embedding program; without one, the standard header. */
-function parentOf(request: ObservedRequest): Context {
+function parentOf(request: Carrier): Context {
   const extracted = propagation.extract(ROOT_CONTEXT, request, HEADERS);
   if (trace.getSpanContext(extracted) !== undefined) return extracted;
   const parent = parseTraceparent(request.header("traceparent"), request.header("tracestate"));

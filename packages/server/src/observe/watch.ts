@@ -1,6 +1,6 @@
 /**
  * Owns the observation of one server: its log, its metrics and its traces. Compose opens it first and closes it last,
- * passes its observer to the HTTP door, and adds the metrics that each part lists.
+ * passes its observers to the doors, and adds the metrics that each part lists.
  *
  * - Metrics: each part counts in plain numbers and lists its own metrics (`core/metric.ts`): name, meaning, and how to
  *   read the number. They are read only at a scrape, so the hot path only adds.
@@ -15,10 +15,13 @@
 import type { TracerProvider } from "@opentelemetry/api";
 import { gauge, type Metric } from "../core/metric.ts";
 import type { Cancel, World } from "../core/world.ts";
+import type { GrpcObserver } from "../doors/grpc/observer.ts";
 import type { HttpObserver, ObservedRequest } from "../doors/http/observer.ts";
 import type { EngineError } from "../engine/contract.ts";
 import type { Around } from "../engine/keeper.ts";
+import { CallObserver } from "./calls.ts";
 import { METRIC_LIMITS, type MetricLimits } from "./defaults.ts";
+import { GrpcMeter, type ObservedGrpcDoor } from "./grpc-meter.ts";
 import { HttpMeter, type ObservedDoor } from "./http-meter.ts";
 import { Log, type LogOptions } from "./log.ts";
 import { type ProcessMetrics, processMetrics } from "./process-metrics.ts";
@@ -44,12 +47,14 @@ export interface WatchOptions {
 export class Watch {
   readonly log: Log;
   readonly observer: HttpObserver;
+  readonly grpcObserver: GrpcObserver;
   /** Undefined without a tracer. */
   readonly around: Around | undefined;
   /** Reports a fault whose details no client sees. */
   readonly report: (what: string, fault: unknown, requestId?: string) => void;
   private readonly listed: Metric[] = [];
   private readonly http = new HttpMeter();
+  private readonly grpc = new GrpcMeter();
   private readonly ids: RequestIds;
   private readonly process: ProcessMetrics;
   private readonly world: World;
@@ -65,6 +70,7 @@ export class Watch {
     const tracer = RequestTracer.open(tracing);
     this.around = tracer?.around;
     this.observer = new RequestObserver({ meter: this.http, clock, ids: this.ids, log: this.log.request, tracer });
+    this.grpcObserver = new CallObserver({ meter: this.grpc, clock, ids: this.ids, log: this.log.request, tracer });
     this.process = processMetrics(engine, world, limits.eventLoopMs);
     this.add([...this.process.metrics, ...this.log.metrics()]);
   }
@@ -75,6 +81,10 @@ export class Watch {
 
   addDoor(door: ObservedDoor): void {
     this.add(this.http.metrics(door));
+  }
+
+  addGrpcDoor(door: ObservedGrpcDoor): void {
+    this.add(this.grpc.metrics(door));
   }
 
   metrics(): Promise<string> {

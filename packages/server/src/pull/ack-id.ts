@@ -17,35 +17,45 @@ export interface AckId {
 
 const BASE = 36;
 const PARTS = 5;
-/** 36 ** 10 is below 2 ** 53; numbers of 11 digits may be as well. */
 const MAX_DIGITS = 11;
-const DASH = 0x2d;
+const DASH = 45;
+
+/** What the ids of a log begin with; successive deliveries are of one log mostly. */
+let last = { edition: -1, log: -1, generation: -1, beginning: "" };
 
 export function formatAckId({ edition, log, generation, seq, lease }: AckId): string {
-  return `${edition.toString(BASE)}-${log.toString(BASE)}-${generation.toString(BASE)}-${seq.toString(BASE)}-${lease.toString(BASE)}`;
+  if (last.edition !== edition || last.log !== log || last.generation !== generation) {
+    const beginning = `${edition.toString(BASE)}-${log.toString(BASE)}-${generation.toString(BASE)}-`;
+    last = { edition, log, generation, beginning };
+  }
+  return `${last.beginning}${seq.toString(BASE)}-${lease.toString(BASE)}`;
 }
 
 /** Undefined if the text was never an ack id. Read by hand, because every acknowledgement comes through here. */
 export function parseAckId(text: string): AckId | undefined {
-  const parts = [0];
+  const parts: number[] = [];
+  let value = 0;
   let digits = 0;
-  for (let i = 0; i < text.length; i++) {
-    const code = text.charCodeAt(i);
+  for (let i = 0; i <= text.length; i++) {
+    const code = i === text.length ? DASH : text.charCodeAt(i);
     if (code === DASH) {
-      if (digits === 0 || parts.push(0) > PARTS) return undefined;
+      if (digits === 0 || parts.length === PARTS) return undefined;
+      parts.push(value);
+      value = 0;
       digits = 0;
-      continue;
+    } else {
+      const digit = digitOf(code);
+      if (digit < 0 || ++digits > MAX_DIGITS) return undefined;
+      value = value * BASE + digit;
     }
-    const digit = digitOf(code);
-    if (digit === undefined || ++digits > MAX_DIGITS) return undefined;
-    parts[parts.length - 1] = parts.at(-1)! * BASE + digit;
   }
-  if (digits === 0 || parts.length < PARTS) return undefined;
+  if (parts.length !== PARTS) return undefined;
   const [edition, log, generation, seq, lease] = parts as [number, number, number, number, number];
   return { edition, log, generation, seq, lease };
 }
 
-function digitOf(code: number): number | undefined {
-  if (code >= 0x30 && code <= 0x39) return code - 0x30;
-  return code >= 0x61 && code <= 0x7a ? code - 0x61 + 10 : undefined;
+/** The value of a digit or a lower-case letter; -1 for any other character. */
+function digitOf(code: number): number {
+  if (code >= 48 && code <= 57) return code - 48;
+  return code >= 97 && code <= 122 ? code - 87 : -1;
 }

@@ -5,7 +5,6 @@
  * Invariants: no method runs before its caller is identified; what the caller may do, the service of pull demands itself. Each call
  * ends exactly once.
  */
-import type { handleUnaryCall, ServerUnaryCall } from "@grpc/grpc-js";
 import type { Credentials, Identity } from "../../auth/identity.ts";
 import type { Access } from "../../core/action.ts";
 import type { Audience } from "../../core/audience.ts";
@@ -13,9 +12,9 @@ import { checkProject } from "../../core/project.ts";
 import type { World } from "../../core/world.ts";
 import type { Engine } from "../../engine/contract.ts";
 import type { PullService } from "../../pull/contract.ts";
-import type { MemoryBudget } from "../memory-budget.ts";
 import type { GrpcLimits } from "./defaults.ts";
 import type { Definitions } from "./definitions.ts";
+import type { GrpcCall, Handler } from "./grpc-call.ts";
 import { Names, projectOf } from "./names.ts";
 import { type Failure, failureOf } from "./status.ts";
 
@@ -33,17 +32,12 @@ export interface GrpcParts {
 /** What the methods share once the definitions are loaded. */
 export interface MethodParts extends GrpcParts {
   readonly definitions: Definitions;
-  /** For requests that are being published. */
-  readonly memory: MemoryBudget;
 }
 
 export interface Caller {
   readonly names: Names;
   readonly access: Access;
 }
-
-/** The part of a call that every kind of method has. */
-export type AnyCall = Pick<ServerUnaryCall<unknown, unknown>, "metadata" | "getPath">;
 
 /** A failure that is not a refusal, such as acknowledgements that succeeded in part. */
 export class CallFailure extends Error {
@@ -52,20 +46,25 @@ export class CallFailure extends Error {
   }
 }
 
-export type Run<Q> = (caller: Caller, request: Q, call: ServerUnaryCall<Q, object>) => Promise<object>;
+export type Run<Q> = (caller: Caller, request: Q, call: GrpcCall) => Promise<object>;
+/** Opens a call of a method. */
+export type Open = (call: GrpcCall) => Handler;
+/** The methods of a service, by their names. */
+export type Service = Readonly<Record<string, Open>>;
 
 /** A method that gets one request. `nameOf`: the name in the request by which its project is known. */
-export function unary<Q>(parts: MethodParts, nameOf: (request: Q) => string, run: Run<Q>): handleUnaryCall<Q, object> {
-  return async (call, callback) => {
-    const { request } = call;
+export function unary<Q>(parts: MethodParts, nameOf: (request: Q) => string, run: Run<Q>): Open {
+  return (call) => {
     let names: Names | undefined;
-    try {
-      names = namesOf(nameOf(request));
-      const access = await identify(parts.identity, names.project, call);
-      callback(null, await run({ names, access }, request, call));
-    } catch (fault) {
-      callback(failureIn(parts, call, names, fault));
-    }
+    return {
+      take: async (asked) => {
+        const request = asked as Q;
+        names = namesOf(nameOf(request));
+        const access = await identify(parts.identity, names.project, call);
+        return run({ names, access }, request, call);
+      },
+      failure: (fault) => failureIn(parts, call, names, fault),
+    };
   };
 }
 
@@ -75,22 +74,19 @@ export function namesOf(name: string): Names {
   return new Names(project);
 }
 
-export function failureIn(parts: GrpcParts, call: AnyCall, names: Names | undefined, fault: unknown): Failure {
+export function failureIn(parts: GrpcParts, call: GrpcCall, names: Names | undefined, fault: unknown): Failure {
   if (fault instanceof CallFailure) return fault.failure;
-  return failureOf(fault, names, (unexpected) => parts.report(`the call ${call.getPath()} failed`, unexpected));
+  return failureOf(fault, names, (unexpected) => parts.report(`a call of ${call.method} failed`, unexpected));
 }
 
-export function identify(identity: Identity, project: string, call: AnyCall): Access | Promise<Access> {
-  const header = (name: string) => {
-    const [value] = call.metadata.get(name);
-    return typeof value === "string" ? value : undefined;
-  };
-  const request = { method: "POST", path: call.getPath(), search: "", origin: "", header };
+export function identify(identity: Identity, project: string, call: GrpcCall): Access | Promise<Access> {
+  call.project = project;
+  const header = (name: string) => call.header(name);
   const credentials: Credentials = {
     authorization: header("authorization"),
     cookieToken: undefined,
     addressToken: undefined,
-    request,
+    request: { method: "POST", path: call.path, search: "", origin: "", header },
   };
   return identity.identify(project, credentials);
 }

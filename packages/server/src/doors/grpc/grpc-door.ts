@@ -4,10 +4,14 @@
  * Invariants: a server that no client of gRPC connects to never loads gRPC. A close waits for the calls in flight.
  */
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
+import type { ConnectionRoom } from "../connection-room.ts";
 import { listenFault } from "../http/listen-fault.ts";
+import type { Secure } from "../tls/certificate.ts";
 import type { GrpcParts } from "./caller.ts";
 import { GRPC_PORT } from "./defaults.ts";
+import type { CallParts } from "./grpc-call.ts";
 import type { GrpcServer } from "./grpc-server.ts";
+import type { GrpcTraffic } from "./observer.ts";
 
 /** A port that is asked for must be free; `auto` takes 8085 if it is. Resolves with undefined if no port was opened. */
 export async function openGrpc(
@@ -23,19 +27,38 @@ export async function openGrpc(
   });
 }
 
-export interface GrpcDoorOptions extends GrpcParts {
+export interface GrpcDoorOptions extends GrpcParts, Omit<CallParts, "traffic"> {
   readonly host: string;
   readonly port: number;
+  /** The connections that this door may have. */
+  readonly room: ConnectionRoom;
+  /** Secures connections where given; without it they are not encrypted. */
+  readonly secure: Secure | undefined;
 }
 
 export class GrpcDoor {
   private readonly listener: Server;
   private readonly sockets = new Set<Socket>();
   private server: Promise<GrpcServer> | undefined;
+  readonly traffic: GrpcTraffic = { receivedBytes: 0, sentBytes: 0 };
+  /** Connections that were refused because there was no room for them. */
+  refused = 0;
 
   private constructor(private readonly options: GrpcDoorOptions) {
-    this.listener = createServer({ noDelay: true }, (socket) => void this.welcome(socket));
-    this.listener.maxConnections = options.limits.connections;
+    const take = (socket: Socket) => void this.serve(socket);
+    const welcome = options.secure?.(take) ?? take;
+    this.listener = createServer({ noDelay: true }, (socket) => {
+      if (!options.room.enter(socket)) {
+        this.refused++;
+        socket.destroy();
+        return;
+      }
+      this.sockets.add(socket);
+      socket.once("close", () => this.sockets.delete(socket));
+      welcome(socket);
+    });
+    // Without a listener, a failed accept would end the process.
+    this.listener.on("error", () => {});
   }
 
   static async open(options: GrpcDoorOptions): Promise<GrpcDoor> {
@@ -59,12 +82,12 @@ export class GrpcDoor {
     return this.sockets.size;
   }
 
-  private async welcome(socket: Socket): Promise<void> {
-    this.sockets.add(socket);
-    socket.once("close", () => this.sockets.delete(socket));
+  private async serve(socket: Socket): Promise<void> {
     socket.on("error", () => {});
     try {
-      this.server ??= import("./grpc-server.ts").then((loaded) => loaded.GrpcServer.open(this.options));
+      this.server ??= import("./grpc-server.ts").then(
+        ({ GrpcServer }) => new GrpcServer({ ...this.options, traffic: this.traffic }),
+      );
       const server = await this.server;
       if (!socket.destroyed) server.take(socket);
     } catch (fault) {
@@ -78,8 +101,7 @@ export class GrpcDoor {
   async close(): Promise<void> {
     const closed = new Promise<void>((resolve) => this.listener.close(() => resolve()));
     const server = await this.server?.catch(() => undefined);
-    await server?.close();
-    this.cut();
+    server?.close();
     await closed;
   }
 

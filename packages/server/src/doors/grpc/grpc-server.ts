@@ -1,58 +1,123 @@
 /**
- * The gRPC server itself: Google's services over grpc-js. `grpc-door.ts` loads this file with its first connection, because loading
- * takes longer than a start of the rest of the server.
+ * gRPC over HTTP/2 of Node: connections, and the calls on them. `grpc-door.ts` loads this file with its first connection, because
+ * loading takes longer than a start of the rest of the server.
  *
- * Invariants: requests, calls of a connection and silent connections are bounded.
+ * Invariants: calls and metadata of a connection are bounded. A connection that shows no sign of life, or has no calls for long, is
+ * closed. A close waits for the calls in flight.
  */
+import {
+  constants,
+  createServer,
+  type Http2Server,
+  type IncomingHttpHeaders,
+  type ServerHttp2Session,
+  type ServerHttp2Stream,
+} from "node:http2";
 import type { Socket } from "node:net";
-import { type ConnectionInjector, Server, ServerCredentials } from "@grpc/grpc-js";
-import { MemoryBudget } from "../memory-budget.ts";
-import type { GrpcParts } from "./caller.ts";
+import { Refusal } from "../../core/refusal.ts";
+import type { GrpcParts, MethodParts, Service } from "./caller.ts";
 import { Definitions } from "./definitions.ts";
+import { type CallParts, GrpcCall, type Implementation } from "./grpc-call.ts";
+import { GrpcSession } from "./grpc-session.ts";
 import { iam } from "./iam.ts";
 import { publisher } from "./publisher.ts";
 import { schemaService } from "./schemas.ts";
+import { status } from "./status.ts";
 import { subscriber } from "./subscriber.ts";
 
-/** A publish of at most this many bytes is small. */
-const SMALL_BYTES = 64 * 1_024;
+const SERVICES: Readonly<Record<string, (parts: MethodParts) => Service>> = {
+  "google.pubsub.v1.Publisher": publisher,
+  "google.pubsub.v1.Subscriber": subscriber,
+  "google.pubsub.v1.SchemaService": schemaService,
+  "google.iam.v1.IAMPolicy": iam,
+};
+const LARGE_REQUESTS = "Publisher.Publish";
+const WAITING = "Subscriber.Pull";
+/** What nghttp2 holds for a connection beyond its calls, in its unit. */
+const SESSION_MEGABYTES = 64;
+const MAX_HEADERS = 100;
 
 export class GrpcServer {
-  private constructor(
-    private readonly server: Server,
-    private readonly injector: ConnectionInjector,
-  ) {}
+  private readonly server: Http2Server;
+  private readonly sessions = new Map<ServerHttp2Session, GrpcSession>();
+  private readonly methods = new Map<string, Implementation>();
 
-  static async open(given: GrpcParts): Promise<GrpcServer> {
-    const { limits } = given;
-    const definitions = Definitions.load();
-    const memory = new MemoryBudget({ memoryBytes: limits.publishingBytes, smallBytes: SMALL_BYTES });
-    const parts = { ...given, definitions, memory };
-    const server = new Server({
-      "grpc.max_receive_message_length": limits.requestBytes,
-      "grpc.max_send_message_length": -1,
-      "grpc.max_concurrent_streams": limits.calls,
-      "grpc.keepalive_time_ms": limits.pingMs,
-      "grpc.keepalive_timeout_ms": limits.pongMs,
-      "grpc.enable_channelz": 0,
+  constructor(private readonly parts: GrpcParts & CallParts) {
+    const { limits } = parts;
+    const definitions = new Definitions();
+    for (const [name, serviceOf] of Object.entries(SERVICES)) {
+      const service = serviceOf({ ...parts, definitions });
+      for (const method of definitions.methods(name)) {
+        const maxBytes = method.name === LARGE_REQUESTS ? limits.requestBytes : limits.smallRequestBytes;
+        const open = service[method.name.slice(method.name.indexOf(".") + 1)]!;
+        this.methods.set(method.path, { ...method, maxBytes, waits: method.name === WAITING, open });
+      }
+    }
+    this.server = createServer({
+      maxSessionMemory: SESSION_MEGABYTES,
+      maxHeaderListPairs: MAX_HEADERS,
+      settings: { maxConcurrentStreams: limits.calls, maxHeaderListSize: limits.headerBytes },
     });
-    server.addService(definitions.service("google.pubsub.v1.Publisher"), publisher(parts));
-    server.addService(definitions.service("google.pubsub.v1.Subscriber"), subscriber(parts));
-    server.addService(definitions.service("google.pubsub.v1.SchemaService"), schemaService(parts));
-    server.addService(definitions.service("google.iam.v1.IAMPolicy"), iam(parts));
-    return new GrpcServer(server, server.createConnectionInjector(ServerCredentials.createInsecure()));
+    this.server.on("session", (session) => this.welcome(session));
+    this.server.on("stream", (stream, headers) => this.begin(stream, headers));
+    this.server.on("sessionError", () => {});
   }
 
   take(socket: Socket): void {
-    this.injector.injectConnection(socket);
+    this.server.emit("connection", socket);
   }
 
-  /** Resolves when the calls in flight have ended. */
-  close(): Promise<void> {
-    return new Promise((resolve) => this.server.tryShutdown(() => resolve()));
+  /** Lets the calls in flight end, and takes no more. */
+  close(): void {
+    for (const session of this.sessions.keys()) session.close();
   }
 
-  cut(): void {
-    this.server.forceShutdown();
+  private begin(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): void {
+    // A client may have reset it already.
+    if (stream.destroyed) return;
+    const type = headers["content-type"];
+    if (headers[":method"] !== "POST" || !type?.startsWith("application/grpc")) {
+      stream.on("error", () => {});
+      stream.respond({ ":status": constants.HTTP_STATUS_UNSUPPORTED_MEDIA_TYPE }, { endStream: true });
+      stream.close(constants.NGHTTP2_NO_ERROR);
+      return;
+    }
+    const path = headers[":path"] ?? "";
+    const method = this.methods.get(path);
+    const call = new GrpcCall(stream, headers, method ?? UNKNOWN, this.parts);
+    this.sessions.get(stream.session as ServerHttp2Session)?.enter(stream);
+    call.begin();
+    if (method === undefined) call.fail(undefined);
+    else if (sizeOf(headers) > this.parts.limits.headerBytes) {
+      call.fail(new Refusal("bad-header", `the metadata has more than ${this.parts.limits.headerBytes} bytes`));
+    }
+  }
+
+  private welcome(session: ServerHttp2Session): void {
+    this.sessions.set(session, new GrpcSession(session, this.parts));
+    session.on("error", () => {});
+    session.once("close", () => this.sessions.delete(session));
   }
 }
+
+/** Node only announces the limit. */
+function sizeOf(headers: IncomingHttpHeaders): number {
+  let size = 0;
+  for (const name in headers) size += name.length + (headers[name]?.length ?? 0);
+  return size;
+}
+
+/** What answers calls of methods that the server does not have. */
+const UNKNOWN: Implementation = {
+  name: "other",
+  path: "",
+  isStream: false,
+  waits: false,
+  maxBytes: 0,
+  decode: () => ({}),
+  encode: () => Buffer.alloc(0),
+  open: () => ({
+    take: async () => undefined,
+    failure: () => ({ code: status.UNIMPLEMENTED, details: "The server does not have this method." }),
+  }),
+};

@@ -5,11 +5,10 @@
  * Invariants: a policy is deleted with its resource. A write that names an old etag is refused. `TestIamPermissions` answers with what
  * the caller may really do.
  */
-import type { UntypedServiceImplementation } from "@grpc/grpc-js";
 import type { Need } from "../../core/action.ts";
 import { hex } from "../../core/bytes.ts";
 import { Refusal } from "../../core/refusal.ts";
-import { type Caller, CallFailure, type MethodParts, unary } from "./caller.ts";
+import { type Caller, CallFailure, type MethodParts, type Service, unary } from "./caller.ts";
 import { abortedBy } from "./status.ts";
 
 const TYPE = "google.iam.v1.Policy";
@@ -35,7 +34,7 @@ interface Holder {
   store(opaque: Readonly<Record<string, unknown>>): Promise<unknown>;
 }
 
-export function iam(parts: MethodParts): UntypedServiceImplementation {
+export function iam(parts: MethodParts): Service {
   const { definitions } = parts;
   const policyOf = ({ opaque }: Holder) => definitions.fromJson(TYPE, (opaque?.policy ?? {}) as object) as PolicyWire;
   const answer = (policy: PolicyWire) => (policy.etag.length === 0 ? { ...policy, etag: NO_ETAG } : policy);

@@ -1,13 +1,11 @@
 /**
  * `google.pubsub.v1.Publisher`: topics, and publishing to them.
  *
- * Invariants: an answered publish is durable, in the order of its messages. The requests that are being published fit into one budget
- * of memory.
+ * Invariants: an answered publish is durable, in the order of its messages.
  */
-import type { UntypedServiceImplementation } from "@grpc/grpc-js";
 import { Refusal } from "../../core/refusal.ts";
 import type { NewMessage } from "../../pull/contract.ts";
-import { type Caller, type MethodParts, maskOf, unary } from "./caller.ts";
+import { type Caller, type MethodParts, maskOf, type Service, unary } from "./caller.ts";
 import { TopicSchemas } from "./topic-schemas.ts";
 import { settingsOf, topicChange, topicWire } from "./topics.ts";
 import type { Masked, MessageWire, PageWire, TopicWire } from "./wire.ts";
@@ -25,7 +23,7 @@ interface OfTopic {
   readonly topic: string;
 }
 
-export function publisher(parts: MethodParts): UntypedServiceImplementation {
+export function publisher(parts: MethodParts): Service {
   const { service, definitions } = parts;
   const schemas = new TopicSchemas(parts);
   return {
@@ -114,7 +112,7 @@ export function pageOf({ pageSize, pageToken }: PageWire) {
 }
 
 async function publish(
-  { service, memory }: MethodParts,
+  { service }: MethodParts,
   schemas: TopicSchemas,
   caller: Caller,
   { topic, messages }: Publish,
@@ -125,15 +123,8 @@ async function publish(
     const count = messages.length;
     throw new Refusal("bad-request", `Invalid message_count given: ${count} is not from 1 to ${MAX_MESSAGES}.`);
   }
-  let bytes = 0;
-  for (const { data } of messages) bytes += data.length;
-  if (!memory.take(bytes)) throw new Refusal("memory-full", "too many messages are being published now; retry later");
-  try {
-    await schemas.check(caller, path, messages);
-    return await service.publish(names.project, path, messages.map(newMessage), access);
-  } finally {
-    memory.give(bytes);
-  }
+  await schemas.check(caller, path, messages);
+  return service.publish(names.project, path, messages.map(newMessage), access);
 }
 
 /** Without empty attributes, because messages without metadata share an append. */

@@ -3,11 +3,11 @@
  *
  * Invariants: nothing is leased after the caller has left or its deadline is near. A call counts among the clients that wait.
  */
-import type { ServerUnaryCall } from "@grpc/grpc-js";
 import { Refusal } from "../../core/refusal.ts";
 import type { Delivery, PullStream } from "../../pull/contract.ts";
 import type { Caller, MethodParts } from "./caller.ts";
 import { receivedMessage } from "./deliveries.ts";
+import type { GrpcCall } from "./grpc-call.ts";
 import { endOf } from "./stream-end.ts";
 
 export interface PullWire {
@@ -20,14 +20,14 @@ export async function pullCall(
   parts: MethodParts,
   { names, access }: Caller,
   { subscription, returnImmediately, maxMessages }: PullWire,
-  call: ServerUnaryCall<PullWire, object>,
+  call: GrpcCall,
 ): Promise<object> {
   const { service, audience, world, limits } = parts;
   const { project } = names;
   const id = names.subscription(subscription);
   if (maxMessages < 1) throw new Refusal("bad-request", `Invalid max_messages given: ${maxMessages} is not positive.`);
   const told = await service.get(project, id, access);
-  const leave = audience.enter(project, { onGone: (task) => void call.once("cancelled", task) });
+  const leave = audience.enter(project, call);
   let stream: PullStream | undefined;
   let cancel = () => {};
   let isOver = false;
@@ -36,7 +36,7 @@ export async function pullCall(
     const deliveries = await new Promise<readonly Delivery[]>((resolve, reject) => {
       const nothing = () => resolve([]);
       cancel = world.after(waitMs(parts, call), nothing);
-      call.once("cancelled", nothing);
+      call.onGone(nothing);
       guest.sendHome = nothing;
       audience.stay(guest);
       const events = {
@@ -62,8 +62,8 @@ export async function pullCall(
   }
 }
 
-function waitMs({ limits, world }: MethodParts, call: ServerUnaryCall<PullWire, object>): number {
-  const deadline = Number(call.getDeadline());
-  if (!Number.isFinite(deadline)) return limits.pullWaitMs;
-  return Math.max(0, Math.min(limits.pullWaitMs, deadline - world.now() - limits.pullMarginMs));
+function waitMs({ limits, world }: MethodParts, call: GrpcCall): number {
+  const { deadlineAt } = call;
+  if (deadlineAt === undefined) return limits.pullWaitMs;
+  return Math.max(0, Math.min(limits.pullWaitMs, deadlineAt - world.now() - limits.pullMarginMs));
 }

@@ -3,10 +3,9 @@
  *
  * Invariants: no schema is stored that its parser does not take. `SCHEMA@REVISION` names one revision, `SCHEMA` the newest.
  */
-import type { UntypedServiceImplementation } from "@grpc/grpc-js";
 import { Refusal } from "../../core/refusal.ts";
 import type { NewSchema, Schema, SchemaRevision } from "../../pull/contract.ts";
-import { type Caller, type MethodParts, type Run, unary } from "./caller.ts";
+import { type Caller, type MethodParts, type Run, type Service, unary } from "./caller.ts";
 import type { Names } from "./names.ts";
 import { pageOf } from "./publisher.ts";
 import { checkDefinition, checkerOf, type Encoding } from "./schema-check.ts";
@@ -38,7 +37,7 @@ interface Validated {
   readonly encoding: number;
 }
 
-export function schemaService(parts: MethodParts): UntypedServiceImplementation {
+export function schemaService(parts: MethodParts): Service {
   const { service } = parts;
   const one = <Q extends OfName>(run: Run<Q>) => unary<Q>(parts, ({ name }) => name, run);
   return {

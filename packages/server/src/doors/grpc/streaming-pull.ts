@@ -4,27 +4,26 @@
  * Invariants: nothing is leased while the network does not take what was written. Each request without acknowledgements, the client's
  * sign of life, is answered. The call ends with a status by which Google's clients know whether to connect again, and never with OK.
  */
-import type { ServerDuplexStream } from "@grpc/grpc-js";
 import type { Access } from "../../core/action.ts";
 import { Refusal } from "../../core/refusal.ts";
 import type { Cancel } from "../../core/world.ts";
 import type { AckOutcome, Delivery, PullStream, Subscription } from "../../pull/contract.ts";
-import { type Caller, failureIn, identify, type MethodParts, namesOf } from "./caller.ts";
+import { type Caller, failureIn, identify, type MethodParts, namesOf, type Open } from "./caller.ts";
 import { batchesOf } from "./deliveries.ts";
+import type { GrpcCall, Handler } from "./grpc-call.ts";
+import type { Failure } from "./status.ts";
 import { endOf } from "./stream-end.ts";
 import { deadlineMs, modifiedMs } from "./subscriptions.ts";
 import type { Int64, StreamingPullWire } from "./wire.ts";
 
-type Call = ServerDuplexStream<StreamingPullWire, object>;
-
 /** The farthest that a timer looks ahead. */
 const AHEAD_MS = 3_600_000;
 
-export function streamingPull(parts: MethodParts): (call: Call) => void {
-  return (call) => new StreamingPull(parts, call).begin();
+export function streamingPull(parts: MethodParts): Open {
+  return (call) => new StreamingPull(parts, call);
 }
 
-class StreamingPull {
+class StreamingPull implements Handler {
   private caller: Caller | undefined;
   private name = "";
   private id = "";
@@ -39,36 +38,34 @@ class StreamingPull {
 
   constructor(
     private readonly parts: MethodParts,
-    private readonly call: Call,
-  ) {}
-
-  begin(): void {
-    const { call } = this;
-    call.on("data", (request: StreamingPullWire) => {
-      // One after another, so that the first has opened the stream, and a client cannot pile them up.
-      call.pause();
-      this.take(request)
-        .catch((fault) => this.fail(fault))
-        .finally(() => call.resume());
-    });
-    // The client sends no more, so it answers no message either.
-    call.on("end", () => this.fail(new Refusal("body-timeout", "the client has ended its side of the stream")));
-    call.on("cancelled", () => this.stop());
-    call.on("error", () => this.stop());
+    private readonly call: GrpcCall,
+  ) {
+    call.onGone(() => this.stop());
   }
 
-  private async take(request: StreamingPullWire): Promise<void> {
+  /** One request after another, so that the first has opened the stream. */
+  async take(asked: object): Promise<undefined> {
+    const request = asked as StreamingPullWire;
     if (this.isOver) return;
-    if (this.caller === undefined) {
-      await this.open(request);
-      return;
-    }
+    if (this.caller === undefined) await this.open(request);
+    else await this.answer(this.caller, request);
+  }
+
+  /** The client sends no more, so it answers no message either. */
+  ended(): void {
+    this.call.fail(new Refusal("body-timeout", "the client has ended its side of the stream"));
+  }
+
+  failure(fault: unknown): Failure {
+    return failureIn(this.parts, this.call, this.caller?.names, fault);
+  }
+
+  private async answer({ access, names }: Caller, request: StreamingPullWire): Promise<void> {
     const { subscription, streamAckDeadlineSeconds: seconds, ackIds, modifyDeadlineAckIds } = request;
     if (subscription !== "" && subscription !== this.name) {
       throw new Refusal("bad-request", "The subscription of a stream must not change after its first request.");
     }
     if (seconds > 0) this.stream?.setAckDeadline(deadlineMs(seconds));
-    const { access, names } = this.caller;
     const answer: Record<string, object> = {};
     if (ackIds.length > 0) {
       const outcomes = await this.parts.service.acknowledge(names.project, this.id, ackIds, access);
@@ -88,7 +85,7 @@ class StreamingPull {
     this.caller = { names, access };
     // A stream may be given up while it opens.
     if (this.isOver) return;
-    this.leave = parts.audience.enter(names.project, { onGone: (task) => void call.once("cancelled", task) });
+    this.leave = parts.audience.enter(names.project, call);
     parts.audience.stay(this);
     this.told = await parts.service.get(names.project, this.id, access);
     // First, because a client must know that a subscription is exactly-once before it gets a message.
@@ -101,7 +98,7 @@ class StreamingPull {
     };
     const events = {
       deliver: (messages: readonly Delivery[]) => this.deliver(messages),
-      ended: (why: Parameters<typeof endOf>[0]) => this.fail(endOf(why, this.id)),
+      ended: (why: Parameters<typeof endOf>[0]) => this.call.fail(endOf(why, this.id)),
     };
     this.stream = await parts.service.open(names.project, this.id, asked, events, access);
     if (this.isOver) this.stream.close();
@@ -114,7 +111,7 @@ class StreamingPull {
     const { engine, world } = this.parts;
     if (access.untilMs === undefined || this.isOver) return;
     const leftMs = access.untilMs - engine.now();
-    if (leftMs <= 0) this.fail(new Refusal("token-expired", "the token has expired"));
+    if (leftMs <= 0) this.call.fail(new Refusal("token-expired", "the token has expired"));
     else this.timer = world.after(Math.min(leftMs, AHEAD_MS), () => this.watchToken(access));
   }
 
@@ -173,13 +170,7 @@ class StreamingPull {
 
   /** The server shuts down. */
   sendHome(): void {
-    this.fail(endOf("draining", this.id));
-  }
-
-  private fail(fault: unknown): void {
-    if (this.isOver) return;
-    this.stop();
-    this.call.emit("error", failureIn(this.parts, this.call, this.caller?.names, fault));
+    this.call.fail(endOf("draining", this.id));
   }
 
   /** What is outstanding stays leased until it expires. */

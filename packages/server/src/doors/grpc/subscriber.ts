@@ -4,10 +4,9 @@
  * Invariants: an answered acknowledgement is durable. Ids that are unknown are ignored, except on exactly-once subscriptions, where
  * each is told.
  */
-import type { UntypedServiceImplementation } from "@grpc/grpc-js";
 import { Refusal } from "../../core/refusal.ts";
 import type { AckOutcome, SeekTarget, Subscription } from "../../pull/contract.ts";
-import { type Caller, CallFailure, type MethodParts, maskOf, type Run, unary } from "./caller.ts";
+import { type Caller, CallFailure, type MethodParts, maskOf, type Run, type Service, unary } from "./caller.ts";
 import type { Names } from "./names.ts";
 import { pageOf } from "./publisher.ts";
 import { type PullWire, pullCall } from "./pull-call.ts";
@@ -35,11 +34,11 @@ interface Seek extends OfSubscription {
   readonly snapshot: string;
 }
 
-export function subscriber(parts: MethodParts): UntypedServiceImplementation {
+export function subscriber(parts: MethodParts): Service {
   return { ...subscriptionMethods(parts), ...deliveryMethods(parts), ...snapshotMethods(parts) };
 }
 
-function subscriptionMethods(parts: MethodParts): UntypedServiceImplementation {
+function subscriptionMethods(parts: MethodParts): Service {
   const { service, definitions } = parts;
   const rendered = (one: Subscription, names: Names) => subscriptionWire(one, names, definitions);
   const one = (run: Run<OfSubscription>) => unary<OfSubscription>(parts, ({ subscription }) => subscription, run);
@@ -112,7 +111,7 @@ function targetOf({ target, time, snapshot }: Seek, names: Names): SeekTarget {
   throw new Refusal("bad-request", "A seek needs a time or a snapshot.");
 }
 
-function deliveryMethods(parts: MethodParts): UntypedServiceImplementation {
+function deliveryMethods(parts: MethodParts): Service {
   const { service } = parts;
   return {
     StreamingPull: streamingPull(parts),
@@ -161,7 +160,7 @@ async function answered(
   return {};
 }
 
-function snapshotMethods(parts: MethodParts): UntypedServiceImplementation {
+function snapshotMethods(parts: MethodParts): Service {
   const { service } = parts;
   const one = (run: Run<OfSnapshot>) => unary<OfSnapshot>(parts, ({ snapshot }) => snapshot, run);
   return {

@@ -75,6 +75,7 @@ export abstract class NotedRequest implements Lined {
 
 /** What all connections of a door share. */
 export interface SharedParts {
+  readonly scheme: "http" | "https";
   readonly limits: HttpLimits;
   readonly memory: MemoryBudget;
   readonly traffic: Traffic;

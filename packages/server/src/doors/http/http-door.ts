@@ -13,7 +13,9 @@ import type { Deadlines } from "../../core/deadlines.ts";
 import type { Headers, HttpRequest, Reply } from "../../core/http.ts";
 import { Refusal } from "../../core/refusal.ts";
 import { EngineError } from "../../engine/contract.ts";
+import { ConnectionRoom } from "../connection-room.ts";
 import { MemoryBudget } from "../memory-budget.ts";
+import type { Secure } from "../tls/certificate.ts";
 import { AnswerClock, GONE } from "./answer-clock.ts";
 import { HTTP_LIMITS, type HttpLimits } from "./defaults.ts";
 import type { DoorLine, DoorRequest, SharedParts } from "./door-request.ts";
@@ -41,6 +43,10 @@ export interface HttpDoorOptions extends Partial<HttpLimits> {
   readonly staysOpen?: ((path: string, search: string) => boolean) | undefined;
   /** Whether there is an address of this path; requests to others pass a handler that is mounted without a prefix. */
   readonly owns?: ((path: string) => boolean) | undefined;
+  /** The connections that this door may have; without it, those of its limits. */
+  readonly room?: ConnectionRoom | undefined;
+  /** Secures connections where given; without it they are not encrypted. */
+  readonly secure?: Secure | undefined;
   /** Adds headers to every response, refusals included. */
   readonly decorate?: ((request: HttpRequest, headers: Headers) => void) | undefined;
   readonly observer?: HttpObserver | undefined;
@@ -94,7 +100,8 @@ export class HttpDoor {
     this.memory = new MemoryBudget(limits);
     const serve = (request: DoorRequest) => this.serve(request);
     const cut = (line: DoorLine, why: CutReason) => this.cutOff(line, why);
-    this.shared = { limits, memory: this.memory, traffic, serve, cut };
+    const scheme = options.secure === undefined ? "http" : "https";
+    this.shared = { scheme, limits, memory: this.memory, traffic, serve, cut };
     const door = this;
     this.answered = function (this: ServerResponse) {
       NodeLine.of(this.req.socket).answered(this, door.closing);
@@ -120,7 +127,8 @@ export class HttpDoor {
     this.server.on("clientError", (error, socket) => this.refuseGarbage(error, socket as Socket));
     const { staysOpen } = options;
     const enter = limits.lane && staysOpen !== undefined ? this.openLane(staysOpen) : undefined;
-    capConnections(this.server, limits.connections, limits.lingerMs, enter);
+    const room = options.room ?? new ConnectionRoom(limits.connections);
+    capConnections(this.server, room, limits.lingerMs, enter, options.secure);
   }
 
   static async open(options: HttpDoorOptions): Promise<HttpDoor> {

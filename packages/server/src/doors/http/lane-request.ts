@@ -41,7 +41,7 @@ export class LaneRequest extends NotedRequest implements DoorRequest {
   check(): void {}
 
   get origin(): string {
-    return `http://${this.headers.get("host")}`;
+    return `${this.line.shared.scheme}://${this.headers.get("host")}`;
   }
 
   get hasLeft(): boolean {

@@ -2,12 +2,14 @@
  * Bounds the connections of the HTTP door, so that idle clients cannot take the descriptors that the engine needs. The adapter
  * applies it; compose takes the number from `connectionsWithin`.
  *
- * Invariants: at most `most` connections are served. A few beyond it are open while they are refused; any further one is closed
+ * Invariants: the connections that are served have entered the room. A few beyond it are open while they are refused; any further one is closed
  * at once. A failed accept costs that connection and nothing else.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import type { Server } from "node:http";
 import type { Socket } from "node:net";
+import type { ConnectionRoom } from "../connection-room.ts";
+import type { Secure } from "../tls/certificate.ts";
 import { hangUp } from "./node-hang-up.ts";
 
 /** Descriptors for the engine, for threads, webhooks and key sets: a quarter of the limit, within these bounds. */
@@ -60,20 +62,26 @@ export type Entrance = (socket: Socket, admit: () => void) => void;
 const admitAtOnce: Entrance = (_, admit) => admit();
 
 /** Call it after all other listeners for connections are in place, because only served connections reach them. */
-export function capConnections(server: Server, most: number, lingerMs: number, enter: Entrance = admitAtOnce): void {
+export function capConnections(
+  server: Server,
+  room: ConnectionRoom,
+  lingerMs: number,
+  enter: Entrance = admitAtOnce,
+  secure?: Secure,
+): void {
+  const { most } = room;
   const listeners = server.listeners("connection");
   server.removeAllListeners("connection");
-  let served = 0;
-  server.on("connection", (socket: Socket) => {
-    if (served >= most) {
-      refuse(socket, most, lingerMs);
-      return;
-    }
-    served++;
-    socket.once("close", () => served--);
+  const serve = (socket: Socket) =>
     enter(socket, () => {
       for (const listener of listeners) listener.call(server, socket);
     });
+  const take = secure?.(serve) ?? serve;
+  server.on("connection", (socket: Socket) => {
+    if (room.enter(socket)) take(socket);
+    // A refusal could be read only after a handshake, which costs more than it tells.
+    else if (secure !== undefined) socket.destroy();
+    else refuse(socket, most, lingerMs);
   });
   server.maxConnections = most + refusing(most);
   // Without a listener, a failed accept would end the process.

@@ -49,7 +49,7 @@ export class NodeRequest extends NotedRequest implements DoorRequest {
   }
 
   get origin(): string {
-    return `http://${this.incoming.headers.host ?? "localhost"}${this.prefix}`;
+    return `${this.line.shared.scheme}://${this.incoming.headers.host ?? "localhost"}${this.prefix}`;
   }
 
   header(name: string): string | undefined {
