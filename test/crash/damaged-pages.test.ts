@@ -18,7 +18,7 @@ import { expectedRow, expectedText, writeFirst } from "./pages-data.ts";
 
 const PAGE = 16_384;
 /** How many times the flips of a default run. */
-const TIMES = process.env.SLUICE_DEEP === "1" ? 10 : 1;
+const TIMES = process.env.SLUICE_DEEP === "1" ? 20 : 1;
 const source = temporaryDir();
 let script: string;
 let store: Buffer;
@@ -130,12 +130,12 @@ function judge(flips: readonly Flip[], said: readonly string[], leastRefused: nu
 describe("a flipped bit in the store", () => {
   it.each([
     // The part of both metas that is not zero.
-    ["meta", () => flipsIn([0, 1], 24, (i) => (i * 37) % 168), 0.5],
-    ["branch", () => flipsAt(pages.bytesOf(pages.branches), 40), 0.5],
-    ["leaf", () => flipsIn(pages.leaves, 24, headOrBody), 0.5],
-    ["overflow", () => flipsIn(pages.overflows, 20, headOrBody), 0.6],
-    ["free list", () => flipsAt(pages.bytesOf(pages.freeList), 40), 0.5],
-    ["free", () => flipsIn(pages.free, 4, headOrBody), 0],
+    ["meta", () => flipsIn([0, 1], 12, (i) => (i * 37) % 168), 0.5],
+    ["branch", () => flipsAt(pages.bytesOf(pages.branches), 20), 0.5],
+    ["leaf", () => flipsIn(pages.leaves, 12, headOrBody), 0.5],
+    ["overflow", () => flipsIn(pages.overflows, 10, headOrBody), 0.6],
+    ["free list", () => flipsAt(pages.bytesOf(pages.freeList), 20), 0.5],
+    ["free", () => flipsIn(pages.free, 2, headOrBody), 0],
   ] as const)("is refused or harmless in a page of kind %s", { timeout: 240_000 }, async (_, choose, least) => {
     const flips = choose();
     judge(flips, await outcomes(flips), least);
@@ -146,8 +146,8 @@ describe("a flipped bit in the store", () => {
     // The older meta may name another page of its transaction, because no reader follows it.
     ["root", 24 + 72 + 40, 0.9],
   ])("in the number of a %s never leads back to an older state", { timeout: 60_000 }, async (_, field, least) => {
-    // Every bit of both metas, or every third.
-    const step = TIMES > 1 ? 1 : 3;
+    // Every bit of both metas, or every fifth.
+    const step = TIMES > 1 ? 1 : 5;
     const bits = Array.from({ length: Math.floor(128 / step) }, (_, n) => n * step).map((i) => ({
       byte: (i >> 6) * PAGE + field + ((i >> 3) & 7),
       bit: i & 7,
@@ -178,10 +178,10 @@ describe("a flipped bit in the store", () => {
 describe("a flipped bit in a store whose leaves no start checks", () => {
   it("is refused before LMDB follows it, or harmless", { timeout: 240_000 }, async () => {
     const flips = [
-      ...flipsIn([0, 1], 10, (i) => (i * 41) % 168),
-      ...flipsAt(pages.bytesOf(pages.branches), 10),
-      ...flipsIn(pages.leaves, 12, headOrBody),
-      ...flipsIn(pages.overflows, 8, headOrBody),
+      ...flipsIn([0, 1], 5, (i) => (i * 41) % 168),
+      ...flipsAt(pages.bytesOf(pages.branches), 5),
+      ...flipsIn(pages.leaves, 6, headOrBody),
+      ...flipsIn(pages.overflows, 4, headOrBody),
     ];
     judge(flips, await outcomes(flips, NONE), 0.3);
   });
@@ -189,7 +189,7 @@ describe("a flipped bit in a store whose leaves no start checks", () => {
   it("in the free list is refused or harmless, at the latest when LMDB meets a page of another type", {
     timeout: 240_000,
   }, async () => {
-    const flips = flipsAt(pages.bytesOf(pages.freeList), 16);
+    const flips = flipsAt(pages.bytesOf(pages.freeList), 8);
     judge(flips, await outcomes(flips, NONE), 0.1, NOTICED);
   });
 });

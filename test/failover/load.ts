@@ -23,7 +23,8 @@ export interface LoadOptions {
 
 /** A request that is not answered by then has hung, whatever the server promises. */
 const HUNG_MS = 20_000;
-const PAUSE_MS = 5;
+/** Between two appends of a producer. Dozens of producers keep requests in flight all the time without filling the processors. */
+const PAUSE_MS = 25;
 
 export class Load {
   readonly sent: Sent[] = [];
