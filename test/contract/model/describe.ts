@@ -16,7 +16,7 @@ const deep = process.env.SLUICE_DEEP === "1";
 const RUN_MS = deep ? 120_000 : 0;
 /** How long a failure is shrunk before it is reported. */
 const SHRINK_MS = 20_000;
-const RUNS_PER_SEED = 20;
+const RUNS_PER_SEED = 12;
 
 const memory: OpenEngine = async () => {
   const world = manualWorld(1);
