@@ -44,11 +44,12 @@ export default defineConfig({
       "@sluice/protocol": src("packages/protocol/src/index.ts"),
       "@sluice/server/pubsub": src("packages/server/src/pubsub/index.ts"),
       "@sluice/server": src("packages/server/src/index.ts"),
+      "./start-thread.ts": src("test/support/start-thread.ts"),
     },
   },
   test: {
     include: ["test/**/*.test.ts", "packages/*/src/**/*.test.ts"],
-    globalSetup: ["test/support/shared-redis.ts", "test/support/server-bundle.ts"],
+    globalSetup: ["shared-redis.ts", "server-bundle.ts", "start-thread.ts"].map((name) => `test/support/${name}`),
     // A machine that is busy with other work is several times slower.
     testTimeout: 90_000,
     hookTimeout: 120_000,

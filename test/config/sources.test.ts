@@ -295,7 +295,7 @@ describe("a file", () => {
         const text = JSON.stringify(value, undefined, indent).replaceAll("\n", lineEnd);
         expect(parseConfig("a.json", text)).toEqual(JSON.parse(text));
       }),
-      { numRuns: 2_000 },
+      { numRuns: 500 },
     );
   });
 });

@@ -18,7 +18,7 @@ import { expectedRow, expectedText, writeFirst } from "./pages-data.ts";
 
 const PAGE = 16_384;
 /** How many times the flips of a default run. */
-const TIMES = process.env.SLUICE_DEEP === "1" ? 10 : 1;
+const TIMES = process.env.SLUICE_DEEP === "1" ? 20 : 1;
 const source = temporaryDir();
 let script: string;
 let store: Buffer;
@@ -53,43 +53,29 @@ interface Flip {
 const ALL = 1 << 30;
 const NONE = 0;
 
-/** The outcome of each flip, in two processes at once; "died" if the flip ended its process. */
+/** The outcome of each flip, in one process; "died" if the flip ended it, and "unsaid" for those after that. */
 async function outcomes(flips: readonly Flip[], startBytes = ALL, file = "store.mdb"): Promise<string[]> {
   const said = flips.map(() => "unsaid");
-  const half = flips.length >> 1;
-  await Promise.all([
-    run(flips.slice(0, half), 0, said, startBytes, file),
-    run(flips.slice(half), half, said, startBytes, file),
-  ]);
-  return said;
-}
-
-async function run(
-  flips: readonly Flip[],
-  from: number,
-  said: string[],
-  startBytes: number,
-  file: string,
-): Promise<void> {
   const args = [script, source.dir, file, String(startBytes)];
   const child = spawn(process.execPath, args, { stdio: ["pipe", "pipe", "ignore"] });
   const watchdog = setTimeout(() => child.kill("SIGKILL"), 200_000);
-  child.stdin.end(flips.map(({ byte, bit }, i) => `${from + i} ${byte} ${bit}\n`).join(""));
+  child.stdin.end(flips.map(({ byte, bit }, i) => `${i} ${byte} ${bit}\n`).join(""));
   let output = "";
   child.stdout.on("data", (bytes) => {
     output += bytes;
   });
   const code = await new Promise((resolve) => child.on("close", (status, signal) => resolve(signal ?? status)));
   clearTimeout(watchdog);
-  let last = from;
+  let last = 0;
   for (const line of output.split("\n")) {
     const [, n, what] = /^(\d+) (.*)$/.exec(line) ?? [];
     if (n === undefined) continue;
     last = Number(n);
     said[last] = what || `died: ${code}`;
   }
-  const rest = flips.slice(last + 1 - from);
-  if (said[last]!.startsWith("died") && rest.length > 0) await run(rest, last + 1, said, startBytes, file);
+  const rest = flips.slice(last + 1);
+  if (!said[last]!.startsWith("died") || rest.length === 0) return said;
+  return [...said.slice(0, last + 1), ...(await outcomes(rest, startBytes, file))];
 }
 
 /** Numbers that are the same in every run and spread over the range. */
@@ -135,12 +121,12 @@ function judge(flips: readonly Flip[], said: readonly string[], leastRefused: nu
 describe("a flipped bit in the store", () => {
   it.each([
     // The part of both metas that is not zero.
-    ["meta", () => flipsIn([0, 1], 24, (i) => (i * 37) % 168), 0.5],
-    ["branch", () => flipsAt(pages.bytesOf(pages.branches), 40), 0.5],
-    ["leaf", () => flipsIn(pages.leaves, 24, headOrBody), 0.5],
-    ["overflow", () => flipsIn(pages.overflows, 20, headOrBody), 0.6],
-    ["free list", () => flipsAt(pages.bytesOf(pages.freeList), 40), 0.5],
-    ["free", () => flipsIn(pages.free, 4, headOrBody), 0],
+    ["meta", () => flipsIn([0, 1], 12, (i) => (i * 37) % 168), 0.5],
+    ["branch", () => flipsAt(pages.bytesOf(pages.branches), 20), 0.5],
+    ["leaf", () => flipsIn(pages.leaves, 12, headOrBody), 0.5],
+    ["overflow", () => flipsIn(pages.overflows, 10, headOrBody), 0.6],
+    ["free list", () => flipsAt(pages.bytesOf(pages.freeList), 20), 0.5],
+    ["free", () => flipsIn(pages.free, 2, headOrBody), 0],
   ] as const)("is refused or harmless in a page of kind %s", { timeout: 240_000 }, async (_, choose, least) => {
     const flips = choose();
     judge(flips, await outcomes(flips), least);
@@ -151,8 +137,8 @@ describe("a flipped bit in the store", () => {
     // The older meta may name another page of its transaction, because no reader follows it.
     ["root", 24 + 72 + 40, 0.9],
   ])("in the number of a %s never leads back to an older state", { timeout: 60_000 }, async (_, field, least) => {
-    // Every bit of both metas, or every third.
-    const step = TIMES > 1 ? 1 : 3;
+    // Every bit of both metas, or every fifth.
+    const step = TIMES > 1 ? 1 : 5;
     const bits = Array.from({ length: Math.floor(128 / step) }, (_, n) => n * step).map((i) => ({
       byte: (i >> 6) * PAGE + field + ((i >> 3) & 7),
       bit: i & 7,
@@ -183,10 +169,10 @@ describe("a flipped bit in the store", () => {
 describe("a flipped bit in a store whose leaves no start checks", () => {
   it("is refused before LMDB follows it, or harmless", { timeout: 240_000 }, async () => {
     const flips = [
-      ...flipsIn([0, 1], 10, (i) => (i * 41) % 168),
-      ...flipsAt(pages.bytesOf(pages.branches), 10),
-      ...flipsIn(pages.leaves, 12, headOrBody),
-      ...flipsIn(pages.overflows, 8, headOrBody),
+      ...flipsIn([0, 1], 5, (i) => (i * 41) % 168),
+      ...flipsAt(pages.bytesOf(pages.branches), 5),
+      ...flipsIn(pages.leaves, 6, headOrBody),
+      ...flipsIn(pages.overflows, 4, headOrBody),
     ];
     judge(flips, await outcomes(flips, NONE), 0.3);
   });
@@ -194,7 +180,7 @@ describe("a flipped bit in a store whose leaves no start checks", () => {
   it("in the free list is harmless, or refused at the latest when LMDB meets a page of another type", {
     timeout: 240_000,
   }, async () => {
-    const flips = flipsAt(pages.bytesOf(pages.freeList), 16);
+    const flips = flipsAt(pages.bytesOf(pages.freeList), 8);
     judge(flips, await outcomes(flips, NONE), 0.1, NOTICED);
   });
 });

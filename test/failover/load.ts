@@ -3,6 +3,7 @@
  * which repeat a message until it is acknowledged, and some without, which never repeat. A follower per stream reads meanwhile.
  * `findings` compares everything with the logs at the end.
  */
+import { onTestFinished } from "vitest";
 import { sleep } from "../support/eventually.ts";
 
 export interface Sent {
@@ -23,7 +24,8 @@ export interface LoadOptions {
 
 /** A request that is not answered by then has hung, whatever the server promises. */
 const HUNG_MS = 20_000;
-const PAUSE_MS = 5;
+/** Between two appends of a producer. Dozens of producers keep requests in flight all the time without filling the processors. */
+const PAUSE_MS = 25;
 
 export class Load {
   readonly sent: Sent[] = [];
@@ -48,7 +50,11 @@ export class Load {
     return this.sent.filter(({ isAcknowledged }) => isAcknowledged).length;
   }
 
+  /** The load ends with the test, also when the test fails, so that it does not slow down those after it. */
   async start(): Promise<void> {
+    onTestFinished(() => {
+      this.isOver = true;
+    });
     const { urls } = this.options;
     for (const stream of this.streams) {
       const response = await this.request(`${urls[0]}/v1/stream/${stream}`, { method: "PUT", headers: TEXT });

@@ -3,6 +3,7 @@
  * repeats what was not answered. In the end every inbox is held against the logs of its sources, by the rules of the simulation.
  */
 import { randomUUID } from "node:crypto";
+import { onTestFinished } from "vitest";
 import { check } from "../sim/scenarios/sessions/check.ts";
 import { type ContentType, decode, encode, type Found } from "../sim/scenarios/sessions/messages.ts";
 import type { Entry } from "../sim/scenarios/sessions/source-logs.ts";
@@ -35,8 +36,11 @@ export class SessionLoad {
 
   constructor(private readonly options: LoadOptions) {}
 
-  /** Streams and the sessions that stay are there when it resolves. */
+  /** Streams and the sessions that stay are there when it resolves. The load ends with the test, also when the test fails. */
   async start(): Promise<void> {
+    onTestFinished(() => {
+      this.isOver = true;
+    });
     const { streams, publishers, staying, restless } = this.options;
     for (const stream of streams) await this.insist("PUT", `/stream/${stream}`);
     await Promise.all(Array.from({ length: staying }, () => this.stay()));

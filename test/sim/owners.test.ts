@@ -5,5 +5,5 @@ import { describeSeeds } from "./seeds.ts";
 import { memoryStorage, sharedStorage } from "./storage.ts";
 
 describeSeeds("Owners in simulation, on memory", memoryStorage, ownersOfOne, 10);
-describeSeeds("Owners in simulation, on disk", diskStorage, ownersOfOne, 8);
+describeSeeds("Owners in simulation, on disk", diskStorage, ownersOfOne, 8, { isRepeated: false });
 describeSeeds("Owners in simulation, on three nodes", sharedStorage, ownersOfThree, 15);

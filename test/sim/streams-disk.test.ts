@@ -3,4 +3,4 @@ import { diskStorage } from "./disk-storage.ts";
 import { streamScenarios } from "./scenarios/streams.ts";
 import { describeSeeds } from "./seeds.ts";
 
-describeSeeds("Streams in simulation, on disk", diskStorage, streamScenarios, 5);
+describeSeeds("Streams in simulation, on disk", diskStorage, streamScenarios, 3);

@@ -3,4 +3,4 @@ import { streamScenarios } from "./scenarios/streams.ts";
 import { describeSeeds } from "./seeds.ts";
 import { memoryStorage } from "./storage.ts";
 
-describeSeeds("Streams in simulation, on memory", memoryStorage, streamScenarios, 8);
+describeSeeds("Streams in simulation, on memory", memoryStorage, streamScenarios, 5);

@@ -31,7 +31,6 @@ export function addServe(program: Command): void {
 async function serve(_options: unknown, command: Command): Promise<void> {
   const { settings } = settingsOf(command);
   const server = await start(settings);
-  process.stdout.write(`sluice ready ${server.url}\n`);
   let askedAt: number | undefined;
   const stop = async () => {
     const now = performance.now();
@@ -50,6 +49,8 @@ async function serve(_options: unknown, command: Command): Promise<void> {
       endAtOnce();
     });
   }
+  // Last, because a supervisor may send a signal as soon as it has read this line.
+  process.stdout.write(`sluice ready ${server.url}\n`);
 }
 
 async function start(settings: Settings): Promise<RunningServer> {
