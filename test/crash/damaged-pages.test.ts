@@ -53,7 +53,7 @@ interface Flip {
 const ALL = 1 << 30;
 const NONE = 0;
 
-/** The outcome of each flip, in one process; "died" if the flip ended it, and "unsaid" for those after that. */
+/** The outcome of each flip, in one process; "died" if the flip ended it; another process goes on with the next. */
 async function outcomes(flips: readonly Flip[], startBytes = ALL, file = "store.mdb"): Promise<string[]> {
   const said = flips.map(() => "unsaid");
   const args = [script, source.dir, file, String(startBytes)];
