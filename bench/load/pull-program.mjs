@@ -3,6 +3,8 @@
 //
 // Invariants: the time runs from the first publish to the last acknowledgement. So many publishes are under way as WINDOW says.
 
+import { performance } from "node:perf_hooks";
+
 const MESSAGE = Buffer.alloc(256, "sluice ");
 const WINDOW = 1_000;
 const IN_FLIGHT = 5_000;
@@ -61,7 +63,7 @@ async function round(topic, receive, total) {
   await received;
 }
 
-const parts = await { library, google }[kind]();
+const parts = await (kind === "google" ? google() : library());
 const receive = counted(parts.subscription);
 parts.subscription.open();
 await round(parts.topic, receive, Math.ceil(messages * WARM_UP));

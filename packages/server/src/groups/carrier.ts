@@ -8,8 +8,8 @@
 import { utf8 } from "../core/bytes.ts";
 import type { World } from "../core/world.ts";
 import type { Engine, Unwatch } from "../engine/contract.ts";
+import { readTold } from "../engine/told.ts";
 import { type BorrowerAddress, type FromLeader, type LeaderAddress, MAX_LISTED, type ToLeader } from "./messages.ts";
-import { readTold } from "./told.ts";
 
 /** `group` is the key of the group's entity. */
 export type Envelope =

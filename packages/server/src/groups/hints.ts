@@ -8,7 +8,7 @@
 import { utf8 } from "../core/bytes.ts";
 import type { Cancel, World } from "../core/world.ts";
 import { type Engine, MAX_TOLD_BYTES, NODE_RENEW_MS, type Unwatch } from "../engine/contract.ts";
-import { readTold } from "./told.ts";
+import { readTold } from "../engine/told.ts";
 
 export interface Hint {
   readonly kind: "created" | "deleted";

@@ -10,8 +10,8 @@
 import { hex, utf8 } from "../core/bytes.ts";
 import type { World } from "../core/world.ts";
 import type { Engine, Unwatch } from "../engine/contract.ts";
+import { readTold } from "../engine/told.ts";
 import type { LeaderView } from "./leader-view.ts";
-import { readTold } from "./told.ts";
 
 export interface InquiryParts {
   readonly engine: Pick<Engine, "node" | "tell" | "onTold">;

@@ -7,6 +7,7 @@
  */
 import { utf8 } from "../core/bytes.ts";
 import type { Engine, Unwatch } from "../engine/contract.ts";
+import { readTold } from "../engine/told.ts";
 import type { AckOutcome, StreamEnd, StreamNotice, StreamOptions } from "./contract.ts";
 
 /** Ack ids in one message; each has at most 60 bytes. */
@@ -60,8 +61,6 @@ export interface Ends {
   told(envelope: StreamEnvelope): void;
 }
 
-const decoder = new TextDecoder();
-
 export class PullCarrier {
   private unlisten: Unwatch = () => {};
 
@@ -73,7 +72,7 @@ export class PullCarrier {
 
   start(ends: Ends): void {
     this.unlisten = this.engine.onTold((bytes) => {
-      const envelope = read(bytes);
+      const envelope = readTold<Envelope>(bytes, '"pull":1');
       if (envelope === undefined) return;
       if ("ask" in envelope) ends.asked(envelope);
       else if ("re" in envelope) ends.replied(envelope);
@@ -87,15 +86,6 @@ export class PullCarrier {
 
   send(node: string, envelope: Envelope): void {
     this.engine.tell(node, utf8(JSON.stringify(envelope)));
-  }
-}
-
-function read(bytes: Uint8Array): Envelope | undefined {
-  try {
-    const value = JSON.parse(decoder.decode(bytes));
-    return value?.pull === 1 ? value : undefined;
-  } catch {
-    return undefined;
   }
 }
 

@@ -3,7 +3,8 @@
  * answers them. The routes open one per socket.
  *
  * Invariants: every frame with a `ref` gets one answer, `ok` or `error`. A malformed frame is answered, not fatal. Frames begin in their
- * order, and at most `openFrames` are open. While the socket is full, nothing is leased to its streams. When the connection ends, its streams end; their messages stay leased.
+ * order, and at most `openFrames` are open. While the socket is full, nothing is leased to its streams. When the connection ends, its
+ * streams end; their messages stay leased.
  */
 import type { Access } from "../core/action.ts";
 import type { Audience } from "../core/audience.ts";
@@ -53,6 +54,9 @@ export class PullConnections {
   }
 }
 
+/** Frames that wait for the store or for a message, and that no later frame builds on. */
+const OVERLAPPING: ReadonlySet<Frame["type"]> = new Set(["publish", "pull", "ack", "nack", "extend"]);
+
 interface OpenStream {
   readonly stream: PullStream;
   isPausedByClient: boolean;
@@ -89,27 +93,39 @@ class PullConnection implements Paced, Conversation {
   }
 
   /**
-   * Begins the work of a frame, after that of the frame before it. Resolves when the next one may come: frames that wait for the
-   * store, or for a message, hold up no other frame.
+   * Begins the work of a frame, after that of the frame before it. Resolves when the next one may come. A frame that waits for the
+   * store or for a message holds up no other; a frame that creates or changes something does, so that a client may send what
+   * builds on it at once.
    */
-  take(text: string): Promise<void> {
+  async take(text: string): Promise<void> {
+    const { isAlone, work } = this.begin(text);
+    if (isAlone) return work;
     this.openFrames++;
-    void this.answer(text).then(() => {
+    void work.then(() => {
       this.openFrames--;
       this.room();
     });
-    if (this.openFrames < this.parts.limits.openFrames) return Promise.resolve();
-    return new Promise((resolve) => {
+    if (this.openFrames < this.parts.limits.openFrames) return;
+    await new Promise<void>((resolve) => {
       this.room = resolve;
     });
   }
 
-  private async answer(text: string): Promise<void> {
+  private begin(text: string): { readonly isAlone: boolean; readonly work: Promise<void> } {
     let ref: Ref;
     try {
       const value = (parseFrame(text) ?? {}) as JsonObject;
       ref = refOf(value);
-      const result = await this.perform(frameFrom(value));
+      const frame = frameFrom(value);
+      return { isAlone: !OVERLAPPING.has(frame.type), work: this.answer(ref, () => this.perform(frame)) };
+    } catch (fault) {
+      return { isAlone: true, work: this.answer(ref, () => Promise.reject(fault)) };
+    }
+  }
+
+  private async answer(ref: Ref, perform: () => Promise<object>): Promise<void> {
+    try {
+      const result = await perform();
       if (ref !== undefined) this.send({ ...result, type: "ok", ref });
     } catch (fault) {
       const report = (unexpected: unknown) => this.parts.report("a frame of a pull connection failed", unexpected);

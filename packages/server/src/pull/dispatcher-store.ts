@@ -78,7 +78,7 @@ export class DispatcherStore {
       const row = rows[index] && logTable.decode(rows[index]);
       if (row === undefined) throw new Error(`the subscription ${entity.key} has no row of ${path}`);
       const { cacheBytes } = limits;
-      return new PulledLog({ ...parts, filter, cacheBytes }, index, path, row.at, blocks.get(path) ?? [], engine.now());
+      return new PulledLog({ ...parts, filter, cacheBytes }, index, path, row, blocks.get(path) ?? [], engine.now());
     });
   }
 

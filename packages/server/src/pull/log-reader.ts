@@ -97,9 +97,16 @@ export class LogReader {
       (fault) => {
         if (!this.isCurrent(log)) return;
         this.parts.report(`reading ${log.path} for ${this.puller.key} failed; it is repeated`, fault);
-        this.parts.world.after(this.parts.limits.retryMs, () => this.isCurrent(log) && this.read(log));
+        this.parts.world.after(this.parts.limits.retryMs, () => this.readAgain(log));
       },
     );
+  }
+
+  private readAgain(log: PulledLog): void {
+    if (!this.isCurrent(log)) return;
+    if (this.watches.has(log)) this.read(log);
+    // The streams have closed meanwhile. The next one reads, and watches before that.
+    else log.isReading = false;
   }
 
   private async readFrom(log: PulledLog, after: Position): Promise<void> {

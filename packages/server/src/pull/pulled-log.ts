@@ -9,7 +9,7 @@ import { comparePositions, type Position } from "@sluice/protocol";
 import { backoffMs } from "../core/backoff.ts";
 import type { LoggedMessage } from "../engine/contract.ts";
 import type { Block } from "../leases/block-row.ts";
-import { type Lease, LeaseCore } from "../leases/lease-core.ts";
+import { type Lease, LeaseCore, type Reason } from "../leases/lease-core.ts";
 import type { TimerWheel } from "../leases/timer-wheel.ts";
 import type { AckId } from "./ack-id.ts";
 import type { SubscriptionOptions } from "./contract.ts";
@@ -18,6 +18,7 @@ import { DELIVER_AT } from "./message.ts";
 import { ReadyOrder } from "./ready-order.ts";
 import { RecentIds } from "./recent-ids.ts";
 import type { LogState } from "./rules.ts";
+import type { LogRow } from "./state.ts";
 
 /** The number of messages before one in which a repetition of its id is looked for. */
 export const DEDUPLICATION_WINDOW = 10_000;
@@ -59,15 +60,18 @@ export class PulledLog {
   private cachedBytes = 0;
   private readonly ackedBy = new Map<number, number>();
   private storedFloor: number;
+  /** The last message that this dispatcher or an earlier one has read. */
+  private marked: Position;
 
   constructor(
     private readonly parts: LogParts,
     readonly index: number,
     readonly path: string,
-    floor: Position,
+    { at: floor, marked = floor }: Pick<LogRow, "at" | "marked">,
     blocks: Iterable<readonly [number, Block]>,
     now: number,
   ) {
+    this.marked = marked;
     const { wheel, nextNumber, options } = parts;
     const { isOrdered, deduplicates } = options();
     const core = {
@@ -139,14 +143,17 @@ export class PulledLog {
   }
 
   private moveTail(position: Position): void {
-    // A lower number in a later generation: the log lost its end in a failover.
-    if (position.seq <= this.tail.seq && comparePositions(position, this.tail) > 0) {
+    const { tail, marked } = this;
+    // A known number in a later generation: the log lost its end in a failover, perhaps under an earlier dispatcher.
+    const isReplaced = position.seq <= marked.seq && position.generation > marked.generation;
+    if (isReplaced || (position.seq <= tail.seq && comparePositions(position, tail) > 0)) {
       this.core.rewind(position.seq - 1, position.seq - 1);
       for (let { seq } = position; seq <= this.tail.seq; seq++) this.order.done(seq);
       this.generations = this.generations.filter(({ from }) => from < position.seq);
       this.cache.clear();
       this.cachedBytes = 0;
     }
+    if (isReplaced || comparePositions(position, marked) > 0) this.marked = position;
     if (position.generation !== this.generations.at(-1)?.generation) {
       this.generations.push({ from: position.seq, generation: position.generation });
     }
@@ -158,6 +165,14 @@ export class PulledLog {
     this.moveTail(through);
     this.core.dropThrough(through.seq);
     this.settle(now);
+  }
+
+  /**
+   * Messages that have had all their attempts. One that died under an earlier dispatcher comes when it has been read, because only
+   * then its position is known.
+   */
+  *dead(): Iterable<readonly [seq: number, why: Reason]> {
+    for (const one of this.core.dead) if (one[0] <= this.tail.seq) yield one;
   }
 
   /** Leases the next message that is ready to a holder; undefined if there is none. */
@@ -301,7 +316,7 @@ export class PulledLog {
   /** What differs from the stored rows. It counts as stored from now on. */
   takeChanges(): LogState {
     this.storedFloor = this.core.floor;
-    return { at: this.floor, blocks: this.core.acks.takeChanged() };
+    return { at: this.floor, marked: this.marked, blocks: this.core.acks.takeChanged() };
   }
 
   /** These changes were not stored after all. */

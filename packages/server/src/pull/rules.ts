@@ -16,6 +16,8 @@ import { logTable, metaTable, type PullerMeta, type TopicRef } from "./state.ts"
 /** Acknowledgements of one log: its floor, and the blocks above it that have changed; an undefined one is dropped. */
 export interface LogState {
   readonly at: Position;
+  /** As in the row. */
+  readonly marked?: Position | undefined;
   readonly blocks: ReadonlyMap<number, Block | undefined>;
 }
 
@@ -86,8 +88,8 @@ export function storeRule(
 
 export function logChanges(edition: number, logs: ReadonlyMap<string, LogState>): Change[] {
   const changes: Change[] = [];
-  for (const [path, { at, blocks }] of logs) {
-    changes.push(put(logTable, path, { edition, at }));
+  for (const [path, { at, marked, blocks }] of logs) {
+    changes.push(put(logTable, path, { edition, at, marked }));
     for (const [number, block] of blocks) {
       const key = blockKey(path, edition, number);
       changes.push(block === undefined ? drop(blockTable, key) : put(blockTable, key, block));

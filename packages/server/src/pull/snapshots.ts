@@ -77,7 +77,7 @@ export class Snapshots {
       paths.map((path, i) => {
         const row = rows[i] && logTable.decode(rows[i]);
         if (row === undefined) throw new Error(`${e.key} has no row of ${path}`);
-        return [path, { at: row.at, blocks: blocks.get(path)! }];
+        return [path, { at: row.at, marked: row.marked, blocks: blocks.get(path)! }];
       }),
     );
   }

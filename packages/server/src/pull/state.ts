@@ -76,6 +76,11 @@ export interface LogRow {
   readonly edition: number;
   /** Everything up to and including this message is acknowledged. */
   readonly at: Position;
+  /**
+   * The last message that a dispatcher has read. What is stored of numbers up to this one is void if a later generation has a message
+   * of such a number, because the log has lost its end.
+   */
+  readonly marked?: Position | undefined;
 }
 
 export interface SnapshotMeta extends SnapshotSettings {

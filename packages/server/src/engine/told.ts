@@ -1,6 +1,6 @@
 /**
- * Messages between nodes as the parts of groups tell them: JSON objects whose first entry names the part that reads them. Carriers,
- * hints and inquiries of a node all hear every message.
+ * Messages between nodes as features tell them: JSON objects whose first entry names the part that reads them. The carriers, hints
+ * and inquiries of groups and the carrier of pull all hear every message of their node.
  *
  * Invariants: a part parses only what is meant for it. A message that cannot be read is dropped.
  */

@@ -1,0 +1,67 @@
+import type { Position } from "@sluice/protocol";
+import { expect, test } from "vitest";
+import type { LoggedMessage } from "../engine/contract.ts";
+import { newBlock } from "../leases/block-row.ts";
+import { TimerWheel } from "../leases/timer-wheel.ts";
+import { SUBSCRIPTION_DEFAULTS } from "./defaults.ts";
+import { PulledLog } from "./pulled-log.ts";
+
+const at = (seq: number, generation = 1): Position => ({ generation, seq });
+const message = (position: Position): LoggedMessage => ({ payload: new Uint8Array(1), at: 0, position });
+const range = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, i) => from + i);
+
+/** A log whose first three messages are acknowledged, and what an earlier dispatcher stored of those above. */
+function stored(block = newBlock(), deadLetter?: { topic: string; maxAttempts: number }): PulledLog {
+  let numbers = 0;
+  const parts = {
+    wheel: new TimerWheel<PulledLog["core"]>(20, 0),
+    nextNumber: () => ++numbers,
+    filter: undefined,
+    options: () => ({ ...SUBSCRIPTION_DEFAULTS, deadLetter }),
+    freed: () => {},
+    cacheBytes: 1_000,
+  };
+  return new PulledLog(parts, 0, "t", { at: at(3), marked: at(12) }, [[0, block]], 0);
+}
+
+function leased(log: PulledLog): Position[] {
+  const found: Position[] = [];
+  for (let one = log.lease("h", false, 0, 1_000); one; one = log.lease("h", false, 0, 1_000)) found.push(one.position);
+  return found;
+}
+
+function acked(...seqs: number[]) {
+  const block = newBlock();
+  for (const seq of seqs) block.acked[seq >> 3]! |= 1 << (seq & 7);
+  return block;
+}
+
+test("acknowledgements above the floor count for the next dispatcher of the same log", () => {
+  const log = stored(acked(6, 9, 12));
+  log.read(
+    range(4, 13).map((seq) => message(at(seq))),
+    0,
+  );
+  expect(leased(log).map(({ seq }) => seq)).toEqual([4, 5, 7, 8, 10, 11, 13]);
+});
+
+test("what an earlier dispatcher stored of messages that a failover lost is void for those that took their numbers", () => {
+  const log = stored(acked(6, 9, 12));
+  const positions = [at(4), at(5), ...range(6, 13).map((seq) => at(seq, 2))];
+  log.read(positions.map(message), 0);
+  expect(leased(log)).toEqual(positions);
+  expect(log.takeChanges()).toMatchObject({ at: at(3), marked: at(13, 2) });
+});
+
+test("a message that died under an earlier dispatcher is put aside once it has been read, under its own position", () => {
+  const block = newBlock();
+  block.attempts.set(8, 5);
+  const log = stored(block, { topic: "dead", maxAttempts: 5 });
+  log.read([message(at(4))], 0);
+  expect([...log.dead()]).toEqual([]);
+  log.read(
+    range(5, 9).map((seq) => message(at(seq))),
+    0,
+  );
+  expect([...log.dead()]).toEqual([[8, "holder-lost"]]);
+});
