@@ -60,6 +60,19 @@ it("a frame that waits for a message holds up no other frame", async () => {
   expect(textsOf(await pulled)).toEqual(["a"]);
 });
 
+it("a client may send frames that build on each other without waiting for the answers", async () => {
+  const { url } = await serverForTest("memory");
+  const client = await PullClient.open(url);
+  const answers = [
+    client.ask("createTopic", { topic: "t" }),
+    client.ask("create", { subscription: "s", topic: "t" }),
+    client.ask("open", { stream: "1", subscription: "s" }),
+    client.publish("t", "a"),
+  ];
+  expect((await Promise.all(answers)).map(({ type }) => type)).toEqual(["ok", "ok", "ok", "ok"]);
+  await eventually(() => expect(client.delivered).toEqual(["a"]));
+});
+
 it("each frame demands its own scope, and only for topics that the token may see", async () => {
   const secret = "s".repeat(32);
   const { url } = await serverForTest("memory", { projects: { p: { secrets: [secret] } } });

@@ -59,6 +59,9 @@ interface Setting {
   readonly token?: string;
 }
 
+/** Loading the part of groups takes a while on a busy machine. */
+const sockets = (count: number) => vi.waitFor(() => expect(FakeSocket.all).toHaveLength(count), { timeout: 15_000 });
+
 /** A member whose first connection is open. */
 async function joined({ options = {}, fetch = refusing(400, "bad-request"), token }: Setting = {}) {
   const client = new Sluice({ url: "http://x", fetch, token, retries: { minMs: 1, maxMs: 5 } });
@@ -67,7 +70,7 @@ async function joined({ options = {}, fetch = refusing(400, "bad-request"), toke
   const first = messages.next();
   // A test that ends early leaves it waiting.
   first.catch(() => {});
-  await vi.waitFor(() => expect(FakeSocket.all).toHaveLength(1));
+  await sockets(1);
   const [socket] = FakeSocket.all;
   socket!.onopen?.();
   socket!.says({ type: "subscribed" });
@@ -84,7 +87,9 @@ test("a member subscribes under its name, with its topic, and asks for its credi
   const { socket } = await joined({ options: { credit: 7, from: "earliest", mode: "queue" }, token: "t" });
   expect(socket.url).toBe("ws://x/v1/default/consume?member=m");
   expect(socket.options).toEqual({ headers: { Authorization: "Bearer t" } });
-  expect(socket.sent).toEqual([{ type: "subscribe", id: "s", topic: "$queue/g/a/#", from: "earliest", credit: 7 }]);
+  expect(socket.sent).toEqual([
+    { type: "subscribe", id: "s", topic: "$queue/g/a/#", from: "earliest", credit: 7, batch: true },
+  ]);
 });
 
 test("acknowledgements that come while one is under way go together, and each resolves when it is durable", async () => {
@@ -168,7 +173,7 @@ test("a member comes back after bye, not before it was asked to, and gets nothin
   const beganAt = Date.now();
   socket.says({ type: "bye", code: "draining", reconnect: true, retryMs: 30 });
   await expect(unsure).rejects.toMatchObject({ code: "draining", retryable: true });
-  await vi.waitFor(() => expect(FakeSocket.all).toHaveLength(2));
+  await sockets(2);
   const second = FakeSocket.all[1]!;
   expect(second.madeAt - beganAt).toBeGreaterThanOrEqual(29);
   second.onopen?.();
@@ -182,7 +187,7 @@ test("a member comes back after bye, not before it was asked to, and gets nothin
 test("a WebSocket that is refused is asked about by a plain request, whose refusal ends the loop", async () => {
   const client = new Sluice({ url: "http://x", fetch: refusing(403, "forbidden") });
   const next = client.group("g", "a", { WebSocket: FakeSocket })[Symbol.asyncIterator]().next();
-  await vi.waitFor(() => expect(FakeSocket.all).toHaveLength(1));
+  await sockets(1);
   FakeSocket.all[0]!.onerror?.();
   await expect(next).rejects.toMatchObject({ code: "forbidden", status: 403 });
 });
