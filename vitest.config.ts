@@ -11,6 +11,7 @@ const LONG = [
   "test/failover/",
   "test/sim/",
   "test/cli/endings",
+  "test/docs/docs",
   "test/contract/redis.",
   "test/crash/power-cut",
   "test/sessions/faults-and-kills",

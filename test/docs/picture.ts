@@ -13,6 +13,7 @@ export interface Step {
 
 const WIDTH = 900;
 const LINE = 21;
+const GAP = 10;
 const TOP = 52;
 const SIDE = 24;
 const COLORS = { remark: "#7d8590", command: "#e6edf3", output: "#7ee787" };
@@ -23,27 +24,34 @@ interface Line {
   readonly kind: keyof typeof COLORS;
   readonly text: string;
   readonly atSeconds: number;
+  readonly y: number;
 }
 
 function linesOf(steps: readonly Step[]): Line[] {
+  const lines: Line[] = [];
   let at = 0.4;
-  return steps.flatMap(({ remark, command, output }) => {
-    const lines: Line[] = [];
-    if (remark !== undefined) lines.push({ kind: "remark", text: `# ${remark}`, atSeconds: at });
-    lines.push({ kind: "command", text: `$ ${command}`, atSeconds: at + 0.3 });
+  let y = TOP;
+  const add = (kind: Line["kind"], text: string, atSeconds: number) => {
+    lines.push({ kind, text, atSeconds, y });
+    y += LINE;
+  };
+  for (const { remark, command, output } of steps) {
+    if (remark !== undefined) add("remark", `# ${remark}`, at);
+    add("command", `$ ${command}`, at + 0.3);
     at += 1.2;
-    for (const text of output) lines.push({ kind: "output", text, atSeconds: at });
+    for (const text of output) add("output", text, at);
     at += 0.8;
-    return lines;
-  });
+    y += GAP;
+  }
+  return lines;
 }
 
 export function draw(steps: readonly Step[]): string {
   const lines = linesOf(steps);
-  const height = TOP + lines.length * LINE + 16;
+  const height = lines.at(-1)!.y + LINE;
   const texts = lines.map(
-    ({ kind, text, atSeconds }, i) =>
-      `<text x="${SIDE}" y="${TOP + i * LINE}" fill="${COLORS[kind]}" style="animation-delay:${atSeconds.toFixed(1)}s">${escaped(text)}</text>`,
+    ({ kind, text, atSeconds, y }) =>
+      `<text x="${SIDE}" y="${y}" fill="${COLORS[kind]}" style="animation-delay:${atSeconds.toFixed(1)}s">${escaped(text)}</text>`,
   );
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" width="${WIDTH}" height="${height}" role="img">
 <title>A terminal session with Sluice</title>

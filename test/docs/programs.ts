@@ -56,7 +56,8 @@ function moduleOf(blocks: readonly Block[]): string {
   const bodies = blocks.map((block) => {
     const text = block.text
       .replaceAll(/^import [^;]+;$/gm, (line) => {
-        if (!/\{ (Sluice|createServer) \}/.test(line)) imports.add(line);
+        const isGiven = /\{ (Sluice|createServer) \}/.test(line);
+        if (!isGiven) imports.add(line.replace('"@sluice/server/pubsub"', JSON.stringify(STAGE)));
         return "";
       })
       .replaceAll('"http://127.0.0.1:4437"', "address()");

@@ -6,6 +6,7 @@
  */
 import { Sluice as Client, type Group, type GroupOptions } from "@sluice/client";
 import { createServer as create, type RunningServer, type ServerOptions } from "@sluice/server";
+import { PubSub as InProcessPubSub } from "@sluice/server/pubsub";
 import { WebSocket } from "ws";
 
 export interface Order {
@@ -79,6 +80,13 @@ export async function createServer({ data: _, ...options }: ServerOptions = {}):
   const server = await create({ log: false, ...options, memory: true, port: 0 });
   closings.push(() => server.close());
   return server;
+}
+
+export class PubSub extends InProcessPubSub {
+  constructor(...args: ConstructorParameters<typeof InProcessPubSub>) {
+    super(...args);
+    closings.push(() => this.close());
+  }
 }
 
 export const console = { log: got, warn: got, error: got };

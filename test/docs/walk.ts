@@ -11,7 +11,7 @@ import { Shell } from "./shell.ts";
 import { beginPage, endPage } from "./stage.ts";
 import { replay } from "./transcript.ts";
 
-const PATIENCE_MS = Number(process.env.DOCS_PATIENCE_MS ?? 60_000);
+const PATIENCE_MS = 60_000;
 
 export class Walk {
   /** What the shell wrote. */
