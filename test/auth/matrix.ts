@@ -50,6 +50,8 @@ const withClaim = async (app: AuthApp): Promise<Asked> => {
   const { body } = await app.prepare("POST", `${SUBSCRIPTION}/claim`, { body: { worker: "w" } });
   return { token: body.token, body: { wake_id: body.wake_id, generation: body.generation } };
 };
+const OF_STREAM = { confined: "forbidden", before: withStream } as const;
+const PUBLISHED = { messages: [{ data: "MQ==" }] };
 
 const CHANNEL = "/v1/p/channels/a%2Fb";
 const STARTED = { phase: "START", sequence: 0 };
@@ -332,14 +334,7 @@ export const MATRIX: Readonly<Record<string, Row>> = {
     others: "unknown",
     before: withSession,
   },
-  "live.presence": {
-    method: "GET",
-    target: "/v1/p/presence/a/b",
-    right: [200],
-    lets: READ,
-    confined: "forbidden",
-    before: withStream,
-  },
+  "live.presence": { method: "GET", target: "/v1/p/presence/a/b", right: [200], lets: READ, ...OF_STREAM },
   // A connection follows only those of the session's streams that its token sees.
   "live.connect": {
     method: "GET",
@@ -357,11 +352,10 @@ export const MATRIX: Readonly<Record<string, Row>> = {
   "pull.publish": {
     method: "POST",
     target: "/v1/p/topics/a/b",
-    body: { messages: [{ data: "MQ==" }] },
+    body: PUBLISHED,
     right: [200],
     lets: WRITE,
-    confined: "forbidden",
-    before: withStream,
+    ...OF_STREAM,
   },
   "group.list": { method: "GET", target: "/v1/p/groups", right: [200], lets: READ, confined: "allowed" },
   "group.get": { method: "GET", target: GROUP, right: [200], lets: READ, ...OF_GROUP },
