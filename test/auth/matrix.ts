@@ -27,6 +27,7 @@ export interface Row {
 }
 
 const STREAM = "/v1/p/stream/a/b";
+const TOPIC = "/v1/p/topics/a/b";
 const SUBSCRIPTION = "/v1/p/stream/__ds/subscriptions/s";
 
 const withStream = async (app: AuthApp) => {
@@ -349,14 +350,7 @@ export const MATRIX: Readonly<Record<string, Row>> = {
   "group.consume": { method: "GET", target: "/v1/p/consume", right: [400], lets: EITHER, confined: "allowed" },
   // Each frame demands its own scope; test/pull shows it.
   "pull.connect": { method: "GET", target: "/v1/p/pull", right: [400], lets: EITHER, confined: "allowed" },
-  "pull.publish": {
-    method: "POST",
-    target: "/v1/p/topics/a/b",
-    body: PUBLISHED,
-    right: [200],
-    lets: WRITE,
-    ...OF_STREAM,
-  },
+  "pull.publish": { method: "POST", target: TOPIC, body: PUBLISHED, right: [200], lets: WRITE, ...OF_STREAM },
   "group.list": { method: "GET", target: "/v1/p/groups", right: [200], lets: READ, confined: "allowed" },
   "group.get": { method: "GET", target: GROUP, right: [200], lets: READ, ...OF_GROUP },
   "group.put": {
