@@ -27,6 +27,7 @@ export interface Row {
 }
 
 const STREAM = "/v1/p/stream/a/b";
+const TOPIC = "/v1/p/topics/a/b";
 const SUBSCRIPTION = "/v1/p/stream/__ds/subscriptions/s";
 
 const withStream = async (app: AuthApp) => {
@@ -50,6 +51,8 @@ const withClaim = async (app: AuthApp): Promise<Asked> => {
   const { body } = await app.prepare("POST", `${SUBSCRIPTION}/claim`, { body: { worker: "w" } });
   return { token: body.token, body: { wake_id: body.wake_id, generation: body.generation } };
 };
+const OF_STREAM = { confined: "forbidden", before: withStream } as const;
+const PUBLISHED = { messages: [{ data: "MQ==" }] };
 
 const CHANNEL = "/v1/p/channels/a%2Fb";
 const STARTED = { phase: "START", sequence: 0 };
@@ -332,14 +335,7 @@ export const MATRIX: Readonly<Record<string, Row>> = {
     others: "unknown",
     before: withSession,
   },
-  "live.presence": {
-    method: "GET",
-    target: "/v1/p/presence/a/b",
-    right: [200],
-    lets: READ,
-    confined: "forbidden",
-    before: withStream,
-  },
+  "live.presence": { method: "GET", target: "/v1/p/presence/a/b", right: [200], lets: READ, ...OF_STREAM },
   // A connection follows only those of the session's streams that its token sees.
   "live.connect": {
     method: "GET",
@@ -354,15 +350,7 @@ export const MATRIX: Readonly<Record<string, Row>> = {
   "group.consume": { method: "GET", target: "/v1/p/consume", right: [400], lets: EITHER, confined: "allowed" },
   // Each frame demands its own scope; test/pull shows it.
   "pull.connect": { method: "GET", target: "/v1/p/pull", right: [400], lets: EITHER, confined: "allowed" },
-  "pull.publish": {
-    method: "POST",
-    target: "/v1/p/topics/a/b",
-    body: { messages: [{ data: "MQ==" }] },
-    right: [200],
-    lets: WRITE,
-    confined: "forbidden",
-    before: withStream,
-  },
+  "pull.publish": { method: "POST", target: TOPIC, body: PUBLISHED, right: [200], lets: WRITE, ...OF_STREAM },
   "group.list": { method: "GET", target: "/v1/p/groups", right: [200], lets: READ, confined: "allowed" },
   "group.get": { method: "GET", target: GROUP, right: [200], lets: READ, ...OF_GROUP },
   "group.put": {
