@@ -8,6 +8,7 @@ import { Sluice } from "@sluice/client";
 import type { RunningExample, Stage } from "../web/run.ts";
 import { type Model, madeUpModel } from "./answer.ts";
 
+const MAX_QUESTION_CHARS = 200;
 const ANSWERS_AT_ONCE = 32;
 
 export async function startExample(
@@ -18,17 +19,17 @@ export async function startExample(
   const closing = new AbortController();
   const sluice = new Sluice({ url: sluiceUrl });
   await web.show(new URL("page/", import.meta.url), publicUrl);
-  web.on("/ask", async () => {
-    const id = await ask();
+  web.on("/ask", async (body) => {
+    const id = await ask(body.slice(0, MAX_QUESTION_CHARS));
     if (id !== undefined) return { status: 201, body: { id } };
     return { status: 503, headers: { "Retry-After": "10" }, body: "Too many answers at once." };
   });
 
   /** Opens a channel and lets the publisher run: it depends neither on the request nor on the tab that made it. */
-  async function ask(): Promise<string | undefined> {
+  async function ask(question: string): Promise<string | undefined> {
     if (inTheMaking.size >= ANSWERS_AT_ONCE) return undefined;
     const id = randomUUID();
-    const answer = sluice.channel(id).publisher({ start: { model: "made-up-1" } });
+    const answer = sluice.channel(id).publisher({ start: { model: "made-up-1", question } });
     const publishing = (async () => {
       try {
         // The publisher sends small requests, 16 a second, and retries each until it is acknowledged.

@@ -1,5 +1,7 @@
 /** The button that kills the Sluice server with signal 9. The page server does it, because it is another process. */
 
+import { wordsFor } from "./words-for.ts";
+
 /** `says` gets what happened, in words. */
 export function killOnClick(button: HTMLElement, says: (words: string) => void): void {
   button.addEventListener("click", () => void kill(says));
@@ -12,6 +14,6 @@ async function kill(says: (words: string) => void): Promise<void> {
     const { killed, pid, downMs } = (await response.json()) as Record<string, number>;
     says(`Killed process ${killed}. Process ${pid} took over after ${downMs} ms.`);
   } catch (error) {
-    says(`The page server does not answer: ${(error as Error).message}`);
+    says(wordsFor(error));
   }
 }

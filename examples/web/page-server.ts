@@ -13,6 +13,15 @@ import { build } from "esbuild";
 export const HOST = "127.0.0.1";
 const MAX_BODY_BYTES = 4_096;
 
+/** The head of every page, before its title. */
+const HEAD = `
+    <meta charset="utf-8" />
+    <meta name="viewport" content="width=device-width, initial-scale=1" />
+    <meta name="color-scheme" content="light dark" />
+    <link rel="icon" href="data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24' fill='none' stroke='%230b8a83' stroke-width='3' stroke-linecap='round'%3E%3Cpath d='M3 7c3-3 6 3 9 0s6 3 9 0M3 16c3-3 6 3 9 0s6 3 9 0'/%3E%3C/svg%3E" />
+    <link rel="stylesheet" href="/page.css" />
+    <script type="module" src="/page.js"></script>`;
+
 export interface Answer {
   readonly status: number;
   readonly headers?: Readonly<Record<string, string>>;
@@ -81,7 +90,8 @@ export class PageServer {
         },
         body,
       });
-    put("/", "text/html", await readFile(path("index.html")));
+    const page = await readFile(path("index.html"), "utf8");
+    put("/", "text/html", Buffer.from(page.replace("<head>", `<head>${HEAD}`)));
     put("/page.js", "text/javascript", script!.contents);
     put("/page.css", "text/css", style!.contents);
   }

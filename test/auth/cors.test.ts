@@ -65,10 +65,10 @@ describe("CORS", () => {
       const { headers } = await fetch(`${stream}?offset=-1`, from(origin));
       expect(headers.has("access-control-allow-origin"), origin).toBe(false);
       expect(headers.has("access-control-allow-credentials")).toBe(false);
-      expect(headers.get("vary")).toBe("Authorization, Cookie, Origin");
+      expect(headers.get("vary")).toBe("Authorization, Cookie, Accept-Encoding, Origin");
     }
     const plain = await fetch(`${stream}?offset=-1`);
-    expect(plain.headers.get("vary")).toBe("Authorization, Cookie, Origin");
+    expect(plain.headers.get("vary")).toBe("Authorization, Cookie, Accept-Encoding, Origin");
     const preflight = await fetch(stream, { method: "OPTIONS", ...from(PAGE) });
     expect(preflight.headers.get("access-control-max-age")).toBe("60");
   });

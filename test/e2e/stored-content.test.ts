@@ -63,7 +63,7 @@ describe("a response with stored content", () => {
     expect((await fetch(`${channel}/publish`, { method: "POST", body: start })).status).toBe(202);
 
     // Pages of this machine may read, so the answer also depends on the page that asks.
-    const caller = "Authorization, Cookie, Origin";
+    const caller = "Authorization, Cookie, Accept-Encoding, Origin";
     const kept = ["private, max-age=60, stale-while-revalidate=300", caller];
     const checked = ["private, no-cache", caller];
     const never = ["no-store", "Origin"];

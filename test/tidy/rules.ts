@@ -39,6 +39,7 @@ export const MAY_USE_NODE: readonly (readonly [where: RegExp, reason: string])[]
   [/^packages\/server\/src\/doors\/http\/node-hang-up\.ts$/, "it writes to a bare socket"],
   [/^packages\/server\/src\/doors\/http\/node-line\.ts$/, "it is a connection of node:http"],
   [/^packages\/server\/src\/doors\/http\/node-request\.ts$/, "it is a request of node:http"],
+  [/^packages\/server\/src\/doors\/http\/node-compression\.ts$/, "it compresses with Node's threads"],
   [/^packages\/server\/src\/doors\/http\/node-mount\.ts$/, "it takes requests of another server of node:http"],
   [/^packages\/server\/src\/doors\/http\/node-sink\.ts$/, "it writes to a response of node:http"],
   [/^packages\/server\/src\/doors\/http\/websocket\.ts$/, "it takes over sockets of node:http"],

@@ -3,9 +3,10 @@
  *
  * Invariants: a reload, a second viewer and the back button are one case: read the channel from its beginning.
  */
-import { Sluice } from "@sluice/client";
+import { Sluice, SluiceError } from "@sluice/client";
 import { killOnClick } from "../../web/kill-button.ts";
 import { NetworkSwitch } from "../../web/network-switch.ts";
+import { wordsFor } from "../../web/words-for.ts";
 import { AnswerView } from "./answer-view.ts";
 
 declare const SLUICE_URL: string;
@@ -16,6 +17,8 @@ type State = "idle" | "asking" | "streaming" | "reconnecting" | "done" | "stoppe
 const element = (id: string) => document.getElementById(id)!;
 const view = new AnswerView(element("answer"));
 const network = new NetworkSwitch();
+const question = element("question") as HTMLInputElement;
+const TITLE = element("asked").textContent!;
 let watching = new AbortController();
 
 const sluice = new Sluice({
@@ -30,7 +33,10 @@ async function follow(id: string, signal: AbortSignal): Promise<void> {
   let failure: unknown;
   setState("asking", "Connecting…");
   for await (const part of sluice.channel(id).read({ signal })) {
-    if (part.type === "start") setState("streaming", "Thinking…");
+    if (part.type === "start") {
+      setState("streaming", "Thinking…");
+      element("asked").textContent = questionIn(part.payload);
+    }
     if (part.type === "gap") text += "\n\n*(Part of this answer is not kept any more.)*\n\n";
     if (part.type === "error") failure = part.payload;
     if (part.type === "delta") {
@@ -48,7 +54,7 @@ async function follow(id: string, signal: AbortSignal): Promise<void> {
 
 async function ask(): Promise<void> {
   setState("asking", "Asking…");
-  const response = await fetch("/ask", { method: "POST" });
+  const response = await fetch("/ask", { method: "POST", body: question.value });
   if (!response.ok) throw new Error(await response.text());
   const { id } = (await response.json()) as { id: string };
   location.hash = id; // showAddressed() does the rest.
@@ -63,13 +69,20 @@ async function showAddressed(): Promise<void> {
   element("ask").textContent = id === "" ? "Ask" : "Ask again";
   element("second").hidden = id === "";
   element("second").setAttribute("href", location.href);
+  element("asked").textContent = TITLE;
   if (id === "") setState("idle", "Ready");
   else await follow(id, signal).catch((error) => !signal.aborted && sayWhy(error));
 }
 
-function sayWhy(error: { code?: string; message: string }): void {
-  const isGone = error.code === "channel-not-found";
-  setState("failed", isGone ? "This answer is not kept any more." : error.message);
+function sayWhy(error: unknown): void {
+  const isGone = error instanceof SluiceError && error.code === "channel-not-found";
+  setState("failed", isGone ? "This answer is not kept any more." : wordsFor(error));
+}
+
+/** The channel begins with the question, so every viewer shows it. */
+function questionIn(payload: unknown): string {
+  const asked = (payload as { question?: unknown } | null)?.question;
+  return typeof asked === "string" && asked !== "" ? asked : TITLE;
 }
 
 function setState(state: State, says: string): void {
@@ -85,6 +98,10 @@ function wordsIn(text: string): number {
 }
 
 element("ask").addEventListener("click", () => void ask().catch(sayWhy));
+element("composer").addEventListener("submit", (event) => {
+  event.preventDefault();
+  void ask().catch(sayWhy);
+});
 // Any viewer may stop the answer, also after a reload: the publisher learns it from the channel.
 element("stop").addEventListener("click", () => void sluice.channel(location.hash.slice(1)).stop().catch(sayWhy));
 element("cut").addEventListener("click", () => {

@@ -6,6 +6,7 @@
  */
 import { type Fanout, Sluice } from "@sluice/client";
 import { killOnClick } from "../../web/kill-button.ts";
+import { wordsFor } from "../../web/words-for.ts";
 import { PEOPLE, type Person, streamOf, TOPICS } from "../people.ts";
 import { type Copied, InboxView } from "./inbox-view.ts";
 
@@ -104,8 +105,8 @@ element<HTMLFormElement>("composer").addEventListener("submit", (event) => {
     () => {
       field.value = "";
     },
-    (error: Error) => {
-      element("told").textContent = error.message;
+    (error: unknown) => {
+      element("told").textContent = wordsFor(error);
     },
   );
 });

@@ -144,6 +144,10 @@ export const doorSettings = {
       HTTP_LIMITS.lane,
       "Whether plain requests are answered by the server's own parser, which is faster than Node's.",
     ),
+    compress: yesNo(
+      HTTP_LIMITS.compress,
+      "Whether large answers are compressed, by zstd (from Node 22.15 on) or gzip, for clients that ask for it. Live reads never are.",
+    ),
     requestMs: ms(HTTP_LIMITS.requestMs, "A request must have arrived whole within this time."),
     keepAliveMs: ms(HTTP_LIMITS.keepAliveMs, "How long a connection may wait for its next request."),
     stallMs: ms(

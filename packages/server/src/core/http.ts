@@ -42,6 +42,8 @@ export interface Reply {
   readonly status: number;
   readonly headers: Headers;
   readonly body?: Uint8Array | string | undefined;
+  /** Whether the door may compress the body for a client that asks. The reply varies by Accept-Encoding then. */
+  readonly mayCompress?: boolean | undefined;
   /** Takes over the open connection after the headers are out. */
   readonly live?: ((sink: Sink) => void) | undefined;
   /** Takes over the WebSocket after the handshake. Only for a request that asks for one. */

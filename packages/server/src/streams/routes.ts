@@ -208,8 +208,8 @@ function tailHeaders(next: Position, meta: Meta): Headers {
   return headers;
 }
 
-/** What a response depends on besides its address. A cache must not give one caller's page to another. */
-const CALLER = "Authorization, Cookie";
+/** What a page depends on besides its address. A cache must not give one caller's page to another, nor one in another encoding. */
+const CALLER = "Authorization, Cookie, Accept-Encoding";
 
 /** `isPinned`: the address names the offset, so that it means the same messages forever. */
 function renderPage(page: StreamPage, isPinned: boolean, format: Format, ifNoneMatch: string | undefined): Reply {
@@ -221,13 +221,16 @@ function renderPage(page: StreamPage, isPinned: boolean, format: Format, ifNoneM
   if (meta.inbox) headers.push(header.cacheControl, "no-store");
   else {
     const etag = etagOf(page, format);
+    const known = ifNoneMatch === undefined ? undefined : namedEtag(ifNoneMatch, etag);
     // At the tail, or from a start that moves, a cache must revalidate.
     const cache = isPinned && !atTail ? "private, max-age=60, stale-while-revalidate=300" : "private, no-cache";
-    headers.push(header.etag, etag, header.cacheControl, cache, header.vary, CALLER);
-    if (ifNoneMatch !== undefined && namesEtag(ifNoneMatch, etag)) return { status: 304, headers };
+    headers.push(header.etag, known ?? etag, header.cacheControl, cache, header.vary, CALLER);
+    if (known !== undefined) return { status: 304, headers };
   }
   headers.push(header.contentType, contentTypeFor(meta.config.contentType, format));
-  return { status: 200, headers, body: renderBody(meta.config.contentType, format, messages) };
+  // An inbox is not cached, and holds what others wrote beside what is the reader's own.
+  const mayCompress = !meta.inbox;
+  return { status: 200, headers, body: renderBody(meta.config.contentType, format, messages), mayCompress };
 }
 
 /**
@@ -239,12 +242,17 @@ function etagOf({ head, meta, from, next, atTail }: StreamPage, format: Format):
   return `"${head.generation}:${formatOffset(from)}:${formatOffset(next)}${marks}"`;
 }
 
-/** A cache may send several ETags, and a proxy may have weakened them. */
-function namesEtag(ifNoneMatch: string, etag: string): boolean {
-  return ifNoneMatch.split(",").some((part) => {
+/**
+ * The form in which the client knows the ETag; undefined if it does not. A cache may send several, and compression or a proxy
+ * makes them weak. The same form goes back, because a cache finds the page that it has stored by it.
+ */
+function namedEtag(ifNoneMatch: string, etag: string): string | undefined {
+  for (const part of ifNoneMatch.split(",")) {
     const known = part.trim();
-    return known === "*" || known === etag || known === `W/${etag}`;
-  });
+    if (known === "*" || known === etag) return etag;
+    if (known === `W/${etag}`) return known;
+  }
+  return undefined;
 }
 
 export function renderAppend(outcome: AppendOutcome, path: string): Reply {

@@ -24,6 +24,12 @@ export interface HttpLimits extends BudgetLimits, LineLimits {
   readonly checkMs: number;
   /** The largest frame that a client may send over a WebSocket. */
   readonly frameBytes: number;
+  /** Whether large answers are compressed for clients that ask for it. Live answers never are. */
+  readonly compress: boolean;
+  /** Smaller answers are never compressed. */
+  readonly compressBytes: number;
+  /** Answers that are compressed at a time; others go out as they are. */
+  readonly compressions: number;
   /** The request line and the headers of a request together. */
   readonly headerBytes: number;
 }
@@ -39,6 +45,9 @@ export const HTTP_LIMITS: HttpLimits = {
   checkMs: 5_000,
   frameBytes: 64 * 1_024,
   headerBytes: 16 * 1_024,
+  compress: true,
+  compressBytes: 16 * 1_024,
+  compressions: 2,
   memoryBytes: 128 * 1_024 * 1_024,
   /** What a socket gives in one read. */
   smallBytes: 64 * 1_024,

@@ -77,7 +77,8 @@ ${link(`${prefix}/openapi.json`, "OpenAPI", "every route of this server")}
 ${link(`${prefix}/health`, "Health", "is the process alive?")}
 ${link(`${prefix}/ready`, "Readiness", "does it accept requests?")}
 </ul>
-<pre>npx sluice stream append greetings hello
+<pre>npx sluice stream create greetings
+npx sluice stream append greetings hello
 npx sluice stream tail greetings --from beginning</pre>
 </main>
 </html>

@@ -21,6 +21,7 @@ import { HTTP_LIMITS, type HttpLimits } from "./defaults.ts";
 import type { DoorLine, DoorRequest, SharedParts } from "./door-request.ts";
 import { LaneLine, type LaneParts } from "./lane-line.ts";
 import { listenFault } from "./listen-fault.ts";
+import { Compressor } from "./node-compression.ts";
 import { capConnections } from "./node-connection-cap.ts";
 import { hangUp } from "./node-hang-up.ts";
 import { NodeLine } from "./node-line.ts";
@@ -70,6 +71,7 @@ export class HttpDoor {
   private visitorsLeft: (() => void) | undefined;
   readonly traffic: Traffic = { receivedBytes: 0, sentBytes: 0 };
   readonly memory: MemoryBudget;
+  private readonly compressor: Compressor;
   /** Connections that were cut. */
   readonly cuts: Record<CutReason, number> = { stalled: 0, memory: 0 };
   /** Looks after the connections of the lane. */
@@ -98,6 +100,7 @@ export class HttpDoor {
     });
     const { traffic } = this;
     this.memory = new MemoryBudget(limits);
+    this.compressor = new Compressor(limits, this.memory);
     const serve = (request: DoorRequest) => this.serve(request);
     const cut = (line: DoorLine, why: CutReason) => this.cutOff(line, why);
     const scheme = options.secure === undefined ? "http" : "https";
@@ -293,7 +296,9 @@ export class HttpDoor {
       return;
     }
     clock?.stop();
-    this.send(request, reply);
+    const encoding = reply.mayCompress ? this.compressor.choose(reply, request) : undefined;
+    if (encoding === undefined) this.send(request, reply);
+    else void this.compressor.compress(reply, encoding).then((smaller) => this.send(request, smaller));
   }
 
   /** The handler continues, as it does when a client has left. */

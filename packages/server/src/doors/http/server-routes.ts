@@ -112,7 +112,8 @@ export function serverFeature({ notReady, metrics, features }: ServerParts): Fea
 }
 
 function reply(contentType: string, cacheControl: string, body: string): Reply {
-  return { status: 200, headers: [header.contentType, contentType, header.cacheControl, cacheControl], body };
+  const headers = [header.contentType, contentType, header.cacheControl, cacheControl, header.vary, "Accept-Encoding"];
+  return { status: 200, headers, body, mayCompress: true };
 }
 
 function answerProbe(problem: string | undefined): Reply {
