@@ -185,6 +185,10 @@ describe("the memory of the server", () => {
     stream.pause();
     stream.write(frame(Buffer.concat([text(1, subscription), Buffer.from([5 * 8, 10])])));
     await eventually(async () => expect(await memoryOf(fixture)).toBeGreaterThan(MEBIBYTE));
+    stream.resume();
+    for (let i = 0; i < 10; i++) stream.write(frame(text(2, "x".repeat(10_000))));
+    // What has been handled and sent is given back while the stream goes on.
+    await eventually(async () => expect(await memoryOf(fixture)).toBe(4_096));
     stream.close();
     await eventually(async () => expect(await memoryOf(fixture)).toBe(0));
   });
