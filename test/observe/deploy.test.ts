@@ -11,6 +11,7 @@ import { entryOfFlag, entryOfVariable } from "../../packages/server/src/config/c
 import { RedisMeter } from "../../packages/server/src/engine/redis/meter.ts";
 import { prometheusText } from "../../packages/server/src/observe/prometheus.ts";
 import { createdStream, eventually, serverForTest } from "../e2e/server.ts";
+import { text as field, RawClient } from "../grpc/raw-client.ts";
 import { Scrape } from "./prometheus-text.ts";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
@@ -171,6 +172,7 @@ describe("the dashboard, the alerts and the manual", () => {
 
   async function scrape(): Promise<Scrape> {
     const fixture = await serverForTest("disk", { grpcPort: 0 });
+    await RawClient.to(fixture.server.grpcPort!).call("Publisher/ListTopics", field(1, "projects/p"));
     await createdStream(fixture, "a", "text/plain");
     let found: Scrape | undefined;
     await eventually(async () => {
