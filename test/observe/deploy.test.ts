@@ -11,6 +11,7 @@ import { entryOfFlag, entryOfVariable } from "../../packages/server/src/config/c
 import { RedisMeter } from "../../packages/server/src/engine/redis/meter.ts";
 import { prometheusText } from "../../packages/server/src/observe/prometheus.ts";
 import { createdStream, eventually, serverForTest } from "../e2e/server.ts";
+import { text as field, RawClient } from "../grpc/raw-client.ts";
 import { Scrape } from "./prometheus-text.ts";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
@@ -105,12 +106,19 @@ describe("the image", () => {
   it("has a health check that agrees with /ready", async () => {
     const probe = JSON.parse(/^HEALTHCHECK .* CMD (\[.*\])$/m.exec(dockerfile)![1]!) as string[];
     const { server, port } = await serverForTest("memory");
-    const check = async (at: number) => {
+    const check = async (at: number, more: Readonly<Record<string, string>> = {}) => {
       const { spawn } = await import("node:child_process");
-      const child = spawn(process.execPath, probe.slice(1), { env: { ...process.env, SLUICE_PORT: String(at) } });
+      const env = { ...process.env, SLUICE_PORT: String(at), ...more };
+      const child = spawn(process.execPath, probe.slice(1), { env });
       return new Promise((resolve) => child.on("exit", resolve));
     };
     expect(await check(port)).toBe(0);
+    const tls = {
+      cert: join(ROOT, "test/support/tls/first-cert.pem"),
+      key: join(ROOT, "test/support/tls/first-key.pem"),
+    };
+    const secured = await serverForTest("memory", { tls });
+    expect(await check(secured.port, { SLUICE_TLS_CERT: tls.cert })).toBe(0);
     await server.close();
     expect(await check(port)).toBe(1);
   });
@@ -163,7 +171,8 @@ describe("the dashboard, the alerts and the manual", () => {
   };
 
   async function scrape(): Promise<Scrape> {
-    const fixture = await serverForTest("disk");
+    const fixture = await serverForTest("disk", { grpcPort: 0 });
+    await RawClient.to(fixture.server.grpcPort!).call("Publisher/ListTopics", field(1, "projects/p"));
     await createdStream(fixture, "a", "text/plain");
     let found: Scrape | undefined;
     await eventually(async () => {

@@ -150,15 +150,21 @@ function back({ generation, seq }: Position, by: number): Position {
   return { generation, seq: seq - by };
 }
 
+/** An append of several messages has at most this many bytes, because the largest body of a stream is that of one message. */
+const RUN_BYTES = 64 * 1_024;
+
 /** Messages without metadata that follow each other share one append. */
 function runsOf(messages: readonly NewMessage[]): NewMessage[][] {
   const runs: NewMessage[][] = [];
   let plain: NewMessage[] | undefined;
+  let bytes = 0;
   for (const message of messages) {
     const isPlain =
       message.attributes === undefined && !message.orderingKey && message.id === undefined && !message.deliverAtMs;
-    if (isPlain && plain !== undefined) plain.push(message);
+    bytes += message.data.length;
+    if (isPlain && plain !== undefined && bytes <= RUN_BYTES) plain.push(message);
     else {
+      bytes = message.data.length;
       const run = [message];
       runs.push(run);
       plain = isPlain ? run : undefined;

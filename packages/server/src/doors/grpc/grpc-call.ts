@@ -179,7 +179,7 @@ export class GrpcCall implements ObservedCall {
     this.isHandling = true;
     this.arrival?.();
     this.arrival = undefined;
-    this.stream.pause();
+    if (this.isStream) this.stream.pause();
     let held = HEAD_BYTES + frame.bytes.length;
     try {
       const bytes = frame.isCompressed ? await this.decompressed(frame.bytes) : frame.bytes;
@@ -194,8 +194,9 @@ export class GrpcCall implements ObservedCall {
     }
     this.release(held);
     this.isHandling = false;
+    if (!this.isStream) return;
     this.stream.resume();
-    if (this.isStream) this.advance();
+    this.advance();
   }
 
   private async decompressed(bytes: Buffer): Promise<Buffer> {
