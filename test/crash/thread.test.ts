@@ -112,7 +112,8 @@ describe("the disk engine with its apply thread", () => {
       await Promise.all([write(again, second), readAlong(again, second), readAlong(again, first), check.ended]);
       expect(again.health()).toBeUndefined();
       expect(told.at(-1)).toContain("all of it is whole");
-      expect(check.meter.bytes).toBeGreaterThan(1 << 20);
+      // At least half of the first stream, whose end may not be in the store yet.
+      expect(check.meter.bytes).toBeGreaterThan((COMMITS * PER_COMMIT * 350) / 2);
       // Without the guard it continues as before.
       await write(again, entity("p", "stream", "third"));
       expect(await readAlong(again, first)).toBe(COMMITS * PER_COMMIT);

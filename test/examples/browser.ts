@@ -9,6 +9,9 @@ import { type Browser, chromium, type Page } from "playwright-core";
 import { afterAll, beforeAll, expect, onTestFinished } from "vitest";
 import { eventually } from "../support/eventually.ts";
 
+/** How long Chromium may take to start and to load a page on a busy machine. Below the limit of a hook and of a test. */
+export const BROWSER_MS = 80_000;
+
 /** Call it in the body of a describe. */
 export function useBrowser(): { open(url: string, expected?: RegExp): Promise<Page> } {
   let browser: Browser;
@@ -16,12 +19,13 @@ export function useBrowser(): { open(url: string, expected?: RegExp): Promise<Pa
     const executablePath = execFileSync("which", ["chromium"], { encoding: "utf8" }).trim();
     // Chromium has no sandbox for root.
     const args = process.getuid?.() === 0 ? ["--no-sandbox"] : [];
-    browser = await chromium.launch({ executablePath, args });
+    browser = await chromium.launch({ executablePath, args, timeout: BROWSER_MS });
   });
   afterAll(() => browser?.close());
   const open = async (url: string, expected?: RegExp) => {
     // A context of its own shares nothing with another viewer, like another person's browser.
     const context = await browser.newContext();
+    context.setDefaultNavigationTimeout(BROWSER_MS);
     const page = await context.newPage();
     const complaints: string[] = [];
     page.on("pageerror", (error) => complaints.push(error.stack ?? error.message));

@@ -11,6 +11,7 @@ import { type BrowserContext, type CDPSession, chromium, type Page } from "playw
 import { afterAll, beforeAll, expect, onTestFinished } from "vitest";
 import { temporaryDir } from "../support/disk.ts";
 import { eventually } from "../support/eventually.ts";
+import { BROWSER_MS } from "./browser.ts";
 
 export const LONG_MS = 25_000;
 
@@ -32,8 +33,9 @@ export function useTabs(): Tabs {
     const args = ["--headless", "--remote-debugging-port=0", `--user-data-dir=${dir}`, "--no-first-run", ...sandbox];
     // In a process group of its own, which ends as one.
     child = spawn(chromiumPath, args, { stdio: ["ignore", "ignore", "pipe"], detached: true });
-    const browser = await chromium.connectOverCDP(await endpointOf(child), { noDefaults: true });
+    const browser = await chromium.connectOverCDP(await endpointOf(child), { noDefaults: true, timeout: BROWSER_MS });
     context = browser.contexts()[0]!;
+    context.setDefaultNavigationTimeout(BROWSER_MS);
   });
   afterAll(async () => {
     const ended = new Promise((resolve) => child.once("exit", resolve));

@@ -4,6 +4,7 @@
  */
 import { createServer, type RunningServer } from "@sluice/server";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { AwakeClock } from "../support/awake-clock.ts";
 import { eventually, sleep } from "../support/eventually.ts";
 import { RedisCluster, type RedisServer } from "../support/redis.ts";
 
@@ -14,6 +15,7 @@ const TIMEOUT_MS = 120_000;
 const TEXT = { "Content-Type": "text/plain" };
 const JSON_TYPE = { "Content-Type": "application/json" };
 
+const clock = new AwakeClock();
 let cluster: RedisCluster;
 let node: RunningServer;
 
@@ -24,6 +26,7 @@ beforeAll(async () => {
   node = await createServer({ port: 0, log: false, redis, longPollMs: 60_000, report: () => {} });
 }, TIMEOUT_MS);
 afterAll(async () => {
+  clock.stop();
   await node?.close();
   await cluster?.close();
 });
@@ -36,11 +39,11 @@ interface Told {
 }
 
 async function tell(what: string, path: string, init: RequestInit = {}): Promise<Told> {
-  const startMs = Date.now();
+  const startMs = clock.now();
   const response = await fetch(`${node.url}/v1/${path}`, { ...init, signal: AbortSignal.timeout(30_000) });
   const told = { what, status: response.status, retryAfter: response.headers.get("retry-after") };
   await response.body?.cancel();
-  return { ...told, ms: Date.now() - startMs };
+  return { ...told, ms: clock.now() - startMs };
 }
 
 const post = (body: string | object, headers: object = {}) =>
@@ -82,14 +85,19 @@ function everyKind(name: string): Promise<Told>[] {
 
 async function prepare(name: string): Promise<void> {
   for (const path of [name, `${name}-gone`, "wakes"]) {
-    expect(
-      (await tell("create", `stream/${path}`, { method: "PUT", headers: path === "wakes" ? JSON_TYPE : TEXT })).status,
-    ).toBeLessThan(300);
+    const init = { method: "PUT", headers: path === "wakes" ? JSON_TYPE : TEXT };
+    await eventually(async () => expect((await tell("create", `stream/${path}`, init)).status).toBeLessThan(300));
   }
   const subscribed = { method: "PUT", headers: JSON_TYPE, body: JSON.stringify(wake) };
-  expect((await tell("subscribe", `stream/__ds/subscriptions/${name}`, subscribed)).status).toBe(201);
+  // A busy machine may refuse some of it; each of these requests may be repeated.
+  await eventually(async () => {
+    const { status } = await tell("subscribe", `stream/__ds/subscriptions/${name}`, subscribed);
+    expect(status).toBeLessThan(300);
+  });
   const started = post({ phase: "START", sequence: 0, payload: null });
-  expect((await tell("start", `default/channels/${name}/publish`, started)).status).toBe(202);
+  await eventually(async () => {
+    expect((await tell("start", `default/channels/${name}/publish`, started)).status).toBe(202);
+  });
 }
 
 const late = (told: readonly Told[]) => told.filter(({ ms }) => ms > DEADLINE_MS + SLACK_MS);
@@ -248,8 +256,9 @@ describe("with a healthy Redis", () => {
         controller.close();
       },
     });
+    const startMs = performance.now();
     const told = await tell("append", "stream/slow", { method: "POST", headers: TEXT, body, duplex: "half" });
-    expect(told.ms).toBeGreaterThan(DEADLINE_MS);
+    expect(performance.now() - startMs).toBeGreaterThan(DEADLINE_MS);
     expect(told.status).toBe(204);
     expect((await waiting).status).toBe(200);
   });

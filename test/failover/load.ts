@@ -4,6 +4,7 @@
  * `findings` compares everything with the logs at the end.
  */
 import { onTestFinished } from "vitest";
+import { AwakeClock } from "../support/awake-clock.ts";
 import { sleep } from "../support/eventually.ts";
 
 export interface Sent {
@@ -36,6 +37,7 @@ export class Load {
   readonly slowestMs = { request: 0, poll: 0 };
   /** The time of the last acknowledged append, per stream. */
   readonly lastAcknowledged = new Map<string, number>();
+  private readonly clock = new AwakeClock();
   private isOver = false;
   private running: Promise<unknown> = Promise.resolve();
   private readonly faults: unknown[] = [];
@@ -54,6 +56,7 @@ export class Load {
   async start(): Promise<void> {
     onTestFinished(() => {
       this.isOver = true;
+      this.clock.stop();
     });
     const { urls } = this.options;
     for (const stream of this.streams) {
@@ -179,7 +182,7 @@ export class Load {
 
   /** Undefined if the connection broke or no answer came. Every failure is counted. */
   private async request(url: string, init: RequestInit): Promise<Response | undefined> {
-    const startMs = Date.now();
+    const startMs = this.clock.now();
     let outcome: number | string;
     try {
       const response = await fetch(url, { ...init, signal: AbortSignal.timeout(HUNG_MS) });
@@ -194,7 +197,7 @@ export class Load {
       if (outcome === "TimeoutError") this.faults.push(`${url} hung`);
     } finally {
       const kind = url.includes("live=") ? "poll" : "request";
-      this.slowestMs[kind] = Math.max(this.slowestMs[kind], Date.now() - startMs);
+      this.slowestMs[kind] = Math.max(this.slowestMs[kind], this.clock.now() - startMs);
     }
     this.refusals.set(outcome, (this.refusals.get(outcome) ?? 0) + 1);
     return undefined;

@@ -167,7 +167,7 @@ it("a client that does not read is leased no more, and others get the messages",
   const [subscription] = await topic.createSubscription("s");
   const COUNT = 100;
   const data = Buffer.alloc(200_000, "x");
-  for (let i = 0; i < COUNT; i++) await topic.publishMessage({ data });
+  await Promise.all(Array.from({ length: COUNT }, () => topic.publishMessage({ data })));
   const client = await subscriberOf(pubsub);
   const stream = client.streamingPull();
   onTestFinished(() => stream.cancel());
@@ -189,7 +189,7 @@ it("a client that does not read is leased no more, and others get the messages",
     const [{ receivedMessages }] = await client.pull(asked);
     pulled.push(...receivedMessages!.map(({ message }) => message!.messageId!));
     expect(await outstanding()).toBe(COUNT);
-  });
+  }, 30_000);
   expect(pulled.length).toBeGreaterThan(0);
   stream.on("data", ({ receivedMessages }) => {
     for (const { message } of receivedMessages) seen.add(message.messageId);
