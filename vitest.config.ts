@@ -7,6 +7,7 @@ const src = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 /** The longest files, which start first so that they do not run alone at the end. */
 const LONG = [
   "test/chaos/",
+  "test/packages/",
   "test/cli/commands",
   "test/failover/",
   "test/sim/",

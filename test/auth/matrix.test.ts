@@ -45,18 +45,7 @@ function expectRefusal(answer: Answer, status: number, code: string): void {
   if (status === 401) expect(answer.headers["www-authenticate"]).toMatch(/^Bearer/);
 }
 
-const SCOPES = [
-  "",
-  "openid",
-  "read",
-  "write",
-  "read write",
-  "openid read",
-  "metrics",
-  "read metrics",
-  "reader",
-  "READ",
-];
+const SCOPES = ["", "openid", "read", "write", "read write", "openid read", "metrics", "reader", "READ"];
 const HOUR_MS = 3_600_000;
 
 for (const [name, row] of Object.entries(MATRIX)) {

@@ -178,7 +178,7 @@ async function serving(app: string, use: (url: string) => Promise<void>): Promis
 const run = async (file: string) => (await promisify(execFile)(process.execPath, [file])).stdout;
 
 test("the packages are packed from a fresh clone, and work where they are installed", {
-  timeout: 240_000,
+  timeout: 600_000,
 }, async () => {
   const base = dirForTest();
   const app = join(base, "app");

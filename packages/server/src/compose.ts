@@ -200,6 +200,9 @@ async function serve(
     if (exposure.kind === "local") throw new ConfigError([MOUNTED_WITHOUT_KEYS]);
     return door.mount(prefix);
   };
+  // Not before it is used, because a server without keys must not be mounted.
+  let mountedAtRoot: Mounted | undefined;
+  const atRoot = () => (mountedAtRoot ??= mount());
   const embedded = new EmbeddedProjects(app.streams);
   watch.log.info(url === "" ? "ready" : "listening", {
     url,
@@ -234,8 +237,8 @@ async function serve(
     port: door.port,
     grpcPort,
     mount,
-    handler: (...request) => mount().handler(...request),
-    upgrade: (...request) => mount().upgrade(...request),
+    handler: (...request) => atRoot().handler(...request),
+    upgrade: (...request) => atRoot().upgrade(...request),
     streams: embedded.of("default"),
     streamsOf: (project) => embedded.of(project),
     tail: app.tail,
