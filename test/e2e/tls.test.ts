@@ -5,7 +5,7 @@ import { connect as connectPlain } from "node:net";
 import { join } from "node:path";
 import { connect, type TLSSocket } from "node:tls";
 import { fileURLToPath } from "node:url";
-import { createServer, type RunningServer } from "@sluice/server";
+import { createServer, mint, type RunningServer } from "@sluice/server";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { WebSocket } from "ws";
 import { RawClient, text } from "../grpc/raw-client.ts";
@@ -22,9 +22,10 @@ interface Answer {
   readonly body: string;
 }
 
-function ask(agent: Agent, method: string, url: string, body?: string): Promise<Answer> {
+function ask(agent: Agent, method: string, url: string, body?: string, more: object = {}): Promise<Answer> {
   return new Promise((resolve, reject) => {
-    const asked = request(url, { method, agent, headers: { "Content-Type": "text/plain" } }, (response) => {
+    const headers = { "Content-Type": "text/plain", ...more };
+    const asked = request(url, { method, agent, headers }, (response) => {
       let said = "";
       response.on("data", (chunk) => {
         said += chunk;
@@ -73,7 +74,18 @@ describe.each([true, false])("a server with a certificate (lane: %s)", (lane) =>
       await new Promise((resolve) => plain.once("close", resolve));
       expect(said).not.toContain("HTTP");
     }
-    expect(await server.metrics()).toContain("sluice_http_connections ");
+  });
+
+  it("knows a page of its own by https", async () => {
+    const secret = "s".repeat(32);
+    const projects = { p: { secrets: [secret] } };
+    const { url } = await serverForTest("memory", { tls: FIRST, http: { lane }, projects });
+    const token = await mint(secret, { project: "p", scope: "read write", ttlSeconds: 60 }, Date.now());
+    const create = async (Origin: string) =>
+      (await ask(agentForTest(), "PUT", `${url}/v1/p/stream/s`, "", { Cookie: `sluice_token=${token}`, Origin }))
+        .status;
+    expect(await create(url.replace("https:", "http:"))).toBe(403);
+    expect(await create(url)).toBe(201);
   });
 });
 
