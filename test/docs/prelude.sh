@@ -13,7 +13,7 @@ sluice() {
   case "$1 ${2:-}" in
     # The flags of a server are checked; the server of the page runs already.
     serve*) shift; set -- config check "$@" ;;
-    "stream tail" | "session tail" | "group consume" | "wake tail") set -- "$@" --limit 1 ;;
+    "stream tail" | "session tail" | "group consume" | "wake tail" | "pull "*) set -- "$@" --limit 1 ;;
     "bench "*) set -- "$@" --count 20 ;;
   esac
   case "$*" in

@@ -55,7 +55,7 @@ function moduleOf(blocks: readonly Block[]): string {
   const imports = new Set<string>();
   const bodies = blocks.map((block) => {
     const text = block.text
-      .replaceAll(/^import [^;]+;$/gm, (line) => {
+      .replaceAll(/^import [^;]+;(?: *\/\/.*)?$/gm, (line) => {
         const isGiven = /\{ (Sluice|createServer) \}/.test(line);
         if (!isGiven) imports.add(line.replace('"@sluice/server/pubsub"', JSON.stringify(STAGE)));
         return "";
