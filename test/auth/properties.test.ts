@@ -6,7 +6,7 @@ import { ADDRESS_WORDS } from "../support/routes.ts";
 import { AuthApp } from "./app.ts";
 import { SESSION_ID } from "./matrix.ts";
 
-const OPEN = /^\/(health|ready|openapi\.json|v1\/([\w-]{1,128}\/)?stream\/__ds\/jwks\.json)$/;
+const OPEN = /^\/(|health|ready|openapi\.json|v1\/([\w-]{1,128}\/)?stream\/__ds\/jwks\.json)$/;
 const WORDS = ["p", "q", "open", "default", "s", SESSION_ID, ...ADDRESS_WORDS];
 const ODD = [
   "",

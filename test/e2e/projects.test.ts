@@ -115,10 +115,10 @@ describe("a name that is no project's", () => {
   it.each(ROUTE_WORDS)("is a route's: %s", async (word) => {
     for (const tail of ["stream/x", "streams"]) {
       const response = await fetch(`${fixture.url}/v1/${word}/${tail}`, tail === "streams" ? {} : { method: "PUT" });
-      // Under /v1/stream/ this is a path of the project default, as under publish/, and after session/, live/ and session-offsets/ it should be
+      // Under /v1/stream/ this is a path of the project default, as under publish/ and topics/, and after session/, live/ and session-offsets/ it should be
       // an id; under any other word it is nothing at all.
       if (word === "stream") expect([200, 201, 404]).toContain(response.status);
-      else if (word === "publish") expect(response.status).toBe(405);
+      else if (word === "publish" || word === "topics") expect(response.status).toBe(405);
       else if (BEFORE_IDS.includes(word) && tail === "streams") expect(response.status).toBe(400);
       else expect(response.status, `${word}/${tail}`).toBe(404);
     }

@@ -89,16 +89,11 @@ export const LAYERS: readonly Layer[] = [
   { name: "index", where: under("index\\.ts$"), imports: [...BELOW_COMPOSE, "compose", "client"] },
   {
     name: "cli",
-    where: under("cli/"),
+    where: under("cli(\\.ts$|/)"),
     imports: [...BELOW_COMPOSE, "compose", "client", "client-pubsub"],
     packages: ["commander", "ws"],
   },
-  {
-    name: "sluice",
-    where: /^packages\/sluice\/src\//,
-    imports: ["index", "cli"],
-    packages: ["@sluice/server/cli"],
-  },
+  { name: "sluice", where: /^packages\/sluice\/src\//, imports: ["index", "cli"] },
 ];
 
 function under(pattern: string): RegExp {
