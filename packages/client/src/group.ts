@@ -23,6 +23,7 @@ export class Group<T = unknown> implements AsyncIterable<GroupMessage<T>> {
    */
   [Symbol.asyncIterator](): AsyncIterator<GroupMessage<T>, void, undefined> {
     let joining: Promise<void> | undefined;
+    let isOver = false;
     let messages: Messages<T> | undefined;
     const join = async () => {
       messages = (await this.load()).messages();
@@ -30,11 +31,13 @@ export class Group<T = unknown> implements AsyncIterable<GroupMessage<T>> {
     // Not a generator: each message of one costs several more turns of the microtask queue.
     return {
       next: async () => {
+        if (isOver) return { done: true, value: undefined };
         joining ??= join();
         if (messages === undefined) await joining;
         return messages!.next();
       },
       return: async () => {
+        isOver = true;
         await joining;
         return messages?.return() ?? { done: true, value: undefined };
       },

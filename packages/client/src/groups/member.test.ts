@@ -192,6 +192,14 @@ test("a WebSocket that is refused is asked about by a plain request, whose refus
   await expect(next).rejects.toMatchObject({ code: "forbidden", status: 403 });
 });
 
+test("a loop that was left before its first message joins no group afterwards", async () => {
+  const client = new Sluice({ url: "http://x", fetch: refusing(400, "bad-request") });
+  const messages = client.group("g", "a/#", { WebSocket: FakeSocket })[Symbol.asyncIterator]();
+  expect(await messages.return!()).toEqual({ done: true, value: undefined });
+  expect(await messages.next()).toEqual({ done: true, value: undefined });
+  expect(FakeSocket.all).toEqual([]);
+});
+
 test("a connection that falls silent is asked for a word, and replaced when none comes", async () => {
   vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"] });
   onTestFinished(() => void vi.useRealTimers());

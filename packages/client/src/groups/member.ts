@@ -157,6 +157,8 @@ export class Member<T> {
       if (signal.aborted) throw signal.reason;
       return error as SluiceError;
     }
+    // It may have been left while the address was asked for.
+    signal.throwIfAborted();
     const ended = await this.hold(connect, backoff);
     return this.subscribedMs > 0 ? ended : reasonFor(this.connection, place, ended, signal);
   }

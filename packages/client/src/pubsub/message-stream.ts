@@ -51,6 +51,7 @@ export class MessageStream implements Answers {
   private settings: Resolved;
   private isStarted = false;
   private isPaused = false;
+  private isDraining = false;
   private isStopping = false;
   private stopped: Promise<void> | undefined;
 
@@ -75,17 +76,27 @@ export class MessageStream implements Answers {
 
   private async open(): Promise<void> {
     const { subscription } = this;
+    let stream: PullStream | undefined;
+    let early: StreamEnd | undefined;
     try {
-      const stream: PullStream = await subscription.queue.stream(subscription.name, this.asked(), {
+      stream = await subscription.queue.stream(subscription.name, this.asked(), {
         deliver: (deliveries) => this.take(deliveries),
         notice: () => this.fail(new PubSubError(CODE.notFound, "Topic not found")),
         ended: (why) => {
+          if (stream === undefined) {
+            early = why;
+            return;
+          }
           this.streams.delete(stream);
           this.ended(why);
         },
       });
       if (this.isStopping) {
         stream.close();
+        return;
+      }
+      if (early !== undefined) {
+        this.ended(early);
         return;
       }
       this.failures = 0;
@@ -166,17 +177,28 @@ export class MessageStream implements Answers {
 
   /** Emits what waits, within flow control. If excess is allowed, a batch that was pulled is emitted whole. */
   drain(): void {
-    const { allowsExcess } = this.settings;
-    while (this.waiting.length > 0 && !this.isPaused && !this.isStopping) {
-      if (this.subscription.listenerCount("message") === 0) return;
-      if (this.flow.isFull() && !allowsExcess) return;
-      const message = this.waiting.shift()!;
-      // It expired while it waited.
-      if (!this.leases.has(message)) continue;
-      this.flow.add(message.length);
-      message.isCounted = true;
-      this.subscription.emit("message", message);
+    // A listener that answers at once comes back here, while the loop below goes on.
+    if (this.isDraining) return;
+    this.isDraining = true;
+    try {
+      while (this.waiting.length > 0 && this.mayEmit()) this.emitNext();
+    } finally {
+      this.isDraining = false;
     }
+  }
+
+  private mayEmit(): boolean {
+    if (this.isPaused || this.isStopping || this.subscription.listenerCount("message") === 0) return false;
+    return this.settings.allowsExcess || !this.flow.isFull();
+  }
+
+  private emitNext(): void {
+    const message = this.waiting.shift()!;
+    // It expired while it waited.
+    if (!this.leases.has(message)) return;
+    this.flow.add(message.length);
+    message.isCounted = true;
+    this.subscription.emit("message", message);
   }
 
   /** The message was answered, or its deadline is over. */

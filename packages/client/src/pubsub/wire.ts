@@ -104,12 +104,14 @@ export class Wire {
             resolve(line);
           },
           ended: (error) => {
+            stop();
             if (this.line === line) this.line = undefined;
             if (error.retryAfterMs !== undefined) this.rest.untilMs = Date.now() + error.retryAfterMs;
             reject(error);
           },
         });
-        onAbort(signal, () => line.end(signal.reason));
+        const stop = onAbort(signal, () => line.end(signal.reason));
+        if (signal.aborted) line.end(signal.reason);
       });
     } catch (error) {
       throw await reasonFor(connection, { path: PATH }, error as SluiceError, signal);
