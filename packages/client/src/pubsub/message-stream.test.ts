@@ -39,15 +39,21 @@ test.each([
   ["and its opening fails too", true],
   ["and its opening succeeds", false],
 ])("a stream that ends while it opens, %s, opens once again", async (_, fails) => {
-  const { stream, subscription, timers, attempts } = setUp(async (to, attempt) => {
-    if (attempt > 1) return opened;
-    to.ended("moved");
-    if (fails) throw new Error("the connection was lost");
-    return opened;
+  let events: StreamEvents | undefined;
+  let finish = () => {};
+  const { stream, subscription, timers, attempts } = setUp((to, attempt) => {
+    if (attempt > 1) return Promise.resolve(opened);
+    events = to;
+    return new Promise((resolve, reject) => {
+      finish = () => (fails ? reject(new Error("the connection was lost")) : resolve(opened));
+    });
   });
   const errors: unknown[] = [];
   subscription.on("error", (error) => errors.push(error));
   stream.start();
+  await settled();
+  events!.ended("moved");
+  finish();
   await settled();
   expect([errors.length, timers.length]).toEqual([1, 1]);
   timers[0]!();
