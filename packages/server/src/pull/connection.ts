@@ -162,6 +162,7 @@ class PullConnection implements Paced, Conversation {
       throw new Refusal("too-many-subscriptions", `a connection may have ${limits.streams} streams`);
     }
     this.pending.add(id);
+    let hasEnded = false;
     try {
       const { outstandingMessages, outstandingBytes } = limits;
       const limited = { maxMessages: outstandingMessages, maxBytes: outstandingBytes, ...asked };
@@ -176,6 +177,7 @@ class PullConnection implements Paced, Conversation {
           },
           notice: (what) => this.send({ type: "notice", stream: id, what }),
           ended: (why) => {
+            hasEnded = true;
             this.streams.delete(id);
             this.send({ type: "ended", stream: id, why });
           },
@@ -183,7 +185,8 @@ class PullConnection implements Paced, Conversation {
         access,
       );
       if (this.isOver) stream.close();
-      else this.streams.set(id, { stream, isPausedByClient: false });
+      // It may have ended while it was being opened.
+      else if (!hasEnded) this.streams.set(id, { stream, isPausedByClient: false });
       if (this.isFull) stream.pause();
     } finally {
       this.pending.delete(id);
