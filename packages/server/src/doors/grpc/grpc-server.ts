@@ -41,6 +41,8 @@ export class GrpcServer {
   private readonly server: Http2Server;
   private readonly sessions = new Map<ServerHttp2Session, GrpcSession>();
   private readonly methods = new Map<string, Implementation>();
+  /** The socket of the session that begins. */
+  private taken: Socket | undefined;
 
   constructor(private readonly parts: GrpcParts & CallParts) {
     const { limits } = parts;
@@ -64,6 +66,8 @@ export class GrpcServer {
   }
 
   take(socket: Socket): void {
+    // Node gives no access to the socket of a session, and begins the session before `emit` returns.
+    this.taken = socket;
     this.server.emit("connection", socket);
   }
 
@@ -94,7 +98,7 @@ export class GrpcServer {
   }
 
   private welcome(session: ServerHttp2Session): void {
-    this.sessions.set(session, new GrpcSession(session, this.parts));
+    this.sessions.set(session, new GrpcSession(session, this.taken!, this.parts));
     session.on("error", () => {});
     session.once("close", () => this.sessions.delete(session));
   }
