@@ -20,6 +20,7 @@ import { Definitions } from "./definitions.ts";
 import { type CallParts, GrpcCall, type Implementation } from "./grpc-call.ts";
 import { GrpcSession } from "./grpc-session.ts";
 import { iam } from "./iam.ts";
+import { Inflations } from "./inflation.ts";
 import { publisher } from "./publisher.ts";
 import { schemaService } from "./schemas.ts";
 import { status } from "./status.ts";
@@ -44,8 +45,11 @@ export class GrpcServer {
   /** The socket of the session that begins. */
   private taken: Socket | undefined;
 
-  constructor(private readonly parts: GrpcParts & CallParts) {
+  private readonly parts: CallParts;
+
+  constructor(parts: GrpcParts & Omit<CallParts, "inflations">) {
     const { limits } = parts;
+    this.parts = { ...parts, inflations: new Inflations() };
     const definitions = new Definitions();
     for (const [name, serviceOf] of Object.entries(SERVICES)) {
       const service = serviceOf({ ...parts, definitions });
