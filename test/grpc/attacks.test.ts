@@ -208,6 +208,34 @@ describe("the memory of the server", () => {
   });
 });
 
+describe("a client that reads slowly", () => {
+  const pulled = async (grpc: object) => {
+    const fixture = await server({ internal: { grpc } });
+    await subscribed(fixture.client);
+    const message = bytes(2, bytes(1, Buffer.alloc(MEBIBYTE)));
+    expect((await fixture.client.call("Publisher/Publish", Buffer.concat([text(1, TOPIC), message]))).code).toBe(0);
+    const { stream, outcome } = fixture.client.open("Subscriber/Pull");
+    stream.pause();
+    stream.end(frame(PULL));
+    await new Promise((resolve) => stream.once("response", resolve));
+    return { fixture, stream, outcome };
+  };
+
+  it("gets its response, which may take longer than the end of the call", async () => {
+    const { stream, outcome } = await pulled({ lingerMs: 30 });
+    await sleep(100);
+    stream.resume();
+    const { code, data } = await outcome;
+    expect(code).toBe(0);
+    expect(data.length).toBeGreaterThan(MEBIBYTE);
+  });
+
+  it("and takes nothing of it loses the call", async () => {
+    const { fixture } = await pulled({ requestMs: 1_000, lingerMs: 600_000 });
+    await eventually(async () => expect(await memoryOf(fixture)).toBe(0));
+  });
+});
+
 describe("connections", () => {
   it("of gRPC take at most half of the room, and those of HTTP are served", async () => {
     const fixture = await server({ http: { connections: 8 } });

@@ -17,7 +17,7 @@ export interface GrpcLimits {
   readonly callBytes: number;
   /** The metadata of a call. */
   readonly headerBytes: number;
-  /** A request must have arrived within this time. */
+  /** A request must have arrived within this time, and the last response of a call must have left. */
   readonly requestMs: number;
   /** The messages of one response; a response has one message at least. */
   readonly responseBytes: number;
@@ -30,7 +30,7 @@ export interface GrpcLimits {
   readonly pullWaitMs: number;
   /** A Pull answers this long before its caller's deadline, so that no message is leased to a caller that has left. */
   readonly pullMarginMs: number;
-  /** How long a client may take to read the end of a call before its stream is closed. */
+  /** How long a client may take to end its side after the status of a call has left, before its stream is closed. */
   readonly lingerMs: number;
   /** A connection without calls is closed after this time. */
   readonly idleMs: number;

@@ -249,12 +249,20 @@ export class GrpcCall implements ObservedCall {
       if (!this.hasEnded) stream.close(constants.NGHTTP2_NO_ERROR);
       return;
     }
-    stream.once("wantTrailers", () => stream.sendTrailers(trailers));
+    const { limits } = this.parts;
+    stream.once("wantTrailers", () => {
+      stream.sendTrailers(trailers);
+      this.resetAfter(limits.lingerMs);
+    });
     stream.end(last);
     stream.resume();
-    // A reset before the trailers have left would take their place, so a client that reads nothing or still sends is reset later.
-    const { world, limits } = this.parts;
-    this.lingering = world.after(limits.lingerMs, () => stream.close(constants.NGHTTP2_CANCEL));
+    this.resetAfter(limits.requestMs);
+  }
+
+  /** A reset before the trailers have left would take their place, so a client that reads nothing or still sends is reset later. */
+  private resetAfter(ms: number): void {
+    this.lingering?.();
+    this.lingering = this.parts.world.after(ms, () => this.stream.close(constants.NGHTTP2_CANCEL));
   }
 
   private over(code: number): void {
