@@ -23,6 +23,8 @@ export interface GrpcLimits {
   readonly responseBytes: number;
   /** A stream leases no more while this much of it waits for the network. */
   readonly unsentBytes: number;
+  /** The server reads no more requests of a stream while more responses than this wait for the network. */
+  readonly unsentResponses: number;
   /** Delivered messages and bytes of one stream that are not answered, if the client sets no lower limit. */
   readonly outstandingMessages: number;
   readonly outstandingBytes: number;
@@ -50,6 +52,7 @@ export const GRPC_LIMITS: GrpcLimits = {
   requestMs: 60_000,
   responseBytes: 1_024 * 1_024,
   unsentBytes: 256 * 1_024,
+  unsentResponses: 1_000,
   outstandingMessages: 100_000,
   outstandingBytes: 1_024 * 1_024 * 1_024,
   pullWaitMs: 30_000,
