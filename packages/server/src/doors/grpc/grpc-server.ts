@@ -44,6 +44,7 @@ export class GrpcServer {
   private readonly methods = new Map<string, Implementation>();
   /** The socket of the session that begins. */
   private taken: Socket | undefined;
+  private isClosing = false;
 
   private readonly parts: CallParts;
 
@@ -77,6 +78,7 @@ export class GrpcServer {
 
   /** Lets the calls in flight end, and takes no more. */
   close(): void {
+    this.isClosing = true;
     for (const session of this.sessions.keys()) session.close();
   }
 
@@ -105,6 +107,8 @@ export class GrpcServer {
     this.sessions.set(session, new GrpcSession(session, this.taken!, this.parts));
     session.on("error", () => {});
     session.once("close", () => this.sessions.delete(session));
+    // Its connection was accepted before the close.
+    if (this.isClosing) session.close();
   }
 }
 
