@@ -4,7 +4,7 @@ import { connect } from "node:net";
 import { gzipSync } from "node:zlib";
 import { mint, type ServerOptions } from "@sluice/server";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
-import { eventually, type Fixture, openServer, serverForTest } from "../e2e/server.ts";
+import { eventually, type Fixture, openServer, serverForTest, sleep } from "../e2e/server.ts";
 import { bytes, frame, RawClient, text } from "./raw-client.ts";
 
 const INVALID_ARGUMENT = 3;
@@ -15,6 +15,13 @@ const UNAVAILABLE = 14;
 const UNAUTHENTICATED = 16;
 const MEBIBYTE = 1_024 * 1_024;
 const TOPIC = "projects/p/topics/t";
+const SUBSCRIPTION = "projects/p/subscriptions/s";
+const PULL = Buffer.concat([text(1, SUBSCRIPTION), Buffer.from([3 * 8, 1])]);
+const OPEN_STREAM = Buffer.concat([text(1, SUBSCRIPTION), Buffer.from([5 * 8, 10])]);
+/** What begins a connection of HTTP/2, and what says that its client begins no more streams. */
+const PREFACE = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+const SETTINGS = Buffer.from([0, 0, 0, 4, 0, 0, 0, 0, 0]);
+const GOAWAY = Buffer.from([0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
 
 async function server(options: ServerOptions = {}): Promise<Fixture & { readonly client: RawClient }> {
   const fixture = await serverForTest("memory", { grpcPort: 0, ...options });
@@ -30,6 +37,13 @@ const memoryOf = (fixture: Fixture) => metric(fixture, "sluice_http_memory_bytes
 async function expectAlive({ server: running }: Fixture): Promise<void> {
   const client = RawClient.to(running.grpcPort!);
   expect((await client.call("Publisher/ListTopics", text(1, "projects/p"))).code).toBe(0);
+}
+
+/** Makes the topic and its subscription. */
+async function subscribed(client: RawClient): Promise<void> {
+  await client.call("Publisher/CreateTopic", text(1, TOPIC));
+  const made = Buffer.concat([text(1, SUBSCRIPTION), text(2, TOPIC)]);
+  expect((await client.call("Subscriber/CreateSubscription", made)).code).toBe(0);
 }
 
 /** For tests that leave nothing behind. */
@@ -178,20 +192,46 @@ describe("the memory of the server", () => {
     await eventually(async () => expect(await memoryOf(fixture)).toBe(100 * 4_096));
     for (const { stream } of silent) stream.close();
     await eventually(async () => expect(await memoryOf(fixture)).toBe(0));
-    const subscription = "projects/p/subscriptions/s";
-    await fixture.client.call("Publisher/CreateTopic", text(1, TOPIC));
-    await fixture.client.call("Subscriber/CreateSubscription", Buffer.concat([text(1, subscription), text(2, TOPIC)]));
+    await subscribed(fixture.client);
     const message = bytes(2, bytes(1, Buffer.alloc(MEBIBYTE)));
     expect((await fixture.client.call("Publisher/Publish", Buffer.concat([text(1, TOPIC), message]))).code).toBe(0);
     const { stream } = RawClient.to(fixture.server.grpcPort!).open("Subscriber/StreamingPull");
     stream.pause();
-    stream.write(frame(Buffer.concat([text(1, subscription), Buffer.from([5 * 8, 10])])));
+    stream.write(frame(OPEN_STREAM));
     await eventually(async () => expect(await memoryOf(fixture)).toBeGreaterThan(MEBIBYTE));
     stream.resume();
     for (let i = 0; i < 10; i++) stream.write(frame(text(2, "x".repeat(10_000))));
     // What has been handled and sent is given back while the stream goes on.
     await eventually(async () => expect(await memoryOf(fixture)).toBe(4_096));
     stream.close();
+    await eventually(async () => expect(await memoryOf(fixture)).toBe(0));
+  });
+});
+
+describe("a client that reads slowly", () => {
+  const pulled = async (grpc: object) => {
+    const fixture = await server({ internal: { grpc } });
+    await subscribed(fixture.client);
+    const message = bytes(2, bytes(1, Buffer.alloc(MEBIBYTE)));
+    expect((await fixture.client.call("Publisher/Publish", Buffer.concat([text(1, TOPIC), message]))).code).toBe(0);
+    const { stream, outcome } = fixture.client.open("Subscriber/Pull");
+    stream.pause();
+    stream.end(frame(PULL));
+    await new Promise((resolve) => stream.once("response", resolve));
+    return { fixture, stream, outcome };
+  };
+
+  it("gets its response, which may take longer than the end of the call", async () => {
+    const { stream, outcome } = await pulled({ lingerMs: 30 });
+    await sleep(100);
+    stream.resume();
+    const { code, data } = await outcome;
+    expect(code).toBe(0);
+    expect(data.length).toBeGreaterThan(MEBIBYTE);
+  });
+
+  it("and takes nothing of it loses the call", async () => {
+    const { fixture } = await pulled({ requestMs: 1_000, lingerMs: 600_000 });
     await eventually(async () => expect(await memoryOf(fixture)).toBe(0));
   });
 });
@@ -221,6 +261,36 @@ describe("connections", () => {
     await new Promise((resolve) => silent.once("close", resolve));
     const { session } = RawClient.to(fixture.server.grpcPort!);
     await new Promise((resolve) => session.once("close", resolve));
+  });
+
+  it.each([
+    ["says that it leaves", { pingMs: 30, idleMs: 600_000 }, [GOAWAY]],
+    ["calls nothing for long", { pingMs: 30, pongMs: 30, idleMs: 10 }, []],
+  ])("of a client that %s and keeps its side open are cut", async (_what, grpc, said) => {
+    const fixture = await server({ internal: { grpc } });
+    fixture.client.session.destroy();
+    const socket = connect({ port: fixture.server.grpcPort!, host: "127.0.0.1", allowHalfOpen: true });
+    onTestFinished(() => void socket.destroy());
+    socket.on("error", () => {});
+    socket.resume();
+    socket.write(Buffer.concat([PREFACE, SETTINGS, ...said]));
+    await new Promise((resolve) => socket.once("end", resolve));
+    await eventually(async () => expect(await metric(fixture, "sluice_grpc_connections")).toBe(0));
+    await expectAlive(fixture);
+  });
+
+  it("of a client that leaves stay until its calls are answered", async () => {
+    const fixture = await server({ internal: { grpc: { pingMs: 30 } } });
+    await subscribed(fixture.client);
+    const leaving = RawClient.to(fixture.server.grpcPort!);
+    const { stream, outcome } = leaving.open("Subscriber/Pull");
+    stream.end(frame(PULL));
+    await eventually(async () => expect(await metric(fixture, "sluice_grpc_requests_active")).toBe(1));
+    leaving.session.goaway(0);
+    // Long enough for some signs of life to be due.
+    await sleep(200);
+    await fixture.client.call("Publisher/Publish", Buffer.concat([text(1, TOPIC), bytes(2, text(1, "late"))]));
+    expect((await outcome).data.toString()).toContain("late");
   });
 
   it.each([
@@ -298,11 +368,10 @@ describe("a caller", () => {
   it("whose token expires loses its stream", async () => {
     const { client } = await server({ projects, auth: { clockSkewSeconds: 0 }, internal: { grpc: { lingerMs: 50 } } });
     const own = await bearer("p", secret);
-    const subscription = "projects/p/subscriptions/s";
     await client.call("Publisher/CreateTopic", text(1, TOPIC), own);
-    await client.call("Subscriber/CreateSubscription", Buffer.concat([text(1, subscription), text(2, TOPIC)]), own);
+    await client.call("Subscriber/CreateSubscription", Buffer.concat([text(1, SUBSCRIPTION), text(2, TOPIC)]), own);
     const { stream, outcome } = client.open("Subscriber/StreamingPull", await bearer("p", secret, 1));
-    stream.write(frame(Buffer.concat([text(1, subscription), Buffer.from([5 * 8, 10])])));
+    stream.write(frame(OPEN_STREAM));
     expect(await outcome).toMatchObject({ code: UNAUTHENTICATED, httpStatus: 200 });
   });
 

@@ -12,6 +12,17 @@ export function isLonger(text: string, bytes: number): boolean {
   return text.length * 3 > bytes && (text.length > bytes || utf8(text).length > bytes);
 }
 
+/** What a message takes, roughly: its texts count by their UTF-16 units, because this is asked of every message that is delivered. */
+export function messageBytes(
+  data: Uint8Array,
+  key: string | undefined,
+  attributes: Readonly<Record<string, string>> | undefined,
+): number {
+  let bytes = data.length + (key?.length ?? 0);
+  for (const name in attributes) bytes += name.length + attributes[name]!.length;
+  return bytes;
+}
+
 /** Whether UTF-8 can express the text. It cannot express a surrogate alone, which an escape in JSON may name. */
 export function isWellFormed(text: string): boolean {
   return !/\p{Surrogate}/u.test(text);

@@ -14,6 +14,7 @@ import type { Streams } from "../streams/service.ts";
 import type { Delivery } from "./contract.ts";
 import { buryIn } from "./dead-letters.ts";
 import type { Holder } from "./holders.ts";
+import { sizeOf } from "./message.ts";
 import type { PulledLog, Taken } from "./pulled-log.ts";
 import type { PullerMeta, TopicRef } from "./state.ts";
 import { isOfTopic } from "./topic-ref.ts";
@@ -182,7 +183,7 @@ export class LogReader {
       if (message === undefined) log.drop(seq);
       else if (message === "failed" || holder.isClosed) log.withdraw(seq, this.now);
       else {
-        this.recount(holder, log, seq, message.payload.length);
+        this.recount(holder, log, seq, sizeOf(message));
         found.push(delivery(log, one, message));
       }
       isFailing ||= message === "failed";

@@ -5,7 +5,7 @@
  * Invariants: what a topic takes through any door of pull stays within Google's limits.
  */
 import { formatOffset, type Position } from "@sluice/protocol";
-import { isLonger, isWellFormed } from "../core/bytes.ts";
+import { isLonger, isWellFormed, messageBytes } from "../core/bytes.ts";
 import { Refusal } from "../core/refusal.ts";
 import type { LoggedMessage } from "../engine/contract.ts";
 import type { Lease } from "../leases/lease-core.ts";
@@ -52,6 +52,11 @@ export function attributesOf({ attributes, deliverAtMs }: NewMessage): Readonly<
 /** The id of a message: its offset, and for a sharded topic its shard. */
 export function messageIdOf(position: Position, shard: number | undefined): string {
   return shard === undefined ? formatOffset(position) : `${shard}:${formatOffset(position)}`;
+}
+
+/** What flow control counts of a message. */
+export function sizeOf({ payload, key, attributes }: LoggedMessage): number {
+  return messageBytes(payload, key, attributes);
 }
 
 export interface Leased {

@@ -65,3 +65,10 @@ test("a message that died under an earlier dispatcher is put aside once it has b
   );
   expect([...log.dead()]).toEqual([[8, "holder-lost"]]);
 });
+
+test("a leased message is counted with its key and attributes", () => {
+  const log = stored();
+  log.read([{ ...message(at(4)), key: "key", attributes: { name: "value" } }], 0);
+  log.lease("h", false, 0, 1_000);
+  expect(log.bytesLeased(4)).toBe(1 + 3 + 4 + 5);
+});

@@ -14,7 +14,7 @@ import type { TimerWheel } from "../leases/timer-wheel.ts";
 import type { AckId } from "./ack-id.ts";
 import type { SubscriptionOptions } from "./contract.ts";
 import type { Filter } from "./filter.ts";
-import { DELIVER_AT } from "./message.ts";
+import { DELIVER_AT, sizeOf } from "./message.ts";
 import { ReadyOrder } from "./ready-order.ts";
 import { RecentIds } from "./recent-ids.ts";
 import type { LogState } from "./rules.ts";
@@ -33,7 +33,7 @@ export interface LogParts {
   readonly options: () => SubscriptionOptions;
   /** A lease has ended, so its holder has room. */
   readonly freed: (lease: Lease, bytes: number) => void;
-  /** Payload bytes that are kept of messages that were read and not leased. */
+  /** Bytes that are kept of messages that were read and not leased. */
   readonly cacheBytes: number;
 }
 
@@ -126,7 +126,7 @@ export class PulledLog {
 
   private remember(seq: number, message: LoggedMessage): void {
     this.cache.set(seq, message);
-    this.cachedBytes += message.payload.length;
+    this.cachedBytes += sizeOf(message);
     if (this.cachedBytes <= this.parts.cacheBytes) return;
     for (const oldest of this.cache.keys()) {
       if (this.cachedBytes <= this.parts.cacheBytes || oldest === seq) return;
@@ -138,7 +138,7 @@ export class PulledLog {
     const message = this.cache.get(seq);
     if (message === undefined) return undefined;
     this.cache.delete(seq);
-    this.cachedBytes -= message.payload.length;
+    this.cachedBytes -= sizeOf(message);
     return message;
   }
 
@@ -187,7 +187,7 @@ export class PulledLog {
         continue;
       }
       const lease = core.leaseAt(seq, holder, now, leaseMs);
-      this.setBytes(seq, message?.payload.length ?? 0);
+      this.setBytes(seq, message === undefined ? 0 : sizeOf(message));
       return { lease, position: this.positionOf(seq), message };
     }
   }

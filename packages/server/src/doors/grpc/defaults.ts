@@ -17,12 +17,14 @@ export interface GrpcLimits {
   readonly callBytes: number;
   /** The metadata of a call. */
   readonly headerBytes: number;
-  /** A request must have arrived within this time. */
+  /** A request must have arrived within this time, and the last response of a call must have left. */
   readonly requestMs: number;
   /** The messages of one response; a response has one message at least. */
   readonly responseBytes: number;
   /** A stream leases no more while this much of it waits for the network. */
   readonly unsentBytes: number;
+  /** The server reads no more requests of a stream while more responses than this wait for the network. */
+  readonly unsentResponses: number;
   /** Delivered messages and bytes of one stream that are not answered, if the client sets no lower limit. */
   readonly outstandingMessages: number;
   readonly outstandingBytes: number;
@@ -30,7 +32,7 @@ export interface GrpcLimits {
   readonly pullWaitMs: number;
   /** A Pull answers this long before its caller's deadline, so that no message is leased to a caller that has left. */
   readonly pullMarginMs: number;
-  /** How long a client may take to read the end of a call before its stream is closed. */
+  /** How long a client may take to end its side after the status of a call has left, before its stream is closed. */
   readonly lingerMs: number;
   /** A connection without calls is closed after this time. */
   readonly idleMs: number;
@@ -50,6 +52,7 @@ export const GRPC_LIMITS: GrpcLimits = {
   requestMs: 60_000,
   responseBytes: 1_024 * 1_024,
   unsentBytes: 256 * 1_024,
+  unsentResponses: 1_000,
   outstandingMessages: 100_000,
   outstandingBytes: 1_024 * 1_024 * 1_024,
   pullWaitMs: 30_000,

@@ -3,8 +3,12 @@
  *
  * Invariants: a response has at least one message, however large that is.
  */
+import { messageBytes } from "../../core/bytes.ts";
 import type { Delivery, Subscription } from "../../pull/contract.ts";
 import { spanOf } from "./wire.ts";
+
+/** What a message takes besides its data and texts: its ids, its times and the heads of its fields. */
+const MESSAGE_BYTES = 64;
 
 /** What the messages of a subscription are told by: attempts are counted for clients only where dead letters need them. */
 export type Told = Pick<Subscription, "deadLetter">;
@@ -27,7 +31,8 @@ export function* batchesOf(deliveries: readonly Delivery[], told: Told, maxBytes
   let receivedMessages: object[] = [];
   let bytes = 0;
   for (const delivery of deliveries) {
-    const { length } = delivery.data;
+    const { data, orderingKey, attributes } = delivery;
+    const length = MESSAGE_BYTES + messageBytes(data, orderingKey, attributes);
     if (bytes + length > maxBytes && receivedMessages.length > 0) {
       yield { receivedMessages, bytes };
       receivedMessages = [];

@@ -3,12 +3,10 @@
  * stream.
  *
  * Invariants: a call ends with one status, or is reported as cancelled. Everything that it holds is charged to the memory budget: a
- * part for the call itself, requests until they are handled, responses until the network has them. Requests of a stream are
- * handled one after another.
+ * part for the call itself, requests until their handler has settled, responses until the network has them. Requests of a stream
+ * are handled one after another.
  */
 import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from "node:http2";
-import { promisify } from "node:util";
-import { gunzip, inflate } from "node:zlib";
 import { Refusal } from "../../core/refusal.ts";
 import { MAX_TIMER_MS } from "../../core/setting.ts";
 import type { Cancel, World } from "../../core/world.ts";
@@ -16,6 +14,7 @@ import { memoryFull } from "../http/problem.ts";
 import type { MemoryBudget } from "../memory-budget.ts";
 import type { GrpcLimits } from "./defaults.ts";
 import type { Method } from "./definitions.ts";
+import { type Inflations, inflated, mostInflated } from "./inflation.ts";
 import { HEAD_BYTES, type MessageFrame, MessageFrames } from "./message-frames.ts";
 import type { GrpcObserver, GrpcTraffic, ObservedCall } from "./observer.ts";
 import { type Failure, status, trailersOf } from "./status.ts";
@@ -39,6 +38,7 @@ export interface CallParts {
   readonly world: World;
   readonly limits: GrpcLimits;
   readonly memory: MemoryBudget;
+  readonly inflations: Inflations;
   readonly traffic: GrpcTraffic;
   readonly observer: GrpcObserver | undefined;
   /** Gets faults whose details no client sees. */
@@ -48,12 +48,6 @@ export interface CallParts {
 const HEADERS = { ":status": 200, "content-type": "application/grpc", "grpc-accept-encoding": "identity,deflate,gzip" };
 const OK: Failure = { code: status.OK, details: "" };
 const UNITS_MS: Readonly<Record<string, number>> = { H: 3_600_000, M: 60_000, S: 1_000, m: 1, u: 0.001, n: 0.000001 };
-
-type Decompress = (bytes: Buffer, options: { readonly maxOutputLength: number }) => Promise<Buffer>;
-const DECOMPRESSORS: ReadonlyMap<string, Decompress> = new Map([
-  ["gzip", promisify(gunzip) as Decompress],
-  ["deflate", promisify(inflate) as Decompress],
-]);
 
 export class GrpcCall implements ObservedCall {
   readonly method: string;
@@ -129,7 +123,12 @@ export class GrpcCall implements ObservedCall {
 
   /** Runs the task when the call ends without a response to its request, for example because its client leaves. */
   onGone(task: () => void): void {
-    this.goneTasks.push(task);
+    if (this.isOver) queueMicrotask(task);
+    else this.goneTasks.push(task);
+  }
+
+  get isGone(): boolean {
+    return this.isOver;
   }
 
   /** Sends a response of a stream. Returns false if it has to wait for the network; `sent` is called when it has left. */
@@ -194,22 +193,27 @@ export class GrpcCall implements ObservedCall {
     }
     this.release(held);
     this.isHandling = false;
-    if (!this.isStream) return;
+    if (this.isClosed) this.giveBack();
+    if (!this.isStream || this.isOver) return;
     this.stream.resume();
     this.advance();
   }
 
-  private async decompressed(bytes: Buffer): Promise<Buffer> {
-    const encoding = this.header("grpc-encoding") ?? "";
-    const decompress = DECOMPRESSORS.get(encoding);
-    if (decompress === undefined) throw new Refusal("bad-request", `the encoding ${encoding} is not known`);
+  /** Charges the most that the request may become, because its size is known only when it is expanded. */
+  private decompressed(bytes: Buffer): Promise<Buffer> {
     const { maxBytes } = this.implementation;
-    const plain = await decompress(bytes, { maxOutputLength: maxBytes }).catch(() => undefined);
-    if (plain === undefined) {
-      throw new Refusal("bad-request", `the request is not ${encoding}, or has more than ${maxBytes} bytes`);
-    }
-    if (!this.charge(plain.length)) throw memoryFull();
-    return plain;
+    const most = mostInflated(bytes, maxBytes);
+    return this.parts.inflations.run(async () => {
+      if (!this.charge(most)) throw memoryFull();
+      let length = 0;
+      try {
+        const plain = await inflated(this.header("grpc-encoding") ?? "", bytes, maxBytes);
+        length = plain.length;
+        return plain;
+      } finally {
+        this.release(most - length);
+      }
+    });
   }
 
   private answer(response: object): void {
@@ -245,12 +249,20 @@ export class GrpcCall implements ObservedCall {
       if (!this.hasEnded) stream.close(constants.NGHTTP2_NO_ERROR);
       return;
     }
-    stream.once("wantTrailers", () => stream.sendTrailers(trailers));
+    const { limits } = this.parts;
+    stream.once("wantTrailers", () => {
+      stream.sendTrailers(trailers);
+      this.resetAfter(limits.lingerMs);
+    });
     stream.end(last);
     stream.resume();
-    // A reset before the trailers have left would take their place, so a client that reads nothing or still sends is reset later.
-    const { world, limits } = this.parts;
-    this.lingering = world.after(limits.lingerMs, () => stream.close(constants.NGHTTP2_CANCEL));
+    this.resetAfter(limits.requestMs);
+  }
+
+  /** A reset before the trailers have left would take their place, so a client that reads nothing or still sends is reset later. */
+  private resetAfter(ms: number): void {
+    this.lingering?.();
+    this.lingering = this.parts.world.after(ms, () => this.stream.close(constants.NGHTTP2_CANCEL));
   }
 
   private over(code: number): void {
@@ -267,7 +279,13 @@ export class GrpcCall implements ObservedCall {
     }
     this.lingering?.();
     this.isClosed = true;
+    // A handler may work on its request after the client has left.
+    if (!this.isHandling) this.giveBack();
+  }
+
+  private giveBack(): void {
     this.parts.memory.give(this.charged);
+    this.charged = 0;
   }
 
   private leave(): void {
@@ -284,7 +302,7 @@ export class GrpcCall implements ObservedCall {
 
   /** Ends the call and returns false if there is no memory for it. */
   private charge(bytes: number): boolean {
-    if (this.isClosed) return false;
+    if (this.isOver) return false;
     if (this.parts.memory.take(bytes, this.charged)) {
       this.charged += bytes;
       return true;

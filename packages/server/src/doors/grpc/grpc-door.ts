@@ -27,7 +27,7 @@ export async function openGrpc(
   });
 }
 
-export interface GrpcDoorOptions extends GrpcParts, Omit<CallParts, "traffic"> {
+export interface GrpcDoorOptions extends GrpcParts, Omit<CallParts, "traffic" | "inflations"> {
   readonly host: string;
   readonly port: number;
   /** The connections that this door may have. */

@@ -20,6 +20,7 @@ import { Definitions } from "./definitions.ts";
 import { type CallParts, GrpcCall, type Implementation } from "./grpc-call.ts";
 import { GrpcSession } from "./grpc-session.ts";
 import { iam } from "./iam.ts";
+import { Inflations } from "./inflation.ts";
 import { publisher } from "./publisher.ts";
 import { schemaService } from "./schemas.ts";
 import { status } from "./status.ts";
@@ -41,9 +42,15 @@ export class GrpcServer {
   private readonly server: Http2Server;
   private readonly sessions = new Map<ServerHttp2Session, GrpcSession>();
   private readonly methods = new Map<string, Implementation>();
+  /** The socket of the session that begins. */
+  private taken: Socket | undefined;
+  private isClosing = false;
 
-  constructor(private readonly parts: GrpcParts & CallParts) {
+  private readonly parts: CallParts;
+
+  constructor(parts: GrpcParts & Omit<CallParts, "inflations">) {
     const { limits } = parts;
+    this.parts = { ...parts, inflations: new Inflations() };
     const definitions = new Definitions();
     for (const [name, serviceOf] of Object.entries(SERVICES)) {
       const service = serviceOf({ ...parts, definitions });
@@ -64,11 +71,14 @@ export class GrpcServer {
   }
 
   take(socket: Socket): void {
+    // Node gives no access to the socket of a session, and begins the session before `emit` returns.
+    this.taken = socket;
     this.server.emit("connection", socket);
   }
 
   /** Lets the calls in flight end, and takes no more. */
   close(): void {
+    this.isClosing = true;
     for (const session of this.sessions.keys()) session.close();
   }
 
@@ -94,9 +104,11 @@ export class GrpcServer {
   }
 
   private welcome(session: ServerHttp2Session): void {
-    this.sessions.set(session, new GrpcSession(session, this.parts));
+    this.sessions.set(session, new GrpcSession(session, this.taken!, this.parts));
     session.on("error", () => {});
     session.once("close", () => this.sessions.delete(session));
+    // Its connection was accepted before the close.
+    if (this.isClosing) session.close();
   }
 }
 

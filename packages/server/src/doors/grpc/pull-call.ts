@@ -27,6 +27,7 @@ export async function pullCall(
   const id = names.subscription(subscription);
   if (maxMessages < 1) throw new Refusal("bad-request", `Invalid max_messages given: ${maxMessages} is not positive.`);
   const told = await service.get(project, id, access);
+  if (call.isGone) return { receivedMessages: [] };
   const leave = audience.enter(project, call);
   let stream: PullStream | undefined;
   let cancel = () => {};

@@ -1,8 +1,9 @@
 /**
  * `Subscriber.StreamingPull`: one stream of a subscription for as long as its client stays. `subscriber.ts` makes one per call.
  *
- * Invariants: nothing is leased while the network does not take what was written. Each request without acknowledgements, the client's
- * sign of life, is answered. The call ends with a status by which Google's clients know whether to connect again, and never with OK.
+ * Invariants: nothing is leased while the network does not take what was written, and no request is read while many responses wait.
+ * Each request without acknowledgements, the client's sign of life, is answered. The call ends with a status by which Google's clients
+ * know whether to connect again, and never with OK.
  */
 import type { Access } from "../../core/action.ts";
 import { Refusal } from "../../core/refusal.ts";
@@ -31,6 +32,9 @@ class StreamingPull implements Handler {
   private told: Subscription | undefined;
   private stream: PullStream | undefined;
   private unsentBytes = 0;
+  private unsentResponses = 0;
+  /** Goes on with the client's requests. */
+  private readOn = () => {};
   private isHeld = false;
   private isOver = false;
   private leave = () => {};
@@ -49,6 +53,10 @@ class StreamingPull implements Handler {
     if (this.isOver) return;
     if (this.caller === undefined) await this.open(request);
     else await this.answer(this.caller, request);
+    if (this.unsentResponses <= this.parts.limits.unsentResponses || this.isOver) return;
+    await new Promise<void>((resolve) => {
+      this.readOn = resolve;
+    });
   }
 
   /** The client sends no more, so it answers no message either. */
@@ -155,10 +163,12 @@ class StreamingPull implements Handler {
 
   private write(response: object, bytes: number): void {
     if (this.isOver) return;
-    const { unsentBytes: most } = this.parts.limits;
+    const { unsentBytes: most, unsentResponses: mostResponses } = this.parts.limits;
     this.unsentBytes += bytes;
+    this.unsentResponses++;
     const isTaken = this.call.write(response, () => {
       this.unsentBytes -= bytes;
+      if (--this.unsentResponses <= mostResponses) this.readOn();
       if (!this.isHeld || this.unsentBytes > most || this.isOver) return;
       this.isHeld = false;
       this.stream?.resume();
@@ -178,6 +188,7 @@ class StreamingPull implements Handler {
     if (this.isOver) return;
     this.isOver = true;
     this.timer?.();
+    this.readOn();
     this.stream?.close();
     this.leave();
     this.parts.audience.go(this);

@@ -7,6 +7,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Body, Reply } from "../../core/http.ts";
 import { Refusal } from "../../core/refusal.ts";
+import { Chunks } from "../chunks.ts";
 import { type DoorRequest, NotedRequest } from "./door-request.ts";
 import type { NodeLine } from "./node-line.ts";
 import { send } from "./node-response.ts";
@@ -69,12 +70,10 @@ export class NodeRequest extends NotedRequest implements DoorRequest {
     }
     this.clock?.stop();
     return new Promise((resolve, reject) => {
-      let first: Buffer | undefined;
-      let rest: Buffer[] | undefined;
+      let chunks: Chunks | undefined = new Chunks();
       const stop = () => {
         this.mustHangUp = true;
-        first = undefined;
-        rest = undefined;
+        chunks = undefined;
         incoming.pause();
         this.clock?.start();
       };
@@ -86,15 +85,12 @@ export class NodeRequest extends NotedRequest implements DoorRequest {
         } else if (!this.charge(chunk.length)) {
           stop();
           reject(memoryFull());
-        } else if (first === undefined) first = chunk;
-        else if (rest === undefined) rest = [first, chunk];
-        else rest.push(chunk);
+        } else chunks?.push(chunk);
       });
       incoming.on("end", () => {
-        const length = this.bodyBytes;
-        this.line.shared.traffic.receivedBytes += length;
+        this.line.shared.traffic.receivedBytes += this.bodyBytes;
         this.clock?.start();
-        resolve({ kind: "body", bytes: rest ? Buffer.concat(rest, length) : (first ?? Buffer.alloc(0)) });
+        resolve({ kind: "body", bytes: chunks?.join() ?? Buffer.alloc(0) });
       });
       // The client is gone and cannot read this refusal. It ends the request without being reported as a fault.
       incoming.on("error", () => reject(new Refusal("bad-request", "the body ended early")));

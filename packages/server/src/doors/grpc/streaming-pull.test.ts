@@ -1,0 +1,61 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { expect, it } from "vitest";
+import type { MethodParts } from "./caller.ts";
+import { GRPC_LIMITS } from "./defaults.ts";
+import type { GrpcCall } from "./grpc-call.ts";
+import { streamingPull } from "./streaming-pull.ts";
+
+const MOST = 10;
+const SIGN_OF_LIFE = { subscription: "", streamAckDeadlineSeconds: 0, ackIds: [], modifyDeadlineAckIds: [] };
+
+/** A stream whose client reads nothing. */
+async function unreadStream() {
+  const sent: (() => void)[] = [];
+  let leave = () => {};
+  const call = {
+    header: () => undefined,
+    onGone: (task: () => void) => {
+      leave = task;
+    },
+    write: (_response: object, whenSent: () => void) => {
+      sent.push(whenSent);
+      return false;
+    },
+  };
+  const stream = { pause: () => {}, resume: () => {}, close: () => {} };
+  const parts = {
+    limits: { ...GRPC_LIMITS, unsentResponses: MOST },
+    identity: { identify: () => ({}) },
+    service: { get: async () => ({ isExactlyOnce: false, isOrdered: false }), open: async () => stream },
+    audience: { enter: () => () => {}, stay: () => {}, go: () => {} },
+  };
+  const handler = streamingPull(parts as unknown as MethodParts)(call as unknown as GrpcCall);
+  const first = { ...SIGN_OF_LIFE, subscription: "projects/p/subscriptions/s", streamAckDeadlineSeconds: 10 };
+  await handler.take({ ...first, maxOutstandingMessages: 0, maxOutstandingBytes: 0 });
+  let taken = 1;
+  const take = async () => {
+    await handler.take(SIGN_OF_LIFE);
+    taken++;
+  };
+  for (let i = 1; i < MOST; i++) await take();
+  void take();
+  await nextTurn();
+  return { sent, taken: () => taken, leave: () => leave() };
+}
+
+it("a client that reads no response gets the server to read a bounded number of its requests", async () => {
+  const { sent, taken } = await unreadStream();
+  expect(sent).toHaveLength(MOST + 1);
+  expect(taken()).toBe(MOST);
+  sent.shift()!();
+  await nextTurn();
+  expect(taken()).toBe(MOST + 1);
+});
+
+it("a request that waits for its client to read ends when the client leaves", async () => {
+  const { taken, leave } = await unreadStream();
+  expect(taken()).toBe(MOST);
+  leave();
+  await nextTurn();
+  expect(taken()).toBe(MOST + 1);
+});
