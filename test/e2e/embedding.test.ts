@@ -79,6 +79,25 @@ describe("a server mounted in another one", () => {
     }
   });
 
+  it("serves nothing outside its prefix, although no next takes the rest", async () => {
+    const server = await embedded();
+    await server.streams.append("a", 1);
+    const { handler, upgrade } = server.mount("/sluice");
+    const base = await listening(createHttpServer(handler).on("upgrade", upgrade));
+    expect((await fetch(`${base}/sluice/health`)).status).toBe(200);
+    for (const path of ["/", "/health", "/metrics", "/v1/stream/a?offset=-1", "/sluices/health"]) {
+      const answer = await fetch(base + path);
+      expect([path, answer.status, await answer.json()]).toMatchObject([path, 404, { code: "no-route" }]);
+    }
+    const socket = new WebSocket(`${base.replace("http", "ws")}/v1/default/consume`);
+    const status = await new Promise((resolve) => {
+      socket.on("unexpected-response", (_, response) => resolve(response.statusCode));
+      socket.on("open", () => resolve("open"));
+    });
+    socket.on("error", () => {}).terminate();
+    expect(status).toBe(404);
+  });
+
   it("is a middleware of Express, at a path or at none", async () => {
     const server = await embedded();
     const app = express();
