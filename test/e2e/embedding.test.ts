@@ -1,7 +1,7 @@
 /** A server within another program: mounted into `node:http` and Express, and used in process without HTTP. */
 import { createServer as createHttpServer, type RequestListener, type Server } from "node:http";
 import { createRequire } from "node:module";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, connect } from "node:net";
 import { Sluice } from "@sluice/client";
 import { ConfigError, createServer, type RequestHandler, type RunningServer, SluiceError } from "@sluice/server";
 import { describe, expect, it, onTestFinished } from "vitest";
@@ -96,6 +96,22 @@ describe("a server mounted in another one", () => {
     });
     socket.on("error", () => {}).terminate();
     expect(status).toBe(404);
+  });
+
+  it("shares a kept-alive connection with another server that is mounted beside it, and no data", async () => {
+    const [a, b] = [await embedded(), await embedded()];
+    const [atA, atB] = [a.mount("/a").handler, b.mount("/b").handler];
+    const base = await listening(
+      createHttpServer((request, response) => atA(request, response, () => atB(request, response))),
+    );
+    const client = connect(Number(new URL(base).port), "127.0.0.1").resume();
+    const ended = new Promise((resolve) => client.on("close", resolve));
+    const put = (path: string, more = "") =>
+      `PUT ${path} HTTP/1.1\r\nHost: localhost\r\n${more}Content-Length: 0\r\n\r\n`;
+    client.write(put("/a/v1/stream/of-a") + put("/b/v1/stream/of-b", "Connection: close\r\n"));
+    await ended;
+    expect((await a.streams.read("of-a")).messages).toEqual([]);
+    expect((await b.streams.read("of-b")).messages).toEqual([]);
   });
 
   it("is a middleware of Express, at a path or at none", async () => {

@@ -29,6 +29,8 @@ export interface Mounted {
 
 export interface MountParts {
   readonly shared: SharedParts;
+  /** The lines of this door. Another door that is mounted beside it has its own for the same sockets. */
+  readonly nodeLines: WeakMap<Socket, NodeLine>;
   readonly webSockets: WebSocketDoor;
   isClosed(): boolean;
   isClosing(): boolean;
@@ -109,10 +111,11 @@ function closed(): Refusal {
   return new Refusal("draining", "the server was closed");
 }
 
-function lineOf(socket: Socket, { shared, idle }: MountParts): NodeLine {
-  const known = NodeLine.find(socket);
+function lineOf(socket: Socket, { shared, nodeLines, idle }: MountParts): NodeLine {
+  const known = nodeLines.get(socket);
   if (known !== undefined) return known;
   const line = new NodeLine(socket, shared);
+  nodeLines.set(socket, line);
   socket.once("close", () => idle(line));
   return line;
 }
