@@ -91,7 +91,7 @@ export class EmbeddedStreams {
   create(path: string, options: CreateOptions = {}): Promise<{ readonly created: boolean }> {
     return this.attempt(async () => {
       const { contentType = "application/json", ttlSeconds, expiresAt, maxMessages, maxBytes, maxAgeSeconds } = options;
-      const maxAgeMs = maxAgeSeconds === undefined ? undefined : maxAgeSeconds * 1_000;
+      const maxAgeMs = maxAgeSeconds === undefined ? undefined : Math.round(maxAgeSeconds * 1_000);
       const isKept = maxMessages === undefined && maxBytes === undefined && maxAgeMs === undefined;
       const retention = isKept ? undefined : { maxMessages, maxBytes, maxAgeMs };
       const config = { contentType, ttlSeconds, expiresAt, retention };
