@@ -168,6 +168,7 @@ export class HttpDoor {
       busy: (line) => this.visiting.add(line),
       idle: (line) => {
         this.visiting.delete(line);
+        if (this.busy.delete(line)) this.endIdle();
         if (this.visiting.size === 0) this.visitorsLeft?.();
       },
     });
