@@ -58,6 +58,7 @@ describe("a stream is not created, whichever door asks,", () => {
     ["a number of messages that is not a number", { retention: { maxMessages: Number.NaN } }],
     ["a fraction of a byte", { retention: { maxBytes: 0.5 } }],
     ["an age of nothing", { retention: { maxAgeMs: 0 } }],
+    ["an age that is not a number", { retention: { maxAgeMs: Number.NaN } }],
     ["an age over a century", { retention: { maxAgeMs: 1e15 } }],
     ["a TTL below 0", { ttlSeconds: -1 }],
     ["a TTL over a century", { ttlSeconds: 1e10 }],

@@ -40,9 +40,9 @@ export function checkConfig({ contentType, ttlSeconds, expiresAt, retention = {}
   checkCount(header.streamMaxMessages, maxMessages, 1, Number.MAX_SAFE_INTEGER);
   checkCount(header.streamMaxBytes, maxBytes, 1, Number.MAX_SAFE_INTEGER);
   checkCount(header.streamShards, shards, 1, MAX_SHARDS);
-  // Programs may ask for a fraction of a second, headers may not.
-  if (!isWithin(maxAgeMs, 1, MAX_TTL_SECONDS * 1_000)) {
-    const detail = `${header.streamMaxAgeSeconds} must be from 1 to ${MAX_TTL_SECONDS}; got ${maxAgeMs! / 1_000}`;
+  // Pull and programs may ask for a fraction of a second, headers may not.
+  if (maxAgeMs !== undefined && !(maxAgeMs >= 1 && maxAgeMs <= MAX_TTL_SECONDS * 1_000)) {
+    const detail = `${header.streamMaxAgeSeconds} must be from 1 to ${MAX_TTL_SECONDS}; got ${maxAgeMs / 1_000}`;
     throw new Refusal("bad-header", detail);
   }
 }
