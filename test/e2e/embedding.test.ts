@@ -234,5 +234,6 @@ describe("streams in process", () => {
     await expect(stopped).rejects.toBe(reason);
     await Promise.all([server.close(), expect(closed).rejects.toMatchObject({ code: "closed" })]);
     await expect(server.streams.append("a", 1)).rejects.toMatchObject({ code: "closed" });
+    await expect(server.streamsOf("new").append("a", 1)).rejects.toMatchObject({ code: "closed" });
   });
 });

@@ -91,7 +91,7 @@ export class EmbeddedStreams {
   create(path: string, options: CreateOptions = {}): Promise<{ readonly created: boolean }> {
     return this.attempt(async () => {
       const { contentType = "application/json", ttlSeconds, expiresAt, maxMessages, maxBytes, maxAgeSeconds } = options;
-      const maxAgeMs = maxAgeSeconds === undefined ? undefined : Math.round(maxAgeSeconds * 1_000);
+      const maxAgeMs = maxAgeSeconds === undefined ? undefined : maxAgeSeconds * 1_000;
       const isKept = maxMessages === undefined && maxBytes === undefined && maxAgeMs === undefined;
       const retention = isKept ? undefined : { maxMessages, maxBytes, maxAgeMs };
       const config = { contentType, ttlSeconds, expiresAt, retention };
@@ -206,6 +206,7 @@ export class EmbeddedStreams {
 /** The streams of each project that the program has asked for. */
 export class EmbeddedProjects {
   private readonly known = new Map<string, EmbeddedStreams>();
+  private isClosed = false;
 
   constructor(private readonly streams: Streams) {}
 
@@ -216,11 +217,13 @@ export class EmbeddedProjects {
     if (!isProjectName(project))
       throw new SluiceError("bad-project", `no project can be named ${JSON.stringify(project)}`);
     const made = new EmbeddedStreams(this.streams, project);
+    if (this.isClosed) made.close();
     this.known.set(project, made);
     return made;
   }
 
   close(): void {
+    this.isClosed = true;
     for (const streams of this.known.values()) streams.close();
   }
 }
