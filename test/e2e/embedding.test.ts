@@ -1,9 +1,11 @@
 /** A server within another program: mounted into `node:http` and Express, and used in process without HTTP. */
+import { readFileSync } from "node:fs";
 import { createServer as createHttpServer, type RequestListener, type Server } from "node:http";
+import { createServer as createHttpsServer, request } from "node:https";
 import { createRequire } from "node:module";
 import { type AddressInfo, connect } from "node:net";
 import { Sluice } from "@sluice/client";
-import { ConfigError, createServer, type RequestHandler, type RunningServer, SluiceError } from "@sluice/server";
+import { ConfigError, createServer, mint, type RequestHandler, type RunningServer, SluiceError } from "@sluice/server";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { WebSocket } from "ws";
 import { eventually } from "./server.ts";
@@ -74,6 +76,7 @@ describe("a server mounted in another one", () => {
     await worksAt(`${base}/sluice`, "a/b");
     const created = await fetch(`${base}/sluice/v1/stream/fresh`, { method: "PUT" });
     expect(created.headers.get("location")).toBe(`${base}/sluice/v1/stream/fresh`);
+    expect(await (await fetch(`${base}/sluice`)).json()).toMatchObject({ health: "/sluice/health" });
     for (const path of ["/", "/sluices", "/v1/stream/a/b"]) {
       expect(await (await fetch(base + path)).text()).toBe("mine");
     }
@@ -127,6 +130,37 @@ describe("a server mounted in another one", () => {
     expect(await (await fetch(`${base}/v1/stream/a/b?offset=-1`)).json()).toEqual([1, 2]);
     expect(await (await fetch(`${base}/`)).text()).toBe("home");
     expect(await (await fetch(`${base}/after`)).text()).toBe("after");
+  });
+
+  it("links to https where the other server has the certificate", async () => {
+    const server = await embedded();
+    const [cert, key] = ["cert", "key"].map((part) => readFileSync(`test/support/tls/first-${part}.pem`));
+    const base = await listening(createHttpsServer({ cert, key }, server.handler));
+    const location = await new Promise((resolve, reject) => {
+      const address = `${base.replace("http", "https")}/v1/stream/a`;
+      const asked = request(address, { method: "PUT", ca: cert, agent: false }, ({ headers }) =>
+        resolve(headers.location),
+      );
+      asked.on("error", reject).end();
+    });
+    expect(location).toBe(`${base.replace("http", "https")}/v1/stream/a`);
+  });
+
+  it("takes the cookie of a page of the other server's origin, also below a prefix", async () => {
+    const secret = "a secret of at least thirty-two bytes";
+    const server = await createServer({
+      memory: true,
+      listen: false,
+      log: false,
+      projects: { default: { secrets: [secret] } },
+    });
+    onTestFinished(() => server.close());
+    const base = await listening(createHttpServer(server.mount("/sluice").handler));
+    const token = await mint(secret, { project: "default", scope: "write", ttlSeconds: 60 }, Date.now());
+    const cookie = `sluice_token=${token}`;
+    const put = (origin: string) => fetch(`${base}/sluice/v1/stream/a`, { method: "PUT", headers: { cookie, origin } });
+    expect((await put("http://elsewhere.example")).status).toBe(403);
+    expect((await put(base)).status).toBe(201);
   });
 
   it("says in its log that a middleware before it has read the body", async () => {

@@ -105,8 +105,7 @@ export class HttpDoor {
     this.compressor = new Compressor(limits, this.memory);
     const serve = (request: DoorRequest) => this.serve(request);
     const cut = (line: DoorLine, why: CutReason) => this.cutOff(line, why);
-    const scheme = options.secure === undefined ? "http" : "https";
-    this.shared = { scheme, limits, memory: this.memory, traffic, serve, cut };
+    this.shared = { limits, memory: this.memory, traffic, serve, cut };
     const door = this;
     this.answered = function (this: ServerResponse) {
       door.lineOf(this.req.socket).answered(this, door.closing);
