@@ -1,9 +1,11 @@
 /** A server within another program: mounted into `node:http` and Express, and used in process without HTTP. */
+import { readFileSync } from "node:fs";
 import { createServer as createHttpServer, type RequestListener, type Server } from "node:http";
+import { createServer as createHttpsServer, request } from "node:https";
 import { createRequire } from "node:module";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, connect } from "node:net";
 import { Sluice } from "@sluice/client";
-import { ConfigError, createServer, type RequestHandler, type RunningServer, SluiceError } from "@sluice/server";
+import { ConfigError, createServer, mint, type RequestHandler, type RunningServer, SluiceError } from "@sluice/server";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { WebSocket } from "ws";
 import { eventually } from "./server.ts";
@@ -74,9 +76,45 @@ describe("a server mounted in another one", () => {
     await worksAt(`${base}/sluice`, "a/b");
     const created = await fetch(`${base}/sluice/v1/stream/fresh`, { method: "PUT" });
     expect(created.headers.get("location")).toBe(`${base}/sluice/v1/stream/fresh`);
+    expect(await (await fetch(`${base}/sluice`)).json()).toMatchObject({ health: "/sluice/health" });
     for (const path of ["/", "/sluices", "/v1/stream/a/b"]) {
       expect(await (await fetch(base + path)).text()).toBe("mine");
     }
+  });
+
+  it("serves nothing outside its prefix, although no next takes the rest", async () => {
+    const server = await embedded();
+    await server.streams.append("a", 1);
+    const { handler, upgrade } = server.mount("/sluice");
+    const base = await listening(createHttpServer(handler).on("upgrade", upgrade));
+    expect((await fetch(`${base}/sluice/health`)).status).toBe(200);
+    for (const path of ["/", "/health", "/metrics", "/v1/stream/a?offset=-1", "/sluices/health"]) {
+      const answer = await fetch(base + path);
+      expect([path, answer.status, await answer.json()]).toMatchObject([path, 404, { code: "no-route" }]);
+    }
+    const socket = new WebSocket(`${base.replace("http", "ws")}/v1/default/consume`);
+    const status = await new Promise((resolve) => {
+      socket.on("unexpected-response", (_, response) => resolve(response.statusCode));
+      socket.on("open", () => resolve("open"));
+    });
+    socket.on("error", () => {}).terminate();
+    expect(status).toBe(404);
+  });
+
+  it("shares a kept-alive connection with another server that is mounted beside it, and no data", async () => {
+    const [a, b] = [await embedded(), await embedded()];
+    const [atA, atB] = [a.mount("/a").handler, b.mount("/b").handler];
+    const base = await listening(
+      createHttpServer((request, response) => atA(request, response, () => atB(request, response))),
+    );
+    const client = connect(Number(new URL(base).port), "127.0.0.1").resume();
+    const ended = new Promise((resolve) => client.on("close", resolve));
+    const put = (path: string, more = "") =>
+      `PUT ${path} HTTP/1.1\r\nHost: localhost\r\n${more}Content-Length: 0\r\n\r\n`;
+    client.write(put("/a/v1/stream/of-a") + put("/b/v1/stream/of-b", "Connection: close\r\n"));
+    await ended;
+    expect((await a.streams.read("of-a")).messages).toEqual([]);
+    expect((await b.streams.read("of-b")).messages).toEqual([]);
   });
 
   it("is a middleware of Express, at a path or at none", async () => {
@@ -92,6 +130,37 @@ describe("a server mounted in another one", () => {
     expect(await (await fetch(`${base}/v1/stream/a/b?offset=-1`)).json()).toEqual([1, 2]);
     expect(await (await fetch(`${base}/`)).text()).toBe("home");
     expect(await (await fetch(`${base}/after`)).text()).toBe("after");
+  });
+
+  it("links to https where the other server has the certificate", async () => {
+    const server = await embedded();
+    const [cert, key] = ["cert", "key"].map((part) => readFileSync(`test/support/tls/first-${part}.pem`));
+    const base = await listening(createHttpsServer({ cert, key }, server.handler));
+    const location = await new Promise((resolve, reject) => {
+      const address = `${base.replace("http", "https")}/v1/stream/a`;
+      const asked = request(address, { method: "PUT", ca: cert, agent: false }, ({ headers }) =>
+        resolve(headers.location),
+      );
+      asked.on("error", reject).end();
+    });
+    expect(location).toBe(`${base.replace("http", "https")}/v1/stream/a`);
+  });
+
+  it("takes the cookie of a page of the other server's origin, also below a prefix", async () => {
+    const secret = "a secret of at least thirty-two bytes";
+    const server = await createServer({
+      memory: true,
+      listen: false,
+      log: false,
+      projects: { default: { secrets: [secret] } },
+    });
+    onTestFinished(() => server.close());
+    const base = await listening(createHttpServer(server.mount("/sluice").handler));
+    const token = await mint(secret, { project: "default", scope: "write", ttlSeconds: 60 }, Date.now());
+    const cookie = `sluice_token=${token}`;
+    const put = (origin: string) => fetch(`${base}/sluice/v1/stream/a`, { method: "PUT", headers: { cookie, origin } });
+    expect((await put("http://elsewhere.example")).status).toBe(403);
+    expect((await put(base)).status).toBe(201);
   });
 
   it("says in its log that a middleware before it has read the body", async () => {
@@ -174,6 +243,8 @@ describe("streams in process", () => {
       [() => streams.append("session:x", 2), "reserved-name"],
       [() => streams.append("a", undefined), "invalid-value"],
       [() => streams.append("c", 1, { key: "k".repeat(2_000) }), "bad-header"],
+      [() => streams.create("c", { maxAgeSeconds: 0 }), "bad-header"],
+      [() => streams.create("c", { contentType: "text/plain\r\n" }), "bad-header"],
       [() => streams.read("a", { from: "nowhere" }), "bad-offset"],
       [() => streams.delete("none"), "stream-not-found"],
       [() => streams.tail("none").next(), "stream-not-found"],
@@ -197,5 +268,6 @@ describe("streams in process", () => {
     await expect(stopped).rejects.toBe(reason);
     await Promise.all([server.close(), expect(closed).rejects.toMatchObject({ code: "closed" })]);
     await expect(server.streams.append("a", 1)).rejects.toMatchObject({ code: "closed" });
+    await expect(server.streamsOf("new").append("a", 1)).rejects.toMatchObject({ code: "closed" });
   });
 });

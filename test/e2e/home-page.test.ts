@@ -1,6 +1,7 @@
 /** `GET /` says what this is and where to go, to a browser and to a program. */
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
+import { get } from "node:http";
 import { expect, it } from "vitest";
 import { REPOSITORY } from "../../packages/server/src/doors/http/home-page.ts";
 import { serverForTest } from "./server.ts";
@@ -40,4 +41,16 @@ it("answers a browser with a page that runs no script and loads nothing", async 
   ]);
   const head = await fetch(url, { method: "HEAD", headers: { accept: "text/html" } });
   expect(head.headers.get("content-length")).toBe(String(Buffer.byteLength(page)));
+});
+
+it.each([true, false])("shows nothing of the Host that a client sends, whatever it is (lane: %s)", async (lane) => {
+  const { url } = await serverForTest("memory", { ...CLOSED, http: { lane } });
+  for (const host of ["", "a:99999", "a/b", "?", "[::"]) {
+    const [status, page] = await new Promise<[number, string]>((resolve, reject) => {
+      get(url, { headers: { host }, setHost: false }, async (answer) => {
+        resolve([answer.statusCode!, Buffer.concat(await answer.toArray()).toString()]);
+      }).on("error", reject);
+    });
+    expect([host, status, JSON.parse(page)]).toMatchObject([host, 200, { health: "/health" }]);
+  }
 });

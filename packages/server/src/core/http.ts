@@ -14,8 +14,10 @@ export interface HttpRequest {
   readonly path: string;
   /** The text after `?`, or "". */
   readonly search: string;
-  /** Scheme, host and port that the client addressed, for links in replies. */
+  /** Scheme, host and port that the client addressed. The host is as the client sent it, and may be malformed. */
   readonly origin: string;
+  /** Where another server has mounted this one, without a slash at its end; the path is the rest. */
+  readonly prefix?: string | undefined;
   /** A header by its lower-case name. Repeated headers come joined by commas. */
   header(name: string): string | undefined;
   /** The whole body. Stops reading, without waiting for the rest, at the first byte beyond `maxBytes`. */
@@ -48,6 +50,11 @@ export interface Reply {
   readonly live?: ((sink: Sink) => void) | undefined;
   /** Takes over the WebSocket after the handshake. Only for a request that asks for one. */
   readonly socket?: ((socket: Socket) => void) | undefined;
+}
+
+/** Where the links in a reply start. */
+export function linkBase({ origin, prefix = "" }: HttpRequest): string {
+  return origin + prefix;
 }
 
 /** The decoded values of a query parameter; [] if absent. Malformed escapes stay as they are. */

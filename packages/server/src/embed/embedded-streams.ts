@@ -206,6 +206,7 @@ export class EmbeddedStreams {
 /** The streams of each project that the program has asked for. */
 export class EmbeddedProjects {
   private readonly known = new Map<string, EmbeddedStreams>();
+  private isClosed = false;
 
   constructor(private readonly streams: Streams) {}
 
@@ -216,11 +217,13 @@ export class EmbeddedProjects {
     if (!isProjectName(project))
       throw new SluiceError("bad-project", `no project can be named ${JSON.stringify(project)}`);
     const made = new EmbeddedStreams(this.streams, project);
+    if (this.isClosed) made.close();
     this.known.set(project, made);
     return made;
   }
 
   close(): void {
+    this.isClosed = true;
     for (const streams of this.known.values()) streams.close();
   }
 }

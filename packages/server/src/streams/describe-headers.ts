@@ -8,15 +8,9 @@ import { BEGINNING, header, NOW } from "@sluice/protocol";
 import { count, flag, offset, type Parameter, parameter, text, upTo } from "../core/describe.ts";
 import { MAX_SHARDS } from "../core/shard-path.ts";
 import type { ListLimits } from "./defaults.ts";
-import {
-  MAX_ATTRIBUTES_BYTES,
-  MAX_CONTENT_TYPE_CHARS,
-  MAX_ID_BYTES,
-  MAX_KEY_BYTES,
-  MAX_SEQ_CHARS,
-  MAX_TTL_SECONDS,
-} from "./parse.ts";
+import { MAX_ATTRIBUTES_BYTES, MAX_ID_BYTES, MAX_KEY_BYTES, MAX_SEQ_CHARS } from "./parse.ts";
 import { MAX_PATH_BYTES } from "./paths.ts";
+import { MAX_CONTENT_TYPE_CHARS, MAX_TTL_SECONDS } from "./stream-config.ts";
 
 /** Headers of a request. */
 export const asks = {

@@ -1,17 +1,17 @@
 /**
  * What the stream routes read from a request: paths, offsets, headers. A malformed value is refused here with the name
- * of its header or parameter. Rules that hold for every protocol are checked by the service (paths.ts, bodies.ts).
+ * of its header or parameter. Rules that hold for every protocol are checked by the service (paths.ts, bodies.ts,
+ * stream-config.ts).
  */
 import { BEGINNING, header, NOW, type Position, parseOffset } from "@sluice/protocol";
 import { isLonger } from "../core/bytes.ts";
 import { type HttpRequest, queryValue } from "../core/http.ts";
 import { Refusal } from "../core/refusal.ts";
 import { parseTime } from "../core/rfc3339.ts";
-import { MAX_SHARDS } from "../core/shard-path.ts";
 import { checkPath } from "./paths.ts";
 import type { ProducerTriple, Retention, StreamConfig } from "./state.ts";
+import { checkConfig, checkContentType } from "./stream-config.ts";
 
-export const MAX_CONTENT_TYPE_CHARS = 256;
 export const MAX_ID_BYTES = 512;
 export const MAX_SEQ_CHARS = 1_024;
 export const MAX_KEY_BYTES = 1_024;
@@ -106,78 +106,44 @@ export function parseCount(request: HttpRequest, name: string): number | undefin
   return value;
 }
 
-/** A century: longer than any use needs, and safe to add to a time. */
-export const MAX_TTL_SECONDS = 100 * 365 * 24 * 3_600;
-
 export function parseConfig(
   request: HttpRequest,
 ): Omit<StreamConfig, "contentType"> & { contentType: string | undefined } {
-  const ttlSeconds = parseCount(request, header.streamTtl);
-  if (ttlSeconds !== undefined && ttlSeconds > MAX_TTL_SECONDS) {
-    throw new Refusal("bad-header", `${header.streamTtl} must be at most ${MAX_TTL_SECONDS}; got ${ttlSeconds}`);
-  }
-  const expires = request.header("stream-expires-at");
-  if (ttlSeconds !== undefined && expires !== undefined) {
-    throw new Refusal(
-      "bad-header",
-      `${header.streamTtl} and ${header.streamExpiresAt} exclude each other; send one of them`,
-    );
-  }
-  const expiresAt = expires === undefined ? undefined : parseTime(expires);
-  if (expires !== undefined && expiresAt === undefined) {
-    throw new Refusal(
-      "bad-header",
-      `${header.streamExpiresAt} must be an RFC 3339 time on a day that exists, like 2030-01-31T12:00:00Z; got ${shown(expires)}`,
-    );
-  }
-  const contentType = parseContentType(request);
-  return { contentType, ttlSeconds, expiresAt, retention: parseRetention(request), shards: parseShards(request) };
+  const config = {
+    contentType: parseContentType(request),
+    ttlSeconds: parseCount(request, header.streamTtl),
+    expiresAt: parseExpiresAt(request),
+    retention: parseRetention(request),
+    shards: parseCount(request, header.streamShards),
+  };
+  checkConfig(config);
+  return config;
 }
 
-function parseShards(request: HttpRequest): number | undefined {
-  const text = request.header("stream-shards");
-  if (text === undefined) return undefined;
-  const shards = /^[1-9]\d{0,2}$/.test(text) ? Number(text) : 0;
-  if (shards < 1 || shards > MAX_SHARDS) {
+function parseExpiresAt(request: HttpRequest): number | undefined {
+  const text = request.header("stream-expires-at");
+  const expiresAt = text === undefined ? undefined : parseTime(text);
+  if (text !== undefined && expiresAt === undefined) {
     throw new Refusal(
       "bad-header",
-      `${header.streamShards} must be a whole number from 1 to ${MAX_SHARDS}; got ${shown(text)}`,
+      `${header.streamExpiresAt} must be an RFC 3339 time on a day that exists, like 2030-01-31T12:00:00Z; got ${shown(text)}`,
     );
   }
-  return shards;
+  return expiresAt;
 }
 
 function parseRetention(request: HttpRequest): Retention | undefined {
-  const maxMessages = parseLimit(request, header.streamMaxMessages);
-  const maxBytes = parseLimit(request, header.streamMaxBytes);
-  const maxAgeSeconds = parseLimit(request, header.streamMaxAgeSeconds);
-  if (maxAgeSeconds !== undefined && maxAgeSeconds > MAX_TTL_SECONDS) {
-    throw new Refusal(
-      "bad-header",
-      `${header.streamMaxAgeSeconds} must be at most ${MAX_TTL_SECONDS}; got ${maxAgeSeconds}`,
-    );
-  }
+  const maxMessages = parseCount(request, header.streamMaxMessages);
+  const maxBytes = parseCount(request, header.streamMaxBytes);
+  const maxAgeSeconds = parseCount(request, header.streamMaxAgeSeconds);
   if (maxMessages === undefined && maxBytes === undefined && maxAgeSeconds === undefined) return undefined;
   return { maxMessages, maxBytes, maxAgeMs: maxAgeSeconds === undefined ? undefined : maxAgeSeconds * 1_000 };
 }
 
-function parseLimit(request: HttpRequest, name: string): number | undefined {
-  const limit = parseCount(request, name);
-  if (limit === 0) throw new Refusal("bad-header", `${name} must be at least 1; got 0`);
-  return limit;
-}
-
-const MEDIA_TYPE = /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+\s*(;.*)?$/;
-
 export function parseContentType(request: HttpRequest): string | undefined {
   const text = request.header("content-type")?.trim();
   if (text === undefined || text === "") return undefined;
-  if (text.length > MAX_CONTENT_TYPE_CHARS || !MEDIA_TYPE.test(text)) {
-    throw new Refusal(
-      "bad-header",
-      `${header.contentType} must be a media type of at most ${MAX_CONTENT_TYPE_CHARS} characters`,
-    );
-  }
+  checkContentType(text);
   return text;
 }
 

@@ -3,7 +3,7 @@
  * per route. Reads that wait are in tail-routes.ts.
  */
 import { BEGINNING, formatOffset, header, NOW, type Position } from "@sluice/protocol";
-import { type Headers, type HttpRequest, queryValue, type Reply } from "../core/http.ts";
+import { type Headers, type HttpRequest, linkBase, queryValue, type Reply } from "../core/http.ts";
 import { Refusal } from "../core/refusal.ts";
 import { isSessionPath } from "../core/reserved.ts";
 import type { CallTo } from "../core/route.ts";
@@ -62,7 +62,7 @@ export class StreamRoutes {
       ...tailHeaders(created.next, created.meta),
     ];
     if (config.shards !== undefined) headers.push(header.streamShards, String(config.shards));
-    if (created.kind === "created") headers.push(header.location, request.origin + request.path);
+    if (created.kind === "created") headers.push(header.location, linkBase(request) + request.path);
     return { status: created.kind === "created" ? 201 : 200, headers };
   }
 

@@ -53,6 +53,28 @@ describe("a stream is not created, whichever door asks,", () => {
     expect(await codeOf(() => streams().create("p", "a", { ...NEW, ...more }))).toBe(code);
   });
 
+  it.each<[string, CreateRequest["config"]]>([
+    ["a limit of no messages", { retention: { maxMessages: 0 } }],
+    ["a number of messages that is not a number", { retention: { maxMessages: Number.NaN } }],
+    ["a fraction of a byte", { retention: { maxBytes: 0.5 } }],
+    ["an age of nothing", { retention: { maxAgeMs: 0 } }],
+    ["an age that is not a number", { retention: { maxAgeMs: Number.NaN } }],
+    ["an age over a century", { retention: { maxAgeMs: 1e15 } }],
+    ["a TTL below 0", { ttlSeconds: -1 }],
+    ["a TTL over a century", { ttlSeconds: 1e10 }],
+    ["a TTL and a time to expire", { ttlSeconds: 1, expiresAt: 1 }],
+    ["a time that is none", { expiresAt: Number.NaN }],
+    ["a time that no header can show", { expiresAt: 8.64e15 }],
+    ["a line break in its content type", { contentType: "text/plain\r\nX: y" }],
+    ["a line break after its content type", { contentType: "text/plain\r\n" }],
+    ["a control character in a parameter", { contentType: "text/plain;a=\u0000" }],
+    ["a content type that is none", { contentType: "text" }],
+    ["no shard", { shards: 0 }],
+    ["too many shards", { shards: 257 }],
+  ])("with %s", async (_, config) => {
+    expect(await codeOf(() => streams().create("p", "a", { config, closed: false }))).toBe("bad-header");
+  });
+
   it("as a fork of a stream that the caller may not read", async () => {
     const on = streams();
     await on.create("p", "secret", NEW);

@@ -1,9 +1,9 @@
 /**
  * Streams as every door and feature uses them: create, append, read, wait, delete, list, hold. It checks each request
- * (paths.ts, bodies.ts) and submits rules to the stream's keeper. Steps over two streams are in forks.ts, over a topic's shards
- * in sharded.ts.
+ * (paths.ts, bodies.ts, stream-config.ts) and submits rules to the stream's keeper. Steps over two streams are in forks.ts,
+ * over a topic's shards in sharded.ts.
  *
- * Invariants: no reserved or malformed name is written, even if a door forgets to check.
+ * Invariants: no reserved or malformed name, and no malformed setting, is written, even if a door forgets to check.
  */
 import { header, type Position } from "@sluice/protocol";
 import { type Access, FULL_ACCESS, type Permission } from "../core/action.ts";
@@ -48,6 +48,7 @@ import {
   slides,
   streamEntity,
 } from "./state.ts";
+import { checkConfig } from "./stream-config.ts";
 
 /** What a PUT of a fork asks for. Settings that it omits come from the source. */
 export interface Fork {
@@ -171,6 +172,7 @@ export class Streams {
 
   private async make(project: string, path: string, asked: CreateRequest, access: Access): Promise<CreateResult> {
     const { config, fork } = asked;
+    checkConfig(config);
     checkNewPath(path, config.shards);
     if (fork) await this.checkFork(project, fork, config.shards, access);
     const contentType = config.contentType ?? (fork && (await this.contentTypeOf(project, fork.source)));

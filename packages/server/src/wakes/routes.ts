@@ -5,7 +5,7 @@
 import { header } from "@sluice/protocol";
 import type { Access, Permission } from "../core/action.ts";
 import { listPage } from "../core/entity-listing.ts";
-import type { Headers, HttpRequest, Reply } from "../core/http.ts";
+import { type Headers, type HttpRequest, linkBase, type Reply } from "../core/http.ts";
 import { Refusal } from "../core/refusal.ts";
 import type { CallTo } from "../core/route.ts";
 import { APPEND_TO_STREAM } from "../streams/service.ts";
@@ -208,7 +208,7 @@ export class WakeRoutes {
   private baseOf(request: HttpRequest): string {
     const streams = "/stream/";
     const path = request.path.slice(0, request.path.indexOf(streams) + streams.length);
-    const base = (this.settings.publicUrl ?? request.origin) + path;
+    const base = (this.settings.publicUrl ?? linkBase(request)) + path;
     if (base.length <= MAX_BASE_CHARS && URL.canParse(base)) return base;
     throw new Refusal(
       "bad-header",

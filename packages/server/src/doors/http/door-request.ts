@@ -3,6 +3,7 @@
  * `NodeRequest` and `LaneRequest` implement it.
  */
 import type { Socket } from "node:net";
+import type { TLSSocket } from "node:tls";
 import type { Reply } from "../../core/http.ts";
 import type { MemoryBudget } from "../memory-budget.ts";
 import type { Lined, RequestLine } from "../request-line.ts";
@@ -73,9 +74,13 @@ export abstract class NotedRequest implements Lined {
   }
 }
 
+/** The connection tells, because a server that this one is mounted in may have a certificate of its own. */
+export function originOf(socket: Socket, host: string): string {
+  return `${(socket as TLSSocket).encrypted ? "https" : "http"}://${host}`;
+}
+
 /** What all connections of a door share. */
 export interface SharedParts {
-  readonly scheme: "http" | "https";
   readonly limits: HttpLimits;
   readonly memory: MemoryBudget;
   readonly traffic: Traffic;

@@ -35,8 +35,8 @@ const STYLE_SHA256 = "elNflEwWIJTb8U2RMpRM5c0u2jTvzPKAG+kKNRIF20k=";
 const POLICY = `default-src 'none'; style-src 'sha256-${STYLE_SHA256}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`;
 const WHAT = "One durable log, every way to subscribe.";
 
-export function homePage(request: Pick<HttpRequest, "header" | "origin">, version: string): Reply {
-  const prefix = new URL(request.origin).pathname.replace(/\/$/, "");
+export function homePage(request: HttpRequest, version: string): Reply {
+  const { prefix = "" } = request;
   const headers = [header.vary, "Accept", header.cacheControl, "public, max-age=300"];
   if (!/\btext\/html\b/i.test(request.header("accept") ?? "")) {
     headers.push(header.contentType, "application/json");

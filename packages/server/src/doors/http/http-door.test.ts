@@ -1,7 +1,9 @@
-import { Agent, get, type IncomingMessage } from "node:http";
+import { Agent, createServer, get, type IncomingMessage } from "node:http";
+import { type AddressInfo, connect } from "node:net";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { expect, test } from "vitest";
+import type { Reply } from "../../core/http.ts";
 import { HttpDoor } from "./http-door.ts";
 import type { NodeRequest } from "./node-request.ts";
 
@@ -42,5 +44,38 @@ test("a connection that is kept alive holds nothing of the requests that were an
   } finally {
     agent.destroy();
     await door.close();
+  }
+});
+
+test("a request through a mount while the door closes does not keep idle connections open", async () => {
+  const answers: ((reply: Reply) => void)[] = [];
+  const door = await HttpDoor.open({
+    host: "127.0.0.1",
+    port: 0,
+    handle: () => new Promise((resolve) => answers.push(resolve)),
+    report: (fault) => {
+      throw fault;
+    },
+  });
+  const other = createServer(door.mount("").handler);
+  await new Promise<void>((resolve) => void other.listen(0, "127.0.0.1", resolve));
+  const clientOf = (port: number) => connect(port, "127.0.0.1").resume();
+  const clients = [clientOf(door.port), clientOf(door.port), clientOf((other.address() as AddressInfo).port)];
+  const [owed, , visitor] = clients;
+  const answer = () => answers.shift()!({ status: 200, headers: [], body: "here" });
+  const ask = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  try {
+    owed!.write(ask);
+    await expect.poll(() => [answers.length, door.connections]).toEqual([1, 2]);
+    const closed = door.close().then(() => "closed");
+    visitor!.write(ask);
+    await expect.poll(() => answers.length).toBe(2);
+    answer();
+    answer();
+    const late = new Promise((resolve) => setTimeout(resolve, 10_000, "open").unref());
+    expect(await Promise.race([closed, late])).toBe("closed");
+  } finally {
+    for (const client of clients) client.destroy();
+    other.close();
   }
 });

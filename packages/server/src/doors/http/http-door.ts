@@ -65,6 +65,8 @@ export class HttpDoor {
   private readonly limits: HttpLimits;
   private readonly shared: SharedParts;
   private readonly lines = new Set<DoorLine>();
+  /** The connections that `node:http` reads, of this server and of those that this one is mounted in. */
+  private readonly nodeLines = new WeakMap<Socket, NodeLine>();
   private readonly webSockets: WebSocketDoor;
   /** Connections of other servers with a response of this one in flight. */
   private readonly visiting = new Set<DoorLine>();
@@ -103,11 +105,10 @@ export class HttpDoor {
     this.compressor = new Compressor(limits, this.memory);
     const serve = (request: DoorRequest) => this.serve(request);
     const cut = (line: DoorLine, why: CutReason) => this.cutOff(line, why);
-    const scheme = options.secure === undefined ? "http" : "https";
-    this.shared = { scheme, limits, memory: this.memory, traffic, serve, cut };
+    this.shared = { limits, memory: this.memory, traffic, serve, cut };
     const door = this;
     this.answered = function (this: ServerResponse) {
-      NodeLine.of(this.req.socket).answered(this, door.closing);
+      door.lineOf(this.req.socket).answered(this, door.closing);
     };
     this.server.on("connection", (socket) => this.welcome(socket));
     this.server.on("request", (incoming, outgoing) => this.arrive(incoming, outgoing));
@@ -115,11 +116,11 @@ export class HttpDoor {
     this.server.on("checkExpectation", (incoming, outgoing) => {
       this.arrive(incoming, outgoing, true, new Refusal("bad-header", "Expect must be 100-continue"));
     });
-    this.server.on("timeout", (socket) => this.endIfStalled(NodeLine.of(socket)));
+    this.server.on("timeout", (socket) => this.endIfStalled(this.lineOf(socket)));
     this.server.on("upgrade", (incoming, socket, head) => {
       const outgoing = responseTo(incoming, socket as Socket);
       if (outgoing === undefined) return;
-      const line = NodeLine.of(incoming.socket);
+      const line = this.lineOf(incoming.socket);
       line.arrive(new UpgradeRequest(incoming, outgoing, line, head, this.webSockets));
     });
     this.server.on("connect", (_, socket) => {
@@ -158,6 +159,7 @@ export class HttpDoor {
   mount(prefix: string): Mounted {
     return mounted(prefix, {
       shared: this.shared,
+      nodeLines: this.nodeLines,
       webSockets: this.webSockets,
       isClosing: () => this.closing,
       isClosed: () => this.closed,
@@ -165,6 +167,7 @@ export class HttpDoor {
       busy: (line) => this.visiting.add(line),
       idle: (line) => {
         this.visiting.delete(line);
+        if (this.busy.delete(line)) this.endIdle();
         if (this.visiting.size === 0) this.visitorsLeft?.();
       },
     });
@@ -207,7 +210,13 @@ export class HttpDoor {
   }
 
   private welcome(socket: Socket): void {
-    this.add(new NodeLine(socket, this.shared));
+    const line = new NodeLine(socket, this.shared);
+    this.nodeLines.set(socket, line);
+    this.add(line);
+  }
+
+  private lineOf(socket: Socket): NodeLine {
+    return this.nodeLines.get(socket)!;
   }
 
   private add(line: DoorLine): void {
@@ -254,7 +263,7 @@ export class HttpDoor {
   }
 
   private arrive(incoming: IncomingMessage, outgoing: ServerResponse, mustHangUp = false, refusal?: Refusal): void {
-    const request = new NodeRequest(incoming, outgoing, NodeLine.of(incoming.socket), mustHangUp);
+    const request = new NodeRequest(incoming, outgoing, this.lineOf(incoming.socket), mustHangUp);
     request.refusal = refusal;
     outgoing.on("close", this.answered);
     request.line.arrive(request);
@@ -362,7 +371,7 @@ export class HttpDoor {
       socket.destroy();
       return;
     }
-    const line = NodeLine.of(socket);
+    const line = this.lineOf(socket);
     const isWithinBody = line.isArriving;
     const owed = line.requests.owed - (isWithinBody ? 1 : 0);
     // Below zero: the request was answered before its body arrived.

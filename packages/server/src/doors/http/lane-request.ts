@@ -5,7 +5,7 @@
  * handler asks for it until the handler has settled.
  */
 import type { Body, Reply } from "../../core/http.ts";
-import { type DoorRequest, NotedRequest } from "./door-request.ts";
+import { type DoorRequest, NotedRequest, originOf } from "./door-request.ts";
 import type { LaneLine } from "./lane-line.ts";
 import type { LaneHeaders, LaneParser } from "./lane-parser.ts";
 import { type Answer, renderAnswer } from "./lane-response.ts";
@@ -41,7 +41,7 @@ export class LaneRequest extends NotedRequest implements DoorRequest {
   check(): void {}
 
   get origin(): string {
-    return `${this.line.shared.scheme}://${this.headers.get("host")}`;
+    return originOf(this.line.socket, this.headers.get("host")!);
   }
 
   get hasLeft(): boolean {

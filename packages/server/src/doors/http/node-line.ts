@@ -1,6 +1,6 @@
 /**
  * One connection of `node:http`: the responses that it is owed, and the line of its requests. The adapter makes one per socket
- * and finds it again by the socket.
+ * and finds it again by the socket. A connection of another server has one line in each door that serves it.
  *
  * Invariants: while the line is paused the socket is not read, although `node:http` resumes sockets for reasons of its own.
  */
@@ -9,9 +9,6 @@ import type { Socket } from "node:net";
 import { type LinePort, RequestLine } from "../request-line.ts";
 import type { DoorLine, SharedParts } from "./door-request.ts";
 import type { NodeRequest } from "./node-request.ts";
-
-const LINE = Symbol("line");
-type LinedSocket = Socket & { [LINE]?: NodeLine };
 
 export class NodeLine implements LinePort<NodeRequest>, DoorLine {
   readonly requests: RequestLine<NodeRequest>;
@@ -31,22 +28,12 @@ export class NodeLine implements LinePort<NodeRequest>, DoorLine {
     readonly shared: SharedParts,
   ) {
     this.requests = new RequestLine(this, shared.limits, shared.memory);
-    (socket as LinedSocket)[LINE] = this;
     // A client may pipeline many requests, and each may listen for the end of the connection.
     socket.setMaxListeners(0);
     socket.on("resume", () => {
       if (this.requests.isPaused) socket.pause();
     });
     socket.once("close", () => this.requests.close());
-  }
-
-  static of(socket: Socket): NodeLine {
-    return NodeLine.find(socket)!;
-  }
-
-  /** Undefined for a socket of another server, before its first request to this one. */
-  static find(socket: Socket): NodeLine | undefined {
-    return (socket as LinedSocket)[LINE];
   }
 
   /** No response is owed, and no request has begun to arrive. */

@@ -2,8 +2,8 @@
  * This server within another one: takes requests and upgrades that a server of `node:http`, Express or Next has accepted, and
  * passes on those that are not for Sluice. The door makes one per prefix.
  *
- * Invariants: the sockets belong to the other server, so this one ends none that is idle. The address below the prefix is what
- * routes see, and links in replies start with the prefix.
+ * Invariants: the sockets belong to the other server, so this one ends none that is idle. Routes see the address below the
+ * prefix, and links in replies start with the prefix. An address outside the prefix is never served.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
@@ -29,6 +29,8 @@ export interface Mounted {
 
 export interface MountParts {
   readonly shared: SharedParts;
+  /** The lines of this door. Another door that is mounted beside it has its own for the same sockets. */
+  readonly nodeLines: WeakMap<Socket, NodeLine>;
   readonly webSockets: WebSocketDoor;
   isClosed(): boolean;
   isClosing(): boolean;
@@ -43,8 +45,11 @@ export interface MountParts {
 type Routed = IncomingMessage & { readonly originalUrl?: string; readonly baseUrl?: string };
 
 interface Place {
+  /** The address below the prefix. */
   readonly url: string;
   readonly prefix: string;
+  /** Why no route may see the request. */
+  readonly refusal?: Refusal | undefined;
 }
 
 export function mounted(given: string, parts: MountParts): Mounted {
@@ -62,8 +67,8 @@ export function mounted(given: string, parts: MountParts): Mounted {
     const place = placeOf(incoming);
     const isOurs = place !== undefined && (place.prefix !== "" || parts.owns(place.url));
     if (isOurs) return place;
-    // Without a next the router refuses it, as an unknown address.
-    if (next === undefined) return place ?? { url: incoming.url!, prefix: "" };
+    // Without a next, the router refuses an unknown address. It must not see one outside the prefix, which it may know.
+    if (next === undefined) return place ?? outside(incoming.url!, own);
     next();
     return undefined;
   };
@@ -73,7 +78,7 @@ export function mounted(given: string, parts: MountParts): Mounted {
       if (place === undefined) return;
       const line = lineOf(incoming.socket, parts);
       const request = new NodeRequest(incoming, outgoing, line, false, place.url, place.prefix);
-      if (parts.isClosed()) request.refusal = closed();
+      request.refusal = parts.isClosed() ? closed() : place.refusal;
       parts.busy(line);
       outgoing.on("close", () => {
         line.answered(outgoing, parts.isClosing());
@@ -88,7 +93,7 @@ export function mounted(given: string, parts: MountParts): Mounted {
       if (outgoing === undefined) return;
       const line = lineOf(socket as Socket, parts);
       const request = new UpgradeRequest(incoming, outgoing, line, head, parts.webSockets, place.url, place.prefix);
-      if (parts.isClosed()) request.refusal = closed();
+      request.refusal = parts.isClosed() ? closed() : place.refusal;
       parts.busy(line);
       socket.once("close", () => parts.idle(line));
       line.arrive(request);
@@ -96,14 +101,21 @@ export function mounted(given: string, parts: MountParts): Mounted {
   };
 }
 
+function outside(url: string, prefix: string): Place {
+  const [path] = pathOf(url).split("?");
+  const refusal = new Refusal("no-route", `there is nothing at ${path}; this server is mounted at ${prefix}/`);
+  return { url, prefix: "", refusal };
+}
+
 function closed(): Refusal {
   return new Refusal("draining", "the server was closed");
 }
 
-function lineOf(socket: Socket, { shared, idle }: MountParts): NodeLine {
-  const known = NodeLine.find(socket);
+function lineOf(socket: Socket, { shared, nodeLines, idle }: MountParts): NodeLine {
+  const known = nodeLines.get(socket);
   if (known !== undefined) return known;
   const line = new NodeLine(socket, shared);
+  nodeLines.set(socket, line);
   socket.once("close", () => idle(line));
   return line;
 }

@@ -8,7 +8,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Body, Reply } from "../../core/http.ts";
 import { Refusal } from "../../core/refusal.ts";
 import { Chunks } from "../chunks.ts";
-import { type DoorRequest, NotedRequest } from "./door-request.ts";
+import { type DoorRequest, type DoorRequest, NotedRequest, NotedRequest, originOf } from "./door-request.ts";
 import type { NodeLine } from "./node-line.ts";
 import { send } from "./node-response.ts";
 import { memoryFull } from "./problem.ts";
@@ -33,7 +33,7 @@ export class NodeRequest extends NotedRequest implements DoorRequest {
     readonly line: NodeLine,
     public mustHangUp = false,
     url = pathOf(incoming.url!),
-    private readonly prefix = "",
+    readonly prefix = "",
   ) {
     super();
     const mark = url.indexOf("?");
@@ -50,7 +50,7 @@ export class NodeRequest extends NotedRequest implements DoorRequest {
   }
 
   get origin(): string {
-    return `${this.line.shared.scheme}://${this.incoming.headers.host ?? "localhost"}${this.prefix}`;
+    return originOf(this.incoming.socket, this.incoming.headers.host ?? "localhost");
   }
 
   header(name: string): string | undefined {
