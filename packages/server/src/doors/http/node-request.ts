@@ -7,7 +7,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Body, Reply } from "../../core/http.ts";
 import { Refusal } from "../../core/refusal.ts";
-import { Chunks } from "../chunks.ts";
+import { Chunks } from "./chunks.ts";
 import { type DoorRequest, NotedRequest } from "./door-request.ts";
 import type { NodeLine } from "./node-line.ts";
 import { send } from "./node-response.ts";
