@@ -1,11 +1,11 @@
 /** What a stranger may send to the gRPC port: the server refuses it, keeps its memory, and goes on serving others. */
 
-import { connect } from "node:net";
 import { gzipSync } from "node:zlib";
-import { mint, type ServerOptions } from "@sluice/server";
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
-import { eventually, type Fixture, openServer, serverForTest, sleep } from "../e2e/server.ts";
+import { mint } from "@sluice/server";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { eventually, type Fixture, openServer } from "../e2e/server.ts";
 import { bytes, frame, RawClient, text } from "./raw-client.ts";
+import { expectAlive, MEBIBYTE, memoryOf, OPEN_STREAM, SUBSCRIPTION, server, subscribed, TOPIC } from "./raw-server.ts";
 
 const INVALID_ARGUMENT = 3;
 const DEADLINE_EXCEEDED = 4;
@@ -13,38 +13,6 @@ const PERMISSION_DENIED = 7;
 const UNIMPLEMENTED = 12;
 const UNAVAILABLE = 14;
 const UNAUTHENTICATED = 16;
-const MEBIBYTE = 1_024 * 1_024;
-const TOPIC = "projects/p/topics/t";
-const SUBSCRIPTION = "projects/p/subscriptions/s";
-const PULL = Buffer.concat([text(1, SUBSCRIPTION), Buffer.from([3 * 8, 1])]);
-const OPEN_STREAM = Buffer.concat([text(1, SUBSCRIPTION), Buffer.from([5 * 8, 10])]);
-/** What begins a connection of HTTP/2, and what says that its client begins no more streams. */
-const PREFACE = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
-const SETTINGS = Buffer.from([0, 0, 0, 4, 0, 0, 0, 0, 0]);
-const GOAWAY = Buffer.from([0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-
-async function server(options: ServerOptions = {}): Promise<Fixture & { readonly client: RawClient }> {
-  const fixture = await serverForTest("memory", { grpcPort: 0, ...options });
-  return { ...fixture, client: RawClient.to(fixture.server.grpcPort!) };
-}
-
-async function metric({ server: running }: Fixture, name: string): Promise<number> {
-  return Number(new RegExp(`^${name} (\\d+)$`, "m").exec(await running.metrics())?.[1]);
-}
-
-const memoryOf = (fixture: Fixture) => metric(fixture, "sluice_http_memory_bytes");
-
-async function expectAlive({ server: running }: Fixture): Promise<void> {
-  const client = RawClient.to(running.grpcPort!);
-  expect((await client.call("Publisher/ListTopics", text(1, "projects/p"))).code).toBe(0);
-}
-
-/** Makes the topic and its subscription. */
-async function subscribed(client: RawClient): Promise<void> {
-  await client.call("Publisher/CreateTopic", text(1, TOPIC));
-  const made = Buffer.concat([text(1, SUBSCRIPTION), text(2, TOPIC)]);
-  expect((await client.call("Subscriber/CreateSubscription", made)).code).toBe(0);
-}
 
 /** For tests that leave nothing behind. */
 function sharedServer(): () => Fixture {
@@ -204,133 +172,6 @@ describe("the memory of the server", () => {
     // What has been handled and sent is given back while the stream goes on.
     await eventually(async () => expect(await memoryOf(fixture)).toBe(4_096));
     stream.close();
-    await eventually(async () => expect(await memoryOf(fixture)).toBe(0));
-  });
-});
-
-describe("a client that reads slowly", () => {
-  const pulled = async (grpc: object) => {
-    const fixture = await server({ internal: { grpc } });
-    await subscribed(fixture.client);
-    const message = bytes(2, bytes(1, Buffer.alloc(MEBIBYTE)));
-    expect((await fixture.client.call("Publisher/Publish", Buffer.concat([text(1, TOPIC), message]))).code).toBe(0);
-    const { stream, outcome } = fixture.client.open("Subscriber/Pull");
-    stream.pause();
-    stream.end(frame(PULL));
-    await new Promise((resolve) => stream.once("response", resolve));
-    return { fixture, stream, outcome };
-  };
-
-  it("gets its response, which may take longer than the end of the call", async () => {
-    const { stream, outcome } = await pulled({ lingerMs: 30 });
-    await sleep(100);
-    stream.resume();
-    const { code, data } = await outcome;
-    expect(code).toBe(0);
-    expect(data.length).toBeGreaterThan(MEBIBYTE);
-  });
-
-  it("and takes nothing of it loses the call", async () => {
-    const { fixture } = await pulled({ requestMs: 1_000, lingerMs: 600_000 });
-    await eventually(async () => expect(await memoryOf(fixture)).toBe(0));
-  });
-});
-
-describe("connections", () => {
-  it("of gRPC take at most half of the room, and those of HTTP are served", async () => {
-    const fixture = await server({ http: { connections: 8 } });
-    fixture.client.session.destroy();
-    const sockets = Array.from({ length: 20 }, () => connect(fixture.server.grpcPort!, "127.0.0.1"));
-    onTestFinished(() => {
-      for (const socket of sockets) socket.destroy();
-    });
-    for (const socket of sockets) socket.on("error", () => {});
-    await eventually(() => expect(sockets.filter(({ closed }) => !closed)).toHaveLength(4));
-    expect(await metric(fixture, "sluice_grpc_connections")).toBe(4);
-    expect((await fetch(`${fixture.url}/health`)).status).toBe(200);
-    for (const socket of sockets) socket.destroy();
-    await eventually(async () => expect(await metric(fixture, "sluice_grpc_connections")).toBe(0));
-    await expectAlive(fixture);
-  });
-
-  it("that are silent, or without calls for long, are closed", async () => {
-    const fixture = await server({ internal: { grpc: { pingMs: 30, pongMs: 30, idleMs: 100 } } });
-    const silent = connect(fixture.server.grpcPort!, "127.0.0.1");
-    silent.on("error", () => {});
-    silent.resume();
-    await new Promise((resolve) => silent.once("close", resolve));
-    const { session } = RawClient.to(fixture.server.grpcPort!);
-    await new Promise((resolve) => session.once("close", resolve));
-  });
-
-  it.each([
-    ["says that it leaves", { pingMs: 30, idleMs: 600_000 }, [GOAWAY]],
-    ["calls nothing for long", { pingMs: 30, pongMs: 30, idleMs: 10 }, []],
-  ])("of a client that %s and keeps its side open are cut", async (_what, grpc, said) => {
-    const fixture = await server({ internal: { grpc } });
-    fixture.client.session.destroy();
-    const socket = connect({ port: fixture.server.grpcPort!, host: "127.0.0.1", allowHalfOpen: true });
-    onTestFinished(() => void socket.destroy());
-    socket.on("error", () => {});
-    socket.resume();
-    socket.write(Buffer.concat([PREFACE, SETTINGS, ...said]));
-    await new Promise((resolve) => socket.once("end", resolve));
-    await eventually(async () => expect(await metric(fixture, "sluice_grpc_connections")).toBe(0));
-    await expectAlive(fixture);
-  });
-
-  it("of a client that leaves stay until its calls are answered", async () => {
-    const fixture = await server({ internal: { grpc: { pingMs: 30 } } });
-    await subscribed(fixture.client);
-    const leaving = RawClient.to(fixture.server.grpcPort!);
-    const { stream, outcome } = leaving.open("Subscriber/Pull");
-    stream.end(frame(PULL));
-    await eventually(async () => expect(await metric(fixture, "sluice_grpc_requests_active")).toBe(1));
-    leaving.session.goaway(0);
-    // Long enough for some signs of life to be due.
-    await sleep(200);
-    await fixture.client.call("Publisher/Publish", Buffer.concat([text(1, TOPIC), bytes(2, text(1, "late"))]));
-    expect((await outcome).data.toString()).toContain("late");
-  });
-
-  it.each([
-    [
-      "resets each call",
-      async ({ session }: RawClient) => {
-        for (let i = 0; i < 20_000 && !session.destroyed; i++) {
-          const type = i % 2 === 0 ? { "content-type": "application/grpc" } : {};
-          const stream = session.request({
-            ":method": "POST",
-            ":path": "/google.pubsub.v1.Publisher/Publish",
-            ...type,
-          });
-          stream.on("error", () => {});
-          stream.close(8);
-          if (i % 100 === 0) await new Promise(setImmediate);
-        }
-      },
-    ],
-    [
-      "floods pings and settings",
-      async ({ session }: RawClient) => {
-        session.setMaxListeners(0);
-        for (let i = 0; i < 20_000 && !session.destroyed; i++) {
-          session.ping(Buffer.alloc(8), () => {});
-          session.settings({ initialWindowSize: 65_535 + i }, () => {});
-          if (i % 100 === 0) await new Promise(setImmediate);
-        }
-      },
-    ],
-  ])("of a client that %s do not harm others", async (_what, attack) => {
-    const fixture = await server();
-    await Promise.all([
-      attack(fixture.client),
-      (async () => {
-        for (let i = 0; i < 20; i++) await expectAlive(fixture);
-      })(),
-    ]);
-    fixture.client.session.destroy();
-    await eventually(async () => expect(await metric(fixture, "sluice_grpc_requests_active")).toBe(0));
     await eventually(async () => expect(await memoryOf(fixture)).toBe(0));
   });
 });

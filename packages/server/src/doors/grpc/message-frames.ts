@@ -5,7 +5,7 @@
  * Invariants: no message is longer than the limit. Its bytes are joined when it is complete.
  */
 import { Refusal } from "../../core/refusal.ts";
-import { Chunks } from "../chunks.ts";
+import { Chunks } from "../http/chunks.ts";
 
 export const HEAD_BYTES = 5;
 
