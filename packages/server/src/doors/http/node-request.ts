@@ -7,13 +7,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Body, Reply } from "../../core/http.ts";
 import { Refusal } from "../../core/refusal.ts";
-<<<<<<< HEAD
-import { Chunks } from "../chunks.ts";
-import { type DoorRequest, type DoorRequest, NotedRequest, NotedRequest, originOf } from "./door-request.ts";
-=======
 import { Chunks } from "./chunks.ts";
-import { type DoorRequest, NotedRequest } from "./door-request.ts";
->>>>>>> h-fixgrpc
+import { type DoorRequest, NotedRequest, originOf } from "./door-request.ts";
 import type { NodeLine } from "./node-line.ts";
 import { send } from "./node-response.ts";
 import { memoryFull } from "./problem.ts";
