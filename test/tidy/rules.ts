@@ -38,6 +38,7 @@ export const MAY_USE_NODE: readonly (readonly [where: RegExp, reason: string])[]
   [/^packages\/server\/src\/doors\/http\/node-connection-cap\.ts$/, "it counts sockets and descriptors"],
   [/^packages\/server\/src\/doors\/http\/node-hang-up\.ts$/, "it writes to a bare socket"],
   [/^packages\/server\/src\/doors\/http\/node-line\.ts$/, "it is a connection of node:http"],
+  [/^packages\/server\/src\/doors\/http\/chunks\.ts$/, "it joins the Buffers of bodies as sockets give them"],
   [/^packages\/server\/src\/doors\/http\/node-request\.ts$/, "it is a request of node:http"],
   [/^packages\/server\/src\/doors\/http\/node-compression\.ts$/, "it compresses with Node's threads"],
   [/^packages\/server\/src\/doors\/http\/node-mount\.ts$/, "it takes requests of another server of node:http"],
@@ -45,7 +46,7 @@ export const MAY_USE_NODE: readonly (readonly [where: RegExp, reason: string])[]
   [/^packages\/server\/src\/doors\/http\/websocket\.ts$/, "it takes over sockets of node:http"],
   [/^packages\/server\/src\/doors\/grpc\/grpc-(door|server|session|call)\.ts$/, "they are the adapter to node:http2"],
   [
-    /^packages\/server\/src\/doors\/grpc\/(definitions|field-check|message-frames)\.ts$/,
+    /^packages\/server\/src\/doors\/grpc\/(definitions|field-check|inflation|message-frames)\.ts$/,
     "they read and write the bytes of a stream of node:http2",
   ],
   [/^packages\/server\/src\/doors\/tls\/certificate\.ts$/, "it reads files and makes connections of node:tls"],
