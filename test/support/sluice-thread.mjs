@@ -27,6 +27,8 @@ parentPort.on("message", async ({ args, stdin, env }) => {
   Object.assign(process.env, env);
   process.exitCode = undefined;
   await main(args);
+  // The listeners of a command end with its process, which here goes on.
+  for (const signal of ["SIGINT", "SIGTERM"]) process.removeAllListeners(signal);
   const code = process.exitCode ?? 0;
   process.exitCode = undefined;
   parentPort.postMessage({ code, signal: null, stdout: stdout.text(), stderr: stderr.text() });
