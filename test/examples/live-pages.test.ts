@@ -106,20 +106,26 @@ describe("in the example collab-doc,", () => {
     const address = `${documents.url}#list`;
     const ada = await tabs.open(address);
     const bob = await tabs.open(address);
-    await ada.show();
-    await write(bob, "milk");
-    await untilEqual(ada, bob);
-    // Other heartbeats go over the WebSocket.
-    const farewell = ada.page.waitForRequest((request) => request.url().endsWith("/heartbeat"), { timeout: LONG_MS });
-    await bob.show();
+    const hidden = async () => {
+      await ada.show();
+      await write(bob, "milk, ");
+      await untilEqual(ada, bob);
+      // Other heartbeats go over the WebSocket. If one has just said all, a tab that is hidden has nothing to say.
+      const isFarewell = (request: { url(): string }) => request.url().endsWith("/heartbeat");
+      const farewell = ada.page.waitForRequest(isFarewell, { timeout: 5_000 }).catch(() => undefined);
+      await bob.show();
+      return farewell;
+    };
+    const farewell = (await hidden()) ?? (await hidden()) ?? (await hidden());
     const { offset } = await new Sluice({ url: server.url }).stream("doc/list").info();
-    expect((await farewell).postDataJSON()).toMatchObject({ offsets: [{ streamId: "doc/list", lastOffset: offset }] });
+    expect(farewell?.postDataJSON()).toMatchObject({ offsets: [{ streamId: "doc/list", lastOffset: offset }] });
+    const text = await untilEqual(ada, bob);
 
     const session = await ada.session();
     const twin = await ada.duplicate();
     expect(await twin.session()).not.toBe(session);
     await write(bob, "bread, ");
-    expect(await untilEqual(ada, bob, twin)).toBe("bread, milk");
+    expect(await untilEqual(ada, bob, twin)).toBe(`bread, ${text}`);
     await soon(async () => expect(await bob.textOf("people")).toContain("2 tabs"));
     expect(await ada.session()).toBe(session);
   }, 60_000);
