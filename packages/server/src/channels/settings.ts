@@ -9,11 +9,11 @@ const channel = {
   bodyBytes: bytes(CHANNEL.bodyBytes, "The largest body of one publish."),
   rate: count(CHANNEL.rate, "Publishes to one channel within a window, on all nodes together."),
   windowMs: ms(CHANNEL.windowMs, "How long such a window is."),
-  messages: count(CHANNEL.messages, "Messages of a channel that are kept; up to a twentieth more are.", {
+  messages: count(CHANNEL.messages, "Messages that a channel keeps, and up to a twentieth more.", {
     max: 1_000_000,
   }),
   ttlMs: ms(CHANNEL.ttlMs, "How long a channel is kept after its END."),
-  idleMs: ms(CHANNEL.idleMs, "A channel without END that was not published to for this long is abandoned."),
+  idleMs: ms(CHANNEL.idleMs, "A channel without END and without a publish for this long is abandoned."),
 };
 
 export const channelSettings = { channel: settingGroup("Channels", CHANNEL, channel) };

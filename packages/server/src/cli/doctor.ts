@@ -9,7 +9,7 @@ export function addDoctor(program: Command): void {
     .argument("[dir]", "the data directory", "./sluice-data")
     .option(
       "--repair",
-      "cut the unfinished frame at the end of the journal, which a start passes over; changes nothing else",
+      "cut the unfinished frame at the end of the journal, which a start would skip; changes nothing else",
     )
     .action(async (dir: string, options: { repair?: boolean }) => {
       const { examine } = await import("./doctor-checks.ts");
@@ -17,6 +17,6 @@ export function addDoctor(program: Command): void {
     });
   examples(command, [
     ["sluice doctor /var/lib/sluice", "reads everything and reports; 0 when all is well, 1 when something is damaged"],
-    ["sluice doctor /var/lib/sluice --repair", "after a crash; a server would pass over the unfinished end by itself"],
+    ["sluice doctor /var/lib/sluice --repair", "after a crash; a start would skip the unfinished end by itself"],
   ]);
 }

@@ -17,10 +17,10 @@ export const EXIT_MEANINGS: Readonly<Record<number, string>> = {
   [EXIT.ok]: "it worked; for tail, consume and pull, also when you end it",
   [EXIT.failure]: "it failed, or the server refused the request as malformed",
   [EXIT.usage]: "the command line or the configuration is wrong; nothing was done",
-  [EXIT.notFound]: "there is no such stream, channel, session, group, subscription or directory, or not any more",
+  [EXIT.notFound]: "there is no such stream, channel, session, group, subscription or directory; or it was removed",
   [EXIT.denied]: "the token is missing, not valid, or does not allow this",
   [EXIT.conflict]:
-    "the stream exists, is closed or has another type, or another one than the session; the channel has ended or has another sequence; or a server uses the data directory",
+    "a conflict: the stream exists, is closed or has another type; the channel has ended; a server uses the data directory",
   [EXIT.unavailable]: "the server cannot be reached or cannot answer now; trying again may help",
 };
 

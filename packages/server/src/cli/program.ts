@@ -63,7 +63,7 @@ function exitCodes(width: number): string {
 }
 
 /** For a newcomer who types `sluice` alone. */
-export const WELCOME = `Sluice keeps streams of messages, durably, and delivers them in every way a reader may want. To try it:
+export const WELCOME = `Sluice stores streams of messages durably, and delivers them in many ways. To try it:
 
   1. Start a server, and leave it running:
        sluice serve

@@ -31,10 +31,10 @@ const LOOK_SECONDS = 600;
 export function addPull(program: Command): void {
   const command = program
     .command("pull")
-    .description("print the messages of a subscription and acknowledge each; reconnects by itself")
+    .description("print each message of a subscription, then acknowledge it; reconnects by itself")
     .argument("<subscription>", "the name of the subscription")
     .option("--limit <N>", "end after N messages")
-    .option("--no-ack", "only look: what was printed is given back at the end")
+    .option("--no-ack", "only look: gives the printed messages back at the end")
     .option("--json", "one JSON object per line: id, data, attributes, orderingKey, publishTime, attempt")
     .action(pull);
   addRemoteOptions(command);

@@ -22,7 +22,7 @@ export function addServe(program: Command): void {
   examples(command, [
     ["sluice serve", "on http://127.0.0.1:4437, data in ./sluice-data"],
     ["sluice serve --port 8080 --data /var/lib/sluice", "another port and directory"],
-    ["sluice serve --memory", "for a test: keeps nothing"],
+    ["sluice serve --memory", "for a test: the data is lost at the end"],
     ["SLUICE_SECRET_default=… sluice serve --host 0.0.0.0", "for other machines, with tokens"],
     ["sluice serve --config sluice.yaml --set stream.bodyBytes=1048576", "a file, and one setting over it"],
   ]);

@@ -21,7 +21,7 @@ const MOST_COUNTED = 10_000;
 export function addStatus(program: Command): void {
   const command = program
     .command("status")
-    .description("whether a server is up, its version and engine, and what is in the project")
+    .description("show whether a server is up, its version and engine, and what the project holds")
     .option("--json", "one JSON object")
     .action(status);
   addRemoteOptions(command);

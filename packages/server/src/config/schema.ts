@@ -54,7 +54,7 @@ export const schema = z.strictObject({
   data: text(
     "./sluice-data",
     "the path of a directory",
-    "Where the data lives. One server owns it; a relative path starts from where the server is started.",
+    "The data directory, of one server at a time; a relative path starts at the working directory.",
     { flag: "--data", operand: "DIR" },
   ),
   memory: yesNo(false, "Keeps everything in memory; the data is lost when the server stops.", { flag: "--memory" }),
@@ -81,7 +81,7 @@ export const schema = z.strictObject({
   ),
   projectSharePercent: derivedPercent(
     "100 if at most one project is configured, else 50",
-    "How much of each limit for all projects together one project may use: tail.readers, wake.subscriptions, concurrent webhooks.",
+    "The share of one project in the limits for all projects: tail.readers, wake.subscriptions, concurrent webhooks.",
   ),
   ...shapes("settings"),
   projects,
@@ -114,7 +114,7 @@ export function limitsOf<S extends Pick<Settings, Limited | "internal">>(setting
 /** The headings of the reference, in its order; a group without public settings has none. */
 export const HEADINGS: Readonly<Record<string, string>> = {
   "": "The server",
-  projects: "What projects have of their own",
+  projects: "Settings of one project",
   ...Object.fromEntries(
     Object.entries(groups).flatMap(([name, { title, settings }]) =>
       Object.keys(settings).length === 0 ? [] : [[name, title]],

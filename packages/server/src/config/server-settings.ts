@@ -54,11 +54,11 @@ export const operatorSettings = {
       { min: 0, max: 100 },
       { flag: "--redis-wait-replicas" },
     ),
-    prefix: word(DEFAULT_PREFIX, "What all keys start with, for services that share one Redis."),
-    commandMs: ms(REDIS_LIMITS.commandMs, "How long one command may take before its connection is given up."),
+    prefix: word(DEFAULT_PREFIX, "The start of all keys, for services that share one Redis."),
+    commandMs: ms(REDIS_LIMITS.commandMs, "How long one command may take before the server closes its connection."),
     deadlineMs: ms(
       REDIS_LIMITS.deadlineMs,
-      "How long a request may wait for Redis, attempts and failovers included; then it is refused with 503.",
+      "How long a request may wait for Redis, retries and failovers included; then it gets 503.",
       { max: 60_000 },
     ),
   }),
@@ -82,10 +82,10 @@ export const operatorSettings = {
 const project = z.strictObject({
   secrets: secrets(MIN_SECRET_CHARS, "Secrets that sign tokens with HS256. The first signs, all of them verify."),
   jwks: keySet("Public keys that verify tokens (RS, PS, ES, EdDSA)."),
-  issuer: optionalText("a text", "What the claim iss of a token must say, where the keys sign for other services too."),
+  issuer: optionalText("a text", "The required claim iss of a token. Set it if the keys sign for other services too."),
   audience: optionalText(
     "a text",
-    "What the claim aud of a token must say, where the keys sign for other services too.",
+    "The required claim aud of a token. Set it if the keys sign for other services too.",
   ),
   channel: ownChannelLimits,
 });
@@ -98,7 +98,7 @@ export const doorSettings = {
   tls: settingGroup("TLS", TLS_LIMITS, {
     cert: optionalText(
       "the path of a file",
-      "The certificate of the server in PEM, followed by those that lead to one that clients know. With it, HTTP, WebSockets and gRPC are served over TLS only. A renewed file is used within seconds.",
+      "The certificate of the server in PEM, followed by its intermediate certificates. With it, HTTP, WebSockets and gRPC use TLS only. The server reads a renewed file within seconds.",
       { flag: "--tls-cert", operand: "FILE" },
     ),
     key: optionalText("the path of a file", "The private key of that certificate in PEM, without a passphrase.", {
@@ -118,13 +118,13 @@ export const doorSettings = {
     level: choice(
       ["fatal", "error", "warn", "info", "debug", "trace", "silent"],
       "info",
-      "What is logged, to standard error.",
+      "The least level that is logged, to standard error.",
       { flag: "--log-level", operand: "LEVEL" },
     ),
     format: choice(
       ["auto", "json", "pretty"],
       "auto",
-      "How lines look: JSON, or pretty for people; auto is pretty on a terminal, else JSON.",
+      "The format of lines: json or pretty; auto is pretty on a terminal, else json.",
     ),
     requests: yesNo(true, "Whether every request is logged, at info."),
   }),
@@ -138,12 +138,9 @@ export const doorSettings = {
     ),
     connections: count(
       HTTP_LIMITS.connections,
-      "Connections at a time, as far as the limit of open files has room; beyond it they are refused with 503.",
+      "Connections at a time, as far as the limit of open files allows; beyond it they get 503.",
     ),
-    lane: yesNo(
-      HTTP_LIMITS.lane,
-      "Whether plain requests are answered by the server's own parser, which is faster than Node's.",
-    ),
+    lane: yesNo(HTTP_LIMITS.lane, "Whether the server's own parser answers plain requests; it is faster than Node's."),
     compress: yesNo(
       HTTP_LIMITS.compress,
       "Whether large answers are compressed, by zstd (from Node 22.15 on) or gzip, for clients that ask for it. Live reads never are.",
@@ -152,11 +149,11 @@ export const doorSettings = {
     keepAliveMs: ms(HTTP_LIMITS.keepAliveMs, "How long a connection may wait for its next request."),
     stallMs: ms(
       HTTP_LIMITS.stallMs,
-      "How long a client may take nothing of its answer before its connection is cut; SSE has tail.slowReaderBytes instead.",
+      "How long a client may read nothing of its answer before the server closes the connection; SSE has tail.slowReaderBytes instead.",
     ),
     memoryBytes: bytes(
       HTTP_LIMITS.memoryBytes,
-      "Request bodies and unsent answers in memory, of all connections together; beyond it requests are refused with 503. " +
+      "Request bodies and unsent answers in memory, of all connections together; beyond it requests get 503. " +
         "The last eighth is for small ones. At least twice stream.bodyBytes.",
       { min: 65_536 },
     ),
@@ -169,14 +166,11 @@ export const doorSettings = {
 
 export const engineSettings = {
   keeper: settingGroup(
-    "Work on one stream at a time",
+    "State in memory",
     { ...KEEPER_LIMITS, kept: MAX_KEEPERS },
     {
       kept: count(MAX_KEEPERS, "Streams and subscriptions whose state stays in memory when idle.", { min: 10 }),
-      queuedInputs: count(
-        KEEPER_LIMITS.queuedInputs,
-        "Requests that may wait for one stream; beyond it they are refused.",
-      ),
+      queuedInputs: count(KEEPER_LIMITS.queuedInputs, "Requests that may wait for one stream; beyond it they get 503."),
     },
   ),
   sweep: settingGroup("Background work", SWEEP_LIMITS, {}),
@@ -185,11 +179,11 @@ export const engineSettings = {
     tailBytes: bytes(DISK.tailBytes, "Recent messages kept in memory for readers.", { min: 0 }),
     lagBytes: bytes(
       DISK.lagBytes,
-      "What may be in the journal and not yet in the store; beyond it writes wait. It bounds what a start after a crash replays.",
+      "Bytes that may be in the journal and not yet in the store; beyond it writes wait. A start after a crash replays at most this.",
     ),
     checkRateBytes: bytes(
       DISK.checkRateBytes,
-      "How much of the store is checked for damage in a second after a start; a tenth of it while writes wait.",
+      "Bytes of the store that are checked for damage in a second after a start; a tenth of it while writes wait.",
     ),
   }),
 };

@@ -13,13 +13,13 @@ export const groupSettings = {
     ),
     memberTimeoutMs: ms(
       GROUP.memberTimeoutMs,
-      "A leader hands over the streams of a member that it has not heard of for this long.",
+      "A leader gives the streams of a member to others if it has not heard from it for this long.",
     ),
     unsubscribeMs: ms(GROUP.unsubscribeMs, "How long a member that unsubscribes may finish the messages in flight."),
     drainMs: ms(GROUP.drainMs, "How long a member may finish the messages in flight of a stream that it gives back."),
     resendMs: ms(GROUP.resendMs, "How often a message between a member and its leader is sent again."),
     reassignMs: ms(GROUP.reassignMs, "How long a leader collects changes before it assigns streams again."),
     progressMs: ms(GROUP.progressMs, "How long acknowledgements wait for others before they are stored together."),
-    credit: count(GROUP.credit, "Messages in flight to a member that does not say how many it takes."),
+    credit: count(GROUP.credit, "The credit of a member that does not set its own: its messages in flight."),
   }),
 };

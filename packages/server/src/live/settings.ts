@@ -12,7 +12,7 @@ export const liveSettings = {
     ),
     slowReaderBytes: bytes(
       LIVE.slowReaderBytes,
-      "What may wait for a live connection that does not read; beyond it the connection ends and the client resumes.",
+      "Bytes that may wait for a slow live connection; beyond it the server ends the connection and the client resumes.",
     ),
   }),
 };

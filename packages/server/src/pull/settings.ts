@@ -7,9 +7,9 @@ export const pullSettings = {
   pull: settingGroup("Pull", PULL, {
     outstandingMessages: count(
       PULL.outstandingMessages,
-      "Messages that a stream gets unanswered if it sets no limit of its own.",
+      "Unacknowledged messages of a pull stream that sets no limit of its own.",
     ),
-    outstandingBytes: bytes(PULL.outstandingBytes, "The same in bytes."),
+    outstandingBytes: bytes(PULL.outstandingBytes, "The bytes of those messages."),
     snapshotMs: ms(PULL.snapshotMs, "How long a snapshot is kept."),
   }),
 };

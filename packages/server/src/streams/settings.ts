@@ -11,10 +11,10 @@ export const streamSettings = {
   stream: settingGroup("Streams", STREAM_LIMITS, {
     bodyBytes: bytes(STREAM_LIMITS.bodyBytes, "The largest body of one request."),
     bodyMessages: count(STREAM_LIMITS.bodyMessages, "The most messages in the JSON array of one request."),
-    pageBytes: bytes(STREAM_LIMITS.pageBytes, "What one read answers at most, unless a single message is larger."),
+    pageBytes: bytes(STREAM_LIMITS.pageBytes, "The most bytes of one page, unless a single message is larger."),
     holdBytes: bytes(
       STREAM_LIMITS.holdBytes,
-      "How much of a stream may be kept, over its retention, for forks and subscribers that still need it.",
+      "Bytes that a stream keeps beyond its retention, for forks and subscribers that still need them.",
     ),
   }),
   list: settingGroup("Listing streams", LIST_LIMITS, {
@@ -23,16 +23,16 @@ export const streamSettings = {
   tail: settingGroup("Readers that wait at the tail of a stream or channel", tailLimits, {
     readers: count(
       TAIL_LIMITS.readers,
-      "Long-polls and SSE connections open at once, in all projects together; beyond it they are refused. See projectSharePercent.",
+      "Long-polls, SSE connections and WebSockets open at once, in all projects together; beyond it they get 503. See projectSharePercent.",
     ),
-    sseMs: ms(TAIL_LIMITS.sseMs, "An SSE connection is ended after this time, so that balancers can move it."),
+    sseMs: ms(TAIL_LIMITS.sseMs, "The server ends an SSE connection after this time, so that balancers can move it."),
     slowReaderBytes: bytes(
       TAIL_LIMITS.slowReaderBytes,
-      "What may wait for a reader that does not read; beyond it the reader is cut off and can resume.",
+      "Bytes that may wait for a slow reader; beyond it the server ends the connection and the reader can resume.",
     ),
     heartbeatMs: ms(
       TAIL_LIMITS.heartbeatMs,
-      "How often an SSE connection gets a comment, so that no proxy takes a quiet one for dead.",
+      "How often an SSE connection gets a comment, so that proxies keep quiet connections.",
     ),
   }),
   census: settingGroup("Counting streams", CENSUS_LIMITS, {}),

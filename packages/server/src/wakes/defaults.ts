@@ -28,7 +28,7 @@ export interface WakeLimits {
   /** Subscriptions and explicit links of one process, over all projects. */
   readonly subscriptions: number;
   readonly explicitLinks: number;
-  /** Streams that one subscription is linked to. */
+  /** Streams that one subscription may be linked to. */
   readonly links: number;
   /** Pending streams in one wake and its payload; the remaining ones wait for the next wake. */
   readonly streamsPerWake: number;

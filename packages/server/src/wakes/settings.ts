@@ -6,13 +6,13 @@ import { KEY_SETTINGS } from "./keys.ts";
 
 export const wakeSettings = {
   wake: settingGroup("Wake subscriptions", WAKE_LIMITS, {
-    leaseMs: ms(WAKE_LIMITS.leaseMs, "How long a wake is held when the subscription does not say."),
+    leaseMs: ms(WAKE_LIMITS.leaseMs, "The lease of a wake, unless its subscription sets one."),
     maxLeaseMs: ms(WAKE_LIMITS.maxLeaseMs, "The longest lease that a subscription may ask for."),
     subscriptions: count(
       WAKE_LIMITS.subscriptions,
-      "Subscriptions that one server takes on, in all projects together; see projectSharePercent.",
+      "Wake subscriptions of one server, in all projects together; see projectSharePercent.",
     ),
-    links: count(WAKE_LIMITS.links, "Streams that one subscription is linked to."),
+    links: count(WAKE_LIMITS.links, "Streams that one subscription may be linked to."),
   }),
   webhook: settingGroup(
     "Webhooks",
@@ -24,7 +24,7 @@ export const wakeSettings = {
       ),
       allowPrivate: yesNo(
         false,
-        "Whether webhooks may go to private networks, by http or https. Link-local and metadata addresses stay out of reach.",
+        "Whether webhooks may go to private networks, by http or https. Link-local and metadata addresses are never allowed.",
       ),
       timeoutMs: ms(WEBHOOK_LIMITS.timeoutMs, "How long a webhook may take to answer."),
     },

@@ -32,14 +32,17 @@ const RETRY_MS = 1_000;
 export function addConsume(group: Command): void {
   const command = group
     .command("consume")
-    .description("take part in a group: prints each message and acknowledges it; reconnects by itself")
-    .argument("<group>", `${GROUP_ARGUMENT}; it is made if there is none`)
+    .description("consume as a member of a group: prints each message, then acknowledges it; reconnects by itself")
+    .argument("<group>", `${GROUP_ARGUMENT}; it is created if there is none`)
     .argument("<filter>", "the streams that its members share, like 'orders/#'")
     .option("--queue", "share single messages instead of streams")
     .option("--member <NAME>", "the name of this member; a returning member gets its streams back (default: random)")
     .option("--from <PLACE>", "where a new group begins: earliest, latest, an offset or a time (default: latest)")
     .option("--credit <N>", "messages that this member takes at a time (default: 100)")
-    .option("--exec <COMMAND>", "run this for each message, with the payload as input; 0 acknowledges it")
+    .option(
+      "--exec <COMMAND>",
+      "run this for each message, with the payload as input; exit code 0 acknowledges the message",
+    )
     .option("--json", "one JSON object per line: stream, offset, value, key, attributes, attempt")
     .option("--limit <N>", "end after N messages")
     .action(consume);

@@ -8,7 +8,9 @@ import { addWhichOptions, GROUP_ARGUMENT, groupOf, placeOf, type WhichOptions } 
 export function addSeek(group: Command): void {
   const command = group
     .command("seek")
-    .description("move a group: it processes what follows again, or skips it; what is in flight is delivered again")
+    .description(
+      "move a group: it processes messages again, or skips some; acknowledgements of messages in flight do not count",
+    )
     .argument("<group>", GROUP_ARGUMENT)
     .argument("<to>", "earliest, latest, an offset, or a time")
     .action(seek);

@@ -11,7 +11,7 @@ interface ListedSession {
 export function addLs(group: Command): void {
   addListing<ListedSession>(group, {
     what: "sessions",
-    description: "list sessions; with tokens, for admins",
+    description: "list sessions; if the server has keys, needs an admin token",
     path: "sessions",
     field: "sessions",
     heading: ["SESSION", "EXPIRES", "STREAMS"],

@@ -33,7 +33,7 @@ export function addSubscribe(group: Command): void {
   examples(command, [
     ["sluice session subscribe notices/ada notices/all --envelope", "a new session that follows two streams"],
     ["S=$(sluice session subscribe chat/room1)", "keep its id"],
-    ["sluice session subscribe chat/room2 --session $S --from beginning", "one more stream, with what it holds"],
+    ["sluice session subscribe chat/room2 --session $S --from beginning", "one more stream, with its stored messages"],
   ]);
 }
 

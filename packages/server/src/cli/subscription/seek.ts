@@ -13,7 +13,9 @@ interface Options extends RemoteOptions {
 export function addSeek(subscription: Command): void {
   const command = subscription
     .command("seek")
-    .description("deliver again what was published from a time on, or skip what waits; what is in flight is void")
+    .description(
+      "deliver again messages published from a time on, or skip those that wait; outstanding ack ids are void",
+    )
     .argument("<subscription>", "the name of the subscription")
     .argument("[to]", "earliest, latest, or a time")
     .option("--snapshot <NAME>", "deliver what was not acknowledged when this snapshot was made, and everything later")

@@ -6,6 +6,8 @@ import { addPublish } from "./publish.ts";
 import { addRm } from "./rm.ts";
 
 export function addTopic(program: Command): void {
-  const topic = program.command("topic").description("topics of pull: make one, publish to it; a topic is a stream");
+  const topic = program
+    .command("topic")
+    .description("topics of pull: create, publish, list, delete; a topic is a stream");
   for (const add of [addLs, addCreate, addPublish, addRm]) add(topic);
 }

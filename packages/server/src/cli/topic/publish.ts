@@ -29,7 +29,7 @@ export function addPublish(topic: Command): void {
     .option("--lines", "every line of standard input is a message; empty ones are left out")
     .option("--key <KEY>", "the ordering key: an ordered subscription delivers messages of a key one after another")
     .option("-a, --attribute <NAME=VALUE>", "an attribute of the message; may be repeated", collect)
-    .option("--id <ID>", "an id of yours, for subscriptions that leave out repetitions")
+    .option("--id <ID>", "an id of yours, for subscriptions that deduplicate")
     .option("--at <TIME>", "deliver it no earlier, like 2026-01-31T12:00:00Z")
     .action(publish);
   addRemoteOptions(command);

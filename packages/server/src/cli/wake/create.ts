@@ -18,7 +18,7 @@ interface Options extends RemoteOptions {
 export function addCreate(group: Command): void {
   const command = group
     .command("create")
-    .description("make a wake subscription: a webhook, or events in a stream, when messages wait")
+    .description("create a wake subscription: a webhook, or events in a stream, when messages wait")
     .argument("<id>", "the id of the subscription")
     .argument("[streams...]", "the paths of the streams (or --pattern)")
     .option("--pattern <GLOB>", "every stream that matches: * is one level, ** any number")
