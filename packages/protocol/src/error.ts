@@ -53,7 +53,7 @@ const table = {
   "webhook-url-rejected": { status: 400, title: "The webhook must not be called at this address", retryable: false },
   "token-invalid": { status: 401, title: "The token is missing or malformed", retryable: false },
   "token-expired": { status: 401, title: "The token has expired", retryable: false },
-  fenced: { status: 409, title: "The wake is over or belongs to another worker", retryable: false },
+  fenced: { status: 409, title: "The work is over or belongs to another worker", retryable: false },
   "already-claimed": { status: 409, title: "Another worker holds the wake", retryable: true },
   "no-pending-work": { status: 409, title: "Nothing is pending", retryable: true },
   "invalid-offset": { status: 409, title: "The offset cannot be acknowledged", retryable: false },
@@ -62,7 +62,7 @@ const table = {
   // Sessions.
   "session-not-found": { status: 404, title: "There is no such session", retryable: false },
   "subscription-differs": { status: 409, title: "The session is subscribed in another way", retryable: false },
-  "too-many-subscriptions": { status: 409, title: "The session has too many subscriptions", retryable: false },
+  "too-many-subscriptions": { status: 409, title: "Too many subscriptions", retryable: false },
 
   // Groups.
   "group-not-found": { status: 404, title: "There is no such group", retryable: false },

@@ -216,7 +216,7 @@ async function serve(
     watch.log.info("draining", { readers: app.tail.readers, drainMs: settings.drainMs });
     const cancel = world.after(settings.drainMs, () => {
       const connections = door.connections + (grpc?.connections ?? 0);
-      watch.log.warn("the time to drain is up", { connections });
+      watch.log.warn("the time to drain is up; open connections are cut", { connections });
       door.cut();
       grpc?.cut();
     });
@@ -328,7 +328,8 @@ export function buildApp(given: ServerSettings, world: World, engine: Engine, ou
   const features: readonly Feature[] = [streams, wakes, sessions, channels, live, groups, pull, server];
   const wire = headersOnTheWire(features);
 
-  const failed = (e: Entity | undefined, fault: unknown) => report(`sweeping ${e?.key ?? ""} failed`, fault);
+  const failed = (e: Entity | undefined, fault: unknown) =>
+    report(`sweeping ${e?.key ?? "entities"} failed; the next sweep repeats it`, fault);
   const sweeper = new Sweeper(engine, world, failed, settings.sweep);
   for (const kind of features.flatMap(({ kinds = [] }) => kinds)) sweeper.handle(kind);
 

@@ -107,7 +107,7 @@ export class TokenIdentity implements Identity {
       case "caller":
         return verdict.caller;
       case "expired":
-        throw new Refusal("token-expired", "the token has expired");
+        throw new Refusal("token-expired", "the token has expired; get a new one");
       case "invalid":
         throw new Refusal("token-invalid", verdict.detail);
       case "unavailable": {

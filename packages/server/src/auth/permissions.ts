@@ -18,9 +18,11 @@ export interface Denial {
 /** Undefined if the action is allowed. */
 export function decide(claims: Claims, action: Action): Denial | undefined {
   if (isOpen(action)) return undefined;
-  if (!suffices(claims.scopes, action.need)) return forbidden(`this needs the scope ${SAID[action.need]}`);
+  if (!suffices(claims.scopes, action.need)) return forbidden(`this needs a token with the scope ${SAID[action.need]}`);
   if (action.project === undefined) {
-    return claims.streams === undefined ? undefined : forbidden("the token is confined to some streams");
+    return claims.streams === undefined
+      ? undefined
+      : forbidden("this concerns the whole server, and the token is confined to some streams");
   }
   if (claims.project !== undefined && claims.project !== action.project) {
     return forbidden("the token is for another project");

@@ -131,7 +131,9 @@ export class ChannelRoutes {
     const page = await this.channels.read(project, channel, after, this.limits.pageBytes, limits);
     if (page.kind === "ahead") {
       const nextOffset = formatOffset(page.tail);
-      throw new Refusal("offset-ahead", `the channel ends at ${nextOffset}`, { nextOffset });
+      throw new Refusal("offset-ahead", `the offset lies beyond the end of the channel; the end is ${nextOffset}`, {
+        nextOffset,
+      });
     }
     return page.kind === "page" ? { ...page, stopped } : undefined;
   }

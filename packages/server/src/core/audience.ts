@@ -40,7 +40,7 @@ export class Audience {
    * idempotent.
    */
   enter(project: string, client: Departing): () => void {
-    if (this.isDraining) throw new Refusal("draining", "the server is shutting down");
+    if (this.isDraining) throw new Refusal("draining", "the server is shutting down; connect again");
     this.limit.demandRoom(project);
     this.limit.take(project);
     let left = false;

@@ -19,5 +19,6 @@ export function isReserved(path: string): boolean {
 
 /** Throws a Refusal if only the server may write to this path. */
 export function refuseReserved(path: string): void {
-  if (isReserved(path)) throw new Refusal("reserved-name", `paths starting with ${RESERVED.join(", ")} are reserved`);
+  if (isReserved(path))
+    throw new Refusal("reserved-name", `paths starting with ${RESERVED.join(", ")} are reserved; use another path`);
 }

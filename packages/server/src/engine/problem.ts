@@ -11,5 +11,5 @@ export interface Problem {
 export function problemOf(fault: unknown, report: (fault: unknown) => void): Problem {
   if (fault instanceof Refusal || fault instanceof EngineError) return { code: fault.code, detail: fault.message };
   report(fault);
-  return { code: "internal", detail: "something went wrong in the server" };
+  return { code: "internal", detail: "something went wrong in the server; its log has the cause" };
 }

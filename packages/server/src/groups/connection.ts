@@ -104,7 +104,8 @@ class ConsumeConnection implements Paced, Conversation {
       else if (frame.type === "extend") this.extend(frame);
       else this.consumerOf(frame.id).unsubscribe();
     } catch (fault) {
-      const report = (unexpected: unknown) => this.parts.report("a frame of a consumer failed", unexpected);
+      const report = (unexpected: unknown) =>
+        this.parts.report("a frame of a consumer failed; the client got an error", unexpected);
       this.send({ type: "error", ...about, ...problemOf(fault, report) });
     }
   }
@@ -115,7 +116,10 @@ class ConsumeConnection implements Paced, Conversation {
     const name = parseTopic(topic);
     if (this.consumers.has(id) || this.pending.has(id)) throw badBody(`id ${JSON.stringify(id)} is in use`);
     if (this.consumers.size + this.pending.size >= limits.subscriptions) {
-      throw new Refusal("too-many-subscriptions", `a connection may have ${limits.subscriptions} subscriptions`);
+      throw new Refusal(
+        "too-many-subscriptions",
+        `a connection may have ${limits.subscriptions} subscriptions; unsubscribe one first`,
+      );
     }
     this.pending.add(id);
     try {
@@ -185,16 +189,19 @@ class ConsumeConnection implements Paced, Conversation {
     const outcome = consumer.ack(stream, epoch ?? 0, position);
     if (outcome === "ahead") throw new Refusal("offset-ahead", `no such message of ${stream} was delivered yet`);
     // A stream that was taken away meanwhile: another member processes the message, and this one has been told.
-    if (outcome === "unknown") throw new Refusal("fenced", `${stream} is not granted in epoch ${epoch}`);
+    if (outcome === "unknown")
+      throw new Refusal("fenced", `${stream} is not granted in epoch ${epoch}; another member may have it`);
   }
 
   private settle(id: string, lease: number | undefined, verdict: "ack" | "nack", delayMs?: number): void {
     const isSettled = lease !== undefined && this.queueOf(id).settle(lease, verdict, delayMs);
-    if (!isSettled) throw new Refusal("fenced", `lease ${lease} is over, or was settled before`);
+    if (!isSettled)
+      throw new Refusal("fenced", `lease ${lease} is over, or was settled before; another member may have the message`);
   }
 
   private extend({ id, lease, leaseMs }: ClientFrame & { type: "extend" }): void {
-    if (!this.queueOf(id).extend(lease, leaseMs)) throw new Refusal("fenced", `lease ${lease} is over`);
+    if (!this.queueOf(id).extend(lease, leaseMs))
+      throw new Refusal("fenced", `lease ${lease} is over; another member may have the message`);
   }
 
   private queueOf(id: string): QueueConsumer {

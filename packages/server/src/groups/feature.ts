@@ -41,7 +41,10 @@ function parseGroup(encoded: string): string {
   try {
     return decodeURIComponent(encoded);
   } catch {
-    throw new Refusal("bad-request", "the name of the group is not percent-encoded UTF-8");
+    throw new Refusal(
+      "bad-request",
+      "the name of the group has a malformed percent escape; escapes must be UTF-8 in the form %XX",
+    );
   }
 }
 

@@ -79,7 +79,10 @@ export class GroupRoutes {
     if (config.deadLetter !== undefined) groups.demandDeadLetter(name, config.deadLetter, access);
     const { kind } = await groups.put(project, name, from ?? { kind: "latest" }, config);
     if (kind === "differs")
-      throw new Refusal("group-differs", "the group has another leaseMs, maxAttempts or deadLetter");
+      throw new Refusal(
+        "group-differs",
+        "the group has another leaseMs, maxAttempts or deadLetter; send its own values, or delete the group first",
+      );
     return json({ ...name }, kind === "created" ? 201 : 200);
   }
 

@@ -102,7 +102,8 @@ export class Groups {
     refuseReserved(path);
     if (!access.sees(path))
       throw new Refusal("forbidden", "the token is confined to other streams than the deadLetter");
-    if (matchesFilter(filterOf(name), path)) throw new Refusal("bad-body", "the filter must not match the deadLetter");
+    if (matchesFilter(filterOf(name), path))
+      throw new Refusal("bad-body", "the filter must not match the deadLetter, because dead letters would come again");
   }
 
   /** One page of the project's groups that the caller may see. */

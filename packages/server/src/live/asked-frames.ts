@@ -46,7 +46,8 @@ export class AskedFrames {
       if (handle === undefined) throw badBody(`type must be one of ${[...this.handlers.keys()].join(", ")}`);
       return { type: "ok", ref, ...(await handle(body)) };
     } catch (fault) {
-      const report = (unexpected: unknown) => this.report("a request over a live connection failed", unexpected);
+      const report = (unexpected: unknown) =>
+        this.report("a request over a live connection failed; the client got an error", unexpected);
       return { type: "error", ref, ...problemOf(fault, report) };
     }
   }

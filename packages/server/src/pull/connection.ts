@@ -128,7 +128,8 @@ class PullConnection implements Paced, Conversation {
       const result = await perform();
       if (ref !== undefined) this.send({ ...result, type: "ok", ref });
     } catch (fault) {
-      const report = (unexpected: unknown) => this.parts.report("a frame of a pull connection failed", unexpected);
+      const report = (unexpected: unknown) =>
+        this.parts.report("a frame of a pull connection failed; the client got an error", unexpected);
       this.send({ type: "error", ref, ...problemOf(fault, report) });
     }
   }
@@ -159,7 +160,7 @@ class PullConnection implements Paced, Conversation {
     const { project, access } = this.caller;
     if (this.streams.has(id) || this.pending.has(id)) throw badBody(`stream ${JSON.stringify(id)} is in use`);
     if (this.streams.size + this.pending.size >= limits.streams) {
-      throw new Refusal("too-many-subscriptions", `a connection may have ${limits.streams} streams`);
+      throw new Refusal("too-many-subscriptions", `a connection may have ${limits.streams} streams; close one first`);
     }
     this.pending.add(id);
     let hasEnded = false;

@@ -52,7 +52,8 @@ export class Consuming {
     action: string,
   ): Promise<void> {
     await demand(access, project, action, "read-or-write", topic.path);
-    if (isDetached) throw new Refusal("subscription-detached", `the subscription ${name} is detached`);
+    if (isDetached)
+      throw new Refusal("subscription-detached", `the subscription ${name} is detached; create a new one`);
   }
 
   private async elsewhere(
@@ -152,6 +153,7 @@ export class Consuming {
 
 function endOf(why: StreamEnd, name: string): Refusal {
   if (why === "subscription-deleted") return subscriptionNotFound(name);
-  if (why === "detached") return new Refusal("subscription-detached", `the subscription ${name} is detached`);
+  if (why === "detached")
+    return new Refusal("subscription-detached", `the subscription ${name} is detached; create a new one`);
   return new Refusal(why === "draining" ? "draining" : "unavailable", "another node serves the subscription; retry");
 }

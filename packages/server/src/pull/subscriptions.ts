@@ -171,7 +171,8 @@ export class Subscriptions {
 
   async seek(project: string, name: string, to: SeekTarget, access: Access): Promise<void> {
     const { topic, isTopicDeleted, isDetached } = await this.known(project, name, access, "seek", "write");
-    if (isDetached) throw new Refusal("subscription-detached", `the subscription ${name} is detached`);
+    if (isDetached)
+      throw new Refusal("subscription-detached", `the subscription ${name} is detached; create a new one`);
     if (isTopicDeleted) throw topicNotFound(topic.path);
     const logs = new Map<string, LogState>();
     if ("snapshot" in to) {

@@ -38,7 +38,10 @@ export class Topics {
       closed: false,
     });
     if (outcome.kind !== "created" && outcome.kind !== "exists" && outcome.kind !== "differs") {
-      throw new Refusal("stream-gone", `the topic ${JSON.stringify(topic)} cannot be created again yet`);
+      throw new Refusal(
+        "stream-gone",
+        `the topic ${JSON.stringify(topic)} was deleted and is kept for its forks; use another name`,
+      );
     }
     const isNew = outcome.kind === "created";
     if (isNew) await this.store(project, topic, settings);
@@ -50,7 +53,7 @@ export class Topics {
     await demand(access, project, "update-topic", "write", topic);
     const known = await this.look(project, topic);
     if ("retentionMs" in change && change.retentionMs !== known.retentionMs) {
-      throw new Refusal("bad-request", "the retention of a topic cannot be changed after its creation");
+      throw new Refusal("bad-request", "the retention of a topic is set at creation and cannot be changed");
     }
     await this.store(project, topic, change);
     return this.look(project, topic);

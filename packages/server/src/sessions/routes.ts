@@ -82,7 +82,7 @@ export class SessionRoutes {
 
   /** For admins: ids, ends and numbers of subscriptions. A token that is confined to some streams may not list sessions. */
   async list({ project, access }: ListCall, { search }: HttpRequest): Promise<Reply> {
-    if (access.isConfined) throw new Refusal("forbidden", "the token is confined to some streams");
+    if (access.isConfined) throw new Refusal("forbidden", "this needs a token that is not confined to some streams");
     const { found, next } = await listSessions(this.parts.sessions, project, access, search);
     return json({ sessions: found, next });
   }

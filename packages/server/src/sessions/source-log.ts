@@ -40,7 +40,7 @@ export class SourceLog {
       world,
       store: (position, name) => streams.hold(project, stream, FANOUT_FOLLOWER, position, name),
       again: holdAgain,
-      report: (fault) => report(`moving the hold of fan-out on ${stream} failed`, fault),
+      report: (fault) => report(`moving the hold of fan-out on ${stream} failed; the next move repeats it`, fault),
     });
   }
 

@@ -79,5 +79,5 @@ export function tooLarge({ bodyBytes }: Pick<StreamLimits, "bodyBytes">): Refusa
 }
 
 function tooMany({ bodyMessages }: Pick<StreamLimits, "bodyMessages">): Refusal {
-  return new Refusal("too-large", `a body may have at most ${bodyMessages} messages`);
+  return new Refusal("too-large", `a body may have at most ${bodyMessages} messages; split it`);
 }

@@ -17,7 +17,7 @@ export function absent(path: string): Refusal {
 }
 
 export function gone(path: string): Refusal {
-  return new Refusal("stream-gone", `the stream ${path} was deleted`);
+  return new Refusal("stream-gone", `the stream ${path} was deleted and is kept for its forks; use another path`);
 }
 
 export function sharded(path: string, shards: number): Refusal {
@@ -39,7 +39,11 @@ export function unreadable(outcome: Exclude<ReadOutcome, { kind: "page" }>, path
       return gone(path);
     case "trimmed": {
       const earliest = formatOffset(outcome.earliest);
-      return new Refusal("offset-trimmed", `the earliest offset kept is ${earliest}`, { earliestOffset: earliest });
+      return new Refusal(
+        "offset-trimmed",
+        `retention has removed messages after this offset; read on from ${earliest}`,
+        { earliestOffset: earliest },
+      );
     }
     case "lost": {
       const survived = formatOffset(outcome.survived);
@@ -51,7 +55,9 @@ export function unreadable(outcome: Exclude<ReadOutcome, { kind: "page" }>, path
       return sharded(path, outcome.shards);
     case "ahead": {
       const nextOffset = formatOffset(outcome.tail);
-      return new Refusal("offset-ahead", `the stream ends at ${nextOffset}`, { nextOffset });
+      return new Refusal("offset-ahead", `the offset lies beyond the end of the stream; the end is ${nextOffset}`, {
+        nextOffset,
+      });
     }
   }
 }
@@ -91,14 +97,10 @@ function refusalOf(outcome: RefusedAppend, path: string): Refusal {
     case "producer-epoch-start":
       return new Refusal("producer-epoch-start", `${header.producerSeq} must be 0 in a new epoch`);
     case "producer-gap":
-      return new Refusal(
-        "producer-gap",
-        `expected ${header.producerSeq} ${outcome.expected}, got ${outcome.received}`,
-        {
-          expectedSeq: outcome.expected,
-          receivedSeq: outcome.received,
-        },
-      );
+      return new Refusal("producer-gap", `${header.producerSeq} must be ${outcome.expected}; got ${outcome.received}`, {
+        expectedSeq: outcome.expected,
+        receivedSeq: outcome.received,
+      });
   }
 }
 
@@ -110,9 +112,12 @@ export function createRefusal(
 ): Refusal {
   switch (result.kind) {
     case "differs":
-      return new Refusal("stream-exists", `${path} exists and differs in ${result.what}`);
+      return new Refusal(
+        "stream-exists",
+        `${path} exists and differs in ${result.what}; delete it first, or send its configuration`,
+      );
     case "gone":
-      return new Refusal("stream-exists", `${path} was deleted but is kept for its forks`);
+      return new Refusal("stream-exists", `${path} was deleted and is kept for its forks; use another path`);
     case "source-absent":
       return new Refusal("stream-not-found", `${header.streamForkedFrom} names a stream that does not exist`);
     case "source-gone":

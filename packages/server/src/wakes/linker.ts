@@ -123,7 +123,10 @@ export class Linker {
     const fault = new Error(
       `a subscription has at most ${this.limits.links} links; a stream beyond is linked on its next append once there is room`,
     );
-    this.report(`more streams match the wake subscription ${project}/${id} than can be linked`, fault);
+    this.report(
+      `more streams match the wake subscription ${project}/${id} than can be linked; the others wait for room`,
+      fault,
+    );
   }
 
   /** Reads every link, so that the suspects are exact afterwards and the index has the explicit links. */

@@ -11,7 +11,10 @@ export function wrongType(): Refusal {
 }
 
 export function tooManyLinks(max: number): Refusal {
-  return new Refusal("too-many-links", `a subscription is linked to at most ${max} streams`);
+  return new Refusal(
+    "too-many-links",
+    `a subscription may be linked to at most ${max} streams; use several subscriptions`,
+  );
 }
 
 export function unproven(

@@ -60,7 +60,10 @@ export class WakeRoutes {
       case "exists":
         return this.show(project, id, access, request, result.stored, result.kind === "created" ? 201 : 200);
       case "differs":
-        throw new Refusal("subscription-already-exists", `the subscription ${id} exists with another configuration`);
+        throw new Refusal(
+          "subscription-already-exists",
+          `the subscription ${id} exists with another configuration; send the same one, or delete it first`,
+        );
       case "too-many-links":
         throw tooManyLinks(this.settings.limits.links);
     }
@@ -158,7 +161,10 @@ export class WakeRoutes {
       case "wrong-type":
         throw wrongType();
       case "idle":
-        throw new Refusal("no-pending-work", "every linked stream is acknowledged up to its tail");
+        throw new Refusal(
+          "no-pending-work",
+          "every linked stream is acknowledged up to its tail; wait for the next wake",
+        );
       case "held":
         throw alreadyClaimed(result.holder, result.generation);
       case "claimed":

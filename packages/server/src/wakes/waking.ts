@@ -80,7 +80,8 @@ export class Waker {
   doubt(subscription: Subscription, fault: unknown): void {
     if (this.isStopped || subscription.isStopped) return;
     const { project, id } = subscription;
-    if (subscription.doubts++ === 0) this.report(`the subscription ${project}/${id} will be checked again`, fault);
+    if (subscription.doubts++ === 0)
+      this.report(`work on the wake subscription ${project}/${id} failed; the server checks it again`, fault);
     subscription.isUnsure = true;
     subscription.suspectAll();
     this.arm(subscription, this.doubtUntil(subscription));

@@ -71,7 +71,7 @@ export function failureOf(fault: unknown, names: Names | undefined, report: (fau
   }
   if (fault instanceof EngineError) return { code: codeOf(fault.code), details: fault.message };
   report(fault);
-  return { code: status.INTERNAL, details: "something went wrong in the server" };
+  return { code: status.INTERNAL, details: "something went wrong in the server; its log has the cause" };
 }
 
 /** In Google's words, which programs look for. */

@@ -119,7 +119,7 @@ class StreamingPull implements Handler {
     const { engine, world } = this.parts;
     if (access.untilMs === undefined || this.isOver) return;
     const leftMs = access.untilMs - engine.now();
-    if (leftMs <= 0) this.call.fail(new Refusal("token-expired", "the token has expired"));
+    if (leftMs <= 0) this.call.fail(new Refusal("token-expired", "the token has expired; get a new one"));
     else this.timer = world.after(Math.min(leftMs, AHEAD_MS), () => this.watchToken(access));
   }
 

@@ -108,7 +108,7 @@ function outside(url: string, prefix: string): Place {
 }
 
 function closed(): Refusal {
-  return new Refusal("draining", "the server was closed");
+  return new Refusal("draining", "the server was closed; connect again");
 }
 
 function lineOf(socket: Socket, { shared, nodeLines, idle }: MountParts): NodeLine {
