@@ -328,8 +328,7 @@ export function buildApp(given: ServerSettings, world: World, engine: Engine, ou
   const features: readonly Feature[] = [streams, wakes, sessions, channels, live, groups, pull, server];
   const wire = headersOnTheWire(features);
 
-  const failed = (e: Entity | undefined, fault: unknown) =>
-    report(`sweeping ${e?.key ?? "entities"} failed; the next sweep repeats it`, fault);
+  const failed = (e: Entity | undefined, fault: unknown) => report(`sweeping ${e?.key ?? ""} failed`, fault);
   const sweeper = new Sweeper(engine, world, failed, settings.sweep);
   for (const kind of features.flatMap(({ kinds = [] }) => kinds)) sweeper.handle(kind);
 

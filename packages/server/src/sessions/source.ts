@@ -123,14 +123,7 @@ export class Source implements LaggardSource {
     if (this.isStopped || this.cancelTidy !== undefined) return;
     this.cancelTidy = this.parts.world.after(this.parts.limits.checkMs, () => {
       this.cancelTidy = undefined;
-      this.roster
-        .tidy()
-        .catch((fault) =>
-          this.report(
-            `removing shared payloads of ${this.project}/${this.stream} failed; it is repeated when a session leaves`,
-            fault,
-          ),
-        );
+      this.roster.tidy().catch((fault) => this.report(`trimming ${this.project}/${this.stream} failed`, fault));
     });
   }
 
