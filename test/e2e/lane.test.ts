@@ -89,9 +89,18 @@ class Client {
  */
 function isSame(one: Client, other: Client): boolean {
   if (one.isClosed !== other.isClosed) return false;
-  const [short, long] = [one.said, other.said].sort((a, b) => a.length - b.length) as [string, string];
-  return short === long || (one.isClosed && long.startsWith(short));
+  if (!one.isClosed) return one.said === other.said;
+  const [short, long] = [one, other]
+    .map(({ said }) => said.replace(BODY_REFUSAL, ""))
+    .sort((a, b) => a.length - b.length) as [string, string];
+  return long.startsWith(short);
 }
+
+/**
+ * The answer to a body that is not framed as it must be. It comes instead of the answer to its request if the server has the body
+ * before it has that answer, which depends on the moment too.
+ */
+const BODY_REFUSAL = /\n400\nConnection: close\n[^{]*\{[^{}]*the body is not framed[^{}]*\}$/;
 
 const outcome = ({ said, isClosed }: Client) => ({ said, isClosed });
 

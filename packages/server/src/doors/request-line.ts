@@ -2,9 +2,11 @@
  * The requests of one connection, in the order in which they came: which of them are worked on, which wait, and when the door
  * stops reading. A door has one per connection and reports arrivals, answers and sent bytes to it. It knows no protocol.
  *
- * Invariants: requests begin in order. At most `openRequests` are begun and not completely answered. None begins while more than
- * `waitingBytes` of answers wait for the client. Reads, whose answers may be large, begin one after another. The budget is
- * charged for every request behind the first and for unsent answers, and gets everything back by the time the line is closed.
+ * Invariants: requests begin in order. Only writes of one method to one address are worked on at the same time, because the
+ * effects of others could change places. Reads begin one after another, because their answers may be large. At most
+ * `openRequests` are begun and not completely answered. None begins while more than `waitingBytes` of answers wait for the
+ * client. The budget is charged for every request behind the first and for unsent answers, and gets everything back by the time
+ * the line is closed.
  */
 import type { MemoryBudget } from "./memory-budget.ts";
 
@@ -23,6 +25,8 @@ export interface LineLimits {
 export interface Lined {
   /** Whether the answer may be large. */
   readonly isRead: boolean;
+  readonly method: string;
+  readonly path: string;
 }
 
 /** What a line does to its connection. */
@@ -38,8 +42,9 @@ export interface LinePort<R extends Lined> {
 export class RequestLine<R extends Lined> {
   /** Requests that are not completely answered, begun or not. */
   private unanswered = 0;
-  /** Reads that are worked on. */
-  private reads = 0;
+  /** Requests that are worked on, and the one that began last. */
+  private working = 0;
+  private last: R | undefined;
   private waitingBytes = 0;
   /** Requests that have not begun. */
   private queue: R[] = [];
@@ -76,9 +81,8 @@ export class RequestLine<R extends Lined> {
   }
 
   /** The answer to a request is passed to the connection, or will take long and needs no memory until then. */
-  answered({ isRead }: R): void {
-    if (!isRead) return;
-    this.reads--;
+  answered(): void {
+    if (--this.working === 0) this.last = undefined;
     this.advance();
   }
 
@@ -112,6 +116,7 @@ export class RequestLine<R extends Lined> {
     this.budget.give(this.waitingBytes + Math.max(0, this.unanswered - 1) * this.limits.requestBytes);
     this.unanswered = 0;
     this.queue = [];
+    this.last = undefined;
   }
 
   private chargeNext(): boolean {
@@ -126,14 +131,16 @@ export class RequestLine<R extends Lined> {
     this.port.pause();
   }
 
-  private mayBegin({ isRead }: R): boolean {
+  private mayBegin(request: R): boolean {
     const { openRequests, waitingBytes } = this.limits;
     const open = this.unanswered - this.queue.length;
-    return open < openRequests && this.waitingBytes <= waitingBytes && !(isRead && this.reads > 0);
+    if (open >= openRequests || this.waitingBytes > waitingBytes) return false;
+    return this.working === 0 || areAlikeWrites(request, this.last!);
   }
 
   private begin(request: R): void {
-    if (request.isRead) this.reads++;
+    this.working++;
+    this.last = request;
     this.port.begin(request);
   }
 
@@ -148,4 +155,9 @@ export class RequestLine<R extends Lined> {
       this.port.resume();
     }
   }
+}
+
+/** Two of these begin their commits in the order in which they came. */
+function areAlikeWrites(one: Lined, other: Lined): boolean {
+  return !one.isRead && one.method === other.method && one.path === other.path;
 }

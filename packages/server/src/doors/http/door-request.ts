@@ -43,6 +43,7 @@ export interface DoorRequest extends ObservedRequest, Lined {
 /** What a door and its observer note of a request, and whether it is worked on. */
 export abstract class NotedRequest implements Lined {
   abstract readonly method: string;
+  abstract readonly path: string;
   abstract readonly line: { readonly requests: Pick<RequestLine<Lined>, "answered"> };
   route: string | undefined = undefined;
   project: string | undefined = undefined;
@@ -70,7 +71,7 @@ export abstract class NotedRequest implements Lined {
   leaveWork(): void {
     if (!this.isWorkedOn) return;
     this.isWorkedOn = false;
-    this.line.requests.answered(this);
+    this.line.requests.answered();
   }
 }
 
