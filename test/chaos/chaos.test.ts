@@ -15,7 +15,7 @@ import { Victim } from "./victim.ts";
 import { Wire } from "./wire.ts";
 
 const { SLUICE_SEED, SLUICE_CHAOS_MS, SLUICE_DEEP } = process.env;
-const DURATION_MS = Number(SLUICE_CHAOS_MS ?? (SLUICE_DEEP === "1" ? 600_000 : 30_000));
+const DURATION_MS = Number(SLUICE_CHAOS_MS ?? (SLUICE_DEEP === "1" ? 600_000 : 15_000));
 const SEEDS = SLUICE_SEED !== undefined ? [Number(SLUICE_SEED)] : SLUICE_DEEP === "1" ? [1, 2, 3, 4, 5] : [1];
 /** Between two steps of an actor, so that the load leaves room for others on the machine. */
 const PAUSE_MS = 15;
