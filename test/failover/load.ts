@@ -25,11 +25,8 @@ export interface LoadOptions {
 
 /** A request that is not answered by then has hung, whatever the server promises. */
 const HUNG_MS = 20_000;
-/**
- * Between two appends of a producer. Dozens of producers keep requests in flight all the time, and the processors are free for
- * the service, whose failovers are timed. The deep run appends as fast as it can stand.
- */
-const PAUSE_MS = process.env.SLUICE_DEEP === "1" ? 25 : 150;
+/** Between two appends of a producer. Dozens of producers keep requests in flight all the time without filling the processors. */
+const PAUSE_MS = 25;
 
 export class Load {
   readonly sent: Sent[] = [];
