@@ -1,6 +1,7 @@
 // `npm test`: installs and builds what is missing, then runs every check and suite, the quick ones first.
 // `--deep` runs the randomized suites with many more seeds. Other arguments go to vitest, to run a part.
-import { spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
 import { bin, installAndBuild, root, run } from "./install.mjs";
 
 /** Programs that the suites need from the system, with the Debian package of each. */
@@ -26,6 +27,22 @@ function installPrograms() {
   }
 }
 
+/** Runs the checks side by side, because Biome uses one processor; shows what each has said, and exits if one fails. */
+async function check(...commands) {
+  const codes = await Promise.all(
+    commands.map(async ([name, ...args]) => {
+      const child = spawn(bin(name), args, { cwd: root, stdio: ["ignore", "pipe", "pipe"] });
+      const chunks = [];
+      for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => chunks.push(chunk));
+      const [code] = await once(child, "close");
+      process.stdout.write(Buffer.concat(chunks));
+      return code;
+    }),
+  );
+  const failed = codes.find((code) => code !== 0);
+  if (failed !== undefined) process.exit(failed ?? 1);
+}
+
 const args = process.argv.slice(2);
 const isDeep = args.includes("--deep");
 const rest = args.filter((arg) => arg !== "--deep");
@@ -34,9 +51,7 @@ const env = { ...process.env, ...(isDeep ? { SLUICE_DEEP: "1" } : {}) };
 installPrograms();
 installAndBuild();
 if (rest.length === 0) {
-  run(bin("biome"), ["check", "--error-on-warnings", root]);
-  run(bin("tsc"), ["-p", "test"]);
-  run(bin("tsc"), ["-p", "examples"]);
+  await check(["biome", "check", "--error-on-warnings", root], ["tsc", "-p", "test"], ["tsc", "-p", "examples"]);
 }
 run(bin("vitest"), ["run", ...rest], { env });
 if (isDeep && rest.length === 0) {

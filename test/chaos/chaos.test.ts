@@ -15,10 +15,12 @@ import { Victim } from "./victim.ts";
 import { Wire } from "./wire.ts";
 
 const { SLUICE_SEED, SLUICE_CHAOS_MS, SLUICE_DEEP } = process.env;
-const DURATION_MS = Number(SLUICE_CHAOS_MS ?? (SLUICE_DEEP === "1" ? 600_000 : 30_000));
+const DURATION_MS = Number(SLUICE_CHAOS_MS ?? (SLUICE_DEEP === "1" ? 600_000 : 15_000));
 const SEEDS = SLUICE_SEED !== undefined ? [Number(SLUICE_SEED)] : SLUICE_DEEP === "1" ? [1, 2, 3, 4, 5] : [1];
 /** Between two steps of an actor, so that the load leaves room for others on the machine. */
 const PAUSE_MS = 15;
+/** On a busy machine, where a start takes seconds, the run lasts until there were this many. */
+const MIN_KILLS = 4;
 /** How many answers there are between a start and the next kill. */
 const MIN_ANSWERS = 20;
 const MAX_ANSWERS = 1_000;
@@ -57,7 +59,8 @@ it.each(SEEDS)(
       }
     });
     const plan = random.branch();
-    for (const endMs = Date.now() + DURATION_MS; Date.now() < endMs && faults.length === 0; ) {
+    const endMs = Date.now() + DURATION_MS;
+    while ((Date.now() < endMs || victim.kills < MIN_KILLS) && faults.length === 0) {
       const wanted = wire.answers + plan.between(MIN_ANSWERS, MAX_ANSWERS);
       while (wire.answers < wanted && faults.length === 0) await sleep(5);
       await victim.kill(plan);

@@ -39,6 +39,8 @@ export class Load {
   readonly lastAcknowledged = new Map<string, number>();
   private readonly clock = new AwakeClock();
   private isOver = false;
+  /** Ends the polls that wait when the load ends: no append may follow that would answer them. */
+  private readonly followers = new AbortController();
   private running: Promise<unknown> = Promise.resolve();
   private readonly faults: unknown[] = [];
 
@@ -55,7 +57,7 @@ export class Load {
   /** The load ends with the test, also when the test fails, so that it does not slow down those after it. */
   async start(): Promise<void> {
     onTestFinished(() => {
-      this.isOver = true;
+      this.end();
       this.clock.stop();
     });
     const { urls } = this.options;
@@ -92,7 +94,7 @@ export class Load {
 
   /** Ends the load and returns the faults found; a test expects an empty list. */
   async findings(): Promise<string[]> {
-    this.isOver = true;
+    this.end();
     await this.running;
     const found = this.faults.map((fault) => `the load itself failed: ${(fault as Error).stack ?? fault}`);
     for (const stream of this.streams) found.push(...(await this.examine(stream)));
@@ -109,6 +111,11 @@ export class Load {
       offset = response.headers.get("stream-next-offset")!;
       if (response.headers.has("stream-up-to-date")) return lines;
     }
+  }
+
+  private end(): void {
+    this.isOver = true;
+    this.followers.abort();
   }
 
   private async examine(stream: string): Promise<string[]> {
@@ -161,12 +168,18 @@ export class Load {
   private async follow(url: string, stream: string): Promise<void> {
     const shown = this.shown.get(stream)!;
     for (let offset = "-1"; !this.isOver; ) {
-      const response = await this.request(`${url}/v1/stream/${stream}?offset=${offset}&live=long-poll`, {});
+      const response = await this.request(`${url}/v1/stream/${stream}?offset=${offset}&live=long-poll`, {
+        signal: this.followers.signal,
+      });
       if (response === undefined || (response.status !== 200 && response.status !== 204)) {
         await sleep(50);
         continue;
       }
-      shown.push(...linesOf(await response.text()));
+      const text = await response.text().catch((fault) => {
+        if (this.isOver) return "";
+        throw fault;
+      });
+      shown.push(...linesOf(text));
       offset = response.headers.get("stream-next-offset") ?? offset;
     }
   }
@@ -185,7 +198,8 @@ export class Load {
     const startMs = this.clock.now();
     let outcome: number | string;
     try {
-      const response = await fetch(url, { ...init, signal: AbortSignal.timeout(HUNG_MS) });
+      const signals = [AbortSignal.timeout(HUNG_MS), ...(init.signal ? [init.signal] : [])];
+      const response = await fetch(url, { ...init, signal: AbortSignal.any(signals) });
       outcome = response.status;
       if (response.status === 503 && !response.headers.has("retry-after"))
         this.faults.push("a 503 without Retry-After");

@@ -5,7 +5,13 @@ import type { RedisCluster, RedisServer } from "../support/redis.ts";
 
 /** A replica and its master. */
 export async function pair(cluster: RedisCluster): Promise<{ replica: RedisServer; master: RedisServer }> {
-  const replica = (await cluster.replicas())[0]!;
+  let replica!: RedisServer;
+  // A node of a busy machine may not answer in time, and then has no role.
+  await eventually(async () => {
+    const [first] = await cluster.replicas();
+    expect(first).toBeDefined();
+    replica = first!;
+  }, 30_000);
   const port = await replica.masterPort();
   return { replica, master: cluster.nodes.find((node) => node.port === port)! };
 }

@@ -62,7 +62,8 @@ test("the image is built by its own steps from the files it copies, and its cont
       if (step.startsWith("COPY ")) copy(step, folder, folders);
       else if (/^RUN npm install/.test(step)) linkInstalled(folder);
       else if (/^RUN npx/.test(step)) {
-        const { status, said } = run(folder, step.slice("RUN ".length));
+        // The build before this run has checked the same types, which takes most of the time of a build.
+        const { status, said } = run(folder, `${step.slice("RUN ".length)} --noCheck`);
         expect(status, said).toBe(0);
       }
     }
