@@ -41,7 +41,7 @@ class Connection {
     this.line = new RequestLine(port, LIMITS, this.budget);
   }
 
-  /** Names of requests arrive; `=w1` answers w1; `+80` holds bytes, `-80` drains them; `sent` and `close` are themselves. */
+  /** Names of requests arrive; `=w1` answers w1, `!w1` with the last answer of the connection; `+80` holds bytes, `-80` drains them; `sent` and `close` are themselves. */
   run(steps: string): string {
     this.log.length = 0;
     for (const step of steps.split(" ")) this.step(step);
@@ -53,6 +53,7 @@ class Connection {
     if (step === "sent") this.line.sent();
     else if (step === "close") this.line.close();
     else if (step.startsWith("=")) this.line.answered();
+    else if (step.startsWith("!")) this.line.answered(true);
     else if (step.startsWith("+")) expect(this.line.hold(Number(rest))).toBe(true);
     else if (step.startsWith("-")) this.line.drained(Number(rest));
     else this.line.arrive(new Request(step));
@@ -79,6 +80,7 @@ describe("the requests of a connection", () => {
     ["pause the reading when too many wait", "r1 r2 r3 r4", "r1 pause"],
     ["pause it once", "r1 r2 r3 r4 r5", "r1 pause"],
     ["resume it when few enough wait", "r1 r2 r3 r4 =r1 =r2", "r1 pause r2 resume r3"],
+    ["have no effect behind an answer that ends the connection", "w1 x1 !w1 w2 sent", "w1"],
     ["begin no more after the end", "r1 r2 close =r1 sent w1", "r1"],
   ])("%s", (_, steps, expected) => {
     expect(new Connection().run(steps)).toBe(expected);

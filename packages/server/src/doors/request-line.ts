@@ -49,6 +49,8 @@ export class RequestLine<R extends Lined> {
   /** Requests that have not begun. */
   private queue: R[] = [];
   private isAdvancing = false;
+  /** No further request begins. */
+  private isEnding = false;
   private isClosed = false;
   private shouldPause = false;
 
@@ -80,8 +82,12 @@ export class RequestLine<R extends Lined> {
     else this.enqueue(request);
   }
 
-  /** The answer to a request is passed to the connection, or will take long and needs no memory until then. */
-  answered(): void {
+  /**
+   * The answer to a request is passed to the connection, or will take long and needs no memory until then. `closes`: the
+   * connection ends with this answer, so no later request may have an effect.
+   */
+  answered(closes = false): void {
+    if (closes) this.isEnding = true;
     if (--this.working === 0) this.last = undefined;
     this.advance();
   }
@@ -134,7 +140,7 @@ export class RequestLine<R extends Lined> {
   private mayBegin(request: R): boolean {
     const { openRequests, waitingBytes } = this.limits;
     const open = this.unanswered - this.queue.length;
-    if (open >= openRequests || this.waitingBytes > waitingBytes) return false;
+    if (this.isEnding || open >= openRequests || this.waitingBytes > waitingBytes) return false;
     return this.working === 0 || areAlikeWrites(request, this.last!);
   }
 

@@ -68,10 +68,13 @@ export abstract class NotedRequest implements Lined {
     if (waits) this.leaveWork();
   }
 
+  /** Whether the connection ends with the answer that was given. */
+  protected abstract readonly closes: boolean;
+
   leaveWork(): void {
     if (!this.isWorkedOn) return;
     this.isWorkedOn = false;
-    this.line.requests.answered();
+    this.line.requests.answered(this.closes);
   }
 }
 

@@ -83,6 +83,10 @@ export class LaneRequest extends NotedRequest implements DoorRequest {
     this.line.answered();
   }
 
+  protected get closes(): boolean {
+    return this.answer?.closes ?? false;
+  }
+
   /** Whether the rest of the client's input is not read, so that its end must be lingered for. */
   get hangsUp(): boolean {
     return this.mustHangUp;

@@ -118,6 +118,10 @@ export class NodeRequest extends NotedRequest implements DoorRequest {
     send(this, reply);
   }
 
+  protected get closes(): boolean {
+    return this.mustHangUp || !this.outgoing.shouldKeepAlive;
+  }
+
   drop(): void {
     this.outgoing.destroy();
   }
