@@ -8,7 +8,7 @@
 import { describe, expect, it } from "vitest";
 import type { Delivery } from "../../packages/server/src/pull/contract.ts";
 import { manualWorld } from "../support/world.ts";
-import { memoryNode, type PullNode, settled } from "./pull-world.ts";
+import { type PullNode, pullNode } from "./pull-world.ts";
 
 const SEEDS = process.env.SLUICE_DEEP === "1" ? 200 : 12;
 const STEPS = 60;
@@ -57,7 +57,7 @@ class Model {
 async function run(seed: number, isOrdered: boolean): Promise<void> {
   const { random } = manualWorld(seed);
   const pick = <T>(list: readonly T[]): T | undefined => list[Math.floor(random() * list.length)];
-  const node = await memoryNode();
+  const node = await pullNode("memory");
   const model = new Model(isOrdered);
   await node.topic();
   await node.subscribe({ isOrdered, ackDeadlineMs: 10_000 });
@@ -80,10 +80,10 @@ async function run(seed: number, isOrdered: boolean): Promise<void> {
     else if (dice < 0.9) {
       opened.shift()?.close();
       opened = [...opened, await open()];
-    } else await settled();
+    } else await node.settled();
   }
   for (let i = 0; i < 400 && model.acked.size < model.published; i++) {
-    await settled(10);
+    await node.settled();
     for (const out of [...model.out.values()]) await answer(node, model, out, "ack");
     if (model.out.size === 0) await node.pass(1_000);
   }

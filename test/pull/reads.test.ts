@@ -1,10 +1,10 @@
 /** How a dispatcher reads its topic and begins: after failures, after leases that ended together, and while its node stops. */
 import { expect, it } from "vitest";
 import { codeOf } from "../support/refusal-code.ts";
-import { memoryNode, settled, texts } from "./pull-world.ts";
+import { pullNode, texts } from "./pull-world.ts";
 
 async function subscribed() {
-  const node = await memoryNode();
+  const node = await pullNode("memory");
   await node.topic();
   await node.subscribe();
   return node;
@@ -15,7 +15,7 @@ it("messages that end together are read again in few reads", async () => {
   const all = Array.from({ length: 200 }, (_, i) => String(i));
   await node.publish(...all);
   const { got } = await node.stream();
-  await settled();
+  await node.settled();
   expect(got).toHaveLength(200);
   const { peek } = node.streams;
   let reads = 0;
@@ -33,15 +33,15 @@ it("a read that failed before the last stream closed holds up no later stream", 
   const { peek } = node.streams;
   node.streams.peek = () => Promise.reject(new Error("the store is away"));
   const first = await node.stream();
-  await settled();
+  await node.settled();
   first.stream.close();
   node.streams.peek = peek;
   await node.pass(1_000);
   expect(node.faults.splice(0)).toHaveLength(2);
   const { got } = await node.stream();
-  await settled();
+  await node.settled();
   await node.publish("a");
-  await settled();
+  await node.settled();
   expect(texts(got)).toEqual(["a"]);
 });
 
@@ -52,6 +52,10 @@ it("a dispatcher that begins while its node stops is stopped, and asks the store
   const held = new Promise<void>((resolve) => {
     release = resolve;
   });
+  let begin = () => {};
+  const begun = new Promise<void>((resolve) => {
+    begin = resolve;
+  });
   let loads = 0;
   const { engine } = node;
   engine.load = (entity, keys) => {
@@ -59,16 +63,19 @@ it("a dispatcher that begins while its node stops is stopped, and asks the store
     return load.call(engine, entity, keys);
   };
   engine.commit = async (entity, ...rest) => {
-    if (entity.kind === "puller") await held;
+    if (entity.kind === "puller") {
+      begin();
+      await held;
+    }
     return commit.call(engine, entity, ...rest);
   };
   const pulled = codeOf(() => node.pull());
-  await settled();
+  await begun;
   const stopping = node.feature.stop();
   release();
   await stopping;
   expect(await pulled).toBe("unavailable");
-  await settled();
+  await node.settled();
   loads = 0;
   await node.pass(10_000);
   expect(loads).toBe(0);
