@@ -5,6 +5,7 @@
  * Invariants: rows are written by hand and not derived from the code under test, so that they are an independent witness. A
  * route without a row fails the matrix test.
  */
+import { FULL_ACCESS } from "../../packages/server/src/core/action.ts";
 import type { Asked, AuthApp } from "./app.ts";
 
 export interface Row {
@@ -51,6 +52,11 @@ const withClaim = async (app: AuthApp): Promise<Asked> => {
   const { body } = await app.prepare("POST", `${SUBSCRIPTION}/claim`, { body: { worker: "w" } });
   return { token: body.token, body: { wake_id: body.wake_id, generation: body.generation } };
 };
+const withPuller = async (app: AuthApp) => {
+  await withStream(app);
+  await app.app.pull.service.create("p", "s", { topic: "a/b" }, FULL_ACCESS);
+};
+
 const OF_STREAM = { confined: "forbidden", before: withStream } as const;
 const PUBLISHED = { messages: [{ data: "MQ==" }] };
 
@@ -350,6 +356,14 @@ export const MATRIX: Readonly<Record<string, Row>> = {
   "group.consume": { method: "GET", target: "/v1/p/consume", right: [400], lets: EITHER, confined: "allowed" },
   // Each frame demands its own scope; test/pull shows it.
   "pull.connect": { method: "GET", target: "/v1/p/pull", right: [400], lets: EITHER, confined: "allowed" },
+  "pull.info": {
+    method: "GET",
+    target: "/v1/p/pull/s",
+    right: [200],
+    lets: EITHER,
+    confined: "forbidden",
+    before: withPuller,
+  },
   "pull.publish": { method: "POST", target: TOPIC, body: PUBLISHED, right: [200], lets: WRITE, ...OF_STREAM },
   "group.list": { method: "GET", target: "/v1/p/groups", right: [200], lets: READ, confined: "allowed" },
   "group.get": { method: "GET", target: GROUP, right: [200], lets: READ, ...OF_GROUP },

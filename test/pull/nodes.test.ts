@@ -43,6 +43,16 @@ it("a pull, its acknowledgements and a stream work through the other node", asyn
   expect(await meanwhile(b, b.pull())).toEqual([]);
 });
 
+it("messages in flight are counted through the other node, and are unknown while the serving node is silent", async () => {
+  const [a, b] = await servedByA();
+  await a.publish("a", "b");
+  await a.pull(1);
+  const backlog = () => meanwhile(b, b.service.info(P, "s", FULL_ACCESS));
+  expect(await backlog()).toMatchObject({ lag: 2, pending: 1 });
+  await a.feature.stop();
+  expect(await backlog()).toMatchObject({ lag: 2, pending: null });
+});
+
 it("streams of both nodes share the messages, each within its own limits", async () => {
   const [a, b] = await servedByA();
   const here = await a.stream({ maxMessages: 2 });

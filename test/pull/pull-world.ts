@@ -127,6 +127,7 @@ export async function twoNodes(copies: () => number = () => 1): Promise<[PullNod
   const world = quietWorld(1);
   const engine = world.counted(openMemory({ world }));
   const listeners = new Map<string, Set<ToldListener>>();
+  const all = () => [...listeners.keys()].map((id) => ({ id, aliveUntilMs: Number.POSITIVE_INFINITY }));
   const nodeOf = (node: string): PullNode => {
     const own = new Set<ToldListener>();
     listeners.set(node, own);
@@ -142,7 +143,7 @@ export async function twoNodes(copies: () => number = () => 1): Promise<[PullNod
       own.add(listener);
       return () => void own.delete(listener);
     };
-    return new PullNode(engineWith(engine, { node, exclusive: false, tell, onTold }), world);
+    return new PullNode(engineWith(engine, { node, exclusive: false, tell, onTold, nodes: all }), world);
   };
   const nodes: [PullNode, PullNode] = [nodeOf("a"), nodeOf("b")];
   onTestFinished(async () => {

@@ -1,7 +1,8 @@
 /** How a dispatcher reads its topic and begins: after failures, after leases that ended together, and while its node stops. */
 import { expect, it } from "vitest";
+import { FULL_ACCESS } from "../../packages/server/src/core/action.ts";
 import { codeOf } from "../support/refusal-code.ts";
-import { pullNode, texts } from "./pull-world.ts";
+import { P, pullNode, texts } from "./pull-world.ts";
 
 async function subscribed() {
   const node = await pullNode("memory");
@@ -43,6 +44,19 @@ it("a read that failed before the last stream closed holds up no later stream", 
   await node.publish("a");
   await node.settled();
   expect(texts(got)).toEqual(["a"]);
+});
+
+it("a backlog counts from the earliest message that retention has left", async () => {
+  const node = await subscribed();
+  await node.publish("a", "b", "c", "d");
+  const messages = await node.pull();
+  await node.ack(messages[2]!);
+  const { peek } = node.streams;
+  node.streams.peek = async (project, path, after, maxBytes) => {
+    if (after.seq < 2) return { kind: "trimmed", earliest: { ...after, seq: 2 } };
+    return peek.call(node.streams, project, path, after, maxBytes);
+  };
+  expect(await node.service.info(P, "s", FULL_ACCESS)).toMatchObject({ lag: 1, pending: 3, oldestUnackedMs: 0 });
 });
 
 it("a dispatcher that begins while its node stops is stopped, and asks the store for nothing later", async () => {

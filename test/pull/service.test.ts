@@ -335,12 +335,39 @@ describeOnEngines("The service of pull", (engine) => {
     expect(texts(await node.pull())).toEqual(texts(messages.slice(0, 1)));
   });
 
-  it("a payload that is not kept any more is read again for a later attempt", async () => {
+  it("a payload that is not kept any more is read again for a later attempt, and counts for the limit of bytes", async () => {
     const node = await subscribed();
-    await node.publish("a", "b");
+    const all = Array.from("abcde", (char) => char.repeat(100));
+    await node.publish(...all);
     await node.pull();
     await node.pass(10_100);
-    expect(texts(await node.pull())).toEqual(["a", "b"]);
+    const few = await node.service.pull(P, "s", { maxMessages: 10, maxBytes: 250 }, FULL_ACCESS);
+    expect(texts(few)).toEqual(all.slice(0, 3));
+    expect(texts(await node.pull())).toEqual(all.slice(3));
+  });
+
+  it("the backlog counts what is not acknowledged and what is in flight, and tells the age of the oldest", async () => {
+    const node = await subscribed();
+    const backlog = async () => {
+      const { lag, pending, oldestUnackedMs } = await node.service.info(P, "s", FULL_ACCESS);
+      return [lag, pending, oldestUnackedMs];
+    };
+    expect(await backlog()).toEqual([0, 0, null]);
+    await node.publish("a", "b");
+    await node.pass(2_000);
+    await node.publish("c", "d");
+    expect(await backlog()).toEqual([4, 0, 2_000]);
+    const [a, b, c] = await node.pull(3);
+    expect(await backlog()).toEqual([4, 3, 2_000]);
+    await node.ack(b!, c!);
+    expect(await backlog()).toEqual([2, 1, 2_000]);
+    await node.ack(a!);
+    await node.pass(1_000);
+    expect(await backlog()).toEqual([1, 0, 1_000]);
+    await node.service.seek(P, "s", { timeMs: 0 }, FULL_ACCESS);
+    expect(await backlog()).toEqual([4, 0, 3_000]);
+    await node.service.deleteTopic(P, "t", FULL_ACCESS);
+    expect(await backlog()).toEqual([0, 0, null]);
   });
 
   it("what is malformed is refused with a reason", async () => {
