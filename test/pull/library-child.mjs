@@ -19,5 +19,6 @@ for await (const message of subscription) {
   const text = message.data.toString();
   if (Number(text) % 2 === 0) continue;
   say(`tried ${text}`);
-  void message.ackWithResponse().then(() => say(`done ${text}`));
+  await message.ackWithResponse();
+  say(`done ${text}`);
 }
