@@ -111,6 +111,18 @@ it("a stream ends when the serving node is silent, and the other node takes over
   expect(texts(await meanwhile(b, b.pull()))).toEqual(["b"]);
 });
 
+it("a request that waits for the serving node is answered when its own node stops", async () => {
+  let isCut = false;
+  const [a, b] = await servedByA(() => (isCut ? 0 : 1));
+  await a.publish("a");
+  const [message] = await a.pull();
+  isCut = true;
+  const acked = codeOf(() => b.ack(message!));
+  await b.settled();
+  await b.feature.stop();
+  expect(await acked).toBe("unavailable");
+});
+
 it("a seek and a deletion on one node reach the streams of the other", async () => {
   const [a, b] = await servedByA();
   await a.publish("a");

@@ -31,7 +31,7 @@ export interface RemoteParts {
 }
 
 interface Waiting {
-  readonly resolve: (reply: Reply) => void;
+  readonly resolve: (reply: Reply | undefined) => void;
   readonly cancel: Cancel;
 }
 
@@ -117,7 +117,10 @@ export class RemoteSubscriptions {
   }
 
   stop(): void {
-    for (const { cancel } of this.asks.values()) cancel();
+    for (const { cancel, resolve } of this.asks.values()) {
+      cancel();
+      resolve(undefined);
+    }
     this.asks.clear();
     for (const stream of [...this.open.values()]) stream.end("draining");
   }
