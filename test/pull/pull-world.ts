@@ -119,6 +119,14 @@ export async function pullNode(engine: EngineName): Promise<PullNode> {
   return node;
 }
 
+/** A node with the subscription `s` of the topic `t`. */
+export async function subscribedNode(engine: EngineName, asked?: Partial<NewSubscription>): Promise<PullNode> {
+  const node = await pullNode(engine);
+  await node.topic();
+  await node.subscribe(asked);
+  return node;
+}
+
 /**
  * Two nodes over one memory engine. Messages between them take a turn of the event loop, and come so often as `copies` says: 0 for
  * a lost one.

@@ -2,14 +2,9 @@
 import { expect, it } from "vitest";
 import { FULL_ACCESS } from "../../packages/server/src/core/action.ts";
 import { codeOf } from "../support/refusal-code.ts";
-import { P, pullNode, texts } from "./pull-world.ts";
+import { P, subscribedNode, texts } from "./pull-world.ts";
 
-async function subscribed() {
-  const node = await pullNode("memory");
-  await node.topic();
-  await node.subscribe();
-  return node;
-}
+const subscribed = () => subscribedNode("memory");
 
 it("messages that end together are read again in few reads", async () => {
   const node = await subscribed();
