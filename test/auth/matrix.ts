@@ -5,6 +5,7 @@
  * Invariants: rows are written by hand and not derived from the code under test, so that they are an independent witness. A
  * route without a row fails the matrix test.
  */
+import { FULL_ACCESS } from "../../packages/server/src/core/action.ts";
 import type { Asked, AuthApp } from "./app.ts";
 
 export interface Row {
@@ -28,6 +29,7 @@ export interface Row {
 
 const STREAM = "/v1/p/stream/a/b";
 const TOPIC = "/v1/p/topics/a/b";
+const PULLER = "/v1/p/pull/s";
 const SUBSCRIPTION = "/v1/p/stream/__ds/subscriptions/s";
 
 const withStream = async (app: AuthApp) => {
@@ -51,9 +53,12 @@ const withClaim = async (app: AuthApp): Promise<Asked> => {
   const { body } = await app.prepare("POST", `${SUBSCRIPTION}/claim`, { body: { worker: "w" } });
   return { token: body.token, body: { wake_id: body.wake_id, generation: body.generation } };
 };
+const withPuller = async (app: AuthApp) => {
+  await withStream(app);
+  await app.app.pull.service.create("p", "s", { topic: "a/b" }, FULL_ACCESS);
+};
 const OF_STREAM = { confined: "forbidden", before: withStream } as const;
 const PUBLISHED = { messages: [{ data: "MQ==" }] };
-
 const CHANNEL = "/v1/p/channels/a%2Fb";
 const STARTED = { phase: "START", sequence: 0 };
 const IN_CHANNEL = [["channels/#"], ["x", "channels/a/+"], ["#"]];
@@ -350,6 +355,7 @@ export const MATRIX: Readonly<Record<string, Row>> = {
   "group.consume": { method: "GET", target: "/v1/p/consume", right: [400], lets: EITHER, confined: "allowed" },
   // Each frame demands its own scope; test/pull shows it.
   "pull.connect": { method: "GET", target: "/v1/p/pull", right: [400], lets: EITHER, confined: "allowed" },
+  "pull.info": { method: "GET", target: PULLER, right: [200], lets: EITHER, confined: "forbidden", before: withPuller },
   "pull.publish": { method: "POST", target: TOPIC, body: PUBLISHED, right: [200], lets: WRITE, ...OF_STREAM },
   "group.list": { method: "GET", target: "/v1/p/groups", right: [200], lets: READ, confined: "allowed" },
   "group.get": { method: "GET", target: GROUP, right: [200], lets: READ, ...OF_GROUP },

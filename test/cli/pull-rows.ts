@@ -92,10 +92,12 @@ export const pullRows = (url: () => string, ok: Ok): Readonly<Record<string, () 
     },
 
     async "subscription info"() {
-      await made("told");
+      await made("told", "a", "b");
+      await ok(["pull", "told", "--limit", "1"]);
       expect((await ok(["subscription", "info", "told"])).stdout).toMatch(
-        /^subscription +told\ntopic +told\nstate +delivers\n/,
+        /^subscription +told\ntopic +told\nstate +delivers\ncreated +20.*\nlag +1\npending +0\noldest +\d+\.\ds\n/,
       );
+      expect(await infoOf("told")).toMatchObject({ lag: 1, pending: 0, ackDeadlineMs: 600_000 });
       await expect(ok(["subscription", "info", "none"])).rejects.toThrow(/subscription-not-found/);
     },
 

@@ -1,21 +1,14 @@
 /** What programs do with Google's clients, unmodified, through a real server. */
 import type { PubSub } from "@google-cloud/pubsub";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type EngineName, eventually, type Fixture, openServer } from "../e2e/server.ts";
-import { google, PROJECT, publish, pubsubAt, receive, subscriberOf, type Version } from "./google.ts";
+import { eventually, type Fixture, openServer } from "../e2e/server.ts";
+import { google, kinds, PROJECT, publish, pubsubAt, receive, subscriberOf } from "./google.ts";
 
-const KINDS: readonly (readonly [Version, EngineName])[] = [
+const KINDS = kinds([
   ["6.3.0", "memory"],
   ["6.3.0", "disk"],
   ["5.3.1", "disk"],
-  ...(process.env.SLUICE_DEEP === "1"
-    ? ([
-        ["5.3.1", "memory"],
-        ["6.3.0", "redis"],
-        ["5.3.1", "redis"],
-      ] as const)
-    : []),
-];
+]);
 
 describe.each(KINDS)("Google's client %s (%s)", (version, engine) => {
   let fixture: Fixture;

@@ -5,9 +5,12 @@
  */
 import { createRequire } from "node:module";
 import type { Message, PubSub, SubscriberOptions, Subscription, v1 } from "@google-cloud/pubsub";
+import type { EngineName } from "../e2e/server.ts";
 
 export type Google = typeof import("@google-cloud/pubsub");
 export type Version = "5.3.1" | "6.3.0";
+
+export type Kind = readonly [Version, EngineName];
 
 export const PROJECT = "p";
 
@@ -16,6 +19,15 @@ const PLACES: Readonly<Record<Version, URL>> = {
   "6.3.0": new URL(import.meta.url),
   "5.3.1": new URL("../google-pubsub-5/package.json", import.meta.url),
 };
+
+const ENGINES: readonly EngineName[] = ["memory", "disk", "redis"];
+
+/** These clients and engines; the deep run has both clients on every engine, or on those of `engines`. */
+export function kinds(byDefault: readonly Kind[], engines = ENGINES): readonly Kind[] {
+  if (process.env.SLUICE_DEEP !== "1") return byDefault;
+  const versions = Object.keys(PLACES) as Version[];
+  return versions.flatMap((version) => engines.map((engine): Kind => [version, engine]));
+}
 
 const clients = new Map<Version, Google>();
 
@@ -38,18 +50,18 @@ export function pubsubAt(version: Version, port: number): PubSub {
   }
 }
 
-const gaxCredentials = () =>
-  createRequire(createRequire(import.meta.url).resolve("@google-cloud/pubsub"))("google-gax").grpc.credentials;
+const gaxCredentials = (version: Version) =>
+  createRequire(createRequire(PLACES[version]).resolve("@google-cloud/pubsub"))("google-gax").grpc.credentials;
 
 /** For generated clients that are made without a `PubSub`. */
-export function insecure() {
-  return gaxCredentials().createInsecure();
+export function insecure(version: Version) {
+  return gaxCredentials(version).createInsecure();
 }
 
 /** The newest client over TLS, with a certificate that it trusts. */
 export function securePubsubAt(port: number, ca: Buffer): PubSub {
   const { PubSub } = google("6.3.0");
-  const sslCreds = gaxCredentials().createSsl(ca);
+  const sslCreds = gaxCredentials("6.3.0").createSsl(ca);
   return new PubSub({ projectId: PROJECT, apiEndpoint: `localhost:${port}`, emulatorMode: false, sslCreds });
 }
 

@@ -1,15 +1,15 @@
 /** Google's client on a server process that is killed: what was confirmed never comes again, what was not always does. */
 import type { Message, PubSub } from "@google-cloud/pubsub";
-import { expect, it, onTestFinished } from "vitest";
-import { describeOnDisk, eventually } from "../e2e/server.ts";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { eventually } from "../e2e/server.ts";
 import { temporaryDir } from "../support/disk.ts";
 import { sharedRedis } from "../support/shared-redis.ts";
 import { serveInProcess } from "../support/sluice-process.ts";
-import { publish, pubsubAt, receive } from "./google.ts";
+import { kinds, publish, pubsubAt, receive } from "./google.ts";
 
 const MESSAGES = 200;
 
-describeOnDisk("Google's client 6.3.0", (engine) => {
+describe.each(kinds([["6.3.0", "disk"]], ["disk", "redis"]))("Google's client %s (%s)", (version, engine) => {
   it("gets no confirmed message again after a kill, and all others", async () => {
     const directory = temporaryDir();
     onTestFinished(directory.remove);
@@ -17,12 +17,12 @@ describeOnDisk("Google's client 6.3.0", (engine) => {
     const serve = async () => {
       const running = await serveInProcess([...place, "--grpc-port", "0"]);
       const port = await eventuallyPort(() => running.said.stderr);
-      const pubsub = pubsubAt("6.3.0", port);
+      const pubsub = pubsubAt(version, port);
       onTestFinished(() => pubsub.close());
       return { ...running, pubsub };
     };
     const before = await serve();
-    const name = `kill-grpc-${engine}`;
+    const name = `kill-grpc-${version}-${engine}`;
     const [topic] = await before.pubsub.createTopic(name);
     await topic.createSubscription(name, { enableExactlyOnceDelivery: true, ackDeadlineSeconds: 600 });
     const all = Array.from({ length: MESSAGES }, (_, i) => String(i));

@@ -2,7 +2,7 @@
 import { expect, it } from "vitest";
 import { FULL_ACCESS } from "../../packages/server/src/core/action.ts";
 import { codeOf } from "../support/refusal-code.ts";
-import { P, type PullNode, settled, texts, twoNodes } from "./pull-world.ts";
+import { P, type PullNode, texts, twoNodes } from "./pull-world.ts";
 
 /** `a` serves the subscription. */
 async function servedByA(copies?: () => number): Promise<[PullNode, PullNode]> {
@@ -33,14 +33,24 @@ it("a pull, its acknowledgements and a stream work through the other node", asyn
   expect(await meanwhile(b, b.ack(messages[0]!))).toEqual(["done"]);
   expect(await meanwhile(b, b.nack(undefined, messages[1]!))).toEqual(["done"]);
   const { got } = await meanwhile(b, b.stream());
-  await settled();
+  await a.settled();
   expect(texts(got).sort()).toEqual(["b", "c"]);
   await b.publish("d");
-  await settled();
+  await a.settled();
   expect(texts(got)).toContain("d");
   expect(await meanwhile(b, b.ack(...got))).toEqual(["done", "done", "done"]);
   expect(await a.pull()).toEqual([]);
   expect(await meanwhile(b, b.pull())).toEqual([]);
+});
+
+it("messages in flight are counted through the other node, and are unknown while the serving node is silent", async () => {
+  const [a, b] = await servedByA();
+  await a.publish("a", "b");
+  await a.pull(1);
+  const backlog = () => meanwhile(b, b.service.info(P, "s", FULL_ACCESS));
+  expect(await backlog()).toMatchObject({ lag: 2, pending: 1 });
+  await a.feature.stop();
+  expect(await backlog()).toMatchObject({ lag: 2, pending: null });
 });
 
 it("streams of both nodes share the messages, each within its own limits", async () => {
@@ -48,16 +58,16 @@ it("streams of both nodes share the messages, each within its own limits", async
   const here = await a.stream({ maxMessages: 2 });
   const there = await meanwhile(b, b.stream({ maxMessages: 3 }));
   await a.publish(..."abcdefgh");
-  await settled();
+  await a.settled();
   expect(here.got).toHaveLength(2);
   expect(there.got).toHaveLength(3);
   await meanwhile(b, b.ack(...there.got));
-  await settled();
+  await a.settled();
   expect(there.got).toHaveLength(6);
   there.stream.close();
-  await settled();
+  await a.settled();
   await a.ack(...here.got);
-  await settled();
+  await a.settled();
   expect(texts([...here.got, ...there.got]).sort()).toEqual([..."abcdefgh"]);
 });
 
@@ -69,7 +79,7 @@ it("leases that were told into a gap of the connection are told again, once and 
   await a.publish("a", "b");
   await a.pass(1_500);
   await a.publish("c");
-  await settled();
+  await a.settled();
   expect(got).toEqual([]);
   isCut = false;
   await a.pass(2_000);
@@ -82,10 +92,10 @@ it("messages between nodes that come twice deliver nothing twice", async () => {
   const [a, b] = await servedByA(() => 2);
   const { got } = await meanwhile(b, b.stream());
   await a.publish("a", "b");
-  await settled();
+  await a.settled();
   expect(texts(got)).toEqual(["a", "b"]);
   expect(await meanwhile(b, b.nack(undefined, got[0]!))).toEqual(["done"]);
-  await settled();
+  await a.settled();
   expect(texts(got)).toEqual(["a", "b", "a"]);
 });
 
@@ -93,7 +103,7 @@ it("a stream ends when the serving node is silent, and the other node takes over
   const [a, b] = await servedByA();
   await a.publish("a", "b");
   const { got, told } = await meanwhile(b, b.stream());
-  await settled();
+  await a.settled();
   expect(await meanwhile(b, b.ack(got[0]!))).toEqual(["done"]);
   await a.feature.stop();
   await b.pass(12_000);
@@ -101,11 +111,23 @@ it("a stream ends when the serving node is silent, and the other node takes over
   expect(texts(await meanwhile(b, b.pull()))).toEqual(["b"]);
 });
 
+it("a request that waits for the serving node is answered when its own node stops", async () => {
+  let isCut = false;
+  const [a, b] = await servedByA(() => (isCut ? 0 : 1));
+  await a.publish("a");
+  const [message] = await a.pull();
+  isCut = true;
+  const acked = codeOf(() => b.ack(message!));
+  await b.settled();
+  await b.feature.stop();
+  expect(await acked).toBe("unavailable");
+});
+
 it("a seek and a deletion on one node reach the streams of the other", async () => {
   const [a, b] = await servedByA();
   await a.publish("a");
   const { got, told } = await a.stream();
-  await settled();
+  await a.settled();
   await a.ack(got[0]!);
   await b.service.seek(P, "s", { timeMs: 0 }, FULL_ACCESS);
   await a.pass(1_500);

@@ -3,9 +3,9 @@ import type { Message } from "@sluice/server/pubsub";
 import { describe, expect, it } from "vitest";
 import { collected, KINDS, pubSubWorld, texts } from "./pubsub-world.ts";
 
-describe.each(KINDS)("The library %s", (kind) => {
+describe.each(KINDS)("The library %s (%s)", (...kind) => {
   it("AC-001: streaming pull delivers what is published", async () => {
-    const { topic, publish, sleep } = await pubSubWorld(kind);
+    const { topic, publish, sleep } = await pubSubWorld(...kind);
     const subscription = topic.subscription("my-sub");
     await subscription.create();
     const received = collected(subscription, true);
@@ -17,7 +17,7 @@ describe.each(KINDS)("The library %s", (kind) => {
   });
 
   it("AC-002: no more than maxMessages are in flight, and an acknowledgement makes room for one", async () => {
-    const { pubsub, publish, sleep } = await pubSubWorld(kind);
+    const { pubsub, publish, sleep } = await pubSubWorld(...kind);
     const subscription = pubsub.subscription("my-sub", { flowControl: { maxMessages: 2 } });
     await subscription.create();
     const received = collected(subscription);
@@ -31,7 +31,7 @@ describe.each(KINDS)("The library %s", (kind) => {
   });
 
   it("AC-003: no more than maxBytes are in flight, and an acknowledgement makes room", async () => {
-    const { pubsub, topic, sleep } = await pubSubWorld(kind);
+    const { pubsub, topic, sleep } = await pubSubWorld(...kind);
     const subscription = pubsub.subscription("my-sub", { flowControl: { maxBytes: 1024 } });
     await subscription.create();
     const received = collected(subscription);
@@ -46,7 +46,7 @@ describe.each(KINDS)("The library %s", (kind) => {
   });
 
   it("AC-004: a message that is not acknowledged within its deadline is delivered again", async () => {
-    const { pubsub, publish, sleep } = await pubSubWorld(kind);
+    const { pubsub, publish, sleep } = await pubSubWorld(...kind);
     const subscription = pubsub.subscription("my-sub", { ackDeadline: 1 });
     await subscription.create();
     let deliveryCount = 0;
@@ -63,7 +63,7 @@ describe.each(KINDS)("The library %s", (kind) => {
   });
 
   it("AC-005: messages of one ordering key are delivered one after another, in order", async () => {
-    const { pubsub, topic, sleep, delay, world } = await pubSubWorld(kind);
+    const { pubsub, topic, sleep, delay, world } = await pubSubWorld(...kind);
     const subscription = pubsub.subscription("my-sub", { messageOrdering: true });
     await subscription.create();
     const receivedOrder: string[] = [];
@@ -90,7 +90,7 @@ describe.each(KINDS)("The library %s", (kind) => {
   });
 
   it("AC-006: a paused subscription gets nothing until it is resumed", async () => {
-    const { pubsub, publish, sleep } = await pubSubWorld(kind);
+    const { pubsub, publish, sleep } = await pubSubWorld(...kind);
     const subscription = pubsub.subscription("my-sub");
     await subscription.create();
     const received = collected(subscription, true);
@@ -108,7 +108,7 @@ describe.each(KINDS)("The library %s", (kind) => {
   });
 
   it("AC-007: close waits for the messages that are being processed", async () => {
-    const { pubsub, publish, sleep, delay } = await pubSubWorld(kind);
+    const { pubsub, publish, sleep, delay } = await pubSubWorld(...kind);
     const subscription = pubsub.subscription("my-sub");
     await subscription.create();
     let processingComplete = false;
@@ -132,7 +132,7 @@ describe.each(KINDS)("The library %s", (kind) => {
   });
 
   it("AC-008: deleting the topic is told as an error", async () => {
-    const { pubsub, topic, sleep } = await pubSubWorld(kind);
+    const { pubsub, topic, sleep } = await pubSubWorld(...kind);
     const subscription = pubsub.subscription("my-sub");
     await subscription.create();
     const errors: Error[] = [];
@@ -145,7 +145,7 @@ describe.each(KINDS)("The library %s", (kind) => {
   });
 
   it("AC-009: up to maxMessages are processed at the same time", async () => {
-    const { pubsub, publish, sleep, world } = await pubSubWorld(kind);
+    const { pubsub, publish, sleep, world } = await pubSubWorld(...kind);
     const subscription = pubsub.subscription("my-sub", { flowControl: { maxMessages: 10 } });
     await subscription.create();
     const received: Message[] = [];
@@ -160,7 +160,7 @@ describe.each(KINDS)("The library %s", (kind) => {
   });
 
   it("AC-010: with allowExcessMessages the batch that reaches the limit is delivered whole", async () => {
-    const { pubsub, publish, sleep } = await pubSubWorld(kind);
+    const { pubsub, publish, sleep } = await pubSubWorld(...kind);
     const subscription = pubsub.subscription("my-sub", { flowControl: { maxMessages: 5, allowExcessMessages: true } });
     await subscription.create();
     const received = collected(subscription);

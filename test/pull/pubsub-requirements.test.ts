@@ -14,9 +14,9 @@ async function codeOf(call: () => unknown): Promise<number | undefined> {
   }
 }
 
-describe.each(KINDS)("The library %s", (kind) => {
+describe.each(KINDS)("The library %s (%s)", (...kind) => {
   it("BR-001: start begins to pull, emits messages, and respects flow control", async () => {
-    const { topic, publish, sleep } = await pubSubWorld(kind);
+    const { topic, publish, sleep } = await pubSubWorld(...kind);
     const subscription = await topic.subscription("s").create();
     await publish("before");
     const received = collected(subscription);
@@ -29,7 +29,7 @@ describe.each(KINDS)("The library %s", (kind) => {
   });
 
   it("BR-002: pulling stops at maxMessages in flight and resumes below it", async () => {
-    const { topic, publish, sleep } = await pubSubWorld(kind);
+    const { topic, publish, sleep } = await pubSubWorld(...kind);
     const subscription = await topic.subscription("s", { flowControl: { maxMessages: 3 } }).create();
     const received = collected(subscription);
     subscription.open();
@@ -42,7 +42,7 @@ describe.each(KINDS)("The library %s", (kind) => {
   });
 
   it("BR-003: pulling stops at maxBytes in flight and resumes below it; a message above the limit alone is delivered", async () => {
-    const { topic, sleep } = await pubSubWorld(kind);
+    const { topic, sleep } = await pubSubWorld(...kind);
     const subscription = await topic.subscription("s", { flowControl: { maxBytes: 100 } }).create();
     const received = collected(subscription);
     subscription.open();
@@ -55,7 +55,7 @@ describe.each(KINDS)("The library %s", (kind) => {
   });
 
   it("BR-004: a batch may exceed the limit if excess is allowed, and then nothing comes until there is room", async () => {
-    const { topic, publish, sleep } = await pubSubWorld(kind);
+    const { topic, publish, sleep } = await pubSubWorld(...kind);
     const options = { flowControl: { maxMessages: 2, allowExcessMessages: true } };
     const subscription = await topic.subscription("s", options).create();
     await publish(..."abcd");
@@ -74,7 +74,7 @@ describe.each(KINDS)("The library %s", (kind) => {
   });
 
   it("BR-005: a message is emitted again with the same id after ackDeadline seconds, also while the stream is paused", async () => {
-    const { topic, publish, sleep } = await pubSubWorld(kind);
+    const { topic, publish, sleep } = await pubSubWorld(...kind);
     const subscription = await topic.subscription("s", { ackDeadline: 2 }).create();
     const received = collected(subscription);
     subscription.open();
@@ -93,7 +93,7 @@ describe.each(KINDS)("The library %s", (kind) => {
   });
 
   it("BR-006: messages of one key wait for the acknowledgement before them, those of other keys do not", async () => {
-    const { topic, sleep } = await pubSubWorld(kind);
+    const { topic, sleep } = await pubSubWorld(...kind);
     const subscription = await topic.subscription("s", { messageOrdering: true }).create();
     const received = collected(subscription);
     subscription.open();
@@ -110,7 +110,7 @@ describe.each(KINDS)("The library %s", (kind) => {
   });
 
   it("BR-007: pause stops pulling while messages in flight are processed, resume goes on", async () => {
-    const { topic, publish, sleep } = await pubSubWorld(kind);
+    const { topic, publish, sleep } = await pubSubWorld(...kind);
     const subscription = await topic.subscription("s").create();
     const received = collected(subscription);
     subscription.open();
@@ -135,7 +135,7 @@ describe.each(KINDS)("The library %s", (kind) => {
   });
 
   it("BR-008: stop pulls no more, waits for acknowledgements or deadlines, and emits close", async () => {
-    const { topic, publish, sleep } = await pubSubWorld(kind);
+    const { topic, publish, sleep } = await pubSubWorld(...kind);
     const subscription = await topic.subscription("s", { ackDeadline: 1 }).create();
     const received = collected(subscription);
     let closes = 0;
@@ -158,7 +158,7 @@ describe.each(KINDS)("The library %s", (kind) => {
   });
 
   it("BR-008: close can give back what is in flight, at once or after a time", async () => {
-    const { topic, publish, sleep } = await pubSubWorld(kind);
+    const { topic, publish, sleep } = await pubSubWorld(...kind);
     const subscription = await topic.subscription("s").create();
     const received = collected(subscription);
     subscription.open();
@@ -177,7 +177,7 @@ describe.each(KINDS)("The library %s", (kind) => {
   });
 
   it("BR-009: an error that may pass is emitted and the stream opens again with backoff; a fatal one ends it", async () => {
-    const { topic, publish, sleep } = await pubSubWorld(kind);
+    const { topic, publish, sleep } = await pubSubWorld(...kind);
     const subscription = await topic.subscription("s").create();
     const { queue } = subscription;
     const open = queue.stream.bind(queue);
@@ -205,7 +205,7 @@ describe.each(KINDS)("The library %s", (kind) => {
   });
 
   it("BR-010: maxStreams streams pull at the same time, and messages are spread over them", async () => {
-    const { topic, publish, sleep } = await pubSubWorld(kind);
+    const { topic, publish, sleep } = await pubSubWorld(...kind);
     const subscription = await topic.subscription("s", { streamingOptions: { maxStreams: 3 } }).create();
     const { queue } = subscription;
     const open = queue.stream.bind(queue);
@@ -231,7 +231,7 @@ describe.each(KINDS)("The library %s", (kind) => {
   });
 
   it("create takes the topic that is given, else that of the existing subscription, else the only topic, else fails with code 3", async () => {
-    const { pubsub } = await pubSubWorld(kind);
+    const { pubsub } = await pubSubWorld(...kind);
     const first = await pubsub.subscription("s").create();
     expect(await first.metadata()).toMatchObject({ topic: "my-topic", ackDeadlineMs: 60_000 });
     await pubsub.createTopic("other");
@@ -244,7 +244,7 @@ describe.each(KINDS)("The library %s", (kind) => {
   });
 
   it("opening a subscription that does not exist is an error with code 5", async () => {
-    const { pubsub, sleep } = await pubSubWorld(kind);
+    const { pubsub, sleep } = await pubSubWorld(...kind);
     const subscription = pubsub.subscription("none");
     const errors: Error[] = [];
     subscription.on("error", (error) => errors.push(error));
@@ -254,13 +254,13 @@ describe.each(KINDS)("The library %s", (kind) => {
   });
 
   it("two PubSubs share nothing", async () => {
-    const [a, b] = [await pubSubWorld(kind), await pubSubWorld(kind)];
+    const [a, b] = [await pubSubWorld(...kind), await pubSubWorld(...kind)];
     await a.pubsub.createTopic("of-a");
     expect((await b.pubsub.getTopics()).map(({ name }) => name)).toEqual(["my-topic"]);
   });
 
   it("setOptions applies at the next pull, and messages beyond maxMessages wait up to highWaterMark", async () => {
-    const { topic, publish, sleep } = await pubSubWorld(kind);
+    const { topic, publish, sleep } = await pubSubWorld(...kind);
     const options = { flowControl: { maxMessages: 1 }, streamingOptions: { highWaterMark: 2 } };
     const subscription = await topic.subscription("s", options).create();
     const received = collected(subscription);
@@ -280,7 +280,7 @@ describe.each(KINDS)("The library %s", (kind) => {
   });
 
   it("a subscription is iterated over, and leaving the loop closes it", async () => {
-    const { topic, publish } = await pubSubWorld(kind);
+    const { topic, publish } = await pubSubWorld(...kind);
     const subscription = await topic.subscription("s").create();
     await publish("a", "b", "c");
     const seen: Message[] = [];

@@ -1,38 +1,40 @@
 /**
  * The library on a clock that the test moves, so that the seed's waits take no time: over a store in process, and over the wire. The
- * tests of the library use it.
+ * tests of the library use it on every engine.
  *
  * Invariants: the wire carries the frames and bodies of a real server; only the network between them is missing.
  */
 import { PubSub as WirePubSub } from "@sluice/client/pubsub";
 import { type Message, PubSub, type Subscription } from "@sluice/server/pubsub";
 import { onTestFinished } from "vitest";
-import { type ManualWorld, manualWorld } from "../support/world.ts";
+import type { EngineName } from "../e2e/server.ts";
+import { type QuietWorld, quietWorld } from "../support/quiet-world.ts";
+import { pullEngine } from "./pull-engine.ts";
 import { PullLink } from "./pull-link.ts";
-import { settled } from "./pull-world.ts";
 
-const STEP_MS = 10;
+/**
+ * How programs use the library: in process it has memory or a directory, and over the wire a server with any engine. The frames of
+ * a server on disk are those of one in memory, so the wire needs no third engine.
+ */
+export type Kind = readonly ["in process" | "over the wire", EngineName];
+export const KINDS: readonly Kind[] = [
+  ["in process", "memory"],
+  ["in process", "disk"],
+  ["over the wire", "memory"],
+  ["over the wire", "redis"],
+];
 
-export type Kind = "in process" | "over the wire";
-export const KINDS: readonly Kind[] = ["in process", "over the wire"];
-
-export async function pubSubWorld(kind: Kind) {
-  const world = manualWorld(1);
-  const pubsub = kind === "in process" ? new PubSub({}, world) : await wired(world);
+export async function pubSubWorld(...[place, engine]: Kind) {
+  const world = quietWorld(1);
+  const pubsub = place === "in process" ? await inProcess(engine, world) : await wired(engine, world);
   onTestFinished(() => pubsub.close());
   const topic = await pubsub.topic("my-topic").create();
   return {
     world,
     pubsub,
     topic,
-    /** Passes time, and lets everything that follows happen. */
-    async sleep(ms: number): Promise<void> {
-      for (let left = ms; left > 0; left -= STEP_MS) {
-        world.advance(Math.min(left, STEP_MS));
-        await settled(4);
-      }
-      await settled();
-    },
+    /** Passes time, and lets everything happen that follows. */
+    sleep: (ms: number) => world.pass(ms),
     /** As a listener waits. */
     delay: (ms: number) => new Promise<void>((resolve) => void world.after(ms, resolve)),
     publish: async (...texts: string[]) => {
@@ -41,8 +43,13 @@ export async function pubSubWorld(kind: Kind) {
   };
 }
 
-async function wired(world: ManualWorld): Promise<WirePubSub> {
-  const link = await PullLink.open(world);
+async function inProcess(name: EngineName, world: QuietWorld): Promise<PubSub> {
+  const engine = await pullEngine(name, world);
+  return new PubSub({}, world, async () => engine);
+}
+
+async function wired(engine: EngineName, world: QuietWorld): Promise<WirePubSub> {
+  const link = await PullLink.open(engine, world);
   const { fetch, WebSocket } = link;
   return new WirePubSub({ url: "http://link", fetch, WebSocket }, world);
 }

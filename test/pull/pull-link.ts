@@ -10,20 +10,22 @@ import { FULL_ACCESS } from "../../packages/server/src/core/action.ts";
 import type { HttpRequest } from "../../packages/server/src/core/http.ts";
 import type { Call } from "../../packages/server/src/core/route.ts";
 import type { Socket } from "../../packages/server/src/core/socket.ts";
-import { openMemory } from "../../packages/server/src/engine/memory/memory.ts";
-import type { ManualWorld } from "../support/world.ts";
+import type { Engine } from "../../packages/server/src/engine/contract.ts";
+import type { EngineName } from "../e2e/server.ts";
+import type { QuietWorld } from "../support/quiet-world.ts";
+import { pullEngine } from "./pull-engine.ts";
 import { PullNode } from "./pull-world.ts";
 
 export class PullLink {
   readonly node: PullNode;
   private readonly ends = new Set<LinkedSocket>();
 
-  private constructor(engine: Awaited<ReturnType<typeof openMemory>>, world: ManualWorld) {
+  private constructor(engine: Engine, world: QuietWorld) {
     this.node = new PullNode(engine, world);
   }
 
-  static async open(world: ManualWorld): Promise<PullLink> {
-    const link = new PullLink(await openMemory({ world }), world);
+  static async open(engine: EngineName, world: QuietWorld): Promise<PullLink> {
+    const link = new PullLink(await pullEngine(engine, world), world);
     onTestFinished(() => link.node.feature.stop());
     return link;
   }

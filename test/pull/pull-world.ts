@@ -17,10 +17,11 @@ import type {
 import { PULL_LIMITS } from "../../packages/server/src/pull/defaults.ts";
 import { pullFeature } from "../../packages/server/src/pull/feature.ts";
 import { Streams } from "../../packages/server/src/streams/service.ts";
-import { type ManualWorld, manualWorld } from "../support/world.ts";
+import type { EngineName } from "../e2e/server.ts";
+import { type QuietWorld, quietWorld } from "../support/quiet-world.ts";
+import { engineWith, pullEngine } from "./pull-engine.ts";
 
 export const P = "p";
-const STEP_MS = 1_000;
 
 export class PullNode {
   readonly streams: Streams;
@@ -29,7 +30,7 @@ export class PullNode {
 
   constructor(
     readonly engine: Engine,
-    readonly world: ManualWorld,
+    readonly world: QuietWorld,
   ) {
     const keepers = new Keepers(engine, (task) => world.soon(task));
     this.streams = new Streams(engine, keepers, world);
@@ -95,30 +96,34 @@ export class PullNode {
     return this.service.open(P, name, asked, { ended: () => {}, ...events }, FULL_ACCESS);
   }
 
-  /** Moves the clock, and lets everything that follows happen. In steps, because claims must be renewed meanwhile. */
-  async pass(ms: number) {
-    for (let left = ms; left > 0; left -= STEP_MS) {
-      this.world.advance(Math.min(left, STEP_MS));
-      await settled(5);
-    }
-    await settled();
+  /** Moves the clock, and lets everything happen that follows. */
+  pass(ms: number): Promise<void> {
+    return this.world.pass(ms);
+  }
+
+  /** Resolves when nothing happens any more until the clock moves. */
+  settled(): Promise<void> {
+    return this.world.quiet();
   }
 }
 
 const ackIdOf = ({ ackId }: { readonly ackId: string }) => ackId;
 
-/** Until turns of the event loop bring nothing new on an engine that answers at once. */
-export async function settled(turns = 30): Promise<void> {
-  for (let i = 0; i < turns; i++) await new Promise((resolve) => setImmediate(resolve));
-}
-
-export async function memoryNode(): Promise<PullNode> {
-  const world = manualWorld(1);
-  const node = new PullNode(await openMemory({ world }), world);
+export async function pullNode(engine: EngineName): Promise<PullNode> {
+  const world = quietWorld(1);
+  const node = new PullNode(await pullEngine(engine, world), world);
   onTestFinished(async () => {
     await node.feature.stop();
     if (node.faults.length > 0) throw new Error(`faults were reported: ${node.faults.join("; ")}`);
   });
+  return node;
+}
+
+/** A node with the subscription `s` of the topic `t`. */
+export async function subscribedNode(engine: EngineName, asked?: Partial<NewSubscription>): Promise<PullNode> {
+  const node = await pullNode(engine);
+  await node.topic();
+  await node.subscribe(asked);
   return node;
 }
 
@@ -127,9 +132,10 @@ export async function memoryNode(): Promise<PullNode> {
  * a lost one.
  */
 export async function twoNodes(copies: () => number = () => 1): Promise<[PullNode, PullNode]> {
-  const world = manualWorld(1);
-  const engine = openMemory({ world });
+  const world = quietWorld(1);
+  const engine = world.counted(openMemory({ world }));
   const listeners = new Map<string, Set<ToldListener>>();
+  const all = () => [...listeners.keys()].map((id) => ({ id, aliveUntilMs: Number.POSITIVE_INFINITY }));
   const nodeOf = (node: string): PullNode => {
     const own = new Set<ToldListener>();
     listeners.set(node, own);
@@ -145,15 +151,7 @@ export async function twoNodes(copies: () => number = () => 1): Promise<[PullNod
       own.add(listener);
       return () => void own.delete(listener);
     };
-    const parts: Partial<Engine> = { node, exclusive: false, tell, onTold };
-    const view = new Proxy(engine, {
-      get: (of, name) => {
-        if (Object.hasOwn(parts, name)) return parts[name as keyof Engine];
-        const value = of[name as keyof Engine];
-        return typeof value === "function" ? value.bind(of) : value;
-      },
-    });
-    return new PullNode(view, world);
+    return new PullNode(engineWith(engine, { node, exclusive: false, tell, onTold, nodes: all }), world);
   };
   const nodes: [PullNode, PullNode] = [nodeOf("a"), nodeOf("b")];
   onTestFinished(async () => {

@@ -5,12 +5,15 @@
  * Invariants that are checked: an acknowledged message never comes again. Of an ordering key, a message comes only when every
  * earlier one is acknowledged or out on the same stream. In the end everything is delivered and acknowledged.
  */
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import type { Delivery } from "../../packages/server/src/pull/contract.ts";
+import { describeOnMemory, type EngineName } from "../e2e/server.ts";
 import { manualWorld } from "../support/world.ts";
-import { memoryNode, type PullNode, settled } from "./pull-world.ts";
+import { type PullNode, pullNode } from "./pull-world.ts";
 
 const SEEDS = process.env.SLUICE_DEEP === "1" ? 200 : 12;
+/** On engines whose every call takes real time. */
+const FEW_SEEDS = 10;
 const STEPS = 60;
 /** A lease may be noticed as ended that much late, because the test moves its clock in steps. */
 const LATE_MS = 2_000;
@@ -54,10 +57,10 @@ class Model {
   }
 }
 
-async function run(seed: number, isOrdered: boolean): Promise<void> {
+async function run(engine: EngineName, seed: number, isOrdered: boolean): Promise<void> {
   const { random } = manualWorld(seed);
   const pick = <T>(list: readonly T[]): T | undefined => list[Math.floor(random() * list.length)];
-  const node = await memoryNode();
+  const node = await pullNode(engine);
   const model = new Model(isOrdered);
   await node.topic();
   await node.subscribe({ isOrdered, ackDeadlineMs: 10_000 });
@@ -80,10 +83,10 @@ async function run(seed: number, isOrdered: boolean): Promise<void> {
     else if (dice < 0.9) {
       opened.shift()?.close();
       opened = [...opened, await open()];
-    } else await settled();
+    } else await node.settled();
   }
   for (let i = 0; i < 400 && model.acked.size < model.published; i++) {
-    await settled(10);
+    await node.settled();
     for (const out of [...model.out.values()]) await answer(node, model, out, "ack");
     if (model.out.size === 0) await node.pass(1_000);
   }
@@ -117,8 +120,8 @@ async function answer(node: PullNode, model: Model, out: Out | undefined, how: "
   await node.nack(undefined, delivery);
 }
 
-describe.each([true, false])("Pull with ordering %s", (isOrdered) => {
-  it.each(Array.from({ length: SEEDS }, (_, i) => i + 1))("keeps its promises in the random run %i", (seed) =>
-    run(seed, isOrdered),
-  );
+describeOnMemory("Pull in a random run", (engine) => {
+  const seeds = Array.from({ length: engine === "memory" ? SEEDS : FEW_SEEDS }, (_, i) => i + 1);
+  it.each(seeds)("keeps its promises with ordering (seed %i)", (seed) => run(engine, seed, true));
+  it.each(seeds)("keeps its promises without ordering (seed %i)", (seed) => run(engine, seed, false));
 });

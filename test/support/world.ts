@@ -9,6 +9,8 @@ import type { World } from "../../packages/server/src/core/world.ts";
 export interface ManualWorld extends World {
   /** Moves the clock and runs the timers that become due on the way, in order, each at its own time. */
   advance(ms: number): void;
+  /** How long until the next timer is due; infinite if there is none. */
+  nextInMs(): number;
   /** Sets the clock of `now` forward, or back if negative, as an operator or a time server may. No time passes. */
   setClock(byMs: number): void;
 }
@@ -50,6 +52,7 @@ export function manualWorld(seed: number, startMs = Date.UTC(2026, 0, 1)): Manua
       }
       nowMs = untilMs;
     },
+    nextInMs: () => (nextDue(Number.POSITIVE_INFINITY)?.atMs ?? Number.POSITIVE_INFINITY) - nowMs,
     setClock(byMs) {
       aheadMs += byMs;
     },

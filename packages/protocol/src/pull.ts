@@ -87,6 +87,18 @@ export interface Subscription extends SubscriptionOptions {
   readonly isDetached: boolean;
 }
 
+/** How far a subscription is behind. */
+export interface Backlog {
+  /** Messages that are published and not acknowledged. One that the filter leaves out counts until it is read. */
+  readonly lag: number;
+  /** Messages that are delivered and not acknowledged; null if the node that serves the subscription does not answer. */
+  readonly pending: number | null;
+  /** The age of the oldest message that is not acknowledged; null without one. */
+  readonly oldestUnackedMs: number | null;
+}
+
+export type SubscriptionInfo = Subscription & Backlog;
+
 export interface NewSubscription extends Partial<SubscriptionOptions> {
   readonly topic: string;
   /** Where it begins: with the next message (the default), the earliest one kept, or those published from a time on. */

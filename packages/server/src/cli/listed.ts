@@ -70,3 +70,8 @@ export async function* entriesOf<T>(
 export function timeText(ms: number): string {
   return new Date(ms).toISOString().replace(/\.\d+Z$/, "Z");
 }
+
+/** The age of the oldest message that waits. */
+export function ageText(ms: number | null): string {
+  return ms === null ? "-" : `${(ms / 1_000).toFixed(1)}s`;
+}

@@ -5,8 +5,9 @@
  */
 import { MessageQueue, PubSubBase } from "@sluice/client/pubsub";
 import type { World } from "../core/world.ts";
+import type { Engine } from "../engine/contract.ts";
 import { realWorld } from "../real-world.ts";
-import { openService } from "./service-port.ts";
+import { openEngine, servicePort } from "./service-port.ts";
 
 export interface PubSubOptions {
   /** A directory for durable data; without it everything is in memory. One process at a time may use a directory. */
@@ -16,8 +17,12 @@ export interface PubSubOptions {
 }
 
 export class PubSub extends PubSubBase {
-  /** Only tests pass a world. */
-  constructor({ data, projectId = "default" }: PubSubOptions = {}, world: World = realWorld()) {
-    super(new MessageQueue(world, () => openService(data, projectId, world)));
+  /** Only tests pass a world and an engine. */
+  constructor(
+    { data, projectId = "default" }: PubSubOptions = {},
+    world: World = realWorld(),
+    engine: () => Promise<Engine> = () => openEngine(data, world),
+  ) {
+    super(new MessageQueue(world, async () => servicePort(await engine(), projectId, world)));
   }
 }

@@ -2,7 +2,7 @@
  * The port of the library in process: the service of pull over an engine of its own, in memory or in a directory. A `PubSub` opens
  * one with its first call.
  *
- * Invariants: the caller of the library may do everything.
+ * Invariants: the caller of the library may do everything. The engine closes with the port.
  */
 import type { PullPort } from "@sluice/client/pubsub";
 import { FULL_ACCESS } from "../core/action.ts";
@@ -16,8 +16,7 @@ import { PULL_LIMITS } from "../pull/defaults.ts";
 import { pullFeature } from "../pull/feature.ts";
 import { Streams } from "../streams/service.ts";
 
-export async function openService(data: string | undefined, project: string, world: World): Promise<PullPort> {
-  const engine = await openEngine(data, world);
+export function servicePort(engine: Engine, project: string, world: World): PullPort {
   const keepers = new Keepers(engine, (task) => world.soon(task));
   const streams = new Streams(engine, keepers, world);
   // What fails in the background is repeated; what fails for a caller rejects its promise.
@@ -33,7 +32,7 @@ export async function openService(data: string | undefined, project: string, wor
 }
 
 /** Loads the disk engine only if it is asked for. */
-async function openEngine(data: string | undefined, world: World): Promise<Engine> {
+export async function openEngine(data: string | undefined, world: World): Promise<Engine> {
   if (data === undefined) {
     const { openMemory } = await import("../engine/memory/memory.ts");
     return openMemory({ world });

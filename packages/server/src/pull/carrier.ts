@@ -27,12 +27,15 @@ export type Ask =
       readonly isPaused: boolean;
       readonly seen: number;
     }
-  | { readonly type: "close"; readonly stream: string };
+  | { readonly type: "close"; readonly stream: string }
+  /** Asks how many messages are leased. */
+  | { readonly type: "count" };
 
 /** `elsewhere`: the node does not serve the subscription. */
 export type Reply =
   | { readonly type: "outcomes"; readonly outcomes: readonly AckOutcome[] }
   | { readonly type: "ok" }
+  | { readonly type: "count"; readonly outstanding: number }
   | { readonly type: "elsewhere" };
 
 /** A lease, as far as the other node cannot find it out from the log. */

@@ -25,6 +25,7 @@ import type {
   StreamOptions,
   Subscription,
   SubscriptionChange,
+  SubscriptionInfo,
   Topic,
   TopicSettings,
 } from "@sluice/protocol/pull";
@@ -73,6 +74,8 @@ export interface PullService {
 
   create(project: string, name: string, asked: NewSubscription, access: Access): Promise<Created<Subscription>>;
   get(project: string, name: string, access: Access): Promise<Subscription>;
+  /** As `get`, with its backlog: a look at every log of the topic, and a question to the node that serves the subscription. */
+  info(project: string, name: string, access: Access): Promise<SubscriptionInfo>;
   list(project: string, page: ListPage, access: Access): Promise<Listed<Subscription>>;
   update(project: string, name: string, change: SubscriptionChange, access: Access): Promise<Subscription>;
   delete(project: string, name: string, access: Access): Promise<void>;

@@ -1,6 +1,6 @@
 /** The routes of pull, described for the OpenAPI document. */
 import { type Description, parameter, text } from "../core/describe.ts";
-import { publishBody, published } from "./frames.ts";
+import { publishBody, published, subscriptionInfo } from "./frames.ts";
 
 const token = parameter(
   "token",
@@ -15,6 +15,12 @@ export const describePull = {
     query: [token],
     answers: { 101: { says: "The connection is open." } },
     refuses: ["bad-request", "too-many-waiters", "draining", "overloaded"],
+  },
+  info: {
+    summary: "Look at a subscription: its settings, and how far it is behind",
+    says: "The node that is asked asks the node that serves the subscription for the messages in flight. A message that the filter leaves out counts as lag until it is read.",
+    answers: { 200: { says: "The subscription.", content: { "application/json": subscriptionInfo } } },
+    refuses: ["bad-request", "subscription-not-found", "overloaded"],
   },
   publish: {
     summary: "Publish to a topic",

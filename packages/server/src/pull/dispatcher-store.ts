@@ -58,7 +58,8 @@ export class DispatcherStore {
 
   /** Undefined if there is no such subscription, or the ownership has ended. */
   async begin(): Promise<PullerMeta | undefined> {
-    const meta = await this.term.submit([META], beginTermRule);
+    const { node } = this.parts.engine;
+    const meta = await this.term.submit([META], (view, now) => beginTermRule(view, now, node));
     return meta === FENCED ? undefined : (meta as PullerMeta | undefined);
   }
 

@@ -32,7 +32,7 @@ const EXPIRIES = 2_000;
 const AHEAD_MS = 1_000;
 
 export class Dispatcher {
-  /** Undefined until the rows are read, and while they are read again after a seek. */
+  /** Empty until the rows are read, and while they are read again after a seek. */
   logs: readonly PulledLog[] = [];
   readonly holders = new Holders();
   private readonly wheel: TimerWheel<LeaseCore>;
@@ -46,6 +46,8 @@ export class Dispatcher {
   private turn = 0;
   private isOver = false;
   private isGiving = false;
+  /** The rows are being read, so that no stream can tell whether messages are ready. */
+  private isLoading = true;
   private timer: Cancel | undefined;
   private timerAtMs = Number.POSITIVE_INFINITY;
 
@@ -108,6 +110,7 @@ export class Dispatcher {
   }
 
   private async load(meta: PullerMeta): Promise<void> {
+    this.isLoading = true;
     this.logs = [];
     this.meta = meta;
     const logs = await this.store.load(meta, {
@@ -120,6 +123,7 @@ export class Dispatcher {
       },
     });
     if (this.meta.edition !== meta.edition) return;
+    this.isLoading = false;
     this.logs = logs;
     this.store.logs = logs;
     this.reader.follow(meta.topic, logs);
@@ -204,7 +208,7 @@ export class Dispatcher {
     this.isGiving = true;
     this.parts.world.soon(() => {
       this.isGiving = false;
-      if (this.isServing) this.giveNow();
+      if (this.isServing && !this.isLoading) this.giveNow();
     });
   }
 

@@ -2,7 +2,8 @@
  * Pull: subscriptions with leases on single messages, for the library, the WebSocket `/pull` and the gRPC door. Compose calls it;
  * `docs/pubsub.md` tells how it works.
  */
-import { route } from "../core/route.ts";
+import { Refusal } from "../core/refusal.ts";
+import { type AddressName, READING, route } from "../core/route.ts";
 import { type Feature, type Kernel, kindOf } from "../feature.ts";
 import type { Streams } from "../streams/service.ts";
 import { PullCarrier } from "./carrier.ts";
@@ -13,9 +14,20 @@ import { pullMetrics } from "./metrics.ts";
 import { DispatcherRegistry } from "./registry.ts";
 import { RemoteHolders } from "./remote-holders.ts";
 import { RemoteSubscriptions } from "./remote-subscriptions.ts";
-import { PULL_ADDRESS, PullRoutes, TOPIC_ADDRESS } from "./routes.ts";
+import { PULL_ADDRESS, PullRoutes, SUBSCRIPTION_ADDRESS, TOPIC_ADDRESS } from "./routes.ts";
 import { pullService } from "./service.ts";
 import { PULLER, SNAPSHOT } from "./state.ts";
+
+const subscription: AddressName = {
+  says: "The name of a subscription, percent-encoded.",
+  read(encoded, names) {
+    try {
+      names.subscription = decodeURIComponent(encoded);
+    } catch {
+      throw new Refusal("bad-request", "the name of the subscription is not percent-encoded UTF-8");
+    }
+  },
+};
 
 export function pullFeature(kernel: Kernel, limits: PullLimits, { streams }: { readonly streams: Streams }) {
   const { engine, keepers, world, audience, report } = kernel;
@@ -29,6 +41,7 @@ export function pullFeature(kernel: Kernel, limits: PullLimits, { streams }: { r
   const routes = new PullRoutes(connections, audience, service, limits);
   return {
     title: "Pull",
+    names: { subscription },
     kinds: [kindOf(PULLER, sweepSubscription), kindOf(SNAPSHOT, sweepSnapshot)],
     routes: [
       route({
@@ -38,6 +51,14 @@ export function pullFeature(kernel: Kernel, limits: PullLimits, { streams }: { r
         address: PULL_ADDRESS,
         handle: (call, request) => routes.pull(call, request),
         describe: describe.connect,
+      }),
+      route({
+        name: "pull.info",
+        need: "read-or-write",
+        methods: READING,
+        address: SUBSCRIPTION_ADDRESS,
+        handle: (call) => routes.info(call),
+        describe: describe.info,
       }),
       route({
         name: "pull.publish",

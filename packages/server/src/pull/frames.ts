@@ -69,6 +69,25 @@ const messages = z.array(message, LIST).min(1, LIST).max(1_000, LIST);
 export const publishBody = z.strictObject({ messages }, OBJECT);
 export const published = z.strictObject({ messageIds: z.array(z.string()) });
 
+/** A look at a subscription over HTTP. */
+export const subscriptionInfo = z.object({
+  name: z.string(),
+  topic: z.string(),
+  createdAt: z.int().describe("Epoch ms, as all times."),
+  isTopicDeleted: z.boolean(),
+  isDetached: z.boolean(),
+  isOrdered: z.boolean(),
+  filter: z.string().optional(),
+  ...changeable,
+  opaque: z.record(z.string(), z.unknown()).describe("Settings that the gRPC door keeps for its clients.").optional(),
+  lag: z.int().describe("Messages that are published and not acknowledged."),
+  pending: z
+    .int()
+    .nullable()
+    .describe("Messages that are delivered and not acknowledged; null if the node that serves them does not answer."),
+  oldestUnackedMs: z.int().nullable().describe("The age of the oldest message that is not acknowledged."),
+});
+
 export const FRAMES = {
   ping: framed({}),
   createTopic: framed({ topic: name, labels, retentionMs: count.optional() }),

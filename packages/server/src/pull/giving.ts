@@ -75,7 +75,7 @@ function leaseOne({ logs, now, ackDeadlineMs }: Giving, { holder, taken }: Batch
     const one = log.lease(id, isSequential, now, leaseMs);
     if (one === undefined) continue;
     holder.outstanding++;
-    flow.add(log.bytesLeased(one.lease.seq));
+    flow.add(log.bytesOf(one.lease.seq));
     taken.push({ log, one });
     return true;
   }

@@ -14,7 +14,6 @@ import type { Streams } from "../streams/service.ts";
 import type { Delivery } from "./contract.ts";
 import { buryIn } from "./dead-letters.ts";
 import type { Holder } from "./holders.ts";
-import { sizeOf } from "./message.ts";
 import type { PulledLog, Taken } from "./pulled-log.ts";
 import type { PullerMeta, TopicRef } from "./state.ts";
 import { isOfTopic } from "./topic-ref.ts";
@@ -182,10 +181,7 @@ export class LogReader {
       if (!this.isCurrent(log) || !log.core.isLeased(seq, number)) continue;
       if (message === undefined) log.drop(seq);
       else if (message === "failed" || holder.isClosed) log.withdraw(seq, this.now);
-      else {
-        this.recount(holder, log, seq, sizeOf(message));
-        found.push(delivery(log, one, message));
-      }
+      else found.push(delivery(log, one, message));
       isFailing ||= message === "failed";
       log.settle(this.now);
     }
@@ -196,13 +192,6 @@ export class LogReader {
     };
     if (isFailing) this.parts.world.after(this.parts.limits.retryMs, release);
     else release();
-  }
-
-  /** The size of a message that was leased before it was read. */
-  private recount({ flow }: Holder, log: PulledLog, seq: number, bytes: number): void {
-    flow.remove(log.bytesLeased(seq));
-    flow.add(bytes);
-    log.setBytes(seq, bytes);
   }
 
   /** Reads one message. With `nearby`, reads those after it too and puts them there. */

@@ -70,5 +70,5 @@ test("a leased message is counted with its key and attributes", () => {
   const log = stored();
   log.read([{ ...message(at(4)), key: "key", attributes: { name: "value" } }], 0);
   log.lease("h", false, 0, 1_000);
-  expect(log.bytesLeased(4)).toBe(1 + 3 + 4 + 5);
+  expect(log.bytesOf(4)).toBe(1 + 3 + 4 + 5);
 });

@@ -3,7 +3,7 @@
  * but for the messages that it is given; the dispatcher reads them and stores what has changed.
  *
  * Invariants: a message is delivered only if it matches the filter, is not a repetition and is not too old; any other is
- * acknowledged here. Whatever ends a lease, `settle` follows, so that order and flow control agree with the leases.
+ * acknowledged here. Whatever ends a lease, `settle` follows, so that the order agrees with the leases.
  */
 import { comparePositions, type Position } from "@sluice/protocol";
 import { backoffMs } from "../core/backoff.ts";
@@ -55,7 +55,8 @@ export class PulledLog {
   private readonly recent: RecentIds | undefined;
   private generations: { readonly from: number; readonly generation: number }[];
   private readonly ended: Lease[] = [];
-  private readonly bytesOf = new Map<number, number>();
+  /** The size of every message that was read and is not done. Its payload may be gone from the cache. */
+  private readonly sizes = new Map<number, number>();
   private readonly cache = new Map<number, LoggedMessage>();
   private cachedBytes = 0;
   private readonly ackedBy = new Map<number, number>();
@@ -80,7 +81,10 @@ export class PulledLog {
       get maxAttempts() {
         return options().deadLetter?.maxAttempts;
       },
-      ended: (lease: Lease) => void this.ended.push(lease),
+      ended: (lease: Lease) => {
+        this.ended.push(lease);
+        parts.freed(lease, this.bytesOf(lease.seq));
+      },
     };
     this.core = new LeaseCore(core, floor.seq, floor.seq, blocks, now);
     this.order = new ReadyOrder(isOrdered);
@@ -121,6 +125,7 @@ export class PulledLog {
     const deliverAtMs = Number(message.attributes?.[DELIVER_AT] ?? 0);
     if (deliverAtMs > now && core.acks.delayOf(seq) === undefined) core.delay(seq, deliverAtMs);
     if (this.parts.options().isOrdered || core.isReady(seq)) this.order.add(seq, message.key);
+    this.sizes.set(seq, sizeOf(message));
     this.remember(seq, message);
   }
 
@@ -164,6 +169,7 @@ export class PulledLog {
   trimmed(through: Position, now: number): void {
     this.moveTail(through);
     this.core.dropThrough(through.seq);
+    for (const seq of this.sizes.keys()) if (seq <= through.seq) this.sizes.delete(seq);
     this.settle(now);
   }
 
@@ -187,20 +193,15 @@ export class PulledLog {
         continue;
       }
       const lease = core.leaseAt(seq, holder, now, leaseMs);
-      this.setBytes(seq, message === undefined ? 0 : sizeOf(message));
       return { lease, position: this.positionOf(seq), message };
     }
   }
 
   private readonly isReady = (seq: number): boolean => this.core.isReady(seq);
 
-  /** The size of a leased message, once it is known. */
-  setBytes(seq: number, bytes: number): void {
-    this.bytesOf.set(seq, bytes);
-  }
-
-  bytesLeased(seq: number): number {
-    return this.bytesOf.get(seq) ?? 0;
+  /** What a message counts for flow control, from its lease to the end of that lease. */
+  bytesOf(seq: number): number {
+    return this.sizes.get(seq) ?? 0;
   }
 
   /** `isCurrentTerm`: the lease was given by this dispatcher. */
@@ -254,6 +255,7 @@ export class PulledLog {
     this.core.drop(seq);
     this.order.done(seq);
     this.forget(seq);
+    this.sizes.delete(seq);
   }
 
   /** Takes a lease back, as if it had never been. */
@@ -269,7 +271,7 @@ export class PulledLog {
     this.settle(now);
   }
 
-  /** Brings order and flow control in line with the leases that have ended. */
+  /** Brings the order in line with the leases that have ended. */
   settle(now: number): void {
     // A lease that is released may end others.
     for (let i = 0; i < this.ended.length; i++) this.release(this.ended[i]!, now);
@@ -285,10 +287,9 @@ export class PulledLog {
   private release(lease: Lease, now: number): void {
     const { core, order } = this;
     const { seq, attempt } = lease;
-    this.parts.freed(lease, this.bytesLeased(seq));
-    this.bytesOf.delete(seq);
     if (core.acks.isAcked(seq)) {
       order.done(seq);
+      this.sizes.delete(seq);
       return;
     }
     for (const later of order.back(seq)) core.withdraw(later);

@@ -84,6 +84,8 @@ export class RemoteHolders {
       case "close":
         this.forget(what.stream);
         return { type: "ok" };
+      case "count":
+        return { type: "count", outstanding: dispatcher.outstanding };
     }
   }
 

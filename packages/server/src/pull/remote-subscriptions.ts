@@ -31,7 +31,7 @@ export interface RemoteParts {
 }
 
 interface Waiting {
-  readonly resolve: (reply: Reply) => void;
+  readonly resolve: (reply: Reply | undefined) => void;
   readonly cancel: Cancel;
 }
 
@@ -56,19 +56,34 @@ export class RemoteSubscriptions {
 
   /** Asks the node that serves the subscription. Throws a Refusal if it does not answer, or does not serve it any more. */
   async ask(node: string, puller: Entity, what: Ask): Promise<Reply> {
+    const reply = await this.replyOf(node, puller, what);
+    if (reply === undefined || reply.type === "elsewhere") throw moved(puller);
+    return reply;
+  }
+
+  /** The number of messages that a node has leased; null if it does not answer. */
+  async pending(node: string, puller: Entity): Promise<number | null> {
+    const reply = await this.replyOf(node, puller, { type: "count" });
+    if (reply === undefined) return null;
+    return reply.type === "count" ? reply.outstanding : 0;
+  }
+
+  /** Undefined if the node does not answer. */
+  private replyOf(node: string, puller: Entity, what: Ask): Promise<Reply | undefined> {
     const { carrier, world, limits } = this.parts;
     const ask = `${carrier.node} ${++this.count}`;
-    const reply = await new Promise<Reply>((resolve) => {
-      const untilMs = world.monotonicMs() + limits.silentMs;
+    const untilMs = world.monotonicMs() + limits.silentMs;
+    return new Promise((resolve) => {
       const send = () => {
-        if (world.monotonicMs() >= untilMs) return this.replied({ pull: 1, re: ask, reply: { type: "elsewhere" } });
+        if (world.monotonicMs() >= untilMs) {
+          this.asks.delete(ask);
+          return resolve(undefined);
+        }
         this.asks.set(ask, { resolve, cancel: world.after(limits.resendMs, send) });
         carrier.send(node, { pull: 1, ask, from: carrier.node, puller: puller.key, what });
       };
       send();
     });
-    if (reply.type === "elsewhere") throw moved(puller);
-    return reply;
   }
 
   async answer(
@@ -102,7 +117,10 @@ export class RemoteSubscriptions {
   }
 
   stop(): void {
-    for (const { cancel } of this.asks.values()) cancel();
+    for (const { cancel, resolve } of this.asks.values()) {
+      cancel();
+      resolve(undefined);
+    }
     this.asks.clear();
     for (const stream of [...this.open.values()]) stream.end("draining");
   }

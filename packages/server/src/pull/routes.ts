@@ -1,5 +1,6 @@
 /**
- * The HTTP routes of pull: its WebSocket, and publishes that are too large for a frame. Called by the router.
+ * The HTTP routes of pull: its WebSocket, a look at a subscription, and publishes that are too large for a frame. Called by the
+ * router.
  *
  * Invariants: a connection counts against the limit of the audience before its first frame, and is drained with it.
  */
@@ -17,13 +18,14 @@ import type { PullLimits } from "./defaults.ts";
 import { publishBody } from "./frames.ts";
 
 export const PULL_ADDRESS = "/v1/{project}/pull";
+export const SUBSCRIPTION_ADDRESS = "/v1/{project}/pull/{subscription}";
 export const TOPIC_ADDRESS = "/v1/{project}/topics/{path}";
 
 export class PullRoutes {
   constructor(
     private readonly connections: PullConnections,
     private readonly audience: Audience,
-    private readonly service: Pick<PullService, "publish">,
+    private readonly service: Pick<PullService, "publish" | "info">,
     private readonly limits: Pick<PullLimits, "publishBytes">,
   ) {}
 
@@ -34,10 +36,18 @@ export class PullRoutes {
     return { status: 101, headers: [], socket };
   }
 
+  async info({ project, subscription, access }: CallTo<typeof SUBSCRIPTION_ADDRESS>): Promise<Reply> {
+    return json(await this.service.info(project, subscription, access));
+  }
+
   async publish({ project, stream, access }: CallTo<typeof TOPIC_ADDRESS>, request: HttpRequest): Promise<Reply> {
     const { messages } = await jsonBody(request, this.limits.publishBytes, publishBody);
     const messageIds = await this.service.publish(project, stream, messages, access);
-    const headers = [header.contentType, "application/json"];
-    return { status: 200, headers, body: utf8(JSON.stringify({ messageIds })) };
+    return json({ messageIds });
   }
+}
+
+function json(body: object): Reply {
+  const headers = [header.contentType, "application/json", header.cacheControl, "no-store"];
+  return { status: 200, headers, body: utf8(JSON.stringify(body)) };
 }

@@ -61,10 +61,10 @@ function stored(meta: PullerMeta): Change[] {
 }
 
 /** A dispatcher begins. Submitted under its ownership, before it reads any row. */
-export function beginTermRule(view: View, now: number): Decision<PullerMeta | undefined> {
+export function beginTermRule(view: View, now: number, node: string): Decision<PullerMeta | undefined> {
   const known = view.get(metaTable, "");
   if (known === undefined) return { outcome: undefined };
-  const meta: PullerMeta = { ...known, term: known.term + 1, usedAt: now };
+  const meta: PullerMeta = { ...known, term: known.term + 1, node, usedAt: now };
   return { outcome: meta, changes: stored(meta) };
 }
 

@@ -2,6 +2,7 @@
  * The service of pull, as every door uses it: one object over its parts, topics, subscriptions, delivery, snapshots and schemas. Its
  * interface is in `contract.ts`.
  */
+import { Backlogs } from "./backlog.ts";
 import { Consuming } from "./consuming.ts";
 import type { PullService } from "./contract.ts";
 import type { PullParts } from "./parts.ts";
@@ -20,6 +21,7 @@ export function pullService(parts: PullParts, registry: DispatcherRegistry, remo
   const subscriptions = new Subscriptions(parts, registry, snapshots);
   const schemas = new Schemas(parts);
   const consuming = new Consuming(parts, registry, remote);
+  const backlogs = new Backlogs(parts, subscriptions, registry, remote);
   const service: PullService = {
     createTopic: (...asked) => topics.create(...asked),
     updateTopic: (...asked) => topics.update(...asked),
@@ -32,6 +34,7 @@ export function pullService(parts: PullParts, registry: DispatcherRegistry, remo
 
     create: (...asked) => subscriptions.create(...asked),
     get: (...asked) => subscriptions.get(...asked),
+    info: (...asked) => backlogs.info(...asked),
     list: (...asked) => subscriptions.list(...asked),
     update: (...asked) => subscriptions.update(...asked),
     delete: (...asked) => subscriptions.delete(...asked),

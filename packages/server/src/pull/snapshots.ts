@@ -9,16 +9,12 @@ import type { Access } from "../core/action.ts";
 import { Refusal } from "../core/refusal.ts";
 import { type Entity, entityOf } from "../engine/contract.ts";
 import { put } from "../engine/draft.ts";
-import { rowsOf } from "../engine/table-rows.ts";
-import type { Block } from "../leases/block-row.ts";
-import { blockOfKey, blockTable } from "../leases/block-table.ts";
 import type { Listed, ListPage, Snapshot, SnapshotSettings } from "./contract.ts";
 import { checkName } from "./options.ts";
 import { demand, listed, metaOf, type PullParts } from "./parts.ts";
 import { type LogState, logChanges } from "./rules.ts";
 import {
   logPaths,
-  logTable,
   pullerEntity,
   SNAPSHOT,
   SNAPSHOT_META,
@@ -27,6 +23,7 @@ import {
   snapshotTable,
   type TopicRef,
 } from "./state.ts";
+import { storedLogs } from "./stored-logs.ts";
 
 /** The rows of a snapshot have this edition. */
 const EDITION = 0;
@@ -60,26 +57,9 @@ export class Snapshots {
     return snapshotOf(name, meta);
   }
 
-  /** Floors come first: what is acknowledged while this reads may count as acknowledged or not. */
-  private async read(e: Entity, topic: TopicRef, edition: number): Promise<Map<string, LogState>> {
+  private read(e: Entity, topic: TopicRef, edition: number): Promise<Map<string, LogState>> {
     const { engine, limits } = this.parts;
-    const paths = logPaths(topic);
-    const { rows } = await engine.load(
-      e,
-      paths.map((path) => logTable.at(path)),
-    );
-    const blocks = new Map<string, Map<number, Block>>(paths.map((path) => [path, new Map()]));
-    for await (const { key, value } of rowsOf(engine, e, blockTable, limits.pageRows)) {
-      const block = blockOfKey(key);
-      if (block.edition === edition) blocks.get(block.path)?.set(block.number, value);
-    }
-    return new Map(
-      paths.map((path, i) => {
-        const row = rows[i] && logTable.decode(rows[i]);
-        if (row === undefined) throw new Error(`${e.key} has no row of ${path}`);
-        return [path, { at: row.at, marked: row.marked, blocks: blocks.get(path)! }];
-      }),
-    );
+    return storedLogs(engine, e, topic, edition, limits.pageRows);
   }
 
   private async known(snapshot: Entity): Promise<SnapshotMeta | undefined> {

@@ -62,6 +62,8 @@ export interface PullerMeta {
   readonly edition: number;
   /** Grows with every dispatcher. */
   readonly term: number;
+  /** The node of the last dispatcher. */
+  readonly node?: string | undefined;
   /** Grows with every change that a dispatcher must notice. */
   readonly revision: number;
   readonly isTopicDeleted: boolean;

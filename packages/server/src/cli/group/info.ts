@@ -1,6 +1,7 @@
 /** `sluice group info`: which member has which streams of a group, and how far each is processed. */
 import type { Command } from "commander";
 import { examples } from "../help.ts";
+import { ageText } from "../listed.ts";
 import { addRemoteOptions } from "../remote.ts";
 import { bold, harmless, line, say, table } from "../terminal.ts";
 import { addWhichOptions, GROUP_ARGUMENT, groupOf, type WhichOptions } from "./which.ts";
@@ -54,10 +55,6 @@ async function info(name: string, options: Options): Promise<void> {
   ]);
   await showTable(["STREAM", "STATUS", "MEMBER", "LAG", "OLDEST", "PROGRESS"], rows, "it has no streams yet");
   if (isCut) say("there are more streams; only these are listed and summed up");
-}
-
-function ageText(ms: number | null): string {
-  return ms === null ? "-" : `${(ms / 1_000).toFixed(1)}s`;
 }
 
 async function showTable(heading: readonly string[], rows: readonly string[][], none: string): Promise<void> {

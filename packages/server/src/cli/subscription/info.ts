@@ -1,7 +1,8 @@
-/** `sluice subscription info`: shows what is stored of a subscription. */
+/** `sluice subscription info`: shows the settings of a subscription, and how far it is behind. */
+import type { SubscriptionInfo } from "@sluice/protocol/pull";
 import type { Command } from "commander";
 import { examples } from "../help.ts";
-import { timeText } from "../listed.ts";
+import { ageText, timeText } from "../listed.ts";
 import { addRemoteOptions, type RemoteOptions, remoteOf } from "../remote.ts";
 import { harmless, line, table } from "../terminal.ts";
 import { stateOf } from "./ls.ts";
@@ -13,19 +14,19 @@ interface Options extends RemoteOptions {
 export function addInfo(subscription: Command): void {
   const command = subscription
     .command("info")
-    .description("show the topic of a subscription and its settings")
+    .description("show the topic of a subscription, its settings, and how far it is behind")
     .argument("<subscription>", "the name of the subscription")
     .option("--json", "as a JSON object")
     .action(info);
   addRemoteOptions(command);
   examples(command, [
     ["sluice subscription info billing", "in words"],
-    ["sluice subscription info billing --json | jq .ackDeadlineMs", "for scripts"],
+    ["sluice subscription info billing --json | jq .lag", "for scripts: the messages that are not acknowledged"],
   ]);
 }
 
 async function info(name: string, options: Options): Promise<void> {
-  const found = await remoteOf(options).pull(({ queue }) => queue.subscription(name));
+  const found = await remoteOf(options).request<SubscriptionInfo>("GET", `pull/${encodeURIComponent(name)}`);
   if (options.json) return line(JSON.stringify(found));
   const { topic, createdAt, ackDeadlineMs, isOrdered, isExactlyOnce, filter, deadLetter, retryPolicy } = found;
   const rows: [string, string][] = [
@@ -33,6 +34,9 @@ async function info(name: string, options: Options): Promise<void> {
     ["topic", harmless(topic)],
     ["state", stateOf(found)],
     ["created", timeText(createdAt)],
+    ["lag", String(found.lag)],
+    ["pending", found.pending === null ? "unknown; the node that serves it does not answer" : String(found.pending)],
+    ["oldest", ageText(found.oldestUnackedMs)],
     ["ack deadline", `${ackDeadlineMs / 1_000}s`],
     ["ordered", isOrdered ? "yes" : "no"],
     ["exactly once", isExactlyOnce ? "yes" : "no"],
