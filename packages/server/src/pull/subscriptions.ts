@@ -60,6 +60,9 @@ export class Subscriptions {
     await this.demandDeadLetter(project, options, access);
     const puller = pullerEntity(project, name);
     const { topic, logs } = await findTopic(streams, world, project, path, from);
+    const known = await this.stored(puller);
+    // Its holds stand where it stands. A hold at the tail would let retention take what it has not acknowledged.
+    if (known !== undefined) return { value: subscriptionOf(name, known), isNew: false };
     // The holds come first, so that retention takes nothing between the creation and the first pull.
     for (const [log, at] of logs) await streams.hold(project, log, holderOf(puller), at);
     const { kind, meta } = await keepers.submit(
@@ -116,9 +119,13 @@ export class Subscriptions {
     });
   }
 
+  private async stored(puller: Entity): Promise<PullerMeta | undefined> {
+    const { rows } = await this.parts.engine.load(puller, [META]);
+    return rows[0] && metaTable.decode(rows[0]);
+  }
+
   private async seen(project: string, name: string, access: Access): Promise<Subscription | undefined> {
-    const { rows } = await this.parts.engine.load(pullerEntity(project, name), [META]);
-    const meta = rows[0] && metaTable.decode(rows[0]);
+    const meta = await this.stored(pullerEntity(project, name));
     if (meta === undefined || !access.sees(meta.topic.path)) return undefined;
     return subscriptionOf(name, await this.current(project, meta));
   }

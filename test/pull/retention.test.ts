@@ -1,0 +1,13 @@
+/** What retention leaves to a subscription: its hold on the topic, and messages that grow too old. */
+import { expect, it } from "vitest";
+import { memoryNode, P, texts } from "./pull-world.ts";
+
+it("a repeated creation leaves the hold of a subscription where its messages are", async () => {
+  const node = await memoryNode();
+  await node.streams.create(P, "t", { config: { retention: { maxMessages: 1 } }, closed: false });
+  await node.subscribe();
+  await node.publish("a", "b", "c");
+  await node.subscribe();
+  await node.publish("d", "e");
+  expect(texts(await node.pull())).toEqual([..."abcde"]);
+});
