@@ -148,7 +148,7 @@ export class PulledLog {
     const isReplaced = position.seq <= marked.seq && position.generation > marked.generation;
     if (isReplaced || (position.seq <= tail.seq && comparePositions(position, tail) > 0)) {
       this.core.rewind(position.seq - 1, position.seq - 1);
-      for (let { seq } = position; seq <= this.tail.seq; seq++) this.order.done(seq);
+      this.order.forget((seq) => seq >= position.seq);
       this.generations = this.generations.filter(({ from }) => from < position.seq);
       this.cache.clear();
       this.cachedBytes = 0;
@@ -260,7 +260,6 @@ export class PulledLog {
   withdraw(seq: number, now: number): void {
     this.core.withdraw(seq);
     this.settle(now);
-    this.order.ready(seq);
   }
 
   /** Ends all leases; the log is used no more. */
@@ -294,7 +293,12 @@ export class PulledLog {
     for (const later of order.back(seq)) core.withdraw(later);
     const { retryPolicy } = this.parts.options();
     const isCounted = core.acks.attemptsOf(seq) === attempt;
-    if (!isCounted || retryPolicy === undefined || core.acks.delayOf(seq) !== undefined || core.dead.has(seq)) return;
+    if (!isCounted) {
+      // The lease was taken back, by itself or with all others. A message beyond the tail is gone.
+      if (seq <= this.tail.seq) order.ready(seq);
+      return;
+    }
+    if (retryPolicy === undefined || core.acks.delayOf(seq) !== undefined || core.dead.has(seq)) return;
     const { minBackoffMs: firstMs, maxBackoffMs: maxMs } = retryPolicy;
     core.delay(seq, now + backoffMs(attempt, { firstMs, maxMs }));
   }
