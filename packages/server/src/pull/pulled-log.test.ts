@@ -97,3 +97,13 @@ test.each([false, true])(
     expect(leased(log)).toEqual([at(7, 2)]);
   },
 );
+
+test("an ordering key goes on after retention has taken messages of it that were read and not leased", () => {
+  const log = stored(newBlock(), { isOrdered: true });
+  log.read([message(at(4), "key"), message(at(5), "key")], 0);
+  expect(log.lease("h", true, 0, 1_000)?.position).toEqual(at(4));
+  log.trimmed(at(8), 0);
+  log.read([message(at(9), "key")], 0);
+  expect(log.lease("h", true, 0, 1_000)?.position).toEqual(at(9));
+  expect(log.ahead).toBe(1);
+});

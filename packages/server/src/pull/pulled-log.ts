@@ -164,6 +164,8 @@ export class PulledLog {
   trimmed(through: Position, now: number): void {
     this.moveTail(through);
     this.core.dropThrough(through.seq);
+    this.order.forget((seq) => seq <= through.seq);
+    for (const seq of this.cache.keys()) if (seq <= through.seq) this.forget(seq);
     this.settle(now);
   }
 
