@@ -107,3 +107,15 @@ test("an ordering key goes on after retention has taken messages of it that were
   expect(log.lease("h", true, 0, 1_000)?.position).toEqual(at(9));
   expect(log.ahead).toBe(1);
 });
+
+test("a late acknowledgement of a message that a failover lost does not count for the one that took its number", () => {
+  const log = stored();
+  const late = { edition: 1, log: 0, generation: 1, seq: 14, lease: 0 };
+  expect(log.ack(late, false, 0)).toBe("done");
+  const positions = [...range(4, 12).map((seq) => at(seq)), ...range(13, 15).map((seq) => at(seq, 2))];
+  log.read(
+    positions.map((position) => message(position)),
+    0,
+  );
+  expect(leased(log)).toEqual(positions);
+});

@@ -221,6 +221,9 @@ export class PulledLog {
     const isRead = seq <= this.tail.seq;
     const isEarlier = !isCurrentTerm && id.generation >= this.floor.generation;
     if (isRead ? this.positionOf(seq).generation !== id.generation : !isEarlier) return "gone";
+    // If the log has lost this message, another one has its number. `marked` tells them apart when that one is read.
+    const position = { generation: id.generation, seq };
+    if (comparePositions(position, this.marked) > 0) this.marked = position;
     this.drop(seq);
     this.settle(now);
     return "done";
