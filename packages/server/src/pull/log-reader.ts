@@ -112,7 +112,8 @@ export class LogReader {
 
   private async readFrom(log: PulledLog, after: Position): Promise<void> {
     const { streams, limits } = this.parts;
-    log.isDry = true;
+    // Without a watch nothing would tell of a later message.
+    log.isDry = this.watches.has(log);
     const page = await streams.peek(this.puller.project, log.path, after, limits.readBytes);
     if (!this.isCurrent(log)) return;
     switch (page.kind) {
