@@ -14,7 +14,10 @@ const COUNT = `${PREFIX}DeliveryCount`;
 const SUBSCRIPTION = `${PREFIX}Subscription`;
 const PROJECT = `${PREFIX}SubscriptionProject`;
 const PUBLISHED = `${PREFIX}TopicPublishTime`;
-const OWN_PREFIX = "dead-";
+const STREAM = "dead-stream";
+const OFFSET = "dead-offset";
+const REASON = "dead-reason";
+const ADDED: ReadonlySet<string> = new Set([COUNT, SUBSCRIPTION, PROJECT, PUBLISHED, STREAM, OFFSET, REASON]);
 
 export interface DeadLetter {
   readonly message: LoggedMessage;
@@ -45,9 +48,9 @@ export async function buryIn(
       [SUBSCRIPTION]: subscription,
       [PROJECT]: project,
       [PUBLISHED]: new Date(message.at).toISOString(),
-      [`${OWN_PREFIX}stream`]: topic,
-      [`${OWN_PREFIX}offset`]: offset,
-      [`${OWN_PREFIX}reason`]: why,
+      [STREAM]: topic,
+      [OFFSET]: offset,
+      [REASON]: why,
     },
   });
   if (outcome.kind !== "appended" && outcome.kind !== "duplicate") {
@@ -67,6 +70,5 @@ export function isLetterOf({ attributes }: LoggedMessage, subscription: string):
 
 /** The attributes that the message had before it died. */
 export function originalAttributes({ attributes = {} }: LoggedMessage): Record<string, string> {
-  const kept = Object.entries(attributes).filter(([key]) => !key.startsWith(PREFIX) && !key.startsWith(OWN_PREFIX));
-  return Object.fromEntries(kept);
+  return Object.fromEntries(Object.entries(attributes).filter(([key]) => !ADDED.has(key)));
 }

@@ -1,0 +1,28 @@
+/** Dead letters of pull: what they are told by, what becomes of them when the policy changes, and their redrive. */
+import { expect, it } from "vitest";
+import { FULL_ACCESS } from "../../packages/server/src/core/action.ts";
+import { memoryNode, P, type PullNode, settled, texts } from "./pull-world.ts";
+
+const deadLetter = (topic = "dead") => ({ topic, maxAttempts: 1 });
+
+async function subscribed(): Promise<PullNode> {
+  const node = await memoryNode();
+  await node.topic();
+  await node.subscribe({ deadLetter: deadLetter() });
+  return node;
+}
+
+async function killAll(node: PullNode): Promise<void> {
+  await node.nack(undefined, ...(await node.pull(100)));
+  await settled();
+}
+
+const redrive = (node: PullNode) => node.service.redrive(P, "s", FULL_ACCESS);
+
+it("a redrive removes what the dead letter was told by, and no attribute of its publisher", async () => {
+  const node = await subscribed();
+  await node.publish({ attributes: { "dead-line": "soon" } });
+  await killAll(node);
+  expect(await redrive(node)).toBe(1);
+  expect((await node.pull())[0]!.attributes).toEqual({ "dead-line": "soon" });
+});
