@@ -26,3 +26,18 @@ it("a redrive removes what the dead letter was told by, and no attribute of its 
   expect(await redrive(node)).toBe(1);
   expect((await node.pull())[0]!.attributes).toEqual({ "dead-line": "soon" });
 });
+
+it("dead letters of all shards and subscriptions have ids of their own", async () => {
+  const node = await memoryNode();
+  await node.topic("dead");
+  await node.subscribe({ topic: "dead", deduplicates: true }, "letters");
+  await node.streams.create(P, "t", { config: { shards: 4 }, closed: false });
+  for (const name of ["s", "other"]) await node.subscribe({ deadLetter: deadLetter() }, name);
+  await node.publish(...Array.from({ length: 8 }, (_, i) => ({ orderingKey: `key ${i}` })));
+  for (const name of ["s", "other"]) {
+    const ids = (await node.pull(100, name)).map(({ ackId }) => ackId);
+    await node.service.nack(P, name, ids, undefined, FULL_ACCESS);
+  }
+  await settled();
+  expect(await node.pull(100, "letters")).toHaveLength(16);
+});

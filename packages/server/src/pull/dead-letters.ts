@@ -21,7 +21,8 @@ const ADDED: ReadonlySet<string> = new Set([COUNT, SUBSCRIPTION, PROJECT, PUBLIS
 
 export interface DeadLetter {
   readonly message: LoggedMessage;
-  readonly topic: string;
+  /** The stream of the message: the topic, or a shard of it. */
+  readonly stream: string;
   readonly attempts: number;
   readonly why: Reason;
 }
@@ -31,7 +32,7 @@ export async function buryIn(
   streams: Streams,
   { project, id: subscription }: Entity,
   deadLetterTopic: string,
-  { message, topic, attempts, why }: DeadLetter,
+  { message, stream, attempts, why }: DeadLetter,
 ): Promise<void> {
   const created = await streams.create(project, deadLetterTopic, { config: {}, closed: false });
   const contentType = "meta" in created ? created.meta.config.contentType : undefined;
@@ -40,7 +41,8 @@ export async function buryIn(
     payloads: [message.payload],
     contentType: contentType ?? (await contentTypeOf(streams, project, deadLetterTopic)),
     close: false,
-    messageId: `${topic}@${offset}`,
+    // A message may die in several subscriptions, and repeats of one letter must be told from that.
+    messageId: `${subscription}/${stream}@${offset}`,
     messageKey: message.key,
     attributes: {
       ...message.attributes,
@@ -48,7 +50,7 @@ export async function buryIn(
       [SUBSCRIPTION]: subscription,
       [PROJECT]: project,
       [PUBLISHED]: new Date(message.at).toISOString(),
-      [STREAM]: topic,
+      [STREAM]: stream,
       [OFFSET]: offset,
       [REASON]: why,
     },

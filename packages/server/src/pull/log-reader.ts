@@ -266,7 +266,7 @@ export class LogReader {
     return located.position.seq < floor.seq ? located.position : floor;
   }
 
-  bury(log: PulledLog, seq: number, why: Reason, { options, topic }: PullerMeta): void {
+  bury(log: PulledLog, seq: number, why: Reason, { options }: PullerMeta): void {
     const position = log.positionOf(seq);
     const key = `${log.index} ${formatOffset(position)}`;
     if (this.burying.has(key) || options.deadLetter === undefined) return;
@@ -277,7 +277,7 @@ export class LogReader {
       const message = await this.one(log, position);
       if (message === "failed") throw new Error("the message was not read");
       if (message === undefined) return;
-      await buryIn(this.parts.streams, this.puller, deadLetter.topic, { message, topic: topic.path, attempts, why });
+      await buryIn(this.parts.streams, this.puller, deadLetter.topic, { message, stream: log.path, attempts, why });
     };
     const again = () => {
       if (!this.isCurrent(log)) return;
