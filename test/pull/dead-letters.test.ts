@@ -41,3 +41,15 @@ it("dead letters of all shards and subscriptions have ids of their own", async (
   await settled();
   expect(await node.pull(100, "letters")).toHaveLength(16);
 });
+
+it("a redrive begins at the first letter of a dead-letter topic that has taken the place of another", async () => {
+  const node = await subscribed();
+  await node.publish("a", "b");
+  await killAll(node);
+  expect(await redrive(node)).toBe(2);
+  await node.ack(...(await node.pull()));
+  await node.service.update(P, "s", { deadLetter: deadLetter("later") }, FULL_ACCESS);
+  await node.publish("c");
+  await killAll(node);
+  expect(await redrive(node)).toBe(1);
+});

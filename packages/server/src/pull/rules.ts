@@ -114,7 +114,10 @@ export function seekRule(view: View, logs: ReadonlyMap<string, LogState>): Decis
 export function updateRule(view: View, change: SubscriptionChange): Decision<PullerMeta | undefined> {
   const known = view.get(metaTable, "");
   if (known === undefined) return { outcome: undefined };
-  const meta: PullerMeta = { ...known, options: { ...known.options, ...change }, revision: known.revision + 1 };
+  const options = { ...known.options, ...change };
+  const isSameTopic = options.deadLetter?.topic === known.options.deadLetter?.topic;
+  const redrivenTo = isSameTopic ? known.redrivenTo : undefined;
+  const meta: PullerMeta = { ...known, options, redrivenTo, revision: known.revision + 1 };
   return { outcome: meta, changes: stored(meta) };
 }
 
