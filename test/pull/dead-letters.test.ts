@@ -53,3 +53,51 @@ it("a redrive begins at the first letter of a dead-letter topic that has taken t
   await killAll(node);
   expect(await redrive(node)).toBe(1);
 });
+
+/** A node with a message that its dead-letter topic does not take. */
+async function refused(): Promise<PullNode> {
+  const node = await subscribed();
+  await node.streams.create(P, "dead", { config: {}, closed: true });
+  await node.publish("a");
+  await killAll(node);
+  expect(node.faults.splice(0)).toHaveLength(2);
+  return node;
+}
+
+it("a dead letter that its topic refuses goes to the topic that the policy names by then", async () => {
+  const node = await refused();
+  await node.service.update(P, "s", { deadLetter: deadLetter("later") }, FULL_ACCESS);
+  await node.pass(1_000);
+  expect(node.faults).toEqual([]);
+  expect(await redrive(node)).toBe(1);
+});
+
+it("a dead letter that its topic refuses is delivered again when the policy is removed", async () => {
+  const node = await refused();
+  await node.service.update(P, "s", { deadLetter: undefined }, FULL_ACCESS);
+  await node.pass(1_000);
+  const [a] = await node.pull();
+  expect(texts([a!])).toEqual(["a"]);
+  expect(await node.ack(a!)).toEqual(["done"]);
+});
+
+it("a dead letter on its way does not acknowledge a message that took its number after a failover", async () => {
+  const node = await subscribed();
+  await node.publish("a");
+  const { append } = node.streams;
+  let arrive = () => {};
+  const held = new Promise<void>((resolve) => {
+    arrive = resolve;
+  });
+  node.streams.append = async (...asked) => {
+    await held;
+    return append.apply(node.streams, asked);
+  };
+  await killAll(node);
+  const [log] = node.feature.registry.all[0]!.logs;
+  const { generation, seq } = log!.tail;
+  log!.read([{ position: { generation: generation + 1, seq }, at: 0, payload: new Uint8Array(1) }], 0);
+  arrive();
+  await settled();
+  expect(log!.core.acks.isAcked(seq)).toBe(false);
+});

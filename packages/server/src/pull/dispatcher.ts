@@ -252,7 +252,7 @@ export class Dispatcher {
 
   private buryDead(): void {
     for (const log of this.logs) {
-      for (const [seq, why] of log.dead()) this.reader.bury(log, seq, why, this.meta);
+      for (const [seq, why] of log.dead()) this.reader.bury(log, seq, why, () => this.meta.options);
     }
   }
 

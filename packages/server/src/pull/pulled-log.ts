@@ -177,6 +177,18 @@ export class PulledLog {
     for (const one of this.core.dead) if (one[0] <= this.tail.seq) yield one;
   }
 
+  /** Whether this very message waits to be put aside. */
+  isDead(position: Position): boolean {
+    const { seq } = position;
+    return this.core.dead.has(seq) && comparePositions(this.positionOf(seq), position) === 0;
+  }
+
+  /** A dead message is attempted again after all. */
+  revive(seq: number, now: number): void {
+    this.core.revive(seq);
+    this.settle(now);
+  }
+
   /** Leases the next message that is ready to a holder; undefined if there is none. */
   lease(holder: string, isSequential: boolean, now: number, leaseMs: number): Taken | undefined {
     const { core, order } = this;
