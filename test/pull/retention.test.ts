@@ -11,3 +11,14 @@ it("a repeated creation leaves the hold of a subscription where its messages are
   await node.publish("d", "e");
   expect(texts(await node.pull())).toEqual([..."abcde"]);
 });
+
+it("a message that comes again is not delivered once it is older than the retention of its subscription", async () => {
+  const node = await memoryNode();
+  await node.topic();
+  await node.subscribe({ retentionMs: 15_000 });
+  await node.publish("a");
+  for (const count of [1, 1, 0]) {
+    expect(await node.pull()).toHaveLength(count);
+    await node.pass(11_000);
+  }
+});

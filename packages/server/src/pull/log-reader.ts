@@ -181,7 +181,8 @@ export class LogReader {
         nearby.get(seq) ??
         (isFailing ? "failed" : await this.one(log, one.position, isRun ? nearby : undefined));
       if (!this.isCurrent(log) || !log.core.isLeased(seq, number)) continue;
-      if (message === undefined) log.drop(seq);
+      const isGone = message === undefined || (message !== "failed" && !log.isWanted(message, this.now));
+      if (isGone) log.drop(seq);
       else if (message === "failed" || holder.isClosed) log.withdraw(seq, this.now);
       else {
         this.recount(holder, log, seq, sizeOf(message));

@@ -109,7 +109,8 @@ export class PulledLog {
     this.settle(now);
   }
 
-  private isWanted({ attributes = NO_ATTRIBUTES, at }: LoggedMessage, now: number): boolean {
+  /** Whether it matches the filter and is not too old. */
+  isWanted({ attributes = NO_ATTRIBUTES, at }: LoggedMessage, now: number): boolean {
     const { retentionMs } = this.parts.options();
     if (retentionMs !== undefined && at + retentionMs < now) return false;
     return this.parts.filter?.(attributes) ?? true;
