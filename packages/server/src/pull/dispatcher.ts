@@ -60,6 +60,7 @@ export class Dispatcher {
       stored: () => this.reader.hold(this.meta),
       changed: (meta) => this.changed(meta),
       failed: () => this.leave("moved"),
+      isUsed: () => this.isWanted,
     });
     this.reader = new LogReader(parts, term.entity, {
       progress: () => this.giveSoon(),

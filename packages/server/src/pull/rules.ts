@@ -80,10 +80,13 @@ export function storeRule(
   const meta = view.get(metaTable, "");
   if (meta?.term !== term || meta.edition !== edition) return { outcome: "changed" };
   const changes: Change[] = logChanges(edition, logs);
-  const { expiresAfterMs } = meta.options;
-  const isSliding = expiresAfterMs !== undefined && now - meta.usedAt > expiresAfterMs / SLIDE_PART;
-  if (isSliding) changes.push(...stored({ ...meta, usedAt: now }));
+  if (isSliding(meta, now)) changes.push(...stored({ ...meta, usedAt: now }));
   return { outcome: "stored", changes };
+}
+
+/** Whether a use of the subscription at this time must be stored. */
+export function isSliding({ usedAt, options: { expiresAfterMs } }: PullerMeta, now: number): boolean {
+  return expiresAfterMs !== undefined && now - usedAt > expiresAfterMs / SLIDE_PART;
 }
 
 export function logChanges(edition: number, logs: ReadonlyMap<string, LogState>): Change[] {
