@@ -128,3 +128,17 @@ it("a subscription with an open stream does not expire, whichever node sweeps it
   expect(told).toEqual([]);
   expect(await b.service.get(P, "s", FULL_ACCESS)).toMatchObject({ name: "s" });
 });
+
+it("a node that stops refuses the answers that another node has not confirmed", async () => {
+  let isCut = false;
+  const [a, b] = await servedByA(() => (isCut ? 0 : 1));
+  await a.publish("a");
+  const got = await a.pull();
+  await meanwhile(b, b.pull());
+  isCut = true;
+  const refused = codeOf(() => b.ack(...got));
+  await settled();
+  await b.feature.stop();
+  await b.pass(1_000);
+  expect(await refused).toBe("unavailable");
+});

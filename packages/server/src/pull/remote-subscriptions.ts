@@ -39,6 +39,7 @@ export class RemoteSubscriptions {
   private readonly asks = new Map<string, Waiting>();
   private readonly open = new Map<string, RemoteStream>();
   private count = 0;
+  private isStopped = false;
 
   constructor(private readonly parts: RemoteParts) {}
 
@@ -56,6 +57,7 @@ export class RemoteSubscriptions {
 
   /** Asks the node that serves the subscription. Throws a Refusal if it does not answer, or does not serve it any more. */
   async ask(node: string, puller: Entity, what: Ask): Promise<Reply> {
+    if (this.isStopped) throw moved(puller);
     const { carrier, world, limits } = this.parts;
     const ask = `${carrier.node} ${++this.count}`;
     const reply = await new Promise<Reply>((resolve) => {
@@ -101,9 +103,10 @@ export class RemoteSubscriptions {
     return stream;
   }
 
+  /** What is not answered yet is given up, so that no caller waits for a node that has stopped. */
   stop(): void {
-    for (const { cancel } of this.asks.values()) cancel();
-    this.asks.clear();
+    this.isStopped = true;
+    for (const re of [...this.asks.keys()]) this.replied({ pull: 1, re, reply: { type: "elsewhere" } });
     for (const stream of [...this.open.values()]) stream.end("draining");
   }
 }
