@@ -340,6 +340,15 @@ it("a payload that is not kept any more is read again for a later attempt", asyn
   expect(texts(await node.pull())).toEqual(["a", "b"]);
 });
 
+it("a publish that is refused for one of its messages stores none of them", async () => {
+  const node = await memoryNode();
+  await node.streams.create(P, "t", { config: { contentType: "application/json" }, closed: false });
+  await node.subscribe();
+  const messages = [{ data: Buffer.from("1"), attributes: { k: "v" } }, { data: Buffer.from("{") }];
+  expect(await codeOf(() => node.publish(...messages))).toBe("bad-body");
+  expect(await node.pull()).toEqual([]);
+});
+
 it("what is malformed is refused with a reason", async () => {
   const node = await subscribed();
   const create = (asked: object) => codeOf(() => node.service.create(P, "n", { topic: "t", ...asked }, FULL_ACCESS));
