@@ -60,6 +60,18 @@ it("a frame that waits for a message holds up no other frame", async () => {
   expect(textsOf(await pulled)).toEqual(["a"]);
 });
 
+it("a change of one limit of a stream leaves the others as they are", async () => {
+  const { url } = await serverForTest("memory");
+  const client = await PullClient.open(url);
+  await client.done("createTopic", { topic: "t" });
+  await client.done("create", { subscription: "s", topic: "t" });
+  await client.done("open", { stream: "1", subscription: "s", maxMessages: 1 });
+  await client.done("limits", { stream: "1", ackDeadlineMs: 20_000 });
+  await client.publish("t", "a", "b");
+  await eventually(() => expect(client.delivered).toEqual(["a"]));
+  expect(textsOf(await client.pull("s"))).toEqual(["b"]);
+});
+
 it("a client may send frames that build on each other without waiting for the answers", async () => {
   const { url } = await serverForTest("memory");
   const client = await PullClient.open(url);
