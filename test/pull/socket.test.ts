@@ -104,6 +104,8 @@ it("each frame demands its own scope, and only for topics that the token may see
   expect(await code(confined, "open", { stream: "1", subscription: "s" })).toBe("forbidden");
   expect(await code(confined, "seek", { subscription: "s", timeMs: 0 })).toBe("forbidden");
   expect(await confined.done("list")).toMatchObject({ subscriptions: [] });
+  await confined.done("createTopic", { topic: "others/t" });
+  expect(await code(confined, "create", { subscription: "s", topic: "others/t" })).toBe("forbidden");
 });
 
 it("a server that shuts down ends its streams and says bye", async () => {

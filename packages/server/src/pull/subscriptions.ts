@@ -62,7 +62,7 @@ export class Subscriptions {
     const { topic, logs } = await findTopic(streams, world, project, path, from);
     const known = await this.stored(puller);
     // Its holds stand where it stands. A hold at the tail would let retention take what it has not acknowledged.
-    if (known !== undefined) return { value: subscriptionOf(name, known), isNew: false };
+    if (known !== undefined) return this.existing(project, name, known, access);
     // The holds come first, so that retention takes nothing between the creation and the first pull.
     for (const [log, at] of logs) await streams.hold(project, log, holderOf(puller), at);
     const { kind, meta } = await keepers.submit(
@@ -70,8 +70,15 @@ export class Subscriptions {
       [META, ...[...logs.keys()].map((log) => logTable.at(log))],
       (view, now) => createRule(view, now, { topic, options, logs }),
     );
-    if (kind === "exists" && meta.topic.path !== path) await this.release(puller, [...logs.keys()]);
-    return { value: subscriptionOf(name, meta), isNew: kind === "created" };
+    if (kind === "created") return { value: subscriptionOf(name, meta), isNew: true };
+    if (meta.topic.path !== path) await this.release(puller, [...logs.keys()]);
+    return this.existing(project, name, meta, access);
+  }
+
+  /** The subscription of that name may be of a topic that the caller may not use. */
+  private async existing(project: string, name: string, meta: PullerMeta, access: Access) {
+    await demand(access, project, "create-subscription", "write", meta.topic.path);
+    return { value: subscriptionOf(name, meta), isNew: false };
   }
 
   private async demandDeadLetter(project: string, { deadLetter }: SubscriptionChange, access: Access): Promise<void> {
