@@ -105,7 +105,7 @@ export class QueueIo {
   bury(dead: Bury): void {
     const { path, position } = dead;
     this.append(dead).then(
-      () => this.step({ type: "buried", path, seq: position.seq }),
+      () => this.step({ type: "buried", path, position }),
       (fault) => {
         if (this.isStopped) return;
         this.parts.report(`the dead letter of ${path} was not stored; it is repeated`, fault);
