@@ -256,6 +256,16 @@ it("a repeated message id is delivered once where the subscription deduplicates"
   expect(texts(await node.pull(10, "all"))).toEqual(["a", "again", "b"]);
 });
 
+it("an update turns the search for repeated ids on and off for what is read from then on", async () => {
+  const node = await subscribed();
+  await node.pull();
+  for (const deduplicates of [true, false]) {
+    await node.service.update(P, "s", { deduplicates }, FULL_ACCESS);
+    await node.publish({ id: "1" }, { id: "1" });
+    expect(await node.pull()).toHaveLength(deduplicates ? 1 : 2);
+  }
+});
+
 it("messages older than the retention of a subscription are not delivered", async () => {
   const node = await subscribed({ retentionMs: 60_000 });
   await node.publish("old");

@@ -52,7 +52,7 @@ export class PulledLog {
   isReading = false;
   isDry = false;
   private readonly order: ReadyOrder;
-  private readonly recent: RecentIds | undefined;
+  private recent: RecentIds | undefined;
   private generations: { readonly from: number; readonly generation: number }[];
   private readonly ended: Lease[] = [];
   private readonly bytesOf = new Map<number, number>();
@@ -84,7 +84,6 @@ export class PulledLog {
     };
     this.core = new LeaseCore(core, floor.seq, floor.seq, blocks, now);
     this.order = new ReadyOrder(isOrdered);
-    this.recent = deduplicates ? new RecentIds(DEDUPLICATION_WINDOW) : undefined;
     this.generations = [{ from: 0, generation: floor.generation }];
     this.storedFloor = this.core.floor;
     const back = deduplicates ? DEDUPLICATION_WINDOW : 0;
@@ -98,6 +97,8 @@ export class PulledLog {
 
   /** Messages that follow the last one that was read. */
   read(messages: readonly LoggedMessage[], now: number): void {
+    if (!this.parts.options().deduplicates) this.recent = undefined;
+    else this.recent ??= new RecentIds(DEDUPLICATION_WINDOW);
     for (const message of messages) {
       this.moveTail(message.position);
       const { seq } = message.position;
