@@ -21,7 +21,7 @@ import type {
 import { contentTypeOf, isLetterOf, originalAttributes } from "./dead-letters.ts";
 import { holderOf } from "./log-reader.ts";
 import { checkName, checkOptions, optionsOf } from "./options.ts";
-import { demand, listed, metaOf, type PullParts, subscriptionNotFound } from "./parts.ts";
+import { demand, listed, metaOf, type PullParts, subscriptionNotFound, tooManyHolds } from "./parts.ts";
 import type { DispatcherRegistry } from "./registry.ts";
 import {
   createRule,
@@ -64,7 +64,11 @@ export class Subscriptions {
     // Its holds stand where it stands. A hold at the tail would let retention take what it has not acknowledged.
     if (known !== undefined) return this.existing(project, name, known, access);
     // The holds come first, so that retention takes nothing between the creation and the first pull.
-    for (const [log, at] of logs) await streams.hold(project, log, holderOf(puller), at);
+    for (const [log, at] of logs) {
+      if ((await streams.hold(project, log, holderOf(puller), at)) !== "too-many") continue;
+      await this.release(puller, [...logs.keys()]);
+      throw tooManyHolds(path);
+    }
     const { kind, meta } = await keepers.submit(
       puller,
       [META, ...[...logs.keys()].map((log) => logTable.at(log))],
