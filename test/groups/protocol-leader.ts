@@ -153,7 +153,7 @@ export class TestLeader {
     const { world } = this;
     world.after(world.random.between(0, 10), () => {
       world.ledger.processed(nameOf(path, position), position.seq);
-      this.step({ type: "buried", path, seq: position.seq });
+      this.step({ type: "buried", path, position });
     });
   }
 

@@ -137,3 +137,16 @@ it("a seek and a deletion on one node reach the streams of the other", async () 
   expect(told).toEqual(["subscription-deleted"]);
   expect(await codeOf(() => meanwhile(b, b.pull()))).toBe("subscription-not-found");
 });
+
+it("a subscription with an open stream does not expire, whichever node sweeps it", async () => {
+  const [a, b] = await twoNodes();
+  await a.topic();
+  await a.subscribe({ expiresAfterMs: 60_000 });
+  const { told } = await a.stream();
+  await a.pass(70_000);
+  const [due] = await b.engine.due(0, 1);
+  if (due !== undefined) await b.feature.kinds[0]!.sweep([due]);
+  await a.pass(2_000);
+  expect(told).toEqual([]);
+  expect(await b.service.get(P, "s", FULL_ACCESS)).toMatchObject({ name: "s" });
+});

@@ -54,6 +54,29 @@ it("a backlog counts from the earliest message that retention has left", async (
   expect(await node.service.info(P, "s", FULL_ACCESS)).toMatchObject({ lag: 1, pending: 3, oldestUnackedMs: 0 });
 });
 
+it("a read that begins anew after the last stream closed holds up no later stream", async () => {
+  const node = await subscribed();
+  const { peek } = node.streams;
+  let answer = () => {};
+  node.streams.peek = async (_project, _path, after) => {
+    await new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+    node.streams.peek = peek;
+    return { kind: "trimmed", earliest: after } as Awaited<ReturnType<typeof peek>>;
+  };
+  const first = await node.stream();
+  await node.settled();
+  first.stream.close();
+  answer();
+  await node.settled();
+  const { got } = await node.stream();
+  await node.settled();
+  await node.publish("a");
+  await node.settled();
+  expect(texts(got)).toEqual(["a"]);
+});
+
 it("a dispatcher that begins while its node stops is stopped, and asks the store for nothing later", async () => {
   const node = await subscribed();
   const { commit, load } = node.engine;

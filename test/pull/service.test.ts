@@ -232,6 +232,16 @@ describeOnEngines("The service of pull", (engine) => {
     expect(texts(await node.pull(10, "all"))).toEqual(["a", "again", "b"]);
   });
 
+  it("an update turns the search for repeated ids on and off for what is read from then on", async () => {
+    const node = await subscribed();
+    await node.pull();
+    for (const deduplicates of [true, false]) {
+      await node.service.update(P, "s", { deduplicates }, FULL_ACCESS);
+      await node.publish({ id: "1" }, { id: "1" });
+      expect(await node.pull()).toHaveLength(deduplicates ? 1 : 2);
+    }
+  });
+
   it("a sharded topic is delivered whole, and each ack id finds its shard", async () => {
     const node = await pullNode(engine);
     await node.streams.create(P, "t", { config: { shards: 3 }, closed: false });
@@ -255,6 +265,15 @@ describeOnEngines("The service of pull", (engine) => {
     const few = await node.service.pull(P, "s", { maxMessages: 10, maxBytes: 250 }, FULL_ACCESS);
     expect(texts(few)).toEqual(all.slice(0, 3));
     expect(texts(await node.pull())).toEqual(all.slice(3));
+  });
+
+  it("a publish that is refused for one of its messages stores none of them", async () => {
+    const node = await pullNode(engine);
+    await node.streams.create(P, "t", { config: { contentType: "application/json" }, closed: false });
+    await node.subscribe();
+    const messages = [{ data: Buffer.from("1"), attributes: { k: "v" } }, { data: Buffer.from("{") }];
+    expect(await codeOf(() => node.publish(...messages))).toBe("bad-body");
+    expect(await node.pull()).toEqual([]);
   });
 
   it("what is malformed is refused with a reason", async () => {

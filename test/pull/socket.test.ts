@@ -61,6 +61,18 @@ describeOnMemory("The WebSocket of pull", (engine) => {
     expect(textsOf(await pulled)).toEqual(["a"]);
   });
 
+  it("a change of one limit of a stream leaves the others as they are", async () => {
+    const { url } = await serverForTest(engine);
+    const client = await PullClient.open(url);
+    await client.done("createTopic", { topic: "t" });
+    await client.done("create", { subscription: "s", topic: "t" });
+    await client.done("open", { stream: "1", subscription: "s", maxMessages: 1 });
+    await client.done("limits", { stream: "1", ackDeadlineMs: 20_000 });
+    await client.publish("t", "a", "b");
+    await eventually(() => expect(client.delivered).toEqual(["a"]));
+    expect(textsOf(await client.pull("s"))).toEqual(["b"]);
+  });
+
   it("a client may send frames that build on each other without waiting for the answers", async () => {
     const { url } = await serverForTest(engine);
     const client = await PullClient.open(url);
@@ -93,6 +105,8 @@ describeOnMemory("The WebSocket of pull", (engine) => {
     expect(await code(confined, "open", { stream: "1", subscription: "s" })).toBe("forbidden");
     expect(await code(confined, "seek", { subscription: "s", timeMs: 0 })).toBe("forbidden");
     expect(await confined.done("list")).toMatchObject({ subscriptions: [] });
+    await confined.done("createTopic", { topic: "others/t" });
+    expect(await code(confined, "create", { subscription: "s", topic: "others/t" })).toBe("forbidden");
   });
 
   it("a server that shuts down ends its streams and says bye", async () => {

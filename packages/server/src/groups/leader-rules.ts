@@ -42,7 +42,7 @@ export function leaderStep(
       queue?.woken(event.path);
       break;
     case "buried":
-      queue?.buried(event.path, event.seq);
+      queue?.buried(event.path, event.position);
       break;
     case "stored":
       step.stored();

@@ -180,7 +180,7 @@ export type LeaderEvent =
   | { readonly type: "trimmed"; readonly path: string; readonly through: Position }
   | { readonly type: "woken"; readonly path: string }
   /** Of a queue: the message is in the dead-letter stream. */
-  | { readonly type: "buried"; readonly path: string; readonly seq: number }
+  | { readonly type: "buried"; readonly path: string; readonly position: Position }
   | { readonly type: "stored" }
   | { readonly type: "store_failed" }
   | { readonly type: "tick" };

@@ -34,6 +34,9 @@ export interface QueueConsumerParts {
   readonly pageBytes: number;
 }
 
+/** `gone`: the stream has it no more. Undefined if it was not read. */
+type Found = { readonly contentType: string; readonly message: LoggedMessage } | "gone" | undefined;
+
 interface Held {
   readonly leased: Leased;
   verdict: Settlement["verdict"] | undefined;
@@ -113,26 +116,33 @@ export class QueueConsumer {
     const found = await this.find(stream, position).catch(() => undefined);
     if (this.held.get(lease) !== held) return;
     const isLate = this.parts.world.monotonicMs() >= untilMs || !this.subscription.isHeld();
-    // Given back: another attempt will read it, or find that retention has taken it.
-    if (found === undefined || isLate || this.isLeaving) this.settle(lease, "nack");
+    if (found === "gone") this.forget(held.leased);
+    // Given back: another attempt will read it.
+    else if (found === undefined || isLate || this.isLeaving) this.settle(lease, "nack");
     else this.events.message(held.leased, found.contentType, found.message);
   }
 
-  private async find(
-    path: string,
-    position: Position,
-  ): Promise<{ readonly contentType: string; readonly message: LoggedMessage } | undefined> {
+  /** Retention or a failover has taken the message. It is acknowledged, because no attempt would find it. */
+  private forget({ stream, position, lease }: Leased): void {
+    this.held.delete(lease);
+    this.subscription.settle([{ stream, position, lease, verdict: "ack" }]);
+    this.events.gap(stream, { ...position, seq: position.seq - 1 }, position);
+  }
+
+  private async find(path: string, position: Position): Promise<Found> {
     const known = this.pages.get(path);
     const page =
       known !== undefined && indexOf(known, position) !== undefined ? known : await this.read(path, position);
-    const index = page && indexOf(page, position);
-    if (page === undefined || index === undefined) return undefined;
+    if (page === "gone" || page === undefined) return page;
+    const index = indexOf(page, position);
+    if (index === undefined) return undefined;
     return { contentType: page.meta.config.contentType, message: page.messages[index]! };
   }
 
-  private async read(path: string, { generation, seq }: Position): Promise<StreamPage | undefined> {
+  private async read(path: string, { generation, seq }: Position): Promise<StreamPage | "gone" | undefined> {
     const { streams, pageBytes } = this.parts;
     const page = await streams.peek(this.asked.group.project, path, { generation, seq: seq - 1 }, pageBytes);
+    if (page.kind === "trimmed" || page.kind === "lost") return "gone";
     if (page.kind !== "page") return undefined;
     this.pages.set(path, page);
     return page;

@@ -79,7 +79,7 @@ export class QueueIo {
     switch (page.kind) {
       case "page": {
         const positions = page.messages.map(({ position }) => position);
-        this.step({ type: "read", path, positions, isDry: page.atTail && !this.woken.has(path) });
+        this.step({ type: "read", path, positions, isDry: page.atTail && this.willWake(path) });
         const isOver = page.atTail && page.meta.closed;
         if (isOver) this.step({ type: "found", streams: [{ path, from: page.next, end: page.next }] });
         return;
@@ -89,7 +89,7 @@ export class QueueIo {
       case "lost":
         return this.readFrom(path, page.survived);
       case "ahead":
-        return this.step({ type: "read", path, positions: [], isDry: true });
+        return this.step({ type: "read", path, positions: [], isDry: this.willWake(path) });
       default:
         this.watches.get(path)?.();
         this.watches.delete(path);
@@ -97,10 +97,15 @@ export class QueueIo {
     }
   }
 
+  /** Whether a watch tells of every commit since the last read began. The members may have left meanwhile. */
+  private willWake(path: string): boolean {
+    return this.watches.has(path) && !this.woken.has(path);
+  }
+
   bury(dead: Bury): void {
     const { path, position } = dead;
     this.append(dead).then(
-      () => this.step({ type: "buried", path, seq: position.seq }),
+      () => this.step({ type: "buried", path, position }),
       (fault) => {
         if (this.isStopped) return;
         this.parts.report(`the dead letter of ${path} was not stored; it is repeated`, fault);

@@ -119,8 +119,18 @@ test("a message that failed too often is put aside once, and acknowledged after 
   const effects = story.told("a", settle(first!, "nack"));
   expect(effects).toContainEqual({ kind: "bury", path: "q", position: at(1), attempts: 1, why: "nack" });
   expect(story.told("a", settle(second!)).some(({ kind }) => kind === "bury")).toBe(false);
-  story.step({ type: "buried", path: "q", seq: 1 });
+  story.step({ type: "buried", path: "q", position: at(1) });
   expect(story.leader.streams.get("q")!.queued!.core.floor).toBe(2);
+});
+
+test("a message that is put aside after a failover lost it does not acknowledge the one that took its number", () => {
+  const story = new Story({ leaseMs: 1_000, maxAttempts: 1 });
+  story.join("a");
+  const [first] = leasesOf(story.read(1));
+  story.told("a", settle(first!, "nack"));
+  story.step({ type: "read", path: "q", positions: [at(1, 2)], isDry: true });
+  story.step({ type: "buried", path: "q", position: at(1) });
+  expect(story.leader.streams.get("q")!.queued!.core.floor).toBe(0);
 });
 
 test("the messages of a member that disconnects are free at once", () => {

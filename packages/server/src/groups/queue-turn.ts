@@ -5,7 +5,7 @@
  * Invariants: a member has no more messages than its credit. An acknowledgement is answered when it is durable. A batch of leases
  * is sent again until its borrower confirms it, without the leases that have ended meanwhile.
  */
-import { comparePositions, type Position } from "@sluice/protocol";
+import { comparePositions, formatOffset, type Position } from "@sluice/protocol";
 import type { Block } from "../leases/block-row.ts";
 import { LeaseCore } from "../leases/lease-core.ts";
 import {
@@ -22,6 +22,10 @@ import {
 } from "./leader-state.ts";
 import { type AboutGiven, MemberTurn } from "./member-turn.ts";
 import { type Disconnect, type Extension, type Leased, MAX_LISTED, type Settlement } from "./messages.ts";
+
+function buryKey(path: string, position: Position): string {
+  return `${path} ${formatOffset(position)}`;
+}
 
 export class QueueTurn extends MemberTurn {
   private get queue() {
@@ -118,9 +122,12 @@ export class QueueTurn extends MemberTurn {
     this.reassignIn(0);
   }
 
-  buried(path: string, seq: number): void {
-    this.queue.burying.delete(`${path} ${seq}`);
-    this.leader.streams.get(path)?.queued?.core.drop(seq);
+  buried(path: string, position: Position): void {
+    const queued = this.leader.streams.get(path)?.queued;
+    this.queue.burying.delete(buryKey(path, position));
+    // Another message has its number if the stream lost its end meanwhile.
+    if (queued === undefined || comparePositions(positionOf(queued, position.seq), position) !== 0) return;
+    queued.core.drop(position.seq);
     this.store(path);
   }
 
@@ -263,12 +270,13 @@ export class QueueTurn extends MemberTurn {
       const queued = this.leader.streams.get(path)?.queued;
       if (queued === undefined) continue;
       for (const [seq, why] of queued.core.dead) {
-        const key = `${path} ${seq}`;
+        const position = positionOf(queued, seq);
+        const key = buryKey(path, position);
         // A message that died under an earlier leader is put aside once it has been read, because only then its position is known.
         if (this.queue.burying.has(key) || seq > queued.tail.seq) continue;
         this.queue.burying.add(key);
         const attempts = queued.core.acks.attemptsOf(seq);
-        this.effects.push({ kind: "bury", path, position: positionOf(queued, seq), attempts, why });
+        this.effects.push({ kind: "bury", path, position, attempts, why });
         this.store(path);
       }
     }

@@ -224,6 +224,11 @@ export class LeaseCore {
     }
   }
 
+  /** The owner puts no message aside any more, so this one is attempted again. */
+  revive(seq: number): void {
+    if (this.deadOnes.delete(seq)) this.again.add(seq);
+  }
+
   /** The message was put aside, or its log does not have it any more. */
   drop(seq: number): void {
     this.deadOnes.delete(seq);

@@ -39,6 +39,14 @@ export class SeqHeap {
     return first;
   }
 
+  /** Removes all others. */
+  keep(isKept: (seq: number) => boolean): void {
+    // A sorted list is a heap.
+    const kept = this.items.filter(isKept).sort((a, b) => a - b);
+    this.items.length = 0;
+    for (const seq of kept) this.items.push(seq);
+  }
+
   clear(): void {
     this.items.length = 0;
   }

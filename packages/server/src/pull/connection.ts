@@ -17,7 +17,7 @@ import type { World } from "../core/world.ts";
 import type { Engine } from "../engine/contract.ts";
 import { problemOf } from "../engine/problem.ts";
 import { answerTo } from "./answers.ts";
-import type { PullService, PullStream } from "./contract.ts";
+import type { FlowLimits, PullService, PullStream } from "./contract.ts";
 import type { PullLimits } from "./defaults.ts";
 import { deliveredOf, FRAMES, type Frame, frameOf, type Ref, type ServerFrame } from "./frames.ts";
 
@@ -59,6 +59,7 @@ const OVERLAPPING: ReadonlySet<Frame["type"]> = new Set(["publish", "pull", "ack
 
 interface OpenStream {
   readonly stream: PullStream;
+  limits: FlowLimits;
   isPausedByClient: boolean;
 }
 
@@ -187,7 +188,7 @@ class PullConnection implements Paced, Conversation {
       );
       if (this.isOver) stream.close();
       // It may have ended while it was being opened.
-      else if (!hasEnded) this.streams.set(id, { stream, isPausedByClient: false });
+      else if (!hasEnded) this.streams.set(id, { stream, limits: flowOf(limited), isPausedByClient: false });
       if (this.isFull) stream.pause();
     } finally {
       this.pending.delete(id);
@@ -203,9 +204,11 @@ class PullConnection implements Paced, Conversation {
   }
 
   private setLimits({ stream: id, type, ref, ackDeadlineMs, ...flow }: Frame<"limits">): object {
-    const { stream } = this.streamOf(id);
-    if (ackDeadlineMs !== undefined) stream.setAckDeadline(ackDeadlineMs);
-    stream.setLimits(flow);
+    const open = this.streamOf(id);
+    if (ackDeadlineMs !== undefined) open.stream.setAckDeadline(ackDeadlineMs);
+    // What the frame leaves out stays as it is.
+    open.limits = { ...open.limits, ...flow };
+    open.stream.setLimits(open.limits);
     return {};
   }
 
@@ -229,6 +232,10 @@ class PullConnection implements Paced, Conversation {
   private send(frame: ServerFrame): void {
     if (!this.isOver) this.connection.send(frameOf(frame));
   }
+}
+
+function flowOf({ maxMessages, maxBytes, allowsExcess }: FlowLimits): FlowLimits {
+  return { maxMessages, maxBytes, allowsExcess };
 }
 
 type JsonObject = Readonly<Record<string, unknown>>;

@@ -14,11 +14,15 @@ const COUNT = `${PREFIX}DeliveryCount`;
 const SUBSCRIPTION = `${PREFIX}Subscription`;
 const PROJECT = `${PREFIX}SubscriptionProject`;
 const PUBLISHED = `${PREFIX}TopicPublishTime`;
-const OWN_PREFIX = "dead-";
+const STREAM = "dead-stream";
+const OFFSET = "dead-offset";
+const REASON = "dead-reason";
+const ADDED: ReadonlySet<string> = new Set([COUNT, SUBSCRIPTION, PROJECT, PUBLISHED, STREAM, OFFSET, REASON]);
 
 export interface DeadLetter {
   readonly message: LoggedMessage;
-  readonly topic: string;
+  /** The stream of the message: the topic, or a shard of it. */
+  readonly stream: string;
   readonly attempts: number;
   readonly why: Reason;
 }
@@ -28,7 +32,7 @@ export async function buryIn(
   streams: Streams,
   { project, id: subscription }: Entity,
   deadLetterTopic: string,
-  { message, topic, attempts, why }: DeadLetter,
+  { message, stream, attempts, why }: DeadLetter,
 ): Promise<void> {
   const created = await streams.create(project, deadLetterTopic, { config: {}, closed: false });
   const contentType = "meta" in created ? created.meta.config.contentType : undefined;
@@ -37,7 +41,8 @@ export async function buryIn(
     payloads: [message.payload],
     contentType: contentType ?? (await contentTypeOf(streams, project, deadLetterTopic)),
     close: false,
-    messageId: `${topic}@${offset}`,
+    // A message may die in several subscriptions, and repeats of one letter must be told from that.
+    messageId: `${subscription}/${stream}@${offset}`,
     messageKey: message.key,
     attributes: {
       ...message.attributes,
@@ -45,9 +50,9 @@ export async function buryIn(
       [SUBSCRIPTION]: subscription,
       [PROJECT]: project,
       [PUBLISHED]: new Date(message.at).toISOString(),
-      [`${OWN_PREFIX}stream`]: topic,
-      [`${OWN_PREFIX}offset`]: offset,
-      [`${OWN_PREFIX}reason`]: why,
+      [STREAM]: stream,
+      [OFFSET]: offset,
+      [REASON]: why,
     },
   });
   if (outcome.kind !== "appended" && outcome.kind !== "duplicate") {
@@ -67,6 +72,5 @@ export function isLetterOf({ attributes }: LoggedMessage, subscription: string):
 
 /** The attributes that the message had before it died. */
 export function originalAttributes({ attributes = {} }: LoggedMessage): Record<string, string> {
-  const kept = Object.entries(attributes).filter(([key]) => !key.startsWith(PREFIX) && !key.startsWith(OWN_PREFIX));
-  return Object.fromEntries(kept);
+  return Object.fromEntries(Object.entries(attributes).filter(([key]) => !ADDED.has(key)));
 }

@@ -15,7 +15,7 @@ import { blockOfKey, blockTable } from "../leases/block-table.ts";
 import type { AckOutcome } from "./contract.ts";
 import { parseFilter } from "./filter.ts";
 import { type LogParts, PulledLog } from "./pulled-log.ts";
-import { beginTermRule, dropBlocksRule, endRule, type LogState, storeRule } from "./rules.ts";
+import { beginTermRule, dropBlocksRule, endRule, isSliding, type LogState, storeRule } from "./rules.ts";
 import { logPaths, logTable, META, metaTable, type PullerMeta } from "./state.ts";
 
 export interface StoreParts {
@@ -37,6 +37,8 @@ export interface StoreEvents {
   changed(meta: PullerMeta | undefined): void;
   /** Another dispatcher has begun. */
   failed(): void;
+  /** Whether clients use the subscription. */
+  isUsed(): boolean;
 }
 
 type Waiter = (outcome: AckOutcome) => void;
@@ -187,6 +189,8 @@ export class DispatcherStore {
       const meta = rows[0] && metaTable.decode(rows[0]);
       if (meta !== undefined && this.meta !== undefined && meta.term !== this.meta.term) this.events.failed();
       else this.events.changed(meta);
+      // An idle stream is a use too, and a node that sweeps the subscription sees only what is stored.
+      if (meta !== undefined && this.events.isUsed() && isSliding(meta, this.parts.engine.now())) this.mark();
     } catch {
       // The store does not answer, which renewals of the claim notice too.
     }

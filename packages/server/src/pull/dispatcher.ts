@@ -62,6 +62,7 @@ export class Dispatcher {
       stored: () => this.reader.hold(this.meta),
       changed: (meta) => this.changed(meta),
       failed: () => this.leave("moved"),
+      isUsed: () => this.isWanted,
     });
     this.reader = new LogReader(parts, term.entity, {
       progress: () => this.giveSoon(),
@@ -256,7 +257,7 @@ export class Dispatcher {
 
   private buryDead(): void {
     for (const log of this.logs) {
-      for (const [seq, why] of log.dead()) this.reader.bury(log, seq, why, this.meta);
+      for (const [seq, why] of log.dead()) this.reader.bury(log, seq, why, () => this.meta.options);
     }
   }
 

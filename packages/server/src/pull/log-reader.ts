@@ -12,7 +12,7 @@ import type { Reason } from "../leases/lease-core.ts";
 import { PacedHold } from "../streams/paced-hold.ts";
 import type { Streams } from "../streams/service.ts";
 import type { Delivery } from "./contract.ts";
-import { buryIn } from "./dead-letters.ts";
+import { buryIn, type DeadLetter } from "./dead-letters.ts";
 import type { Holder } from "./holders.ts";
 import type { PulledLog, Taken } from "./pulled-log.ts";
 import type { PullerMeta, TopicRef } from "./state.ts";
@@ -111,7 +111,8 @@ export class LogReader {
 
   private async readFrom(log: PulledLog, after: Position): Promise<void> {
     const { streams, limits } = this.parts;
-    log.isDry = true;
+    // Without a watch nothing would tell of a later message.
+    log.isDry = this.watches.has(log);
     const page = await streams.peek(this.puller.project, log.path, after, limits.readBytes);
     if (!this.isCurrent(log)) return;
     switch (page.kind) {
@@ -179,7 +180,8 @@ export class LogReader {
         nearby.get(seq) ??
         (isFailing ? "failed" : await this.one(log, one.position, isRun ? nearby : undefined));
       if (!this.isCurrent(log) || !log.core.isLeased(seq, number)) continue;
-      if (message === undefined) log.drop(seq);
+      const isGone = message === undefined || (message !== "failed" && !log.isWanted(message, this.now));
+      if (isGone) log.drop(seq);
       else if (message === "failed" || holder.isClosed) log.withdraw(seq, this.now);
       else found.push(delivery(log, one, message));
       isFailing ||= message === "failed";
@@ -254,35 +256,47 @@ export class LogReader {
     return located.position.seq < floor.seq ? located.position : floor;
   }
 
-  bury(log: PulledLog, seq: number, why: Reason, { options, topic }: PullerMeta): void {
+  /** Puts a dead message aside, by the policy of the moment. It is attempted again if there is none any more. */
+  bury(log: PulledLog, seq: number, why: Reason, options: () => PullerMeta["options"]): void {
     const position = log.positionOf(seq);
     const key = `${log.index} ${formatOffset(position)}`;
-    if (this.burying.has(key) || options.deadLetter === undefined) return;
+    if (this.burying.has(key)) return;
     this.burying.add(key);
     const attempts = log.core.acks.attemptsOf(seq);
-    const { deadLetter } = options;
-    const put = async (): Promise<void> => {
-      const message = await this.one(log, position);
-      if (message === "failed") throw new Error("the message was not read");
-      if (message === undefined) return;
-      await buryIn(this.parts.streams, this.puller, deadLetter.topic, { message, topic: topic.path, attempts, why });
+    // A seek, a late acknowledgement or the loss of the message may come first.
+    const isDue = () => this.isCurrent(log) && log.isDead(position);
+    const end = (how: () => void) => {
+      this.burying.delete(key);
+      if (!isDue()) return;
+      how();
+      this.events.changed();
+      this.events.progress();
     };
     const again = () => {
-      if (!this.isCurrent(log)) return;
-      put().then(
-        () => {
-          this.burying.delete(key);
-          if (!this.isCurrent(log)) return;
-          log.drop(seq);
-          this.events.changed();
-          this.events.progress();
-        },
+      const { deadLetter } = options();
+      if (!isDue() || deadLetter === undefined) return end(() => log.revive(seq, this.now));
+      this.put(log, position, deadLetter.topic, { attempts, why }).then(
+        () => end(() => log.drop(seq)),
         (fault) => {
+          if (!this.isCurrent(log)) return;
           this.parts.report(`the dead letter of ${log.path} was not stored; it is repeated`, fault);
           this.parts.world.after(this.parts.limits.retryMs, again);
         },
       );
     };
     again();
+  }
+
+  /** A message that the log has no more needs no letter. */
+  private async put(
+    log: PulledLog,
+    position: Position,
+    topic: string,
+    death: Pick<DeadLetter, "attempts" | "why">,
+  ): Promise<void> {
+    const message = await this.one(log, position);
+    if (message === "failed") throw new Error("the message was not read");
+    if (message === undefined) return;
+    await buryIn(this.parts.streams, this.puller, topic, { message, stream: log.path, ...death });
   }
 }

@@ -26,6 +26,12 @@ export function subscriptionNotFound(name: string): Refusal {
   return new Refusal("subscription-not-found", `there is no subscription ${JSON.stringify(name)}`);
 }
 
+/** A topic keeps messages for a bounded number of subscriptions and snapshots. */
+export function tooManyHolds(topic: string): Refusal {
+  const detail = `the topic ${JSON.stringify(topic)} keeps messages for as many subscriptions and snapshots as it may`;
+  return new Refusal("too-many-subscriptions", detail);
+}
+
 /** Throws a Refusal if there is no such subscription. */
 export async function metaOf({ engine }: PullParts, project: string, name: string): Promise<PullerMeta> {
   const { rows } = await engine.load(pullerEntity(project, name), [META]);

@@ -52,7 +52,7 @@ export class PulledLog {
   isReading = false;
   isDry = false;
   private readonly order: ReadyOrder;
-  private readonly recent: RecentIds | undefined;
+  private recent: RecentIds | undefined;
   private generations: { readonly from: number; readonly generation: number }[];
   private readonly ended: Lease[] = [];
   /** The size of every message that was read and is not done. Its payload may be gone from the cache. */
@@ -88,7 +88,6 @@ export class PulledLog {
     };
     this.core = new LeaseCore(core, floor.seq, floor.seq, blocks, now);
     this.order = new ReadyOrder(isOrdered);
-    this.recent = deduplicates ? new RecentIds(DEDUPLICATION_WINDOW) : undefined;
     this.generations = [{ from: 0, generation: floor.generation }];
     this.storedFloor = this.core.floor;
     const back = deduplicates ? DEDUPLICATION_WINDOW : 0;
@@ -102,6 +101,8 @@ export class PulledLog {
 
   /** Messages that follow the last one that was read. */
   read(messages: readonly LoggedMessage[], now: number): void {
+    if (!this.parts.options().deduplicates) this.recent = undefined;
+    else this.recent ??= new RecentIds(DEDUPLICATION_WINDOW);
     for (const message of messages) {
       this.moveTail(message.position);
       const { seq } = message.position;
@@ -113,7 +114,8 @@ export class PulledLog {
     this.settle(now);
   }
 
-  private isWanted({ attributes = NO_ATTRIBUTES, at }: LoggedMessage, now: number): boolean {
+  /** Whether it matches the filter and is not too old. */
+  isWanted({ attributes = NO_ATTRIBUTES, at }: LoggedMessage, now: number): boolean {
     const { retentionMs } = this.parts.options();
     if (retentionMs !== undefined && at + retentionMs < now) return false;
     return this.parts.filter?.(attributes) ?? true;
@@ -153,7 +155,7 @@ export class PulledLog {
     const isReplaced = position.seq <= marked.seq && position.generation > marked.generation;
     if (isReplaced || (position.seq <= tail.seq && comparePositions(position, tail) > 0)) {
       this.core.rewind(position.seq - 1, position.seq - 1);
-      for (let { seq } = position; seq <= this.tail.seq; seq++) this.order.done(seq);
+      this.order.forget((seq) => seq >= position.seq);
       this.generations = this.generations.filter(({ from }) => from < position.seq);
       this.cache.clear();
       this.cachedBytes = 0;
@@ -169,6 +171,8 @@ export class PulledLog {
   trimmed(through: Position, now: number): void {
     this.moveTail(through);
     this.core.dropThrough(through.seq);
+    this.order.forget((seq) => seq <= through.seq);
+    for (const seq of this.cache.keys()) if (seq <= through.seq) this.forget(seq);
     for (const seq of this.sizes.keys()) if (seq <= through.seq) this.sizes.delete(seq);
     this.settle(now);
   }
@@ -179,6 +183,18 @@ export class PulledLog {
    */
   *dead(): Iterable<readonly [seq: number, why: Reason]> {
     for (const one of this.core.dead) if (one[0] <= this.tail.seq) yield one;
+  }
+
+  /** Whether this very message waits to be put aside. */
+  isDead(position: Position): boolean {
+    const { seq } = position;
+    return this.core.dead.has(seq) && comparePositions(this.positionOf(seq), position) === 0;
+  }
+
+  /** A dead message is attempted again after all. */
+  revive(seq: number, now: number): void {
+    this.core.revive(seq);
+    this.settle(now);
   }
 
   /** Leases the next message that is ready to a holder; undefined if there is none. */
@@ -220,6 +236,9 @@ export class PulledLog {
     const isRead = seq <= this.tail.seq;
     const isEarlier = !isCurrentTerm && id.generation >= this.floor.generation;
     if (isRead ? this.positionOf(seq).generation !== id.generation : !isEarlier) return "gone";
+    // If the log has lost this message, another one has its number. `marked` tells them apart when that one is read.
+    const position = { generation: id.generation, seq };
+    if (comparePositions(position, this.marked) > 0) this.marked = position;
     this.drop(seq);
     this.settle(now);
     return "done";
@@ -262,7 +281,6 @@ export class PulledLog {
   withdraw(seq: number, now: number): void {
     this.core.withdraw(seq);
     this.settle(now);
-    this.order.ready(seq);
   }
 
   /** Ends all leases; the log is used no more. */
@@ -295,7 +313,12 @@ export class PulledLog {
     for (const later of order.back(seq)) core.withdraw(later);
     const { retryPolicy } = this.parts.options();
     const isCounted = core.acks.attemptsOf(seq) === attempt;
-    if (!isCounted || retryPolicy === undefined || core.acks.delayOf(seq) !== undefined || core.dead.has(seq)) return;
+    if (!isCounted) {
+      // The lease was taken back, by itself or with all others. A message beyond the tail is gone.
+      if (seq <= this.tail.seq) order.ready(seq);
+      return;
+    }
+    if (retryPolicy === undefined || core.acks.delayOf(seq) !== undefined || core.dead.has(seq)) return;
     const { minBackoffMs: firstMs, maxBackoffMs: maxMs } = retryPolicy;
     core.delay(seq, now + backoffMs(attempt, { firstMs, maxMs }));
   }

@@ -76,6 +76,18 @@ export class ReadyOrder {
     if (state.waiting.length === 0 && state.leased.size === 0) this.keys.delete(key);
   }
 
+  /** These messages do not exist any more: retention took the beginning of the log, or a failover its end. */
+  forget(isGone: (seq: number) => boolean): void {
+    this.heap.keep((seq) => !isGone(seq));
+    for (const seq of this.keyOf.keys()) if (isGone(seq)) this.keyOf.delete(seq);
+    for (const [key, state] of this.keys) {
+      state.waiting = state.waiting.filter((seq) => !isGone(seq));
+      for (const seq of state.leased) if (isGone(seq)) state.leased.delete(seq);
+      this.offer(state);
+      if (state.waiting.length === 0 && state.leased.size === 0) this.keys.delete(key);
+    }
+  }
+
   /**
    * Takes the next message for a holder; the caller leases it. `isReady` tells whether it may be leased at all: it is neither
    * acknowledged, leased, delayed nor dead. With `isSequential`, the holder gets one message of a key at a time.

@@ -39,6 +39,7 @@ export class RemoteSubscriptions {
   private readonly asks = new Map<string, Waiting>();
   private readonly open = new Map<string, RemoteStream>();
   private count = 0;
+  private isStopped = false;
 
   constructor(private readonly parts: RemoteParts) {}
 
@@ -69,7 +70,8 @@ export class RemoteSubscriptions {
   }
 
   /** Undefined if the node does not answer. */
-  private replyOf(node: string, puller: Entity, what: Ask): Promise<Reply | undefined> {
+  private async replyOf(node: string, puller: Entity, what: Ask): Promise<Reply | undefined> {
+    if (this.isStopped) return undefined;
     const { carrier, world, limits } = this.parts;
     const ask = `${carrier.node} ${++this.count}`;
     const untilMs = world.monotonicMs() + limits.silentMs;
@@ -116,7 +118,9 @@ export class RemoteSubscriptions {
     return stream;
   }
 
+  /** What is not answered yet is given up, so that no caller waits for a node that has stopped. */
   stop(): void {
+    this.isStopped = true;
     for (const { cancel, resolve } of this.asks.values()) {
       cancel();
       resolve(undefined);

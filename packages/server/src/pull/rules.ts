@@ -80,10 +80,13 @@ export function storeRule(
   const meta = view.get(metaTable, "");
   if (meta?.term !== term || meta.edition !== edition) return { outcome: "changed" };
   const changes: Change[] = logChanges(edition, logs);
-  const { expiresAfterMs } = meta.options;
-  const isSliding = expiresAfterMs !== undefined && now - meta.usedAt > expiresAfterMs / SLIDE_PART;
-  if (isSliding) changes.push(...stored({ ...meta, usedAt: now }));
+  if (isSliding(meta, now)) changes.push(...stored({ ...meta, usedAt: now }));
   return { outcome: "stored", changes };
+}
+
+/** Whether a use of the subscription at this time must be stored. */
+export function isSliding({ usedAt, options: { expiresAfterMs } }: PullerMeta, now: number): boolean {
+  return expiresAfterMs !== undefined && now - usedAt > expiresAfterMs / SLIDE_PART;
 }
 
 export function logChanges(edition: number, logs: ReadonlyMap<string, LogState>): Change[] {
@@ -114,7 +117,10 @@ export function seekRule(view: View, logs: ReadonlyMap<string, LogState>): Decis
 export function updateRule(view: View, change: SubscriptionChange): Decision<PullerMeta | undefined> {
   const known = view.get(metaTable, "");
   if (known === undefined) return { outcome: undefined };
-  const meta: PullerMeta = { ...known, options: { ...known.options, ...change }, revision: known.revision + 1 };
+  const options = { ...known.options, ...change };
+  const isSameTopic = options.deadLetter?.topic === known.options.deadLetter?.topic;
+  const redrivenTo = isSameTopic ? known.redrivenTo : undefined;
+  const meta: PullerMeta = { ...known, options, redrivenTo, revision: known.revision + 1 };
   return { outcome: meta, changes: stored(meta) };
 }
 

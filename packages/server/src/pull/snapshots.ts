@@ -11,7 +11,7 @@ import { type Entity, entityOf } from "../engine/contract.ts";
 import { put } from "../engine/draft.ts";
 import type { Listed, ListPage, Snapshot, SnapshotSettings } from "./contract.ts";
 import { checkName } from "./options.ts";
-import { demand, listed, metaOf, type PullParts } from "./parts.ts";
+import { demand, listed, metaOf, type PullParts, tooManyHolds } from "./parts.ts";
 import { type LogState, logChanges } from "./rules.ts";
 import {
   logPaths,
@@ -46,7 +46,11 @@ export class Snapshots {
     const snapshot = snapshotEntity(project, name);
     if ((await this.known(snapshot)) !== undefined) throw exists(name);
     const logs = await this.read(pullerEntity(project, subscription), topic, edition);
-    for (const [path, { at }] of logs) await streams.hold(project, path, holderOf(snapshot), at);
+    for (const [path, { at }] of logs) {
+      if ((await streams.hold(project, path, holderOf(snapshot), at)) !== "too-many") continue;
+      await this.release(snapshot, topic);
+      throw tooManyHolds(topic.path);
+    }
     const meta = await keepers.submit(snapshot, [SNAPSHOT_META], (view, now) => {
       if (view.get(snapshotTable, "") !== undefined) return { outcome: undefined };
       const made: SnapshotMeta = { topic, createdAt: now, expiresAt: now + limits.snapshotMs, labels };
@@ -115,13 +119,17 @@ export class Snapshots {
   }
 
   private async destroy(snapshot: Entity, topic: TopicRef): Promise<void> {
-    const { keepers, streams } = this.parts;
+    const { keepers } = this.parts;
     await keepers.submit(snapshot, [SNAPSHOT_META], (view) => ({
       outcome: undefined,
       changes: view.exists ? [{ op: "destroy" }] : [],
     }));
+    await this.release(snapshot, topic);
+  }
+
+  private async release(snapshot: Entity, topic: TopicRef): Promise<void> {
     for (const path of logPaths(topic)) {
-      await streams.hold(snapshot.project, path, holderOf(snapshot), undefined);
+      await this.parts.streams.hold(snapshot.project, path, holderOf(snapshot), undefined);
     }
   }
 

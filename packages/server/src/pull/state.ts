@@ -70,7 +70,7 @@ export interface PullerMeta {
   readonly isDetached: boolean;
   /** When the subscription was last used; moved by a tenth of `expiresAfterMs` at least. */
   readonly usedAt: number;
-  /** How far the dead letters were published again. */
+  /** How far the letters of the present dead-letter topic were published again. */
   readonly redrivenTo?: Position | undefined;
 }
 

@@ -21,7 +21,7 @@ import type {
 import { contentTypeOf, isLetterOf, originalAttributes } from "./dead-letters.ts";
 import { holderOf } from "./log-reader.ts";
 import { checkName, checkOptions, optionsOf } from "./options.ts";
-import { demand, listed, metaOf, type PullParts, subscriptionNotFound } from "./parts.ts";
+import { demand, listed, metaOf, type PullParts, subscriptionNotFound, tooManyHolds } from "./parts.ts";
 import type { DispatcherRegistry } from "./registry.ts";
 import {
   createRule,
@@ -60,15 +60,29 @@ export class Subscriptions {
     await this.demandDeadLetter(project, options, access);
     const puller = pullerEntity(project, name);
     const { topic, logs } = await findTopic(streams, world, project, path, from);
+    const known = await this.stored(puller);
+    // Its holds stand where it stands. A hold at the tail would let retention take what it has not acknowledged.
+    if (known !== undefined) return this.existing(project, name, known, access);
     // The holds come first, so that retention takes nothing between the creation and the first pull.
-    for (const [log, at] of logs) await streams.hold(project, log, holderOf(puller), at);
+    for (const [log, at] of logs) {
+      if ((await streams.hold(project, log, holderOf(puller), at)) !== "too-many") continue;
+      await this.release(puller, [...logs.keys()]);
+      throw tooManyHolds(path);
+    }
     const { kind, meta } = await keepers.submit(
       puller,
       [META, ...[...logs.keys()].map((log) => logTable.at(log))],
       (view, now) => createRule(view, now, { topic, options, logs }),
     );
-    if (kind === "exists" && meta.topic.path !== path) await this.release(puller, [...logs.keys()]);
-    return { value: subscriptionOf(name, meta), isNew: kind === "created" };
+    if (kind === "created") return { value: subscriptionOf(name, meta), isNew: true };
+    if (meta.topic.path !== path) await this.release(puller, [...logs.keys()]);
+    return this.existing(project, name, meta, access);
+  }
+
+  /** The subscription of that name may be of a topic that the caller may not use. */
+  private async existing(project: string, name: string, meta: PullerMeta, access: Access) {
+    await demand(access, project, "create-subscription", "write", meta.topic.path);
+    return { value: subscriptionOf(name, meta), isNew: false };
   }
 
   private async demandDeadLetter(project: string, { deadLetter }: SubscriptionChange, access: Access): Promise<void> {
@@ -116,9 +130,13 @@ export class Subscriptions {
     });
   }
 
+  private async stored(puller: Entity): Promise<PullerMeta | undefined> {
+    const { rows } = await this.parts.engine.load(puller, [META]);
+    return rows[0] && metaTable.decode(rows[0]);
+  }
+
   private async seen(project: string, name: string, access: Access): Promise<Subscription | undefined> {
-    const { rows } = await this.parts.engine.load(pullerEntity(project, name), [META]);
-    const meta = rows[0] && metaTable.decode(rows[0]);
+    const meta = await this.stored(pullerEntity(project, name));
     if (meta === undefined || !access.sees(meta.topic.path)) return undefined;
     return subscriptionOf(name, await this.current(project, meta));
   }

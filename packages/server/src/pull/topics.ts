@@ -11,7 +11,8 @@ import { Refusal } from "../core/refusal.ts";
 import { isReserved } from "../core/reserved.ts";
 import { isAmongShards } from "../core/shard-path.ts";
 import { put } from "../engine/draft.ts";
-import type { AppendOutcome } from "../streams/append.ts";
+import type { Append, AppendOutcome } from "../streams/append.ts";
+import type { AppendRequest } from "../streams/bodies.ts";
 import { DEFAULT_CONTENT_TYPE, STREAM } from "../streams/state.ts";
 import type { Created, Listed, ListPage, NewMessage, Topic, TopicSettings } from "./contract.ts";
 import { contentTypeOf } from "./dead-letters.ts";
@@ -107,8 +108,9 @@ export class Topics {
     await demand(access, project, "publish", "write", topic);
     for (const message of messages) checkMessage(message);
     const contentType = await this.typeOf(project, topic);
-    const runs = runsOf(messages);
-    const ids = await Promise.all(runs.map((run) => this.append(project, topic, run, contentType)));
+    // All are checked before the first is stored, because the caller of a refused publish repeats it.
+    const appends = runsOf(messages).map((run) => this.parts.streams.taken(topic, requestOf(run, contentType)));
+    const ids = await Promise.all(appends.map((one) => this.append(project, topic, one)));
     return ids.flat();
   }
 
@@ -123,30 +125,33 @@ export class Topics {
     return found;
   }
 
-  private async append(
-    project: string,
-    topic: string,
-    run: readonly NewMessage[],
-    contentType: string,
-  ): Promise<string[]> {
-    const [first] = run;
-    const outcome: AppendOutcome = await this.parts.streams.append(project, topic, {
-      payloads: run.map(({ data }) => data),
-      contentType,
-      close: false,
-      messageId: first!.id,
-      messageKey: first!.orderingKey || undefined,
-      attributes: attributesOf(first!),
-    });
+  private async append(project: string, topic: string, asked: Append): Promise<string[]> {
+    const { streams } = this.parts;
+    const outcome: AppendOutcome = await streams.appendAt(project, topic, asked);
     if (outcome.kind === "appended" || outcome.kind === "duplicate") {
-      return run.map((_, i) => messageIdOf(back(outcome.next, run.length - 1 - i), outcome.shard));
+      const { length } = asked.payloads;
+      return asked.payloads.map((_, i) => messageIdOf(back(outcome.next, length - 1 - i), outcome.shard));
     }
     // The topic was deleted, or created again with another content type.
     this.types.delete(`${project}/${topic}`);
-    if (outcome.kind === "wrong-type") return this.append(project, topic, run, outcome.contentType);
+    if (outcome.kind === "wrong-type") {
+      return this.append(project, topic, streams.taken(topic, { ...asked, contentType: outcome.contentType }));
+    }
     if (outcome.kind === "closed") throw new Refusal("stream-closed", `the topic ${JSON.stringify(topic)} is closed`);
     throw topicNotFound(topic);
   }
+}
+
+function requestOf(run: readonly NewMessage[], contentType: string): AppendRequest {
+  const [first] = run;
+  return {
+    payloads: run.map(({ data }) => data),
+    contentType,
+    close: false,
+    messageId: first!.id,
+    messageKey: first!.orderingKey || undefined,
+    attributes: attributesOf(first!),
+  };
 }
 
 function back({ generation, seq }: Position, by: number): Position {

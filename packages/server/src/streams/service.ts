@@ -136,7 +136,12 @@ export class Streams {
 
   /** Throws a Refusal for an append that no stream accepts. */
   append(project: string, path: string, request: AppendRequest): Promise<AppendOutcome> {
-    return this.appendAt(project, path, takeAppend(path, request, this.limits));
+    return this.appendAt(project, path, this.taken(path, request));
+  }
+
+  /** What `appendAt` takes. Throws a Refusal for an append that no stream accepts. */
+  taken(path: string, request: AppendRequest): Append {
+    return takeAppend(path, request, this.limits);
   }
 
   /** As `append`, for input that is checked already. */

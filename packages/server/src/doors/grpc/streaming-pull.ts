@@ -145,8 +145,13 @@ class StreamingPull implements Handler {
     const { service } = this.parts;
     const { names, access } = this.caller!;
     const outcomes: AckOutcome[] = new Array(ids.length).fill("done");
-    for (const asked of new Set(seconds)) {
-      const places = seconds.flatMap((one, i) => (one === asked ? [i] : []));
+    const placesOf = new Map<number, number[]>();
+    for (const [i, asked] of seconds.entries()) {
+      const places = placesOf.get(asked);
+      if (places === undefined) placesOf.set(asked, [i]);
+      else places.push(i);
+    }
+    for (const [asked, places] of placesOf) {
       const some = places.map((i) => ids[i]!);
       const ms = modifiedMs(asked);
       const results = await service.modifyAckDeadline(names.project, this.id, some, ms, access);
