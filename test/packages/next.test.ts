@@ -1,6 +1,6 @@
 /**
- * The blocks of `docs/embedding.md` about Next.js, in an application of the current Next.js, as its developers run it. Only with
- * `SLUICE_DEEP=1`, because it installs Next.js.
+ * The blocks of `docs/embedding.md` about Next.js. With `SLUICE_DEEP=1` they run in an application of the current Next.js, which
+ * is installed for it; else they are only parsed.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -10,6 +10,7 @@ import { createServer as createTcpServer } from "node:net";
 import { dirname, join } from "node:path";
 import { Sluice } from "@sluice/client";
 import { createServer } from "@sluice/server";
+import { transform } from "esbuild";
 import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { WebSocket } from "ws";
 import { blocksOf } from "../docs/blocks.ts";
@@ -98,7 +99,7 @@ async function bothWorkAt(url: string): Promise<void> {
   expect(await firstMessage(`${url}/_next/hmr`)).not.toBe("hello");
 }
 
-describe.runIf(process.env.SLUICE_DEEP === "1")("in an application of Next.js", () => {
+function inAnApplication(): void {
   const { dir: app, remove } = temporaryDir();
 
   beforeAll(async () => {
@@ -128,4 +129,11 @@ describe.runIf(process.env.SLUICE_DEEP === "1")("in an application of Next.js", 
     write(app, { "next.config.mjs": blocks.get("next.config.mjs")!.replace("http://127.0.0.1:4437", server.url) });
     await bothWorkAt(await running(app, "node_modules/next/dist/bin/next", "dev"));
   }, 300_000);
+}
+
+it("the manual has the files of an application, and each is JavaScript", async () => {
+  expect([...blocks.keys()].sort()).toEqual(["app/orders/route.js", "next.config.mjs", "server.mjs"]);
+  for (const text of blocks.values()) await transform(text);
 });
+
+if (process.env.SLUICE_DEEP === "1") describe("in an application of Next.js", inAnApplication);
