@@ -29,6 +29,10 @@ export interface Answer {
   readonly body?: unknown;
 }
 
+const NOTHING: Answer = { status: 404, body: "There is nothing here." };
+/** A browser that asks before the page is there asks again by itself. */
+const STARTING: Answer = { status: 503, headers: { Refresh: "1", "Retry-After": "1" }, body: "Starting …" };
+
 type Deed = (body: string) => Promise<Answer>;
 
 interface WebFile {
@@ -105,7 +109,7 @@ export class PageServer {
     }
     try {
       const deed = request.method === "POST" ? this.deeds.get(path) : undefined;
-      const answer = deed ? await deed(await bodyOf(request)) : { status: 404, body: "There is nothing here." };
+      const answer = deed ? await deed(await bodyOf(request)) : this.files.size === 0 ? STARTING : NOTHING;
       const isText = typeof answer.body === "string";
       const type = isText ? "text/plain; charset=utf-8" : "application/json";
       response.writeHead(answer.status, { "Content-Type": type, ...answer.headers });

@@ -79,7 +79,8 @@ export class SluiceProcess {
   /** Resolves when the server is ready; rejects when it ends before that. */
   private serve(): Promise<void> {
     const { data, args = [] } = this.options;
-    const serve = ["serve", "--port", String(this.port), "--data", data, "--log-level", "warn", ...args];
+    const place = ["--port", String(this.port), "--grpc-port", "off", "--data", data];
+    const serve = ["serve", ...place, "--log-level", "warn", ...args];
     const child = spawn(process.execPath, ["--import", END_WITH_PARENT, COMMAND, ...serve], {
       env: ownEnvironment(),
       stdio: ["pipe", "pipe", "inherit"],

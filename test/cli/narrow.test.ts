@@ -1,8 +1,9 @@
-/** Help texts and tables on a narrow terminal: lines break between words only, and nothing is left out. */
+/** Help texts, tables and messages on a narrow terminal: lines break between words only, and nothing is left out. */
 import type { Command } from "commander";
 import { expect, it } from "vitest";
 import { buildProgram } from "../../packages/server/src/cli/program.ts";
 import { listing } from "../../packages/server/src/cli/terminal.ts";
+import { message } from "../../packages/server/src/cli/wrap.ts";
 
 const WIDTH = 46;
 
@@ -50,4 +51,13 @@ it("a list that is too wide for the terminal becomes a block per row", () => {
   expect(listing(heading, rows, 30)).toBe(
     "PATH      chat/room1\nTYPE      application/json\nMESSAGES  12\n\nPATH      a\nTYPE      text/plain\nMESSAGES  1",
   );
+});
+
+it("a message that is too long for the terminal breaks between words, and each of its lines keeps its indent", () => {
+  const text =
+    "sluice: there is no stream chat/room1 (404 stream-not-found)\n  short\n  made by a command that is long";
+  expect(message(text, 30)).toBe(
+    "sluice: there is no stream\nchat/room1 (404\nstream-not-found)\n  short\n  made by a command that is\n  long",
+  );
+  expect(message(text, Number.POSITIVE_INFINITY)).toBe(text);
 });

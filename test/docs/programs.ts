@@ -100,9 +100,12 @@ export function writePrograms(dir: string, pages: ReadonlyMap<string, readonly B
     types: ["node"],
   };
   const extended = join(ROOT, "tsconfig.base.json");
+  // Express brings no declarations.
+  const untyped = join(dir, "untyped.d.ts");
+  writeFileSync(untyped, 'declare module "express";\n');
   writeFileSync(
     join(dir, "tsconfig.json"),
-    JSON.stringify({ extends: extended, compilerOptions, files: [...paths.values()] }),
+    JSON.stringify({ extends: extended, compilerOptions, files: [...paths.values(), untyped] }),
   );
   return paths;
 }

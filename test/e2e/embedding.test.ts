@@ -195,6 +195,15 @@ describe("a server mounted in another one", () => {
     expect(() => server.mount()).toThrow(ConfigError);
     expect(() => server.mount()).toThrow(/auth\.off/);
   });
+
+  it.each(["sluice", "sluice/", "/sluice?", "/a b", "http://localhost/sluice"])(
+    "refuses the prefix %s, which no request could match",
+    async (prefix) => {
+      const server = await embedded();
+      expect(() => server.mount(prefix)).toThrow(TypeError);
+      expect(() => server.mount(prefix)).toThrow(`like "/sluice"; got "${prefix}"`);
+    },
+  );
 });
 
 describe("streams in process", () => {

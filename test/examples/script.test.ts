@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
+import { PageServer } from "../../examples/web/page-server.ts";
 import { eventually } from "../support/eventually.ts";
 import { dirForTest } from "../support/sluice-process.ts";
 
@@ -42,6 +43,16 @@ test("the script prints one line with the address, serves the page, and Ctrl-C e
   signalGroup(child, "SIGINT");
   expect(await ended).toBe(0);
   expect(said.stdout).toBe(`ai-tokens: open ${url}\n`);
+});
+
+test("a browser that opens the page too early is told to ask again", async () => {
+  const web = await PageServer.listen(0);
+  onTestFinished(() => web.close());
+  const early = await fetch(web.url);
+  expect([early.status, early.headers.get("refresh")]).toEqual([503, "1"]);
+  await web.show(new URL("../../examples/notifications/page/", import.meta.url), "http://127.0.0.1:1");
+  expect((await fetch(web.url)).status).toBe(200);
+  expect((await fetch(`${web.url}elsewhere`)).status).toBe(404);
 });
 
 test("another example is started the same way", async () => {

@@ -58,8 +58,8 @@ export interface RunningServer extends Mounted {
   readonly url: string;
   readonly port: number;
   /**
-   * Serves below a prefix of another server of `node:http`, as `handler` and `upgrade` do without one. Throws a ConfigError for a
-   * server without keys, because another server may be open to other machines.
+   * Serves below a prefix of another server of `node:http`, as `handler` and `upgrade` do without one. The prefix starts with a
+   * slash. Throws a ConfigError for a server without keys, because another server may be open to other machines.
    */
   mount(prefix?: string): Mounted;
   /** The streams of the project `default`, in this process. */

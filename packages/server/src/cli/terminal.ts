@@ -3,7 +3,7 @@
  *
  * Invariants: colors appear only on a terminal that wants them. A program that stops reading a pipe causes no error.
  */
-import { terminalWidth } from "./wrap.ts";
+import { message, terminalWidth } from "./wrap.ts";
 
 /** Whether a stream shows colors; https://no-color.org is respected. */
 function hasColors(stream: { readonly isTTY?: boolean }): boolean {
@@ -32,13 +32,17 @@ export function line(text = ""): Promise<void> {
   return write(`${text}\n`);
 }
 
+/** Before every message. */
+const NAME = "sluice:";
+
 /** Writes to standard error, so that it never mixes with output that a script reads. */
 export function say(text: string): void {
-  process.stderr.write(`sluice: ${text}\n`);
+  process.stderr.write(`${message(`${NAME} ${text}`, terminalWidth(process.stderr))}\n`);
 }
 
 export function complain(text: string): void {
-  process.stderr.write(`${paint(process.stderr, 31, "sluice:")} ${text}\n`);
+  const fitted = message(`${NAME} ${text}`, terminalWidth(process.stderr));
+  process.stderr.write(`${paint(process.stderr, 31, NAME)}${fitted.slice(NAME.length)}\n`);
 }
 
 /** `sluice stream read a | head -1` closes the pipe first, as its user intends. */

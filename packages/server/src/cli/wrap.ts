@@ -1,13 +1,13 @@
 /**
- * Fits text to the width of the terminal. Help texts and tables use it.
+ * Fits text to the width of the terminal. Help texts, tables and messages use it.
  *
  * Invariants: lines break between words only. A word that is longer than a line stays whole. Output that is not a terminal
  * is never wrapped, so that scripts get one line per item.
  */
 
-/** The columns of the terminal; infinite when standard output is none. */
-export function terminalWidth(): number {
-  return process.stdout.isTTY ? process.stdout.columns || 80 : Number.POSITIVE_INFINITY;
+/** The columns of the terminal; infinite when the output goes elsewhere. */
+export function terminalWidth(output: Partial<NodeJS.WriteStream> = process.stdout): number {
+  return output.isTTY ? output.columns || 80 : Number.POSITIVE_INFINITY;
 }
 
 /** Breaks words into lines of at most `width` characters. Every line but the last ends with `more`. */
@@ -32,6 +32,15 @@ export function paragraph(text: string, width: number, first = "", rest = first.
   const indent = " ".repeat(rest);
   const [start = "", ...more] = fill(text.split(" "), width - Math.max(first.length, rest));
   return [first + start, ...more.map((line) => indent + line)].join("\n");
+}
+
+/** A message of one or more lines. A line that is too long goes on below, as far indented as it began. */
+export function message(text: string, width: number): string {
+  const fit = (line: string) => {
+    const indent = /^ */.exec(line)![0];
+    return line.length <= width ? line : paragraph(line.slice(indent.length), width, indent);
+  };
+  return text.split("\n").map(fit).join("\n");
 }
 
 /** A shell command over several lines. It breaks between its words, outside of quotes, so that it can be copied. */

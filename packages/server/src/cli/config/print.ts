@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { effectiveSettings } from "../../config/reference.ts";
 import { examples } from "../help.ts";
 import { addSettingOptions, settingsOf } from "../settings-options.ts";
-import { line, listing } from "../terminal.ts";
+import { line, listing, say } from "../terminal.ts";
 
 export function addPrint(group: Command): void {
   const command = group
@@ -28,7 +28,8 @@ async function print({ changed, json }: Options, command: Command): Promise<void
   const all = effectiveSettings(settingsOf(command));
   const shown = changed ? all.filter(({ from }) => from !== "default") : all;
   if (json) for (const setting of shown) await line(JSON.stringify({ ...setting, value: plain(setting.value) }));
-  else if (shown.length > 0) {
+  else if (shown.length === 0) say("every setting has its default; `sluice config print` shows them");
+  else {
     const rows = shown.map(({ key, value, from }) => [key, value, from]);
     await line(listing(["SETTING", "VALUE", "FROM"], rows));
   }

@@ -53,6 +53,10 @@ interface Place {
 }
 
 export function mounted(given: string, parts: MountParts): Mounted {
+  if (!/^(\/[^?#\s]*)?$/.test(given)) {
+    const got = JSON.stringify(given);
+    throw new TypeError(`the prefix of mount must be a path that starts with a slash, like "/sluice"; got ${got}`);
+  }
   const own = given.replace(/\/+$/, "");
   const placeOf = (incoming: IncomingMessage): Place | undefined => {
     const { originalUrl, baseUrl = "" } = incoming as Routed;
