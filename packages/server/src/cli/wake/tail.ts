@@ -33,5 +33,7 @@ async function tail(id: string, options: Options): Promise<void> {
   const { wake_stream } = await remote.request<WakeSubscription>("GET", subscriptionPath(id));
   if (wake_stream === undefined) throw usage(`${id} wakes by webhook, so it has no stream of wake events`);
   const format = { envelope: false, lines: true };
-  await writePages(remote.stream(wake_stream), format, limit, { from, live: true, signal: endSignal() });
+  // The first wake makes the stream.
+  const waitMs = Number.POSITIVE_INFINITY;
+  await writePages(remote.stream(wake_stream), format, limit, { from, live: true, waitMs, signal: endSignal() });
 }
