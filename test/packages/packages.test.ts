@@ -129,7 +129,7 @@ describe("from a fresh clone", () => {
 
   it("every entry and all declarations are right for the oldest and the newest TypeScript", async () => {
     const { "the oldest": oldest, ...others } = await typeCheck(app, PROGRAM);
-    expect(oldest).toMatch(/^(checked all with 5\.4\.\d+\n){2}$/);
+    expect(oldest).toMatch(/^checked all with 5\.4\.\d+\n$/);
     const versions = process.env.SLUICE_DEEP === "1" ? ["5.4", "5.9", "6.0", "7.0"] : ["7.0"];
     expect(others).toEqual(Object.fromEntries(versions.map((version) => [version, ""])));
   }, 1_800_000);

@@ -1,6 +1,6 @@
 // Checks projects with the oldest TypeScript that the packages support: the projects' own files and the declarations of this
 // repository's packages. The declarations of others would take four times as long; `SLUICE_DEEP=1` checks these too.
-// `test/packages` runs it with a project of Node's resolution and one of a bundler's.
+// `test/packages` runs it with a project of Node's resolution.
 import { join } from "node:path";
 import ts from "typescript";
 
