@@ -1,6 +1,7 @@
 /** Pull on two nodes that share a store: a client may use a subscription through a node that does not serve it. */
 import { expect, it } from "vitest";
 import { FULL_ACCESS } from "../../packages/server/src/core/action.ts";
+import { formatAckId, parseAckId } from "../../packages/server/src/pull/ack-id.ts";
 import { codeOf } from "../support/refusal-code.ts";
 import { P, type PullNode, texts, twoNodes } from "./pull-world.ts";
 
@@ -109,6 +110,17 @@ it("a stream ends when the serving node is silent, and the other node takes over
   await b.pass(12_000);
   expect(told).toEqual(["draining"]);
   expect(texts(await meanwhile(b, b.pull()))).toEqual(["b"]);
+});
+
+it("the next dispatcher takes late acknowledgements of messages that the topic has, and of no others", async () => {
+  const [a, b] = await servedByA();
+  await a.publish("a");
+  const [late] = await a.pull();
+  await a.feature.stop();
+  const id = parseAckId(late!.ackId)!;
+  const madeUp = { ackId: formatAckId({ ...id, seq: id.seq + 1_000_000 }) };
+  expect(await meanwhile(b, b.ack(madeUp, late!))).toEqual(["gone", "done"]);
+  expect(await meanwhile(b, b.pull())).toEqual([]);
 });
 
 it("a request that waits for the serving node is answered when its own node stops", async () => {
