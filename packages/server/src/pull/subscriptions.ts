@@ -233,10 +233,11 @@ export class Subscriptions {
     let count = 0;
     for (let after: Position | undefined = redrivenTo; ; ) {
       const page = await streams.read(project, deadLetter.topic, after, REDRIVE_BYTES);
-      if (page.kind === "trimmed") {
-        after = page.earliest;
+      if (page.kind === "trimmed" || page.kind === "lost") {
+        after = page.kind === "trimmed" ? page.earliest : page.survived;
         continue;
       }
+      if (page.kind === "sharded") throw shardedLetters(deadLetter.topic);
       if (page.kind !== "page") return count;
       for (const message of page.messages.filter((one) => isLetterOf(one, name))) {
         const { payload, key: messageKey } = message;
@@ -252,6 +253,12 @@ export class Subscriptions {
       if (page.atTail) return count;
     }
   }
+}
+
+/** A redrive remembers one place, and a sharded topic has one per shard. */
+function shardedLetters(topic: string): Refusal {
+  const detail = `the dead-letter topic ${JSON.stringify(topic)} is sharded, and a redrive reads only topics without shards`;
+  return new Refusal("bad-request", `${detail}; pull its letters with a subscription and publish them again`);
 }
 
 function subscriptionOf(name: string, meta: PullerMeta): Subscription {
