@@ -130,7 +130,8 @@ export class QueueIo {
       payloads: [message.payload],
       contentType,
       close: false,
-      messageId: `${path}@${offset}`,
+      // A message may die in several groups, and repeats of one letter must be told from that.
+      messageId: `${this.group.id}/${path}@${offset}`,
       messageKey: message.key,
       attributes: {
         ...message.attributes,
