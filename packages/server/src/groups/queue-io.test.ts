@@ -1,6 +1,6 @@
 import { ZERO } from "@sluice/protocol";
 import { expect, it } from "vitest";
-import { manualWorld } from "../../../../test/support/world.ts";
+import { quietWorld } from "../../../../test/support/quiet-world.ts";
 import { utf8 } from "../core/bytes.ts";
 import { entity } from "../engine/contract.ts";
 import { Keepers } from "../engine/keeper.ts";
@@ -42,8 +42,8 @@ it("a read that ends after the members have left does not say that a watch will 
 
 /** Leaders of queues over streams in memory, and what they report. */
 function stage() {
-  const world = manualWorld(1);
-  const engine = openMemory({ world });
+  const world = quietWorld(1);
+  const engine = world.counted(openMemory({ world }));
   const streams = new Streams(engine, new Keepers(engine, (task) => world.soon(task)), world);
   const reported: string[] = [];
   const report = (what: string, fault: unknown) => void reported.push(`${what}: ${fault}`);
@@ -67,9 +67,34 @@ function stage() {
 }
 
 it("dead letters of one message in two groups have ids of their own", async () => {
-  const { io, add, letters, buried } = stage();
+  const { world, io, add, letters, buried } = stage();
   const dead = await add("jobs", "text/plain");
   for (const group of ["queue/g/jobs", "queue/h/jobs"]) io(group).bury(dead);
-  await expect.poll(() => buried.length).toBe(2);
+  await world.quiet();
+  expect(buried).toHaveLength(2);
   expect(new Set((await letters()).map(({ id }) => id)).size).toBe(2);
+});
+
+it("dead letters that are refused are repeated ever more rarely, are logged once, and are stored when they can be", async () => {
+  const { world, streams, io, add, buried, reported } = stage();
+  const queue = io("queue/g/#");
+  queue.bury(await add("texts", "text/plain"));
+  await world.quiet();
+  const { append } = streams;
+  let appends = 0;
+  streams.append = (...asked) => {
+    appends++;
+    return append.apply(streams, asked);
+  };
+  queue.bury(await add("numbers", "application/json"));
+  queue.bury(await add("names", "application/json"));
+  appends = 0;
+  await world.pass(600_000);
+  expect(appends).toBeGreaterThan(20);
+  expect(appends).toBeLessThan(50);
+  expect(reported).toEqual([expect.stringContaining("was not stored in dead")]);
+  expect(buried).toHaveLength(1);
+  await streams.delete("p", "dead");
+  await world.pass(60_000);
+  expect(buried).toHaveLength(3);
 });
