@@ -3,10 +3,10 @@ import { expect, it } from "vitest";
 import { FULL_ACCESS } from "../../packages/server/src/core/action.ts";
 import { formatAckId, parseAckId } from "../../packages/server/src/pull/ack-id.ts";
 import { codeOf } from "../support/refusal-code.ts";
-import { P, type PullNode, texts, twoNodes } from "./pull-world.ts";
+import { type Copies, P, type PullNode, texts, twoNodes } from "./pull-world.ts";
 
 /** `a` serves the subscription. */
-async function servedByA(copies?: () => number): Promise<[PullNode, PullNode]> {
+async function servedByA(copies?: Copies): Promise<[PullNode, PullNode]> {
   const [a, b] = await twoNodes(copies);
   await a.topic();
   await a.subscribe();
@@ -98,6 +98,48 @@ it("messages between nodes that come twice deliver nothing twice", async () => {
   expect(await meanwhile(b, b.nack(undefined, got[0]!))).toEqual(["done"]);
   await a.settled();
   expect(texts(got)).toEqual(["a", "b", "a"]);
+});
+
+it("messages that come before their stream is known to be open stay with no pull that has ended", async () => {
+  let isCut = true;
+  const [a, b] = await servedByA((text) => (isCut && text.includes('"reply"') ? 0 : 1));
+  const first = b.pull();
+  for (const data of ["a", "b"]) {
+    await a.publish(data);
+    await a.settled();
+  }
+  isCut = false;
+  expect(texts(await meanwhile(b, first))).toEqual(["a"]);
+  await a.settled();
+  const rest = await a.pull();
+  expect(texts(rest)).toEqual(["b"]);
+  expect(rest[0]!.attempt).toBe(1);
+});
+
+it("of a pull whose messages come in several parts, those that it does not return are ready at once", async () => {
+  const [a, b] = await servedByA();
+  const all = Array.from({ length: 600 }, (_, i) => String(i));
+  await a.publish(...all);
+  const first = await meanwhile(b, b.pull(600));
+  await a.settled();
+  const rest = await a.pull(600);
+  expect(texts([...first, ...rest])).toEqual(all);
+  expect(rest.every(({ attempt }) => attempt === 1)).toBe(true);
+});
+
+it("a stream that was closed is not opened again by an earlier request that comes late", async () => {
+  let isCut = false;
+  const [a, b] = await servedByA((text) => (isCut && text.includes('"open"') ? 0 : 1));
+  const { stream } = await meanwhile(b, b.stream());
+  isCut = true;
+  stream.setLimits({ maxMessages: 5 });
+  stream.close();
+  await a.settled();
+  isCut = false;
+  await a.pass(2_000);
+  await a.publish("a");
+  await a.settled();
+  expect(texts(await a.pull())).toEqual(["a"]);
 });
 
 it("a stream ends when the serving node is silent, and the other node takes over with what is stored", async () => {
