@@ -2,6 +2,7 @@
 import { expect, it } from "vitest";
 import { FULL_ACCESS } from "../../packages/server/src/core/action.ts";
 import { formatAckId, parseAckId } from "../../packages/server/src/pull/ack-id.ts";
+import { HOLDS, holdsTable, streamEntity } from "../../packages/server/src/streams/state.ts";
 import { codeOf } from "../support/refusal-code.ts";
 import { type Copies, P, type PullNode, texts, twoNodes } from "./pull-world.ts";
 
@@ -190,6 +191,61 @@ it("a seek and a deletion on one node reach the streams of the other", async () 
   await a.pass(1_500);
   expect(told).toEqual(["subscription-deleted"]);
   expect(await codeOf(() => meanwhile(b, b.pull()))).toBe("subscription-not-found");
+});
+
+/** The nodes, of which `a` serves the subscription of a topic with retention, and a message that `a` has leased. */
+async function holding() {
+  const [a, b] = await twoNodes();
+  await a.streams.create(P, "t", { config: { retention: { maxMessages: 1 } }, closed: false });
+  await a.subscribe();
+  await a.publish("a");
+  const [message] = await a.pull();
+  // Holds move every few seconds.
+  await a.pass(6_000);
+  const holds = async () => {
+    const { rows } = await a.engine.load(streamEntity(P, "t"), [HOLDS]);
+    return rows[0] && holdsTable.decode(rows[0]);
+  };
+  return { a, b, message: message!, holds };
+}
+
+/** Runs this once, when the hold of a subscription is on its way to the store. */
+function beforeHold({ streams }: PullNode, run: () => Promise<void>): void {
+  const { hold } = streams;
+  streams.hold = async (...asked) => {
+    streams.hold = hold;
+    await run();
+    return hold.apply(streams, asked);
+  };
+}
+
+it.each(["detach", "delete"] as const)("a hold that another node releases (%s) is not brought back", async (end) => {
+  const { a, b, message, holds } = await holding();
+  let released: unknown;
+  beforeHold(a, async () => {
+    await b.service[end](P, "s", FULL_ACCESS);
+    released = await holds();
+  });
+  await a.ack(message);
+  await a.settled();
+  expect(released).toEqual({});
+  expect(await holds()).toEqual({});
+});
+
+it("acknowledgements that are stored after another node has detached the subscription bring no hold back", async () => {
+  const { a, b, message, holds } = await holding();
+  await b.service.detach(P, "s", FULL_ACCESS);
+  expect(await a.ack(message)).toEqual(["done"]);
+  await a.settled();
+  expect(await holds()).toEqual({});
+});
+
+it("a hold that is on its way while another node seeks back ends where the seek has put it", async () => {
+  const { a, b, message, holds } = await holding();
+  beforeHold(a, () => b.service.seek(P, "s", { timeMs: 0 }, FULL_ACCESS));
+  await a.ack(message);
+  await a.settled();
+  expect(await holds()).toMatchObject({ "pull:s": { seq: 0 } });
 });
 
 it("a subscription with an open stream does not expire, whichever node sweeps it", async () => {
