@@ -1,6 +1,7 @@
 /** What retention leaves to a subscription: its hold on the topic, and messages that grow too old. */
 import { expect, it } from "vitest";
 import { FULL_ACCESS } from "../../packages/server/src/core/action.ts";
+import type { AckOutcome } from "../../packages/server/src/pull/contract.ts";
 import { codeOf } from "../support/refusal-code.ts";
 import { P, type PullNode, pullNode, texts } from "./pull-world.ts";
 
@@ -17,10 +18,9 @@ function beforeCommit(node: PullNode, run: () => Promise<unknown>): void {
   const { engine } = node;
   const { commit } = engine;
   engine.commit = async (e, ...asked) => {
-    if (e.kind === "puller") {
-      engine.commit = commit;
-      await run();
-    }
+    if (e.kind !== "puller") return commit(e, ...asked);
+    engine.commit = commit;
+    await run();
     return commit(e, ...asked);
   };
 }
@@ -56,6 +56,29 @@ it("a seek back holds the messages that it brings back before it is committed", 
   beforeCommit(node, () => node.publish("c"));
   await seek(node, 0);
   expect(texts(await node.pull())).toEqual(["a", "b", "c"]);
+});
+
+it("a hold does not rise over acknowledgements that are not stored yet", async () => {
+  const node = await forgetful();
+  await node.publish("a", "b");
+  const [a, b] = await node.pull();
+  await node.pass(6_000);
+  const { hold } = node.streams;
+  const held: (number | undefined)[] = [];
+  node.streams.hold = (...asked) => {
+    held.push(asked[3]?.seq);
+    return hold.apply(node.streams, asked);
+  };
+  let second: Promise<AckOutcome[]> | undefined;
+  beforeCommit(node, async () => {
+    second = node.ack(b!);
+    await new Promise(setImmediate);
+    beforeCommit(node, () => Promise.reject(new Error("the store is away")));
+  });
+  expect(await node.ack(a!)).toEqual(["done"]);
+  expect(await second).toEqual(["failed"]);
+  expect(node.faults.splice(0)).toHaveLength(2);
+  expect(held).toEqual([1]);
 });
 
 it("a message that comes again is not delivered once it is older than the retention of its subscription", async () => {

@@ -142,6 +142,7 @@ export class DispatcherStore {
     try {
       const outcome = await this.term.submit([META], (view, now) => storeRule(view, now, meta, rows));
       if (outcome === "stored") {
+        for (const [log, { at }] of taken) log.durableFloor = at;
         answer("done");
         this.events.stored();
         return;

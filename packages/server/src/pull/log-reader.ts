@@ -223,7 +223,7 @@ export class LogReader {
   }
 
   private move(hold: PacedHold, log: PulledLog, meta: PullerMeta): void {
-    heldFrom(this.parts, this.puller, log.path, log.floor, meta.options)
+    heldFrom(this.parts, this.puller, log.path, log.durableFloor, meta.options)
       .then((position) => (this.isCurrent(log) ? hold.move(position, "", 0) : undefined))
       .catch((fault) => {
         this.parts.report(`holding ${log.path} for ${this.puller.key} failed; the next move repeats it`, fault);

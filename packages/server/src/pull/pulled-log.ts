@@ -54,6 +54,8 @@ export class PulledLog {
   readonly core: LeaseCore;
   /** The last message that was read. */
   tail: Position;
+  /** The floor that is stored. Retention may take what it has passed. */
+  durableFloor: Position;
   /** A read is in flight; the log has no more messages than were read. */
   isReading = false;
   isDry = false;
@@ -79,6 +81,7 @@ export class PulledLog {
     blocks: Iterable<readonly [number, Block]>,
     now: number,
   ) {
+    this.durableFloor = floor;
     this.marked = marked;
     this.head = head;
     const { wheel, nextNumber, options } = parts;
@@ -353,7 +356,7 @@ export class PulledLog {
     return this.core.acks.isChanged || this.core.floor !== this.storedFloor;
   }
 
-  /** What differs from the stored rows. It counts as stored from now on. */
+  /** What differs from the rows. It counts as written from now on, and `durableFloor` follows when it is. */
   takeChanges(): LogState {
     this.storedFloor = this.core.floor;
     return { at: this.floor, marked: this.marked, blocks: this.core.acks.takeChanged() };
