@@ -101,7 +101,7 @@ it("messages between nodes that come twice deliver nothing twice", async () => {
   expect(texts(got)).toEqual(["a", "b", "a"]);
 });
 
-it("messages that come before their stream is known to be open stay with no pull that has ended", async () => {
+it("a batch that comes before its stream is confirmed to be open is ready at once, if the pull ends with the batch before", async () => {
   let isCut = true;
   const [a, b] = await servedByA((text) => (isCut && text.includes('"reply"') ? 0 : 1));
   const first = b.pull();
