@@ -1,4 +1,5 @@
 /** Dead letters of pull: what they are told by, what becomes of them when the policy changes, and their redrive. */
+import { ZERO } from "@sluice/protocol";
 import { expect, it } from "vitest";
 import { FULL_ACCESS } from "../../packages/server/src/core/action.ts";
 import { P, type PullNode, pullNode, texts } from "./pull-world.ts";
@@ -52,6 +53,26 @@ it("a redrive begins at the first letter of a dead-letter topic that has taken t
   await node.publish("c");
   await killAll(node);
   expect(await redrive(node)).toBe(1);
+});
+
+it("a redrive goes on after a failover that lost letters which were redriven already", async () => {
+  const node = await subscribed();
+  await node.publish("a");
+  await killAll(node);
+  const { read } = node.streams;
+  let reads = 0;
+  node.streams.read = async (...asked) =>
+    reads++ === 0 ? { kind: "lost", survived: ZERO } : read.apply(node.streams, asked);
+  expect(await redrive(node)).toBe(1);
+  expect(reads).toBe(2);
+});
+
+it("a redrive from a sharded dead-letter topic is refused with the reason", async () => {
+  const node = await subscribed();
+  await node.streams.create(P, "dead", { config: { shards: 2 }, closed: false });
+  await node.publish("a");
+  await killAll(node);
+  await expect(redrive(node)).rejects.toThrow(/"dead" is sharded/);
 });
 
 /** A node with a message that its dead-letter topic does not take. */

@@ -127,11 +127,11 @@ export async function subscribedNode(engine: EngineName, asked?: Partial<NewSubs
   return node;
 }
 
-/**
- * Two nodes over one memory engine. Messages between them take a turn of the event loop, and come so often as `copies` says: 0 for
- * a lost one.
- */
-export async function twoNodes(copies: () => number = () => 1): Promise<[PullNode, PullNode]> {
+/** How often a message between two nodes comes: 0 for a lost one. */
+export type Copies = (text: string) => number;
+
+/** Two nodes over one memory engine. Messages between them take a turn of the event loop. */
+export async function twoNodes(copies: Copies = () => 1): Promise<[PullNode, PullNode]> {
   const world = quietWorld(1);
   const engine = world.counted(openMemory({ world }));
   const listeners = new Map<string, Set<ToldListener>>();
@@ -141,7 +141,7 @@ export async function twoNodes(copies: () => number = () => 1): Promise<[PullNod
     listeners.set(node, own);
     const tell = (to: string, bytes: Uint8Array) => {
       const copy = bytes.slice();
-      for (let i = copies(); i > 0; i--) {
+      for (let i = copies(Buffer.from(copy).toString()); i > 0; i--) {
         world.soon(() => {
           for (const listener of listeners.get(to) ?? []) listener(copy, node);
         });

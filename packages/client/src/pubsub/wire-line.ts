@@ -38,7 +38,7 @@ export class WireLine {
   private readonly questions = new Map<number, Question>();
   private readonly streams = new Map<string, StreamEvents>();
   private refs = 0;
-  private heardMs = Date.now();
+  private heardMs = performance.now();
   private isOpen = false;
   private isOver = false;
   private timer: ReturnType<typeof setTimeout>;
@@ -51,7 +51,7 @@ export class WireLine {
     this.socket = new TextSocket(connect, {
       opened: () => {
         this.isOpen = true;
-        this.heardMs = Date.now();
+        this.heardMs = performance.now();
         listener.opened();
       },
       text: (text) => this.hear(text),
@@ -100,7 +100,7 @@ export class WireLine {
   }
 
   private readonly watch = (): void => {
-    const silentMs = Date.now() - this.heardMs;
+    const silentMs = performance.now() - this.heardMs;
     if (!this.isOpen || silentMs >= SILENCE_MS) {
       this.end(new SluiceError("timeout", "the server is silent", { retryable: true }));
       return;
@@ -110,7 +110,7 @@ export class WireLine {
   };
 
   private hear(text: string): void {
-    this.heardMs = Date.now();
+    this.heardMs = performance.now();
     let frame: ServerFrame;
     try {
       frame = JSON.parse(text);

@@ -93,7 +93,7 @@ export class Wire {
     const { connection, Socket } = this;
     const { signal } = this.closing;
     signal.throwIfAborted();
-    const restMs = this.rest.untilMs - Date.now();
+    const restMs = this.rest.untilMs - performance.now();
     if (restMs > 0) await sleep(restMs, signal);
     const open = await socketTo(connection, { path: PATH, Socket }, signal);
     try {
@@ -106,7 +106,7 @@ export class Wire {
           ended: (error) => {
             stop();
             if (this.line === line) this.line = undefined;
-            if (error.retryAfterMs !== undefined) this.rest.untilMs = Date.now() + error.retryAfterMs;
+            if (error.retryAfterMs !== undefined) this.rest.untilMs = performance.now() + error.retryAfterMs;
             reject(error);
           },
         });

@@ -6,6 +6,7 @@
  * nothing. A message reaches the dead-letter stream at least once, with its reason, before it counts as acknowledged.
  */
 import { formatOffset, type Position } from "@sluice/protocol";
+import { backoffMs } from "../core/backoff.ts";
 import type { World } from "../core/world.ts";
 import type { Entity } from "../engine/contract.ts";
 import type { Streams } from "../streams/service.ts";
@@ -20,12 +21,17 @@ export interface QueueIoParts {
   readonly report: (what: string, fault: unknown) => void;
 }
 
+/** A dead-letter stream may refuse a letter for good, for instance because of its content type. */
+const MAX_BURY_RETRY_MS = 60_000;
+
 type Bury = Extract<LeaderEffect, { kind: "bury" }>;
 
 export class QueueIo {
   private readonly watches = new Map<string, () => void>();
   /** Streams with a commit since their last read began. */
   private readonly woken = new Set<string>();
+  /** Why a dead letter was refused last. */
+  private refusal: string | undefined;
   private isStopped = false;
 
   constructor(
@@ -102,16 +108,27 @@ export class QueueIo {
     return this.watches.has(path) && !this.woken.has(path);
   }
 
-  bury(dead: Bury): void {
+  /** A letter that is refused holds up no other message, but its own counts as unprocessed meanwhile, so retention keeps it. */
+  bury(dead: Bury, failures = 0): void {
+    const { world, retryMs } = this.parts;
     const { path, position } = dead;
     this.append(dead).then(
       () => this.step({ type: "buried", path, position }),
       (fault) => {
         if (this.isStopped) return;
-        this.parts.report(`the dead letter of ${path} was not stored; it is repeated`, fault);
-        this.parts.world.after(this.parts.retryMs, () => this.isStopped || this.bury(dead));
+        this.tellRefused(path, fault);
+        const delayMs = backoffMs(failures + 1, { firstMs: retryMs, maxMs: MAX_BURY_RETRY_MS });
+        world.after(delayMs, () => this.isStopped || this.bury(dead, failures + 1));
       },
     );
+  }
+
+  /** Any number of letters may be refused for one reason, any number of times. It is told once. */
+  private tellRefused(path: string, fault: unknown): void {
+    if (String(fault) === this.refusal) return;
+    this.refusal = String(fault);
+    const what = `the dead letter of ${path} for ${this.group.key} was not stored in ${this.deadLetter}`;
+    this.parts.report(`${what}; it is repeated at least once a minute, and others like it are not logged`, fault);
   }
 
   private async append({ path, position, attempts, why }: Bury): Promise<void> {
@@ -130,7 +147,8 @@ export class QueueIo {
       payloads: [message.payload],
       contentType,
       close: false,
-      messageId: `${path}@${offset}`,
+      // A message may die in several groups, and repeats of one letter must be told from that.
+      messageId: `${this.group.id}/${path}@${offset}`,
       messageKey: message.key,
       attributes: {
         ...message.attributes,

@@ -27,7 +27,8 @@ export type Ask =
       readonly isPaused: boolean;
       readonly seen: number;
     }
-  | { readonly type: "close"; readonly stream: string }
+  /** `delivered`: the batches that its client got. The leases of later ones are taken back. */
+  | { readonly type: "close"; readonly stream: string; readonly delivered?: number | undefined }
   /** Asks how many messages are leased. */
   | { readonly type: "count" };
 

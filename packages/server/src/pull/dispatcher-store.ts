@@ -12,6 +12,7 @@ import { rowsOf } from "../engine/table-rows.ts";
 import type { Term } from "../engine/term.ts";
 import type { Block } from "../leases/block-row.ts";
 import { blockOfKey, blockTable } from "../leases/block-table.ts";
+import { streamEntity } from "../streams/state.ts";
 import type { AckOutcome } from "./contract.ts";
 import { parseFilter } from "./filter.ts";
 import { type LogParts, PulledLog } from "./pulled-log.ts";
@@ -75,13 +76,15 @@ export class DispatcherStore {
       paths.map((path) => logTable.at(path)),
     );
     const blocks = await this.loadBlocks(meta);
+    const heads = await Promise.all(paths.map((path) => engine.load(streamEntity(entity.project, path), [])));
     const { filter: text } = meta.options;
     const filter = text === undefined || text === "" ? undefined : parseFilter(text);
     return paths.map((path, index) => {
       const row = rows[index] && logTable.decode(rows[index]);
       if (row === undefined) throw new Error(`the subscription ${entity.key} has no row of ${path}`);
       const { cacheBytes } = limits;
-      return new PulledLog({ ...parts, filter, cacheBytes }, index, path, row, blocks.get(path) ?? [], engine.now());
+      const start = { ...row, head: heads[index]!.head.last };
+      return new PulledLog({ ...parts, filter, cacheBytes }, index, path, start, blocks.get(path) ?? [], engine.now());
     });
   }
 
@@ -139,6 +142,7 @@ export class DispatcherStore {
     try {
       const outcome = await this.term.submit([META], (view, now) => storeRule(view, now, meta, rows));
       if (outcome === "stored") {
+        for (const [log, { at }] of taken) log.durableFloor = at;
         answer("done");
         this.events.stored();
         return;

@@ -187,6 +187,18 @@ export class Dispatcher {
     return outcomes;
   }
 
+  /** Takes leases back, as if they had never been, because no client got their messages. */
+  withdraw(ids: readonly string[]): void {
+    for (const text of ids) {
+      this.answer(text, (log, { seq, lease }) => {
+        if (!log.core.isLeased(seq, lease)) return "gone";
+        log.withdraw(seq, this.now);
+        return "done";
+      });
+    }
+    this.giveSoon();
+  }
+
   private answer(text: string, apply: (log: PulledLog, id: AckId) => "done" | "gone"): AckOutcome {
     const id = parseAckId(text);
     const log = id && this.logs[id.log];

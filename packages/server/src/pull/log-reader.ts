@@ -16,6 +16,7 @@ import { buryIn, type DeadLetter } from "./dead-letters.ts";
 import type { Holder } from "./holders.ts";
 import type { PulledLog, Taken } from "./pulled-log.ts";
 import type { PullerMeta, TopicRef } from "./state.ts";
+import { heldFrom, holdLog } from "./subscription-holds.ts";
 import { isOfTopic } from "./topic-ref.ts";
 
 export interface ReaderParts {
@@ -37,11 +38,6 @@ export interface ReaderEvents {
 
 /** Undefined if the log has it no more. */
 type Found = LoggedMessage | undefined | "failed";
-
-/** The holder's name on a stream. */
-export function holderOf({ id }: Entity): string {
-  return `pull:${id}`;
-}
 
 export class LogReader {
   private topic: TopicRef | undefined;
@@ -227,7 +223,7 @@ export class LogReader {
   }
 
   private move(hold: PacedHold, log: PulledLog, meta: PullerMeta): void {
-    this.heldFrom(log, meta)
+    heldFrom(this.parts, this.puller, log.path, log.durableFloor, meta.options)
       .then((position) => (this.isCurrent(log) ? hold.move(position, "", 0) : undefined))
       .catch((fault) => {
         this.parts.report(`holding ${log.path} for ${this.puller.key} failed; the next move repeats it`, fault);
@@ -235,25 +231,13 @@ export class LogReader {
   }
 
   private newHold(log: PulledLog, meta: PullerMeta): PacedHold {
-    const { world, streams, report } = this.parts;
-    const { project } = this.puller;
+    const { world, report } = this.parts;
     return new PacedHold({
       world,
-      store: (at) => streams.hold(project, log.path, holderOf(this.puller), at),
+      store: (at) => holdLog(this.parts, this.puller, log.path, at),
       again: async () => this.hold(meta),
       report: (fault) => report(`holding ${log.path} for ${this.puller.key} failed; the next move repeats it`, fault),
     });
-  }
-
-  /** Acknowledged messages are kept too if the subscription wants to seek back. */
-  private async heldFrom(log: PulledLog, { options }: PullerMeta): Promise<Position> {
-    const { floor } = log;
-    if (!options.retainsAcked) return floor;
-    const { project } = this.puller;
-    const sinceMs = options.retentionMs === undefined ? 0 : this.now - options.retentionMs;
-    const located = await this.parts.streams.positionAt(project, log.path, sinceMs);
-    if (located.kind !== "position") return floor;
-    return located.position.seq < floor.seq ? located.position : floor;
   }
 
   /** Puts a dead message aside, by the policy of the moment. It is attempted again if there is none any more. */

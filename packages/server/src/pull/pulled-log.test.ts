@@ -27,7 +27,7 @@ function stored(block = newBlock(), options: Partial<SubscriptionOptions> = {}):
     freed: () => {},
     cacheBytes: 1_000,
   };
-  return new PulledLog(parts, 0, "t", { at: at(3), marked: at(12) }, [[0, block]], 0);
+  return new PulledLog(parts, 0, "t", { at: at(3), marked: at(12), head: at(15, 2) }, [[0, block]], 0);
 }
 
 function leased(log: PulledLog): Position[] {
@@ -106,6 +106,17 @@ test("an ordering key goes on after retention has taken messages of it that were
   log.read([message(at(9), "key")], 0);
   expect(log.lease("h", true, 0, 1_000)?.position).toEqual(at(9));
   expect(log.ahead).toBe(1);
+});
+
+test.each([
+  ["the last message that the log had when the dispatcher began", at(15, 2), "done"],
+  ["a message after that one", at(16, 2), "gone"],
+  ["a message of a generation that the log did not have", at(15, 3), "gone"],
+  ["a message of a generation before the floor", at(15, 0), "gone"],
+])("an ack id of an earlier dispatcher that names %s", (_, { generation, seq }, outcome) => {
+  const log = stored();
+  expect(log.ack({ edition: 1, log: 0, generation, seq, lease: 0 }, false, 0)).toBe(outcome);
+  expect(log.takeChanges().blocks.size).toBe(outcome === "done" ? 1 : 0);
 });
 
 test("a late acknowledgement of a message that a failover lost does not count for the one that took its number", () => {

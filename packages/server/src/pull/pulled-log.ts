@@ -37,6 +37,12 @@ export interface LogParts {
   readonly cacheBytes: number;
 }
 
+/** Where a dispatcher begins with a log. */
+export interface LogStart extends Pick<LogRow, "at" | "marked"> {
+  /** The last message of the log at that time. An earlier dispatcher has leased none after it. */
+  readonly head: Position;
+}
+
 export interface Taken {
   readonly lease: Lease;
   readonly position: Position;
@@ -48,6 +54,8 @@ export class PulledLog {
   readonly core: LeaseCore;
   /** The last message that was read. */
   tail: Position;
+  /** The floor that is stored. Retention may take what it has passed. */
+  durableFloor: Position;
   /** A read is in flight; the log has no more messages than were read. */
   isReading = false;
   isDry = false;
@@ -61,6 +69,7 @@ export class PulledLog {
   private cachedBytes = 0;
   private readonly ackedBy = new Map<number, number>();
   private storedFloor: number;
+  private readonly head: Position;
   /** The last message that this dispatcher or an earlier one has read. */
   private marked: Position;
 
@@ -68,11 +77,13 @@ export class PulledLog {
     private readonly parts: LogParts,
     readonly index: number,
     readonly path: string,
-    { at: floor, marked = floor }: Pick<LogRow, "at" | "marked">,
+    { at: floor, marked = floor, head }: LogStart,
     blocks: Iterable<readonly [number, Block]>,
     now: number,
   ) {
+    this.durableFloor = floor;
     this.marked = marked;
+    this.head = head;
     const { wheel, nextNumber, options } = parts;
     const { isOrdered, deduplicates } = options();
     const core = {
@@ -234,7 +245,7 @@ export class PulledLog {
     if (core.acks.isAcked(seq)) return "done";
     // The lease is over, but the client has processed the message. One that was not read yet was leased by an earlier dispatcher.
     const isRead = seq <= this.tail.seq;
-    const isEarlier = !isCurrentTerm && id.generation >= this.floor.generation;
+    const isEarlier = !isCurrentTerm && this.mayBeEarlier(id);
     if (isRead ? this.positionOf(seq).generation !== id.generation : !isEarlier) return "gone";
     // If the log has lost this message, another one has its number. `marked` tells them apart when that one is read.
     const position = { generation: id.generation, seq };
@@ -242,6 +253,14 @@ export class PulledLog {
     this.drop(seq);
     this.settle(now);
     return "done";
+  }
+
+  /**
+   * Whether an earlier dispatcher may have leased this message. Leases are not stored, so a made-up id passes too: it acknowledges
+   * a message that its caller could pull and acknowledge. The head bounds the blocks and generations that such ids can store.
+   */
+  private mayBeEarlier({ generation, seq }: AckId): boolean {
+    return generation >= this.floor.generation && generation <= this.head.generation && seq <= this.head.seq;
   }
 
   private rememberAck(seq: number, lease: number): void {
@@ -337,7 +356,7 @@ export class PulledLog {
     return this.core.acks.isChanged || this.core.floor !== this.storedFloor;
   }
 
-  /** What differs from the stored rows. It counts as stored from now on. */
+  /** What differs from the rows. It counts as written from now on, and `durableFloor` follows when it is. */
   takeChanges(): LogState {
     this.storedFloor = this.core.floor;
     return { at: this.floor, marked: this.marked, blocks: this.core.acks.takeChanged() };

@@ -2,7 +2,8 @@
  * The streams of other nodes on the subscriptions that this node serves. The feature hands it what other nodes ask.
  *
  * Invariants: a stream whose node is silent for too long is closed; its messages stay leased until they expire. A batch of leases
- * is told again until the node has confirmed it. A repeated request is performed once, and gets the same reply.
+ * is told again until the node has confirmed it. A repeated request is performed once, and gets the same reply. A stream that was
+ * closed is not opened again.
  */
 import type { Cancel, World } from "../core/world.ts";
 import { entityOf } from "../engine/contract.ts";
@@ -32,13 +33,17 @@ interface RemoteHolder {
 }
 
 type Open = Extract<Ask, { type: "open" }>;
+type Close = Extract<Ask, { type: "close" }>;
 
 /** Requests that are remembered, in case they come again. */
 const MAX_REPLIES = 10_000;
+/** Closed streams that are remembered, in case an earlier request to open one comes late. */
+const MAX_CLOSED = 10_000;
 
 export class RemoteHolders {
   private readonly holders = new Map<string, RemoteHolder>();
   private readonly replies = new Map<string, Promise<Reply>>();
+  private readonly closed = new Set<string>();
   private timer: Cancel | undefined;
 
   constructor(private readonly parts: HoldersParts) {}
@@ -82,7 +87,7 @@ export class RemoteHolders {
         this.open(dispatcher, from, what);
         return { type: "ok" };
       case "close":
-        this.forget(what.stream);
+        this.close(what);
         return { type: "ok" };
       case "count":
         return { type: "count", outstanding: dispatcher.outstanding };
@@ -90,6 +95,7 @@ export class RemoteHolders {
   }
 
   private open(dispatcher: Dispatcher, node: string, what: Open): void {
+    if (this.closed.has(what.stream)) return;
     const { world, carrier } = this.parts;
     const known = this.holders.get(what.stream);
     if (known !== undefined && known.dispatcher !== dispatcher) this.forget(what.stream);
@@ -122,6 +128,22 @@ export class RemoteHolders {
     this.holders.set(id, holder);
     this.timer ??= world.after(limits.resendMs, this.tick);
     return holder;
+  }
+
+  private close({ stream: id, delivered }: Close): void {
+    this.closed.add(id);
+    if (this.closed.size > MAX_CLOSED) {
+      const [oldest] = this.closed;
+      this.closed.delete(oldest!);
+    }
+    const holder = this.holders.get(id);
+    if (holder === undefined) return;
+    this.forget(id);
+    // A node of an earlier version does not say what it has delivered.
+    if (delivered === undefined) return;
+    for (const [batch, { leases }] of holder.unconfirmed) {
+      if (batch > delivered) holder.dispatcher.withdraw(leases.map(({ ackId }) => ackId));
+    }
   }
 
   private tell(id: string, messages: readonly Delivery[]): void {

@@ -147,7 +147,13 @@ class RemoteStream implements PullStream {
   private isPaused = false;
   private isOver = false;
   private timer: Cancel | undefined;
-  private delivering: Promise<void> = Promise.resolve();
+  /** Batches that the client got. */
+  private delivered = 0;
+  private opened = () => {};
+  /** Nothing is delivered before the caller has its stream, because it could not close it. */
+  private delivering = new Promise<void>((resolve) => {
+    this.opened = resolve;
+  });
 
   constructor(
     private readonly parts: RemoteParts,
@@ -161,6 +167,7 @@ class RemoteStream implements PullStream {
   async begin(): Promise<void> {
     this.version++;
     await this.say();
+    this.parts.world.soon(this.opened);
     this.refreshLater();
   }
 
@@ -212,7 +219,9 @@ class RemoteStream implements PullStream {
       const delivery = await this.read(lease).catch(() => undefined);
       if (delivery !== undefined) found.push(delivery);
     }
-    if (!this.isOver && found.length > 0) this.events.deliver(found);
+    if (this.isOver) return;
+    this.delivered++;
+    if (found.length > 0) this.events.deliver(found);
   }
 
   private async read({ ackId, attempt, deadlineAt }: ToldLease): Promise<Delivery | undefined> {
@@ -253,7 +262,7 @@ class RemoteStream implements PullStream {
     this.over();
     const { id: stream, node, puller } = this.of;
     // If it does not arrive, the silence of this node closes the stream.
-    this.remote.ask(node, puller, { type: "close", stream }).catch(() => {});
+    this.remote.ask(node, puller, { type: "close", stream, delivered: this.delivered }).catch(() => {});
   }
 
   end(why: StreamEnd): void {

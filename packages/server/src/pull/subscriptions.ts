@@ -3,9 +3,9 @@
  * in `consuming.ts`.
  *
  * Invariants: a caller uses a subscription only if it may use its topic. A subscription that is created misses nothing that is
- * published afterwards. Holds on streams are released before the subscription is forgotten.
+ * published afterwards. Holds on streams are released after the commit that ends the subscription.
  */
-import type { Position } from "@sluice/protocol";
+import { comparePositions, type Position } from "@sluice/protocol";
 import { type Access, FULL_ACCESS } from "../core/action.ts";
 import { Refusal } from "../core/refusal.ts";
 import type { Entity } from "../engine/contract.ts";
@@ -19,7 +19,6 @@ import type {
   SubscriptionChange,
 } from "./contract.ts";
 import { contentTypeOf, isLetterOf, originalAttributes } from "./dead-letters.ts";
-import { holderOf } from "./log-reader.ts";
 import { checkName, checkOptions, optionsOf } from "./options.ts";
 import { demand, listed, metaOf, type PullParts, subscriptionNotFound, tooManyHolds } from "./parts.ts";
 import type { DispatcherRegistry } from "./registry.ts";
@@ -35,6 +34,7 @@ import {
 } from "./rules.ts";
 import type { Snapshots } from "./snapshots.ts";
 import { logPaths, logTable, META, metaTable, PULLER, type PullerMeta, pullerEntity } from "./state.ts";
+import { heldFrom, holderOf, holdLog, releaseLogs } from "./subscription-holds.ts";
 import { findTopic, isTopic, topicNotFound } from "./topic-ref.ts";
 
 /** Dead letters that are published again between two commits of the place. */
@@ -66,7 +66,7 @@ export class Subscriptions {
     // The holds come first, so that retention takes nothing between the creation and the first pull.
     for (const [log, at] of logs) {
       if ((await streams.hold(project, log, holderOf(puller), at)) !== "too-many") continue;
-      await this.release(puller, [...logs.keys()]);
+      await releaseLogs(this.parts, puller, [...logs.keys()]);
       throw tooManyHolds(path);
     }
     const { kind, meta } = await keepers.submit(
@@ -75,7 +75,7 @@ export class Subscriptions {
       (view, now) => createRule(view, now, { topic, options, logs }),
     );
     if (kind === "created") return { value: subscriptionOf(name, meta), isNew: true };
-    if (meta.topic.path !== path) await this.release(puller, [...logs.keys()]);
+    if (meta.topic.path !== path) await releaseLogs(this.parts, puller, [...logs.keys()]);
     return this.existing(project, name, meta, access);
   }
 
@@ -162,7 +162,7 @@ export class Subscriptions {
     const puller = pullerEntity(project, name);
     const meta = await this.parts.keepers.submit(puller, [META], (view) => endRule(view, "isDetached"));
     this.changed(puller, meta);
-    await this.release(puller, logPaths(topic));
+    await releaseLogs(this.parts, puller, logPaths(topic));
   }
 
   async delete(project: string, name: string, access: Access): Promise<void> {
@@ -170,13 +170,8 @@ export class Subscriptions {
     const puller = pullerEntity(project, name);
     const deleted = await this.parts.keepers.submit(puller, [META], deleteRule);
     this.registry.here(puller)?.changed(undefined);
-    await this.release(puller, logPaths(topic));
+    await releaseLogs(this.parts, puller, logPaths(topic));
     if (deleted === undefined) throw subscriptionNotFound(name);
-  }
-
-  private async release(puller: Entity, paths: readonly string[]): Promise<void> {
-    const { streams } = this.parts;
-    for (const path of paths) await streams.hold(puller.project, path, holderOf(puller), undefined);
   }
 
   /** Deletes the subscription if it was not used for as long as it may be. */
@@ -188,7 +183,7 @@ export class Subscriptions {
   }
 
   async seek(project: string, name: string, to: SeekTarget, access: Access): Promise<void> {
-    const { topic, isTopicDeleted, isDetached } = await this.known(project, name, access, "seek", "write");
+    const { topic, options, isTopicDeleted, isDetached } = await this.known(project, name, access, "seek", "write");
     if (isDetached)
       throw new Refusal("subscription-detached", `the subscription ${name} is detached; create a new one`);
     if (isTopicDeleted) throw topicNotFound(topic.path);
@@ -203,8 +198,28 @@ export class Subscriptions {
       }
     }
     const puller = pullerEntity(project, name);
-    for (const [path, { at }] of logs) await this.parts.streams.hold(project, path, holderOf(puller), at);
+    const hold = async (paths: Iterable<string>) => {
+      for (const path of paths) {
+        await holdLog(this.parts, puller, path, await heldFrom(this.parts, puller, path, logs.get(path)!.at, options));
+      }
+    };
+    await hold(await this.movingBack(puller, logs));
     this.changed(puller, await this.parts.keepers.submit(puller, [META], (view) => seekRule(view, logs)));
+    // A seek forward lets go of messages only now. A dispatcher may have raised a hold that was lowered before the commit.
+    await hold(logs.keys());
+  }
+
+  /** The logs whose floor this seek lowers, so that they must be held before it commits. */
+  private async movingBack(puller: Entity, logs: ReadonlyMap<string, LogState>): Promise<string[]> {
+    const paths = [...logs.keys()];
+    const { rows } = await this.parts.engine.load(
+      puller,
+      paths.map((path) => logTable.at(path)),
+    );
+    return paths.filter((path, i) => {
+      const row = rows[i] && logTable.decode(rows[i]);
+      return row !== undefined && comparePositions(logs.get(path)!.at, row.at) < 0;
+    });
   }
 
   /** Publishes the dead letters of this subscription again. At least once: a crash in between repeats some. */
@@ -218,10 +233,11 @@ export class Subscriptions {
     let count = 0;
     for (let after: Position | undefined = redrivenTo; ; ) {
       const page = await streams.read(project, deadLetter.topic, after, REDRIVE_BYTES);
-      if (page.kind === "trimmed") {
-        after = page.earliest;
+      if (page.kind === "trimmed" || page.kind === "lost") {
+        after = page.kind === "trimmed" ? page.earliest : page.survived;
         continue;
       }
+      if (page.kind === "sharded") throw shardedLetters(deadLetter.topic);
       if (page.kind !== "page") return count;
       for (const message of page.messages.filter((one) => isLetterOf(one, name))) {
         const { payload, key: messageKey } = message;
@@ -237,6 +253,12 @@ export class Subscriptions {
       if (page.atTail) return count;
     }
   }
+}
+
+/** A redrive remembers one place, and a sharded topic has one per shard. */
+function shardedLetters(topic: string): Refusal {
+  const detail = `the dead-letter topic ${JSON.stringify(topic)} is sharded, and a redrive reads only topics without shards`;
+  return new Refusal("bad-request", `${detail}; pull its letters with a subscription and publish them again`);
 }
 
 function subscriptionOf(name: string, meta: PullerMeta): Subscription {

@@ -34,8 +34,10 @@ class Stream extends EventEmitter {
   }
 }
 
-function begun(take: Handler["take"], memoryBytes = 100 * MEBIBYTE) {
+function begun(take: Handler["take"], memoryBytes = 100 * MEBIBYTE, timeout?: string) {
   const stream = new Stream();
+  const world = manualWorld(1);
+  const headers = { "grpc-encoding": "gzip", "grpc-timeout": timeout };
   const memory = new MemoryBudget({ memoryBytes, smallBytes: 0 });
   const failures: unknown[] = [];
   const implementation = {
@@ -54,8 +56,8 @@ function begun(take: Handler["take"], memoryBytes = 100 * MEBIBYTE) {
       },
     }),
   };
-  const call = new GrpcCall(stream as unknown as ServerHttp2Stream, { "grpc-encoding": "gzip" }, implementation, {
-    world: manualWorld(1),
+  const call = new GrpcCall(stream as unknown as ServerHttp2Stream, headers, implementation, {
+    world,
     limits: GRPC_LIMITS,
     memory,
     inflations: new Inflations(),
@@ -64,7 +66,7 @@ function begun(take: Handler["take"], memoryBytes = 100 * MEBIBYTE) {
     report: () => {},
   });
   call.begin();
-  return { call, stream, memory, failures };
+  return { call, stream, memory, failures, world };
 }
 
 it("a request is charged until its handler settles, even if its client leaves before", async () => {
@@ -112,4 +114,11 @@ it("a task for the end of a call that is already over runs", async () => {
   });
   await nextTurn();
   expect(hasRun).toBe(true);
+});
+
+it("a clock that is set does not change how long the client of a call waits", () => {
+  const { call, world } = begun(async () => undefined, undefined, "10S");
+  for (const byMs of [3_600_000, -7_200_000]) world.setClock(byMs);
+  world.advance(1_000);
+  expect(call.leftMs).toBe(9_000);
 });

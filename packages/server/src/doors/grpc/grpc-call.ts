@@ -57,8 +57,8 @@ export class GrpcCall implements ObservedCall {
   project: string | undefined = undefined;
   startedAt = 0;
   id: string | undefined = undefined;
-  /** When its client gives up, by the world's clock. */
-  readonly deadlineAt: number | undefined;
+  /** When its client gives up, in the monotonic time of the world. */
+  private readonly untilMs: number = Number.POSITIVE_INFINITY;
   private readonly frames: MessageFrames;
   private readonly handler: Handler;
   /** What of the budget this call has. */
@@ -92,11 +92,16 @@ export class GrpcCall implements ObservedCall {
     this.frames = new MessageFrames(implementation.maxBytes);
     const timeoutMs = timeoutOf(this.header("grpc-timeout"));
     if (timeoutMs !== undefined) {
-      this.deadlineAt = world.now() + timeoutMs;
+      this.untilMs = world.monotonicMs() + timeoutMs;
       const passed = { code: status.DEADLINE_EXCEEDED, details: "the deadline of the call has passed" };
       this.deadline = world.after(Math.min(timeoutMs, MAX_TIMER_MS), () => this.abort(passed));
     }
     this.handler = implementation.open(this);
+  }
+
+  /** How long its client still waits; infinite if it has set no deadline. */
+  get leftMs(): number {
+    return this.untilMs - this.parts.world.monotonicMs();
   }
 
   begin(): void {

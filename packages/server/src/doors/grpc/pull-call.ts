@@ -36,7 +36,8 @@ export async function pullCall(
   try {
     const deliveries = await new Promise<readonly Delivery[]>((resolve, reject) => {
       const nothing = () => resolve([]);
-      cancel = world.after(waitMs(parts, call), nothing);
+      const { pullWaitMs, pullMarginMs } = limits;
+      cancel = world.after(Math.max(0, Math.min(pullWaitMs, call.leftMs - pullMarginMs)), nothing);
       call.onGone(nothing);
       guest.sendHome = nothing;
       audience.stay(guest);
@@ -61,10 +62,4 @@ export async function pullCall(
     audience.go(guest);
     leave();
   }
-}
-
-function waitMs({ limits, world }: MethodParts, call: GrpcCall): number {
-  const { deadlineAt } = call;
-  if (deadlineAt === undefined) return limits.pullWaitMs;
-  return Math.max(0, Math.min(limits.pullWaitMs, deadlineAt - world.now() - limits.pullMarginMs));
 }
