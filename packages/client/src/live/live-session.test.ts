@@ -140,6 +140,23 @@ describe("a session", () => {
     expect(server.asked.filter((line) => line.startsWith("POST heartbeat"))).toEqual([]);
   });
 
+  test("sends no heartbeat that is larger than a server takes, and tells of every stream", async () => {
+    const { session, hello, follow, push, world, transport } = await openTab(new FakePage(), "websocket");
+    await hello();
+    const streams = Array.from({ length: 500 }, (_, i) => `${"道".repeat(50)}/${i}`);
+    for (const stream of streams) {
+      session.subscribe(stream, () => {});
+      await follow(stream, 1, 3);
+      push(stream, 4);
+    }
+    transport.beats.length = 0;
+    await world.pass(15_000);
+    await turn();
+    const beats = transport.beats as { readonly offsets: readonly { readonly streamId: string }[] }[];
+    for (const beat of beats) expect(Buffer.byteLength(JSON.stringify(beat))).toBeLessThan(64 * 1024);
+    expect(beats.flatMap(({ offsets }) => offsets.map(({ streamId }) => streamId))).toEqual(streams);
+  });
+
   test("says its last word when the page is hidden, within what browsers allow, and keeps its offsets", async () => {
     const page = new FakePage();
     const { session, hello, follow, push, last } = await openTab(page);
