@@ -72,6 +72,8 @@ export class LeaderProcess {
   private cancelCheck: Cancel | undefined;
   private timer: Cancel | undefined;
   private timerAtMs = Number.POSITIVE_INFINITY;
+  /** How far dates were ahead of the monotonic clock when the leader began. */
+  private readonly aheadMs: number;
 
   /**
    * `isFirstHere`: this process has led the group never before, or left it without members. `end` is called once, when the
@@ -83,6 +85,7 @@ export class LeaderProcess {
     private readonly isFirstHere: boolean,
     private readonly end: () => void,
   ) {
+    this.aheadMs = parts.engine.now() - parts.world.monotonicMs();
     this.holds = new GroupHolds(parts, term.entity);
     this.begin().catch((fault) => {
       parts.report(`the leader of ${term.entity.key} failed to begin; another attempt follows`, fault);
@@ -120,9 +123,12 @@ export class LeaderProcess {
     this.stop();
   }
 
+  /**
+   * A date, because delays of messages are stored as dates. It runs by the monotonic clock, as the time of borrowers does: a clock
+   * that is set forward would evict members that still deliver.
+   */
   private get now(): number {
-    // Delays of messages are stored as dates.
-    return this.parts.engine.now();
+    return Math.floor(this.parts.world.monotonicMs() + this.aheadMs);
   }
 
   private get isServing(): boolean {
