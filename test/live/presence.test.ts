@@ -1,6 +1,7 @@
 /** Who is live on a stream: lists and events, on several nodes, and after a node has died. */
-import { expect, it } from "vitest";
+import { expect, it, vi } from "vitest";
 import { mint } from "../../packages/server/src/auth/mint.ts";
+import { EngineError } from "../../packages/server/src/engine/contract.ts";
 import { presenceEntity } from "../../packages/server/src/live/presence-rules.ts";
 import { eventually } from "../support/eventually.ts";
 import { FakeSink } from "../support/fake-sink.ts";
@@ -163,4 +164,16 @@ it("refuses a state above 1 KiB, and a stream that does not exist", async () => 
   const body = { sessionId, streamId: "a/b", presence: true, state: "x".repeat(1_023) };
   expect((await node.call("POST", "/v1/subscriptions", { body })).body).toMatchObject({ code: "bad-body" });
   expect((await node.call("GET", "/v1/presence/nowhere")).body).toMatchObject({ code: "stream-not-found" });
+});
+
+it("keeps no timer after the server has stopped, also if the store does not answer any more", async () => {
+  const node = openNode();
+  await node.create("a/b");
+  const { client } = await present(node);
+  const down = new EngineError("unavailable", "the store does not answer");
+  const commit = vi.spyOn(node.cluster.engine, "commit").mockRejectedValue(down);
+  client.leave();
+  await eventually(() => expect(commit).toHaveBeenCalled());
+  await node.app.stop();
+  expect([node.app.live.presence.size, node.world.nextInMs()]).toEqual([0, Number.POSITIVE_INFINITY]);
 });
