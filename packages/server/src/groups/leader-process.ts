@@ -195,12 +195,26 @@ export class LeaderProcess {
         const { rows } = await engine.load(this.term.entity, [META]);
         const edition = rows[0] && metaTable.decode(rows[0]).edition;
         if (!this.isServing) return;
-        if (edition !== this.meta!.edition) this.leave();
+        if (edition !== this.meta!.edition) await this.leaveChanged();
       } catch {
         // The store does not answer, which renewals of the claim notice too.
       }
       if (this.isServing) this.checkLater();
     });
+  }
+
+  /** After a seek or a deletion. A deletion released the holds, but this leader may have moved one before it learned of that. */
+  private async leaveChanged(): Promise<void> {
+    const { engine, report } = this.parts;
+    const { entity } = this.term;
+    const { paths } = this.holds;
+    this.leave();
+    try {
+      const { rows } = await engine.load(entity, [META]);
+      if (rows[0] === undefined) await this.holds.release(paths);
+    } catch (fault) {
+      report(`releasing what ${entity.key} held failed; a group of this name that is deleted again releases it`, fault);
+    }
   }
 
   private leave(): void {
@@ -236,7 +250,7 @@ export class LeaderProcess {
   private async store(rows: ReadonlyMap<string, StreamRow | undefined>): Promise<void> {
     try {
       const outcome = await this.term.submit([META], (view) => storeRule(view, this.meta!, rows));
-      if (outcome === "changed") this.leave();
+      if (outcome === "changed") await this.leaveChanged();
       else if (outcome !== FENCED) {
         for (const [path, row] of rows) row === undefined ? this.holds.forget(path) : this.holds.moved(path, row.at);
         this.step({ type: "stored" });
