@@ -43,3 +43,31 @@ it("a hold that the leader moves after the deletion of its group is released", a
   await world.pass(8_000);
   expect(await holders()).toEqual([]);
 });
+
+it("a group that is deleted and declared anew begins where the declaration says, also while members stay", async () => {
+  const world = quietWorld(1);
+  const app = buildApp(withDefaults({ memory: true, log: false }), world, world.counted(openMemory({ world })));
+  app.start();
+  onTestFinished(() => app.stop());
+  await app.streams.create("default", "a", { config: { contentType: "text/plain" }, closed: false });
+  const body = new TextEncoder().encode("m");
+  await app.streams.append("default", "a", { body, contentType: "text/plain", close: false });
+  const name = parseTopic("$share/g/a");
+  const none = () => {};
+  let messages = 0;
+  const rest = { subscribed: none, granted: none, revoking: none, revoked: none, acked: none, gap: none };
+  await world.pass(10);
+  await app.groups.service.consume("default", { name, member: "m" }, FULL_ACCESS, {
+    ...rest,
+    messages: (_stream, _epoch, _type, run) => {
+      messages += run.length;
+    },
+    unsubscribed: none,
+  });
+  await world.pass(3_000);
+  expect(messages).toBe(0);
+  await app.groups.service.delete("default", name);
+  await app.groups.service.put("default", name, { kind: "earliest" }, {});
+  await world.pass(10_000);
+  expect(messages).toBe(1);
+});

@@ -193,9 +193,11 @@ export class LeaderProcess {
     this.cancelCheck = world.after(checkMs, async () => {
       try {
         const { rows } = await engine.load(this.term.entity, [META]);
-        const edition = rows[0] && metaTable.decode(rows[0]).edition;
+        const meta = rows[0] && metaTable.decode(rows[0]);
         if (!this.isServing) return;
-        if (edition !== this.meta!.edition) await this.leaveChanged();
+        // A group that was deleted and declared anew has the first edition again, but no term yet.
+        const isSame = meta?.edition === this.meta!.edition && meta.term === this.meta!.term;
+        if (!isSame) await this.leaveChanged();
       } catch {
         // The store does not answer, which renewals of the claim notice too.
       }
