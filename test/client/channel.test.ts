@@ -130,6 +130,24 @@ describe("publishing on a channel (against a fake server)", () => {
     await eventually(() => expect(silent.flush()).rejects.toMatchObject({ code: "unreachable" }));
   });
 
+  test("an end that cannot be sent is an error, and the answer may be ended otherwise", async () => {
+    const server = await FakeChannelServer.open();
+    const client = openClient(server.url);
+    const answer = client.channel("large").publisher();
+    await expect(answer.end({ usage: "x".repeat(20_000) })).rejects.toMatchObject({ code: "invalid-value" });
+    await answer.end({ usage: 1 });
+    expect(server.messages("large").map(({ phase }) => phase)).toEqual(["START", "END"]);
+    const failed = client.channel("failed").publisher();
+    await failed.fail(undefined);
+    expect(server.messages("failed").map(({ phase, payload }) => [phase, payload])).toEqual([
+      ["START", null],
+      ["ERROR", "undefined"],
+      ["END", null],
+    ]);
+    const begun = client.channel("begun").publisher({ start: { n: 1n } });
+    await expect(begun.write("a")).rejects.toThrow("BigInt");
+  });
+
   test("the queue of a publisher is bounded", async () => {
     noUnhandledRejections();
     const server = await FakeChannelServer.open({ publishTrouble: () => 503 });

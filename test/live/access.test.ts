@@ -48,6 +48,16 @@ describe("a connection", () => {
     expect(node.app.live.hub.size).toBe(1);
   });
 
+  it("cannot be told of by another caller: a heartbeat for another's session says that there is none", async () => {
+    const { node, token } = guarded();
+    const ada = await token({ sub: "ada" });
+    const { sessionId } = await hers(node, ada);
+    const [{ lastOffset }] = await node.done("GET", `/v1/session-offsets/${sessionId}`, { token: ada });
+    const body = { sessionId, offsets: [{ streamId: "a/b", lastOffset: `${lastOffset.slice(0, -1)}9` }] };
+    const answer = await node.call("POST", "/v1/heartbeat", { token: await token({ sub: "bob" }), body });
+    expect(answer).toMatchObject({ status: 404, body: { code: "session-not-found" } });
+  });
+
   it("opens with the token of its session in the address, and with no other token there", async () => {
     const { node, token } = guarded();
     const ada = await token({ sub: "ada" });

@@ -334,4 +334,18 @@ describe("a hub with more subscriptions than it may follow", () => {
     await eventually(() => expect(client.payloads(idle)).toEqual([1, 2]));
     expect(node.app.live.hub.followed).toBe(2);
   });
+
+  it("resumes a parked one only when the client subscribes to it again, and not for an earlier repeat", async () => {
+    const node = openNode({ internal: { live: { active: 1 } } });
+    const sessionId = await node.mint();
+    for (const stream of ["a", "b", "c"]) await node.create(stream, JSON_STREAM);
+    const client = await node.connect(sessionId);
+    await node.subscribe(sessionId, "a");
+    await eventually(() => expect(node.app.live.hub.followed).toBe(1));
+    for (const stream of ["a", "b"]) await node.subscribe(sessionId, stream);
+    await client.next("idle", "a");
+    await node.subscribe(sessionId, "c");
+    await client.next("idle", "b");
+    expect(client.events.filter(({ type, streamId }) => type === "idle" && streamId === "a")).toHaveLength(1);
+  });
 });

@@ -1,8 +1,10 @@
 /** Who is live on a stream: lists and events, on several nodes, and after a node has died. */
-import { expect, it } from "vitest";
+import { expect, it, vi } from "vitest";
 import { mint } from "../../packages/server/src/auth/mint.ts";
+import { EngineError } from "../../packages/server/src/engine/contract.ts";
 import { presenceEntity } from "../../packages/server/src/live/presence-rules.ts";
 import { eventually } from "../support/eventually.ts";
+import { FakeSink } from "../support/fake-sink.ts";
 import { type Cluster, type LiveClient, type LiveNode, openNode, openNodes } from "./nodes.ts";
 
 interface Told {
@@ -66,6 +68,24 @@ it("shows a session no more after it unsubscribes or takes presence back", async
   await node.subscribe(second.sessionId, "a/b");
   await eventually(async () => expect(await members(node)).toEqual([]));
   expect(node.app.live.presence.size).toBe(0);
+});
+
+it("shows the state that a session asked for last, also after retention took messages that were not pushed", async () => {
+  const node = openNode();
+  await node.create("a/b", { "content-type": "application/json", "stream-max-messages": "2" });
+  const sessionId = await node.mint();
+  const sink = new FakeSink(false);
+  const client = await node.connect(sessionId, { sink });
+  await node.subscribe(sessionId, "a/b");
+  await eventually(() => expect(node.app.live.hub.followed).toBe(1));
+  await node.subscribe(sessionId, "a/b", undefined, { presence: true });
+  await eventually(async () => expect(await members(node)).toEqual([sessionId]));
+  for (let i = 0; i < 10; i++) await node.append("a/b", i);
+  sink.take();
+  await client.next("notify", "a/b");
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(node.app.live.presence.size).toBe(1);
+  expect(await members(node)).toEqual([sessionId]);
 });
 
 it("keeps a member over a reconnect to another node", async () => {
@@ -144,4 +164,16 @@ it("refuses a state above 1 KiB, and a stream that does not exist", async () => 
   const body = { sessionId, streamId: "a/b", presence: true, state: "x".repeat(1_023) };
   expect((await node.call("POST", "/v1/subscriptions", { body })).body).toMatchObject({ code: "bad-body" });
   expect((await node.call("GET", "/v1/presence/nowhere")).body).toMatchObject({ code: "stream-not-found" });
+});
+
+it("keeps no timer after the server has stopped, also if the store does not answer any more", async () => {
+  const node = openNode();
+  await node.create("a/b");
+  const { client } = await present(node);
+  const down = new EngineError("unavailable", "the store does not answer");
+  const commit = vi.spyOn(node.cluster.engine, "commit").mockRejectedValue(down);
+  client.leave();
+  await eventually(() => expect(commit).toHaveBeenCalled());
+  await node.app.stop();
+  expect([node.app.live.presence.size, node.world.nextInMs()]).toEqual([0, Number.POSITIVE_INFINITY]);
 });

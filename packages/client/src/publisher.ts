@@ -9,7 +9,7 @@
 import { Backoff, sleep } from "./backoff.ts";
 import { ChannelReader } from "./channel-reader.ts";
 import { type Answer, type Call, type Connection, parsed } from "./connection.ts";
-import { badAnswer, SluiceError } from "./error.ts";
+import { badAnswer, describeCause, SluiceError } from "./error.ts";
 import { countOption, numberOption } from "./options.ts";
 import { type Entry, LEAST_BYTES, Outbox, type Packed } from "./outbox.ts";
 import type { LastBudget, PageExit } from "./page-exit.ts";
@@ -63,7 +63,8 @@ export class ChannelPublisher {
     this.queueSize = numberOption("queueSize", options.queueSize, QUEUE_SIZE, 1);
     const requestBytes = numberOption("requestBytes", options.requestBytes, REQUEST_BYTES, LEAST_BYTES);
     this.outbox = new Outbox(requestBytes, countOption("sequence", options.sequence, 0));
-    this.put({ phase: "START", payload: options.start ?? null }).catch(() => {});
+    const error = this.offer({ phase: "START", payload: options.start ?? null });
+    if (error !== undefined) this.failAll(error);
   }
 
   /**
@@ -101,28 +102,38 @@ export class ChannelPublisher {
   /** Ends the answer with an ERROR that tells readers the reason. */
   fail(reason: unknown): Promise<void> {
     const payload = reason instanceof Error ? reason.message : reason;
-    this.put({ phase: "ERROR", payload }).catch(() => {});
+    // A reason that cannot be sent is told as text, because readers must not take the answer for a whole one.
+    if (this.offer({ phase: "ERROR", payload }) !== undefined)
+      this.offer({ phase: "ERROR", payload: describeCause(reason) });
     return this.finish({ phase: "END", payload: null });
   }
 
   private finish(entry: Entry): Promise<void> {
-    this.put(entry).catch(() => {});
+    const error = this.offer(entry);
+    // Without its END the answer is not over, and may be ended with another payload.
+    if (error !== undefined && !this.hasEnded) return rejected(error);
     this.hasEnded = true;
     return this.wait(true);
   }
 
   private put(entry: Entry): Promise<void> {
-    if (this.failure !== undefined) return rejected(this.failure);
-    if (this.hasEnded) return rejected(new SluiceError("closed", "the publisher has ended"));
+    const error = this.offer(entry);
+    return error === undefined ? this.wait(false) : rejected(error);
+  }
+
+  /** Queues the entry. Returns why it cannot be published, if so. */
+  private offer(entry: Entry): unknown {
+    if (this.failure !== undefined) return this.failure;
+    if (this.hasEnded) return new SluiceError("closed", "the publisher has ended");
     try {
       this.outbox.put(entry);
     } catch (error) {
-      return rejected(error);
+      return error;
     }
     if (this.outbox.size > this.queueSize) {
       this.failAll(new SluiceError("queue-full", `more than ${this.queueSize} characters are waiting to be published`));
     } else if (!this.isRunning) void this.run();
-    return this.wait(false);
+    return undefined;
   }
 
   private wait(whenEmpty: boolean): Promise<void> {
@@ -154,7 +165,7 @@ export class ChannelPublisher {
     }
     this.exit.delete(this.lastWords);
     this.isRunning = false;
-    if (this.hasEnded || this.failure !== undefined) this.over.abort();
+    if (this.hasEnded) this.over.abort();
   }
 
   private async sendOne(): Promise<void> {
@@ -214,6 +225,7 @@ export class ChannelPublisher {
 
   private failAll(error: unknown): void {
     this.failure ??= error;
+    this.over.abort();
     this.outbox.clear();
     for (const { reject } of this.waiting.splice(0)) reject(this.failure);
   }

@@ -51,6 +51,10 @@ export interface UsedPresence {
   readonly setState: (state: unknown) => void;
 }
 
+/** How long a session that could not be opened is left before the next try, at first and at most. */
+const AGAIN_MS = 250;
+const MAX_AGAIN_MS = 10_000;
+
 const CONNECTING: UsedSession = { session: undefined, status: "connecting", error: undefined };
 const NOTHING: UsedStream<never> = { messages: [], catchUp: undefined, gap: undefined, end: undefined };
 const NO_MEMBERS: readonly Member[] = [];
@@ -64,6 +68,7 @@ export function useSession(sluice: Sluice, options: SessionOptions = {}): UsedSe
   useEffect(() => {
     let isOver = false;
     let stop = () => {};
+    let failures = 0;
     const open = async (): Promise<void> => {
       try {
         const session = await sluice.session({ ...latest.current, name });
@@ -74,8 +79,12 @@ export function useSession(sluice: Sluice, options: SessionOptions = {}): UsedSe
       } catch (error) {
         if (isOver) return;
         setUsed({ session: undefined, status: "offline", error: error as SluiceError });
-        // The client has waited between its tries already.
-        if ((error as SluiceError).retryable) await open();
+        const { retryable, retryAfterMs = 0 } = error as SluiceError;
+        if (!retryable) return;
+        // A client that gives up at once has not waited between its tries.
+        const delayMs = Math.min(AGAIN_MS * 2 ** failures++, MAX_AGAIN_MS) * (0.5 + Math.random() / 2);
+        const timer = setTimeout(() => void open(), Math.max(delayMs, retryAfterMs));
+        stop = () => clearTimeout(timer);
       }
     };
     setUsed(CONNECTING);

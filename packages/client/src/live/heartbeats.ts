@@ -13,10 +13,9 @@ import { postOf } from "./identity.ts";
 import type { SessionPort } from "./stored-subscription.ts";
 import type { Cancel } from "./world.ts";
 
-/** What a server takes in one heartbeat. */
+/** What a server takes in one heartbeat: so many entries, and so many bytes less a margin. */
 const MAX_ENTRIES = 1_000;
-/** What a server takes in one frame, less a margin. */
-const MAX_FRAME_CHARS = 60_000;
+const MAX_BYTES = 60_000;
 
 export interface HeartbeatParts {
   readonly port: SessionPort;
@@ -60,17 +59,24 @@ export class Heartbeats {
     if (this.beating !== undefined || sessionId === undefined) return;
     const own = {};
     this.beating = own;
-    const followed = this.unconfirmed().slice(0, MAX_ENTRIES);
-    const offsets = followed.map(entryOf);
     try {
-      await this.send({ sessionId, offsets });
-      for (const [i, { lastOffset, epoch }] of offsets.entries()) {
-        if (followed[i]!.epoch === epoch) followed[i]!.confirmed = lastOffset;
+      for (const followed of requestsFor(this.unconfirmed())) {
+        await this.tell(sessionId, followed);
+        if (this.beating !== own) return;
       }
     } catch (error) {
       this.failed(sessionId, error as SluiceError);
     }
     if (this.beating === own) this.beating = undefined;
+  }
+
+  private async tell(sessionId: string, followed: readonly Followed[]): Promise<void> {
+    const offsets = followed.map(entryOf);
+    const body = { sessionId, offsets };
+    await (this.parts.overLine(body) ?? this.parts.port.ask(postOf("heartbeat", body)));
+    for (const [i, { lastOffset, epoch }] of offsets.entries()) {
+      if (followed[i]!.epoch === epoch) followed[i]!.confirmed = lastOffset;
+    }
   }
 
   /** The last heartbeat of a page, as far as it fits; undefined when the server knows everything. */
@@ -79,8 +85,8 @@ export class Heartbeats {
     const offsets = this.unconfirmed().slice(0, MAX_ENTRIES).map(entryOf);
     while (sessionId !== undefined && offsets.length > 0) {
       const call = postOf("heartbeat", { sessionId, offsets });
-      const bytes = new TextEncoder().encode(call.body as string).length;
-      if (bytes <= budget.bytes) {
+      const bytes = bytesIn(call.body as string);
+      if (bytes <= Math.min(budget.bytes, MAX_BYTES)) {
         budget.bytes -= bytes;
         return call;
       }
@@ -106,12 +112,6 @@ export class Heartbeats {
     );
   }
 
-  private async send(body: object): Promise<void> {
-    const call = postOf("heartbeat", body);
-    const sent = (call.body as string).length < MAX_FRAME_CHARS ? this.parts.overLine(body) : undefined;
-    await (sent ?? this.parts.port.ask(call));
-  }
-
   private failed(sessionId: string, error: SluiceError): void {
     const { port } = this.parts;
     if (error.code === "session-not-found") port.sessionLost(sessionId);
@@ -119,6 +119,28 @@ export class Heartbeats {
     else if (error.code === "offset-ahead") for (const followed of this.parts.followed()) followed.readAgain();
     else if (!error.retryable) port.report(error);
   }
+}
+
+/** The streams of each request, each request within what a server takes. One request at least, because it prolongs the session. */
+function requestsFor(followed: readonly Followed[]): Followed[][] {
+  let last: Followed[] = [];
+  let bytes = 0;
+  const requests = [last];
+  for (const one of followed) {
+    const size = bytesIn(JSON.stringify(entryOf(one)));
+    if (last.length === MAX_ENTRIES || bytes + size > MAX_BYTES) {
+      last = [];
+      bytes = 0;
+      requests.push(last);
+    }
+    last.push(one);
+    bytes += size + 1;
+  }
+  return requests;
+}
+
+function bytesIn(text: string): number {
+  return new TextEncoder().encode(text).length;
 }
 
 function entryOf({ stream, processed, epoch }: Followed): Entry {

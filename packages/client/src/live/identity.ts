@@ -9,7 +9,7 @@ import { header } from "@sluice/protocol";
 import type { Answer, Call } from "../connection.ts";
 import { badAnswer, hasCode } from "../error.ts";
 import type { Credentials } from "./transport.ts";
-import type { LiveWorld } from "./world.ts";
+import type { Hold, LiveWorld } from "./world.ts";
 
 /** A token lives ten minutes at most; a server that gave it less time says so with `bye`. */
 const RENEW_MS = 4 * 60_000;
@@ -36,6 +36,7 @@ export class Identity {
   private renewAtMs = 0;
   private release: (() => void) | undefined;
   private hasLooked = false;
+  private isClosed = false;
   private asking: Promise<Credentials> | undefined;
 
   constructor(private readonly parts: IdentityParts) {}
@@ -79,9 +80,22 @@ export class Identity {
     this.parts.world.page.save(this.parts.key, JSON.stringify({ id: this.sessionId, offsets }));
   }
 
-  letGo(): void {
+  /** Gives the session up for a later one of the page: its lock is free, also if it is only asked for now. */
+  close(): void {
+    this.isClosed = true;
+    this.letGo();
+  }
+
+  private letGo(): void {
     this.release?.();
     this.release = undefined;
+  }
+
+  private async hold(sessionId: string): Promise<Hold["kind"]> {
+    const held = await this.parts.world.page.hold(lockOf(sessionId), LOCK_WAIT_MS);
+    if (held.kind === "held") this.release = held.release;
+    if (this.isClosed) this.letGo();
+    return held.kind;
   }
 
   private async renew(): Promise<Credentials> {
@@ -104,9 +118,7 @@ export class Identity {
     const { page } = this.parts.world;
     const stored = storedIn(page.load(this.parts.key));
     if (stored === undefined) return;
-    const held = await page.hold(lockOf(stored.id), LOCK_WAIT_MS);
-    if (held.kind === "taken") return;
-    if (held.kind === "held") this.release = held.release;
+    if ((await this.hold(stored.id)) === "taken") return;
     this.sessionId = stored.id;
     this.parts.restored(stored.offsets);
   }
@@ -119,8 +131,7 @@ export class Identity {
     if (known === undefined) {
       this.sessionId = sessionId;
       this.save({});
-      const held = await world.page.hold(lockOf(sessionId), LOCK_WAIT_MS);
-      if (held.kind === "held") this.release = held.release;
+      await this.hold(sessionId);
     }
     this.token = token;
     this.renewAtMs = askedAtMs + RENEW_MS;

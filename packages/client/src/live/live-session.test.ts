@@ -1,17 +1,6 @@
 import { describe, expect, test } from "vitest";
-import {
-  at,
-  FakePage,
-  FakeServer,
-  FakeTransport,
-  fakeWorld,
-  POLICY,
-  refused,
-  turn,
-  unreachable,
-} from "../../../../test/support/live-client.ts";
+import { at, FakePage, refused, turn, unreachable } from "../../../../test/support/live-client.ts";
 import { ID, openTab, UP_TO_DATE } from "../../../../test/support/live-tab.ts";
-import { LiveSession } from "./live-session.ts";
 
 const OTHER = "00000000-0000-4000-8000-00000000000b";
 
@@ -138,6 +127,23 @@ describe("a session", () => {
       offsets: [{ streamId: "a", lastOffset: at(4), epoch: 1 }],
     });
     expect(server.asked.filter((line) => line.startsWith("POST heartbeat"))).toEqual([]);
+  });
+
+  test("sends no heartbeat that is larger than a server takes, and tells of every stream", async () => {
+    const { session, hello, follow, push, world, transport } = await openTab(new FakePage(), "websocket");
+    await hello();
+    const streams = Array.from({ length: 500 }, (_, i) => `${"道".repeat(50)}/${i}`);
+    for (const stream of streams) {
+      session.subscribe(stream, () => {});
+      await follow(stream, 1, 3);
+      push(stream, 4);
+    }
+    transport.beats.length = 0;
+    await world.pass(15_000);
+    await turn();
+    const beats = transport.beats as { readonly offsets: readonly { readonly streamId: string }[] }[];
+    for (const beat of beats) expect(Buffer.byteLength(JSON.stringify(beat))).toBeLessThan(64 * 1024);
+    expect(beats.flatMap(({ offsets }) => offsets.map(({ streamId }) => streamId))).toEqual(streams);
   });
 
   test("says its last word when the page is hidden, within what browsers allow, and keeps its offsets", async () => {
@@ -358,32 +364,4 @@ describe("a session", () => {
     expect(world.reported.length).toBe(2);
     stop();
   });
-});
-
-test("a session that cannot be opened rejects: at once when it is refused, after a while when there is no answer", async () => {
-  const world = fakeWorld();
-  const server = new FakeServer();
-  const open = () =>
-    LiveSession.open({
-      world,
-      policy: { ...POLICY, giveUpMs: 200 },
-      heartbeatMs: 15_000,
-      transports: [new FakeTransport()],
-      ask: server.ask,
-      sendLast: () => {},
-      key: "k",
-      addressOf: (path) => path,
-      closed: () => {},
-    });
-  const forbidden = expect(open()).rejects.toMatchObject({ code: "forbidden" });
-  await turn();
-  await server.refuse("POST sessions", refused(403, "forbidden"));
-  await forbidden;
-  const lost = expect(open()).rejects.toMatchObject({ code: "unreachable" });
-  await turn();
-  await server.refuse("POST sessions", unreachable());
-  await world.pass(75);
-  await server.refuse("POST sessions", unreachable());
-  await lost;
-  expect(world.timers).toBe(0);
 });

@@ -133,7 +133,10 @@ export class LiveSession {
       } catch (error) {
         const { retryable, retryAfterMs } = error as SluiceError;
         const delayMs = delays.next(retryAfterMs);
-        if (!retryable || world.now() + delayMs > untilMs) throw error;
+        if (!retryable || world.now() + delayMs > untilMs) {
+          session.identity.close();
+          throw error;
+        }
         await delays.wait(delayMs);
       }
     }
@@ -205,7 +208,7 @@ export class LiveSession {
     this.each((followed) => followed.stop());
     this.link.close();
     this.cancelRequests();
-    this.identity.letGo();
+    this.identity.close();
     this.parts.closed();
     // A failure costs nothing but messages that the next page sees again.
     if (last !== undefined) await this.parts.ask(last).catch(() => {});

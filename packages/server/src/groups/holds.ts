@@ -62,6 +62,16 @@ export class GroupHolds {
     });
   }
 
+  get paths(): readonly string[] {
+    return [...this.held.keys()];
+  }
+
+  /** The group is deleted: retention may take what it held. */
+  async release(paths: readonly string[]): Promise<void> {
+    const { project } = this.group;
+    for (const path of paths) await this.parts.streams.hold(project, path, holderOf(this.group), undefined);
+  }
+
   /** The stream is gone, and its hold with it. */
   forget(path: string): void {
     this.held.get(path)?.paced.forget();
@@ -69,6 +79,6 @@ export class GroupHolds {
   }
 
   stop(): void {
-    for (const path of [...this.held.keys()]) this.forget(path);
+    for (const path of this.paths) this.forget(path);
   }
 }

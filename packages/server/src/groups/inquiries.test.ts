@@ -7,7 +7,7 @@ import type { LeaderView } from "./leader-view.ts";
 const ASK_MS = 1_000;
 
 /** Two nodes, "a" and "b", whose messages pass `isLost` one by one. */
-function nodes(view: LeaderView | undefined, isLost: () => boolean = () => false) {
+function nodes(view: LeaderView | undefined | (() => LeaderView), isLost: () => boolean = () => false) {
   const world = manualWorld(1);
   const listeners = new Map<string, ToldListener>();
   let told = 0;
@@ -24,7 +24,8 @@ function nodes(view: LeaderView | undefined, isLost: () => boolean = () => false
     },
   });
   const inquiries = ["a", "b"].map((node) => {
-    const viewOf = () => (node === "b" ? view : undefined);
+    const known = () => (typeof view === "function" ? view() : view);
+    const viewOf = () => (node === "b" ? known() : undefined);
     return new Inquiries({ engine: engineOf(node), world, askMs: ASK_MS, viewOf });
   });
   for (const one of inquiries) one.start();
@@ -53,6 +54,18 @@ test("a lost question and a lost part of an answer are made up for within the ti
   const asked = a.ask("b", "p/group/g");
   world.advance(ASK_MS - 1);
   expect(await asked).toEqual(viewOf(1_000));
+});
+
+test("an answer of which a part was lost is not completed with a part of another one", async () => {
+  let lost = 0;
+  let answers = 0;
+  const { world, a } = nodes(
+    () => ({ ...viewOf(1_000), term: 10 ** ++answers }),
+    () => ++lost === 4,
+  );
+  const asked = a.ask("b", "p/group/g");
+  world.advance(ASK_MS - 1);
+  expect(await asked).toEqual({ ...viewOf(1_000), term: 100 });
 });
 
 test.each([

@@ -73,19 +73,23 @@ export class Inquiries {
   ask(node: string, group: string): Promise<LeaderView | undefined> {
     const { engine, world, askMs, viewOf } = this.parts;
     if (node === engine.node) return Promise.resolve(viewOf(group));
-    const id = hex(world.randomBytes(ID_BYTES));
-    const question = utf8(JSON.stringify({ inquiry: 1, id, group } satisfies Question));
     return new Promise((resolve) => {
-      const cancels = Array.from({ length: QUESTIONS }, (_, i) =>
-        world.after((i * askMs) / QUESTIONS, () => engine.tell(node, question)),
-      );
+      const ids: string[] = [];
       const end = (view: LeaderView | undefined) => {
         for (const cancel of cancels) cancel();
-        this.waiting.delete(id);
+        for (const id of ids) this.waiting.delete(id);
         resolve(view);
       };
-      cancels.push(world.after(askMs, () => end(undefined)));
-      this.waiting.set(id, { parts: new Map(), resolve: end });
+      const question = () => {
+        // Each has an id of its own, because parts of two answers do not fit together.
+        const id = hex(world.randomBytes(ID_BYTES));
+        ids.push(id);
+        this.waiting.set(id, { parts: new Map(), resolve: end });
+        engine.tell(node, utf8(JSON.stringify({ inquiry: 1, id, group } satisfies Question)));
+      };
+      const cancels = [world.after(askMs, () => end(undefined))];
+      for (let i = 1; i < QUESTIONS; i++) cancels.push(world.after((i * askMs) / QUESTIONS, question));
+      question();
     });
   }
 

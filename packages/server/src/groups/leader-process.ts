@@ -72,6 +72,8 @@ export class LeaderProcess {
   private cancelCheck: Cancel | undefined;
   private timer: Cancel | undefined;
   private timerAtMs = Number.POSITIVE_INFINITY;
+  /** How far dates were ahead of the monotonic clock when the leader began. */
+  private readonly aheadMs: number;
 
   /**
    * `isFirstHere`: this process has led the group never before, or left it without members. `end` is called once, when the
@@ -83,6 +85,7 @@ export class LeaderProcess {
     private readonly isFirstHere: boolean,
     private readonly end: () => void,
   ) {
+    this.aheadMs = parts.engine.now() - parts.world.monotonicMs();
     this.holds = new GroupHolds(parts, term.entity);
     this.begin().catch((fault) => {
       parts.report(`the leader of ${term.entity.key} failed to begin; another attempt follows`, fault);
@@ -120,9 +123,12 @@ export class LeaderProcess {
     this.stop();
   }
 
+  /**
+   * A date, because delays of messages are stored as dates. It runs by the monotonic clock, as the time of borrowers does: a clock
+   * that is set forward would evict members that still deliver.
+   */
   private get now(): number {
-    // Delays of messages are stored as dates.
-    return this.parts.engine.now();
+    return Math.floor(this.parts.world.monotonicMs() + this.aheadMs);
   }
 
   private get isServing(): boolean {
@@ -187,14 +193,30 @@ export class LeaderProcess {
     this.cancelCheck = world.after(checkMs, async () => {
       try {
         const { rows } = await engine.load(this.term.entity, [META]);
-        const edition = rows[0] && metaTable.decode(rows[0]).edition;
+        const meta = rows[0] && metaTable.decode(rows[0]);
         if (!this.isServing) return;
-        if (edition !== this.meta!.edition) this.leave();
+        // A group that was deleted and declared anew has the first edition again, but no term yet.
+        const isSame = meta?.edition === this.meta!.edition && meta.term === this.meta!.term;
+        if (!isSame) await this.leaveChanged();
       } catch {
         // The store does not answer, which renewals of the claim notice too.
       }
       if (this.isServing) this.checkLater();
     });
+  }
+
+  /** After a seek or a deletion. A deletion released the holds, but this leader may have moved one before it learned of that. */
+  private async leaveChanged(): Promise<void> {
+    const { engine, report } = this.parts;
+    const { entity } = this.term;
+    const { paths } = this.holds;
+    this.leave();
+    try {
+      const { rows } = await engine.load(entity, [META]);
+      if (rows[0] === undefined) await this.holds.release(paths);
+    } catch (fault) {
+      report(`releasing what ${entity.key} held failed; a group of this name that is deleted again releases it`, fault);
+    }
   }
 
   private leave(): void {
@@ -230,7 +252,7 @@ export class LeaderProcess {
   private async store(rows: ReadonlyMap<string, StreamRow | undefined>): Promise<void> {
     try {
       const outcome = await this.term.submit([META], (view) => storeRule(view, this.meta!, rows));
-      if (outcome === "changed") this.leave();
+      if (outcome === "changed") await this.leaveChanged();
       else if (outcome !== FENCED) {
         for (const [path, row] of rows) row === undefined ? this.holds.forget(path) : this.holds.moved(path, row.at);
         this.step({ type: "stored" });

@@ -122,7 +122,10 @@ export function liveFeature(kernel: Kernel, settings: LiveFeatureSettings, parts
       }),
     ],
     metrics: liveMetrics(meter, hub, rolls, presence),
-    stop: () => rolls.stop(),
+    stop: () => {
+      presence.stop();
+      return rolls.stop();
+    },
     service,
     hub,
     tokens,

@@ -84,6 +84,7 @@ interface Room {
 export class Presence {
   private readonly rooms = new Map<string, Room>();
   private timer: Cancel | undefined;
+  private isStopped = false;
 
   constructor(private readonly parts: PresenceParts) {}
 
@@ -94,6 +95,7 @@ export class Presence {
 
   /** Shows the tab, or its new state, and tells it of the members from now on. */
   enter(tab: Present, stream: string, state: unknown): void {
+    if (this.isStopped) return;
     const room = this.roomOf(tab.project, stream);
     const before = room.tabs.get(tab.sessionId);
     room.wishes.set(tab.sessionId, { tab, state, isShown: true, isStored: false });
@@ -103,6 +105,14 @@ export class Presence {
       this.look(room);
     }
     void this.store(room, tab.sessionId);
+  }
+
+  /** Readers leave out the members of a node that has stopped, so what could not be stored is not waited for. */
+  stop(): void {
+    this.isStopped = true;
+    this.timer?.();
+    for (const room of this.rooms.values()) room.unwatch();
+    this.rooms.clear();
   }
 
   exit(tab: Present, stream: string): void {

@@ -23,7 +23,7 @@ import { inBatches } from "./in-batches.ts";
 import type { LiveMeter } from "./meter.ts";
 import { advances, heartbeatRule, type Processed, renewRule, subscribeRule, unsubscribeRule } from "./pointer-rules.ts";
 import type { Rolls } from "./rolls.ts";
-import type { SessionPort, Used } from "./session-port.ts";
+import type { SessionPort } from "./session-port.ts";
 import { LIVE_FOLLOWER, LIVE_ROW, type Pointer, pointerTable } from "./state.ts";
 import type { Tokens } from "./tokens.ts";
 
@@ -170,7 +170,7 @@ export class Live {
   ): Promise<{ readonly expiresAt: number }> {
     const { sessions, meter } = this.parts;
     await access.demand({ ...HEARTBEAT, project, session: sessionId });
-    const given = await this.given(project, sessionId, words);
+    const given = await this.given(project, sessionId, words, access);
     const keys = given.map(({ stream }) => pointerTable.at(stream));
     const used = await sessions.use(project, sessionId, access, keys, (view) => heartbeatRule(view, given));
     if (used === undefined) throw noSession(sessionId);
@@ -181,7 +181,12 @@ export class Live {
   }
 
   /** The words that would move a pointer, each checked against its stream. */
-  private async given(project: string, sessionId: string, words: readonly Processed[]): Promise<readonly Processed[]> {
+  private async given(
+    project: string,
+    sessionId: string,
+    words: readonly Processed[],
+    access: Access,
+  ): Promise<readonly Processed[]> {
     const { engine, sessions, streams, limits, meter } = this.parts;
     const keys = words.map(({ stream }) => pointerTable.at(stream));
     const { rows } = await engine.load(sessions.entity(project, sessionId), keys);
@@ -191,6 +196,8 @@ export class Live {
       if (described.kind !== "live") return undefined;
       const { head } = described;
       if (!isNeverGiven(engine, head, word.at)) return word;
+      // The refusal tells of the stream, so it is for the owner of the session alone.
+      await this.demandSession(project, sessionId, access);
       meter.heartbeats.refused++;
       const tail = formatOffset(head.last);
       const detail = `lastOffset ${formatOffset(word.at)} of ${word.stream} is ahead of its end ${tail}; nothing was stored`;
@@ -203,10 +210,7 @@ export class Live {
   async offsets(project: string, sessionId: string, access: Access): Promise<readonly Offset[]> {
     const { engine, sessions, limits } = this.parts;
     await access.demand({ ...OFFSETS, project, session: sessionId });
-    const used: Used<void> | undefined = await sessions.use(project, sessionId, access, [], () => ({
-      outcome: undefined,
-    }));
-    if (used === undefined) throw noSession(sessionId);
+    await this.demandSession(project, sessionId, access);
     const offsets: Offset[] = [];
     for await (const { key, value } of rowsOf(
       engine,
@@ -217,6 +221,13 @@ export class Live {
       offsets.push({ streamId: key, lastOffset: formatOffset(value.at), epoch: value.epoch });
     }
     return offsets;
+  }
+
+  /** Throws a Refusal if the caller has no such session. It counts as a use of the session. */
+  private async demandSession(project: string, sessionId: string, access: Access): Promise<void> {
+    const rule = () => ({ outcome: undefined });
+    const used = await this.parts.sessions.use<void>(project, sessionId, access, [], rule);
+    if (used === undefined) throw noSession(sessionId);
   }
 
   /** Removes an ended session from the rolls of the streams that it followed. */

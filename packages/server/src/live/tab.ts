@@ -236,9 +236,11 @@ export class Tab implements Paced, Present {
     }
     const begun = [...pointers].filter(([streamId, pointer]) => {
       const followed = this.followed.get(streamId);
-      if (followed !== undefined) this.show(followed, pointer.presence);
-      const isResumed = followed?.isParked === true && followed.pointer.asked !== pointer.asked;
-      return followed === undefined || isResumed;
+      if (followed === undefined) return true;
+      const isAsked = followed.pointer.asked !== pointer.asked;
+      followed.pointer = pointer;
+      this.show(followed, pointer.presence);
+      return followed.isParked && isAsked;
     });
     await inBatches(begun, this.parts.batch, async ([streamId, pointer]) => {
       const described = await this.parts.streams.describe(this.project, streamId);
