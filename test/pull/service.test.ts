@@ -267,6 +267,16 @@ describeOnEngines("The service of pull", (engine) => {
     expect(texts(await node.pull())).toEqual(all.slice(3));
   });
 
+  it("a publish is answered before its messages are delivered", async () => {
+    const node = await subscribed();
+    const happened: string[] = [];
+    await node.open({}, { deliver: () => void happened.push("delivered") });
+    await node.settled();
+    await node.publish("a").then(() => happened.push("answered"));
+    await node.settled();
+    expect(happened).toEqual(["answered", "delivered"]);
+  });
+
   it("a publish that is refused for one of its messages stores none of them", async () => {
     const node = await pullNode(engine);
     await node.streams.create(P, "t", { config: { contentType: "application/json" }, closed: false });
