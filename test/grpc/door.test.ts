@@ -57,34 +57,39 @@ it.each(RESTARTED)(
   },
 );
 
-it("a call needs a token of its project with the scope of its method", async () => {
-  const secret = "s".repeat(32);
-  const { server } = await serverForTest("memory", { grpcPort: 0, projects: { [PROJECT]: { secrets: [secret] } } });
-  const pubsub = clientAt(server.grpcPort!);
-  const withToken = async (scope: string, streams?: string[]) => {
-    const token = await mint(secret, { project: PROJECT, scope, ttlSeconds: 60, streams }, Date.now());
-    return { otherArgs: { headers: { authorization: `Bearer ${token}` } } };
-  };
-  await expect(pubsub.createTopic("t")).rejects.toMatchObject({ code: 16 });
-  const writer = await withToken("write");
-  await pubsub.createTopic("t", writer);
-  const reader = await withToken("read");
-  await expect(pubsub.createTopic("u", reader)).rejects.toMatchObject({ code: 7 });
-  expect((await pubsub.topic("t").getMetadata(reader))[0].name).toBe(`projects/${PROJECT}/topics/t`);
-  const confined = await withToken("read write", ["others/#"]);
-  await expect(pubsub.topic("t").getMetadata(confined)).rejects.toMatchObject({ code: 7 });
-  const client = await subscriberOf(pubsub);
-  const stream = client.streamingPull();
-  const failed = new Promise((resolve) => stream.once("error", resolve));
-  stream.write({ subscription: `projects/${PROJECT}/subscriptions/s`, streamAckDeadlineSeconds: 10 });
-  expect(await failed).toMatchObject({ code: 16 });
-});
+it.each(kinds([[NEWEST, "memory"]]))(
+  "a call needs a token of its project and scope (%s, %s)",
+  async (version, engine) => {
+    const secret = "s".repeat(32);
+    const { server } = await serverForTest(engine, { grpcPort: 0, projects: { [PROJECT]: { secrets: [secret] } } });
+    const pubsub = clientAt(server.grpcPort!, version);
+    const withToken = async (scope: string, streams?: string[]) => {
+      const token = await mint(secret, { project: PROJECT, scope, ttlSeconds: 60, streams }, Date.now());
+      return { otherArgs: { headers: { authorization: `Bearer ${token}` } } };
+    };
+    await expect(pubsub.createTopic("t")).rejects.toMatchObject({ code: 16 });
+    const writer = await withToken("write");
+    await pubsub.createTopic("t", writer);
+    const reader = await withToken("read");
+    await expect(pubsub.createTopic("u", reader)).rejects.toMatchObject({ code: 7 });
+    expect((await pubsub.topic("t").getMetadata(reader))[0].name).toBe(`projects/${PROJECT}/topics/t`);
+    const confined = await withToken("read write", ["others/#"]);
+    await expect(pubsub.topic("t").getMetadata(confined)).rejects.toMatchObject({ code: 7 });
+    const client = await subscriberOf(pubsub);
+    const stream = client.streamingPull();
+    const failed = new Promise((resolve) => stream.once("error", resolve));
+    stream.write({ subscription: `projects/${PROJECT}/subscriptions/s`, streamAckDeadlineSeconds: 10 });
+    expect(await failed).toMatchObject({ code: 16 });
+  },
+);
 
-it("Google's client publishes and pulls over TLS", async () => {
+const ENGINES = new Set(kinds([[NEWEST, "memory"]]).map(([, engine]) => engine));
+
+it.each([...ENGINES])("Google's client publishes and pulls over TLS (%s)", async (engine) => {
   const [cert, key] = ["first-cert", "first-key"].map((name) =>
     fileURLToPath(new URL(`../support/tls/${name}.pem`, import.meta.url)),
   );
-  const { server } = await serverForTest("memory", { grpcPort: 0, tls: { cert, key } });
+  const { server } = await serverForTest(engine, { grpcPort: 0, tls: { cert, key } });
   const pubsub = securePubsubAt(server.grpcPort!, readFileSync(cert!));
   onTestFinished(() => pubsub.close());
   const [topic] = await pubsub.createTopic("t");
