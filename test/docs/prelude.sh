@@ -25,7 +25,7 @@ sluice() {
 
 relayed() {
   local said=$(mktemp said.XXXXXX) wrapped="-w0"
-  curl -s --data-binary @- -o "$said" -D "$said.head" "$DOCS_RELAY" \
+  curl --disable -s --data-binary @- -o "$said" -D "$said.head" "$DOCS_RELAY" \
     -H "Args: $(printf '%s\0' "$@" | base64 $wrapped)" -H "Env: $(env | grep -E '^(SLUICE_|XDG_CONFIG)' | base64 $wrapped)"
   cat "$said"
   sed -n 's/^Said: //p' "$said.head" | tr -d '\r' | base64 -d >&2

@@ -36,7 +36,16 @@ export class Shell {
       writeFileSync(join(dir, program), "#!/bin/sh\ncat >/dev/null\n");
       chmodSync(join(dir, program), 0o755);
     }
-    const env = { ...cleanEnv({ XDG_CONFIG_HOME: join(dir, "home"), DOCS_SLUICE: bundledBin(), DOCS_RELAY: relay }) };
+    // Each answer begins a line, and the progress of curl stands nowhere within one.
+    writeFileSync(join(dir, "home/.curlrc"), 'no-progress-meter\nwrite-out = "\\n"\n');
+    const env = {
+      ...cleanEnv({
+        XDG_CONFIG_HOME: join(dir, "home"),
+        CURL_HOME: join(dir, "home"),
+        DOCS_SLUICE: bundledBin(),
+        DOCS_RELAY: relay,
+      }),
+    };
     delete env.SLUICE_GRPC_PORT;
     this.#bash = spawn("bash", ["--norc", "-m"], { cwd: dir, env, stdio: "pipe" });
     for (const out of [this.#bash.stdout, this.#bash.stderr]) {
