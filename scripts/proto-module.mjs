@@ -1,8 +1,8 @@
-// Writes doors/grpc/generated-definitions.ts from the definitions in google-proto-files; with --check it only says whether the module
-// is stale. Developers run it after an update of that package; test/tidy runs --check.
+// Writes doors/grpc/generated-definitions.ts from the definitions that Google's Pub/Sub client carries; with --check it only says
+// whether the module is stale. Developers run it after an update of that client; test/tidy runs --check.
 //
-// The definitions are a checked-in module because the package has 88 MB, of which the server needs 25 KB, and nothing at run time.
-import { readFileSync, writeFileSync } from "node:fs";
+// The definitions are a checked-in module because the server needs 25 KB of them and nothing else of the client.
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -22,14 +22,21 @@ const isCheck = process.argv.includes("--check");
 const named = process.argv.slice(2).find((word) => word !== "--check");
 const target =
   named ?? fileURLToPath(new URL("../packages/server/src/doors/grpc/generated-definitions.ts", import.meta.url));
-const folder = dirname(createRequire(import.meta.url).resolve("google-proto-files/package.json"));
+const client = createRequire(import.meta.url).resolve("@google-cloud/pubsub/package.json");
+/** The client has the definitions of Pub/Sub, and its transport the common ones. */
+const folders = [
+  join(dirname(client), "build/protos"),
+  join(dirname(createRequire(client).resolve("google-gax")), "../protos"),
+];
 
 const root = new protobuf.Root();
 const loaded = new Set();
 const load = (file) => {
   if (loaded.has(file) || file.startsWith("google/api/")) return;
   loaded.add(file);
-  for (const imported of protobuf.parse(readFileSync(join(folder, file), "utf8"), root).imports ?? []) load(imported);
+  const path = folders.map((folder) => join(folder, file)).find(existsSync);
+  if (path === undefined) throw new Error(`Google's Pub/Sub client has no ${file}`);
+  for (const imported of protobuf.parse(readFileSync(path, "utf8"), root).imports ?? []) load(imported);
 };
 for (const file of FILES) load(file);
 
@@ -53,7 +60,7 @@ const slim = (value, areNames = false) => {
 const { google } = root.toJSON().nested;
 const wanted = Object.entries(google.nested).filter(([name]) => KEPT.includes(`google.${name}`));
 const json = slim({ nested: { google: { nested: Object.fromEntries(wanted) } } });
-const text = `// Made by scripts/proto-module.mjs from the definitions in google-proto-files: run it again after an update of that package.
+const text = `// Made by scripts/proto-module.mjs from the definitions in Google's Pub/Sub client: run it again after an update of it.
 // Copyright Google LLC, licensed under the Apache License, Version 2.0.
 // biome-ignore-all format: made by a script
 export const DEFINITIONS: object = ${JSON.stringify(json)};
