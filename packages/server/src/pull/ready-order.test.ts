@@ -74,3 +74,20 @@ it("an acknowledgement of a message that waits removes it from its key", () => {
   order.done(1);
   expect(takeAll(order, "a", (seq) => seq !== 1)).toEqual([2]);
 });
+
+it("acknowledgements of messages that wait leave the others in order, and forget the key with the last one", () => {
+  const order = ordered("x", "x", "x", "x");
+  expect(order.take("a", false, always)).toBe(1);
+  order.done(3);
+  expect(order.back(1)).toEqual([]);
+  expect(takeAll(order, "a")).toEqual([1, 2, 4]);
+  for (const seq of [1, 2, 4]) order.done(seq);
+  expect(order.size).toBe(0);
+});
+
+it("a message that was done and is read again is taken once", () => {
+  const order = ordered("x", "x");
+  order.done(2);
+  order.add(2, "x");
+  expect(takeAll(order, "a")).toEqual([1, 2]);
+});

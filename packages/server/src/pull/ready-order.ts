@@ -3,14 +3,14 @@
  * messages of one key go to one holder at a time, in their order. The dispatcher has one per log; leases are in `leases/`.
  *
  * Invariants: of a key, no message is leased before a lower one that is neither leased nor done. All leased messages of a key have
- * one holder. When a message comes back, so do the later ones of its key that are leased. Taking and adding is logarithmic.
+ * one holder. When a message comes back, so do the later ones of its key that are leased. Each step is logarithmic.
  */
 import { SeqHeap } from "../leases/seq-heap.ts";
 
 /** The messages of one ordering key that were read and are not done. */
 interface KeyState {
-  /** Not leased, ascending. */
-  waiting: number[];
+  /** Not leased; entries of messages that are done meanwhile stay until they are first. */
+  readonly waiting: SeqHeap;
   readonly leased: Set<number>;
   /** Has all that is leased. */
   holder: string | undefined;
@@ -38,10 +38,10 @@ export class ReadyOrder {
       return;
     }
     this.keyOf.set(seq, key);
-    const state = this.keys.get(key) ?? { waiting: [], leased: new Set(), holder: undefined };
+    const state = this.keys.get(key) ?? { waiting: new SeqHeap(), leased: new Set(), holder: undefined };
     this.keys.set(key, state);
-    state.waiting.push(seq);
-    if (state.waiting.length === 1) this.offer(state);
+    state.waiting.add(seq);
+    if (this.next(state) === seq) this.offer(state);
   }
 
   /** The message may be leased again: its lease ended, or its delay is over. */
@@ -60,7 +60,7 @@ export class ReadyOrder {
     if (state === undefined || !state.leased.delete(seq)) return [];
     const later = [...state.leased].filter((one) => one > seq);
     for (const one of later) state.leased.delete(one);
-    state.waiting = [...state.waiting, seq, ...later].sort((a, b) => a - b);
+    for (const one of [seq, ...later]) state.waiting.add(one);
     this.offer(state);
     return later;
   }
@@ -71,9 +71,8 @@ export class ReadyOrder {
     const state = this.stateOf(seq);
     if (key === undefined || state === undefined) return;
     this.keyOf.delete(seq);
-    if (!state.leased.delete(seq)) state.waiting = state.waiting.filter((one) => one !== seq);
-    this.offer(state);
-    if (state.waiting.length === 0 && state.leased.size === 0) this.keys.delete(key);
+    state.leased.delete(seq);
+    this.settle(key, state);
   }
 
   /** These messages do not exist any more: retention took the beginning of the log, or a failover its end. */
@@ -81,11 +80,15 @@ export class ReadyOrder {
     this.heap.keep((seq) => !isGone(seq));
     for (const seq of this.keyOf.keys()) if (isGone(seq)) this.keyOf.delete(seq);
     for (const [key, state] of this.keys) {
-      state.waiting = state.waiting.filter((seq) => !isGone(seq));
       for (const seq of state.leased) if (isGone(seq)) state.leased.delete(seq);
-      this.offer(state);
-      if (state.waiting.length === 0 && state.leased.size === 0) this.keys.delete(key);
+      this.settle(key, state);
     }
+  }
+
+  /** Offers what is left of a key after messages went, or forgets the key. */
+  private settle(key: string, state: KeyState): void {
+    this.offer(state);
+    if (this.next(state) === undefined && state.leased.size === 0) this.keys.delete(key);
   }
 
   /**
@@ -102,7 +105,7 @@ export class ReadyOrder {
         continue;
       }
       // An entry may be old: the key was taken by a holder, or a lower message has come back.
-      if (state.leased.size > 0 || state.waiting[0] !== seq || !isReady(seq)) continue;
+      if (state.leased.size > 0 || this.next(state) !== seq || !isReady(seq)) continue;
       this.lease(state, holder);
       return seq;
     }
@@ -119,7 +122,7 @@ export class ReadyOrder {
     const states = this.pinned.get(holder);
     if (states === undefined) return undefined;
     for (const state of states) {
-      const [seq] = state.waiting;
+      const seq = this.next(state);
       if (seq === undefined) {
         states.delete(state);
         continue;
@@ -133,14 +136,14 @@ export class ReadyOrder {
 
   private lease(state: KeyState, holder: string): void {
     state.holder = holder;
-    state.leased.add(state.waiting.shift()!);
+    state.leased.add(state.waiting.take()!);
     this.offer(state);
   }
 
   /** The next message of a key goes to the holder of the earlier ones, or to any holder if nothing is leased. */
   private offer(state: KeyState): void {
     if (state.leased.size === 0) this.unpin(state);
-    const [first] = state.waiting;
+    const first = this.next(state);
     if (first === undefined) return;
     if (state.holder === undefined) {
       this.heap.add(first);
@@ -156,6 +159,12 @@ export class ReadyOrder {
     states?.delete(state);
     if (states?.size === 0) this.pinned.delete(state.holder);
     state.holder = undefined;
+  }
+
+  /** The lowest message of a key that is neither leased nor done. */
+  private next({ waiting, leased }: KeyState): number | undefined {
+    while (waiting.first !== undefined && (!this.keyOf.has(waiting.first) || leased.has(waiting.first))) waiting.take();
+    return waiting.first;
   }
 
   private stateOf(seq: number): KeyState | undefined {
