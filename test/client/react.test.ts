@@ -120,6 +120,17 @@ describe.each(["18", "19"])("with React %s,", (version) => {
     expect(session?.status).toBe("live");
   });
 
+  test("after the page closed its session, a component that is mounted shows the end instead of failing", async () => {
+    await sluice.stream<string>("one").append("1");
+    const { shows, tree } = await mount("one");
+    await shows("live  complete 1 1");
+    await session!.close();
+    await act(() =>
+      tree.update(React.createElement(React.StrictMode, null, React.createElement(Doc, { path: "two" }))),
+    );
+    await shows("offline  closed 0");
+  });
+
   test("a server renders without a request", async () => {
     expect(renderToString(React.createElement(Doc, { path: "doc/9" }))).toContain("connecting  … 0");
     await new Promise((resolve) => setTimeout(resolve, 0));

@@ -111,21 +111,22 @@ export function useStream<T = unknown>(
     setUsed(NOTHING);
     if (session === undefined || path === undefined) return;
     const add = (more: Partial<UsedStream<T>>) => setUsed((before) => ({ ...before, ...more }));
-    const subscription = session.subscribe<T>(
-      path,
-      (message) => {
-        const { keep: count, onMessage } = latest.current;
-        if (count > 0) setUsed((before) => ({ ...before, messages: [...before.messages, message].slice(-count) }));
-        return onMessage?.(message);
-      },
-      {
-        from,
-        onGap: (gap) => add({ gap }),
-        onCatchUp: (catchUp) => add({ catchUp }),
-        onEnd: (end) => add({ end }),
-      },
+    const take = (message: StreamMessage<T>) => {
+      const { keep: count, onMessage } = latest.current;
+      if (count > 0) setUsed((before) => ({ ...before, messages: [...before.messages, message].slice(-count) }));
+      return onMessage?.(message);
+    };
+    const told = {
+      from,
+      onGap: (gap: Gap) => add({ gap }),
+      onCatchUp: (catchUp: CatchUp) => add({ catchUp }),
+      onEnd: (end: SubscriptionEnd) => add({ end }),
+    };
+    const subscription = unlessClosed(
+      () => session.subscribe<T>(path, take, told),
+      (error) => add({ end: { reason: "closed", error } }),
     );
-    return () => subscription.unsubscribe();
+    return () => subscription?.unsubscribe();
   }, [session, path, from, latest]);
   return used;
 }
@@ -139,7 +140,9 @@ export function usePresence(session: LiveSession | undefined, path: string | und
   useEffect(() => {
     if (session === undefined || path === undefined) return;
     const { current } = latest;
-    const entered = session.presence(path, { state: current === undefined ? undefined : JSON.parse(current) });
+    const mine = { state: current === undefined ? undefined : JSON.parse(current) };
+    const entered = unlessClosed(() => session.presence(path, mine));
+    if (entered === undefined) return;
     presence.current = entered;
     setMembers(entered.members);
     const stop = entered.on("change", setMembers);
@@ -156,6 +159,17 @@ export function usePresence(session: LiveSession | undefined, path: string | und
   }, [json]);
   const setState = useCallback((next: unknown) => presence.current?.setState(next), []);
   return { members, setState };
+}
+
+/** A component may be mounted after the page closed its session. An error that an effect throws would take down the whole page. */
+function unlessClosed<T>(use: () => T, closed: (error: SluiceError) => void = () => {}): T | undefined {
+  try {
+    return use();
+  } catch (error) {
+    if ((error as Partial<SluiceError>).code !== "closed") throw error;
+    closed(error as SluiceError);
+    return undefined;
+  }
 }
 
 /** The value of the last render, for functions that run between renders. */
