@@ -122,19 +122,19 @@ export function seekRule(view: View, now: number, to: AskedStart): Decision<"sou
   return { outcome: "sought", changes: [put(metaTable, "", moved)] };
 }
 
-/** `producer` counts at the first redrive of the group only. */
-export function beginRedriveRule(view: View, producer: string): Decision<Redrive> {
-  const known = view.get(redriveTable, "");
+/** `producer` counts at the first redrive under this key only. */
+export function beginRedriveRule(view: View, key: string, producer: string): Decision<Redrive> {
+  const known = view.get(redriveTable, key);
   if (known !== undefined) return { outcome: known };
   const begun = { through: ZERO, producer };
-  return { outcome: begun, changes: [put(redriveTable, "", begun)] };
+  return { outcome: begun, changes: [put(redriveTable, key, begun)] };
 }
 
 /** Two redrives at once keep the later place. */
-export function redrivenRule(view: View, through: Position): Decision<void> {
-  const known = view.get(redriveTable, "");
+export function redrivenRule(view: View, key: string, through: Position): Decision<void> {
+  const known = view.get(redriveTable, key);
   if (known === undefined || comparePositions(through, known.through) <= 0) return { outcome: undefined };
-  return { outcome: undefined, changes: [put(redriveTable, "", { ...known, through })] };
+  return { outcome: undefined, changes: [put(redriveTable, key, { ...known, through })] };
 }
 
 export function deleteRule(view: View): Decision<"deleted" | "absent"> {

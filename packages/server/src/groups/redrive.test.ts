@@ -61,3 +61,19 @@ it("letters of a dead-letter stream that was created anew go back too", async ()
   expect(await redrive(parts, GROUP, "dead")).toMatchObject({ redriven: 1 });
   expect(await messages("jobs/1")).toHaveLength(2);
 });
+
+it("letters go back from every shard of a sharded dead-letter stream, once", async () => {
+  const { messages, ...parts } = await stage(0);
+  await parts.streams.create("p", "sharded", { config: { contentType: "text/plain", shards: 2 }, closed: false });
+  for (const [i, messageKey] of ["a", "b", "c", "d", "e", "f"].entries()) {
+    const attributes = { [DEAD.group]: GROUP.id, [DEAD.stream]: "jobs/1" };
+    const append = { payloads: [utf8(`${i}`)], contentType: "text/plain", close: false, attributes, messageKey };
+    expect((await parts.streams.append("p", "sharded", append)).kind).toBe("appended");
+  }
+  let names = 0;
+  const named = { ...parts, newName: () => `n${names++}` };
+  expect(await redrive(named, GROUP, "sharded")).toEqual({ redriven: 6, stayed: 0, more: false });
+  expect(await redrive(named, GROUP, "sharded")).toEqual({ redriven: 0, stayed: 0, more: false });
+  const back = (await messages("jobs/1")).map(({ payload }) => new TextDecoder().decode(payload));
+  expect(back.sort()).toEqual(["0", "1", "2", "3", "4", "5"]);
+});

@@ -2,17 +2,18 @@
  * Puts the dead letters of a queue back into the streams that they came from. The service calls it for the redrive route.
  *
  * Invariants: a letter goes back once, also after a crash and beside another redrive of the group: it is appended under a producer
- * of the group whose epoch is the letter's number, so a stream refuses a letter that it has. A letter whose stream does not take
+ * of the group whose epoch is the letter's number, so a stream refuses a letter that it has. Each shard of a sharded dead-letter
+ * stream has a producer of its own, because letters of two shards have equal numbers. A letter whose stream does not take
  * it stays, and does not hold up the others. Letters of other groups are left alone.
  */
 import type { Position } from "@sluice/protocol";
-import { topicOfShard } from "../core/shard-path.ts";
+import { shardPaths, topicOfShard } from "../core/shard-path.ts";
 import { matchesFilter } from "../core/topic.ts";
 import type { Entity, LoggedMessage } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
 import type { Streams } from "../streams/service.ts";
 import { beginRedriveRule, redrivenRule } from "./group-rules.ts";
-import { REDRIVE } from "./state.ts";
+import { redriveTable } from "./state.ts";
 import { filterOf, groupOfId } from "./topic.ts";
 
 /** The attributes of a dead letter, beyond those of its message. */
@@ -26,10 +27,10 @@ export const DEAD = {
 const DEAD_NAMES: ReadonlySet<string> = new Set(Object.values(DEAD));
 
 export interface RedriveParts {
-  /** Names the group's producer at its first redrive. */
+  /** Names the producer of a dead-letter stream, or of one of its shards, at its first redrive. */
   readonly newName: () => string;
   readonly keepers: Pick<Keepers, "submit">;
-  readonly streams: Pick<Streams, "peek" | "append">;
+  readonly streams: Pick<Streams, "describe" | "peek" | "append">;
   readonly readBytes: number;
 }
 
@@ -45,28 +46,51 @@ export interface Redriven {
 const MAX_LETTERS = 10_000;
 
 export async function redrive(parts: RedriveParts, group: Entity, deadLetter: string): Promise<Redriven> {
-  const { keepers, streams, readBytes, newName } = parts;
+  const described = await parts.streams.describe(group.project, deadLetter);
+  const shards = described.kind === "live" ? described.meta.config.shards : undefined;
+  const places = shards === undefined ? [{ path: deadLetter, key: "" }] : shardPaths(deadLetter, shards).map(asPlace);
+  const sum = { redriven: 0, stayed: 0 };
+  for (const place of places) {
+    if (!(await redriveFrom(parts, group, place, sum))) return { ...sum, more: true };
+  }
+  return { ...sum, more: false };
+}
+
+interface Place {
+  readonly path: string;
+  /** Of its row in the group. */
+  readonly key: string;
+}
+
+const asPlace = (path: string): Place => ({ path, key: path });
+
+/** Adds to the sum; false if letters are left because the request has done as many as one may. */
+async function redriveFrom(
+  { keepers, streams, readBytes, newName }: RedriveParts,
+  group: Entity,
+  { path, key }: Place,
+  sum: { redriven: number; stayed: number },
+): Promise<boolean> {
   const name = newName();
-  const begun = await keepers.submit(group, [REDRIVE], (view) => beginRedriveRule(view, name));
+  const row = [redriveTable.at(key)];
+  const begun = await keepers.submit(group, row, (view) => beginRedriveRule(view, key, name));
   let after: Position = begun.through;
-  let [redriven, stayed] = [0, 0];
   for (;;) {
-    const page = await streams.peek(group.project, deadLetter, after, readBytes);
+    const page = await streams.peek(group.project, path, after, readBytes);
     if (page.kind === "trimmed" || page.kind === "lost") {
       after = page.kind === "trimmed" ? page.earliest : page.survived;
       continue;
     }
-    if (page.kind !== "page" || page.messages.length === 0) return { redriven, stayed, more: false };
+    if (page.kind !== "page" || page.messages.length === 0) return true;
+    if (sum.redriven + sum.stayed >= MAX_LETTERS) return false;
     for (const letter of page.messages) {
       const outcome = await putBack(streams, group, letter, page.meta.config.contentType, begun.producer);
-      if (outcome === "redriven") redriven++;
-      else if (outcome === "stayed") stayed++;
+      if (outcome === "redriven" || outcome === "stayed") sum[outcome]++;
     }
     after = page.next;
     const through = after;
-    await keepers.submit(group, [REDRIVE], (view) => redrivenRule(view, through));
-    if (page.atTail) return { redriven, stayed, more: false };
-    if (redriven + stayed >= MAX_LETTERS) return { redriven, stayed, more: true };
+    await keepers.submit(group, row, (view) => redrivenRule(view, key, through));
+    if (page.atTail) return true;
   }
 }
 

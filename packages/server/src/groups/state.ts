@@ -66,9 +66,9 @@ export const META = metaTable.at("");
 export interface Redrive {
   /** Up to here the letters of the dead-letter stream were put back, or stayed. */
   readonly through: Position;
-  /** The name of the producer that appends them; unique to the group. */
+  /** The name of the producer that appends them; unique to the row. */
   readonly producer: string;
 }
 
+/** One row for the dead-letter stream, under the empty key; if that is a sharded topic, one under the path of each shard. */
 export const redriveTable = jsonTable<Redrive>("redrive");
-export const REDRIVE = redriveTable.at("");
