@@ -9,8 +9,8 @@
 import type { Cancel, World } from "../../core/world.ts";
 import type { RedisNode } from "./node.ts";
 
-/** Between the starts of two refreshes; less than the pause before most attempts of an operation. */
-const DISTANCE_MS = 100;
+/** So many refreshes fit between two looks. An operation that keeps failing makes its attempts about as far apart. */
+const REFRESHES_PER_LOOK = 4;
 
 /** One range of `CLUSTER SLOTS`: its first and last slot, its master, its replicas. */
 type Range = readonly [from: number, to: number, ...nodes: (readonly [host: Buffer | null, port: number])[]];
@@ -42,8 +42,8 @@ export class SlotsWatch {
   /** Refreshes now, or at the minimum distance after the refresh before. */
   refresh(): void {
     if (this.isClosed || this.waiting !== undefined) return;
-    const { world } = this.parts;
-    const inMs = this.refreshedMs + DISTANCE_MS - world.monotonicMs();
+    const { world, everyMs } = this.parts;
+    const inMs = this.refreshedMs + everyMs / REFRESHES_PER_LOOK - world.monotonicMs();
     if (inMs <= 0) this.refreshNow();
     else this.waiting = world.after(inMs, () => this.refreshNow());
   }
