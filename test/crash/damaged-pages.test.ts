@@ -40,6 +40,7 @@ beforeAll(async () => {
 }, 60_000);
 
 afterAll(() => {
+  flipper?.close();
   source.remove();
   removeBundle(script);
 });
@@ -53,29 +54,56 @@ interface Flip {
 const ALL = 1 << 30;
 const NONE = 0;
 
-/** The outcome of each flip, in one process; "died" if the flip ended it; another process goes on with the next. */
-async function outcomes(flips: readonly Flip[], startBytes = ALL, file = "store.mdb"): Promise<string[]> {
-  const said = flips.map(() => "unsaid");
-  const args = [script, source.dir, file, String(startBytes)];
-  const child = spawn(process.execPath, args, { stdio: ["pipe", "pipe", "ignore"] });
-  const watchdog = setTimeout(() => child.kill("SIGKILL"), 200_000);
-  child.stdin.end(flips.map(({ byte, bit }, i) => `${i} ${byte} ${bit}\n`).join(""));
-  let output = "";
-  child.stdout.on("data", (bytes) => {
-    output += bytes;
-  });
-  const code = await new Promise((resolve) => child.on("close", (status, signal) => resolve(signal ?? status)));
-  clearTimeout(watchdog);
-  let last = 0;
-  for (const line of output.split("\n")) {
-    const [, n, what] = /^(\d+) (.*)$/.exec(line) ?? [];
-    if (n === undefined) continue;
-    last = Number(n);
-    said[last] = what || `died: ${code}`;
+/** The process that flips. All tests share it, because its start takes as long as dozens of flips; if a flip ends it, another starts. */
+class Flipper {
+  private output = "";
+  private heard: () => void = () => undefined;
+  private end: string | undefined;
+  private readonly child = spawn(process.execPath, [script, source.dir], { stdio: ["pipe", "pipe", "ignore"] });
+
+  constructor() {
+    this.child.stdin.on("error", () => undefined);
+    this.child.stdout.on("data", (bytes) => {
+      this.output += bytes;
+      if (this.output.endsWith("\n")) this.heard();
+    });
+    this.child.on("close", (status, signal) => {
+      this.end = `died: ${signal ?? status}`;
+      this.heard();
+    });
   }
-  const rest = flips.slice(last + 1);
-  if (!said[last]!.startsWith("died") || rest.length === 0) return said;
-  return [...said.slice(0, last + 1), ...(await outcomes(rest, startBytes, file))];
+
+  get hasDied(): boolean {
+    return this.end !== undefined;
+  }
+
+  /** `died` with the signal or the status, if the flip ended the process. */
+  async outcome({ byte, bit }: Flip, startBytes: number, file: string): Promise<string> {
+    this.output = "";
+    const watchdog = setTimeout(() => this.close(), 200_000);
+    const told = new Promise<void>((resolve) => {
+      this.heard = resolve;
+    });
+    this.child.stdin.write(`${file} ${startBytes} ${byte} ${bit}\n`);
+    await told;
+    clearTimeout(watchdog);
+    return this.end ?? this.output.trimEnd();
+  }
+
+  close(): void {
+    this.child.kill("SIGKILL");
+  }
+}
+
+let flipper: Flipper | undefined;
+
+async function outcomes(flips: readonly Flip[], startBytes = ALL, file = "store.mdb"): Promise<string[]> {
+  const said: string[] = [];
+  for (const flip of flips) {
+    if (flipper === undefined || flipper.hasDied) flipper = new Flipper();
+    said.push(await flipper.outcome(flip, startBytes, file));
+  }
+  return said;
 }
 
 /** Numbers that are the same in every run and spread over the range. */

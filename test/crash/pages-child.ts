@@ -1,14 +1,14 @@
 /**
  * Flips bits in copies of a directory, one after the other. It opens, reads, writes and checks each copy, opens it again, and
- * prints the outcome: `<n> same`, `<n> refused <code> <message>`, or any other text for a failure. The background check comes
+ * prints the outcome as a line: `same`, `refused <code> <message>`, or any other text for a failure. The background check comes
  * after all reads and writes, so that until then only the guard protects LMDB. It is a process of its own, because LMDB may crash
- * on a damaged page; its last line then tells which flip that was.
+ * on a damaged page.
  *
- * Arguments: the directory, the file in it, the bytes of leaves that a start checks. From standard input: lines of `<n> <byte>
- * <bit>`.
+ * Argument: the directory. From standard input: lines of `<file> <bytes of leaves that a start checks> <byte> <bit>`.
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
 import { type Engine, EngineError } from "../../packages/server/src/engine/contract.ts";
 import { InlineCheck } from "../../packages/server/src/engine/disk/check-runner.ts";
 import { nodeFiles } from "../../packages/server/src/engine/disk/node-files.ts";
@@ -18,10 +18,21 @@ import { inlinePorts } from "../support/disk.ts";
 import { copyOf } from "./damaged-dir.ts";
 import { compareFirst, compareLater, writeLater } from "./pages-data.ts";
 
-const [dir, file, startBytes] = process.argv.slice(2) as [string, string, string];
-const limits = { startBytes: Number(startBytes), segmentBytes: 1 << 16, applyAfterMs: 1 };
+const [dir] = process.argv.slice(2) as [string];
 
-async function live(at: string, run: (engine: Engine) => Promise<string | undefined>): Promise<string | undefined> {
+interface Flip {
+  readonly file: string;
+  readonly startBytes: number;
+  readonly byte: number;
+  readonly bit: number;
+}
+
+async function live(
+  at: string,
+  startBytes: number,
+  run: (engine: Engine) => Promise<string | undefined>,
+): Promise<string | undefined> {
+  const limits = { startBytes, segmentBytes: 1 << 16, applyAfterMs: 1 };
   let letCheck = (): void => undefined;
   const mayCheck = new Promise<void>((resolve) => {
     letCheck = resolve;
@@ -46,24 +57,24 @@ async function live(at: string, run: (engine: Engine) => Promise<string | undefi
   }
 }
 
-async function flipAndLive(at: string, byte: number, bit: number): Promise<string> {
+async function flipAndLive(at: string, { file, startBytes, byte, bit }: Flip): Promise<string> {
   // A copy has no lock file; that of an earlier process may hold any bytes.
   const bytes = existsSync(join(at, file)) ? readFileSync(join(at, file)) : Buffer.alloc(8_192, 0x5a);
   bytes[byte]! ^= 1 << bit;
   writeFileSync(join(at, file), bytes);
-  const first = await live(at, async (engine) => {
+  const first = await live(at, startBytes, async (engine) => {
     const difference = await compareFirst(engine);
     if (difference === undefined) await writeLater(engine);
     return difference && `first ${difference}`;
   });
   // The second opening shows what the first one freed, reused or overwrote.
-  return first ?? (await live(at, compareLater)) ?? "same";
+  return first ?? (await live(at, startBytes, compareLater)) ?? "same";
 }
 
-async function outcomeOf(byte: number, bit: number): Promise<string> {
+async function outcomeOf(flip: Flip): Promise<string> {
   const copy = copyOf(dir);
   try {
-    return await flipAndLive(copy.dir, byte, bit);
+    return await flipAndLive(copy.dir, flip);
   } catch (fault) {
     if (fault instanceof EngineError) return `refused ${fault.code} ${fault.explanation}`;
     return `fault ${(fault as Error).stack?.replaceAll("\n", " | ")}`;
@@ -72,9 +83,9 @@ async function outcomeOf(byte: number, bit: number): Promise<string> {
   }
 }
 
-for (const line of readFileSync(0, "utf8").trim().split("\n")) {
-  const [n, byte, bit] = line.split(" ").map(Number) as [number, number, number];
-  process.stdout.write(`${n} `);
-  process.stdout.write(`${await outcomeOf(byte, bit)}\n`);
+for await (const line of createInterface({ input: process.stdin })) {
+  const [file, startBytes, byte, bit] = line.split(" ") as [string, string, string, string];
+  const flip = { file, startBytes: Number(startBytes), byte: Number(byte), bit: Number(bit) };
+  process.stdout.write(`${await outcomeOf(flip)}\n`);
 }
 process.exit(0);

@@ -212,14 +212,17 @@ export class RedisCluster {
   /** Waits until every slot has a master, and every master a replica that is up to date. */
   async settled(replicas = MASTERS): Promise<void> {
     await eventually(async () => {
-      const infos = await Promise.all(
-        this.nodes.map((node) =>
-          node.admin(async (redis) => `${await redis.call("CLUSTER", "INFO")} ${await redis.info("replication")}`),
-        ),
-      );
-      const online = infos.filter((info) => /slave0:.*state=online/.test(info)).length;
-      const isWhole = infos.every((info) => /cluster_state:ok/.test(info) && /cluster_slots_ok:16384/.test(info));
-      if (!isWhole || online < replicas) throw new Error(`${online} masters have a replica; state ok: ${isWhole}`);
+      let online = 0;
+      // One node after the other, and only while each is whole: each question opens a connection, and most checks fail early.
+      for (const node of this.nodes) {
+        const info = await node.admin(
+          async (redis) => `${await redis.call("CLUSTER", "INFO")} ${await redis.info("replication")}`,
+        );
+        const isWhole = /cluster_state:ok/.test(info) && /cluster_slots_ok:16384/.test(info);
+        if (!isWhole) throw new Error(`the node on port ${node.port} does not see a whole cluster`);
+        if (/slave0:.*state=online/.test(info)) online++;
+      }
+      if (online < replicas) throw new Error(`${online} masters have a replica`);
     }, 30_000);
   }
 

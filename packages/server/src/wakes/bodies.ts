@@ -47,17 +47,23 @@ const oneAck = z.strictObject(
 );
 
 export type WakeBodies = ReturnType<typeof makeBodies>;
+/** The limits that the schemas state. */
+type BodyLimits = Pick<WakeLimits, "bodyBytes" | "items" | "leaseMs" | "minLeaseMs" | "maxLeaseMs">;
 
-const made = new WeakMap<WakeLimits, WakeBodies>();
+let latest: { readonly limits: BodyLimits; readonly bodies: WakeBodies } | undefined;
 
-/** The schemas for these limits, cached because building them takes milliseconds. */
-export function wakeBodies(limits: WakeLimits): WakeBodies {
-  const known = made.get(limits) ?? makeBodies(limits);
-  made.set(limits, known);
-  return known;
+/** The schemas for these limits. The latest are kept, because building them takes milliseconds, longer than the rest of an app. */
+export function wakeBodies({ bodyBytes, items, leaseMs, minLeaseMs, maxLeaseMs }: WakeLimits): WakeBodies {
+  const limits: BodyLimits = { bodyBytes, items, leaseMs, minLeaseMs, maxLeaseMs };
+  if (latest === undefined || !areSame(latest.limits, limits)) latest = { limits, bodies: makeBodies(limits) };
+  return latest.bodies;
 }
 
-function makeBodies({ bodyBytes, items, leaseMs, minLeaseMs, maxLeaseMs }: WakeLimits) {
+function areSame(one: BodyLimits, other: BodyLimits): boolean {
+  return (Object.keys(one) as (keyof BodyLimits)[]).every((name) => one[name] === other[name]);
+}
+
+function makeBodies({ bodyBytes, items, leaseMs, minLeaseMs, maxLeaseMs }: BodyLimits) {
   const few = { error: `must have at most ${items} entries` };
   const paths = z.array(path, { error: "must be an array of paths" }).max(items, few);
   const acks = z.array(oneAck, { error: "must be an array" }).max(items, few);

@@ -1,6 +1,6 @@
 /**
- * Knows which master has which bucket. On a cluster ioredis follows the slots: it asks every second, and when a node reports a
- * moved slot. A single Redis has them all. It connects to a master at the first need, and again after a loss.
+ * Knows which master has which bucket. On a cluster ioredis keeps the slots; `slots-watch.ts` compares them every second and
+ * tells ioredis when to ask again. A single Redis has them all. It connects to a master at the first need, and again after a loss.
  */
 import { Cluster, Redis, type RedisOptions } from "ioredis";
 import type { World } from "../../core/world.ts";
@@ -9,6 +9,7 @@ import { BUCKETS, Keys } from "./keys.ts";
 import type { RedisMeter } from "./meter.ts";
 import { type Access, RedisNode } from "./node.ts";
 import type { RedisLimits } from "./options.ts";
+import { SlotsWatch } from "./slots-watch.ts";
 
 /**
  * A client with sharded pub/sub. A cluster's client opens connections of its own for it; a single Redis needs a second client.
@@ -17,6 +18,7 @@ export type Subscriber = Pick<Redis, "ssubscribe" | "sunsubscribe" | "on">;
 
 export class Topology {
   private readonly nodes = new Map<string, RedisNode>();
+  private readonly slotsWatch: SlotsWatch | undefined;
   isClosed = false;
 
   private constructor(
@@ -28,7 +30,18 @@ export class Topology {
     private readonly world: World,
     private readonly limits: RedisLimits,
     private readonly meter: RedisMeter,
-  ) {}
+  ) {
+    if (cluster === undefined) return;
+    this.slotsWatch = new SlotsWatch({
+      known: () => cluster.slots,
+      refresh: () => cluster.refreshSlotsCache(),
+      masters: () => this.masters(),
+      connect: (name) => this.connect(name),
+      slots,
+      everyMs: limits.refreshMs,
+      world,
+    });
+  }
 
   /** Asks the first address that answers whether it belongs to a cluster. */
   static async open(urls: readonly string[], world: World, limits: RedisLimits, meter: RedisMeter): Promise<Topology> {
@@ -48,7 +61,8 @@ export class Topology {
     const cluster = new Cluster(
       addresses.map(({ host, port }) => ({ host, port })),
       {
-        slotsRefreshInterval: limits.refreshMs,
+        // The watch of the slots says when.
+        slotsRefreshInterval: 0,
         slotsRefreshTimeout: limits.connectMs,
         shardedSubscribers: true,
         // The connection resolves names itself. So an unresolvable name is one unreachable node, and certificates are checked
@@ -109,7 +123,7 @@ export class Topology {
 
   /** Asks for the slots again, because a reply says that they have moved. */
   refresh(): void {
-    this.cluster?.refreshSlotsCache();
+    this.slotsWatch?.refresh();
   }
 
   /** Whether every bucket has a known master. */
@@ -120,6 +134,7 @@ export class Topology {
 
   close(): void {
     this.isClosed = true;
+    this.slotsWatch?.close();
     for (const node of this.nodes.values()) node.close();
     if (this.cluster !== undefined) this.cluster.disconnect();
     else (this.subscriber as Redis).disconnect();
