@@ -10,7 +10,7 @@ import { RawConnection, type RawResponse } from "./raw-http.ts";
 import { appended, closeAfterSuite, createdStream, type Fixture, openServer } from "./server.ts";
 
 const SEED = Number(process.env.SLUICE_FUZZ_SEED ?? Math.floor(Math.random() * 2 ** 31));
-const RUNS = process.env.SLUICE_DEEP ? 2_000 : 150;
+const RUNS = process.env.SLUICE_DEEP ? 2_000 : 60;
 
 /** As a server sees a value: without the spaces around it. */
 const seen = (value: string) => value.replace(/^[ \t]+|[ \t]+$/g, "");
