@@ -2,7 +2,7 @@ import { createServer as createHttpServer } from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import { createServer } from "@sluice/server";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { type Answer, RawConnection } from "../e2e/raw-http.ts";
+import { createAll } from "../e2e/raw-http.ts";
 import {
   append,
   appended,
@@ -154,13 +154,8 @@ describe("metrics", () => {
     const { dir, remove } = temporaryDir();
     onTestFinished(remove);
     const first = await createServer({ port: 0, data: dir, log: false });
-    const connection = await RawConnection.open(first.port);
-    const put = (i: number) => `PUT /v1/p${i % 2}/stream/s${i} HTTP/1.1\r\nHost: localhost\r\n\r\n`;
-    connection.send(Array.from({ length: 1_201 }, (_, i) => put(i)).join(""));
-    const answers: Answer[] = [];
-    while (answers.length < 1_201) answers.push(await connection.answer("PUT"));
-    expect(answers.filter((answer) => answer === "closed" || answer.status !== 201)).toEqual([]);
-    connection.destroy();
+    const addresses = Array.from({ length: 1_201 }, (_, i) => `/v1/p${i % 2}/stream/s${i}`);
+    await createAll(first.port, addresses);
     await first.close();
     const second = await createServer({ port: 0, data: dir, log: false });
     onTestFinished(() => second.close());
