@@ -74,7 +74,7 @@ async function open(engine: EngineName): Promise<{ fixture: Fixture; url: string
 describeAloneAndShared("live readers", (engine) => {
   it("see exactly the log when they were there from the start", async () => {
     const { fixture, url } = await open(engine);
-    const clients = await Promise.all(Array.from({ length: 15 }, () => SseClient.open(`${url}?offset=-1&live=sse`)));
+    const clients = await Promise.all(Array.from({ length: 6 }, () => SseClient.open(`${url}?offset=-1&live=sse`)));
     let isWritten = false;
     const poll = longPollUntil(url, "-1", () => isWritten);
     const last = await write(url, 5, 40);
@@ -95,7 +95,7 @@ describeAloneAndShared("live readers", (engine) => {
     const middle = (await fetch(`${url}?offset=-1`)).headers.get("stream-next-offset")!;
     const writing = write(url, 4, 40);
     const clients: { client: SseClient; from: string }[] = [];
-    for (let i = 0; i < 16; i++) {
+    for (let i = 0; i < 8; i++) {
       const from = ["-1", middle, early, "now"][i % 4]!;
       clients.push({ client: await SseClient.open(`${url}?offset=${from}&live=sse`), from });
     }
