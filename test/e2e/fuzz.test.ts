@@ -16,7 +16,7 @@ import { SseClient } from "./sse-client.ts";
 const SEED = Number(process.env.SLUICE_FUZZ_SEED ?? Math.floor(Math.random() * 2 ** 31));
 const SCALE = process.env.SLUICE_DEEP ? 80 : 1;
 const REQUESTS: StormSize = { batches: 45 * SCALE, batch: 24 };
-const GARBAGE: StormSize = { batches: 20 * SCALE, batch: 16 };
+const GARBAGE: StormSize = { batches: 12 * SCALE, batch: 16 };
 const FEW: StormSize = { batches: 25 * SCALE, batch: 24 };
 const TEST_MS = 120_000 * SCALE;
 
@@ -109,7 +109,7 @@ describe("a storm of malformed requests", () => {
     total += await storm(fixture, SEED, REQUESTS, GARBAGE);
     const heapAfter = heapAfterCollection();
     await stillWorks(fixture);
-    expect(total).toBeGreaterThan(2_500);
+    expect(total).toBeGreaterThan(2_400);
     expect(heapAfter - heapBefore, "bytes of heap more after the same storm again").toBeLessThan(1.5 * 1024 * 1024);
     await eventually(() => expect(openSockets()).toBeLessThan(20));
   });
