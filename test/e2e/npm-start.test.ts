@@ -11,17 +11,12 @@ import { eventually } from "./server.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
-type Ending = readonly [what: string, signal: "SIGTERM" | "SIGINT", whom: 1 | -1];
-
-const ENDINGS: Ending[] = [
+test.each([
   ["SIGTERM to npm alone", "SIGTERM", 1],
   // Npm passes on what it gets, so the server gets it twice.
   ["Ctrl-C, which reaches the whole group", "SIGINT", -1],
-];
-// The server treats both signals alike, and an `npm start` takes two seconds of a processor.
-if (process.env.SLUICE_DEEP === "1") ENDINGS.push(["SIGTERM to the whole group", "SIGTERM", -1]);
-
-test.each(ENDINGS)(
+  ["SIGTERM to the whole group", "SIGTERM", -1],
+] as const)(
   "%s drains the server and leaves nothing behind",
   async (_, signal, whom) => {
     const npm = spawn("npm", ["start", "--", "--memory", "--port", "0"], {
