@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { createServer, type RunningServer } from "@sluice/server";
 import { beforeAll, describe, expect, it } from "vitest";
 import { EXIT, EXIT_MEANINGS } from "../../packages/server/src/cli/exit.ts";
-import { eventually } from "../e2e/server.ts";
+import { eventually, serverForTest } from "../e2e/server.ts";
 import { bundledBin } from "../support/server-bundle.ts";
 import { cleanEnv, dirForTest, serveInProcess, sluice, start } from "../support/sluice-process.ts";
 
@@ -164,10 +164,10 @@ describe("an error", () => {
 describe("a data directory", () => {
   it("that is in use ends a second server with 5", async () => {
     const data = join(dirForTest(), "data");
-    const { child } = await serveInProcess(["--data", data]);
+    await serverForTest("disk", { data });
     const second = await sluice(["serve", "--port", "0", "--data", data]);
     expect(second).toMatchObject({ code: 5, stdout: "" });
-    expect(second.stderr).toMatch(new RegExp(`^sluice: .* is in use by process ${child.pid}; .*\\n$`));
+    expect(second.stderr).toMatch(new RegExp(`^sluice: .* is in use by process ${process.pid}; .*\\n$`));
   });
 
   it("that is a file is reported as one, by serve and by doctor, in one line", async () => {
@@ -191,7 +191,7 @@ describe("a data directory", () => {
 
   it("is accessible to its owner and group only", async () => {
     const data = join(dirForTest(), "data");
-    const { url } = await serveInProcess(["--data", data]);
+    const { url } = await serverForTest("disk", { data });
     expect((await fetch(`${url}/v1/stream/a`, { method: "PUT", body: "hello" })).status).toBe(201);
     const names = readdirSync(data, { recursive: true, encoding: "utf8" });
     expect(names).toContain("store.mdb");

@@ -3,27 +3,30 @@
  * find the reason, and not by a signal.
  */
 import { once } from "node:events";
-import { rmSync, truncateSync } from "node:fs";
-import { type AddressInfo, createServer } from "node:net";
+import { cpSync, rmSync, truncateSync } from "node:fs";
+import { type AddressInfo, createServer as createTcpServer } from "node:net";
 import { join } from "node:path";
+import { createServer, type RunningServer } from "@sluice/server";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { temporaryDir } from "../support/disk.ts";
 import { startSingleRedis } from "../support/redis.ts";
 import { dirForTest, serveInProcess, start } from "../support/sluice-process.ts";
 import { type SmallDisk, smallDisk } from "../support/small-disk.ts";
 
-const SMALL = ["--set", "internal.disk.segmentBytes=65536"];
+const SEGMENT_BYTES = 65_536;
 
-/** Fills a directory with streams, and kills the server as a crash would. */
-async function crashedServer(data: string, messages: number): Promise<void> {
-  const { url, child, ended } = await serveInProcess(["--data", data, ...SMALL]);
+/** A server of this process on a directory, with a stream whose messages are in the journal and not in the store yet. */
+async function filledServer(data: string, messages: number): Promise<RunningServer> {
+  const disk = { segmentBytes: SEGMENT_BYTES, applyAfterMs: 1e9 };
+  const server = await createServer({ port: 0, data, log: false, internal: { disk } });
+  const url = `${server.url}/v1/stream/s`;
   const headers = { "Content-Type": "text/plain" };
-  await fetch(`${url}/v1/stream/s`, { method: "PUT", headers });
+  await fetch(url, { method: "PUT", headers });
   for (let i = 0; i < messages; i++) {
-    const { status } = await fetch(`${url}/v1/stream/s`, { method: "POST", headers, body: textOf(i) });
+    const { status } = await fetch(url, { method: "POST", headers, body: textOf(i) });
     expect(status).toBe(204);
   }
-  child.kill("SIGKILL");
-  await ended;
+  return server;
 }
 
 const textOf = (i: number): string => `message ${i} `.padEnd(2_000, ".");
@@ -51,14 +54,14 @@ async function expectRefusal(args: readonly string[], why: RegExp): Promise<void
 describe("a server is not started", () => {
   it("on a truncated store", async () => {
     const data = join(dirForTest(), "data");
-    await crashedServer(data, 3);
+    await (await filledServer(data, 3)).close();
     // The first two pages say where the others are, and the others are gone.
     truncateSync(join(data, "store.mdb"), 2 * 16_384 + 100);
     await expectRefusal(["--data", data], /The store is damaged: .*store\.mdb at byte \d+ \(page \d+\)/);
   });
 
   it("on a port that is taken, although the threads of its store run already", async () => {
-    const taken = createServer().listen(0, "127.0.0.1");
+    const taken = createTcpServer().listen(0, "127.0.0.1");
     onTestFinished(() => void taken.close());
     await once(taken, "listening");
     const { port } = taken.address() as AddressInfo;
@@ -84,12 +87,16 @@ describe("a server is not started", () => {
   });
 });
 
-/** A small disk with the data of a server that crashed. */
+/** A small disk with the data of a server that crashed: what a running server has in its files. */
 async function crashedOnSmallDisk(messages: number): Promise<SmallDisk | undefined> {
   const disk = smallDisk(4);
   if (disk === undefined) return undefined;
   onTestFinished(() => disk.remove());
-  await crashedServer(join(disk.dir, "data"), messages);
+  const { dir, remove } = temporaryDir();
+  const server = await filledServer(dir, messages);
+  cpSync(dir, join(disk.dir, "data"), { recursive: true, filter: (path) => !path.endsWith(".sock") });
+  await server.close();
+  remove();
   return disk;
 }
 
@@ -117,7 +124,8 @@ describe("a restart on a full disk", () => {
       await started.ended;
     }
     rmSync(ballast);
-    const { url } = await serveInProcess(args);
-    expect(await textIn(url)).toBe(Array.from({ length: n }, (_, i) => textOf(i)).join(""));
+    const server = await createServer({ port: 0, data, log: false, internal: { disk: { segmentBytes: segment } } });
+    onTestFinished(() => server.close());
+    expect(await textIn(server.url)).toBe(Array.from({ length: n }, (_, i) => textOf(i)).join(""));
   });
 });

@@ -10,13 +10,13 @@ import { isAmongShards } from "../../packages/server/src/core/shard-path.ts";
 import { SESSIONS } from "./fuzz/requests.ts";
 import { garbageStorm, requestStorm, type StormSize } from "./fuzz/storm.ts";
 import { RawConnection } from "./raw-http.ts";
-import { appended, createdStream, eventually, type Fixture, nobodyIsLeft, serverForTest } from "./server.ts";
+import { append, appended, createdStream, eventually, type Fixture, nobodyIsLeft, serverForTest } from "./server.ts";
 import { SseClient } from "./sse-client.ts";
 
 const SEED = Number(process.env.SLUICE_FUZZ_SEED ?? Math.floor(Math.random() * 2 ** 31));
 const SCALE = process.env.SLUICE_DEEP ? 80 : 1;
-const REQUESTS: StormSize = { batches: 70 * SCALE, batch: 24 };
-const GARBAGE: StormSize = { batches: 20 * SCALE, batch: 16 };
+const REQUESTS: StormSize = { batches: 45 * SCALE, batch: 24 };
+const GARBAGE: StormSize = { batches: 12 * SCALE, batch: 16 };
 const FEW: StormSize = { batches: 25 * SCALE, batch: 24 };
 const TEST_MS = 120_000 * SCALE;
 
@@ -31,11 +31,21 @@ const WAITS = {
 async function storm(fixture: Fixture, seed: number, requests: StormSize, garbage: StormSize): Promise<number> {
   // The storm before may have left a fork of it that is over but not swept yet.
   await eventually(async () => void (await createdStream(fixture, "known1", "text/plain")));
+  for (const path of FOLLOWED) await eventually(() => followedStream(fixture, path));
   const sent = await requestStorm(fixture.port, seed, requests);
   const thrown = await garbageStorm(fixture.port, seed, garbage);
   await removeEverything(fixture);
   await nobodyIsLeft(fixture);
   return sent + thrown;
+}
+
+/** Streams that a session follows from the start, because random requests alone seldom get that far. */
+const FOLLOWED = ["known2", "known3", "known4", "known5", "known6"];
+
+async function followedStream(fixture: Fixture, streamId: string): Promise<void> {
+  await createdStream(fixture, streamId, "application/json");
+  const body = JSON.stringify({ sessionId: SESSIONS[0], streamId });
+  expect((await append(`${fixture.url}/v1/subscribe`, "application/json", body)).status).toBe(200);
 }
 
 /** All streams and sessions of all projects that a storm may have made. `fetch` would tidy up paths like `..` first. */
@@ -92,20 +102,21 @@ function openSockets(): number {
 describe("a storm of malformed requests", () => {
   it("is answered request by request, and leaves the server as it was", { timeout: TEST_MS }, async () => {
     const fixture = await serverForTest("memory", WAITS);
-    let total = await storm(fixture, SEED, FEW, GARBAGE);
+    let total = await storm(fixture, SEED, REQUESTS, GARBAGE);
     await stillWorks(fixture);
-    total += await storm(fixture, SEED, REQUESTS, GARBAGE);
     expect(await copiesOf(fixture)).toBeGreaterThan(0);
     const heapBefore = heapAfterCollection();
     total += await storm(fixture, SEED, REQUESTS, GARBAGE);
     const heapAfter = heapAfterCollection();
     await stillWorks(fixture);
-    expect(total).toBeGreaterThan(3_500);
+    expect(total).toBeGreaterThan(2_400);
     expect(heapAfter - heapBefore, "bytes of heap more after the same storm again").toBeLessThan(1.5 * 1024 * 1024);
     await eventually(() => expect(openSockets()).toBeLessThan(20));
   });
 
-  it.each(["disk", "redis"] as const)("does no harm on %s either", { timeout: TEST_MS }, async (engine) => {
+  // The requests are refused before they reach an engine, or are sound; the deep run shows Redis too.
+  const stores = process.env.SLUICE_DEEP ? (["disk", "redis"] as const) : (["disk"] as const);
+  it.each(stores)("does no harm on %s either", { timeout: TEST_MS }, async (engine) => {
     const fixture = await serverForTest(engine, WAITS);
     expect(await storm(fixture, SEED + 1, FEW, { batches: 10, batch: 16 })).toBeGreaterThan(500);
     await stillWorks(fixture);

@@ -10,7 +10,7 @@ import { sleep } from "../support/eventually.ts";
 import { conversation } from "./lane/requests.ts";
 import { normalized } from "./lane/responses.ts";
 
-const CASES = process.env.SLUICE_DEEP === "1" ? 100_000 : 800;
+const CASES = process.env.SLUICE_DEEP === "1" ? 100_000 : 400;
 const AT_ONCE = 25;
 /** How long the two may differ, on a machine that is busy. */
 const PATIENCE_MS = 10_000;

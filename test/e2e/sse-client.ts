@@ -106,19 +106,29 @@ export class SseClient {
 /** The event stream format: lines end with CR, LF or both; one space after the colon is dropped; a blank line dispatches. */
 export class SseParser {
   private rest = "";
+  /** Whether `rest` ends with a CR, which is a line end of its own only if no LF follows. */
+  private endsWithCr = false;
   private event = "message";
   private data: string[] = [];
 
   constructor(private readonly dispatch: (event: SseEvent) => void) {}
 
   push(text: string): void {
+    if (text === "") return;
     this.rest += text;
-    for (;;) {
-      const end = /\r\n|\n|\r(?!$)/.exec(this.rest);
-      if (end === null) return;
-      this.line(this.rest.slice(0, end.index));
-      this.rest = this.rest.slice(end.index + end[0].length);
+    const hasLine = this.endsWithCr || /[\r\n]/.test(text);
+    this.endsWithCr = text.endsWith("\r");
+    // A long line comes in many pieces, and only the last of them is worth a look at the whole line.
+    if (hasLine) this.takeLines();
+  }
+
+  private takeLines(): void {
+    let at = 0;
+    for (const { 0: ending, index } of this.rest.matchAll(/\r\n|\n|\r(?!$)/g)) {
+      this.line(this.rest.slice(at, index));
+      at = index + ending.length;
     }
+    this.rest = this.rest.slice(at);
   }
 
   private line(line: string): void {

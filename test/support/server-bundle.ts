@@ -2,8 +2,8 @@
  * The `sluice` command in one file with V8's code cache, built before the first test file runs. Suites that start many processes
  * use it, because loading and compiling some hundred modules takes a process longer than most tests. vitest calls `setup`.
  *
- * Invariants: the bundle holds the code that `npm run build` has made. `npm start`, the packed image and the signal tests start
- * the command as it ships.
+ * Invariants: the bundle holds the code that `npm run build` has made. `npm start`, the packed image and one of the signal tests
+ * start the command as it ships.
  */
 import { spawn } from "node:child_process";
 import { copyFileSync, mkdirSync, rmSync } from "node:fs";
