@@ -33,6 +33,12 @@ export interface Asked {
   readonly body?: unknown;
 }
 
+const PROJECTS = { projects: { p: { secrets: [SECRET] }, q: { secrets: [OTHER_SECRET] }, open: {} } };
+/** Checked once, because the suites build hundreds of apps and checking takes longer than the rest of an app. */
+const SETTINGS = withDefaults(PROJECTS);
+/** By what they are made of. The clocks of all apps start at the same time, so most apps ask for the same tokens. */
+const tokens = new Map<string, Promise<string>>();
+
 export class AuthApp {
   readonly world: ManualWorld = manualWorld(3);
   readonly reports: string[] = [];
@@ -44,21 +50,25 @@ export class AuthApp {
   /** The latest request, with the fields that the router set on it. */
   last: HttpRequest | undefined;
 
-  constructor(settings: ServerOptions = {}) {
+  constructor(options?: ServerOptions) {
     const report = (what: string, fault: unknown) => void this.reports.push(`${what}: ${fault}`);
-    const projects = { p: { secrets: [SECRET] }, q: { secrets: [OTHER_SECRET] }, open: {} };
     const engine = openMemory({ world: this.world });
     const fetchKeys: KeysFetcher = async (url) => {
       this.fetched.push(url);
       const text = this.published.get(url);
       return text === undefined ? { kind: "failed", why: "no server answers" } : { kind: "fetched", text };
     };
-    this.app = buildApp(withDefaults({ projects, ...settings, report }), this.world, engine, { fetchKeys });
+    const settings = options === undefined ? SETTINGS : withDefaults({ ...PROJECTS, ...options });
+    this.app = buildApp({ ...settings, report }, this.world, engine, { fetchKeys });
   }
 
   /** A token of project p, unless the request says otherwise. */
   token(request: Partial<MintRequest> = {}, secret = SECRET, atMs = this.world.now()): Promise<string> {
-    return mint(secret, { scope: "read write", ttlSeconds: 3_600, ...request }, atMs);
+    const asked = { scope: "read write", ttlSeconds: 3_600, ...request };
+    const name = JSON.stringify([secret, asked, atMs]);
+    const made = tokens.get(name) ?? mint(secret, asked, atMs);
+    tokens.set(name, made);
+    return made;
   }
 
   async call(method: string, target: string, asked: Asked = {}): Promise<Answer> {

@@ -3,6 +3,7 @@ import type { ServerOptions } from "@sluice/server";
 import { expect } from "vitest";
 import type { EngineName } from "../e2e/server.ts";
 import { type Stage as BareStage, openStage } from "../e2e/stage.ts";
+import { ask } from "../support/ask.ts";
 
 export type { Fault } from "../e2e/stage.ts";
 
@@ -37,9 +38,9 @@ export class Channel {
   }
 
   async post(body: string): Promise<Answer> {
-    const headers = { "Content-Type": "application/json" };
-    const response = await fetch(`${this.address}/publish`, { method: "POST", headers, body });
-    return { status: response.status, headers: response.headers, body: await response.json() };
+    const asked = { method: "POST", headers: { "Content-Type": "application/json" }, body };
+    const { status, headers, text } = await ask(`${this.address}/publish`, asked);
+    return { status, headers, body: JSON.parse(text) };
   }
 
   send(phase: Phase, sequence: number, payload: unknown = null, messageId?: string): Promise<Answer> {

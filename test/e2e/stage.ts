@@ -11,8 +11,10 @@ import { openWith } from "../../packages/server/src/engine/disk/open.ts";
 import { openMemory } from "../../packages/server/src/engine/memory/memory.ts";
 import { openRedis } from "../../packages/server/src/engine/redis/open.ts";
 import { realWorld } from "../../packages/server/src/real-world.ts";
+import { answerHere } from "../support/ask.ts";
 import { inlinePorts, temporaryDir } from "../support/disk.ts";
 import { PATIENCE, sharedRedis } from "../support/shared-redis.ts";
+import { sharedTopology } from "../support/shared-topology.ts";
 import { manualWorld } from "../support/world.ts";
 import type { EngineName } from "./server.ts";
 
@@ -139,7 +141,7 @@ export async function openStage(
   const movable = { ...realWorld(), now, monotonicMs: world.monotonicMs };
   const bare =
     place !== undefined
-      ? await openRedis({ ...place, limits: PATIENCE, world: realWorld() })
+      ? await openRedis({ ...place, limits: PATIENCE, world: realWorld() }, sharedTopology)
       : directory !== undefined
         ? await openWith({ dir: directory.dir, world: movable }, inlinePorts())
         : openMemory({ world: movable });
@@ -156,7 +158,13 @@ export async function openStage(
     handle: (request) => app.router.route(request),
     report: (fault) => report("a request failed", fault),
   });
+  const url = `http://127.0.0.1:${door.port}`;
+  const answerNoMore = answerHere(url, {
+    route: (request) => app.router.route(request),
+    report: (fault) => report("a request failed", fault),
+  });
   onTestFinished(async () => {
+    answerNoMore();
     app.drain();
     await door.close();
     await app.stop();
@@ -169,7 +177,7 @@ export async function openStage(
     return (await Promise.all(shards)).flat();
   };
   return {
-    url: `http://127.0.0.1:${door.port}`,
+    url,
     get app() {
       return app;
     },

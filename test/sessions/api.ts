@@ -1,7 +1,6 @@
 /** The session routes of one project, as a client calls them; against a stage, a server or a process. */
 import { expect } from "vitest";
-
-type Payload = NonNullable<RequestInit["body"]>;
+import { ask, type Payload } from "../support/ask.ts";
 
 export interface Answer {
   readonly status: number;
@@ -26,19 +25,15 @@ export class Api {
     url: string,
     readonly project = "default",
     private readonly token?: string,
+    private readonly send: typeof ask = ask,
   ) {
     this.base = `${url}/v1/${project}`;
   }
 
   async call(method: string, path: string, body?: Payload, headers: Record<string, string> = {}): Promise<Answer> {
     const named = { ...(this.token && { Authorization: `Bearer ${this.token}` }), ...headers };
-    const response = await fetch(`${this.base}${path}`, {
-      method,
-      headers: named,
-      ...(body !== undefined && { body }),
-    });
-    const text = await response.text();
-    return { status: response.status, headers: response.headers, text, body: parsed(text) };
+    const { status, headers: told, text } = await this.send(`${this.base}${path}`, { method, headers: named, body });
+    return { status, headers: told, text, body: parsed(text) };
   }
 
   json(method: string, path: string, body: unknown): Promise<Answer> {

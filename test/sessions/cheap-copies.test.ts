@@ -4,7 +4,7 @@ import type { Effect, Message } from "../../packages/server/src/engine/contract.
 import { describeAloneAndShared } from "../e2e/server.ts";
 import { type Stage, stage, subscribers } from "./stage.ts";
 
-const SESSIONS = 100;
+const SESSIONS = 50;
 const KIB = 1_024;
 
 function messageBytes({ payload, attributes = {} }: Message): number {

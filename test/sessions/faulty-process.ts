@@ -3,7 +3,7 @@
  * the middle of all of it and a new process whose steps all work, then what each row finds.
  */
 import { type ChildProcess, fork } from "node:child_process";
-import { join, relative, resolve } from "node:path";
+import { dirname, join, relative, resolve } from "node:path";
 import type { ServerOptions } from "@sluice/server";
 import { build, type Plugin } from "esbuild";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -11,6 +11,7 @@ import type { MetricPoint } from "../../packages/server/src/sessions/events.ts";
 import type { EngineName } from "../e2e/server.ts";
 import { temporaryDir } from "../support/disk.ts";
 import { eventually } from "../support/eventually.ts";
+import { bundledBin } from "../support/server-bundle.ts";
 import { sharedRedis } from "../support/shared-redis.ts";
 import { cleanEnv } from "../support/sluice-process.ts";
 import { Api } from "./api.ts";
@@ -19,22 +20,27 @@ import type { Ask, Rule, Seen } from "./faulty-server.ts";
 const SOURCES = resolve(import.meta.dirname, "../../packages/server/src");
 const BUILT = resolve(SOURCES, "../dist");
 
-/** The built server is used as it is, and not bundled once more. */
+/** The child has the built server, as other processes of tests have. */
 const builtServer: Plugin = {
   name: "built-server",
   setup: ({ onResolve }) =>
     onResolve({ filter: /packages\/server\/src\// }, ({ path, resolveDir }) => {
       const file = relative(SOURCES, resolve(resolveDir, path)).replace(/\.ts$/, ".js");
-      return { path: join(BUILT, file), external: true };
+      return { path: join(BUILT, file) };
     }),
 };
 
-/** Makes JavaScript of the child. */
-async function childScript(dir: string): Promise<string> {
-  const outfile = join(dir, "child.mjs");
+/** Packages that are CommonJS load the modules of Node.js with it. */
+const REQUIRE = `import * as modules from "node:module"; const require = modules.createRequire(import.meta.url);`;
+
+/** Makes one file of the child, because loading some hundred modules takes a process longer than most rows. */
+async function childScript(): Promise<string> {
+  // Beside the bundled command, where it finds lmdb and the threads of the disk.
+  const outfile = join(dirname(bundledBin()), `faulty-server-${process.pid}.mjs`);
   const entry = join(import.meta.dirname, "faulty-server.ts");
   const how = { bundle: true, platform: "node", format: "esm", target: "node20", logLevel: "error" } as const;
-  await build({ ...how, entryPoints: [entry], outfile, plugins: [builtServer] });
+  const external = ["lmdb", "protobufjs"];
+  await build({ ...how, external, banner: { js: REQUIRE }, entryPoints: [entry], outfile, plugins: [builtServer] });
   return outfile;
 }
 
@@ -191,7 +197,7 @@ export function acrossKills(engine: EngineName, chapters: readonly Chapter[]): v
   };
 
   beforeAll(async () => {
-    script = await childScript(dir);
+    script = await childScript();
     options = engine === "redis" ? { redis: sharedRedis() } : { data: join(dir, "data") };
     await start(chapters[0]!, false);
   }, 60_000);

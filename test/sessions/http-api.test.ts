@@ -1,13 +1,21 @@
 /** The HTTP API of sessions, row by row, the headers of a publish, and what ids are. */
+import type { ServerOptions } from "@sluice/server";
 import { describe, expect, it } from "vitest";
 import { SseClient } from "../e2e/sse-client.ts";
+import { askOverSocket } from "../support/ask.ts";
 import { Api, fanoutOf } from "./api.ts";
-import { stage, subscribers, uuid } from "./stage.ts";
+import { type Stage, stage, subscribers, uuid } from "./stage.ts";
+
+/** Every request of this file passes the door. */
+async function overHttp(options: ServerOptions = {}): Promise<Stage> {
+  const on = await stage("memory", options);
+  return Object.assign(on, { api: new Api(on.url, "default", undefined, askOverSocket) });
+}
 
 describe("HTTP API", () => {
   it("POST /v1/:project/subscribe { sessionId, streamId } subscribes", async () => {
-    const { url } = await stage("memory");
-    const api = new Api(url, "my_app-1");
+    const { url } = await overHttp();
+    const api = new Api(url, "my_app-1", undefined, askOverSocket);
     await api.create("s");
     const sessionId = uuid();
     const answer = await api.subscribe(sessionId, "s");
@@ -19,7 +27,7 @@ describe("HTTP API", () => {
   });
 
   it("DELETE /v1/:project/unsubscribe { sessionId, streamId } unsubscribes", async () => {
-    const { api } = await stage("memory");
+    const { api } = await overHttp();
     await api.create("s");
     const [session] = await subscribers(api, "s", 1);
     const answer = await api.unsubscribe(session!, "s");
@@ -31,7 +39,7 @@ describe("HTTP API", () => {
   });
 
   it("POST /v1/:project/publish/:streamId takes a raw payload of any content type", async () => {
-    const { api } = await stage("memory");
+    const { api } = await overHttp();
     for (const [stream, type, body] of [
       ["json", "application/json", '{"a":[1]}'],
       ["text", "text/plain", "héllo"],
@@ -53,7 +61,7 @@ describe("HTTP API", () => {
   });
 
   it("a publish is an append: producer headers, message metadata and closing work as on the stream", async () => {
-    const { api } = await stage("memory");
+    const { api } = await overHttp();
     await api.create("s");
     const [session] = await subscribers(api, "s", 1);
     const producer = { "Producer-Id": "p", "Producer-Epoch": "0", "Producer-Seq": "0" };
@@ -70,7 +78,7 @@ describe("HTTP API", () => {
   });
 
   it("GET /v1/:project/session/:sessionId shows the session", async () => {
-    const { api } = await stage("memory");
+    const { api } = await overHttp();
     await api.create("s");
     const [session] = await subscribers(api, "s", 1);
     expect(await api.session(session!)).toMatchObject({ status: 200, body: { sessionId: session } });
@@ -84,7 +92,7 @@ describe("HTTP API", () => {
   });
 
   it("POST /v1/:project/session/:sessionId/touch moves the expiry", async () => {
-    const { api, now } = await stage("memory");
+    const { api, now } = await overHttp();
     await api.create("s");
     const [session] = await subscribers(api, "s", 1);
     expect((await api.touch(session!)).body).toEqual({ sessionId: session, expiresAt: now() + 1_800_000 });
@@ -92,7 +100,7 @@ describe("HTTP API", () => {
   });
 
   it("DELETE /v1/:project/session/:sessionId deletes the session", async () => {
-    const { api } = await stage("memory");
+    const { api } = await overHttp();
     await api.create("s");
     const [session] = await subscribers(api, "s", 1);
     const answer = await api.delete(session!);
@@ -103,14 +111,14 @@ describe("HTTP API", () => {
 
   it("GET /health answers without authentication", async () => {
     const secret = "a secret that is long enough for it";
-    const { url, api } = await stage("memory", { projects: { default: { secrets: [secret] } } });
+    const { url, api } = await overHttp({ projects: { default: { secrets: [secret] } } });
     const response = await fetch(`${url}/health`);
     expect([response.status, await response.json()]).toEqual([200, { status: "ok" }]);
     expect((await api.session(uuid())).status).toBe(401);
   });
 
   it("another method is refused, and the answer lists the allowed ones", async () => {
-    const { api } = await stage("memory");
+    const { api } = await overHttp();
     for (const [method, path, allow] of [
       ["GET", "/subscribe", "POST, OPTIONS"],
       ["POST", "/unsubscribe", "DELETE, OPTIONS"],
@@ -125,15 +133,15 @@ describe("HTTP API", () => {
   });
 
   it("a project id that does not match ^[a-zA-Z0-9_-]+$ is refused", async () => {
-    const { url } = await stage("memory");
+    const { url } = await overHttp();
     for (const project of ["a.b", "a%20b", "ä"]) {
-      const answer = await new Api(url, project).subscribe(uuid(), "s");
+      const answer = await new Api(url, project, undefined, askOverSocket).subscribe(uuid(), "s");
       expect(answer, project).toMatchObject({ status: 400, body: { code: "bad-project" } });
     }
   });
 
   it("a session id that is not a UUID is refused", async () => {
-    const { api } = await stage("memory");
+    const { api } = await overHttp();
     for (const id of ["user-alice", "", "6f1c1f5e2a5b4c9e9d5e0a1b2c3d4e5f", `${uuid()}0`, 7, null, undefined]) {
       for (const [method, path] of [
         ["POST", "/subscribe"],
@@ -151,7 +159,7 @@ describe("HTTP API", () => {
   });
 
   it("a stream id has letters, digits, hyphens, underscores, colons, periods and slashes; any other is refused", async () => {
-    const { api } = await stage("memory");
+    const { api } = await overHttp();
     await api.create("Ab9-_:./x");
     await api.subscribed(uuid(), "Ab9-_:./x");
     for (const streamId of ["a b", "ä", "", "a?b", "a#", "x".repeat(1_025), 7, undefined]) {
@@ -164,7 +172,7 @@ describe("HTTP API", () => {
   });
 
   it("a malformed body is refused, and the answer names the field", async () => {
-    const { api } = await stage("memory");
+    const { api } = await overHttp();
     const [sessionId, streamId] = [uuid(), "s"];
     for (const [body, detail] of [
       ["{", "the body must be JSON"],
@@ -185,7 +193,7 @@ describe("HTTP API", () => {
 
 describe("Publish response headers", () => {
   it("Stream-Fanout-Count is the number of subscribers", async () => {
-    const { api } = await stage("memory");
+    const { api } = await overHttp();
     await api.create("s");
     expect((await api.published("s", "1")).count).toBe(0);
     await subscribers(api, "s", 3);
@@ -193,7 +201,7 @@ describe("Publish response headers", () => {
   });
 
   it("Stream-Fanout-Successes and Stream-Fanout-Failures count the copies", async () => {
-    const { api, core } = await stage("memory");
+    const { api, core } = await overHttp();
     await api.create("s");
     const sessions = await subscribers(api, "s", 3);
     core.fate = ({ method, id }) => (method === "deliver" && id === sessions[0] ? "refused" : undefined);
@@ -203,8 +211,8 @@ describe("Publish response headers", () => {
   });
 
   it("Stream-Fanout-Mode is inline, queued, circuit-open or skipped", async () => {
-    const queued = await stage("memory", { fanout: { queueThreshold: 1, breakerFailures: 1 } });
-    const skipped = await stage("memory", { fanout: { queue: false, maxInline: 1 } });
+    const queued = await overHttp({ fanout: { queueThreshold: 1, breakerFailures: 1 } });
+    const skipped = await overHttp({ fanout: { queue: false, maxInline: 1 } });
     for (const { api } of [queued, skipped]) await api.create("s");
     const modes: string[] = [];
     const publish = async ({ api }: typeof queued) => modes.push((await api.published("s", "1")).mode);
@@ -221,7 +229,7 @@ describe("Publish response headers", () => {
   });
 
   it("an append reaches subscribers too, and its answer has no fan-out headers", async () => {
-    const { api, until } = await stage("memory");
+    const { api, until } = await overHttp();
     await api.create("s");
     const [session] = await subscribers(api, "s", 1);
     const answer = await api.call("POST", "/stream/s", "1", { "Content-Type": "application/json" });
@@ -232,7 +240,7 @@ describe("Publish response headers", () => {
 
 describe("Reading the session stream", () => {
   it("GET /v1/:project/stream/session:<sessionId> reads live and from offsets, as for any stream", async () => {
-    const { api } = await stage("memory");
+    const { api } = await overHttp();
     await api.create("s", "text/plain");
     const [session] = await subscribers(api, "s", 1);
     const live = await SseClient.open(`${api.base}/stream/session:${session}?offset=-1&live=sse`);

@@ -4,9 +4,9 @@ import { eventually, sleep } from "../support/eventually.ts";
 import { dirForTest, serveInProcess } from "../support/sluice-process.ts";
 import { SessionLoad } from "./load.ts";
 
-/** Each life of the server copies in another way. */
+/** Each life of the server copies in another way. The last life, which is not killed, copies as it does by default. */
 const LIVES: readonly (readonly string[])[] = [
-  [],
+  ...(process.env.SLUICE_DEEP === "1" ? [[]] : []),
   ["fanout.queueThreshold=2", "internal.fanout.queueBatch=2"],
   ["fanout.queue=false", "fanout.maxInline=1"],
   ["internal.fanout.roundBytes=1", "internal.fanout.batch=1"],

@@ -8,6 +8,7 @@ import { check } from "../sim/scenarios/sessions/check.ts";
 import { type ContentType, decode, encode, type Found } from "../sim/scenarios/sessions/messages.ts";
 import type { Entry } from "../sim/scenarios/sessions/source-logs.ts";
 import { type Epoch, type Interval, type Life, type Publish, Story } from "../sim/scenarios/sessions/story.ts";
+import { ask, type Payload, type Told } from "../support/ask.ts";
 import { sleep } from "../support/eventually.ts";
 
 const TYPE: ContentType = "application/json";
@@ -158,7 +159,7 @@ export class SessionLoad {
       do {
         const body = encode(TYPE, ids);
         const answer = await this.request("POST", `/${way}/${stream}`, body, repeats ? producer : {});
-        if (answer?.ok) {
+        if (answer !== undefined) {
           publish.isAcknowledged = true;
           this.story.end(publish);
           this.acknowledged++;
@@ -172,13 +173,13 @@ export class SessionLoad {
   private async read(path: string, after: string, into: Found[]): Promise<void> {
     for (let offset = after; ; ) {
       const answer = await this.insist("GET", `${path}?offset=${offset}&format=envelope`);
-      into.push(...decode(await answer.text()));
+      into.push(...decode(answer.text));
       offset = answer.headers.get("stream-next-offset")!;
       if (answer.headers.get("stream-up-to-date") === "true") return;
     }
   }
 
-  private async insist(method: string, path: string, body?: string): Promise<Response> {
+  private async insist(method: string, path: string, body?: string): Promise<Told> {
     for (const until = Date.now() + 60_000; ; await sleep(20)) {
       const answer = await this.request(method, path, body, {});
       if (answer !== undefined) return answer;
@@ -190,23 +191,20 @@ export class SessionLoad {
   private async request(
     method: string,
     path: string,
-    body: string | Uint8Array | undefined,
+    body: Payload | undefined,
     headers: Record<string, string>,
-  ): Promise<Response | undefined> {
+  ): Promise<Told | undefined> {
     const urls = this.options.urls();
     if (urls.length === 0) return undefined;
-    const init = { method, headers: { ...JSON_TYPE, ...headers }, signal: AbortSignal.timeout(HUNG_MS) };
+    const signal = AbortSignal.timeout(HUNG_MS);
+    const asked = { method, headers: { ...JSON_TYPE, ...headers }, body, signal };
     try {
-      const answer = await fetch(`${this.pick(urls)}/v1/default${path}`, {
-        ...init,
-        ...(body && { body: body as string }),
-      });
-      if (answer.ok || (method === "DELETE" && answer.status === 404)) return answer;
-      const text = await answer.text();
-      if (answer.status < 500) this.faults.push(`${method} ${path}: ${answer.status} ${text}`);
+      const answer = await ask(`${this.pick(urls)}/v1/default${path}`, asked);
+      if (answer.status < 300 || (method === "DELETE" && answer.status === 404)) return answer;
+      if (answer.status < 500) this.faults.push(`${method} ${path}: ${answer.status} ${answer.text}`);
       return undefined;
-    } catch (fault) {
-      if ((fault as Error).name === "TimeoutError") this.faults.push(`${method} ${path} hung`);
+    } catch {
+      if (signal.aborted) this.faults.push(`${method} ${path} hung`);
       return undefined;
     }
   }

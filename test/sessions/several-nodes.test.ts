@@ -65,7 +65,9 @@ it("what comes after a subscription is kept for it, though another node has let 
   expect((await api.session(session)).body.subscriptions[0].missed).toBeUndefined();
 });
 
-it.each([1, 2, 3])(
+const SEEDS = process.env.SLUICE_DEEP === "1" ? [1, 2, 3] : [1];
+
+it.each(SEEDS)(
   "whichever nodes are asked, every session gets what was published while it followed, once and in order (seed %i)",
   async (seed) => {
     const apis = await nodes(3);

@@ -4,6 +4,7 @@ import { describeOnEngines } from "../e2e/server.ts";
 import { openStage } from "../e2e/stage.ts";
 import type { Answer } from "../sessions/api.ts";
 import { Random } from "../sim/random.ts";
+import { askOverSocket } from "../support/ask.ts";
 import { stored, Topic } from "./topic.ts";
 
 const CLIENTS = 6;
@@ -20,7 +21,8 @@ describeOnEngines("A topic under concurrent clients", (engine) => {
   it.each([1, 2, 3])("is whole or gone in the end (seed %i)", async (seed) => {
     const on = await openStage(engine);
     const dice = new Random(seed);
-    const topic = new Topic(on.url, "orders", 3);
+    // Over sockets, whose requests interleave as those of real clients do.
+    const topic = new Topic(on.url, "orders", 3, askOverSocket);
     const calls: Readonly<Record<string, () => Promise<Answer>>> = {
       put: () => topic.put(),
       post: () => topic.post(dice.below(100), { "Message-Key": `k${dice.below(9)}` }),

@@ -1,11 +1,12 @@
 /**
  * A sharded topic as a client calls it, and its stored streams. The tests of this folder use it.
  *
- * Invariants: every call goes over HTTP, except `stored`, which asks the engine.
+ * Invariants: every call is an HTTP request, except `stored`, which asks the engine.
  */
 import { expect } from "vitest";
 import type { Streams } from "../../packages/server/src/streams/service.ts";
 import { type Answer, Api } from "../sessions/api.ts";
+import { ask } from "../support/ask.ts";
 
 export type Bag = Record<string, string>;
 const JSON_TYPE = { "Content-Type": "application/json" };
@@ -17,8 +18,9 @@ export class Topic {
     readonly url: string,
     readonly path = "orders",
     readonly shards = 4,
+    send = ask,
   ) {
-    this.api = new Api(url);
+    this.api = new Api(url, "default", undefined, send);
   }
 
   /** Another topic on the same server. */

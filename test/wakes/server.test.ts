@@ -1,9 +1,11 @@
-import { createServer, type RunningServer } from "@sluice/server";
+import { createServer, type RunningServer, type ServerOptions } from "@sluice/server";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { eventually } from "../e2e/server.ts";
+import { eventually, serverForTest } from "../e2e/server.ts";
 import { temporaryDir } from "../support/disk.ts";
 import { sharedRedis } from "../support/shared-redis.ts";
 import { receiver } from "./receiver.ts";
+
+const JSON_TYPE = { "content-type": "application/json" };
 
 describe.each(["disk", "redis"])("Wake subscriptions on %s", (engine) => {
   let redis: ReturnType<typeof sharedRedis>;
@@ -34,7 +36,7 @@ describe.each(["disk", "redis"])("Wake subscriptions on %s", (engine) => {
   });
 
   async function call(method: string, path: string, body?: unknown, token?: string) {
-    const headers = { "content-type": "application/json", ...(token ? { authorization: `Bearer ${token}` } : {}) };
+    const headers = { ...JSON_TYPE, ...(token ? { authorization: `Bearer ${token}` } : {}) };
     const url = `${server.url}/v1/stream/${path}`;
     const response = await fetch(url, {
       method,
@@ -103,30 +105,31 @@ describe.each(["disk", "redis"])("Wake subscriptions on %s", (engine) => {
     expect((await subscription("GET", "s")).status).toBe(404);
     expect((await subscription("PUT", "s", config)).status).toBe(201);
   });
+});
 
-  test("a webhook on this machine is refused by default on a server with a public address", async () => {
-    await server.close();
-    server = await createServer({ port: 0, data: directory.dir, log: false, publicUrl: "https://streams.example.com" });
-    const config = { type: "webhook", pattern: "events/*", webhook: { url: "http://127.0.0.1:1/hook" } };
-    expect((await subscription("PUT", "s", config)).body.error.code).toBe("WEBHOOK_URL_REJECTED");
+describe("A public address", () => {
+  const publicUrl = "https://streams.example.com";
+  const subscribe = async (name: string, hook: string, options: ServerOptions = {}) => {
+    const { url } = await serverForTest("memory", { publicUrl, ...options });
+    const streams = `${url}/v1/stream`;
+    const body = JSON.stringify({ type: "webhook", pattern: "events/*", webhook: { url: hook } });
+    const answer = await fetch(`${streams}/__ds/subscriptions/${name}`, { method: "PUT", headers: JSON_TYPE, body });
+    // biome-ignore lint/suspicious/noExplicitAny: bodies are whatever the test expects of them.
+    return { streams, told: (await answer.json()) as any };
+  };
+
+  test("by default, a server with one refuses a webhook on its own machine", async () => {
+    const { told } = await subscribe("s", "http://127.0.0.1:1/hook");
+    expect(told.error.code).toBe("WEBHOOK_URL_REJECTED");
   });
 
-  test("the public address goes into links back to us", async () => {
-    await server.close();
-    server = await createServer({
-      port: 0,
-      data: directory.dir,
-      log: false,
-      publicUrl: "https://streams.example.com",
-      webhook: { allowLoopback: true },
-    });
+  test("is in the links that a webhook gets", async () => {
     const hook = await receiver();
-    const config = { type: "webhook", pattern: "events/*", webhook: { url: hook.url } };
-    const created = await subscription("PUT", "a b", config);
-    expect(created.body.webhook.signing.jwks_url).toBe("https://streams.example.com/v1/stream/__ds/jwks.json");
-    await call("PUT", "events/a", { n: 1 });
+    const { streams, told } = await subscribe("a b", hook.url, { webhook: { allowLoopback: true } });
+    expect(told.webhook.signing.jwks_url).toBe(`${publicUrl}/v1/stream/__ds/jwks.json`);
+    await fetch(`${streams}/events/a`, { method: "PUT", headers: JSON_TYPE, body: JSON.stringify({ n: 1 }) });
     await eventually(() => expect(hook.received).toHaveLength(1));
     const { callback_url } = hook.received[0]!;
-    expect(callback_url).toBe("https://streams.example.com/v1/stream/__ds/subscriptions/a%20b/callback");
+    expect(callback_url).toBe(`${publicUrl}/v1/stream/__ds/subscriptions/a%20b/callback`);
   });
 });

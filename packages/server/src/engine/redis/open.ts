@@ -64,11 +64,14 @@ import { isSuspect, pageOf, revIn, snapshotOf } from "./replies.ts";
 import { Topology } from "./topology.ts";
 import { Watchers } from "./watchers.ts";
 
-/** Rejects if no Redis answers, or none that the engine can use. */
-export async function openRedis({ urls, world, prefix = DEFAULT_PREFIX, limits, warn }: RedisOptions): Promise<Engine> {
+/** Rejects if no Redis answers, or none that the engine can use. Closing the engine closes its topology. */
+export async function openRedis(
+  { urls, world, prefix = DEFAULT_PREFIX, limits, warn }: RedisOptions,
+  openTopology: typeof Topology.open = Topology.open,
+): Promise<Engine> {
   const all = { ...REDIS_LIMITS, ...limits };
   const meter = new RedisMeter();
-  const topology = await Topology.open(urls, world, all, meter);
+  const topology = await openTopology(urls, world, all, meter);
   const engine = new RedisEngine(topology, new Keys(prefix), world, all, meter);
   try {
     await complete(topology, world, all.deadlineMs);
