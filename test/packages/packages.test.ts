@@ -1,6 +1,7 @@
 /**
  * The packages and the image as a stranger gets them. The packages are packed from a copy of the repository that was never
- * built, installed by npm in an empty folder, then run, imported, type-checked and bundled there.
+ * built, installed by npm in a folder of its own, then run, imported, type-checked and bundled there. The folder has nothing but
+ * the dependencies that the packages declare; with `SLUICE_DEEP=1` it is empty, and npm fetches these too.
  */
 import { execFile, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
