@@ -24,7 +24,7 @@ function changedAt(path) {
 /** The steps write to stderr, so that stdout belongs to the command that runs afterwards. */
 const quiet = { stdio: ["ignore", 2, 2] };
 
-export function installAndBuild() {
+export function installAndBuild(...buildFlags) {
   const [major, minor] = process.versions.node.split(".").map(Number);
   if (major < 20 || (major === 20 && minor < 15)) {
     console.error(`Sluice needs Node.js 20.15 or newer; this is ${process.version}`);
@@ -34,5 +34,5 @@ export function installAndBuild() {
     // Not `npm ci`: it requires every platform's binaries in the lockfile, even those that a registry lacks.
     run("npm", ["install", "--no-save", "--no-audit", "--no-fund"], quiet);
   }
-  run(bin("tsc"), ["-b"], quiet);
+  run(bin("tsc"), ["-b", ...buildFlags], quiet);
 }

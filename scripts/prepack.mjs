@@ -5,5 +5,6 @@ import { installAndBuild, root } from "./install.mjs";
 
 // npm passes its own options on, such as --workspace and --dry-run; they are not meant for the install.
 for (const name of Object.keys(process.env)) if (/^npm_config_/i.test(name)) delete process.env[name];
-installAndBuild();
+// Several threads would check the same types again.
+installAndBuild("--singleThreaded");
 copyFileSync(`${root}LICENSE`, "LICENSE");

@@ -12,14 +12,23 @@ import { eventually } from "../support/eventually.ts";
 /** How long Chromium may take to start and to load a page on a busy machine. Below the limit of a hook and of a test. */
 export const BROWSER_MS = 80_000;
 
+/** Parts of Chromium that no test sees. Each window would start them as processes that take longer than the page itself. */
+const UNSEEN = ["WebUIOmniboxPopup", "WebUIOmniboxAimPopup", "WebUIOmniboxFullPopup", "SpareRendererForSitePerProcess"];
+
+/** The path of Chromium, and its arguments in every test. */
+export function installedChromium(): { readonly path: string; readonly args: readonly string[] } {
+  const path = execFileSync("which", ["chromium"], { encoding: "utf8" }).trim();
+  // Chromium has no sandbox for root.
+  const sandbox = process.getuid?.() === 0 ? ["--no-sandbox"] : [];
+  return { path, args: [`--disable-features=${UNSEEN.join(",")}`, ...sandbox] };
+}
+
 /** Call it in the body of a describe. */
 export function useBrowser(): { open(url: string, expected?: RegExp): Promise<Page> } {
   let browser: Browser;
   beforeAll(async () => {
-    const executablePath = execFileSync("which", ["chromium"], { encoding: "utf8" }).trim();
-    // Chromium has no sandbox for root.
-    const args = process.getuid?.() === 0 ? ["--no-sandbox"] : [];
-    browser = await chromium.launch({ executablePath, args, timeout: BROWSER_MS });
+    const { path, args } = installedChromium();
+    browser = await chromium.launch({ executablePath: path, args: [...args], timeout: BROWSER_MS });
   });
   afterAll(() => browser?.close());
   const open = async (url: string, expected?: RegExp) => {

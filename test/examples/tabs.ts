@@ -5,13 +5,13 @@
  * Invariants: the browser keeps its own rules for hidden tabs, which `chromium.launch` of Playwright turns off. Any error or
  * complaint of a page fails its test, except for requests that fail because the test has cut them off.
  */
-import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { rm } from "node:fs/promises";
 import { type BrowserContext, type CDPSession, chromium, type Page } from "playwright-core";
 import { afterAll, beforeAll, expect, onTestFinished } from "vitest";
 import { temporaryDir } from "../support/disk.ts";
 import { eventually } from "../support/eventually.ts";
-import { BROWSER_MS } from "./browser.ts";
+import { BROWSER_MS, installedChromium } from "./browser.ts";
 
 export const LONG_MS = 25_000;
 
@@ -27,12 +27,10 @@ export function useTabs(): Tabs {
   let context: BrowserContext;
   const { dir } = temporaryDir();
   beforeAll(async () => {
-    const chromiumPath = execFileSync("which", ["chromium"], { encoding: "utf8" }).trim();
-    // Chromium has no sandbox for root.
-    const sandbox = process.getuid?.() === 0 ? ["--no-sandbox"] : [];
-    const args = ["--headless", "--remote-debugging-port=0", `--user-data-dir=${dir}`, "--no-first-run", ...sandbox];
+    const { path, args } = installedChromium();
+    const ownArgs = ["--headless", "--remote-debugging-port=0", `--user-data-dir=${dir}`, "--no-first-run"];
     // In a process group of its own, which ends as one.
-    child = spawn(chromiumPath, args, { stdio: ["ignore", "ignore", "pipe"], detached: true });
+    child = spawn(path, [...args, ...ownArgs], { stdio: ["ignore", "ignore", "pipe"], detached: true });
     const browser = await chromium.connectOverCDP(await endpointOf(child), { noDefaults: true, timeout: BROWSER_MS });
     context = browser.contexts()[0]!;
     context.setDefaultNavigationTimeout(BROWSER_MS);

@@ -27,11 +27,16 @@ export function freshClone(clone: string): void {
   linkInstalled(clone);
 }
 
+/** The folders of the packages. */
+export function workspaces(root: string): string[] {
+  return readdirSync(join(root, "packages")).map((name) => join(root, "packages", name));
+}
+
 /** The tarballs of all packages. The first `prepack` builds the clone. */
 export function pack(clone: string, destination: string): string[] {
   mkdirSync(destination);
-  const workspaces = readdirSync(join(clone, "packages")).flatMap((name) => ["--workspace", `packages/${name}`]);
-  execFileSync("npm", ["pack", "--silent", "--pack-destination", destination, ...workspaces], { cwd: clone });
+  const flags = workspaces(clone).flatMap((folder) => ["--workspace", folder]);
+  execFileSync("npm", ["pack", "--silent", "--pack-destination", destination, ...flags], { cwd: clone });
   return readdirSync(destination).map((name) => join(destination, name));
 }
 

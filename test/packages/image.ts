@@ -4,7 +4,7 @@
  *
  * Invariants: a stage sees only the files that its steps copy.
  */
-import { spawnSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { cpSync, mkdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { linkInstalled, ROOT } from "../support/link-installed.ts";
@@ -35,11 +35,12 @@ function copy(step: string, folder: string, folders: ReadonlyMap<string, string>
   const target = words.pop()!;
   for (const source of words) {
     const path = from === undefined ? join(ROOT, source) : source.replace(/^\/(src|app)/, folders.get(from)!);
-    const isFile = statSync(path).isFile() && target.endsWith("/");
-    const to = join(folder, target, isFile ? basename(path) : "");
-    mkdirSync(dirname(to), { recursive: true });
-    const isWanted = (one: string) => from !== undefined || !NOT_IN_THE_CONTEXT.test(one.slice(ROOT.length));
-    cpSync(path, to, { recursive: true, filter: isWanted, dereference: false, verbatimSymlinks: true });
+    const isFile = statSync(path).isFile();
+    const to = join(folder, target, isFile && target.endsWith("/") ? basename(path) : "");
+    mkdirSync(isFile ? dirname(to) : to, { recursive: true });
+    // Hard links are enough of a stage that no step changes any more.
+    if (from !== undefined) execFileSync("cp", ["-RPl", isFile ? path : `${path}/.`, to]);
+    else cpSync(path, to, { recursive: true, filter: (one) => !NOT_IN_THE_CONTEXT.test(one.slice(ROOT.length)) });
   }
 }
 

@@ -1,6 +1,7 @@
 /**
  * The packages and the image as a stranger gets them. The packages are packed from a copy of the repository that was never
- * built, installed by npm in an empty folder, then run, imported, type-checked and bundled there.
+ * built, installed by npm in a folder of its own, then run, imported, type-checked and bundled there. The folder has nothing but
+ * the dependencies that the packages declare; with `SLUICE_DEEP=1` it is empty, and npm fetches these too.
  */
 import { execFile, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
@@ -12,9 +13,10 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { temporaryDir } from "../support/disk.ts";
 import { ROOT } from "../support/link-installed.ts";
 import { cleanEnv } from "../support/sluice-process.ts";
-import { freshClone, pack } from "./fresh-clone.ts";
+import { freshClone, pack, workspaces } from "./fresh-clone.ts";
 import { buildImage } from "./image.ts";
-import { npmInstall, strangersEnv } from "./npm-install.ts";
+import { installDependencies, npmInstall, strangersEnv } from "./npm-install.ts";
+import { openRegistry } from "./registry.ts";
 import { typeCheck } from "./type-check.ts";
 
 const PACKAGES = ["@sluice/client", "@sluice/protocol", "@sluice/server", "sluice"];
@@ -90,11 +92,18 @@ describe("from a fresh clone", () => {
   beforeAll(async () => {
     freshClone(clone);
     const tarballs = pack(clone, join(base, "tarballs"));
-    mkdirSync(app);
-    writeFileSync(join(app, "package.json"), '{ "private": true, "type": "module" }');
     // The declarations of Node that the oldest TypeScript can read; the newest ones are for newer compilers.
-    const types = `@types/node@${manifest(ROOT).devDependencies["@types/node"]}`;
-    await npmInstall(app, [...tarballs, types]);
+    const devDependencies = { "@types/node": manifest(ROOT).devDependencies["@types/node"] };
+    mkdirSync(app);
+    writeFileSync(join(app, "package.json"), JSON.stringify({ private: true, type: "module", devDependencies }));
+    // The deep run lets npm fetch the dependencies too.
+    if (process.env.SLUICE_DEEP !== "1") installDependencies(app, workspaces(ROOT));
+    const registry = await openRegistry(tarballs);
+    // npm asks this registry for a scope; the package without one is installed from its file.
+    const unscoped = tarballs.filter((path) => /\/sluice-\d/.test(path));
+    const scoped = PACKAGES.filter((name) => name.startsWith("@"));
+    await npmInstall(app, [...unscoped, ...scoped], [`--@sluice:registry=${registry.url}`]);
+    registry.close();
   }, 600_000);
   afterAll(remove);
 
