@@ -20,7 +20,6 @@ const LONG = [
   "test/sessions/faults-and-kills",
   "test/crash/kill",
   "test/crash/damaged-pages",
-  "test/observe/image",
   "test/cli/",
   "test/examples/",
   "test/e2e/fuzz",
