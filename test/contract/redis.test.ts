@@ -10,7 +10,7 @@ import { describeModel } from "./model/describe.ts";
 import { redisOpener } from "./open-redis.ts";
 
 describeEngine("redis that waits for a replica", redisOpener(sharedRedis, { waitReplicas: 1 }), { isRemote: true });
-// The model and the servers of all other suites use a cluster without waiting. A single instance
+// The model, the conformance suite and the servers of all other suites use a cluster without waiting. A single instance
 // differs in how it is reached; `redis-alone.test.ts` covers that.
 if (process.env.SLUICE_DEEP === "1") {
   describeEngine("redis", redisOpener(sharedRedis), { isRemote: true });
