@@ -41,6 +41,8 @@ export class Applier {
   constructor(
     private readonly store: Store,
     private readonly limits: ApplyLimits = DEFAULT_LIMITS,
+    /** Called after each entity. */
+    private readonly takeBreak: () => void = () => undefined,
   ) {
     this.writer = new EntityWriter(limits.busyStreams);
   }
@@ -54,7 +56,10 @@ export class Applier {
       for (const frame of frames) {
         if (frame.count > 0 && frame.firstLsn > meta.appliedThrough) join(works, frame, meta);
       }
-      for (const work of works.values()) this.writer.write(tx, work);
+      for (const work of works.values()) {
+        this.writer.write(tx, work);
+        this.takeBreak();
+      }
       this.finish(tx, meta);
       through = meta.appliedThrough;
     });

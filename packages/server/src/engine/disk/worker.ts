@@ -10,7 +10,7 @@ import { filesWith } from "./node-files.ts";
 import { openGuarded } from "./open-store.ts";
 import { toSend } from "./sent-error.ts";
 import { engineErrorOf } from "./system-fault.ts";
-import { giveWay } from "./thread-priority.ts";
+import { giveWay, takingBreaks } from "./thread-priority.ts";
 
 const port = parentPort!;
 const place = workerData as WorkerPlace;
@@ -20,7 +20,7 @@ const reserve = new DescriptorReserve(1);
 reserve.fill();
 const store = place.proven === undefined ? openLmdb(place.storePath) : openGuarded(place.storePath, place.proven);
 const runner = new InlineRunner(
-  new Applier(store, place.limits),
+  new Applier(store, place.limits, takingBreaks()),
   new ExtentReader(filesWith(reserve), place.journalDir, place.limits),
 );
 const tell = (message: FromWorker): void => port.postMessage(message);
