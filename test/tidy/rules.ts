@@ -18,6 +18,7 @@ export const MAY_TELL_TIME: readonly (readonly [where: RegExp, reason: string])[
   [/^packages\/server\/src\/cli\//, "it runs outside of any server"],
   [/^packages\/client\/src\/(?!live\/)/, "it runs in the user's program"],
   [/^packages\/client\/src\/live\/browser-world\.ts$/, "it is the world that a live session is given"],
+  [/^packages\/server\/src\/engine\/disk\/thread-priority\.ts$/, "only a thread of the real machine takes breaks"],
   [/^packages\/server\/src\/doors\/http\/http-door\.ts$/, "sockets have time limits that no rule depends on"],
   [/^packages\/server\/src\/doors\/http\/node-hang-up\.ts$/, "it leaves a client time to read why"],
   [/^packages\/server\/src\/doors\/http\/lane-line\.ts$/, "it leaves a client time to read why"],
