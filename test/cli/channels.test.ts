@@ -1,8 +1,8 @@
 /** How the channel commands end: errors, interruptions, malformed input, a server that goes away. */
 import { createServer, type RunningServer } from "@sluice/server";
-import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { eventually } from "../e2e/server.ts";
-import { dirForTest, sluice, start } from "../support/sluice-process.ts";
+import { dirForTest, serveInProcess, sluice, start } from "../support/sluice-process.ts";
 
 let server: RunningServer;
 
@@ -87,18 +87,19 @@ describe("a channel", () => {
   });
 
   it("is published and followed over a restart of its server, without loss or repetition", async () => {
-    const data = dirForTest();
-    const first = await createServer({ port: 0, data, log: false });
-    const env = { SLUICE_URL: first.url };
+    const dir = dirForTest();
+    let serving = await serveInProcess(["--data", dir]);
+    const port = new URL(serving.url).port;
+    const env = { SLUICE_URL: serving.url };
     const tail = start(["channel", "tail", "r", "--wait"], { env });
     const publisher = start(["channel", "publish", "r"], { env });
     publisher.child.stdin!.write("one ");
     await eventually(() => expect(tail.said.stdout).toBe("one "));
-    await first.close();
+    serving.child.kill("SIGKILL");
+    await serving.ended;
     publisher.child.stdin!.write("two ");
     await eventually(() => expect(publisher.said.stderr).toContain("trying again"));
-    const second = await createServer({ port: first.port, data, log: false });
-    onTestFinished(() => second.close());
+    serving = await serveInProcess(["--data", dir, "--port", port]);
     publisher.child.stdin!.end("three");
     expect(await publisher.ended).toMatchObject({ code: 0 });
     expect(await tail.ended).toMatchObject({ code: 0, stdout: "one two three" });

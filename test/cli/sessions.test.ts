@@ -1,8 +1,8 @@
 /** How the session commands end: errors, two readers of one session, a session that ends, a server that goes away. */
 import { createServer, type RunningServer } from "@sluice/server";
-import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { eventually } from "../e2e/server.ts";
-import { dirForTest, sluice, start } from "../support/sluice-process.ts";
+import { dirForTest, serveInProcess, sluice, start } from "../support/sluice-process.ts";
 import { SESSION_REFUSALS } from "./session-rows.ts";
 
 let server: RunningServer;
@@ -85,17 +85,17 @@ describe("session tail", () => {
 
   it("resumes after its server restarts, and loses and repeats nothing", async () => {
     const data = dirForTest();
-    const first = await createServer({ port: 0, data, log: false });
-    const { url, port } = first;
+    const first = await serveInProcess(["--data", data]);
+    const { url } = first;
     await create("a", "application/json", url);
     const session = await run(["session", "subscribe", "a"], url);
     const tail = start(["session", "tail", session], { env: { SLUICE_URL: url } });
     await run(["publish", "a", '"early"'], url);
     await eventually(() => expect(tail.said.stdout).toBe('"early"\n'));
-    await first.close();
+    first.child.kill("SIGKILL");
+    await first.ended;
     await eventually(() => expect(tail.said.stderr).toContain("trying again"));
-    const second = await createServer({ port, data, log: false });
-    onTestFinished(() => second.close());
+    await serveInProcess(["--data", data, "--port", new URL(url).port]);
     await run(["publish", "a", '["late","last"]'], url);
     await eventually(() => expect(tail.said.stdout).toContain('"last"\n'));
     tail.child.kill("SIGTERM");
