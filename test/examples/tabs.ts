@@ -15,6 +15,9 @@ import { BROWSER_MS, installedChromium } from "./browser.ts";
 
 export const LONG_MS = 25_000;
 
+/** A new Chromium now and then accepts the connection and never answers; another one then does. */
+const START_MS = 25_000;
+const STARTS = 3;
 const ENDPOINT = /DevTools listening on (ws:\S+)/;
 
 export interface Tabs {
@@ -29,20 +32,37 @@ export function useTabs(): Tabs {
   beforeAll(async () => {
     const { path, args } = installedChromium();
     const ownArgs = ["--headless", "--remote-debugging-port=0", `--user-data-dir=${dir}`, "--no-first-run"];
-    // In a process group of its own, which ends as one.
-    child = spawn(path, [...args, ...ownArgs], { stdio: ["ignore", "ignore", "pipe"], detached: true });
-    const browser = await chromium.connectOverCDP(await endpointOf(child), { noDefaults: true, timeout: BROWSER_MS });
-    context = browser.contexts()[0]!;
+    for (let attempt = 1; ; attempt++) {
+      // In a process group of its own, which ends as one.
+      child = spawn(path, [...args, ...ownArgs], { stdio: ["ignore", "ignore", "pipe"], detached: true });
+      const connecting = chromium.connectOverCDP(await endpointOf(child), { noDefaults: true, timeout: START_MS });
+      const browser = await connecting.catch(async (fault) => {
+        await end(child);
+        if (attempt === STARTS) throw fault;
+      });
+      if (browser === undefined) continue;
+      context = browser.contexts()[0]!;
+      break;
+    }
     context.setDefaultNavigationTimeout(BROWSER_MS);
   });
   afterAll(async () => {
-    const ended = new Promise((resolve) => child.once("exit", resolve));
-    process.kill(-child.pid!, "SIGKILL");
-    await ended;
+    await end(child);
     // The last process of the group may still write.
     await rm(dir, { recursive: true, force: true, maxRetries: 20 });
   });
   return { open: (url) => Tab.open(context, url) };
+}
+
+async function end(child: ChildProcess): Promise<void> {
+  const isOver = child.exitCode !== null || child.signalCode !== null;
+  const ended = isOver ? undefined : new Promise((resolve) => child.once("exit", resolve));
+  try {
+    process.kill(-child.pid!, "SIGKILL");
+  } catch {
+    // No process of the group is left.
+  }
+  await ended;
 }
 
 function endpointOf(child: ChildProcess): Promise<string> {
