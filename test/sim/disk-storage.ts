@@ -59,6 +59,7 @@ function drawLimits(random: Random): Partial<Limits> {
     // The applier starts before writers and the fan-out queue wait for it, as with the limits of a real server.
     applyBytes: Math.min(random.pick([1, 1, 700, 65_536]), lagBytes / 4),
     tailBytes: random.pick([0, 0, 1_000, 1_000_000]),
+    cacheBytes: random.pick([0, 1_000, 1_000_000]),
     spareSegments: random.pick([0, 2]),
     sealAfterMs: random.pick([3, 100]),
     applyAfterMs: random.pick([2, 2, 50]),

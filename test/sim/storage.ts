@@ -4,8 +4,8 @@
  * Invariants: `memory` keeps one engine for the whole run; every process reaches it through a `SlowEngine`, whose calls are
  * delayed and may fail, as the contract allows.
  */
+import type { Awaitable } from "../../packages/server/src/core/awaitable.ts";
 import type {
-  Awaitable,
   CommitAt,
   Conflict,
   Done,

@@ -24,13 +24,22 @@ export const BEGINNING = "-1";
 export const NOW = "now";
 
 export function formatOffset({ generation, seq }: Position): string {
-  return `${padded(generation)}_${padded(seq)}`;
+  return beginningOf(generation) + padded(seq);
 }
 
-const ZEROES = "0".repeat(DIGITS);
+const ZEROES = Array.from({ length: DIGITS }, (_, count) => "0".repeat(count));
 
 function padded(value: number): string {
-  return (ZEROES + value).slice(-DIGITS);
+  const digits = String(value);
+  return ZEROES[DIGITS - digits.length]! + digits;
+}
+
+/** The last generation that was asked for, because most streams of a server have few of them. */
+let last = { generation: -1, text: "" };
+
+function beginningOf(generation: number): string {
+  if (generation !== last.generation) last = { generation, text: `${padded(generation)}_` };
+  return last.text;
 }
 
 /** The position that an offset names, or undefined if the text is not an offset. */

@@ -2,11 +2,12 @@
  * The fixture of the contract suite's behaviors: an engine of its own, its clock, and short ways to commit and to read. `lives`
  * tests durability: it runs the same check on the engine and again after a restart.
  */
+
 import { type Position, ZERO } from "@sluice/protocol";
 import { expect } from "vitest";
+import type { Awaitable } from "../../../packages/server/src/core/awaitable.ts";
 import type { World } from "../../../packages/server/src/core/world.ts";
 import type {
-  Awaitable,
   CommitAt,
   Conflict,
   Done,

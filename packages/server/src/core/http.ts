@@ -4,6 +4,8 @@
  *
  * Invariants: routes parse a request, call a service and return a reply; they know no socket.
  */
+import type { Awaitable } from "./awaitable.ts";
+import { memo } from "./memo.ts";
 import { Refusal } from "./refusal.ts";
 import type { Sink } from "./sink.ts";
 import type { Socket } from "./socket.ts";
@@ -20,8 +22,13 @@ export interface HttpRequest {
   readonly prefix?: string | undefined;
   /** A header by its lower-case name. Repeated headers come joined by commas. */
   header(name: string): string | undefined;
-  /** The whole body. Stops reading, without waiting for the rest, at the first byte beyond `maxBytes`. */
-  body(maxBytes: number): Promise<Body>;
+  /** Requests with the same object have the same headers; undefined for headers that the door has not seen before. */
+  readonly headerSet?: object | undefined;
+  /**
+   * The whole body, at once if it is at hand. Stops reading, without waiting for the rest, at the first byte beyond `maxBytes`.
+   * Throws, or rejects with, a Refusal.
+   */
+  body(maxBytes: number): Awaitable<Body>;
   /** Runs once if the client goes away before the reply has ended. */
   onGone(task: () => void): void;
   /** The client asks for a WebSocket; the route may answer with `Reply.socket`. */
@@ -59,10 +66,11 @@ export function linkBase({ origin, prefix = "" }: HttpRequest): string {
 
 /** The decoded values of a query parameter; [] if absent. Malformed escapes stay as they are. */
 export function queryValues(search: string, name: string): string[] {
+  return mayHave(search, name) ? valuesIn(search, name) : [];
+}
+
+function valuesIn(search: string, name: string): string[] {
   const values: string[] = [];
-  if (search === "") return values;
-  // Every read asks for several parameters, most of which are absent; only an escape could hide a name.
-  if (!search.includes(name) && !search.includes("%")) return values;
   for (const part of search.split("&")) {
     const at = part.indexOf("=");
     const key = at < 0 ? part : part.slice(0, at);
@@ -71,18 +79,30 @@ export function queryValues(search: string, name: string): string[] {
   return values;
 }
 
+/** Every read asks for several parameters, most of which are absent; only an escape could hide a name. */
+function mayHave(search: string, name: string): boolean {
+  return search !== "" && (search.includes(name) || search.includes("%"));
+}
+
 /** The only value of a query parameter. A repeated parameter is refused, because choosing one silently would hide a mistake. */
 export function queryValue(search: string, name: string): string | undefined {
-  const values = queryValues(search, name);
+  if (!mayHave(search, name)) return undefined;
+  const values = valuesIn(search, name);
   if (values.length > 1)
     throw new Refusal("bad-query", `the query parameter ${name} is given ${values.length} times; give it once`);
   return values[0];
 }
 
 function decode(text: string): string {
+  if (!text.includes("%") && !text.includes("+")) return text;
   try {
     return decodeURIComponent(text.replaceAll("+", " "));
   } catch {
     return text;
   }
+}
+
+/** What `read` makes of a request's headers. It must follow from headers alone. Most clients send the same ones again. */
+export function perHeaders<V extends object | boolean>(read: (request: HttpRequest) => V): (request: HttpRequest) => V {
+  return memo(({ headerSet }) => headerSet, read);
 }

@@ -17,9 +17,8 @@
  * One suite (test/contract) runs on every engine, and every engine must agree with `memory`.
  */
 import type { Position } from "@sluice/protocol";
+import type { Awaitable } from "../core/awaitable.ts";
 import type { Metric } from "../core/metric.ts";
-
-export type Awaitable<T> = T | Promise<T>;
 
 /** The unit of atomicity: one Redis slot, one key prefix on disk. `key` names it uniquely and is made by `entity()`. */
 export interface Entity {

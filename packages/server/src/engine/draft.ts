@@ -32,8 +32,10 @@ export function drop<T>(table: Table<T>, key: string): Change {
   return { op: "drop", table: table as Table<unknown>, key };
 }
 
-/** A row as loaded, decoded at a rule's first look. A set `table` means that it is decoded. */
+/** A row as loaded, decoded at a rule's first look. */
 interface Cell {
+  readonly table: string;
+  readonly key: string;
   bytes: Uint8Array | undefined;
   value: unknown;
   decoded: boolean;
@@ -58,20 +60,30 @@ export class Draft {
   /** The last list of keys that was found complete, because callers pass the same list again and again. */
   private checked: readonly RowKey[] | undefined;
   private readonly cells = new Map<string, Cell>();
+  /** The row that a rule read last, because most rules of an entity begin with the same one. */
+  private last: Cell | undefined;
   private effects = NO_EFFECTS;
 
   /** The draft forgets rows beyond `maxRows` between batches: a keeper is a working set, not a cache of the entity. */
   constructor(private readonly maxRows: number) {}
 
   get<T>(table: Table<T>, key: string): T | undefined {
-    const cell = this.cells.get(cellName(table.name, key));
-    if (cell === undefined) throw new Error(`a rule read ${table.name}/${key} without naming it in its keys`);
+    const cell = this.cellOf(table.name, key);
     if (!cell.decoded) {
       cell.value = cell.bytes === undefined ? undefined : table.decode(cell.bytes);
       cell.decoded = true;
       cell.bytes = undefined;
     }
     return cell.value as T | undefined;
+  }
+
+  private cellOf(table: string, key: string): Cell {
+    const { last } = this;
+    if (last !== undefined && last.table === table && last.key === key) return last;
+    const cell = this.cells.get(cellName(table, key));
+    if (cell === undefined) throw new Error(`a rule read ${table}/${key} without naming it in its keys`);
+    this.last = cell;
+    return cell;
   }
 
   apply(change: Change): void {
@@ -170,13 +182,15 @@ export class Draft {
     this.appendedBytes = 0;
     this.effects = NO_EFFECTS;
     this.cells.clear();
+    this.last = undefined;
     this.checked = undefined;
     this.keys = [];
   }
 
   private addCell(key: RowKey, bytes: Uint8Array | undefined): void {
     this.keys.push(key);
-    this.cells.set(cellName(key.table, key.key), { bytes, value: undefined, decoded: false });
+    const { table, key: name } = key;
+    this.cells.set(cellName(table, name), { table, key: name, bytes, value: undefined, decoded: false });
   }
 
   private setRow(table: string, key: string, value: unknown): void {
@@ -184,7 +198,7 @@ export class Draft {
     const cell = this.cells.get(name);
     if (cell === undefined) {
       this.keys.push({ table, key });
-      this.cells.set(name, { bytes: undefined, value, decoded: true });
+      this.cells.set(name, { table, key, bytes: undefined, value, decoded: true });
     } else {
       cell.value = value;
       cell.decoded = true;

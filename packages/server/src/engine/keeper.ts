@@ -97,7 +97,13 @@ interface Decided {
   readonly owner: Owner | undefined;
 }
 
-type Result = (Done | Conflict | Fenced)["kind"];
+/** `committing` is undefined if there is nothing to commit or check. */
+interface Committing extends Decided {
+  readonly isChange: boolean;
+  readonly committing: Promise<Result> | undefined;
+}
+
+type Result = Done | Conflict | Fenced;
 
 export class Keeper {
   private readonly draft: Draft;
@@ -160,12 +166,20 @@ export class Keeper {
           durable = [];
           await loading;
         }
-        const { ran, owner, committing } = this.decideAndCommit(batch);
+        const { ran, owner, isChange, committing } = this.decideAndCommit(batch);
         release(durable);
         durable = [];
-        const result = committing === undefined ? "done" : await committing;
-        if (result === "done") durable = batch.slice(0, ran);
-        this.requeue(result === "done" ? batch.slice(ran) : result === "fenced" ? fence(batch, owner!) : batch);
+        if (committing !== undefined) {
+          const result = await committing;
+          if (result.kind === "done" && isChange) this.meter.commits++;
+          this.settle(result, owner);
+          if (result.kind !== "done") {
+            this.requeue(result.kind === "fenced" ? fence(batch, owner!) : batch);
+            continue;
+          }
+        }
+        durable = ran === batch.length ? batch : batch.slice(0, ran);
+        if (ran < batch.length) this.requeue(batch.slice(ran));
       } catch (fault) {
         this.meter.failures++;
         // The outcome of the commit is unknown; the next batch starts from what is stored.
@@ -181,7 +195,9 @@ export class Keeper {
    * Takes the inputs whose deadline has not passed. Inputs that waited too long behind a hung commit are refused and never run.
    */
   private takeBatch(): Input[] {
-    const batch = this.queue.splice(0, this.limits.batchInputs);
+    const { batchInputs } = this.limits;
+    const batch = this.queue.length <= batchInputs ? this.queue : this.queue.slice(0, batchInputs);
+    this.queue = this.queue.length <= batchInputs ? [] : this.queue.slice(batchInputs);
     const { deadline } = this.engine;
     if (deadline === undefined) return batch;
     const now = deadline.now();
@@ -199,11 +215,12 @@ export class Keeper {
   }
 
   /** Separate from `run`, because effects in a waiting frame would stay in memory until the commit is durable. */
-  private decideAndCommit(batch: readonly Input[]): Decided & { readonly committing: Promise<Result> | undefined } {
+  private decideAndCommit(batch: readonly Input[]): Committing {
     const { ran, owner } = this.decideAll(batch);
     const effects = this.draft.takeEffects();
-    if (effects.length > 0) this.meter.batch.add(ran);
-    return { ran, owner, committing: this.commit(effects, owner) };
+    const isChange = effects.length > 0;
+    if (isChange) this.meter.batch.add(ran);
+    return { ran, owner, isChange, committing: this.commit(effects, owner) };
   }
 
   /** Runs inputs in order until the commit is full or the next input has another owner. */
@@ -236,24 +253,15 @@ export class Keeper {
     }
   }
 
-  /**
-   * After a conflict the draft holds the winner's state; after a fence it is empty. Undefined if there is nothing to commit or
-   * check.
-   */
   private commit(effects: readonly Effect[], owner: Owner | undefined): Promise<Result> | undefined {
     // Another writer can make a refusal wrong, and an ownership can end. The engine checks both before the keeper releases an
     // outcome.
     if (effects.length === 0 && this.engine.exclusive && owner === undefined) return undefined;
-    const at = { rev: this.draft.rev, keys: this.draft.keys, owner };
-    const isChange = effects.length > 0;
-    return this.engine.commit(this.entity, at, effects).then((result) => {
-      if (result.kind === "done" && isChange) this.meter.commits++;
-      this.settle(result, owner);
-      return result.kind;
-    });
+    return this.engine.commit(this.entity, { rev: this.draft.rev, keys: this.draft.keys, owner }, effects);
   }
 
-  private settle(result: Done | Conflict | Fenced, owner: Owner | undefined): void {
+  /** After a conflict the draft holds the winner's state; after a fence it is empty. */
+  private settle(result: Result, owner: Owner | undefined): void {
     switch (result.kind) {
       case "done":
         this.conflicts = 0;

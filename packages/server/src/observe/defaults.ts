@@ -6,9 +6,9 @@ export interface LineLimits {
   /** How long a line may wait for further lines. */
   readonly holdMs: number;
   /** At this size the buffer is written without waiting for more. */
-  readonly writeChars: number;
-  /** The most characters that may wait while the outlet accepts nothing. */
-  readonly bufferChars: number;
+  readonly writeBytes: number;
+  /** About how much may wait while the outlet accepts nothing. */
+  readonly bufferBytes: number;
 }
 
 export interface LogLimits extends LineLimits {
@@ -22,8 +22,8 @@ export interface LogLimits extends LineLimits {
 
 export const LOG_LIMITS: LogLimits = {
   holdMs: 100,
-  writeChars: 32 * 1_024,
-  bufferChars: 1_024 * 1_024,
+  writeBytes: 32 * 1_024,
+  bufferBytes: 1_024 * 1_024,
   closeMs: 500,
   faultChars: 8 * 1_024,
   causes: 3,

@@ -1,23 +1,25 @@
 import { expect, test } from "vitest";
 import { LineBuffer, type Outlet } from "./line-buffer.ts";
 
+const textOf = (bytes: Uint8Array) => Buffer.from(bytes).toString();
+
 /** An outlet that takes a write when the test says so, and timers that run when it says so. */
 function fixture() {
   const written: string[] = [];
   const underWay: ((fault?: unknown) => void)[] = [];
   const timers = new Set<() => void>();
   const outlet: Outlet = {
-    write(text, done) {
-      written.push(text);
+    write(bytes, done) {
+      written.push(textOf(bytes));
       underWay.push(done);
     },
-    writeNow: (text) => void written.push(text),
+    writeNow: (bytes) => void written.push(textOf(bytes)),
   };
   const after = (_: number, task: () => void) => {
     timers.add(task);
     return () => void timers.delete(task);
   };
-  const limits = { holdMs: 10, writeChars: 20, bufferChars: 50 };
+  const limits = { holdMs: 10, writeBytes: 20, bufferBytes: 50 };
   const buffer = new LineBuffer(outlet, { after }, (count) => `${count} missing\n`, limits);
   return {
     buffer,
@@ -100,4 +102,26 @@ test("closing waits for what is under way and what waits behind it, but not for 
   const stuck = buffer.close(1);
   tick();
   await stuck;
+});
+
+test("lines under way stay as they are while others come, and every character arrives", () => {
+  const underWay: { bytes: Uint8Array; done: () => void }[] = [];
+  const outlet: Outlet = { write: (bytes, done) => void underWay.push({ bytes, done }), writeNow: () => {} };
+  const limits = { holdMs: 10, writeBytes: 20, bufferBytes: 10_000 };
+  const buffer = new LineBuffer(outlet, { after: () => () => {} }, () => "", limits);
+  let written = "";
+  let expected = "";
+  for (let round = 0; round < 20; round++) {
+    for (let i = 0; i < round; i++) {
+      const line = `${round} ${i} \u00fc\u20ac\u{1f600}\n`;
+      expected += line;
+      buffer.add(line);
+    }
+    const write = underWay.shift();
+    if (write === undefined) continue;
+    written += textOf(write.bytes);
+    write.done();
+  }
+  for (const { bytes } of underWay) written += textOf(bytes);
+  expect(written).toBe(expected);
 });

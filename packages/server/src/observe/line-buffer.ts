@@ -2,6 +2,9 @@
  * A bounded buffer of log lines: it collects lines for a moment and writes them together, one write at a time. The log
  * adds lines; `stderr.ts` provides the outlet.
  *
+ * Lines wait as bytes, because thousands of them a second as strings cost more than all else that the log does: they outlive
+ * collections, and are put together only when they are written.
+ *
  * Invariants: adding a line never waits. While the outlet accepts nothing, lines are kept up to a limit; further lines
  * are dropped and counted. After the next successful write one line states how many are missing.
  */
@@ -9,17 +12,25 @@ import type { Cancel, World } from "../core/world.ts";
 import { type LineLimits, LOG_LIMITS } from "./defaults.ts";
 
 export interface Outlet {
-  /** Calls `done` once, when the text is written or lost. */
-  write(text: string, done: (fault?: unknown) => void): void;
+  /** Calls `done` once, when the bytes are written or lost. Until then they stay as they are. */
+  write(bytes: Uint8Array, done: (fault?: unknown) => void): void;
   /** For the end of a process: writes as much as the outlet accepts at once, and neither waits nor throws. */
-  writeNow(text: string): void;
+  writeNow(bytes: Uint8Array): void;
 }
+
+/** The most bytes that UTF-8 needs for a character, as `length` counts them. */
+const CHAR_BYTES = 3;
+const NOTHING = Buffer.alloc(0);
 
 export class LineBuffer {
   /** Lines that were lost, since the start. */
   dropped = 0;
-  private text = "";
+  /** The lines that wait, up to `used`. */
+  private bytes = NOTHING;
+  private used = 0;
   private lines = 0;
+  /** Memory for the lines that wait next. */
+  private spare = NOTHING;
   /** Lines in the current write; 0 if there is none. */
   private underWay = 0;
   /** Lost lines that no line has reported yet. */
@@ -36,37 +47,60 @@ export class LineBuffer {
   ) {}
 
   add(line: string): void {
-    if (this.text.length + line.length > this.limits.bufferChars) {
+    if (this.used + line.length > this.limits.bufferBytes) {
       this.lose(1);
       return;
     }
-    this.text += line;
-    this.lines++;
+    this.put(line);
     if (this.underWay > 0) return;
-    if (this.text.length >= this.limits.writeChars) this.write();
+    if (this.used >= this.limits.writeBytes) this.write();
     else this.timer ??= this.world.after(this.limits.holdMs, () => this.write());
+  }
+
+  private put(line: string): void {
+    const needed = this.used + CHAR_BYTES * line.length;
+    if (needed > this.bytes.length) this.grow(Math.max(needed, 2 * this.bytes.length, 2 * this.limits.writeBytes));
+    this.used += this.bytes.write(line, this.used);
+    this.lines++;
+  }
+
+  private grow(length: number): void {
+    const larger = Buffer.allocUnsafeSlow(length);
+    this.bytes.copy(larger, 0, 0, this.used);
+    this.bytes = larger;
   }
 
   private write(): void {
     this.timer?.();
     this.timer = undefined;
     if (this.underWay > 0) return;
-    const { text, lines } = this;
-    this.text = "";
-    this.lines = 0;
+    const { bytes, lines } = this;
     this.underWay = lines;
-    this.outlet.write(text, (fault) => this.written(fault));
+    const waiting = this.take();
+    this.outlet.write(waiting, (fault) => {
+      // What had to grow is given back to the system.
+      if (bytes.length <= 2 * this.limits.writeBytes) this.spare = bytes;
+      this.written(fault);
+    });
+  }
+
+  private take(): Buffer {
+    const waiting = this.bytes.subarray(0, this.used);
+    this.bytes = this.spare;
+    this.spare = NOTHING;
+    this.used = 0;
+    this.lines = 0;
+    return waiting;
   }
 
   private written(fault: unknown): void {
     if (fault) this.lose(this.underWay);
     else if (this.untold > 0) {
-      this.text += this.tellDropped(this.untold);
-      this.lines++;
+      this.put(this.tellDropped(this.untold));
       this.untold = 0;
     }
     this.underWay = 0;
-    if (this.text.length >= this.limits.writeChars || (this.idle.length > 0 && this.lines > 0)) this.write();
+    if (this.used >= this.limits.writeBytes || (this.idle.length > 0 && this.lines > 0)) this.write();
     else if (this.lines > 0) this.timer ??= this.world.after(this.limits.holdMs, () => this.write());
     else for (const wake of this.idle.splice(0)) wake();
   }
@@ -78,10 +112,7 @@ export class LineBuffer {
 
   /** Writes the waiting lines at once, because the process may end. */
   flushNow(): void {
-    const { text } = this;
-    this.text = "";
-    this.lines = 0;
-    if (text !== "") this.outlet.writeNow(text);
+    if (this.used > 0) this.outlet.writeNow(this.take());
   }
 
   /** Resolves when everything is written, or after `withinMs` if the outlet accepts nothing. */

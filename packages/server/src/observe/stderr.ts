@@ -57,32 +57,28 @@ class StreamOutlet implements Outlet {
     process.stderr.on("error", () => {});
   }
 
-  write(text: string, done: (fault?: unknown) => void): void {
-    process.stderr.write(text, done);
+  write(bytes: Uint8Array, done: (fault?: unknown) => void): void {
+    process.stderr.write(bytes, done);
   }
 
-  writeNow(text: string): void {
-    process.stderr.write(text);
+  writeNow(bytes: Uint8Array): void {
+    process.stderr.write(bytes);
   }
 }
 
 class FileOutlet implements Outlet {
   constructor(private readonly fd: number) {}
 
-  write(text: string, done: (fault?: unknown) => void): void {
-    this.writeAll(Buffer.from(text), done);
-  }
-
-  private writeAll(bytes: Buffer, done: (fault?: unknown) => void): void {
+  write(bytes: Uint8Array, done: (fault?: unknown) => void): void {
     write(this.fd, bytes, (fault, count) => {
       if (fault || count === bytes.length) done(fault);
-      else this.writeAll(bytes.subarray(count), done);
+      else this.write(bytes.subarray(count), done);
     });
   }
 
-  writeNow(text: string): void {
+  writeNow(bytes: Uint8Array): void {
     try {
-      writeSync(this.fd, text);
+      writeSync(this.fd, bytes);
     } catch {
       // No outlet is left to report this fault to.
     }

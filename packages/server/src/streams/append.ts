@@ -94,13 +94,8 @@ export function appendRule(
   const refusal = refuse(view, meta, input);
   if (refusal) return { outcome: refusal };
 
-  const changes: Change[] = [];
   const { producer, close, payloads } = input;
-  if (payloads.length > 0) {
-    // Publish times never fall, even if the clock was set back, because positions are found by binary search over them.
-    const messages = toMessages(input, Math.max(now, view.head.at));
-    changes.push({ op: "append", messages }, ...cutForRetention(view, meta.config.retention, messages, now, holdBytes));
-  }
+  const changes = payloads.length === 0 ? [] : appendChanges(view, meta, input, now, holdBytes);
   if (producer) changes.push(put(producerTable, producer.id, { epoch: producer.epoch, seq: producer.seq }));
   if (input.seq !== undefined) changes.push(put(seqTable, "", input.seq));
   if (close && !meta.closed) {
@@ -114,6 +109,14 @@ export function appendRule(
   const isCloseOnly = payloads.length === 0;
   const closed = close || meta.closed;
   return { outcome: { kind: "appended", next, closed, producer, follows: followsOf(meta), isCloseOnly }, changes };
+}
+
+function appendChanges(view: View, { config }: Meta, input: Append, now: number, holdBytes: number): Change[] {
+  // Publish times never fall, even if the clock was set back, because positions are found by binary search over them.
+  const messages = toMessages(input, Math.max(now, view.head.at));
+  const append: Change = { op: "append", messages };
+  if (config.retention === undefined) return [append];
+  return [append, ...cutForRetention(view, config.retention, messages, now, holdBytes)];
 }
 
 /** The first reason not to append. A recognized repetition counts as one. */

@@ -26,13 +26,14 @@ import {
   type AddFork,
   addForkRule,
   type Create,
+  type CreateResult,
   compareRule,
   deleteRule,
   dropForkRule,
   watchForksRule,
 } from "./life.ts";
 import type { Described } from "./reading.ts";
-import type { CreateResult, Fork, NewStream, Streams } from "./service.ts";
+import type { Fork, NewStream, Streams } from "./service.ts";
 import { DEFAULT_CONTENT_TYPE, type ForkOrigin, forkTable, isSameType, META, streamEntity } from "./state.ts";
 
 export class Forks {

@@ -51,6 +51,25 @@ export type CreateOutcome =
   /** An expired stream still lies here. End it first, then submit again. */
   | { readonly kind: "over" };
 
+/** The same through the service, which also makes forks and shards. */
+export type CreateResult =
+  | Exclude<CreateOutcome, { kind: "over" }>
+  | {
+      readonly kind:
+        | "source-absent"
+        | "source-gone"
+        | "source-sharded"
+        | "fork-ahead"
+        | "fork-trimmed"
+        | "fork-unknown"
+        | "fork-sub-offset"
+        | "fork-too-deep";
+    }
+  | { readonly kind: "source-type"; readonly contentType: string }
+  | { readonly kind: "bad-fork-offset" }
+  /** The topic could not be created, because another stream occupies this shard's path. */
+  | { readonly kind: "shard-taken"; readonly path: string };
+
 export function createRule(view: View, now: number, input: Create): Decision<CreateOutcome> {
   const existing = view.get(metaTable, "");
   if (existing !== undefined) return { outcome: compareWith(existing, view, now, input) };

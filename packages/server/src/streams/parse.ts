@@ -19,13 +19,15 @@ export const MAX_ATTRIBUTES_BYTES = 4_096;
 
 /** A stream's path from its percent-encoded form. */
 export function parsePath(encoded: string): string {
-  let path: string;
+  return checkPath(encoded.includes("%") ? decodePath(encoded) : encoded);
+}
+
+function decodePath(encoded: string): string {
   try {
-    path = decodeURIComponent(encoded);
+    return decodeURIComponent(encoded);
   } catch {
     throw new Refusal("bad-path", "the path has a malformed percent escape; escapes must be UTF-8 in the form %XX");
   }
-  return checkPath(path);
 }
 
 /** Where a GET starts: at the earliest message kept, at the tail, or after a position. */

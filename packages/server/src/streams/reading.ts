@@ -6,11 +6,19 @@
  * carries.
  */
 import { comparePositions, type Position, ZERO } from "@sluice/protocol";
-import type { Engine, Head, LoggedMessage } from "../engine/contract.ts";
+import { type Awaitable, andThen } from "../core/awaitable.ts";
+import { memo } from "../core/memo.ts";
+import type { Engine, Head, LoggedMessage, Snapshot } from "../engine/contract.ts";
 import { isNeverGiven } from "../engine/other-nodes.ts";
 import { lifeOf, META, type Meta, metaTable, streamEntity } from "./state.ts";
 
-export type Described = { readonly kind: "live"; readonly meta: Meta; readonly head: Head } | Missing;
+export interface Live {
+  readonly kind: "live";
+  readonly meta: Meta;
+  readonly head: Head;
+}
+
+export type Described = Live | Missing;
 
 /**
  * `over`: expired by time only. The keeper may know of a use that prolongs the stream, so `Streams` asks it to confirm.
@@ -50,9 +58,17 @@ interface Lost {
   readonly survived: Position;
 }
 
-export async function describe(engine: Engine, project: string, path: string): Promise<Described> {
-  const { head, rows } = await engine.load(streamEntity(project, path), [META]);
-  const meta = rows[0] && metaTable.decode(rows[0]);
+/** An engine may return the same bytes again, and reading them costs more than finding them. */
+const decodeMeta = memo((bytes: Uint8Array) => bytes, metaTable.decode);
+
+const META_ALONE = [META];
+
+export function describe(engine: Engine, project: string, path: string): Awaitable<Described> {
+  return andThen(engine.load(streamEntity(project, path), META_ALONE), (snapshot) => described(engine, snapshot));
+}
+
+function described(engine: Engine, { head, rows }: Snapshot): Described {
+  const meta = rows[0] && decodeMeta(rows[0]);
   const life = lifeOf(meta, head, engine.now());
   if (meta === undefined) return { kind: "absent", over: false };
   if (life !== "live") return { kind: life, over: !meta.deleted };

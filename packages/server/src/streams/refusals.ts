@@ -6,8 +6,9 @@ import { formatOffset, header } from "@sluice/protocol";
 import { Refusal } from "../core/refusal.ts";
 import { shardPath, shardPaths } from "../core/shard-path.ts";
 import type { AppendOutcome } from "./append.ts";
+import type { CreateResult } from "./life.ts";
 import type { ReadOutcome } from "./reading.ts";
-import type { CreateResult, Fork } from "./service.ts";
+import type { Fork } from "./service.ts";
 import type { Meta } from "./state.ts";
 
 type RefusedAppend = Exclude<AppendOutcome, { kind: "appended" | "duplicate" }>;

@@ -3,7 +3,8 @@
  * per route. Reads that wait are in tail-routes.ts.
  */
 import { BEGINNING, formatOffset, header, NOW, type Position } from "@sluice/protocol";
-import { type Headers, type HttpRequest, linkBase, queryValue, type Reply } from "../core/http.ts";
+import { type Awaitable, andThen } from "../core/awaitable.ts";
+import { type Headers, type HttpRequest, linkBase, perHeaders, queryValue, type Reply } from "../core/http.ts";
 import { Refusal } from "../core/refusal.ts";
 import { isSessionPath } from "../core/reserved.ts";
 import type { CallTo } from "../core/route.ts";
@@ -24,7 +25,7 @@ import {
   parseSeq,
 } from "./parse.ts";
 import { checkPath } from "./paths.ts";
-import type { StreamPage } from "./reading.ts";
+import type { Live, StreamPage } from "./reading.ts";
 import { absent, appendRefusal, createRefusal, gone, refuseTopic, unreadable } from "./refusals.ts";
 import { contentTypeFor, type Format, renderBody } from "./render.ts";
 import type { Fork, Streams } from "./service.ts";
@@ -44,9 +45,10 @@ export class StreamRoutes {
     private readonly limits: RouteLimits,
   ) {}
 
-  async append({ project, stream }: StreamCall, request: HttpRequest): Promise<Reply> {
-    const append = await parseAppend(request, this.limits);
-    return renderAppend(await this.streams.append(project, stream, append), stream);
+  append({ project, stream }: StreamCall, request: HttpRequest): Awaitable<Reply> {
+    return andThen(parseAppend(request, this.limits), (append) =>
+      this.streams.append(project, stream, append).then((outcome) => renderAppend(outcome, stream)),
+    );
   }
 
   async create({ project, stream, access }: StreamCall, request: HttpRequest): Promise<Reply> {
@@ -90,22 +92,40 @@ export class StreamRoutes {
     return { status: 204, headers: [] };
   }
 
-  async read({ project, stream: path, access }: StreamCall, request: HttpRequest): Promise<Reply> {
-    if (isSessionPath(path)) await this.streams.demandReader(project, path, access);
+  read(call: StreamCall, request: HttpRequest): Awaitable<Reply> {
+    const { project, stream: path, access } = call;
+    if (!isSessionPath(path)) return this.readFrom(call, request);
+    return this.streams.demandReader(project, path, access).then(() => this.readFrom(call, request));
+  }
+
+  /** No promise without need, because a reader that will wait is counted in the turn in which its request arrived. */
+  private readFrom({ project, stream: path }: StreamCall, request: HttpRequest): Awaitable<Reply> {
     const asked = parseFrom(request.search);
-    // No await without need, because a reader that will wait is counted in the turn in which its request arrived.
-    const from = isBack(asked) ? await this.resolve(project, path, asked) : asked;
-    const format = parseFormat(request.search);
-    const live = queryValue(request.search, "live");
-    if (live !== undefined) return this.tail.handle(live, project, path, from, format, request);
-    if (from === NOW) return this.readNow(project, path, format);
-    const after = from === BEGINNING ? undefined : from;
+    const from = isBack(asked) ? this.resolve(project, path, asked) : asked;
+    return andThen(from, (start) => {
+      const format = parseFormat(request.search);
+      const live = queryValue(request.search, "live");
+      if (live !== undefined) return this.tail.handle(live, project, path, start, format, request);
+      if (start === NOW) return this.readNow(project, path, format);
+      const isPinned = typeof asked === "object" && !isBack(asked);
+      return this.readPage(project, path, start === BEGINNING ? undefined : start, isPinned, format, request);
+    });
+  }
+
+  private async readPage(
+    project: string,
+    path: string,
+    after: Position | undefined,
+    isPinned: boolean,
+    format: Format,
+    request: HttpRequest,
+  ): Promise<Reply> {
     const page = await this.streams.read(project, path, after, this.limits.pageBytes);
     if (page.kind !== "page") throw unreadable(page, path);
     const { meter } = this.streams;
     meter.reads["catch-up"]++;
     if (queryValue(request.search, "session") !== undefined) meter.catchUp(page.messages);
-    return renderPage(page, typeof asked === "object" && !isBack(asked), format, request.header("if-none-match"));
+    return renderPage(page, isPinned, format, request.header("if-none-match"));
   }
 
   /** Turns a time or a count into a position. */
@@ -119,42 +139,46 @@ export class StreamRoutes {
   }
 
   /** Answers with the tail and no messages, for a client that wants only later messages. */
-  private async readNow(project: string, path: string, format: Format): Promise<Reply> {
-    const described = await this.streams.describe(project, path);
-    if (described.kind !== "live") throw unreadable(described, path);
-    refuseTopic(described.meta, path);
-    await this.streams.touch(project, path);
-    this.streams.meter.reads["catch-up"]++;
-    const { meta, head } = described;
-    const headers: Headers = [
-      header.contentType,
-      contentTypeFor(meta.config.contentType, format),
-      header.cacheControl,
-      "no-store",
-    ];
-    headers.push(header.streamUpToDate, "true", ...tailHeaders(head.last, meta));
-    return { status: 200, headers, body: renderBody(meta.config.contentType, format, []) };
+  private readNow(project: string, path: string, format: Format): Awaitable<Reply> {
+    return andThen(this.streams.look(project, path), (described) => {
+      if (described.kind !== "live") throw unreadable(described, path);
+      refuseTopic(described.meta, path);
+      this.streams.meter.reads["catch-up"]++;
+      return renderTail(described, format);
+    });
   }
 }
 
+function renderTail({ meta, head }: Live, format: Format): Reply {
+  const { contentType } = meta.config;
+  const headers: Headers = [header.contentType, contentTypeFor(contentType, format), header.cacheControl, "no-store"];
+  headers.push(header.streamUpToDate, "true", ...tailHeaders(head.last, meta));
+  return { status: 200, headers, body: renderBody(contentType, format, []) };
+}
+
 /** The append that a request asks for. */
-export async function parseAppend(
-  request: HttpRequest,
-  limits: Pick<StreamLimits, "bodyBytes">,
-): Promise<AppendRequest> {
+export function parseAppend(request: HttpRequest, limits: Pick<StreamLimits, "bodyBytes">): Awaitable<AppendRequest> {
+  const { contentType, close, seq, producer, messageId, messageKey, attributes } = parseAppendHeaders(request);
+  // Written out, because a spread costs several times as much and this runs for every append.
+  return andThen(readBody(request, limits), (body) => {
+    return { body, contentType, close, seq, producer, messageId, messageKey, attributes };
+  });
+}
+
+const parseAppendHeaders = perHeaders((request): Omit<AppendRequest, "body" | "payloads"> => {
   const close = parseClosed(request);
   const contentType = parseContentType(request);
   const seq = parseSeq(request);
   const producer = parseProducer(request);
   const { messageId, messageKey, attributes } = parseMetadata(request);
-  const body = await readBody(request, limits);
-  return { body, contentType, close, seq, producer, messageId, messageKey, attributes };
-}
+  return { contentType, close, seq, producer, messageId, messageKey, attributes };
+});
 
-async function readBody(request: HttpRequest, limits: Pick<StreamLimits, "bodyBytes">): Promise<Uint8Array> {
-  const body = await request.body(limits.bodyBytes);
-  if (body.kind === "too-large") throw tooLarge(limits);
-  return body.bytes;
+function readBody(request: HttpRequest, limits: Pick<StreamLimits, "bodyBytes">): Awaitable<Uint8Array> {
+  return andThen(request.body(limits.bodyBytes), (body) => {
+    if (body.kind === "too-large") throw tooLarge(limits);
+    return body.bytes;
+  });
 }
 
 export function parseFormat(search: string): Format {

@@ -221,3 +221,20 @@ it("a fork at the tail of a source that is created anew meanwhile is a fork of t
   const page = await on.read("p", "fork", undefined, 1_000);
   expect(page.kind === "page" && page.messages.map(({ payload }) => new TextDecoder().decode(payload))).toEqual(["4"]);
 });
+
+it("a reader that waits prolongs the life of a stream, and none that of a topic, which has no readers", async () => {
+  const world = manualWorld(1);
+  const on = streams(STREAM_LIMITS, world);
+  const config = { contentType: "application/json", ttlSeconds: 100 };
+  await on.create("p", "stream", { ...NEW, config });
+  await on.create("p", "topic", { ...NEW, config: { ...config, shards: 2 } });
+  const usedAt = async (path: string) => {
+    const described = await on.describe("p", path);
+    return described.kind === "live" ? described.meta.touchedAt : undefined;
+  };
+  const [stream, topic] = [await usedAt("stream"), await usedAt("topic")];
+  world.advance(50_000);
+  await on.look("p", "stream");
+  await on.look("p", "topic");
+  expect([await usedAt("stream"), await usedAt("topic")]).toEqual([stream! + 50_000, topic]);
+});

@@ -7,6 +7,7 @@
  */
 import { header, type Position } from "@sluice/protocol";
 import { type Access, FULL_ACCESS, type Permission } from "../core/action.ts";
+import { type Awaitable, andThen } from "../core/awaitable.ts";
 import { Refusal } from "../core/refusal.ts";
 import { isReserved, isSessionPath, refuseReserved } from "../core/reserved.ts";
 import { topicOfShard } from "../core/shard-path.ts";
@@ -22,6 +23,7 @@ import { Forks } from "./forks.ts";
 import {
   type Create,
   type CreateOutcome,
+  type CreateResult,
   createRule,
   type DeleteOutcome,
   deleteRule,
@@ -76,24 +78,6 @@ export const APPEND_TO_STREAM: Permission = { action: "stream.append", need: "wr
 const TOPIC_BEGINS_EMPTY =
   "a body cannot go with Stream-Shards: a sharded topic begins empty, so that a repeated PUT appends nothing twice";
 
-export type CreateResult =
-  | Exclude<CreateOutcome, { kind: "over" }>
-  | {
-      readonly kind:
-        | "source-absent"
-        | "source-gone"
-        | "source-sharded"
-        | "fork-ahead"
-        | "fork-trimmed"
-        | "fork-unknown"
-        | "fork-sub-offset"
-        | "fork-too-deep";
-    }
-  | { readonly kind: "source-type"; readonly contentType: string }
-  | { readonly kind: "bad-fork-offset" }
-  /** The topic could not be created, because another stream occupies this shard's path. */
-  | { readonly kind: "shard-taken"; readonly path: string };
-
 export type StreamEvent = {
   /** `doubtful`: the outcome of an append is unknown, and its client got an error. */
   readonly kind: "appended" | "doubtful" | "created" | "deleted";
@@ -145,17 +129,27 @@ export class Streams {
   }
 
   /** As `append`, for input that is checked already. */
-  async appendAt(project: string, path: string, input: Append): Promise<AppendOutcome> {
+  appendAt(project: string, path: string, input: Append): Promise<AppendOutcome> {
     const keys = input.producer ? [...APPEND_KEYS, producerTable.at(input.producer.id)] : APPEND_KEYS;
     const stream = streamEntity(project, path);
     const { holdBytes } = this.limits;
-    let outcome: AppendOutcome | ShardedAppend;
-    try {
-      outcome = await this.keepers.submit(stream, keys, (view, now) => appendRule(view, now, input, holdBytes));
-    } catch (fault) {
-      if (!isUntouched(fault)) this.tell("doubtful", project, path);
-      throw fault;
-    }
+    return this.keepers
+      .submit(stream, keys, (view, now) => appendRule(view, now, input, holdBytes))
+      .then(
+        (outcome) => this.afterAppend(project, path, input, outcome),
+        (fault) => {
+          if (!isUntouched(fault)) this.tell("doubtful", project, path);
+          throw fault;
+        },
+      );
+  }
+
+  private afterAppend(
+    project: string,
+    path: string,
+    input: Append,
+    outcome: AppendOutcome | ShardedAppend,
+  ): Awaitable<AppendOutcome> {
     if (outcome.kind === "sharded") return this.sharded.append(project, path, input, outcome);
     this.meter.append(outcome.kind, input.payloads);
     if (outcome.kind === "appended") this.tell("appended", project, path, outcome.follows);
@@ -275,27 +269,34 @@ export class Streams {
       this.tell("deleted", project, path, outcome.follows);
   }
 
-  describe(project: string, path: string): Promise<Described> {
+  describe(project: string, path: string): Awaitable<Described> {
     return this.confirmExpiry(project, path, () => describe(this.engine, project, path));
+  }
+
+  /** As `describe`, for a reader that wants only later messages. Slides the TTL, unless it is a topic, which has no readers. */
+  look(project: string, path: string): Awaitable<Described> {
+    return andThen(this.describe(project, path), (described) => {
+      if (described.kind !== "live" || described.meta.topic !== undefined) return described;
+      if (!slides(described.meta, described.head, this.engine.now())) return described;
+      return this.touch(project, path).then(() => described);
+    });
   }
 
   /**
    * Looks again while the stream seems expired but its keeper knows of a use that prolongs it and is not durable yet.
    */
-  private async confirmExpiry<T extends { readonly kind: string }>(
+  private confirmExpiry<T extends { readonly kind: string }>(
     project: string,
     path: string,
-    look: () => Promise<T>,
-  ): Promise<T> {
-    for (;;) {
-      const found = await look();
+    look: () => Awaitable<T>,
+  ): Awaitable<T> {
+    return andThen(look(), (found) => {
       if (!("over" in found) || !found.over) return found;
-      const stream = streamEntity(project, path);
-      const life = await this.keepers.submit(stream, [META], (view, now) => ({
+      const submitted = this.keepers.submit(streamEntity(project, path), [META], (view, now) => ({
         outcome: lifeOf(view.get(META.of, ""), view.head, now),
       }));
-      if (life !== "live") return found;
-    }
+      return submitted.then((life) => (life === "live" ? this.confirmExpiry(project, path, look) : found));
+    });
   }
 
   /** Reads after a position; undefined means from the earliest message kept. Slides the TTL. */
@@ -307,7 +308,7 @@ export class Streams {
   }
 
   /** The position from which a reader gets every message published at or after `timeMs`. */
-  positionAt(project: string, path: string, timeMs: number): Promise<Located> {
+  positionAt(project: string, path: string, timeMs: number): Awaitable<Located> {
     return this.confirmExpiry(project, path, () => positionAt(this.engine, project, path, timeMs));
   }
 
@@ -317,12 +318,12 @@ export class Streams {
   }
 
   /** The position from which a reader gets the last `count` messages. */
-  positionBack(project: string, path: string, count: number): Promise<Located> {
+  positionBack(project: string, path: string, count: number): Awaitable<Located> {
     return this.confirmExpiry(project, path, () => positionBack(this.engine, project, path, count));
   }
 
   /** As `read`, for features that copy the log elsewhere. It does not count as a use of the stream. */
-  peek(project: string, path: string, after: Position, maxBytes: number): Promise<ReadOutcome> {
+  peek(project: string, path: string, after: Position, maxBytes: number): Awaitable<ReadOutcome> {
     return this.confirmExpiry(project, path, () => readPage(this.engine, project, path, after, maxBytes));
   }
 

@@ -25,8 +25,8 @@ import type { Engine } from "../engine/contract.ts";
 import type { Keepers } from "../engine/keeper.ts";
 import type { Append, AppendOutcome, ShardedAppend } from "./append.ts";
 import type { StreamLimits } from "./defaults.ts";
-import type { DeleteOutcome } from "./life.ts";
-import type { CreateResult, NewStream, Streams } from "./service.ts";
+import type { CreateResult, DeleteOutcome } from "./life.ts";
+import type { NewStream, Streams } from "./service.ts";
 import {
   abandonRule,
   closeRule,

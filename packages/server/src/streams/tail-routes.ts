@@ -86,10 +86,9 @@ export class TailRoutes {
 
   private async start(project: string, path: string, from: From): Promise<Start> {
     if (from === NOW) {
-      const described = await this.streams.describe(project, path);
+      const described = await this.streams.look(project, path);
       if (described.kind !== "live") throw unreadable(described, path);
       refuseTopic(described.meta, path);
-      await this.streams.touch(project, path);
       const { meta, head } = described;
       const { last } = head;
       const page: StreamPage = { kind: "page", path, meta, head, from: last, messages: [], next: last, atTail: true };

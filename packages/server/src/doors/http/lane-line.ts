@@ -32,8 +32,9 @@ export class LaneLine implements LinePort<LaneRequest>, DoorLine {
   private readonly parser: LaneParser;
   /** Bytes of which no request was made yet. */
   private unread: Buffer = NOTHING;
-  /** In the order of their arrival. */
-  private readonly owed: LaneRequest[] = [];
+  /** The requests that are owed a response, each with the one behind it. */
+  private firstOwed: LaneRequest | undefined;
+  private lastOwed: LaneRequest | undefined;
   private isFlushDue = false;
   /** The socket is passed on as soon as no response is owed. */
   private isPassing = false;
@@ -61,7 +62,7 @@ export class LaneLine implements LinePort<LaneRequest>, DoorLine {
   }
 
   get isIdle(): boolean {
-    return this.owed.length === 0 && this.unread.length === 0 && this.socket.writableLength === 0;
+    return this.firstOwed === undefined && this.unread.length === 0 && this.socket.writableLength === 0;
   }
 
   close(): void {
@@ -110,13 +111,15 @@ export class LaneLine implements LinePort<LaneRequest>, DoorLine {
   private arrive(body: Buffer | undefined): void {
     this.hasAsked = true;
     const request = new LaneRequest(this, this.parser, body);
-    this.owed.push(request);
+    if (this.lastOwed === undefined) this.firstOwed = request;
+    else this.lastOwed.next = request;
+    this.lastOwed = request;
     this.requests.arrive(request);
   }
 
   /** A request of this line has its response. */
   answered(): void {
-    if (this.isFlushDue || this.owed[0]?.answer === undefined) return;
+    if (this.isFlushDue || this.firstOwed?.answer === undefined) return;
     this.isFlushDue = true;
     this.shared.flushLater(this);
   }
@@ -124,41 +127,45 @@ export class LaneLine implements LinePort<LaneRequest>, DoorLine {
   /** Writes the responses that are due. */
   flush(): void {
     this.isFlushDue = false;
-    const { socket, owed } = this;
-    if (socket.destroyed) return;
-    const done: LaneRequest[] = [];
+    const { socket, firstOwed: first } = this;
+    if (socket.destroyed || this.isEnding || first?.answer === undefined) return;
+    let last = first;
     let text = "";
-    while (owed[0]?.answer !== undefined && !this.isEnding) {
-      const request = owed.shift()!;
-      const { text: head, body, closes } = request.answer!;
+    for (let request: LaneRequest | undefined = first; request?.answer !== undefined; request = request.next) {
+      const { text: head, body, closes } = request.answer;
       text += head;
       if (body !== undefined) {
         socket.write(text, "latin1");
         socket.write(body);
         text = "";
       }
-      done.push(request);
+      last = request;
       this.isEnding = closes;
+      if (closes) break;
     }
     if (text !== "") socket.write(text, "latin1");
+    this.firstOwed = last.next;
+    if (last.next === undefined) this.lastOwed = undefined;
+    last.next = undefined;
     this.quietSweeps = 0;
-    if (this.isEnding) this.endAfter(done.at(-1)!.hangsUp);
+    if (this.isEnding) this.endAfter(last.hangsUp);
     const waiting = socket.writableLength;
-    if (waiting === 0) this.sent(done);
-    else this.awaitClient(done, waiting);
+    if (waiting === 0) this.sent(first);
+    else this.awaitClient(first, waiting);
   }
 
-  private sent(done: readonly LaneRequest[]): void {
-    for (const request of done) {
+  /** The response of this request is sent, and those of the ones behind it. */
+  private sent(first: LaneRequest): void {
+    for (let request: LaneRequest | undefined = first; request !== undefined; request = request.next) {
       this.requests.sent();
       request.over();
     }
     if (this.isPassing) this.passOnIfDone();
-    else if (this.owed.length === 0 && (this.hasHalf || this.shared.isClosing())) this.socket.destroySoon();
+    else if (this.firstOwed === undefined && (this.hasHalf || this.shared.isClosing())) this.socket.destroySoon();
   }
 
   /** The network has not taken everything. What is as small as its requests is not charged to the budget. */
-  private awaitClient(done: readonly LaneRequest[], bytes: number): void {
+  private awaitClient(first: LaneRequest, bytes: number): void {
     const { limits } = this.shared;
     const { socket } = this;
     const isCharged = bytes > limits.requestBytes;
@@ -172,7 +179,7 @@ export class LaneLine implements LinePort<LaneRequest>, DoorLine {
       if (socket.destroyed) return;
       if (socket.writableLength === 0) socket.setTimeout(0);
       if (isCharged) this.requests.drained(bytes);
-      this.sent(done);
+      this.sent(first);
     });
   }
 
@@ -187,7 +194,7 @@ export class LaneLine implements LinePort<LaneRequest>, DoorLine {
 
   private readonly onEnd = (): void => {
     if (this.unread.length === 0) this.socket.end();
-    else if (this.owed.length > 0) this.hasHalf = true;
+    else if (this.firstOwed !== undefined) this.hasHalf = true;
     else {
       this.isEnding = true;
       this.shared.refuse(this.socket, this.parser.isWithinBody);
@@ -204,14 +211,17 @@ export class LaneLine implements LinePort<LaneRequest>, DoorLine {
 
   private readonly onClose = (): void => {
     this.requests.close();
-    for (const request of this.owed.splice(0)) request.over();
+    const first = this.firstOwed;
+    this.firstOwed = undefined;
+    this.lastOwed = undefined;
+    for (let request = first; request !== undefined; request = request.next) request.over();
   };
 
   private passOnIfDone(): void {
     const { socket } = this;
     // What arrives meanwhile waits in the network.
     socket.pause();
-    if (this.owed.length > 0 || this.isEnding || socket.destroyed) return;
+    if (this.firstOwed !== undefined || this.isEnding || socket.destroyed) return;
     socket.off("data", this.onData);
     socket.off("end", this.onEnd);
     socket.off("error", this.onError);
@@ -221,6 +231,7 @@ export class LaneLine implements LinePort<LaneRequest>, DoorLine {
     this.requests.close();
     if (this.unread.length > 0) socket.unshift(this.unread);
     this.unread = NOTHING;
+    this.parser.forget();
     this.shared.passOn(this);
     socket.resume();
   }
@@ -230,7 +241,7 @@ export class LaneLine implements LinePort<LaneRequest>, DoorLine {
    * without a first one.
    */
   sweep(everyMs: number): void {
-    if (this.owed.length > 0 || this.isEnding || this.socket.writableLength > 0) return;
+    if (this.firstOwed !== undefined || this.isEnding || this.socket.writableLength > 0) return;
     this.quietSweeps++;
     if (this.unread.length > 0 || !this.hasAsked) this.halfSweeps++;
     if (this.halfSweeps > 1) {

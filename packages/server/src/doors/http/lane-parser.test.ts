@@ -121,3 +121,64 @@ describe("what another parser could read in another way is left to node:http", (
     expect(parse(`GET /${"a".repeat(8_192)}`).found).toBe("other");
   });
 });
+
+describe("a parser that has read other requests", () => {
+  const lines = [
+    GET,
+    POST,
+    "PUT /a HTTP/1.1",
+    "PUT /ab?c HTTP/1.1",
+    "HEAD / HTTP/1.1",
+    "GET / HTTP/1.0",
+    "POST  / HTTP/1.1",
+  ];
+  const blocks = [
+    [HOST],
+    ["Host: b"],
+    [HOST, "Content-Length: 3"],
+    [HOST, "Content-Length: 12"],
+    [HOST, "X-A: 1"],
+    [HOST, "X-A: 12"],
+    [HOST, "Transfer-Encoding: chunked"],
+    ["X-A: 1"],
+    [],
+  ];
+  const requests = lines.flatMap((line) => blocks.map((block) => `${head(line, ...block)}abcdefghijkl`));
+  const seen = (parser: LaneParser, found: string) => {
+    if (found !== "request") return found === "more" ? [found, parser.isWithinBody] : [found];
+    const { method, path, search, headers, bodyAt, end } = parser;
+    return [method, path, search, [...headers], bodyAt, end];
+  };
+
+  test("reads each request, and each beginning of one, as a new parser does", () => {
+    for (const first of requests) {
+      for (const text of requests) {
+        for (const length of [text.length, text.length - 12, text.length - 13, text.indexOf("\r") + 2, 5]) {
+          const used = new LaneParser(16_384);
+          // A parser whose connection was passed on reads nothing more.
+          if (used.parse(Buffer.from(first), 0) === "other") break;
+          const bytes = Buffer.from(`skipped${text.slice(0, length)}`);
+          const fresh = new LaneParser(16_384);
+          const expected = seen(fresh, fresh.parse(bytes, 7));
+          expect(seen(used, used.parse(bytes, 7)), JSON.stringify([first, text.slice(0, length)])).toEqual(expected);
+        }
+      }
+    }
+  });
+
+  test("tells whether the headers are those of the request before, to the byte", () => {
+    const parser = new LaneParser(16_384);
+    const hasSame = (text: string) => {
+      expect(parser.parse(Buffer.from(text), 0)).toBe("request");
+      return parser.hasSameHeaders;
+    };
+    const one = head(GET, HOST, "X-A: 1");
+    expect([one, one, one.replace("/", "/b"), one.replace("X-A", "x-a"), one].map(hasSame)).toEqual([
+      false,
+      true,
+      true,
+      false,
+      false,
+    ]);
+  });
+});

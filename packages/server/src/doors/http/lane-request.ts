@@ -11,13 +11,18 @@ import type { LaneHeaders, LaneParser } from "./lane-parser.ts";
 import { type Answer, renderAnswer } from "./lane-response.ts";
 import { memoryFull } from "./problem.ts";
 
+const NOTHING = Buffer.alloc(0);
+
 export class LaneRequest extends NotedRequest implements DoorRequest {
   readonly method: string;
   readonly path: string;
   readonly search: string;
+  readonly headerSet: object | undefined;
   private readonly headers: LaneHeaders;
-  /** Its response, until that is written. */
+  /** Its response, once it has one. */
   answer: Answer | undefined = undefined;
+  /** The request behind it that is owed a response, or was sent one with it. */
+  next: LaneRequest | undefined = undefined;
   private bytes: Buffer | undefined;
   private charged = 0;
   private mustHangUp = false;
@@ -26,7 +31,7 @@ export class LaneRequest extends NotedRequest implements DoorRequest {
 
   constructor(
     readonly line: LaneLine,
-    { method, path, search, headers }: LaneParser,
+    { method, path, search, headers, hasSameHeaders }: LaneParser,
     body: Buffer | undefined,
   ) {
     super();
@@ -34,6 +39,7 @@ export class LaneRequest extends NotedRequest implements DoorRequest {
     this.path = path;
     this.search = search;
     this.headers = headers;
+    this.headerSet = hasSameHeaders ? headers : undefined;
     this.bytes = body;
   }
 
@@ -52,20 +58,20 @@ export class LaneRequest extends NotedRequest implements DoorRequest {
     return this.headers.get(name);
   }
 
-  body(maxBytes: number): Promise<Body> {
-    const bytes = this.bytes ?? Buffer.alloc(0);
+  body(maxBytes: number): Body {
+    const bytes = this.bytes ?? NOTHING;
     if (bytes.length > maxBytes) {
       this.mustHangUp = true;
-      return Promise.resolve({ kind: "too-large" });
+      return { kind: "too-large" };
     }
     const { memory, traffic } = this.line.shared;
     if (!memory.take(bytes.length)) {
       this.mustHangUp = true;
-      return Promise.reject(memoryFull());
+      throw memoryFull();
     }
     this.charged = bytes.length;
     traffic.receivedBytes += bytes.length;
-    return Promise.resolve({ kind: "body", bytes });
+    return { kind: "body", bytes };
   }
 
   settle(): void {

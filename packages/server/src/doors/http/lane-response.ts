@@ -20,19 +20,13 @@ export interface Answer {
 const FORBIDDEN = /[^\t\x20-\x7e\x80-\xff]/;
 const SAFE_LINES = linesOf(SAFE);
 const SANDBOXED_LINES = SAFE_LINES + linesOf(SANDBOXED);
-const CLOSE = "Connection: close\r\n\r\n";
-const statusLines = new Map(
-  Object.entries(STATUS_CODES).map(([status, text]) => [Number(status), `HTTP/1.1 ${status} ${text}\r\n`]),
-);
 
 export function renderAnswer(reply: Reply, method: string, closes: boolean, shared: SharedParts): Answer {
   const { status, headers, body } = reply;
   const length = contentLength(reply, method);
-  let text = statusLines.get(status)!;
+  let text = beginningOf(status, needsSandbox(reply), closes, shared.limits.keepAliveMs);
   for (let i = 0; i < headers.length; i += 2) text += line(headers[i]!, headers[i + 1]!);
-  text += needsSandbox(reply) ? SANDBOXED_LINES : SAFE_LINES;
-  if (length !== undefined) text += `Content-Length: ${length}\r\n`;
-  text += dateLine() + (closes ? CLOSE : keepAliveLines(shared.limits.keepAliveMs));
+  text += length === undefined ? "\r\n" : `Content-Length: ${length}\r\n\r\n`;
   if (body === undefined || method === "HEAD") return { text, body: undefined, closes };
   shared.traffic.sentBytes += length!;
   const small = asLatin1(body);
@@ -50,17 +44,27 @@ function linesOf(headers: readonly string[]): string {
   return text;
 }
 
-let keepAlive = { ms: 0, lines: "" };
-
-function keepAliveLines(ms: number): string {
-  if (keepAlive.ms !== ms) {
-    const seconds = Math.floor(ms / 1_000);
-    keepAlive = { ms, lines: `Connection: keep-alive\r\nKeep-Alive: timeout=${seconds}\r\n\r\n` };
-  }
-  return keepAlive.lines;
-}
-
+/** The beginnings of heads that were sent within this second, each as one flat string. */
+const beginnings = new Map<number, string>();
+let keptAliveMs = 0;
 let dated = "";
+
+/** What is the same in many heads: the status line, and the headers that no route gives. */
+function beginningOf(status: number, isSandboxed: boolean, closes: boolean, keepAliveMs: number): string {
+  if (keepAliveMs !== keptAliveMs) beginnings.clear();
+  keptAliveMs = keepAliveMs;
+  const key = status * 4 + (isSandboxed ? 2 : 0) + (closes ? 1 : 0);
+  let text = beginnings.get(key);
+  if (text === undefined) {
+    const safe = isSandboxed ? SANDBOXED_LINES : SAFE_LINES;
+    const alive = `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(keepAliveMs / 1_000)}\r\n`;
+    const parts = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${safe}${dateLine()}${closes ? "Connection: close\r\n" : alive}`;
+    // A string of many parts is put together anew at each write.
+    text = Buffer.from(parts, "latin1").toString("latin1");
+    beginnings.set(key, text);
+  }
+  return text;
+}
 
 /** The second in which it was made is over when the timer runs. */
 function dateLine(): string {
@@ -69,6 +73,7 @@ function dateLine(): string {
     dated = `Date: ${now.toUTCString()}\r\n`;
     setTimeout(() => {
       dated = "";
+      beginnings.clear();
     }, 1_000 - now.getMilliseconds()).unref();
   }
   return dated;

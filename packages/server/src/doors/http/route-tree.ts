@@ -119,7 +119,9 @@ export class RouteTree {
         at = end;
       } else if (level.rest !== undefined) {
         const { name, address } = level.rest;
-        return { project, feature: level.feature, address, encoded: [...encoded, name, path.slice(start)] };
+        const rest = path.slice(start);
+        const all = encoded.length === 0 ? [name, rest] : [...encoded, name, rest];
+        return { project, feature: level.feature, address, encoded: all };
       } else if (level.named !== undefined) {
         encoded = [...encoded, level.named.name, segment(path, start, end)];
         level = level.named.level;

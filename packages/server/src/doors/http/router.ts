@@ -6,7 +6,7 @@
  */
 import type { Identity } from "../../auth/identity.ts";
 import { type Access, FULL_ACCESS, isOpen } from "../../core/action.ts";
-import type { Headers, HttpRequest, Reply } from "../../core/http.ts";
+import { type Headers, type HttpRequest, perHeaders, type Reply } from "../../core/http.ts";
 import type { Call, Route } from "../../core/route.ts";
 import type { Feature } from "../../feature.ts";
 import { type CookieOrigins, HttpCredentials } from "./credentials.ts";
@@ -31,9 +31,12 @@ type Draft = { -readonly [K in keyof Call]: Call[K] };
 
 export class Router {
   private readonly tree: RouteTree;
+  /** Whether the page of a request may write, and so may read. */
+  private readonly mayWrite: (request: HttpRequest) => boolean;
 
   constructor(private readonly parts: RouterParts) {
     this.tree = new RouteTree(parts.features);
+    this.mayWrite = perHeaders((request) => refusePage(parts.pages, approachOf(request, true)) === undefined);
   }
 
   get features(): readonly Feature[] {
@@ -66,8 +69,10 @@ export class Router {
       request.route = "preflight";
       return { status: 204, headers: [...this.parts.preflight] };
     }
-    const refused = refusePage(this.parts.pages, approachOf(request));
-    if (refused !== undefined) throw refused;
+    if (!this.mayWrite(request)) {
+      const refused = refusePage(this.parts.pages, approachOf(request));
+      if (refused !== undefined) throw refused;
+    }
     const place = this.tree.find(request.path);
     request.project = place.project;
     const members = place.feature?.problemMembers;
@@ -97,10 +102,12 @@ export class Router {
   }
 }
 
-function approachOf(request: HttpRequest): Approach {
-  const { method } = request;
-  const isWrite = request.isUpgrade === true || (method !== "GET" && method !== "HEAD");
+function approachOf(request: HttpRequest, isWrite = isWriteOf(request)): Approach {
   return { host: request.header("host"), origin: request.header("origin"), isWrite };
+}
+
+function isWriteOf({ method, isUpgrade }: HttpRequest): boolean {
+  return isUpgrade === true || (method !== "GET" && method !== "HEAD");
 }
 
 function admit(access: Access, route: Route, call: Draft, request: HttpRequest): Promise<Reply> | Reply {

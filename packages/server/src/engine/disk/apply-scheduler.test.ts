@@ -3,13 +3,13 @@ import { manualWorld } from "../../../../../test/support/world.ts";
 import { EngineError } from "../contract.ts";
 import type { Applied, ApplyRunner } from "./apply-runner.ts";
 import { type ApplyEvents, ApplyScheduler } from "./apply-scheduler.ts";
-import { DEFAULT_LIMITS } from "./defaults.ts";
+import { CHUNK_BYTES, DEFAULT_LIMITS, type Limits } from "./defaults.ts";
 import type { Extent } from "./journal.ts";
 
 const limits = { ...DEFAULT_LIMITS, applyAfterMs: 50, applyWithinMs: 1_000, applyBytes: 10_000 };
 
 /** A scheduler on its own clock, with a fast applier that records the time and size of each run. */
-function scheduled() {
+function scheduled(waiting = 0, given: Partial<Limits> = {}) {
   const world = manualWorld(1, 0);
   const worked: { readonly atMs: number; readonly bytes: number }[] = [];
   const faults: unknown[] = [];
@@ -27,11 +27,12 @@ function scheduled() {
     close: async () => {},
   };
   const events: ApplyEvents = {
+    waiting: () => waiting,
     applied() {},
     stuck: (error) => void told.push(error?.code),
     failed: (error) => void told.push(`stopped: ${error.code}`),
   };
-  const scheduler = new ApplyScheduler(world, limits, runner, events, false);
+  const scheduler = new ApplyScheduler(world, { ...limits, ...given }, runner, events, false);
   let end = 0;
   const durable = (bytes: number) => {
     const extent: Extent = { segment: 1, from: end, to: end + bytes };
@@ -111,4 +112,19 @@ test("a fault that does not pass ends the applier for good", async () => {
   durable(10_000);
   await pass(60_000);
   expect([worked, told]).toEqual([[], ["stopped: storage-failed"]]);
+});
+
+test.each([
+  ["one busy stream", 1, {}, 100_000],
+  ["a few busy streams, until each can fill two pages", 10, {}, 20 * CHUNK_BYTES],
+  ["more streams than can fill their pages", 1_000, {}, 100_000],
+  ["a few busy streams with little room for lag, before writers wait", 10, { lagBytes: 800_000 }, 200_000],
+])("much work of %s is applied at once", async (_, waiting, given, bytes) => {
+  const { worked, durable, pass } = scheduled(waiting, { applyBytes: 100_000, ...given });
+  durable(bytes - 1);
+  await pass(1);
+  expect(worked).toEqual([]);
+  durable(1);
+  await pass(1);
+  expect(worked).toMatchObject([{ bytes }]);
 });

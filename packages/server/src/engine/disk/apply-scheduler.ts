@@ -4,23 +4,31 @@
  *
  * Little work that keeps coming waits for more, because each transaction rewrites the last page of every stream it touches.
  * Measured with 4,000 publishes/s to 1,000 channels: 300 MB/s to disk when little work waited 50 ms, 17 MB/s when it waited a
- * second. A disk that is busy with those writes delays the journal.
+ * second. A disk that is busy with those writes delays the journal. For the same reason much work is more while the streams that
+ * wait can fill their pages with it: with appends to 100 streams, work of 4 MiB at a time took the processors a tenth less per
+ * append than work of 1 MiB. Copies to 10,000 inboxes fill no pages, and waiting delays them for nothing.
  *
  * Invariants: extents go to the applier in order, one call at a time, and again only if they are unreported.
  */
 import type { Cancel, World } from "../../core/world.ts";
 import type { EngineError } from "../contract.ts";
 import type { Applied, ApplyRunner } from "./apply-runner.ts";
-import type { Limits } from "./defaults.ts";
+import { CHUNK_BYTES, type Limits } from "./defaults.ts";
 import type { Extent } from "./journal.ts";
 import { engineErrorOf, mayPass } from "./system-fault.ts";
 
 export interface ApplyEvents {
+  /** Entities that the store lacks commits of. */
+  waiting(): number;
   applied(applied: Applied): void;
   /** The store takes nothing for now, because it lacks room or descriptors; undefined when it takes work again. */
   stuck(error: EngineError | undefined): void;
   failed(error: EngineError): void;
 }
+
+/** Pages of each stream that one run should fill, and how many times `applyBytes` may be gathered for that. */
+const FILLED_PAGES = 2;
+const MOST_GATHERED = 4;
 
 export class ApplyScheduler {
   private extents: Extent[] = [];
@@ -52,8 +60,16 @@ export class ApplyScheduler {
     this.bytes += extent.to - extent.from;
     if (this.running) return;
     this.hasGrown = true;
-    if (this.bytes >= this.limits.applyBytes) this.run();
+    if (this.isMuch()) this.run();
     else this.later(this.limits.applyAfterMs);
+  }
+
+  private isMuch(): boolean {
+    const { applyBytes, lagBytes } = this.limits;
+    if (this.bytes < applyBytes) return false;
+    const filling = FILLED_PAGES * CHUNK_BYTES * this.events.waiting();
+    // Writers wait at `lagBytes`, and the applier starts well before.
+    return filling > MOST_GATHERED * applyBytes || this.bytes >= Math.min(filling, lagBytes / 4);
   }
 
   private later(ms: number): void {
@@ -105,7 +121,7 @@ export class ApplyScheduler {
   }
 
   private next(): void {
-    if (this.extents.length > 0 && (this.closing || this.bytes >= this.limits.applyBytes)) this.run();
+    if (this.extents.length > 0 && (this.closing || this.isMuch())) this.run();
     else if (this.extents.length > 0 || (this.hasGarbage && !this.closing)) this.later(this.limits.applyAfterMs);
   }
 

@@ -16,6 +16,8 @@ export interface Limits extends EngineBounds {
   readonly lagBytes: number;
   /** Bytes of recent, applied messages kept in memory. Messages that are not applied yet stay regardless. */
   readonly tailBytes: number;
+  /** About how many bytes of heads and rows that were read from LMDB are kept in memory. */
+  readonly cacheBytes: number;
   /** Recycled or prepared segment files beside the current one. */
   readonly spareSegments: number;
   /** The time from the last batch to the seal of the journal. */
@@ -24,7 +26,7 @@ export interface Limits extends EngineBounds {
   readonly applyAfterMs: number;
   /** The longest wait of little work that keeps growing. */
   readonly applyWithinMs: number;
-  /** The bytes of work that the applier takes on without waiting. */
+  /** The bytes of work that the applier takes on without waiting; up to four times as many while that fills the pages of streams. */
   readonly applyBytes: number;
   /** The wait before the applier retries on a full disk. */
   readonly retryFullMs: number;
@@ -59,6 +61,7 @@ export const DEFAULT_LIMITS: Limits = {
   queueBytes: 64 * MIB,
   lagBytes: 32 * MIB,
   tailBytes: 64 * MIB,
+  cacheBytes: 8 * MIB,
   spareSegments: 3,
   sealAfterMs: 100,
   applyAfterMs: 50,

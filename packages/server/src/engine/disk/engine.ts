@@ -51,6 +51,7 @@ import type { OwedFrame } from "./recovery.ts";
 import { restore } from "./restore.ts";
 import { Slab } from "./slab.ts";
 import type { Store } from "./store.ts";
+import { StoredCache } from "./stored-cache.ts";
 import { type View, Viewer } from "./view.ts";
 import { Watchers } from "./watchers.ts";
 
@@ -88,6 +89,7 @@ export class DiskEngine implements Engine {
   private readonly world: World;
   private readonly clock: SteadyClock;
   private readonly store: Store;
+  private readonly cache: StoredCache;
   private readonly overlay: Overlay;
   private readonly viewer: Viewer;
   private readonly directory: Directory;
@@ -113,8 +115,9 @@ export class DiskEngine implements Engine {
     const { world, store, meta, limits, segments } = parts;
     this.world = world;
     this.store = store;
-    this.overlay = new Overlay(limits.tailBytes, meta);
-    this.viewer = new Viewer(store, this.overlay);
+    this.cache = new StoredCache(limits.cacheBytes);
+    this.overlay = new Overlay(limits.tailBytes, meta, this.cache);
+    this.viewer = new Viewer(store, this.overlay, this.cache);
     this.directory = new Directory(store, this.overlay, this.viewer);
     this.clock = new SteadyClock(world);
     const now = () => this.clock.now();
@@ -129,6 +132,7 @@ export class DiskEngine implements Engine {
     const durable = (commits: readonly Commit[], extent: Extent) => this.durable(commits, extent);
     this.journal = new Journal(world, limits, segments, nextLsn, { durable }, owedBytes);
     const events: ApplyEvents = {
+      waiting: () => this.overlay.waiting,
       applied: (applied) => this.applied(applied),
       stuck: (error) => this.journal.storeStuck(error),
       failed: (error) => this.stop(error),
@@ -146,7 +150,10 @@ export class DiskEngine implements Engine {
       failed: (error, part) => {
         warn("the check of the store has ended: writes are refused until a restart", { reason: error.explanation });
         // A damaged structure can hide rows. A damaged value fails its own checksum, and other values stay readable.
-        if (part === "structure") unchecked.refuse(error);
+        if (part === "structure") {
+          unchecked.refuse(error);
+          this.cache.clear();
+        }
         this.stop(error);
       },
       log: info,

@@ -12,9 +12,9 @@
  * segment, flushed when it returns (`O_DSYNC` on Linux, a separate flush elsewhere). Checksums are chained and salted per
  * segment, so recovery tells a torn tail from damage. A worker thread of low priority applies the journal to LMDB, where
  * consecutive messages of a stream share one value of up to one page. A segment is recycled once LMDB has flushed everything in
- * it. Reads come from the overlay (commits that LMDB lacks), then the tail cache, then LMDB. A start reads the commits that LMDB
- * lacks into the overlay, so it writes nothing into LMDB but its own boot number. `verify/verify-store.ts` explains how damage in
- * LMDB's file is detected.
+ * it. Reads come from the overlay (commits that LMDB lacks), then the tail cache and what was read lately, then LMDB. A start
+ * reads the commits that LMDB lacks into the overlay, so it writes nothing into LMDB but its own boot number.
+ * `verify/verify-store.ts` explains how damage in LMDB's file is detected.
  *
  * Invariants: nothing is written before the lock is held, and nothing is replayed onto a directory of another format. Damage is
  * refused with its place; opening never repairs by dropping data.

@@ -9,6 +9,7 @@ import { CREATED, DESTROYED, type Encoded, type Outcome, REMINDED } from "./comm
 import { EntityState, IN_STORE, type OverlayRow } from "./entity-state.ts";
 import { Fifo } from "./fifo.ts";
 import { Slab } from "./slab.ts";
+import type { StoredCache } from "./stored-cache.ts";
 import { TailCache } from "./tail-cache.ts";
 import type { View } from "./view.ts";
 
@@ -41,10 +42,19 @@ export class Overlay {
   private readonly tail: TailCache;
   private readonly slab = new Slab();
 
-  constructor(tailBytes: number, meta: { readonly appliedThrough: number; readonly destroyedGeneration: number }) {
+  constructor(
+    tailBytes: number,
+    meta: { readonly appliedThrough: number; readonly destroyedGeneration: number },
+    private readonly cache: StoredCache,
+  ) {
     this.appliedThrough = meta.appliedThrough;
     this.destroyedGeneration = meta.destroyedGeneration;
     this.tail = new TailCache(tailBytes, (state) => this.settle(state));
+  }
+
+  /** Entities that the store lacks commits of. */
+  get waiting(): number {
+    return this.awaited.length;
   }
 
   /** Keeps the entity in memory until the store has all of it and its blocks are evicted. */
@@ -55,6 +65,7 @@ export class Overlay {
     state.head = head;
     state.remindAtMs = remindAtMs;
     this.states.set(e.key, state);
+    this.cache.dropView(e.key);
     return state;
   }
 
@@ -87,6 +98,7 @@ export class Overlay {
 
   /** Keeps a copy, because a row waits for the store much longer than its commit waits for the journal. */
   private setRow(state: EntityState, name: string, lsn: number, value: Buffer | undefined): void {
+    this.cache.dropRow(state.number, name);
     state.rows ??= new Map();
     let row = state.rows.get(name);
     if (row === undefined) {
@@ -110,6 +122,7 @@ export class Overlay {
 
   private destroy(state: EntityState, outcome: DurableOutcome): void {
     this.tail.drop(state, Number.POSITIVE_INFINITY);
+    this.cache.dropRows(state.number);
     this.destroyedGeneration = Math.max(this.destroyedGeneration, outcome.head.generation);
     state.number = 0;
     state.rev = 0;

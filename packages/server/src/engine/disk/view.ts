@@ -1,5 +1,5 @@
 /**
- * Looks an entity up, first in the overlay and then in the store. Every read of the engine starts here.
+ * Looks an entity up, first in the overlay, then in what was read lately, then in the store. Every read of the engine starts here.
  *
  * Invariants: it is synchronous, so no read transaction lives across a turn.
  */
@@ -10,6 +10,7 @@ import { directoryKey, headKey, readNumber, rowKey, rowSuffix } from "./keys.ts"
 import type { Overlay } from "./overlay.ts";
 import { damaged, unseal } from "./sealed.ts";
 import type { Reading } from "./store.ts";
+import type { StoredCache } from "./stored-cache.ts";
 
 export interface View {
   readonly number: number;
@@ -26,11 +27,12 @@ export class Viewer {
   constructor(
     private readonly store: Reading,
     private readonly overlay: Overlay,
+    private readonly cache: StoredCache,
   ) {}
 
   view(e: Entity): View {
     const state = this.overlay.states.get(e.key);
-    if (state === undefined) return this.stored(e);
+    if (state === undefined) return this.cache.view(e.key) ?? this.stored(e);
     const { number, rev, head, remindAtMs } = state;
     return { number, rev, head, remindAtMs, state };
   }
@@ -45,7 +47,9 @@ export class Viewer {
     );
     const row = this.headRow(number, e.key);
     if (row === undefined) throw damaged(`the head of ${e.key} is missing`, headKey(number));
-    return { number, rev: row.rev, head: row.head, remindAtMs: row.remindAtMs, state: undefined };
+    const view = { number, rev: row.rev, head: row.head, remindAtMs: row.remindAtMs, state: undefined };
+    this.cache.keepView(e.key, view);
+    return view;
   }
 
   headRow(number: number, name = `entity ${number}`): HeadRow | undefined {
@@ -54,12 +58,25 @@ export class Viewer {
     return value && readHeadRow(unseal(key, value, () => `the head of ${name}`));
   }
 
-  /** Returns a copy, because a row that a keeper remembers must not pin the memory around it. */
+  /**
+   * Bytes of their own, because a row that a keeper remembers must not pin the memory around it. Callers share them, and change
+   * nothing.
+   */
   row(e: Entity, { number, state }: View, { table, key }: RowKey): Uint8Array | undefined {
-    const changed = state?.rows?.get(`${table}\0${key}`);
+    const name = `${table}\0${key}`;
+    const changed = state?.rows?.get(name);
     if (changed !== undefined && changed.lsn !== IN_STORE)
       return changed.value && Uint8Array.prototype.slice.call(changed.value);
     if (number === 0) return undefined;
+    const known = this.cache.rowsOf(number);
+    const value = known?.get(name);
+    if (value !== undefined || known?.has(name)) return value;
+    const stored = this.storedRow(number, e, table, key);
+    this.cache.keepRow(number, name, stored);
+    return stored;
+  }
+
+  private storedRow(number: number, e: Entity, table: string, key: string): Uint8Array | undefined {
     const storeKey = rowKey(number, rowSuffix(table, key));
     const value = this.store.get(storeKey);
     return value && unseal(storeKey, value, () => `row ${table}/${key} of ${e.key}`);
