@@ -34,6 +34,7 @@ export const MAY_USE_NODE: readonly (readonly [where: RegExp, reason: string])[]
   [/^packages\/server\/src\/doors\/http\/lane-parser\.ts$/, "it reads the bytes of a socket"],
   [/^packages\/server\/src\/doors\/http\/lane-request\.ts$/, "its body is of the bytes of a socket"],
   [/^packages\/server\/src\/doors\/http\/lane-response\.ts$/, "it has the texts of statuses"],
+  [/^packages\/server\/src\/doors\/http\/lane-socket\.ts$/, "it is the socket that the door reads itself"],
   [/^packages\/server\/src\/doors\/http\/node-response\.ts$/, "it writes to a response of node:http"],
   [/^packages\/server\/src\/doors\/http\/response-headers\.ts$/, "it measures and joins bytes"],
   [/^packages\/server\/src\/doors\/http\/node-connection-cap\.ts$/, "it counts sockets and descriptors"],

@@ -22,7 +22,7 @@ import type { DoorLine, DoorRequest, SharedParts } from "./door-request.ts";
 import { LaneLine, type LaneParts } from "./lane-line.ts";
 import { listenFault } from "./listen-fault.ts";
 import { Compressor } from "./node-compression.ts";
-import { capConnections } from "./node-connection-cap.ts";
+import { type Admit, capConnections, type Entrance } from "./node-connection-cap.ts";
 import { hangUp } from "./node-hang-up.ts";
 import { NodeLine } from "./node-line.ts";
 import { type Mounted, mounted } from "./node-mount.ts";
@@ -230,8 +230,8 @@ export class HttpDoor {
   }
 
   /** Returns what takes each new connection, with the function that gives it to `node:http`. */
-  private openLane(staysOpen: LaneParts["staysOpen"]): (socket: Socket, admit: () => void) => void {
-    const lanes = new Map<LaneLine, () => void>();
+  private openLane(staysOpen: LaneParts["staysOpen"]): Entrance {
+    const lanes = new Map<LaneLine, Admit>();
     const due: LaneLine[] = [];
     const flush = () => {
       for (const line of due.splice(0)) line.flush();
@@ -247,7 +247,7 @@ export class HttpDoor {
       passOn: (line) => {
         const admit = lanes.get(line)!;
         lanes.delete(line);
-        admit();
+        admit(line.socket);
         this.remove(line);
       },
     };
@@ -258,7 +258,7 @@ export class HttpDoor {
       const line = new LaneLine(socket, parts);
       lanes.set(line, admit);
       this.add(line);
-      socket.once("close", () => lanes.delete(line));
+      line.socket.once("close", () => lanes.delete(line));
     };
   }
 

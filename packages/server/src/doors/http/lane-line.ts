@@ -11,6 +11,7 @@ import { type LinePort, RequestLine } from "../request-line.ts";
 import type { DoorLine, SharedParts } from "./door-request.ts";
 import { LaneParser } from "./lane-parser.ts";
 import { LaneRequest } from "./lane-request.ts";
+import { type LaneSocket, laneSocket } from "./lane-socket.ts";
 
 export interface LaneParts extends SharedParts {
   /** Whether a GET of this address is answered as long as its client stays. */
@@ -28,6 +29,8 @@ export interface LaneParts extends SharedParts {
 const NOTHING = Buffer.alloc(0);
 
 export class LaneLine implements LinePort<LaneRequest>, DoorLine {
+  readonly socket: Socket;
+  private readonly input: LaneSocket;
   readonly requests: RequestLine<LaneRequest>;
   private readonly parser: LaneParser;
   /** Bytes of which no request was made yet. */
@@ -49,12 +52,15 @@ export class LaneLine implements LinePort<LaneRequest>, DoorLine {
   private halfSweeps = 0;
 
   constructor(
-    readonly socket: Socket,
+    accepted: Socket,
     readonly shared: LaneParts,
   ) {
+    this.input = laneSocket(accepted);
+    const { socket } = this.input;
+    this.socket = socket;
     this.requests = new RequestLine(this, shared.limits, shared.memory);
     this.parser = new LaneParser(shared.limits.headerBytes);
-    socket.on("data", this.onData);
+    this.input.begin(this.onData);
     socket.on("end", this.onEnd);
     socket.on("error", this.onError);
     socket.on("timeout", this.onStall);
@@ -86,10 +92,11 @@ export class LaneLine implements LinePort<LaneRequest>, DoorLine {
     this.shared.cut(this, "memory");
   }
 
-  private readonly onData = (chunk: Buffer): void => {
+  /** The bytes are only lent. */
+  private readonly onData = (arrived: Buffer): void => {
     this.quietSweeps = 0;
     if (this.isEnding) return;
-    const bytes = this.unread.length === 0 ? chunk : Buffer.concat([this.unread, chunk]);
+    const bytes = this.unread.length === 0 ? arrived : Buffer.concat([this.unread, arrived]);
     this.unread = NOTHING;
     let at = 0;
     while (at < bytes.length && !this.requests.isPaused && !this.isPassing && !this.isEnding) {
@@ -100,13 +107,19 @@ export class LaneLine implements LinePort<LaneRequest>, DoorLine {
         this.isPassing = true;
         break;
       }
-      this.arrive(bodyAt === end ? undefined : bytes.subarray(bodyAt, end));
+      this.arrive(bodyAt === end ? undefined : this.kept(arrived, bytes, bodyAt, end));
       at = end;
     }
-    if (at < bytes.length) this.unread = bytes.subarray(at);
+    if (at < bytes.length) this.unread = this.kept(arrived, bytes, at, bytes.length);
     else this.halfSweeps = 0;
     if (this.isPassing) this.passOnIfDone();
   };
+
+  /** A part of the bytes that outlives this read: what has just arrived must be copied. */
+  private kept(arrived: Buffer, bytes: Buffer, from: number, to: number): Buffer {
+    const part = bytes.subarray(from, to);
+    return bytes === arrived ? Buffer.from(part) : part;
+  }
 
   private arrive(body: Buffer | undefined): void {
     this.hasAsked = true;
@@ -222,7 +235,7 @@ export class LaneLine implements LinePort<LaneRequest>, DoorLine {
     // What arrives meanwhile waits in the network.
     socket.pause();
     if (this.firstOwed !== undefined || this.isEnding || socket.destroyed) return;
-    socket.off("data", this.onData);
+    this.input.end();
     socket.off("end", this.onEnd);
     socket.off("error", this.onError);
     socket.off("timeout", this.onStall);

@@ -56,10 +56,12 @@ export function connectionsWithin(
   return connections;
 }
 
-/** Takes a connection that is served; `admit` gives it to the other listeners, now or later. */
-export type Entrance = (socket: Socket, admit: () => void) => void;
+/** Gives a connection to the other listeners. */
+export type Admit = (socket: Socket) => void;
+/** Takes a connection that is served, and admits it now or later, perhaps as another socket of the same connection. */
+export type Entrance = (socket: Socket, admit: Admit) => void;
 
-const admitAtOnce: Entrance = (_, admit) => admit();
+const admitAtOnce: Entrance = (socket, admit) => admit(socket);
 
 /** Call it after all other listeners for connections are in place, because only served connections reach them. */
 export function capConnections(
@@ -72,10 +74,10 @@ export function capConnections(
   const { most } = room;
   const listeners = server.listeners("connection");
   server.removeAllListeners("connection");
-  const serve = (socket: Socket) =>
-    enter(socket, () => {
-      for (const listener of listeners) listener.call(server, socket);
-    });
+  const admit: Admit = (socket) => {
+    for (const listener of listeners) listener.call(server, socket);
+  };
+  const serve = (socket: Socket) => enter(socket, admit);
   const take = secure?.(serve) ?? serve;
   server.on("connection", (socket: Socket) => {
     if (room.enter(socket)) take(socket);
