@@ -15,6 +15,8 @@ import { OWN_BYTES, Slab } from "./slab.ts";
 const BLOCK_COST = 256;
 /** A larger append has a block of its own: its commit's memory, which no other block shares. */
 const BLOCK_BYTES = OWN_BYTES;
+/** The most room of a block that later commits may fill. It shares a piece, so that its memory is used again after its eviction. */
+const MOST_ROOM = OWN_BYTES - 1;
 const EMPTY = Buffer.alloc(0);
 
 export class TailCache {
@@ -41,7 +43,7 @@ export class TailCache {
    */
   private room(bytes: number, last: TailBlock | undefined): number {
     if (bytes >= BLOCK_BYTES) return bytes;
-    return Math.max(bytes, Math.min(BLOCK_BYTES, 2 * (last?.used ?? 0)));
+    return Math.max(bytes, Math.min(MOST_ROOM, 2 * (last?.used ?? 0)));
   }
 
   private start(state: EntityState, lsn: number, commit: Buffer, range: AppendedRange, room: number): void {
