@@ -7,14 +7,12 @@ import type { GrpcObserver, ObservedCall } from "../doors/grpc/observer.ts";
 import { status } from "../doors/grpc/status.ts";
 import type { GrpcMeter } from "./grpc-meter.ts";
 import type { LogRequest } from "./log.ts";
-import type { RequestIds } from "./request-ids.ts";
 import type { RequestTracer } from "./traces.ts";
 
 export interface CallObserverParts {
   readonly meter: GrpcMeter;
   /** Milliseconds since an arbitrary moment, with fractions. */
   readonly clock: () => number;
-  readonly ids: RequestIds;
   readonly log: LogRequest | undefined;
   readonly tracer: RequestTracer | undefined;
 }
@@ -36,10 +34,10 @@ export class CallObserver implements GrpcObserver {
   }
 
   ended(call: ObservedCall, code: number): void {
-    const { meter, clock, log, ids, tracer } = this.parts;
+    const { meter, clock, log, tracer } = this.parts;
     const ms = clock() - call.startedAt;
     meter.ended(call, code, ms);
-    log?.(ids.of(call), GRPC, call.method, call.project, code, ms, code === status.CANCELLED ? "gone" : undefined);
+    log?.(call, GRPC, call.method, call.project, code, ms, code === status.CANCELLED ? "gone" : undefined);
     tracer?.endCall(call, code);
   }
 }

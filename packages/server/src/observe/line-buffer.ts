@@ -47,21 +47,42 @@ export class LineBuffer {
   ) {}
 
   add(line: string): void {
-    if (this.used + line.length > this.limits.bufferBytes) {
-      this.lose(1);
-      return;
-    }
+    if (!this.hasRoomFor(line.length)) return;
     this.put(line);
+    this.added();
+  }
+
+  /** As `add`, for a line that is bytes already; they are copied. */
+  addBytes(line: Uint8Array): void {
+    if (!this.hasRoomFor(line.length)) return;
+    this.reserve(line.length);
+    this.bytes.set(line, this.used);
+    this.used += line.length;
+    this.lines++;
+    this.added();
+  }
+
+  private hasRoomFor(length: number): boolean {
+    const hasRoom = this.used + length <= this.limits.bufferBytes;
+    if (!hasRoom) this.lose(1);
+    return hasRoom;
+  }
+
+  private added(): void {
     if (this.underWay > 0) return;
     if (this.used >= this.limits.writeBytes) this.write();
     else this.timer ??= this.world.after(this.limits.holdMs, () => this.write());
   }
 
   private put(line: string): void {
-    const needed = this.used + CHAR_BYTES * line.length;
-    if (needed > this.bytes.length) this.grow(Math.max(needed, 2 * this.bytes.length, 2 * this.limits.writeBytes));
+    this.reserve(CHAR_BYTES * line.length);
     this.used += this.bytes.write(line, this.used);
     this.lines++;
+  }
+
+  private reserve(bytes: number): void {
+    const needed = this.used + bytes;
+    if (needed > this.bytes.length) this.grow(Math.max(needed, 2 * this.bytes.length, 2 * this.limits.writeBytes));
   }
 
   private grow(length: number): void {

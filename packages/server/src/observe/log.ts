@@ -11,6 +11,8 @@ import { EngineError } from "../engine/contract.ts";
 import { LOG_LIMITS, type LogLimits } from "./defaults.ts";
 import { LineBuffer } from "./line-buffer.ts";
 import { type LineText, prettyLines } from "./pretty-line.ts";
+import type { Identified, RequestIds } from "./request-ids.ts";
+import { RequestWriter } from "./request-writer.ts";
 import { flushAtExit, forgetAtExit, stderrOutlet, stderrTerminal } from "./stderr.ts";
 
 /**
@@ -54,7 +56,7 @@ export interface RequestLine {
 
 /** Takes the fields one by one, to spare the hot path an object per request. `ms` has fractions. */
 export type LogRequest = (
-  id: string,
+  request: Identified,
   method: string,
   route: string,
   project: string | undefined,
@@ -72,18 +74,20 @@ export class Log {
     private readonly limits: LogLimits = LOG_LIMITS,
   ) {}
 
-  static open(options: LogOptions | false, world: Pick<World, "after" | "now">): Log {
+  static open(options: LogOptions | false, world: Pick<World, "after" | "now">, ids: RequestIds): Log {
     if (options === false) return new Log(undefined, undefined, undefined);
     const { level = "info", format = "auto", requests = true, logger, ...given } = options;
     const limits = { ...LOG_LIMITS, ...given } as LogLimits;
-    if (logger) return new Log(logger, requests ? requestsTo(logger) : undefined, undefined, limits);
+    if (logger) return new Log(logger, requests ? requestsTo(logger, ids) : undefined, undefined, limits);
     const text = lineText(format);
     const dropped = (count: number) => text("warn", world.now(), { dropped: count }, "log lines were dropped");
     const buffer = new LineBuffer(stderrOutlet(), world, dropped, limits);
     flushAtExit(buffer);
     const wantsRequests = requests && includes(level, "info");
     const lines = linesTo(buffer, level, world, text);
-    const requestLines = text === lineOf ? requestWriter(buffer, world) : requestsTo(lines);
+    const anyRequest = requestsTo(lines, ids);
+    const requestLines =
+      text === lineOf ? plainRequestsTo(new RequestWriter(buffer, world, ids), anyRequest) : anyRequest;
     return new Log(lines, wantsRequests ? requestLines : undefined, buffer, limits);
   }
 
@@ -140,54 +144,20 @@ function lineOf(level: LogLevel, time: number, fields: object, msg: string): str
   return `${JSON.stringify({ level, time, ...fields, msg })}\n`;
 }
 
-function requestsTo(logger: Logger): LogRequest {
-  return (id, method, route, project, status, ms, end) => {
+function requestsTo(logger: Logger, ids: RequestIds): LogRequest {
+  return (request, method, route, project, status, ms, end) => {
+    const id = ids.of(request);
     const line: RequestLine = { id, method, route, project, status, ms: Math.round(ms * 1_000) / 1_000, end };
     logger.info(line, "request");
   };
 }
 
-/**
- * Writes the same line as `lineOf` would, in a fraction of the time, because it runs for every request. It keeps two
- * texts from the previous line that seldom change: the start up to the time, and everything between the id and the
- * duration.
- */
-function requestWriter(buffer: LineBuffer, world: Pick<World, "now">): LogRequest {
-  const time = kept((now: number) => `{"level":"info","time":${now},"id":"`);
-  let last = { method: "", route: "", project: undefined as string | undefined, status: 0, text: "" };
-  return (id, method, route, project, status, ms, end) => {
-    if (status !== last.status || route !== last.route || method !== last.method || project !== last.project) {
-      const ofProject = project === undefined ? "" : `,"project":${JSON.stringify(project)}`;
-      const text = `","method":"${method}","route":${JSON.stringify(route)}${ofProject},"status":${status},"ms":`;
-      last = { method, route, project, status, text };
-    }
-    const why = end === undefined ? PLAIN_END : `,"end":"${end}"${PLAIN_END}`;
-    buffer.add(time(world.now()) + id + last.text + milliseconds(ms) + why);
+/** Nearly all requests end with a plain response, and those go to the faster writer. */
+function plainRequestsTo(writer: RequestWriter, other: LogRequest): LogRequest {
+  return (request, method, route, project, status, ms, end) => {
+    if (end === undefined) writer.write(request, method, route, project, status, ms);
+    else other(request, method, route, project, status, ms, end);
   };
-}
-
-const PLAIN_END = ',"msg":"request"}\n';
-
-/** Remembers the text of the last value, for a value that seldom changes. */
-function kept(textOf: (value: number) => string): (value: number) => string {
-  let last = Number.NaN;
-  let text = "";
-  return (value) => {
-    if (value !== last) {
-      last = value;
-      text = textOf(value);
-    }
-    return text;
-  };
-}
-
-const THOUSANDTHS = Array.from({ length: 1_000 }, (_, i) => `.${String(i).padStart(3, "0")}`);
-
-/** Three decimals, composed from whole numbers, because formatting fractions is slow. */
-function milliseconds(ms: number): string {
-  const micros = Math.round(ms * 1_000);
-  const whole = Math.floor(micros / 1_000);
-  return whole + THOUSANDTHS[micros - whole * 1_000]!;
 }
 
 interface FaultFields {

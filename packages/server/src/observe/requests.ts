@@ -68,7 +68,6 @@ export class RequestObserver implements HttpObserver {
     ms: number,
     end: RequestEnd | undefined,
   ): void {
-    const id = this.parts.ids.of(request);
-    log(id, request.method, request.route ?? UNKNOWN_ROUTE, request.project, status, ms, end);
+    log(request, request.method, request.route ?? UNKNOWN_ROUTE, request.project, status, ms, end);
   }
 }

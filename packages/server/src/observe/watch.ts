@@ -64,13 +64,13 @@ export class Watch {
   constructor({ log, tracing, report, world, clock, engine, limits = METRIC_LIMITS }: WatchOptions) {
     this.world = world;
     this.limits = limits;
-    this.log = Log.open(log, world);
-    this.report = report ?? ((what, fault, id) => this.log.fault(what, fault, id));
     this.ids = new RequestIds(world);
+    this.log = Log.open(log, world, this.ids);
+    this.report = report ?? ((what, fault, id) => this.log.fault(what, fault, id));
     const tracer = RequestTracer.open(tracing);
     this.around = tracer?.around;
     this.observer = new RequestObserver({ meter: this.http, clock, ids: this.ids, log: this.log.request, tracer });
-    this.grpcObserver = new CallObserver({ meter: this.grpc, clock, ids: this.ids, log: this.log.request, tracer });
+    this.grpcObserver = new CallObserver({ meter: this.grpc, clock, log: this.log.request, tracer });
     this.process = processMetrics(engine, world, limits.eventLoopMs);
     this.add([...this.process.metrics, ...this.log.metrics()]);
   }

@@ -56,7 +56,7 @@ export class GrpcCall implements ObservedCall {
   readonly waits: boolean;
   project: string | undefined = undefined;
   startedAt = 0;
-  id: string | undefined = undefined;
+  id: string | number | undefined = undefined;
   /** When its client gives up, in the monotonic time of the world. */
   private readonly untilMs: number = Number.POSITIVE_INFINITY;
   private readonly frames: MessageFrames;

@@ -15,7 +15,7 @@ export interface ObservedCall {
   /** Known once the caller is identified. */
   readonly project: string | undefined;
   startedAt: number;
-  id: string | undefined;
+  id: string | number | undefined;
   header(name: string): string | undefined;
 }
 

@@ -48,7 +48,7 @@ export abstract class NotedRequest implements Lined {
   route: string | undefined = undefined;
   project: string | undefined = undefined;
   startedAt = 0;
-  id: string | undefined = undefined;
+  id: string | number | undefined = undefined;
   endedBy: RequestEnd | undefined = undefined;
   clock: AnswerClock | undefined = undefined;
   private isWaiting = false;

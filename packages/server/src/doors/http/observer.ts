@@ -10,7 +10,7 @@ import type { EndReason } from "../../core/sink.ts";
 /** A request with the fields that an observer sets. */
 export interface ObservedRequest extends HttpRequest {
   startedAt: number;
-  id: string | undefined;
+  id: string | number | undefined;
 }
 
 export type Handle = (request: HttpRequest) => Promise<Reply> | Reply;
