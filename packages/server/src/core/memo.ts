@@ -1,4 +1,4 @@
-/** Remembers what was computed for an object, as long as that object lives. */
+/** Remembers what was computed: for an object as long as that object lives, and for texts that came lately. */
 
 /**
  * `compute`, once per object that `keyOf` names; each time where it names none. A failure is not remembered. For results that follow
@@ -17,6 +17,27 @@ export function memo<A, V extends object | boolean>(
       value = compute(input);
       known.set(key, value);
     }
+    return value;
+  };
+}
+
+/** Texts that are remembered, and the longest of them. */
+const MOST_TEXTS = 1_000;
+const LONGEST_TEXT = 256;
+
+/**
+ * `compute`, once for each of the texts that came lately. A failure is not remembered. For results that follow from the text alone,
+ * and that cost more than finding them again.
+ */
+export function memoOfTexts<V extends object>(compute: (text: string) => V): (text: string) => V {
+  const known = new Map<string, V>();
+  return (text) => {
+    const before = known.get(text);
+    if (before !== undefined) return before;
+    const value = compute(text);
+    // To begin anew costs less than to know which text came longest ago.
+    if (known.size >= MOST_TEXTS) known.clear();
+    if (text.length <= LONGEST_TEXT) known.set(text, value);
     return value;
   };
 }

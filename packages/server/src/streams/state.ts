@@ -193,9 +193,17 @@ export function isSameType(a: string, b: string): boolean {
   return a === b || mediaType(a) === mediaType(b);
 }
 
+/** The content type that was looked at last, and what came of it: most messages are of the type of the one before. */
+let lastType = "";
+let isLastJson = false;
+
 export function isJson(contentType: string): boolean {
-  const type = mediaType(contentType);
-  return type === "application/json" || type.endsWith("+json");
+  if (contentType !== lastType) {
+    const type = mediaType(contentType);
+    isLastJson = type === "application/json" || type.endsWith("+json");
+    lastType = contentType;
+  }
+  return isLastJson;
 }
 
 export function isText(contentType: string): boolean {

@@ -41,7 +41,7 @@ function takeHandle(accepted: Socket): object | undefined {
 function reading(accepted: Socket, handle: object): LaneSocket {
   let take: Take | undefined;
   const callback = (count: number): boolean => {
-    const bytes = BUFFER.subarray(0, count);
+    const bytes = received(count);
     if (take === undefined) return socket.push(Buffer.from(bytes));
     take(bytes);
     return true;
@@ -55,6 +55,14 @@ function reading(accepted: Socket, handle: object): LaneSocket {
     begin: (taking) => (take = taking),
     end: () => (take = undefined),
   };
+}
+
+let lately = BUFFER;
+
+/** The bytes of a read. Most requests of a client are as long as the one before, and need no new view. */
+function received(count: number): Buffer {
+  if (lately.length !== count) lately = BUFFER.subarray(0, count);
+  return lately;
 }
 
 function listening(socket: Socket): LaneSocket {

@@ -1,10 +1,11 @@
 /**
  * Finds the route and the names of a request's method and path, in a tree of levels built from the routes of all
- * features. The router calls it once per request; no later code reads the path again.
+ * features. The router calls it for every request; no later code reads the path again.
  *
  * Invariants: a literal level wins over a name, and there is no backtracking: a path that enters `__ds` never becomes a
  * stream's. A malformed path is refused before auth and services see it.
  */
+import { memoOfTexts } from "../../core/memo.ts";
 import { checkProject, DEFAULT_PROJECT, ROUTE_WORDS } from "../../core/project.ts";
 import { Refusal } from "../../core/refusal.ts";
 import type { AddressName, Names, Route } from "../../core/route.ts";
@@ -41,6 +42,8 @@ export interface Place {
   readonly address: Address | undefined;
   /** Names and their percent-encoded texts, in turn. */
   readonly encoded: readonly (AddressName | string)[];
+  /** What `namesOf` has read, because requests of the same path share their place. */
+  names?: Readonly<Names>;
 }
 
 const PREFIX = "/v1/";
@@ -90,7 +93,9 @@ export class RouteTree {
   }
 
   /** Throws a Refusal for an invalid project name. */
-  find(path: string): Place {
+  readonly find = memoOfTexts((path) => this.placeOf(path));
+
+  private placeOf(path: string): Place {
     if (!path.startsWith(PREFIX)) {
       const known = this.server.get(path);
       return { project: undefined, feature: known?.feature, address: known?.address, encoded: NOTHING };
@@ -143,11 +148,22 @@ export function routeAt({ address }: Place, method: string, path: string): Found
   });
 }
 
-/** Throws a Refusal for a malformed name. */
-export function readNames({ encoded }: Place, names: Names): void {
+/** The names in the path. Throws a Refusal for a malformed one. */
+export function namesOf(place: Place): Readonly<Names> {
+  if (place.names !== undefined) return place.names;
+  const { encoded } = place;
+  const names: Names = {
+    stream: undefined,
+    subscription: undefined,
+    channel: undefined,
+    session: undefined,
+    group: undefined,
+  };
   for (let i = 0; i < encoded.length; i += 2) {
     (encoded[i] as AddressName).read(encoded[i + 1] as string, names);
   }
+  place.names = names;
+  return names;
 }
 
 /** The meaning of a part in braces. The feature's own definition wins over another feature's. */

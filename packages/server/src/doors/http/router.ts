@@ -7,12 +7,12 @@
 import type { Identity } from "../../auth/identity.ts";
 import { type Access, FULL_ACCESS, isOpen } from "../../core/action.ts";
 import { type Headers, type HttpRequest, perHeaders, type Reply } from "../../core/http.ts";
-import type { Call, Route } from "../../core/route.ts";
+import type { Call, Names, Route } from "../../core/route.ts";
 import type { Feature } from "../../feature.ts";
 import { type CookieOrigins, HttpCredentials } from "./credentials.ts";
 import { type Approach, type PageRule, refusePage } from "./page-rule.ts";
 import { asRefusal, renderRefusal } from "./problem.ts";
-import { type Place, RouteTree, readNames, routeAt } from "./route-tree.ts";
+import { namesOf, type Place, RouteTree, routeAt } from "./route-tree.ts";
 
 export interface RouterParts {
   readonly features: readonly Feature[];
@@ -81,8 +81,7 @@ export class Router {
 
   private answer(place: Place, request: HttpRequest): Promise<Reply> | Reply {
     const { route } = routeAt(place, request.method, request.path);
-    const call = draftOf(route, place.project);
-    readNames(place, call);
+    const call = draftOf(route, place.project, namesOf(place));
     request.route = route.name;
     if (isOpen(route)) return route.handle(call, request);
     const { identity, cookieOrigins } = this.parts;
@@ -116,17 +115,18 @@ function admit(access: Access, route: Route, call: Draft, request: HttpRequest):
   return admitted === undefined ? route.handle(call, request) : admitted.then(() => route.handle(call, request));
 }
 
-function draftOf({ name, need, bySession }: Route, project: string | undefined): Draft {
+function draftOf({ name, need, bySession }: Route, project: string | undefined, names: Readonly<Names>): Draft {
+  const { stream, subscription, channel, session, group } = names;
   return {
     action: name,
     need,
     bySession,
     project,
     access: FULL_ACCESS,
-    stream: undefined,
-    subscription: undefined,
-    channel: undefined,
-    session: undefined,
-    group: undefined,
+    stream,
+    subscription,
+    channel,
+    session,
+    group,
   };
 }
