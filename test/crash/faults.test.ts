@@ -210,7 +210,7 @@ describe("a really full disk", () => {
   it("refuses commits, keeps the process alive, and takes commits again when there is space", {
     timeout: 60_000,
   }, async () => {
-    const disk = smallDisk(6);
+    const disk = smallDisk(10);
     // Without the right to mount, the injected faults above are the whole test.
     if (disk === undefined) return;
     const limits = { segmentBytes: 1 << 19, applyBytes: 1 << 16, retryFullMs: 20, applyAfterMs: 5, applyWithinMs: 5 };
@@ -218,7 +218,8 @@ describe("a really full disk", () => {
     const big = join(disk.dir, "ballast");
     try {
       await writeMessages(engine, 1, 20);
-      writeFileSync(big, Buffer.alloc(2 << 20));
+      // What is freed later holds everything that waits for the store, however far the applier is behind by then.
+      writeFileSync(big, Buffer.alloc(6 << 20));
       let written = 20;
       const error = await refusal(
         (async () => {
