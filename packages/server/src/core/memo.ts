@@ -35,9 +35,10 @@ export function memoOfTexts<V extends object>(compute: (text: string) => V): (te
     const before = known.get(text);
     if (before !== undefined) return before;
     const value = compute(text);
+    if (text.length > LONGEST_TEXT) return value;
     // To begin anew costs less than to know which text came longest ago.
     if (known.size >= MOST_TEXTS) known.clear();
-    if (text.length <= LONGEST_TEXT) known.set(text, value);
+    known.set(text, value);
     return value;
   };
 }
