@@ -8,9 +8,9 @@
 import { hex } from "../core/bytes.ts";
 import type { World } from "../core/world.ts";
 
-const SANE = /^[A-Za-z0-9_.:=+/-]{1,64}$/;
 /** The most bytes of an id. */
 export const MAX_ID_BYTES = 64;
+const SANE = new RegExp(`^[A-Za-z0-9_.:=+/-]{1,${MAX_ID_BYTES}}$`);
 
 const BASE = 36;
 const LEAST_DIGITS = 3;
