@@ -12,12 +12,21 @@ export class SimStore implements Store, Writing {
   private readonly order: string[] = [];
   /** The undo steps of the transaction, last first. */
   private undo: (() => void)[] = [];
+  /** The bytes of the last `peek`, which the next read overwrites. */
+  private peeked: Buffer = Buffer.alloc(0);
   /** May throw in place of a commit. */
   fault: (() => Error | undefined) | undefined;
 
   get(key: Buffer): Buffer | undefined {
+    this.peeked.fill(0xff);
     const value = this.entries.get(key.toString("latin1"));
     return value && Buffer.from(value);
+  }
+
+  peek(key: Buffer): Buffer | undefined {
+    const value = this.get(key);
+    this.peeked = value ?? this.peeked;
+    return value;
   }
 
   scan(from: Buffer, to: Buffer, visit: (key: Buffer, value: Buffer) => boolean): void {
@@ -25,6 +34,7 @@ export class SimStore implements Store, Writing {
   }
 
   keys(from: Buffer, to: Buffer, visit: (key: Buffer) => boolean): void {
+    this.peeked.fill(0xff);
     const end = to.toString("latin1");
     for (let i = this.firstFrom(from.toString("latin1")); i < this.order.length && this.order[i]! < end; i++) {
       if (!visit(Buffer.from(this.order[i]!, "latin1"))) return;
@@ -32,6 +42,7 @@ export class SimStore implements Store, Writing {
   }
 
   lastKey(from: Buffer, to: Buffer): Buffer | undefined {
+    this.peeked.fill(0xff);
     const last = this.order[this.firstFrom(to.toString("latin1")) - 1];
     return last !== undefined && last >= from.toString("latin1") ? Buffer.from(last, "latin1") : undefined;
   }

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Message } from "../contract.ts";
-import { chunkCount, chunkRecords, cutRun, joins, type Part } from "./chunk.ts";
+import { chunkCount, chunkRecords, cutRun, joins, type Part, valueBytes, writeValue } from "./chunk.ts";
 import { CHUNK_BYTES, MERGE_FACTOR } from "./defaults.ts";
 import { readRecord, recordBytes, recordLength, writeRecord } from "./record.ts";
 import { SEAL_BYTES } from "./sealed.ts";
@@ -30,7 +30,7 @@ describe("cutting a run into chunks", () => {
         let seq = 10;
         const found: Buffer[] = [];
         for (const chunk of chunks) {
-          const value = chunk.value.subarray(SEAL_BYTES);
+          const value = writeValue(Buffer.alloc(valueBytes(chunk)), chunk).subarray(SEAL_BYTES);
           expect(chunk.firstSeq).toBe(seq);
           expect(chunk.bytes <= CHUNK_BYTES || chunkCount(value) === 1).toBe(true);
           found.push(chunkRecords(value));

@@ -30,11 +30,24 @@ export interface Part {
   readonly count: number;
 }
 
-/** A chunk with room for its seal. */
+/** A chunk that is still to be built. */
 export interface Chunk {
   readonly firstSeq: number;
+  readonly count: number;
+  /** The bytes of its records. */
   readonly bytes: number;
-  readonly value: Buffer;
+  readonly parts: readonly Part[];
+}
+
+/** The bytes of the chunk's value with its seal. */
+export const valueBytes = ({ bytes }: Chunk): number => SEAL_BYTES + COUNT_BYTES + bytes;
+
+/** Builds the chunk's value, with room for the seal. */
+export function writeValue(into: Buffer, { count, parts }: Chunk): Buffer {
+  into.writeUInt32LE(count, SEAL_BYTES);
+  let at = SEAL_BYTES + COUNT_BYTES;
+  for (const { records } of parts) at += records.copy(into, at);
+  return into;
 }
 
 /**
@@ -54,7 +67,7 @@ export function cutRun(run: Run): Chunk[] {
   let firstSeq = run.firstSeq;
   const close = (): void => {
     if (openCount === 0) return;
-    chunks.push({ firstSeq, bytes: openBytes, value: build(open, openCount, openBytes) });
+    chunks.push({ firstSeq, count: openCount, bytes: openBytes, parts: open });
     firstSeq += openCount;
     open = [];
     openBytes = 0;
@@ -93,12 +106,4 @@ function fit(part: Part, room: number): Part[] {
   }
   pieces.push({ records: part.records.subarray(start, at), count });
   return pieces;
-}
-
-function build(parts: readonly Part[], count: number, bytes: number): Buffer {
-  const value = Buffer.allocUnsafe(SEAL_BYTES + COUNT_BYTES + bytes);
-  value.writeUInt32LE(count, SEAL_BYTES);
-  let at = SEAL_BYTES + COUNT_BYTES;
-  for (const { records } of parts) at += records.copy(value, at);
-  return value;
 }

@@ -3,6 +3,8 @@
 import type { Run } from "./chunk.ts";
 import type { BlockVisitor } from "./commit-block.ts";
 
+const NOTHING = Buffer.alloc(0);
+
 export interface RowWork {
   readonly suffix: Buffer;
   /** Undefined for a dropped row. */
@@ -12,7 +14,7 @@ export interface RowWork {
 export class EntityWork implements BlockVisitor {
   rev = 0;
   /** Head and reminder after the last commit. */
-  fixed: Buffer = Buffer.alloc(0);
+  fixed: Buffer = NOTHING;
   /** Set if the transaction creates the entity. */
   name: Buffer | undefined;
   reminded = false;

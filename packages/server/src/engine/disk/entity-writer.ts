@@ -4,10 +4,10 @@
  *
  * Invariants: every key of an entity carries the number of its incarnation, and the directory names the number of the newest one.
  */
-import { chunkCount, chunkRecords, cutRun, joins, type Run } from "./chunk.ts";
+import { chunkCount, chunkRecords, cutRun, joins, type Run, valueBytes, writeValue } from "./chunk.ts";
 import type { EntityWork } from "./entity-work.ts";
 import { noteDestroyed, noteTrimmed } from "./garbage.ts";
-import { headRow, nameOfRow, readName, readReminder, reminderOfRow } from "./head-row.ts";
+import { headRowBytes, nameOfRow, readName, readReminder, reminderOfRow, writeHeadRow } from "./head-row.ts";
 import {
   directoryKey,
   headKey,
@@ -22,6 +22,9 @@ import {
 import { SEAL_BYTES, seal, unseal } from "./sealed.ts";
 import type { Writing } from "./store.ts";
 
+/** The largest value that is built in memory that the next value uses again. */
+const ROOM_BYTES = 16 * 1_024;
+
 interface LastChunk {
   readonly generation: number;
   readonly firstSeq: number;
@@ -30,6 +33,7 @@ interface LastChunk {
 
 export class EntityWriter {
   private readonly lastChunks = new Map<number, LastChunk>();
+  private readonly shared = Buffer.allocUnsafeSlow(ROOM_BYTES);
 
   /** `maxChunks`: the number of streams whose last chunks stay in memory, so that busy streams need no look-up. */
   constructor(private readonly maxChunks: number) {}
@@ -44,6 +48,7 @@ export class EntityWriter {
     if (work.name !== undefined) return;
     const old = headRowOf(tx, work.number);
     const { project, kind, id } = readName(nameOfRow(old), 0);
+    const atMs = reminderOfRow(old);
     const directory = directoryKey(project, kind, id);
     const named = tx.get(directory);
     // A later incarnation may already have the name.
@@ -56,7 +61,6 @@ export class EntityWriter {
     ) {
       tx.remove(directory);
     }
-    const atMs = reminderOfRow(old);
     if (atMs !== null) tx.remove(reminderKey(atMs, work.number));
     tx.remove(headKey(work.number));
     noteDestroyed(tx, work.number);
@@ -69,8 +73,8 @@ export class EntityWriter {
     if (old === undefined) putDirectory(tx, number, name);
     if (work.reminded) moveReminder(tx, work, old === undefined ? null : reminderOfRow(old));
     const key = headKey(number);
-    tx.put(key, seal(key, headRow(work.rev, work.fixed, name)));
-    for (const { suffix, value } of work.rows.values()) putRow(tx, number, suffix, value);
+    tx.put(key, seal(key, writeHeadRow(this.room(headRowBytes(name)), work.rev, work.fixed, name)));
+    for (const { suffix, value } of work.rows.values()) this.putRow(tx, number, suffix, value);
     if (work.begun > 0 && old !== undefined) noteTrimmed(tx, number, work.begun, 0);
     if (work.run !== undefined) this.putChunks(tx, number, work.run);
     if (work.trimmed !== undefined) noteTrimmed(tx, number, work.trimmed.generation, work.trimmed.seq);
@@ -79,7 +83,7 @@ export class EntityWriter {
   private putChunks(tx: Writing, number: number, run: Run): void {
     for (const chunk of cutRun(this.joinLast(tx, number, run))) {
       const key = logKey(number, run.generation, chunk.firstSeq);
-      tx.put(key, seal(key, chunk.value));
+      tx.put(key, seal(key, writeValue(this.room(valueBytes(chunk)), chunk)));
       this.remember(number, { generation: run.generation, firstSeq: chunk.firstSeq, bytes: chunk.bytes });
     }
   }
@@ -87,21 +91,28 @@ export class EntityWriter {
   /** The run, preceded by the stream's last chunk if that one is small. */
   private joinLast(tx: Writing, number: number, run: Run): Run {
     const known = this.lastChunks.get(number);
-    if (known !== undefined && known.generation === run.generation && !joins(known.bytes, run.bytes)) return run;
-    const key = tx.lastKey(logKey(number, run.generation, 0), logKey(number, run.generation, MAX_NUMBER));
-    const value = key && tx.get(key);
-    if (key === undefined || value === undefined) return run;
-    const chunk = unseal(key, value, () => `messages from ${logFirstSeq(key)} on of entity ${number}`);
-    const records = chunkRecords(chunk);
-    const count = chunkCount(chunk);
-    if (!joins(records.length, run.bytes) || logFirstSeq(key) + count !== run.firstSeq) return run;
-    return {
-      generation: run.generation,
-      firstSeq: logFirstSeq(key),
-      count: count + run.count,
-      bytes: records.length + run.bytes,
-      parts: [{ records, count }, ...run.parts],
-    };
+    if (known === undefined || known.generation !== run.generation) return joinFound(tx, number, run);
+    if (!joins(known.bytes, run.bytes)) return run;
+    const key = logKey(number, run.generation, known.firstSeq);
+    const value = tx.peek(key);
+    // After a failed transaction, the remembered chunk may not exist.
+    return value === undefined ? joinFound(tx, number, run) : join(number, key, value, run);
+  }
+
+  /** Memory for the next value. The store copies each value, so all of them can share it. */
+  private room(bytes: number): Buffer {
+    return bytes <= ROOM_BYTES ? this.shared.subarray(0, bytes) : Buffer.allocUnsafeSlow(bytes);
+  }
+
+  private putRow(tx: Writing, number: number, suffix: Buffer, value: Buffer | undefined): void {
+    const key = rowKey(number, suffix);
+    if (value === undefined) {
+      tx.remove(key);
+      return;
+    }
+    const sealed = this.room(SEAL_BYTES + value.length);
+    value.copy(sealed, SEAL_BYTES);
+    tx.put(key, seal(key, sealed));
   }
 
   private remember(number: number, last: LastChunk): void {
@@ -110,10 +121,34 @@ export class EntityWriter {
   }
 }
 
+/** Valid until the next read. */
 function headRowOf(tx: Writing, number: number): Buffer {
   const key = headKey(number);
   const what = () => `the head of entity ${number}`;
-  return unseal(key, tx.get(key) ?? Buffer.alloc(0), what);
+  return unseal(key, tx.peek(key) ?? Buffer.alloc(0), what);
+}
+
+/** Looks the stream's last chunk up, for a stream that was not busy lately. */
+function joinFound(tx: Writing, number: number, run: Run): Run {
+  const key = tx.lastKey(logKey(number, run.generation, 0), logKey(number, run.generation, MAX_NUMBER));
+  const value = key && tx.get(key);
+  return key === undefined || value === undefined ? run : join(number, key, value, run);
+}
+
+/** The run, preceded by this chunk if that one is small and the run continues it. */
+function join(number: number, key: Buffer, value: Buffer, run: Run): Run {
+  const firstSeq = logFirstSeq(key);
+  const chunk = unseal(key, value, () => `messages from ${firstSeq} on of entity ${number}`);
+  const records = chunkRecords(chunk);
+  const count = chunkCount(chunk);
+  if (!joins(records.length, run.bytes) || firstSeq + count !== run.firstSeq) return run;
+  return {
+    generation: run.generation,
+    firstSeq,
+    count: count + run.count,
+    bytes: records.length + run.bytes,
+    parts: [{ records, count }, ...run.parts],
+  };
 }
 
 function putDirectory(tx: Writing, number: number, name: Buffer): void {
@@ -130,15 +165,4 @@ function moveReminder(tx: Writing, work: EntityWork, oldMs: number | null): void
   if (atMs === null) return;
   const key = reminderKey(atMs, work.number);
   tx.put(key, seal(key, Buffer.alloc(SEAL_BYTES)));
-}
-
-function putRow(tx: Writing, number: number, suffix: Buffer, value: Buffer | undefined): void {
-  const key = rowKey(number, suffix);
-  if (value === undefined) {
-    tx.remove(key);
-    return;
-  }
-  const sealed = Buffer.allocUnsafe(SEAL_BYTES + value.length);
-  value.copy(sealed, SEAL_BYTES);
-  tx.put(key, seal(key, sealed));
 }

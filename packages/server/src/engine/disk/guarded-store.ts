@@ -136,6 +136,11 @@ class GuardedReading<R extends Reading> implements Reading {
 }
 
 class GuardedWriting extends GuardedReading<Writing> implements Writing {
+  peek(key: Buffer): Buffer | undefined {
+    this.guard.admitOne(key);
+    return this.inner.peek(key);
+  }
+
   put(key: Buffer, value: Buffer): void {
     this.guard.admitChange(key);
     this.inner.put(key, value);

@@ -84,13 +84,15 @@ export function readName(from: Buffer, at: number): Entity {
   );
 }
 
+/** The bytes of a row with its seal. */
+export const headRowBytes = (name: Buffer): number => SEAL_BYTES + NAME_AT + name.length;
+
 /** Builds a row, with room for the seal, from the fixed part of a commit and the name's bytes. */
-export function headRow(rev: number, fixed: Buffer, name: Buffer): Buffer {
-  const row = Buffer.allocUnsafe(SEAL_BYTES + NAME_AT + name.length);
-  row.writeDoubleLE(rev, SEAL_BYTES);
-  fixed.copy(row, SEAL_BYTES + REV_BYTES);
-  name.copy(row, SEAL_BYTES + NAME_AT);
-  return row;
+export function writeHeadRow(into: Buffer, rev: number, fixed: Buffer, name: Buffer): Buffer {
+  into.writeDoubleLE(rev, SEAL_BYTES);
+  fixed.copy(into, SEAL_BYTES + REV_BYTES);
+  name.copy(into, SEAL_BYTES + NAME_AT);
+  return into;
 }
 
 export function readHeadRow(row: Buffer): HeadRow {

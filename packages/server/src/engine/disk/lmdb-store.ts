@@ -89,6 +89,16 @@ class LmdbStore implements Pinnable, Writing {
     }
   }
 
+  peek(key: Buffer): Buffer | undefined {
+    try {
+      // lmdb-js reads into one buffer, to which it gives the length of the value.
+      const shared = this.database.getBinaryFast(key);
+      return shared && Buffer.from(shared.buffer, shared.byteOffset, shared.length);
+    } catch (fault) {
+      throw translate(fault, this.path);
+    }
+  }
+
   scan(from: Buffer, to: Buffer, visit: (key: Buffer, value: Buffer) => boolean): void {
     this.walk(() => {
       for (const { key, value } of this.database.getRange({ start: from, end: to })) {

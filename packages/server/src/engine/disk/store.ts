@@ -3,7 +3,7 @@
  * bytewise order of keys.
  *
  * Invariants: when `transact` returns, the transaction is flushed and survives a power cut; when it throws, it changed nothing.
- * The bytes that a read returns belong to the reader.
+ * The bytes that a read returns belong to the reader, those of `peek` excepted.
  */
 import type { EngineError } from "../contract.ts";
 import type { Proven } from "./verify/path-guard.ts";
@@ -19,6 +19,9 @@ export interface Reading {
 }
 
 export interface Writing extends Reading {
+  /** Like `get`, without memory of its own: the bytes are valid until the next read. For small values. */
+  peek(key: Buffer): Buffer | undefined;
+  /** Copies the value. */
   put(key: Buffer, value: Buffer): void;
   remove(key: Buffer): void;
 }
