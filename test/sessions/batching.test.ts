@@ -57,7 +57,7 @@ describe("Fan-out batching", () => {
 
   it("a queued fan-out splits sessions into groups, one per queue message, with payload and fan-out sequence", async () => {
     const { sent } = watchQueue();
-    const settings = { fanout: { queueThreshold: 5 }, internal: { fanout: { queueBatch: 3, queueRestMs: 0 } } };
+    const settings = { fanout: { queueThreshold: 5 }, internal: { fanout: { queueBatch: 3, queuePaceMs: 0 } } };
     const { api, core, until } = await stage("memory", settings);
     await api.create("s", "text/plain");
     const sessions = await subscribers(api, "s", 8);
@@ -78,7 +78,7 @@ describe("Fan-out batching", () => {
 
   it("the queue messages of one fan-out are sent together, and consumed a few at a time", async () => {
     const { sent } = watchQueue();
-    const inside = { queueBatch: 2, queueConsumers: 2, queueRestMs: 0 };
+    const inside = { queueBatch: 2, queueConsumers: 2, queuePaceMs: 0 };
     const settings = { fanout: { queueThreshold: 5 }, internal: { fanout: inside } };
     const { api, core, until } = await stage("memory", settings);
     await api.create("s");

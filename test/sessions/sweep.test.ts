@@ -48,7 +48,7 @@ it.each([
 ] as const)(
   "on %s, %i sessions that end in one minute are cleaned up in batches from the index while publishes go on",
   async (engineName, count) => {
-    const internal = { session: { cleanupMs: MINUTE }, fanout: { queueRestMs: 0 } };
+    const internal = { session: { cleanupMs: MINUTE }, fanout: { queuePaceMs: 0 } };
     // The clock stands still while they are cleaned up.
     const on = await stage(engineName, { sessionTtlSeconds: TTL_SECONDS, internal });
     const { api, engine, pass, sweep, points } = on;

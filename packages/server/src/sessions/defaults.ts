@@ -49,10 +49,11 @@ export interface FanoutLimits {
   /** While the engine is behind, how soon the queue checks again. */
   readonly queueYieldMs: number;
   /**
-   * How long the queue rests after each message while clients append (0: not at all), and how long after the last
-   * append it stops resting.
+   * While clients append, the queue starts its messages at least this far apart, also those that it works on at a time. Copies that
+   * start together are flushed together, and an append that comes then waits for all of them. Messages appended meanwhile join
+   * the same copies. `queueQuietMs` after the last append the queue goes through without pauses.
    */
-  readonly queueRestMs: number;
+  readonly queuePaceMs: number;
   readonly queueQuietMs: number;
   /** Without a queue, a publish to more subscribers than this does not wait for copies. */
   readonly maxInline: number;
@@ -90,7 +91,7 @@ export const FANOUT_LIMITS: FanoutLimits = {
   queue: true,
   queueConsumers: 2,
   queueYieldMs: 5,
-  queueRestMs: 10,
+  queuePaceMs: 6,
   queueQuietMs: 250,
   maxInline: 1_000,
   timeoutMs: 10_000,

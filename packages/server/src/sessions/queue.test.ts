@@ -47,15 +47,20 @@ it("leaves an engine that is behind to others, and goes on when it is not any mo
   expect([deliveries.copied, deliveries.missed, queue.length]).toEqual([120, [], 0]);
 });
 
-it("rests after each message while others append, and goes through when they do not", async () => {
-  const rests: { ms: number; run: () => void }[] = [];
+it("starts messages apart while clients append, and goes through when they do not", async () => {
+  const pauses: { ms: number; run: () => void }[] = [];
+  const pass = async (ms: number) => {
+    now += ms;
+    for (const { run } of pauses.splice(0)) run();
+    await new Promise((resolve) => setImmediate(resolve));
+  };
   let now = 1_000;
-  let appends = 0;
+  let appends = 1;
   let copies = 0;
   const world = {
     monotonicMs: () => now,
     after(ms: number, run: () => void) {
-      if (ms === FANOUT_LIMITS.queueRestMs) rests.push({ ms, run });
+      if (ms <= FANOUT_LIMITS.queuePaceMs) pauses.push({ ms, run });
       return () => {};
     },
   } as unknown as World;
@@ -64,22 +69,21 @@ it("rests after each message while others append, and goes through when they do 
     return { kind: "applied" as const, at: THROUGH };
   };
   const port = { deliver } as unknown as StreamPort;
-  const limits = { ...FANOUT_LIMITS, queueConsumers: 1 };
+  const limits = { ...FANOUT_LIMITS, queueConsumers: 2 };
   const queue = new LocalQueue({ port, world, limits, meter: new FanoutMeter(), engine: {}, appends: () => appends });
-  const settled = () => new Promise((resolve) => setImmediate(resolve));
+  const pausesMs = () => pauses.map(({ ms }) => ms);
 
-  appends++;
   const deliveries = queue.send(messagesOf(round, members, 20));
-  await settled();
-  expect([copies, rests.length]).toEqual([20, 1]);
+  await pass(0);
+  expect([copies, pausesMs()]).toEqual([20, [FANOUT_LIMITS.queuePaceMs]]);
   appends++;
-  rests.pop()!.run();
-  await settled();
-  expect([copies, rests.length]).toEqual([40, 1]);
-  now += FANOUT_LIMITS.queueQuietMs;
-  rests.pop()!.run();
+  await pass(FANOUT_LIMITS.queuePaceMs - 1);
+  expect([copies, pausesMs()]).toEqual([20, [1]]);
+  await pass(1);
+  expect([copies, pausesMs()]).toEqual([40, [FANOUT_LIMITS.queuePaceMs]]);
+  await pass(FANOUT_LIMITS.queueQuietMs);
   await deliveries.all;
-  expect([copies, rests.length]).toEqual([120, 0]);
+  expect([copies, pausesMs()]).toEqual([120, []]);
 });
 
 it("works for the projects in turn, so that a large fan-out of one does not delay the others", async () => {
@@ -90,7 +94,7 @@ it("works for the projects in turn, so that a large fan-out of one does not dela
     return { kind: "applied" as const, at: THROUGH };
   };
   const port = { deliver } as unknown as StreamPort;
-  const limits = { ...FANOUT_LIMITS, queueConsumers: 1, queueRestMs: 0 };
+  const limits = { ...FANOUT_LIMITS, queueConsumers: 1, queuePaceMs: 0 };
   const queue = new LocalQueue({ port, world, limits, meter: new FanoutMeter(), engine: {}, appends: () => 0 });
   const large = queue.send(messagesOf({ ...round, projectId: "large" }, members, 20));
   const small = queue.send(messagesOf({ ...round, projectId: "small" }, members.slice(0, 1), 20));

@@ -54,6 +54,7 @@ export class LocalQueue implements FanoutQueue {
   /** The number of appends at the last check, and when it was last seen to grow. */
   private appends = 0;
   private lastAppendMs = Number.NEGATIVE_INFINITY;
+  private lastStartMs = Number.NEGATIVE_INFINITY;
 
   constructor(private readonly parts: QueueParts) {}
 
@@ -69,45 +70,46 @@ export class LocalQueue implements FanoutQueue {
     return round;
   }
 
-  private readonly goOn = (): void => {
-    this.consuming--;
-    this.work();
-  };
-
-  /**
-   * Whether clients append now. Clients wait for appends and not for copies, so the queue rests between its messages.
-   * Messages appended meanwhile join the same copies, so a rest makes fewer copies.
-   */
-  private isWanted(): boolean {
-    const { appends, limits, world } = this.parts;
-    if (limits.queueRestMs === 0) return false;
-    const now = world.monotonicMs();
-    const count = appends();
-    if (count !== this.appends) this.lastAppendMs = now;
-    this.appends = count;
-    return now - this.lastAppendMs < limits.queueQuietMs;
-  }
-
   private work(): void {
-    const { engine, limits, world } = this.parts;
+    const { limits, world } = this.parts;
     while (this.consuming < limits.queueConsumers && this.length > 0) {
-      if (engine.isBehind?.()) {
-        // Publishes and other requests that a client waits for go first.
-        this.cancel ??= world.after(limits.queueYieldMs, () => {
+      const pauseMs = this.pauseMs();
+      if (pauseMs > 0) {
+        this.cancel ??= world.after(pauseMs, () => {
           this.cancel = undefined;
           this.work();
         });
         return;
       }
-      const { message, into } = this.waiting.shift()!;
-      this.consuming++;
-      const delivery = consume(this.parts, message);
-      into.add(delivery);
-      void delivery.answeredOrSlow.then(() => {
-        if (this.isWanted()) world.after(limits.queueRestMs, this.goOn);
-        else this.goOn();
-      });
+      this.lastStartMs = world.monotonicMs();
+      this.start(this.waiting.shift()!);
     }
+  }
+
+  private start({ message, into }: Waiting): void {
+    this.consuming++;
+    const delivery = consume(this.parts, message);
+    into.add(delivery);
+    void delivery.answeredOrSlow.then(() => {
+      this.consuming--;
+      this.work();
+    });
+  }
+
+  /** How long the next message has to wait, because clients wait for appends and not for copies. */
+  private pauseMs(): number {
+    const { engine, limits, world } = this.parts;
+    if (engine.isBehind?.()) return limits.queueYieldMs;
+    const now = world.monotonicMs();
+    return this.areAppending(now) ? this.lastStartMs + limits.queuePaceMs - now : 0;
+  }
+
+  /** Whether clients append now. */
+  private areAppending(now: number): boolean {
+    const count = this.parts.appends();
+    if (count !== this.appends) this.lastAppendMs = now;
+    this.appends = count;
+    return now - this.lastAppendMs < this.parts.limits.queueQuietMs;
   }
 }
 
