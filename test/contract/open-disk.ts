@@ -1,7 +1,7 @@
 /**
  * The disk engine for the suites that run on every engine: in a directory of its own, closed and opened again at will. `EAGER`
- * applies everything to the store at once, through many small segments, and caches nothing. So its reads come from the store,
- * where the default reads come from memory.
+ * applies everything to the store at once, through many small segments, and keeps nothing in memory. So its reads come from the
+ * store, where the default reads come from memory.
  */
 import type { Engine } from "../../packages/server/src/engine/contract.ts";
 import type { Limits } from "../../packages/server/src/engine/disk/defaults.ts";
@@ -10,7 +10,7 @@ import { inlinePorts, temporaryDir } from "../support/disk.ts";
 import { manualWorld } from "../support/world.ts";
 import type { OpenEngine } from "./engine-suite.ts";
 
-export const EAGER: Partial<Limits> = { segmentBytes: 64 * 1_024, applyBytes: 1, tailBytes: 0 };
+export const EAGER: Partial<Limits> = { segmentBytes: 64 * 1_024, applyBytes: 1, tailBytes: 0, keptStates: 0 };
 
 /** Most tests run the applier inline, because its own thread costs a quarter of a second per opening. */
 export function diskOpener(applier: "inline" | "thread", limits: Partial<Limits> = {}): OpenEngine {

@@ -90,6 +90,7 @@ try {
     applyAfterMs: 10,
     applyWithinMs: 10,
     tailBytes: 1 << 18,
+    keptStates: 2,
   };
   const engine = await openDisk({ dir, world: realWorld(), limits });
   const entities = Array.from({ length: Number(streams) }, (_, i) => entity("p", "stream", `s${i}`));

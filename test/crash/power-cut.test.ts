@@ -27,6 +27,7 @@ const LIMITS: Partial<Limits> = {
   lagBytes: 6_000,
   applyBytes: 700,
   tailBytes: 1_500,
+  keptStates: 2,
   spareSegments: 2,
   sealAfterMs: 3,
   applyAfterMs: 2,

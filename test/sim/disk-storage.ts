@@ -60,6 +60,7 @@ function drawLimits(random: Random): Partial<Limits> {
     applyBytes: Math.min(random.pick([1, 1, 700, 65_536]), lagBytes / 4),
     tailBytes: random.pick([0, 0, 1_000, 1_000_000]),
     cacheBytes: random.pick([0, 1_000, 1_000_000]),
+    keptStates: random.pick([0, 0, 3, 1_000]),
     spareSegments: random.pick([0, 2]),
     sealAfterMs: random.pick([3, 100]),
     applyAfterMs: random.pick([2, 2, 50]),

@@ -105,9 +105,15 @@ interface Committing extends Decided {
 
 type Result = Done | Conflict | Fenced;
 
+/**
+ * The queue of every idle keeper. With an array of its own, a keeper that is seldom used would put each input into an old array. The
+ * collector then takes the input and its promises for alive, and moves them, until it next looks at old memory.
+ */
+const NO_INPUTS: Input[] = [];
+
 export class Keeper {
   private readonly draft: Draft;
-  private queue: Input[] = [];
+  private queue = NO_INPUTS;
   private running = false;
   private conflicts = 0;
 
@@ -136,7 +142,7 @@ export class Keeper {
     }
     const { deadline } = this.engine;
     return new Promise<O | Fenced>((resolve, reject) => {
-      this.queue.push({
+      const input: Input = {
         keys,
         rule,
         owner,
@@ -145,7 +151,9 @@ export class Keeper {
         untilMs: deadline === undefined ? Number.POSITIVE_INFINITY : deadline.now() + deadline.ms,
         outcome: undefined,
         fault: undefined,
-      });
+      };
+      if (this.queue === NO_INPUTS) this.queue = [input];
+      else this.queue.push(input);
       if (this.running) return;
       this.running = true;
       // Every input that arrives in this turn of the event loop joins the batch.
@@ -197,7 +205,7 @@ export class Keeper {
   private takeBatch(): Input[] {
     const { batchInputs } = this.limits;
     const batch = this.queue.length <= batchInputs ? this.queue : this.queue.slice(0, batchInputs);
-    this.queue = this.queue.length <= batchInputs ? [] : this.queue.slice(batchInputs);
+    this.queue = this.queue.length <= batchInputs ? NO_INPUTS : this.queue.slice(batchInputs);
     const { deadline } = this.engine;
     if (deadline === undefined) return batch;
     const now = deadline.now();
@@ -211,7 +219,7 @@ export class Keeper {
   }
 
   private requeue(inputs: readonly Input[]): void {
-    if (inputs.length > 0) this.queue.unshift(...inputs);
+    if (inputs.length > 0) this.queue = [...inputs, ...this.queue];
   }
 
   /** Separate from `run`, because effects in a waiting frame would stay in memory until the commit is durable. */

@@ -9,7 +9,7 @@ import type { Extent } from "./journal.ts";
 const limits = { ...DEFAULT_LIMITS, applyAfterMs: 50, applyWithinMs: 1_000, applyBytes: 10_000 };
 
 /** A scheduler on its own clock, with a fast applier that records the time and size of each run. */
-function scheduled(waiting = 0, given: Partial<Limits> = {}) {
+function scheduled(waiting = 0, given: Partial<Limits> = {}, farShare = 0) {
   const world = manualWorld(1, 0);
   const worked: { readonly atMs: number; readonly bytes: number }[] = [];
   const faults: unknown[] = [];
@@ -28,6 +28,7 @@ function scheduled(waiting = 0, given: Partial<Limits> = {}) {
   };
   const events: ApplyEvents = {
     waiting: () => waiting,
+    farShare: () => farShare,
     applied() {},
     stuck: (error) => void told.push(error?.code),
     failed: (error) => void told.push(`stopped: ${error.code}`),
@@ -127,4 +128,14 @@ test.each([
   durable(1);
   await pass(1);
   expect(worked).toMatchObject([{ bytes }]);
+});
+
+test("scattered work is applied before there is much of it, because gathering saves nothing", async () => {
+  const { worked, durable, pass } = scheduled(1_000, { applyBytes: 100_000 }, 0.9);
+  durable(24_999);
+  await pass(1);
+  expect(worked).toEqual([]);
+  durable(1);
+  await pass(1);
+  expect(worked).toMatchObject([{ bytes: 25_000 }]);
 });

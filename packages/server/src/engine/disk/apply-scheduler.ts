@@ -6,7 +6,9 @@
  * Measured with 4,000 publishes/s to 1,000 channels: 300 MB/s to disk when little work waited 50 ms, 17 MB/s when it waited a
  * second. A disk that is busy with those writes delays the journal. For the same reason much work is more while the streams that
  * wait can fill their pages with it: with appends to 100 streams, work of 4 MiB at a time took the processors a tenth less per
- * append than work of 1 MiB. Copies to 10,000 inboxes fill no pages, and waiting delays them for nothing.
+ * append than work of 1 MiB. Copies to 10,000 inboxes fill no pages, because each of them meets another stream. Gathering such
+ * scattered work saves nothing, and the flush of a large transaction delays the journal: with 0.4 instead of 1.5 MB at a time the
+ * applier took a fifth less time, and the longest flushes of publishes meanwhile fell from 7 to 5 ms.
  *
  * Invariants: extents go to the applier in order, one call at a time, and again only if they are unreported.
  */
@@ -20,6 +22,8 @@ import { engineErrorOf, mayPass } from "./system-fault.ts";
 export interface ApplyEvents {
   /** Entities that the store lacks commits of. */
   waiting(): number;
+  /** The share of the latest commits whose entity had none among the thousands before. */
+  farShare(): number;
   applied(applied: Applied): void;
   /** The store takes nothing for now, because it lacks room or descriptors; undefined when it takes work again. */
   stuck(error: EngineError | undefined): void;
@@ -29,6 +33,9 @@ export interface ApplyEvents {
 /** Pages of each stream that one run should fill, and how many times `applyBytes` may be gathered for that. */
 const FILLED_PAGES = 2;
 const MOST_GATHERED = 4;
+/** Work is scattered above this share of far commits. Of scattered work, this part of `applyBytes` is much. */
+const SCATTERED_SHARE = 0.8;
+const SCATTERED_PART = 1 / 4;
 
 export class ApplyScheduler {
   private extents: Extent[] = [];
@@ -66,6 +73,7 @@ export class ApplyScheduler {
 
   private isMuch(): boolean {
     const { applyBytes, lagBytes } = this.limits;
+    if (this.bytes >= SCATTERED_PART * applyBytes && this.events.farShare() > SCATTERED_SHARE) return true;
     if (this.bytes < applyBytes) return false;
     const filling = FILLED_PAGES * CHUNK_BYTES * this.events.waiting();
     // Writers wait at `lagBytes`, and the applier starts well before.

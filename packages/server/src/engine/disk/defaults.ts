@@ -18,6 +18,8 @@ export interface Limits extends EngineBounds {
   readonly tailBytes: number;
   /** About how many bytes of heads and rows that were read from LMDB are kept in memory. */
   readonly cacheBytes: number;
+  /** Entities that changed last, whose heads stay in memory although LMDB has them. Each takes about 0.6 KB. */
+  readonly keptStates: number;
   /** Recycled or prepared segment files beside the current one. */
   readonly spareSegments: number;
   /** The time from the last batch to the seal of the journal. */
@@ -62,6 +64,7 @@ export const DEFAULT_LIMITS: Limits = {
   lagBytes: 32 * MIB,
   tailBytes: 64 * MIB,
   cacheBytes: 8 * MIB,
+  keptStates: 20_000,
   spareSegments: 3,
   sealAfterMs: 100,
   applyAfterMs: 50,

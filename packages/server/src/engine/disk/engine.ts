@@ -116,7 +116,7 @@ export class DiskEngine implements Engine {
     this.world = world;
     this.store = store;
     this.cache = new StoredCache(limits.cacheBytes);
-    this.overlay = new Overlay(limits.tailBytes, meta, this.cache);
+    this.overlay = new Overlay(limits.tailBytes, meta, this.cache, limits.keptStates);
     this.viewer = new Viewer(store, this.overlay, this.cache);
     this.directory = new Directory(store, this.overlay, this.viewer);
     this.clock = new SteadyClock(world);
@@ -133,6 +133,7 @@ export class DiskEngine implements Engine {
     this.journal = new Journal(world, limits, segments, nextLsn, { durable }, owedBytes);
     const events: ApplyEvents = {
       waiting: () => this.overlay.waiting,
+      farShare: () => this.overlay.farShare,
       applied: (applied) => this.applied(applied),
       stuck: (error) => this.journal.storeStuck(error),
       failed: (error) => this.stop(error),

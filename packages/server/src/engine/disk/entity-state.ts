@@ -1,6 +1,6 @@
 /**
- * An entity in memory, while the store lacks some of it or its newest messages are cached. The engine and the overlay use it. An
- * idle entity has no such object and costs nothing.
+ * An entity in memory: the store lacks some of it, its newest messages are cached, or it was one of the last to change. The engine
+ * and the overlay use it. Other entities have no such object and cost nothing.
  *
  * Invariants: number, rev, head and reminder are those of the last durable commit; a queued commit shows nowhere.
  */
@@ -12,9 +12,11 @@ import type { Piece } from "./slab.ts";
 export interface OverlayRow {
   /** The commit that wrote the row; `IN_STORE` if the store has it and only the place is kept for the next write. */
   lsn: number;
-  /** Undefined for a dropped row. */
-  value: Buffer | undefined;
-  /** The piece that holds the value's memory; undefined for a large value. */
+  /** The memory that the value is a part of, with its place there; undefined for a dropped row. */
+  memory: Buffer | undefined;
+  from: number;
+  to: number;
+  /** The piece of that memory; undefined for a large value. */
   piece: Piece | undefined;
 }
 
@@ -27,17 +29,18 @@ export interface TailBlock {
   /** The newest commit with messages in this block. */
   lsn: number;
   /**
-   * Records up to `used`, free room behind it. Bytes that a reader has seen are never overwritten, because readers hold views.
+   * The memory that the block is a part of: records between `from` and `to`, free room up to `end`. Bytes that a reader has seen
+   * are never overwritten, because readers hold views.
    */
-  buffer: Buffer;
-  /** The piece that holds the buffer's memory; undefined for a large buffer. */
-  readonly piece: Piece | undefined;
-  /** The share of the cache's budget that the block takes. */
-  readonly room: number;
-  used: number;
-  readonly firstSeq: number;
+  memory: Buffer;
+  from: number;
+  to: number;
+  end: number;
+  /** The piece of that memory; undefined for a large block. */
+  piece: Piece | undefined;
+  firstSeq: number;
   count: number;
-  /** The number of the newest commit's first message, where most readers at the tail start. */
+  /** The number of the newest commit's first message, where most readers at the tail start, and its place in the memory. */
   newestSeq: number;
   newestAt: number;
 }
@@ -56,8 +59,10 @@ export class EntityState {
 
   /** The newest durable commit. */
   lastLsn = 0;
-  /** Whether the entity is already queued in the overlay until the store has `lastLsn`. */
-  awaited = false;
+  /** The overlay looks at the entity again when the store has this commit; 0 if it need not. */
+  awaitedLsn = 0;
+  /** Whether the overlay counts it among the states that it keeps although the store has them. */
+  isKept = false;
   /** The last commit that changed the reminder, or whether the name exists. */
   nameLsn = 0;
   reminderLsn = 0;
@@ -66,6 +71,8 @@ export class EntityState {
   rows: Map<string, OverlayRow> | undefined;
   /** The newest messages without a hole up to the last one. */
   readonly blocks = new Fifo<TailBlock>();
+  /** An evicted block, for the next one to use its object. */
+  spareBlock: TailBlock | undefined;
 
   constructor(readonly entity: Entity) {}
 

@@ -114,9 +114,9 @@ function readBlocks({ blocks }: EntityState, page: PageBuilder): void {
     else high = middle - 1;
   }
   for (let i = low; i < blocks.length && !page.full; i++) {
-    const { buffer, piece, firstSeq, count, newestSeq, newestAt } = blocks.at(i)!;
+    const { memory, from, piece, firstSeq, count, newestSeq, newestAt } = blocks.at(i)!;
     if (piece !== undefined) keepForReaders(piece);
-    if (page.next >= newestSeq) page.take(buffer, newestAt, newestSeq, firstSeq + count - newestSeq);
-    else page.take(buffer, 0, firstSeq, count);
+    if (page.next >= newestSeq) page.take(memory, newestAt, newestSeq, firstSeq + count - newestSeq);
+    else page.take(memory, from, firstSeq, count);
   }
 }

@@ -2,6 +2,9 @@
  * Committed state that the store lacks, and the cache of the newest messages. The engine adds every durable commit, a start those
  * of earlier processes (restore.ts). Readers look here first; the applier's reports remove entries.
  *
+ * States that the store has are kept for a while, up to `maxKept`. A stream with 10,000 followers writes to each inbox again and
+ * again: without its state each commit looks its head up in LMDB and makes new objects, which the collector then has to move.
+ *
  * Invariants: everything that the store lacks is here, so no entry leaves before the store's readers were refreshed.
  */
 import { type Entity, NO_HEAD } from "../contract.ts";
@@ -14,6 +17,9 @@ import { TailCache } from "./tail-cache.ts";
 import type { View } from "./view.ts";
 
 const KEPT_PLACES = 8;
+/** Commits of about 1 MiB, if they carry small messages. */
+const FAR_COMMITS = 2_000;
+const LATELY_COMMITS = 256;
 
 export interface DurableCommit {
   readonly lsn: number;
@@ -24,12 +30,6 @@ export interface DurableCommit {
 
 type DurableOutcome = Omit<Outcome, "before">;
 
-/** An entity to check again when the store has everything up to `lsn`. */
-interface Awaited {
-  readonly lsn: number;
-  readonly state: EntityState;
-}
-
 export class Overlay {
   readonly states = new Map<string, EntityState>();
   /** States whose name appeared or vanished, or whose reminder moved, and which the store lacks. */
@@ -38,7 +38,11 @@ export class Overlay {
   appliedThrough: number;
   /** No generation of a destroyed entity was greater. */
   destroyedGeneration: number;
-  private readonly awaited = new Fifo<Awaited>();
+  /** The share of the latest commits whose entity had no other commit for a long time before. */
+  farShare = 0;
+  private readonly awaited = new Fifo<EntityState>();
+  /** States in the order in which the store had all of them. Some have changed since. */
+  private readonly kept = new Fifo<EntityState>();
   private readonly tail: TailCache;
   private readonly slab = new Slab();
 
@@ -46,6 +50,7 @@ export class Overlay {
     tailBytes: number,
     meta: { readonly appliedThrough: number; readonly destroyedGeneration: number },
     private readonly cache: StoredCache,
+    private readonly maxKept: number,
   ) {
     this.appliedThrough = meta.appliedThrough;
     this.destroyedGeneration = meta.destroyedGeneration;
@@ -72,6 +77,9 @@ export class Overlay {
   /** Makes a commit visible. */
   add({ state, outcome, lsn, encoded }: DurableCommit): void {
     const { flags } = outcome;
+    // New entities are no reason to apply early, because they come to lie side by side in the store.
+    const isFar = state.rev > 0 && lsn - state.rev > FAR_COMMITS;
+    this.farShare += ((isFar ? 1 : 0) - this.farShare) / LATELY_COMMITS;
     state.lastLsn = lsn;
     if (flags & (CREATED | DESTROYED)) this.rename(state, lsn);
     if (flags & (REMINDED | DESTROYED)) this.remind(state, lsn);
@@ -102,21 +110,23 @@ export class Overlay {
     state.rows ??= new Map();
     let row = state.rows.get(name);
     if (row === undefined) {
-      row = { lsn, value: undefined, piece: undefined };
+      row = { lsn, memory: undefined, from: 0, to: 0, piece: undefined };
       state.rows.set(name, row);
     } else this.empty(row);
     row.lsn = lsn;
     if (value === undefined) return;
-    row.value = this.slab.take(value.length);
-    row.value.set(value);
+    row.from = this.slab.takePlace(value.length);
+    row.to = row.from + value.length;
+    row.memory = this.slab.lastMemory;
     row.piece = this.slab.lastPiece;
+    row.memory.set(value, row.from);
   }
 
   /** Releases a row's bytes at once, because a reader gets a copy. */
   private empty(row: OverlayRow): void {
     this.slab.giveBack(row.piece);
     row.lsn = IN_STORE;
-    row.value = undefined;
+    row.memory = undefined;
     row.piece = undefined;
   }
 
@@ -144,25 +154,25 @@ export class Overlay {
 
   /** A busy entity waits once, not once per commit. */
   private await(state: EntityState, lsn: number): void {
-    if (state.awaited) return;
-    state.awaited = true;
-    this.awaited.push({ lsn, state });
+    if (state.awaitedLsn > 0) return;
+    state.awaitedLsn = lsn;
+    this.awaited.push(state);
   }
 
   /** The store has everything up to `lsn`, and its readers see it. */
   applied(lsn: number): void {
     this.appliedThrough = lsn;
-    let one = this.awaited.at(0);
-    while (one !== undefined && one.lsn <= lsn) {
+    let state = this.awaited.at(0);
+    while (state !== undefined && state.awaitedLsn <= lsn) {
       this.awaited.shift();
-      this.forget(one.state);
-      one = this.awaited.at(0);
+      this.forget(state);
+      state = this.awaited.at(0);
     }
     this.tail.evict(lsn);
   }
 
   private forget(state: EntityState): void {
-    state.awaited = false;
+    state.awaitedLsn = 0;
     this.forgetRows(state);
     if (state.lastLsn > this.appliedThrough) this.await(state, state.lastLsn);
     this.settle(state);
@@ -178,13 +188,35 @@ export class Overlay {
     }
   }
 
-  /** Forgets the state if the store has all of it. */
+  /** The state has changed: if the store has all of it, it is kept for the next commit, and a bounded number of others with it. */
   settle(state: EntityState): void {
     if (state.nameLsn <= this.appliedThrough) this.renamed.delete(state);
     if (state.reminderLsn <= this.appliedThrough) this.reminded.delete(state);
-    const idle = !state.pending && state.waiting === undefined && state.lastLsn <= this.appliedThrough;
-    // A caller may still hold a state that was forgotten before; another may have replaced it since.
-    const isForgettable = idle && state.blocks.length === 0 && this.states.get(state.entity.key) === state;
-    if (isForgettable) this.states.delete(state.entity.key);
+    if (!this.isInStore(state)) return;
+    if (!state.exists) this.drop(state);
+    else if (!state.isKept) this.keep(state);
+  }
+
+  private keep(state: EntityState): void {
+    state.isKept = true;
+    this.kept.push(state);
+    if (this.kept.length > this.maxKept) this.forgetOldest();
+  }
+
+  private forgetOldest(): void {
+    const state = this.kept.shift()!;
+    state.isKept = false;
+    // One that has changed since is kept anew when the store has it.
+    if (this.isInStore(state)) this.drop(state);
+  }
+
+  private isInStore(state: EntityState): boolean {
+    const isIdle = !state.pending && state.waiting === undefined && state.lastLsn <= this.appliedThrough;
+    return isIdle && state.blocks.length === 0;
+  }
+
+  /** A caller may still hold a state that was forgotten before; another may have replaced it since. */
+  private drop(state: EntityState): void {
+    if (this.states.get(state.entity.key) === state) this.states.delete(state.entity.key);
   }
 }

@@ -11,6 +11,7 @@ const PIECE_BYTES = 256 * 1_024;
 export const OWN_BYTES = 16 * 1_024;
 /** Pieces that wait for reuse; the collector takes the rest. */
 const SPARE_PIECES = 16;
+const NOTHING = Buffer.alloc(0);
 
 /** Memory that many buffers share. */
 export interface Piece {
@@ -23,14 +24,23 @@ export interface Piece {
 export class Slab {
   /** The piece of the last taken buffer, for `giveBack`; undefined if that buffer has memory of its own. */
   lastPiece: Piece | undefined;
-  private piece: Piece = { buffer: Buffer.alloc(0), used: 0, takers: 0 };
+  /** The memory that the last taken buffer is a part of. */
+  lastMemory: Buffer = NOTHING;
+  private piece: Piece = { buffer: NOTHING, used: 0, takers: 0 };
   private readonly spare: Piece[] = [];
 
   /** A buffer that no other user has, until it is given back. */
   take(bytes: number): Buffer {
+    const at = this.takePlace(bytes);
+    return this.lastMemory.subarray(at, at + bytes);
+  }
+
+  /** As `take`, for users that keep thousands: returns where in `lastMemory` the buffer begins, and makes no object for it. */
+  takePlace(bytes: number): number {
     if (bytes >= OWN_BYTES) {
       this.lastPiece = undefined;
-      return Buffer.allocUnsafeSlow(bytes);
+      this.lastMemory = Buffer.allocUnsafeSlow(bytes);
+      return 0;
     }
     if (this.piece.used + bytes > this.piece.buffer.length) {
       this.piece = this.spare.pop() ?? { buffer: Buffer.allocUnsafeSlow(PIECE_BYTES), used: 0, takers: 0 };
@@ -39,7 +49,8 @@ export class Slab {
     piece.used += bytes;
     piece.takers++;
     this.lastPiece = piece;
-    return piece.buffer.subarray(piece.used - bytes, piece.used);
+    this.lastMemory = piece.buffer;
+    return piece.used - bytes;
   }
 
   /** Gives back one buffer of the piece. No other reference to that buffer may exist. */

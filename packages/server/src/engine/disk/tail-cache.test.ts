@@ -14,7 +14,7 @@ test("busy streams fill the memory of evicted blocks again, instead of leaving i
     const state = states[lsn % states.length]!;
     const range = { generation: 1, firstSeq: Math.ceil(lsn / states.length), count: 1, start: 0, end: commit.length };
     cache.add(state, lsn, commit, range);
-    memory.add(state.blocks.last()!.buffer.buffer);
+    memory.add(state.blocks.last()!.memory.buffer);
     cache.evict(lsn);
   }
   // 25 MB went through a cache of 1 MiB, in pieces of 256 KiB of which some wait for reuse.

@@ -34,7 +34,7 @@ export class TailCache {
   add(state: EntityState, lsn: number, commit: Buffer, range: AppendedRange): void {
     const last = state.blocks.last();
     const bytes = range.end - range.start;
-    if (last !== undefined && last.used + bytes <= last.buffer.length) this.extend(last, lsn, commit, range);
+    if (last !== undefined && last.to + bytes <= last.end) this.extend(last, lsn, commit, range);
     else this.start(state, lsn, commit, range, this.room(bytes, last));
   }
 
@@ -43,28 +43,40 @@ export class TailCache {
    */
   private room(bytes: number, last: TailBlock | undefined): number {
     if (bytes >= BLOCK_BYTES) return bytes;
-    return Math.max(bytes, Math.min(MOST_ROOM, 2 * (last?.used ?? 0)));
+    return Math.max(bytes, Math.min(MOST_ROOM, last === undefined ? 0 : 2 * (last.to - last.from)));
   }
 
   private start(state: EntityState, lsn: number, commit: Buffer, range: AppendedRange, room: number): void {
     const { firstSeq, count, start, end } = range;
-    const used = end - start;
     // Most of a large commit is its messages, so a copy would gain nothing.
-    const isOwn = used >= BLOCK_BYTES;
-    const buffer = isOwn ? commit.subarray(start, end) : this.slab.take(room);
+    const isOwn = end - start >= BLOCK_BYTES;
+    const from = isOwn ? start : this.slab.takePlace(room);
+    const memory = isOwn ? commit : this.slab.lastMemory;
     const piece = isOwn ? undefined : this.slab.lastPiece;
-    if (!isOwn) commit.copy(buffer, 0, start, end);
-    const block = { state, lsn, buffer, piece, room, used, firstSeq, count, newestSeq: firstSeq, newestAt: 0 };
+    const block = state.spareBlock ?? newBlock();
+    state.spareBlock = undefined;
+    block.state = state;
+    block.lsn = lsn;
+    block.memory = memory;
+    block.from = from;
+    block.to = from + end - start;
+    block.end = from + room;
+    block.piece = piece;
+    block.firstSeq = firstSeq;
+    block.count = count;
+    block.newestSeq = firstSeq;
+    block.newestAt = from;
+    if (!isOwn) commit.copy(memory, from, start, end);
     state.blocks.push(block);
     this.blocks.push(block);
-    this.bytes += room + BLOCK_COST;
+    this.bytes += costOf(block);
   }
 
   private extend(block: TailBlock, lsn: number, commit: Buffer, { firstSeq, count, start, end }: AppendedRange): void {
-    commit.copy(block.buffer, block.used, start, end);
+    commit.copy(block.memory, block.to, start, end);
     block.newestSeq = firstSeq;
-    block.newestAt = block.used;
-    block.used += end - start;
+    block.newestAt = block.to;
+    block.to += end - start;
     block.count += count;
     block.lsn = lsn;
   }
@@ -75,7 +87,7 @@ export class TailCache {
     while (block !== undefined && block.firstSeq + block.count - 1 <= seq) {
       state.blocks.shift();
       block.state = undefined;
-      block.buffer = EMPTY;
+      block.memory = EMPTY;
       block = state.blocks.at(0);
     }
   }
@@ -88,13 +100,37 @@ export class TailCache {
       (block.state === undefined || (this.bytes > this.budget && block.lsn <= appliedThrough))
     ) {
       this.blocks.shift();
-      this.bytes -= block.room + BLOCK_COST;
+      this.bytes -= costOf(block);
       this.slab.giveBack(block.piece);
-      if (block.state !== undefined) {
-        block.state.blocks.shift();
-        this.evicted(block.state);
+      const { state } = block;
+      if (state !== undefined) {
+        state.blocks.shift();
+        block.memory = EMPTY;
+        block.piece = undefined;
+        state.spareBlock = block;
+        this.evicted(state);
       }
       block = this.blocks.at(0);
     }
   }
+}
+
+function costOf({ from, end }: TailBlock): number {
+  return end - from + BLOCK_COST;
+}
+
+function newBlock(): TailBlock {
+  return {
+    state: undefined,
+    lsn: 0,
+    memory: EMPTY,
+    from: 0,
+    to: 0,
+    end: 0,
+    piece: undefined,
+    firstSeq: 0,
+    count: 0,
+    newestSeq: 0,
+    newestAt: 0,
+  };
 }

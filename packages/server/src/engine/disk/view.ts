@@ -66,7 +66,7 @@ export class Viewer {
     const name = `${table}\0${key}`;
     const changed = state?.rows?.get(name);
     if (changed !== undefined && changed.lsn !== IN_STORE)
-      return changed.value && Uint8Array.prototype.slice.call(changed.value);
+      return changed.memory && Uint8Array.prototype.slice.call(changed.memory, changed.from, changed.to);
     if (number === 0) return undefined;
     const known = this.cache.rowsOf(number);
     const value = known?.get(name);
