@@ -48,10 +48,10 @@ function installMissingPrograms() {
   console.error("bench: the comparisons that need them are left out.");
 }
 
-if (!existsSync(join(root, "node_modules", "tsx"))) mustRun("npm", ["install"]);
+if (!existsSync(join(root, "node_modules", "tsx"))) mustRun("npm", ["install", "--no-save"]);
 const { dependencies } = JSON.parse(readFileSync(join(bench, "package.json"), "utf8"));
 if (Object.keys(dependencies).some((name) => !existsSync(join(bench, "node_modules", name)))) {
-  mustRun("npm", ["install", "--prefix", bench]);
+  mustRun("npm", ["install", "--no-save", "--prefix", bench]);
 }
 mustRun("npm", ["run", "--silent", "build"]);
 installMissingPrograms();
