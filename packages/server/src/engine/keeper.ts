@@ -18,6 +18,7 @@
  * - A commit carries the inputs of at most one owner, and a fence refuses that owner's inputs only.
  * - Queued inputs, batches and remembered rows are bounded, and idle keepers are evicted.
  */
+import { CommitPace } from "./commit-pace.ts";
 import {
   type Conflict,
   type Done,
@@ -111,18 +112,11 @@ type Result = Done | Conflict | Fenced;
  */
 const NO_INPUTS: Input[] = [];
 
-/** A batch of this many inputs comes from clients that mostly send one request after another. */
-const MANY_INPUTS = 8;
-/** In the first turn the outcomes go out, in the second the requests that they caused are read. */
-const TURNS_TO_RETURN = 2;
-
 export class Keeper {
   private readonly draft: Draft;
   private queue = NO_INPUTS;
   private running = false;
-  /** The inputs that the next commit waits for, and the turns in which it still does. */
-  private awaited = 0;
-  private turnsLeft = 0;
+  private readonly pace = new CommitPace();
   private conflicts = 0;
 
   constructor(
@@ -176,7 +170,7 @@ export class Keeper {
   async run(): Promise<void> {
     let durable: readonly Input[] = [];
     while (this.queue.length > 0) {
-      if (this.awaitsMore(durable.length)) {
+      if (this.pace.awaitsMore(durable.length, this.queue.length)) {
         release(durable);
         this.runSoon(this);
         return;
@@ -213,22 +207,6 @@ export class Keeper {
     }
     this.running = false;
     release(durable);
-  }
-
-  /**
-   * Whether the next commit should wait for the clients whose outcomes are due. A few inputs that were too late for a large batch
-   * would else have a flush of their own, and everything that the others send meanwhile waits for it. Measured: 6% more appends to
-   * one stream.
-   */
-  private awaitsMore(released: number): boolean {
-    if (released >= MANY_INPUTS) {
-      this.awaited = released / 2;
-      this.turnsLeft = TURNS_TO_RETURN;
-    }
-    const awaits = this.queue.length < this.awaited && this.turnsLeft > 0;
-    if (awaits) this.turnsLeft--;
-    else this.awaited = 0;
-    return awaits;
   }
 
   /**
