@@ -163,9 +163,11 @@ export class Tab {
     return this.page.evaluate(`document.getElementById("${id}").click()`);
   }
 
-  /** Types letter by letter at a place, as a keyboard does. */
-  type(id: string, text: string, at = 0): Promise<void> {
-    return this.page.evaluate(`
+  /** Types letter by letter at a place, as a keyboard does. A page may open a field later than its session. */
+  async type(id: string, text: string, at = 0): Promise<void> {
+    const isClosed = `document.getElementById("${id}").disabled`;
+    await eventually(async () => expect(await this.page.evaluate(isClosed)).toBe(false), LONG_MS);
+    await this.page.evaluate(`
       const field = document.getElementById("${id}");
       field.focus();
       field.setSelectionRange(${at}, ${at});
