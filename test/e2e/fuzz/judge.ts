@@ -27,6 +27,9 @@ export function judgeAnswer(answer: RawResponse, method: string): void {
   if (status >= 400 && method !== "HEAD") checkProblem(answer);
 }
 
+const isSent = ({ headers }: FuzzRequest, header: string): boolean =>
+  headers.some(([name]) => name.toLowerCase() === header.toLowerCase());
+
 /**
  * The detail must name the wrong part of the request; that part is in the request, or the detail says that it is missing.
  */
@@ -37,14 +40,14 @@ function judgeNaming(request: FuzzRequest, answer: RawResponse): void {
     case "bad-header": {
       const named = HEADER_NAMES.filter((name) => detail.includes(name));
       if (named.length === 0) throw new Error(`no header is named: ${detail}`);
-      const sent = new Set(request.headers.map(([name]) => name.toLowerCase()));
-      if (!named.some((name) => sent.has(name.toLowerCase())) && !isWhole("missing")) {
+      if (!named.some((name) => isSent(request, name)) && !isWhole("missing")) {
         throw new Error(`a header is named that was not sent: ${detail}`);
       }
       return;
     }
     case "bad-query":
     case "bad-offset": {
+      if (code === "bad-offset" && isSent(request, "Last-Event-ID") && detail.startsWith("Last-Event-ID ")) return;
       const named = PARAMETERS.filter((name) => detail.includes(`query parameter ${name}`));
       if (named.length === 0) throw new Error(`no query parameter is named: ${detail}`);
       return;
