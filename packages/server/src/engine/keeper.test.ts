@@ -68,48 +68,6 @@ test("inputs that arrive during a commit wait for it and share the next one", as
   expect(commits).toHaveLength(2);
 });
 
-/** As `add`, without an end. */
-const tick: Rule<number> = (view) => {
-  const count = (view.get(counts, "") ?? 0) + 1;
-  return { outcome: count, changes: [put(counts, "", count)] };
-};
-
-/** A commit of so many inputs is in flight, with one more input behind it, and each of their callers then calls `next`. */
-async function oneTooLate(many: number, next: (keepers: Keepers) => void = () => {}) {
-  const { keepers, commits, gate } = await gatedEngine();
-  gate.shut();
-  const early = Array.from({ length: many }, () => keepers.submit(e, [COUNT], tick).then(() => next(keepers)));
-  await turns();
-  const late = keepers.submit(e, [COUNT], tick);
-  gate.open();
-  await Promise.all(early);
-  return { late, commits };
-}
-
-test("an input that was too late for a large commit shares the next one with the callers that come back from it", async () => {
-  const returned: Promise<number>[] = [];
-  const { late, commits } = await oneTooLate(10, (keepers) => {
-    returned.push(new Promise((resolve) => setImmediate(() => resolve(keepers.submit(e, [COUNT], tick)))));
-  });
-  expect(await late).toBe(11);
-  expect((await Promise.all(returned)).at(-1)).toBe(21);
-  expect(commits).toHaveLength(2);
-});
-
-test("an input that was too late for a large commit waits no longer than two turns for others", async () => {
-  const { late, commits } = await oneTooLate(10);
-  expect(commits).toHaveLength(1);
-  await turns(3);
-  expect(commits).toHaveLength(2);
-  expect(await late).toBe(11);
-});
-
-test("behind a small commit the next one starts at once", async () => {
-  const { late, commits } = await oneTooLate(3);
-  expect(commits).toHaveLength(2);
-  expect(await late).toBe(4);
-});
-
 test("a refusal that rests on an uncommitted change is released only when that change is durable", async () => {
   const { keepers, gate } = await gatedEngine();
   for (let i = 0; i < 9; i++) await keepers.submit(e, [COUNT], add);

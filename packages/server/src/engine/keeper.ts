@@ -18,7 +18,6 @@
  * - A commit carries the inputs of at most one owner, and a fence refuses that owner's inputs only.
  * - Queued inputs, batches and remembered rows are bounded, and idle keepers are evicted.
  */
-import { CommitPace } from "./commit-pace.ts";
 import {
   type Conflict,
   type Done,
@@ -116,7 +115,6 @@ export class Keeper {
   private readonly draft: Draft;
   private queue = NO_INPUTS;
   private running = false;
-  private readonly pace = new CommitPace();
   private conflicts = 0;
 
   constructor(
@@ -163,18 +161,10 @@ export class Keeper {
     });
   }
 
-  /**
-   * Works until the queue is empty. It releases outcomes while the next commit is already on its way to the disk, unless that
-   * commit would be small.
-   */
+  /** Works until the queue is empty. It releases outcomes while the next commit is already on its way to the disk. */
   async run(): Promise<void> {
     let durable: readonly Input[] = [];
     while (this.queue.length > 0) {
-      if (this.pace.awaitsMore(durable.length, this.queue.length)) {
-        release(durable);
-        this.runSoon(this);
-        return;
-      }
       const batch = this.takeBatch();
       if (batch.length === 0) continue;
       try {
