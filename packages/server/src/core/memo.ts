@@ -42,3 +42,19 @@ export function memoOfTexts<V extends object>(compute: (text: string) => V): (te
     return value;
   };
 }
+
+/** As `memoOfTexts`, for what follows from a project and a name in it. Of projects with the same name, the last one is known. */
+export function memoOfNames<V extends { readonly project: string }>(
+  compute: (project: string, name: string) => V,
+): (project: string, name: string) => V {
+  const known = new Map<string, V>();
+  return (project, name) => {
+    const before = known.get(name);
+    if (before !== undefined && before.project === project) return before;
+    const value = compute(project, name);
+    if (name.length > LONGEST_TEXT) return value;
+    if (known.size >= MOST_TEXTS) known.clear();
+    known.set(name, value);
+    return value;
+  };
+}

@@ -16,6 +16,7 @@ const ZERO = 0x30;
 const POINT = 0x2e;
 /** The most bytes of a number of milliseconds. */
 const MAX_MS_BYTES = 24;
+const MAX_BEGINNING_BYTES = 64;
 
 export class RequestWriter {
   /** The line before, up to the end of `lineBytes`. */
@@ -47,10 +48,9 @@ export class RequestWriter {
     ms: number,
   ): void {
     const time = this.world.now();
-    const isAlike = time === this.time && status === this.status && route === this.route;
-    if (!isAlike || method !== this.method || project !== this.project) {
-      this.begin(time, method, route, project, status);
-    }
+    const isAlike = status === this.status && route === this.route && method === this.method && project === this.project;
+    if (!isAlike) this.describe(method, route, project, status);
+    if (!isAlike || time !== this.time) this.begin(time);
     const middleAt = this.ids.write(request, this.line, this.idAt);
     if (middleAt !== this.middleAt) this.moveMiddle(middleAt);
     const endAt = writeMilliseconds(ms, this.line, middleAt + this.middle.length);
@@ -58,21 +58,22 @@ export class RequestWriter {
     this.buffer.addBytes(this.lineBytes);
   }
 
-  private begin(time: number, method: string, route: string, project: string | undefined, status: number): void {
-    const beginning = Buffer.from(`{"level":"info","time":${time},"id":"`);
+  private describe(method: string, route: string, project: string | undefined, status: number): void {
     const ofProject = project === undefined ? "" : `,"project":${JSON.stringify(project)}`;
     const ofRoute = `"method":"${method}","route":${JSON.stringify(route)}`;
     this.middle = Buffer.from(`",${ofRoute}${ofProject},"status":${status},"ms":`);
-    const most = beginning.length + MAX_ID_BYTES + this.middle.length + MAX_MS_BYTES + END.length;
+    const most = MAX_BEGINNING_BYTES + MAX_ID_BYTES + this.middle.length + MAX_MS_BYTES + END.length;
     if (this.line.length < most) this.line = Buffer.allocUnsafeSlow(2 * most);
-    this.line.set(beginning);
-    this.idAt = beginning.length;
-    this.middleAt = 0;
-    this.time = time;
     this.method = method;
     this.route = route;
     this.project = project;
     this.status = status;
+  }
+
+  private begin(time: number): void {
+    this.idAt = this.line.write(`{"level":"info","time":${time},"id":"`, "latin1");
+    this.middleAt = 0;
+    this.time = time;
   }
 
   private moveMiddle(at: number): void {

@@ -9,6 +9,7 @@
  *     fork      fork's id     the forks that read this log
  */
 import type { Position } from "@sluice/protocol";
+import { memoOfNames } from "../core/memo.ts";
 import { isSessionPath, SESSION_PREFIX } from "../core/reserved.ts";
 import { type Entity, entity, type Head } from "../engine/contract.ts";
 import { jsonTable } from "../engine/table.ts";
@@ -25,9 +26,9 @@ export function sessionOf(path: string): string | undefined {
   return isSessionPath(path) ? path.slice(SESSION_PREFIX.length) : undefined;
 }
 
-export function streamEntity(project: string, path: string): Entity {
-  return entity(project, isSessionPath(path) ? SESSION : STREAM, path);
-}
+export const streamEntity = memoOfNames(
+  (project, path): Entity => entity(project, isSessionPath(path) ? SESSION : STREAM, path),
+);
 
 export interface Retention {
   readonly maxMessages?: number | undefined;

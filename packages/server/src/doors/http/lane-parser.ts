@@ -24,8 +24,11 @@ const ROOM = 16;
 const CR = 0x0d;
 const LF = 0x0a;
 const END_OF_HEAD = Buffer.from("\r\n\r\n");
-const VERSION = " HTTP/1.1";
-const METHODS: ReadonlySet<string> = new Set(["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"]);
+const VERSION = Buffer.from(" HTTP/1.1");
+const METHODS = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"].map((name) => ({
+  name,
+  bytes: Buffer.from(`${name} `),
+}));
 const TARGET = /^\/[\w\-.~%!$&'()*+,;=:@/?]*$/;
 const NAME = /^[\w!#$%&'*+\-.^`|~]+$/;
 const VALUE = /^[\t\x20-\x7e]*$/;
@@ -92,19 +95,19 @@ export class LaneParser {
     let end = from;
     while (end < most && bytes[end] !== CR) end++;
     if (end + 1 >= most) return this.isBeginning(bytes, from) ? "more" : "other";
-    if (bytes[end + 1] !== LF || !this.takeLine(bytes.toString("latin1", from, end))) return "other";
+    if (bytes[end + 1] !== LF || !this.takeLine(bytes, from, end)) return "other";
     this.line.keep(bytes, from, end + 2);
     return "request";
   }
 
-  private takeLine(line: string): boolean {
-    const space = line.indexOf(" ");
-    const method = line.slice(0, space);
-    if (!METHODS.has(method) || !line.endsWith(VERSION)) return false;
-    const target = line.slice(space + 1, -VERSION.length);
+  private takeLine(bytes: Buffer, from: number, end: number): boolean {
+    const method = METHODS.find((known) => isAt(known.bytes, known.bytes.length, bytes, from));
+    const versionAt = end - VERSION.length;
+    if (method === undefined || !isAt(VERSION, VERSION.length, bytes, versionAt)) return false;
+    const target = textOf(bytes, from + method.bytes.length, versionAt);
     if (!TARGET.test(target)) return false;
     const mark = target.indexOf("?");
-    this.method = method;
+    this.method = method.name;
     this.path = mark < 0 ? target : target.slice(0, mark);
     this.search = mark < 0 ? "" : target.slice(mark + 1);
     return true;
@@ -116,13 +119,13 @@ export class LaneParser {
     if (end < 0) return this.isBeginning(bytes, from) ? "more" : "other";
     if (end + END_OF_HEAD.length - from > this.maxHead) return "other";
     // With the line end of the last header, and without the empty line.
-    if (!this.takeBlock(bytes.toString("latin1", blockAt, end + 2))) return "other";
+    if (!this.takeBlock(bytes, blockAt, end + 2)) return "other";
     this.block.keep(bytes, blockAt, end + END_OF_HEAD.length);
     return "request";
   }
 
-  private takeBlock(block: string): boolean {
-    const headers = headersOf(block);
+  private takeBlock(bytes: Buffer, from: number, end: number): boolean {
+    const headers = headersOf(bytes, from, end);
     if (headers === undefined) return false;
     const length = headers.get("content-length") ?? "0";
     const isPlain = LENGTH.test(length) && (headers.get("connection") ?? "keep-alive").toLowerCase() === "keep-alive";
@@ -133,7 +136,7 @@ export class LaneParser {
   }
 
   private isBeginning(bytes: Buffer, from: number): boolean {
-    return bytes.length - from < this.maxHead && BEGINNING.test(bytes.toString("latin1", from));
+    return bytes.length - from < this.maxHead && BEGINNING.test(textOf(bytes, from, bytes.length));
   }
 }
 
@@ -142,12 +145,8 @@ class KnownBytes {
   private bytes = NOTHING;
   length = 0;
 
-  /** A loop, because most of what it compares has a few dozen bytes and a call to native code costs more. */
   isAt(bytes: Buffer, at: number): boolean {
-    const { bytes: known, length } = this;
-    if (length === 0 || bytes.length < at + length) return false;
-    for (let i = 0; i < length; i++) if (bytes[at + i] !== known[i]) return false;
-    return true;
+    return this.length > 0 && isAt(this.bytes, this.length, bytes, at);
   }
 
   keep(bytes: Buffer, from: number, to: number): void {
@@ -164,29 +163,39 @@ class KnownBytes {
   }
 }
 
-/** Undefined for a header that is malformed, folded, or there twice. */
-function headersOf(block: string): LaneHeaders | undefined {
-  const headers = new Map<string, string>();
-  for (let at = 0; at < block.length; ) {
-    const end = block.indexOf("\r\n", at);
-    const colon = block.indexOf(":", at);
-    if (colon < 0 || colon > end) return undefined;
-    const name = block.slice(at, colon).toLowerCase();
-    const value = block.slice(colon + 1, end);
-    if (!NAME.test(name) || !VALUE.test(value) || headers.has(name)) return undefined;
-    headers.set(name, trimmed(value));
-    at = end + 2;
-  }
-  return headers;
+/** Whether these bytes begin with `known`. A loop, because most of it has a few dozen bytes and a native call costs more. */
+function isAt(known: Buffer, length: number, bytes: Buffer, at: number): boolean {
+  if (at < 0 || bytes.length < at + length) return false;
+  for (let i = 0; i < length; i++) if (bytes[at + i] !== known[i]) return false;
+  return true;
 }
 
-/** Without the spaces and tabs around it, which do not belong to a header's value. */
-function trimmed(value: string): string {
-  let start = 0;
-  let end = value.length;
-  while (start < end && isBlank(value, start)) start++;
-  while (end > start && isBlank(value, end - 1)) end--;
-  return value.slice(start, end);
+/**
+ * A text of its own. A slice of a longer text would be compared by native code, each time that it is looked up in a map or held
+ * against another text.
+ */
+const textOf = (bytes: Buffer, from: number, end: number): string => bytes.toString("latin1", from, end);
+
+/** The headers in these lines; undefined for a header that is malformed, folded, or there twice. */
+function headersOf(bytes: Buffer, from: number, end: number): LaneHeaders | undefined {
+  const lines = textOf(bytes, from, end);
+  const headers = new Map<string, string>();
+  for (let at = 0; at < lines.length; ) {
+    const lineEnd = lines.indexOf("\r\n", at);
+    const colon = lines.indexOf(":", at);
+    if (colon < 0 || colon > lineEnd) return undefined;
+    const name = lines.slice(at, colon).toLowerCase();
+    // The blanks around a value do not belong to it.
+    let valueAt = colon + 1;
+    let valueEnd = lineEnd;
+    while (valueAt < valueEnd && isBlank(lines, valueAt)) valueAt++;
+    while (valueEnd > valueAt && isBlank(lines, valueEnd - 1)) valueEnd--;
+    const value = textOf(bytes, from + valueAt, from + valueEnd);
+    if (!NAME.test(name) || !VALUE.test(value) || headers.has(name)) return undefined;
+    headers.set(name, value);
+    at = lineEnd + 2;
+  }
+  return headers;
 }
 
 const isBlank = (text: string, at: number): boolean => text[at] === " " || text[at] === "\t";
