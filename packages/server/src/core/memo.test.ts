@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { memoOfTexts } from "./memo.ts";
+import { memoOfNames, memoOfTexts } from "./memo.ts";
 
 /** A memo of lengths, and the texts that it had to compute. */
 function fixture() {
@@ -38,4 +38,12 @@ test("long texts are computed each time and displace none, and many texts displa
   for (let i = 0; i < 3_000; i++) lengthOf(`text ${i}`);
   lengthOf("a");
   expect(computed.filter((text) => text === "a")).toHaveLength(2);
+});
+
+test("a name is known again in its project, and is another name in another project", () => {
+  const placeOf = memoOfNames((project, name) => ({ project, name }));
+  const first = placeOf("a", "orders");
+  expect(placeOf("a", ["ord", "ers"].join(""))).toBe(first);
+  for (const project of ["b", "a", "b"]) expect(placeOf(project, "orders")).toEqual({ project, name: "orders" });
+  expect(placeOf("a", "invoices")).toEqual({ project: "a", name: "invoices" });
 });

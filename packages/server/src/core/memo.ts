@@ -25,36 +25,39 @@ export function memo<A, V extends object | boolean>(
 const MOST_TEXTS = 1_000;
 const LONGEST_TEXT = 256;
 
+/** What is known of texts that came lately. */
+class Lately<V> {
+  private readonly known = new Map<string, V>();
+
+  get(text: string): V | undefined {
+    return this.known.get(text);
+  }
+
+  keep(text: string, value: V): V {
+    if (text.length > LONGEST_TEXT) return value;
+    // To begin anew costs less than to know which text came longest ago.
+    if (this.known.size >= MOST_TEXTS) this.known.clear();
+    this.known.set(text, value);
+    return value;
+  }
+}
+
 /**
  * `compute`, once for each of the texts that came lately. A failure is not remembered. For results that follow from the text alone,
  * and that cost more than finding them again.
  */
 export function memoOfTexts<V extends object>(compute: (text: string) => V): (text: string) => V {
-  const known = new Map<string, V>();
-  return (text) => {
-    const before = known.get(text);
-    if (before !== undefined) return before;
-    const value = compute(text);
-    if (text.length > LONGEST_TEXT) return value;
-    // To begin anew costs less than to know which text came longest ago.
-    if (known.size >= MOST_TEXTS) known.clear();
-    known.set(text, value);
-    return value;
-  };
+  const lately = new Lately<V>();
+  return (text) => lately.get(text) ?? lately.keep(text, compute(text));
 }
 
-/** As `memoOfTexts`, for what follows from a project and a name in it. Of projects with the same name, the last one is known. */
+/** As `memoOfTexts`, of a name in a project. Of equal names in several projects, the one that came last is known. */
 export function memoOfNames<V extends { readonly project: string }>(
   compute: (project: string, name: string) => V,
 ): (project: string, name: string) => V {
-  const known = new Map<string, V>();
+  const lately = new Lately<V>();
   return (project, name) => {
-    const before = known.get(name);
-    if (before !== undefined && before.project === project) return before;
-    const value = compute(project, name);
-    if (name.length > LONGEST_TEXT) return value;
-    if (known.size >= MOST_TEXTS) known.clear();
-    known.set(name, value);
-    return value;
+    const known = lately.get(name);
+    return known?.project === project ? known : lately.keep(name, compute(project, name));
   };
 }

@@ -48,7 +48,8 @@ export class RequestWriter {
     ms: number,
   ): void {
     const time = this.world.now();
-    const isAlike = status === this.status && route === this.route && method === this.method && project === this.project;
+    const isAlike =
+      status === this.status && route === this.route && method === this.method && project === this.project;
     if (!isAlike) this.describe(method, route, project, status);
     if (!isAlike || time !== this.time) this.begin(time);
     const middleAt = this.ids.write(request, this.line, this.idAt);

@@ -26,9 +26,12 @@ export function sessionOf(path: string): string | undefined {
   return isSessionPath(path) ? path.slice(SESSION_PREFIX.length) : undefined;
 }
 
-export const streamEntity = memoOfNames(
-  (project, path): Entity => entity(project, isSessionPath(path) ? SESSION : STREAM, path),
-);
+/** Sessions are too many to know one again. */
+export function streamEntity(project: string, path: string): Entity {
+  return isSessionPath(path) ? entity(project, SESSION, path) : entityLately(project, path);
+}
+
+const entityLately = memoOfNames((project, path) => entity(project, STREAM, path));
 
 export interface Retention {
   readonly maxMessages?: number | undefined;

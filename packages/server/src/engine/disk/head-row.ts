@@ -24,9 +24,9 @@ export interface HeadRow {
   readonly entity: Entity;
 }
 
-/** Where a head is put together. A view of the same few bytes writes four times as fast as a buffer does, and every commit has one. */
-const fixed = Buffer.alloc(FIXED_BYTES);
-const numbers = new DataView(fixed.buffer, fixed.byteOffset, FIXED_BYTES);
+/** Where a head is put together: a view writes numbers several times as fast as a buffer does, and every commit has nine. */
+const numbers = new DataView(new ArrayBuffer(FIXED_BYTES));
+const numberBytes = new Uint8Array(numbers.buffer);
 
 export function writeHead(into: Buffer, at: number, head: Head, remindAtMs: number | null): void {
   numbers.setFloat64(0, head.generation, true);
@@ -38,7 +38,7 @@ export function writeHead(into: Buffer, at: number, head: Head, remindAtMs: numb
   numbers.setFloat64(48, head.start.seq, true);
   numbers.setFloat64(56, head.startBytes, true);
   numbers.setFloat64(64, remindAtMs ?? Number.NaN, true);
-  into.set(fixed, at);
+  into.set(numberBytes, at);
 }
 
 export function readHead(from: Buffer, at: number): Head {
