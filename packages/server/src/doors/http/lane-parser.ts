@@ -163,7 +163,7 @@ class KnownBytes {
   }
 }
 
-/** Whether these bytes begin with `known`. A loop, because most of it has a few dozen bytes and a native call costs more. */
+/** Whether `known` is at this place. A loop, because most of it has a few dozen bytes and a native call costs more. */
 function isAt(known: Buffer, length: number, bytes: Buffer, at: number): boolean {
   if (at < 0 || bytes.length < at + length) return false;
   for (let i = 0; i < length; i++) if (bytes[at + i] !== known[i]) return false;
